@@ -1,0 +1,155 @@
+package backend
+
+import "fmt"
+
+// Builder writes a [Graph] node by node. Its methods infer shapes; the first
+// mistake is kept and returned by [Builder.Graph], so that a model reads as a
+// sequence of operators. Every method's first argument names the node; the
+// node's output carries the same name.
+type Builder struct {
+	graph Graph
+	err   error
+}
+
+// NewBuilder starts a graph.
+func NewBuilder(name string) *Builder {
+	return &Builder{graph: Graph{Name: name}}
+}
+
+// Graph validates and returns the graph. The builder is used up.
+func (b *Builder) Graph() (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	if err := b.graph.Validate(); err != nil {
+		return nil, err
+	}
+	return &b.graph, nil
+}
+
+// Shape is the shape of a tensor built so far. The caller must not change it.
+func (b *Builder) Shape(id TensorID) []int {
+	if id < 0 || int(id) >= len(b.graph.Tensors) {
+		return nil
+	}
+	return b.graph.Tensors[id].Shape
+}
+
+func (b *Builder) tensor(t Tensor) TensorID {
+	b.graph.Tensors = append(b.graph.Tensors, t)
+	return TensorID(len(b.graph.Tensors) - 1)
+}
+
+// Input declares memory that the caller binds.
+func (b *Builder) Input(name string, t DataType, shape ...int) TensorID {
+	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape})
+}
+
+// Constant declares elements compiled into the image.
+func (b *Builder) Constant(name string, t DataType, values Values, shape ...int) TensorID {
+	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Values: values})
+}
+
+// Output makes a node's result an output of the graph.
+func (b *Builder) Output(id TensorID) {
+	if id < 0 || int(id) >= len(b.graph.Tensors) || b.graph.Tensors[id].Kind != Intermediate {
+		b.fail(fmt.Errorf("backend: %w %q: tensor %d is not a node's result", ErrInvalidGraph, b.graph.Name, id))
+		return
+	}
+	b.graph.Tensors[id].Kind = Output
+}
+
+func (b *Builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// Apply adds a node of any operator and returns its result.
+func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) TensorID {
+	if b.err != nil {
+		return -1
+	}
+	n := Node{Name: name, Op: op, Inputs: inputs, Params: params}
+	in := make([]*Tensor, len(inputs))
+	for i, id := range inputs {
+		if id < 0 || int(id) >= len(b.graph.Tensors) {
+			b.fail(fmt.Errorf("backend: %w %q: node %q: input %d is tensor %d", ErrInvalidGraph, b.graph.Name, name, i, id))
+			return -1
+		}
+		in[i] = &b.graph.Tensors[id]
+	}
+	out, err := infer(&n, in)
+	if err != nil {
+		b.fail(fmt.Errorf("backend: %w %q: node %q (%s): %w", ErrInvalidGraph, b.graph.Name, name, op, err))
+		return -1
+	}
+	out[0].Name, out[0].Kind = name, Intermediate
+	id := b.tensor(out[0])
+	n.Outputs = []TensorID{id}
+	b.graph.Nodes = append(b.graph.Nodes, n)
+	return id
+}
+
+// FullyConnected multiplies by weight and adds bias, which is -1 for none.
+func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID {
+	if bias < 0 {
+		return b.Apply(name, FullyConnected, []TensorID{x, weight})
+	}
+	return b.Apply(name, FullyConnected, []TensorID{x, weight, bias})
+}
+
+// MatMul multiplies a by c; transpose reads c as […,N,K].
+func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
+	if !transpose {
+		return b.Apply(name, MatMul, []TensorID{a, c})
+	}
+	return b.Apply(name, MatMul, []TensorID{a, c}, Param{"transpose_in1", true})
+}
+
+// RmsNorm normalises the last dimension.
+func (b *Builder) RmsNorm(name string, x, gamma, beta TensorID, epsilon float32) TensorID {
+	return b.Apply(name, RmsNorm, []TensorID{x, gamma, beta}, Param{"epsilon", epsilon})
+}
+
+// Reshape gives x another shape.
+func (b *Builder) Reshape(name string, x TensorID, shape ...int) TensorID {
+	return b.Apply(name, Reshape, []TensorID{x}, Param{"shape", ints(Uint32, shape, len(shape))})
+}
+
+// Transpose reorders dimensions.
+func (b *Builder) Transpose(name string, x TensorID, perm ...int) TensorID {
+	return b.Apply(name, Transpose, []TensorID{x}, Param{"perm", ints(Uint32, perm, len(perm))})
+}
+
+// Slice takes [begin,end) of one axis and all of the others.
+func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID {
+	shape := b.Shape(x)
+	ranges := make([]int, 0, 3*len(shape))
+	for i, d := range shape {
+		if i == axis {
+			ranges = append(ranges, begin, end, 1)
+		} else {
+			ranges = append(ranges, 0, d, 1)
+		}
+	}
+	return b.Apply(name, StridedSlice, []TensorID{x}, Param{"ranges", ints(Int32, ranges, len(shape), 3)})
+}
+
+// Concat joins tensors along axis.
+func (b *Builder) Concat(name string, axis int, x ...TensorID) TensorID {
+	return b.Apply(name, Concat, x, Param{"axis", uint32(axis)})
+}
+
+// Cast converts x to another floating-point type.
+func (b *Builder) Cast(name string, x TensorID, to DataType) TensorID {
+	return b.Apply(name, Cast, []TensorID{x}, Param{"to", uint32(to)})
+}
+
+func ints(t DataType, values []int, shape ...int) Array {
+	a := Array{Type: t, Shape: shape, Values: make([]int32, len(values))}
+	for i, v := range values {
+		a.Values[i] = int32(v)
+	}
+	return a
+}

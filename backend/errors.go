@@ -1,0 +1,19 @@
+package backend
+
+import "errors"
+
+var (
+	// ErrInvalidGraph is returned when a graph breaks a rule of this package.
+	ErrInvalidGraph = errors.New("invalid graph")
+	// ErrImage is returned when an image is damaged or was made by another
+	// device, version or chip. Compiling again mends it.
+	ErrImage = errors.New("image does not fit this device")
+	// ErrNoGraph is returned when a program has no graph of the given name.
+	ErrNoGraph = errors.New("no such graph")
+	// ErrBinding is returned when bindings do not fit a graph's signature.
+	ErrBinding = errors.New("bindings do not fit the graph")
+	// ErrNoMemory is returned when a device is out of memory.
+	ErrNoMemory = errors.New("out of device memory")
+	// ErrClosed is returned by calls on what was closed.
+	ErrClosed = errors.New("already closed")
+)

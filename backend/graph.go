@@ -1,0 +1,242 @@
+package backend
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"math"
+)
+
+// Graph is a static computation: tensors, and nodes in topological order.
+// Build one with a [Builder]; a Graph is not changed afterwards.
+type Graph struct {
+	// Name is unique in its image.
+	Name    string
+	Tensors []Tensor
+	Nodes   []Node
+}
+
+// Node is one operator applied to tensors.
+type Node struct {
+	// Name is unique in its graph.
+	Name            string
+	Op              Op
+	Inputs, Outputs []TensorID
+	Params          []Param
+}
+
+// Param is one parameter of a node. Value is a bool, float32, int32, uint32
+// or [Array], as the operator's rule demands.
+type Param struct {
+	Name  string
+	Value any
+}
+
+// Array is a parameter with several integers.
+type Array struct {
+	// Type is Int32 or Uint32.
+	Type  DataType
+	Shape []int
+	// Values are row-major.
+	Values []int32
+}
+
+// Param returns the value of a parameter, nil when the node has none of that
+// name.
+func (n *Node) Param(name string) any {
+	for _, p := range n.Params {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	return nil
+}
+
+// Signature lists inputs and outputs in the order of Tensors.
+func (g *Graph) Signature() Signature {
+	s := Signature{Nodes: len(g.Nodes)}
+	for _, t := range g.Tensors {
+		port := Port{Name: t.Name, Type: t.Type, Shape: t.Shape}
+		switch t.Kind {
+		case Input:
+			s.Inputs = append(s.Inputs, port)
+		case Output:
+			s.Outputs = append(s.Outputs, port)
+		}
+	}
+	return s
+}
+
+// Validate checks the whole graph: unique names, one producer per tensor
+// before its first use, and each node against its operator's rule. An error
+// wraps [ErrInvalidGraph] and names the node.
+func (g *Graph) Validate() error {
+	if g.Name == "" {
+		return fmt.Errorf("backend: %w: no name", ErrInvalidGraph)
+	}
+	ready, err := g.checkTensors()
+	if err != nil {
+		return fmt.Errorf("backend: %w %q: %w", ErrInvalidGraph, g.Name, err)
+	}
+	nodes := make(map[string]bool, len(g.Nodes))
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.Name == "" || nodes[n.Name] {
+			return fmt.Errorf("backend: %w %q: node name %q is empty or used twice", ErrInvalidGraph, g.Name, n.Name)
+		}
+		nodes[n.Name] = true
+		if err := g.checkNode(n, ready); err != nil {
+			return fmt.Errorf("backend: %w %q: node %q (%s): %w", ErrInvalidGraph, g.Name, n.Name, n.Op, err)
+		}
+	}
+	for i, ok := range ready {
+		if !ok {
+			return fmt.Errorf("backend: %w %q: no node produces tensor %q", ErrInvalidGraph, g.Name, g.Tensors[i].Name)
+		}
+	}
+	return nil
+}
+
+// checkTensors returns which tensors have elements before any node ran.
+func (g *Graph) checkTensors() (ready []bool, err error) {
+	ready = make([]bool, len(g.Tensors))
+	names := make(map[string]bool, len(g.Tensors))
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		if t.Name == "" || names[t.Name] {
+			return nil, fmt.Errorf("tensor name %q is empty or used twice", t.Name)
+		}
+		names[t.Name] = true
+		if err := checkShape(t.Shape); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if t.Type.Size() == 0 {
+			return nil, fmt.Errorf("tensor %q: %v is not a type", t.Name, t.Type)
+		}
+		switch t.Kind {
+		case Input:
+			ready[i] = true
+		case Constant:
+			if t.Values.Fill == nil || t.Values.ID == "" {
+				return nil, fmt.Errorf("constant %q has no values", t.Name)
+			}
+			ready[i] = true
+		case Output, Intermediate:
+		default:
+			return nil, fmt.Errorf("tensor %q: %d is not a kind", t.Name, t.Kind)
+		}
+	}
+	return ready, nil
+}
+
+func checkShape(shape []int) error {
+	if len(shape) == 0 || len(shape) > MaxRank {
+		return fmt.Errorf("rank %d is not within 1 to %d", len(shape), MaxRank)
+	}
+	n := 1
+	for _, d := range shape {
+		if d <= 0 || n > math.MaxUint32/d {
+			return fmt.Errorf("shape %v is not positive or too large", shape)
+		}
+		n *= d
+	}
+	return nil
+}
+
+func (g *Graph) checkNode(n *Node, ready []bool) error {
+	in := make([]*Tensor, len(n.Inputs))
+	for i, id := range n.Inputs {
+		if id < 0 || int(id) >= len(g.Tensors) {
+			return fmt.Errorf("input %d is tensor %d of %d", i, id, len(g.Tensors))
+		}
+		if in[i] = &g.Tensors[id]; !ready[id] {
+			return fmt.Errorf("input %q is not produced before it is used", in[i].Name)
+		}
+	}
+	want, err := infer(n, in)
+	if err != nil {
+		return err
+	}
+	if len(n.Outputs) != len(want) {
+		return fmt.Errorf("%d outputs, %d wanted", len(n.Outputs), len(want))
+	}
+	for i, id := range n.Outputs {
+		if id < 0 || int(id) >= len(g.Tensors) {
+			return fmt.Errorf("output %d is tensor %d of %d", i, id, len(g.Tensors))
+		}
+		t := &g.Tensors[id]
+		if ready[id] {
+			return fmt.Errorf("output %q is an input, a constant or produced twice", t.Name)
+		}
+		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) {
+			return fmt.Errorf("output %q is %v%v, %v%v wanted", t.Name, t.Type, t.Shape, want[i].Type, want[i].Shape)
+		}
+		ready[id] = true
+	}
+	return nil
+}
+
+func equalShape(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Digest identifies the computation: structure, parameters and the IDs of the
+// constants. Equal digests mean equal programs on one device.
+func (g *Graph) Digest() [32]byte {
+	h := digester{sha256.New()}
+	h.text(g.Name)
+	h.ints(len(g.Tensors), len(g.Nodes))
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		h.text(t.Name)
+		h.ints(int(t.Kind), int(t.Type), len(t.Shape))
+		h.ints(t.Shape...)
+		h.text(t.Values.ID)
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		h.text(n.Name)
+		h.text(string(n.Op))
+		h.ids(n.Inputs)
+		h.ids(n.Outputs)
+		h.ints(len(n.Params))
+		for _, p := range n.Params {
+			h.text(p.Name)
+			h.text(fmt.Sprintf("%T %v", p.Value, p.Value))
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// digester writes values with their lengths, so that no two sequences of
+// values give the same bytes.
+type digester struct{ hash.Hash }
+
+func (d digester) ints(values ...int) {
+	var b [8]byte
+	for _, v := range values {
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		d.Write(b[:])
+	}
+}
+
+func (d digester) text(s string) {
+	d.ints(len(s))
+	d.Write([]byte(s))
+}
+
+func (d digester) ids(ids []TensorID) {
+	d.ints(len(ids))
+	for _, id := range ids {
+		d.ints(int(id))
+	}
+}

@@ -1,0 +1,215 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+)
+
+func last(shape []int) int { return shape[len(shape)-1] }
+
+// floats demands that all tensors have one floating-point type.
+func floats(in []*Tensor) error {
+	for i, t := range in {
+		if !t.Type.Float() || t.Type != in[0].Type {
+			return fmt.Errorf("input %d is %v, input 0 is %v: one floating-point type wanted", i, t.Type, in[0].Type)
+		}
+	}
+	return nil
+}
+
+func vector(t *Tensor, n int, what string) error {
+	if t.Kind != Constant || len(t.Shape) != 1 || t.Shape[0] != n {
+		return fmt.Errorf("%s %q has shape %v: a constant of [%d] wanted", what, t.Name, t.Shape, n)
+	}
+	return nil
+}
+
+func inferFullyConnected(_ *Node, in []*Tensor) (Tensor, error) {
+	x, w := in[0], in[1]
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) < 2 || w.Shape[1] != last(x.Shape) {
+		return Tensor{}, fmt.Errorf("x %v and weight %v: constant weight of [N,%d] wanted", x.Shape, w.Shape, last(x.Shape))
+	}
+	if len(in) == 3 {
+		if err := vector(in[2], w.Shape[0], "bias"); err != nil {
+			return Tensor{}, err
+		}
+	}
+	shape := slices.Clone(x.Shape)
+	shape[len(shape)-1] = w.Shape[0]
+	return Tensor{Type: x.Type, Shape: shape}, nil
+}
+
+func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	a, b := slices.Clone(in[0].Shape), slices.Clone(in[1].Shape)
+	r := len(a)
+	if r < 2 || len(b) != r {
+		return Tensor{}, fmt.Errorf("ranks %d and %d: equal and at least 2 wanted", r, len(b))
+	}
+	if n.Param("transpose_in0") == true {
+		a[r-2], a[r-1] = a[r-1], a[r-2]
+	}
+	if n.Param("transpose_in1") == true {
+		b[r-2], b[r-1] = b[r-1], b[r-2]
+	}
+	if a[r-1] != b[r-2] {
+		return Tensor{}, fmt.Errorf("%v times %v: inner sizes differ", a, b)
+	}
+	shape, err := broadcast(a[:r-2], b[:r-2])
+	if err != nil {
+		return Tensor{}, err
+	}
+	return Tensor{Type: in[0].Type, Shape: append(shape, a[r-2], b[r-1])}, nil
+}
+
+// broadcast returns the shape of an element-wise result of equal ranks.
+func broadcast(a, b []int) ([]int, error) {
+	shape := slices.Clone(a)
+	for i := range a {
+		if a[i] != b[i] && a[i] != 1 && b[i] != 1 {
+			return nil, fmt.Errorf("shapes %v and %v do not broadcast", a, b)
+		}
+		shape[i] = max(a[i], b[i])
+	}
+	return shape, nil
+}
+
+func inferBroadcast(_ *Node, in []*Tensor) (Tensor, error) {
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	a, b := in[0].Shape, in[1].Shape
+	for len(a) < len(b) {
+		a = append([]int{1}, a...)
+	}
+	for len(b) < len(a) {
+		b = append([]int{1}, b...)
+	}
+	shape, err := broadcast(a, b)
+	return Tensor{Type: in[0].Type, Shape: shape}, err
+}
+
+func inferRmsNorm(n *Node, in []*Tensor) (Tensor, error) {
+	x := in[0]
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	if len(x.Shape) > 3 {
+		return Tensor{}, fmt.Errorf("x has rank %d: at most 3 wanted", len(x.Shape))
+	}
+	if eps, _ := n.Param("epsilon").(float32); !(eps >= 0) {
+		return Tensor{}, fmt.Errorf("epsilon %v is negative", eps)
+	}
+	if err := vector(in[1], last(x.Shape), "gamma"); err != nil {
+		return Tensor{}, err
+	}
+	if err := vector(in[2], last(x.Shape), "beta"); err != nil {
+		return Tensor{}, err
+	}
+	return Tensor{Type: x.Type, Shape: x.Shape}, nil
+}
+
+func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
+	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
+}
+
+// array returns an Array parameter as ints, checked against its own shape.
+func array(n *Node, name string, shape ...int) ([]int, error) {
+	a, _ := n.Param(name).(Array)
+	if !equalShape(a.Shape, shape) {
+		return nil, fmt.Errorf("parameter %s has shape %v: %v wanted", name, a.Shape, shape)
+	}
+	t := Tensor{Shape: shape}
+	if len(a.Values) != t.Elements() {
+		return nil, fmt.Errorf("parameter %s has %d values for shape %v", name, len(a.Values), shape)
+	}
+	ints := make([]int, len(a.Values))
+	for i, v := range a.Values {
+		ints[i] = int(v)
+	}
+	return ints, nil
+}
+
+func inferReshape(n *Node, in []*Tensor) (Tensor, error) {
+	a, _ := n.Param("shape").(Array)
+	shape, err := array(n, "shape", len(a.Values))
+	if err != nil {
+		return Tensor{}, err
+	}
+	if err := checkShape(shape); err != nil {
+		return Tensor{}, err
+	}
+	t := Tensor{Type: in[0].Type, Shape: shape}
+	if t.Elements() != in[0].Elements() {
+		return Tensor{}, fmt.Errorf("%v cannot become %v", in[0].Shape, shape)
+	}
+	return t, nil
+}
+
+func inferTranspose(n *Node, in []*Tensor) (Tensor, error) {
+	x := in[0].Shape
+	perm, err := array(n, "perm", len(x))
+	if err != nil {
+		return Tensor{}, err
+	}
+	shape := make([]int, len(x))
+	seen := make([]bool, len(x))
+	for i, p := range perm {
+		if p < 0 || p >= len(x) || seen[p] {
+			return Tensor{}, fmt.Errorf("perm %v is not a permutation", perm)
+		}
+		seen[p] = true
+		shape[i] = x[p]
+	}
+	return Tensor{Type: in[0].Type, Shape: shape}, nil
+}
+
+func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
+	x := in[0].Shape
+	ranges, err := array(n, "ranges", len(x), 3)
+	if err != nil {
+		return Tensor{}, err
+	}
+	shape := make([]int, len(x))
+	for i := range x {
+		begin, end, stride := ranges[3*i], ranges[3*i+1], ranges[3*i+2]
+		if begin < 0 || end > x[i] || begin >= end || stride < 1 {
+			return Tensor{}, fmt.Errorf("range %d:%d:%d does not fit dimension %d of %v", begin, end, stride, i, x)
+		}
+		shape[i] = (end - begin + stride - 1) / stride
+	}
+	return Tensor{Type: in[0].Type, Shape: shape}, nil
+}
+
+func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
+	axis := int(n.Param("axis").(uint32))
+	shape := slices.Clone(in[0].Shape)
+	if axis >= len(shape) {
+		return Tensor{}, fmt.Errorf("axis %d of rank %d", axis, len(shape))
+	}
+	for _, t := range in[1:] {
+		if t.Type != in[0].Type || len(t.Shape) != len(shape) {
+			return Tensor{}, fmt.Errorf("%v%v and %v%v do not join", in[0].Type, in[0].Shape, t.Type, t.Shape)
+		}
+		for i, d := range t.Shape {
+			if i != axis && d != shape[i] {
+				return Tensor{}, fmt.Errorf("%v and %v do not join along axis %d", in[0].Shape, t.Shape, axis)
+			}
+		}
+		shape[axis] += t.Shape[axis]
+	}
+	return Tensor{Type: in[0].Type, Shape: shape}, nil
+}
+
+func inferCast(n *Node, in []*Tensor) (Tensor, error) {
+	to := DataType(n.Param("to").(uint32))
+	if !in[0].Type.Float() || !to.Float() {
+		return Tensor{}, fmt.Errorf("from %v to %v: only floating-point types are cast", in[0].Type, to)
+	}
+	return Tensor{Type: to, Shape: in[0].Shape}, nil
+}
