@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+// Request asks for one generation.
+type Request struct {
+	// Prompt holds the token ids, a leading BOS included.
+	Prompt []int32
+	// MaxTokens ends the output with [StopLimit]; negative means that only
+	// the context ends it.
+	MaxTokens int
+	// CachePrompt reuses the longest common prefix that some sequence still
+	// holds.
+	CachePrompt bool
+	Sampling    sampler.Options
+	// Mask, when set, says before each draw which tokens are allowed.
+	Mask sampler.Mask
+	// Stop texts end the output and are not part of it.
+	Stop []string
+	// Preserve lists control tokens whose text appears in the output; other
+	// control tokens are never rendered.
+	Preserve []int32
+	// Logprobs is how many alternatives each output token reports; 0 is none.
+	Logprobs int
+	// IgnoreEOS goes on after an end-of-generation token.
+	IgnoreEOS bool
+}
+
+// Piece is a part of the output: whole UTF-8, no part of a stop text.
+type Piece struct {
+	Text   string
+	Tokens []TokenLogprob
+}
+
+// TokenLogprob is one output token; Logprob and Top are set when the request
+// asked for them.
+type TokenLogprob struct {
+	ID      int32
+	Text    string
+	Logprob float32
+	Top     []TokenLogprob
+}
+
+// StopReason says why an output ended.
+type StopReason string
+
+// The reasons, in llama-server's words.
+const (
+	StopEOS   StopReason = "eos"
+	StopWord  StopReason = "word"
+	StopLimit StopReason = "limit"
+)
+
+// Report tells what a request did. Every later feature adds its effect here.
+type Report struct {
+	// PromptTokens were processed, CachedTokens reused, OutputTokens drawn.
+	PromptTokens, CachedTokens, OutputTokens int
+	Output                                   []int32
+	Stop                                     StopReason
+	// Prefill ends with the first token's logits; FirstToken counts from the
+	// start of the request; Decode is the rest.
+	Prefill, FirstToken, Decode time.Duration
+	// Steps counts passes through the model.
+	Steps int
+	// ValidRows and PaddingRows count rows of the graphs that ran.
+	ValidRows, PaddingRows int
+	// Ops counts graph operators run per lane.
+	Ops map[backend.Lane]int64
+}
