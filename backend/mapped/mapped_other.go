@@ -1,0 +1,12 @@
+//go:build !unix && !windows
+
+package mapped
+
+import (
+	"errors"
+	"os"
+)
+
+func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmapFile([]byte) error { return errors.ErrUnsupported }
