@@ -1,0 +1,76 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrSetting is returned when a value is not one that the key takes, or a key
+// is unknown.
+var ErrSetting = errors.New("bad setting")
+
+// Config is what the sources say, defaults filled in.
+type Config struct {
+	// Enabled selects the model for the NPU.
+	Enabled bool
+	// Recipe names the precision recipe.
+	Recipe string
+	// Draft names the sources of speculative drafts.
+	Draft string
+	// Plan names how graphs are made resident.
+	Plan string
+	// Rows are the widths of the graphs, descending.
+	Rows []int
+	// Blocks is the number of runs of layers, 0 for a fitting one.
+	Blocks int
+	// Origin tells for each key that some source set where its value came from.
+	Origin map[string]string
+}
+
+// Source is one place that may set keys, such as a GGUF or the environment.
+type Source struct {
+	// Name is what messages call the place: "model", "adapter".
+	Name string
+	// Lookup returns the text of a key's value. A list is comma-separated.
+	Lookup func(k Key) (value string, ok bool)
+	// Names lists the keys with our prefix that stand in the source, so that
+	// unknown ones are found; nil means that the source cannot tell.
+	Names []string
+}
+
+// Resolve reads all keys from the sources; later sources win.
+func Resolve(sources ...Source) (Config, error) {
+	c := Config{Origin: map[string]string{}}
+	for _, k := range Keys {
+		if err := k.set(&c, k.Default); err != nil {
+			return Config{}, fmt.Errorf("config: default of %s: %w", k.Name, err)
+		}
+	}
+	for _, s := range sources {
+		for _, name := range s.Names {
+			if _, ok := find(name); !ok {
+				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: known are %s", ErrSetting, name, s.Name, strings.Join(names(), ", "))
+			}
+		}
+		for _, k := range Keys {
+			value, ok := s.Lookup(k)
+			if !ok {
+				continue
+			}
+			if err := k.set(&c, value); err != nil {
+				return Config{}, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, value, s.Name, err)
+			}
+			c.Origin[k.Name] = s.Name
+		}
+	}
+	return c, nil
+}
+
+// Environment reads the variables of the keys; empty ones count as not set.
+func Environment(lookup func(name string) (string, bool)) Source {
+	return Source{Name: "environment", Lookup: func(k Key) (string, bool) {
+		value, ok := lookup(k.Variable())
+		return value, ok && value != ""
+	}}
+}

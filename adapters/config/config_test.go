@@ -1,0 +1,79 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func source(name string, values map[string]string) Source {
+	s := Source{Name: name, Names: []string{}, Lookup: func(k Key) (string, bool) {
+		v, ok := values[k.Name]
+		return v, ok
+	}}
+	for key := range values {
+		s.Names = append(s.Names, key)
+	}
+	return s
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	c, err := Resolve(
+		source("model", map[string]string{"sdnpu.enabled": "true", "sdnpu.rows": "32"}),
+		source("adapter", map[string]string{"sdnpu.rows": "64,8"}),
+		Environment(func(name string) (string, bool) {
+			if name == "SDNPU_RECIPE" {
+				return "f32", true
+			}
+			return "", name == "SDNPU_ROWS" // set but empty counts as not set
+		}),
+	)
+	require.NoError(t, err)
+	require.True(t, c.Enabled)
+	require.Equal(t, "f32", c.Recipe)
+	require.Equal(t, []int{64, 8}, c.Rows)
+	require.Equal(t, map[string]string{"sdnpu.enabled": "model", "sdnpu.rows": "adapter", "sdnpu.recipe": "environment"}, c.Origin)
+}
+
+func TestNothingSetIsNotSelected(t *testing.T) {
+	c, err := Resolve()
+	require.NoError(t, err)
+	require.False(t, c.Enabled)
+	require.Equal(t, "off", c.Draft)
+	require.Equal(t, []int{128, 1}, c.Rows)
+}
+
+func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
+	for _, tt := range []struct{ name, key, value string }{
+		{"a misspelt key", "sdnpu.recipes", "f16"},
+		{"an unknown recipe", "sdnpu.recipe", "w2a1"},
+		{"a draft source of the future", "sdnpu.draft", "sam"},
+		{"a plan of the future", "sdnpu.plan", "greedy"},
+		{"ascending rows", "sdnpu.rows", "8,32"},
+		{"equal rows", "sdnpu.rows", "32,32"},
+		{"no rows", "sdnpu.rows", ""},
+		{"rows that are no number", "sdnpu.rows", "128,x"},
+		{"too many rows", "sdnpu.rows", "128,64,32,16,8"},
+		{"neither true nor false", "sdnpu.enabled", "perhaps"},
+		{"a negative count", "sdnpu.blocks", "-1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Resolve(source("adapter", map[string]string{tt.key: tt.value}))
+			require.ErrorIs(t, err, ErrSetting)
+			require.ErrorContains(t, err, tt.key)
+			require.ErrorContains(t, err, "adapter")
+		})
+	}
+}
+
+func TestEveryKeyTakesItsOwnDefaultAndIsFound(t *testing.T) {
+	for _, k := range Keys {
+		require.NoError(t, k.Check(k.Default), k.Name)
+		require.NotEmpty(t, k.Doc)
+		found, err := Find(k.Name[len(Prefix):])
+		require.NoError(t, err)
+		require.Equal(t, k.Name, found.Name)
+	}
+	_, err := Find("speed")
+	require.ErrorIs(t, err, ErrSetting)
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Prefix is what all keys in a GGUF's metadata begin with.
+const Prefix = "sdnpu."
+
+// Key is one row of the table.
+type Key struct {
+	// Name is the key in a GGUF's metadata.
+	Name string
+	// Type is how the value is stored there: "bool", "string" or "int".
+	Type string
+	// Default is the value when no source sets the key.
+	Default string
+	// Doc is one line for people.
+	Doc string
+	set func(c *Config, value string) error
+}
+
+// Variable is the environment variable that overrides the key.
+func (k Key) Variable() string {
+	return strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// Check reports whether the key takes the value.
+func (k Key) Check(value string) error { return k.set(&Config{}, value) }
+
+// Keys is the table of all settings that a model's config can carry.
+var Keys = []Key{
+	{
+		"sdnpu.enabled", "bool", "false", "run this model on the NPU",
+		func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
+	},
+	{
+		"sdnpu.recipe", "string", "f16", "precision recipe: f16",
+		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32"),
+	},
+	{
+		"sdnpu.draft", "string", "off", "sources of speculative drafts: off",
+		choice(func(c *Config) *string { return &c.Draft }, "off"),
+	},
+	{
+		"sdnpu.plan", "string", "both_resident", "how graphs are made resident: both_resident",
+		choice(func(c *Config) *string { return &c.Plan }, "both_resident"),
+	},
+	{
+		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first",
+		func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
+	},
+	{
+		"sdnpu.blocks", "int", "0", "runs of layers that are compiled apart; 0 chooses",
+		func(c *Config, v string) (err error) { c.Blocks, err = parseCount(v); return err },
+	},
+}
+
+func find(name string) (Key, bool) {
+	i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		return Key{}, false
+	}
+	return Keys[i], true
+}
+
+// Find returns the key of a name, with or without the prefix.
+func Find(name string) (Key, error) {
+	for _, n := range []string{name, Prefix + name} {
+		if k, ok := find(n); ok {
+			return k, nil
+		}
+	}
+	return Key{}, fmt.Errorf("config: %w: no key %s: known are %s", ErrSetting, name, strings.Join(names(), ", "))
+}
+
+func names() []string {
+	list := make([]string, len(Keys))
+	for i, k := range Keys {
+		list[i] = k.Name
+	}
+	return list
+}
+
+func parseBool(v string) (bool, error) {
+	switch strings.ToLower(v) {
+	case "true", "1", "yes", "on":
+		return true, nil
+	case "false", "0", "no", "off":
+		return false, nil
+	}
+	return false, errors.New("true or false wanted")
+}
+
+func choice(field func(*Config) *string, values ...string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if !slices.Contains(values, v) {
+			return fmt.Errorf("one of %s wanted", strings.Join(values, ", "))
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+// parseRows reads "128,32": one to four widths, strictly descending.
+func parseRows(v string) ([]int, error) {
+	var rows []int
+	for part := range strings.SplitSeq(v, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 || n > 1024 || len(rows) == 4 || len(rows) > 0 && n >= rows[len(rows)-1] {
+			return nil, errors.New("one to four widths from 1024 to 1 wanted, widest first, as in 128,1")
+		}
+		rows = append(rows, n)
+	}
+	return rows, nil
+}
+
+func parseCount(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 || n > 1024 {
+		return 0, errors.New("a number from 0 to 1024 wanted")
+	}
+	return n, nil
+}
