@@ -1,0 +1,88 @@
+package quant_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+func TestEveryHalfHasItsDefinedValue(t *testing.T) {
+	for i := range 1 << 16 {
+		h := uint16(i)
+		got := quant.F16ToF32(h)
+		switch {
+		case h&0x7c00 != 0x7c00:
+			require.Equal(t, math.Float32bits(float32(slowHalf(h))), math.Float32bits(got), "%04x", h)
+		case h&0x03ff == 0:
+			require.True(t, math.IsInf(float64(got), 1-int(h>>15)*2), "%04x", h)
+		default:
+			require.True(t, got != got, "%04x is no number", h)
+			require.Equal(t, h&0x8000 != 0, math.Signbit(float64(got)), "%04x", h)
+		}
+	}
+}
+
+func TestEveryHalfSurvivesTheWayThereAndBack(t *testing.T) {
+	for i := range 1 << 16 {
+		h := uint16(i)
+		want := h
+		if h&0x7c00 == 0x7c00 && h&0x03ff != 0 {
+			want |= 0x0200 // a signalling NaN becomes quiet
+		}
+		require.Equal(t, want, quant.F32ToF16(quant.F16ToF32(h)), "%04x", h)
+	}
+}
+
+// Between two neighbouring halves there is one float32 where rounding turns
+// over; it and its two neighbours decide every case.
+func TestRoundingTurnsOverInTheMiddleAndTiesGoToEven(t *testing.T) {
+	for i := range 0x7c00 {
+		low := uint16(i)
+		high := low + 1
+		above := slowHalf(low) + math.Ldexp(1, max(int(low>>10), 1)-25)
+		if high < 0x7c00 {
+			above = slowHalf(high)
+		}
+		middle := float32((slowHalf(low) + above) / 2) // exact: one bit more than a half has
+		even := low + low&1
+		for _, sign := range []float32{1, -1} {
+			bit := uint16(math.Float32bits(sign) >> 16 & 0x8000)
+			require.Equal(t, even|bit, quant.F32ToF16(sign*middle), "%04x", low)
+			require.Equal(t, low|bit, quant.F32ToF16(sign*math.Nextafter32(middle, 0)), "%04x", low)
+			require.Equal(t, high|bit, quant.F32ToF16(sign*math.Nextafter32(middle, math.MaxFloat32)), "%04x", low)
+		}
+	}
+}
+
+func TestWhatNoHalfHoldsBecomesInfinityZeroOrNaN(t *testing.T) {
+	for _, c := range []struct {
+		f    float32
+		want uint16
+	}{
+		{65519.996, 0x7bff}, {65520, 0x7c00}, {65536, 0x7c00}, {-1e30, 0xfc00},
+		{float32(math.Inf(1)), 0x7c00}, {0x1p-25, 0}, {-0x1p-26, 0x8000}, {0x1.000002p-25, 1},
+		{math.SmallestNonzeroFloat32, 0}, {float32(math.Copysign(0, -1)), 0x8000},
+	} {
+		require.Equal(t, c.want, quant.F32ToF16(c.f), "%g", c.f)
+	}
+	for _, bits := range []uint32{0x7f800001, 0x7fffffff, 0xffc00000} {
+		h := quant.F32ToF16(math.Float32frombits(bits))
+		require.Equal(t, uint16(0x7c00), h&0x7c00)
+		require.NotZero(t, h&0x03ff, "%08x must stay a NaN", bits)
+		require.Equal(t, uint16(bits>>16)&0x8000, h&0x8000)
+	}
+}
+
+func TestSlicesAreConvertedValueByValue(t *testing.T) {
+	values := []float32{1, -2.5, 65504, 0.1}
+	b := make([]byte, 8)
+	require.NoError(t, quant.EncodeF16(b, values))
+	got := make([]float32, 4)
+	require.NoError(t, quant.DecodeF16(got, b))
+	require.Equal(t, []float32{1, -2.5, 65504, 0.099975586}, got)
+	require.ErrorIs(t, quant.EncodeF16(b[:7], values), quant.ErrLength)
+	require.ErrorIs(t, quant.DecodeF16(got, b[:6]), quant.ErrLength)
+}

@@ -1,0 +1,207 @@
+package quant_test
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// recorded is testdata/vectors.json; vectors.py beside it says how it was made.
+type recorded struct {
+	Sizes []struct {
+		Type         quant.Type
+		Name         string
+		Block, Bytes int
+	}
+	Cases []struct {
+		Type quant.Type
+		Name string
+		Src  string
+		Bits []uint32
+	}
+}
+
+func readRecorded(t *testing.T) (r recorded) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/vectors.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &r))
+	return r
+}
+
+func TestSizesEqualTheOnesOfThePythonPackage(t *testing.T) {
+	known := 0
+	for _, s := range readRecorded(t).Sizes {
+		if !s.Type.Known() {
+			continue // newer than our table
+		}
+		known++
+		require.Equal(t, s.Name, s.Type.String())
+		require.Equal(t, s.Block, s.Type.BlockSize(), s.Name)
+		if s.Name == "Q8_1" {
+			// The package counts two float32; ggml-common.h has two float16.
+			// The format lives in memory only, never in a file.
+			s.Bytes = 36
+		}
+		require.Equal(t, s.Bytes, s.Type.TypeSize(), s.Name)
+	}
+	require.Equal(t, 32, known)
+}
+
+func TestDequantizedBlocksEqualThePythonPackage(t *testing.T) {
+	cases := readRecorded(t).Cases
+	require.Len(t, cases, 5)
+	for _, c := range cases {
+		src, err := hex.DecodeString(c.Src)
+		require.NoError(t, err)
+		got := make([]float32, len(c.Bits))
+		require.NoError(t, quant.Dequantize(got, src, c.Type), c.Name)
+		for i, bits := range c.Bits {
+			require.Equal(t, bits, math.Float32bits(got[i]), "%s value %d: %v", c.Name, i, got[i])
+		}
+	}
+}
+
+// slowValue is value i of a row, read the long way round in float64.
+func slowValue(src []byte, t quant.Type, i int) float64 {
+	half := func(b []byte) float64 { return slowHalf(binary.LittleEndian.Uint16(b)) }
+	block := src[i/t.BlockSize()*t.TypeSize():]
+	j := i % t.BlockSize()
+	nibble := func(packed []byte) float64 {
+		if j < 16 {
+			return float64(packed[j] % 16)
+		}
+		return float64(packed[j-16] / 16)
+	}
+	switch t {
+	case quant.Q8_0:
+		return half(block) * float64(int8(block[2+j]))
+	case quant.Q4_0:
+		return half(block) * (nibble(block[2:]) - 8)
+	case quant.Q4_1:
+		return half(block)*nibble(block[4:]) + half(block[2:])
+	}
+	panic("no such format here")
+}
+
+// slowHalf is the value of a finite float16 by its definition.
+func slowHalf(h uint16) float64 {
+	sign, exponent, fraction := 1.0, int(h>>10&31), float64(h&1023)/1024
+	if h&0x8000 != 0 {
+		sign = -1
+	}
+	if exponent == 0 {
+		return sign * math.Ldexp(fraction, -14)
+	}
+	return sign * math.Ldexp(1+fraction, exponent-15)
+}
+
+func TestDequantizeAgreesWithTheDefinition(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, typ := range []quant.Type{quant.Q8_0, quant.Q4_0, quant.Q4_1} {
+		const blocks = 2000
+		src := make([]byte, blocks*typ.TypeSize())
+		for i := range src {
+			src[i] = byte(rng.Uint32())
+		}
+		for b := 0; b < len(src); b += typ.TypeSize() {
+			src[b+1] &^= 0x04 // keeps scale and minimum finite
+			src[b+3] &^= 0x04
+		}
+		got := make([]float32, blocks*typ.BlockSize())
+		require.NoError(t, quant.Dequantize(got, src, typ))
+		for i, v := range got {
+			// float32 of the exact float64 sum is the sum rounded once.
+			require.Equal(t, float32(slowValue(src, typ, i)), v, "%s value %d", typ, i)
+		}
+	}
+}
+
+func TestF32RowsAreReadAsTheyAre(t *testing.T) {
+	want := []float32{0, -1.5, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))}
+	src := make([]byte, 0, 20)
+	for _, v := range want {
+		src = binary.LittleEndian.AppendUint32(src, math.Float32bits(v))
+	}
+	got := make([]float32, len(want))
+	require.NoError(t, quant.Dequantize(got, src, quant.F32))
+	require.Equal(t, want, got)
+}
+
+func TestDequantizeRefusesWhatItCannotRead(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		typ    quant.Type
+		values int
+		bytes  int
+		want   error
+		text   string
+	}{
+		{"a K format", 12, 256, 144, errors.ErrUnsupported, "Q4_K"},
+		{"an integer format", quant.I8, 4, 4, errors.ErrUnsupported, "I8"},
+		{"an unknown number", 4711, 32, 18, errors.ErrUnsupported, "4711"},
+		{"half a block", quant.Q4_0, 16, 9, quant.ErrLength, "whole Q4_0 blocks"},
+		{"a byte too few", quant.Q8_0, 32, 33, quant.ErrLength, "33 bytes"},
+		{"a byte too many", quant.F16, 2, 5, quant.ErrLength, "5 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dst := make([]float32, c.values)
+			err := quant.Dequantize(dst, make([]byte, c.bytes), c.typ)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+		})
+	}
+}
+
+func TestSizesThatOverflowAreRefused(t *testing.T) {
+	_, err := quant.F32.SizeBytes(math.MaxInt/4 + 1)
+	require.ErrorIs(t, err, quant.ErrLength)
+	_, err = quant.F32.SizeBytes(-4)
+	require.ErrorIs(t, err, quant.ErrLength)
+	n, err := quant.Q4_1.SizeBytes(64)
+	require.NoError(t, err)
+	require.Equal(t, 40, n)
+}
+
+func TestDequantizeAllocatesNothing(t *testing.T) {
+	dst, src := make([]float32, 320), make([]byte, 340)
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = quant.Dequantize(dst, src, quant.Q8_0) }))
+}
+
+func ExampleDequantize() {
+	src := make([]byte, quant.Q8_0.TypeSize())
+	binary.LittleEndian.PutUint16(src, quant.F32ToF16(0.5)) // the scale
+	src[2], src[3] = 3, 0xfe                                // 3 and -2
+	row := make([]float32, 32)
+	if err := quant.Dequantize(row, src, quant.Q8_0); err != nil {
+		panic(err)
+	}
+	fmt.Println(row[:3])
+	// Output: [1.5 -1 0]
+}
+
+func BenchmarkDequantize(b *testing.B) {
+	for _, typ := range []quant.Type{quant.F16, quant.Q8_0, quant.Q4_0, quant.Q4_1} {
+		b.Run(typ.String(), func(b *testing.B) {
+			const values = 1 << 16
+			size, err := typ.SizeBytes(values)
+			require.NoError(b, err)
+			dst, src := make([]float32, values), make([]byte, size)
+			b.SetBytes(4 * values)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = quant.Dequantize(dst, src, typ)
+			}
+		})
+	}
+}

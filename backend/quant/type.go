@@ -1,0 +1,110 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Type is the number of a tensor format, as GGUF writes it.
+type Type uint32
+
+// The formats that this package reads, and the integers that tensors of tables
+// use. [Type.String] names the others.
+const (
+	F32  Type = 0
+	F16  Type = 1
+	Q4_0 Type = 2
+	Q4_1 Type = 3
+	Q8_0 Type = 8
+	I8   Type = 24
+	I32  Type = 26
+	BF16 Type = 30
+)
+
+// ErrLength is returned when a slice's length does not match its format or its
+// counterpart.
+var ErrLength = errors.New("quant: lengths do not match")
+
+// format is a row of the table of formats: values and bytes of one block.
+type format struct {
+	name              string
+	block, blockBytes int
+}
+
+// formats is indexed by Type; gaps are numbers that were withdrawn or never
+// given. Sizes: sizeof of ggml's block structures.
+var formats = [...]format{
+	0:  {"F32", 1, 4},
+	1:  {"F16", 1, 2},
+	2:  {"Q4_0", 32, 18},
+	3:  {"Q4_1", 32, 20},
+	6:  {"Q5_0", 32, 22},
+	7:  {"Q5_1", 32, 24},
+	8:  {"Q8_0", 32, 34},
+	9:  {"Q8_1", 32, 36},
+	10: {"Q2_K", 256, 84},
+	11: {"Q3_K", 256, 110},
+	12: {"Q4_K", 256, 144},
+	13: {"Q5_K", 256, 176},
+	14: {"Q6_K", 256, 210},
+	15: {"Q8_K", 256, 292},
+	16: {"IQ2_XXS", 256, 66},
+	17: {"IQ2_XS", 256, 74},
+	18: {"IQ3_XXS", 256, 98},
+	19: {"IQ1_S", 256, 50},
+	20: {"IQ4_NL", 32, 18},
+	21: {"IQ3_S", 256, 110},
+	22: {"IQ2_S", 256, 82},
+	23: {"IQ4_XS", 256, 136},
+	24: {"I8", 1, 1},
+	25: {"I16", 1, 2},
+	26: {"I32", 1, 4},
+	27: {"I64", 1, 8},
+	28: {"F64", 1, 8},
+	29: {"IQ1_M", 256, 56},
+	30: {"BF16", 1, 2},
+	34: {"TQ1_0", 256, 54},
+	35: {"TQ2_0", 256, 66},
+	39: {"MXFP4", 32, 17},
+}
+
+func (t Type) format() format {
+	if uint64(t) < uint64(len(formats)) {
+		return formats[t]
+	}
+	return format{}
+}
+
+// Known reports whether the format's name and sizes are known.
+func (t Type) Known() bool { return t.format().block != 0 }
+
+// String returns the format's usual name, "Q4_K", or its number.
+func (t Type) String() string {
+	if !t.Known() {
+		return fmt.Sprintf("type %d", uint32(t))
+	}
+	return t.format().name
+}
+
+// BlockSize returns how many values are stored together; zero if the format is
+// unknown. A row holds whole blocks.
+func (t Type) BlockSize() int { return t.format().block }
+
+// TypeSize returns the bytes of one block; zero if the format is unknown.
+func (t Type) TypeSize() int { return t.format().blockBytes }
+
+// SizeBytes returns the bytes of n values. It fails for an unknown format, for
+// part of a block and for a size that no slice can have.
+func (t Type) SizeBytes(n int) (int, error) {
+	f := t.format()
+	switch {
+	case f.block == 0:
+		return 0, fmt.Errorf("quant: %s: %w", t, errors.ErrUnsupported)
+	case n < 0 || n%f.block != 0:
+		return 0, fmt.Errorf("%w: %d values are no whole %s blocks of %d", ErrLength, n, t, f.block)
+	case n/f.block > math.MaxInt/f.blockBytes:
+		return 0, fmt.Errorf("%w: %d values of %s exceed the address space", ErrLength, n, t)
+	}
+	return n / f.block * f.blockBytes, nil
+}
