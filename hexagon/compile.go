@@ -1,0 +1,70 @@
+package hexagon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+// Compile builds the graphs in one context of the library and writes its image.
+// The context is gone afterwards; cancellation is honoured between graphs.
+func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("hexagon: compile: %w", err)
+		}
+	}()
+	if d.closed.Load() {
+		return backend.ErrClosed
+	}
+	if len(graphs) == 0 {
+		return fmt.Errorf("%w: none given", backend.ErrInvalidGraph)
+	}
+	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	m := &manifest{Fingerprint: d.Capabilities().Fingerprint}
+	for _, g := range graphs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := g.Validate(); err != nil {
+			return err
+		}
+		tensors, err := lower(d.backend, c, g)
+		if err != nil {
+			return fmt.Errorf("graph %q: %w", g.Name, err)
+		}
+		m.Graphs = append(m.Graphs, describe(g, tensors))
+	}
+	size, err := c.BinarySize()
+	if err != nil {
+		return err
+	}
+	contextBinary, err := c.Binary(make([]byte, size))
+	if err != nil {
+		return err
+	}
+	return writeImage(w, m, contextBinary)
+}
+
+// describe notes what a run of the graph binds.
+func describe(g *backend.Graph, tensors []qnn.Tensor) graphManifest {
+	m := graphManifest{Name: g.Name, Nodes: len(g.Nodes)}
+	for i, t := range g.Tensors {
+		port := portManifest{backend.Port{Name: t.Name, Type: t.Type, Shape: t.Shape}, tensors[i].ID}
+		switch t.Kind {
+		case backend.Input:
+			m.Inputs = append(m.Inputs, port)
+		case backend.Output:
+			m.Outputs = append(m.Outputs, port)
+		}
+	}
+	return m
+}

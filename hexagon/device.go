@@ -1,0 +1,161 @@
+package hexagon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+// loweringVersion changes whenever equal graphs give other QNN graphs.
+const loweringVersion = 1
+
+// Options tunes a Device.
+type Options struct {
+	// Library is the path of the library, or its bare name for the system's
+	// search.
+	Library string
+	// Name is what messages and reports call the device. Empty means Library.
+	Name string
+	// SoC is the vendor's number of the chip to compile for (57 is SM8650). Zero
+	// leaves it to the library, which on a phone finds its own.
+	SoC uint32
+	// Logger receives the library's warnings and errors. Nil means silence.
+	Logger *slog.Logger
+}
+
+// Device is an open NPU. Make it with [Open].
+type Device struct {
+	options Options
+	library *qnn.Library
+	log     *qnn.Log
+	backend *qnn.Backend
+	device  *qnn.Device
+	buildID string
+	// copies is set once the library has refused to use images in place.
+	copies atomic.Bool
+	closed atomic.Bool
+}
+
+// Open loads the library and opens its device.
+func Open(o Options) (_ *Device, err error) {
+	if o.Name == "" {
+		o.Name = o.Library
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Device{options: o}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("hexagon: open %s: %w", o.Library, err), d.Close())
+		}
+	}()
+	if d.library, err = qnn.Open(o.Library, qnn.Options{}); err != nil {
+		return nil, err
+	}
+	if warning := d.library.Warning(); warning != "" {
+		o.Logger.Warn("library is newer than tested", "detail", warning)
+	}
+	if d.log, err = d.library.NewLog(qnn.LogWarn, d.logLine); err != nil {
+		return nil, err
+	}
+	if d.buildID, err = d.library.BuildID(); err != nil {
+		return nil, err
+	}
+	if d.backend, err = d.library.NewBackend(d.log); err != nil {
+		return nil, err
+	}
+	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: o.SoC}); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// logLine passes on what the library logs. Errors come back through the failed
+// call too, so here they are details.
+func (d *Device) logLine(level qnn.LogLevel, text string) {
+	text = strings.TrimSpace(text)
+	if level == qnn.LogWarn {
+		d.options.Logger.Warn("library", "text", text)
+		return
+	}
+	d.options.Logger.Debug("library", "text", text)
+}
+
+// Capabilities describes library and chip.
+func (d *Device) Capabilities() backend.Capabilities {
+	p := d.library.Provider()
+	soc := "library's default"
+	if d.options.SoC != 0 {
+		soc = fmt.Sprint(d.options.SoC)
+	}
+	return backend.Capabilities{
+		Lane:     backend.NPU,
+		Name:     d.options.Name,
+		Provider: p.Name,
+		BuildID:  d.buildID,
+		SoC:      soc,
+		Fingerprint: fmt.Sprintf("hexagon lowering %d, %s, core %s, backend %s, build %s, soc %s",
+			loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, soc),
+	}
+}
+
+// Close closes device, backend, log and library. Programs must be closed before.
+func (d *Device) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	var errs []error
+	if d.device != nil {
+		errs = append(errs, d.device.Close())
+	}
+	if d.backend != nil {
+		errs = append(errs, d.backend.Close())
+	}
+	if d.log != nil {
+		errs = append(errs, d.log.Close())
+	}
+	if d.library != nil {
+		errs = append(errs, d.library.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// alignment is what the library's vector units like, and the contract's unit of
+// offsets.
+const alignment = 64
+
+// buffer is host memory; on a device with shared memory it would be that.
+type buffer struct{ bytes []byte }
+
+// NewBuffer allocates zeroed memory.
+func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
+	if sizeBytes < 0 {
+		return nil, fmt.Errorf("hexagon: buffer of %d bytes: %w", sizeBytes, backend.ErrNoMemory)
+	}
+	return &buffer{aligned(sizeBytes)}, nil
+}
+
+// aligned returns zeroed memory that begins at a multiple of alignment.
+func aligned(size int) []byte {
+	raw := make([]byte, size+alignment)
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % alignment)
+	return raw[skip : skip+size : skip+size]
+}
+
+func isAligned(b []byte) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%alignment == 0
+}
+
+func (b *buffer) Bytes() []byte { return b.bytes }
+
+func (b *buffer) Close() error {
+	b.bytes = nil
+	return nil
+}

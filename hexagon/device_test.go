@@ -1,0 +1,83 @@
+package hexagon
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// required says whether SDNPU_REQUIRE names what; its absence then fails.
+func required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
+}
+
+// vendorLibrary finds the vendor's library or skips.
+func vendorLibrary(t testing.TB) string {
+	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
+	if _, err := os.Stat(path); err != nil {
+		if required("vendor") {
+			t.Fatalf("vendor's library: %v: run make vendor", err)
+		}
+		t.Skipf("vendor's library: %v: run make vendor", err)
+	}
+	return path
+}
+
+func openVendor(t testing.TB) *Device {
+	d, err := Open(Options{Library: vendorLibrary(t), SoC: 57})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// floats32 encodes float32 elements.
+func floats32(values ...float32) []byte {
+	var b []byte
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// double is a graph of one node: y = 2x.
+func double(t testing.TB) *backend.Graph {
+	b := backend.NewBuilder("double")
+	x := b.Input("x", backend.Float32, 1, 4)
+	w := b.Constant("w", backend.Float32, backend.Literal(floats32(2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2)), 4, 4)
+	b.Output(b.FullyConnected("y", x, w, -1))
+	g, err := b.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+func compile(t testing.TB, d *Device, graphs ...*backend.Graph) []byte {
+	var image bytes.Buffer
+	require.NoError(t, d.Compile(t.Context(), &image, graphs...))
+	return image.Bytes()
+}
+
+func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
+	d := openVendor(t)
+	require.Contains(t, d.Capabilities().Provider, "HTP")
+	p, err := d.Load(t.Context(), backend.Image{Bytes: compile(t, d, double(t))})
+	require.NoError(t, err)
+	x, err := d.NewBuffer(16)
+	require.NoError(t, err)
+	y, err := d.NewBuffer(16)
+	require.NoError(t, err)
+	copy(x.Bytes(), floats32(1, -2, 0.5, 3))
+	require.NoError(t, p.Run(t.Context(), "double", []backend.Binding{{Buffer: x}, {Buffer: y}}))
+	require.Equal(t, floats32(2, -4, 1, 6), y.Bytes())
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.Run(t.Context(), "double", nil), backend.ErrClosed)
+}

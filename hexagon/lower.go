@@ -1,0 +1,149 @@
+package hexagon
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+var types = map[backend.DataType]qnn.DataType{
+	backend.Float32: qnn.Float32,
+	backend.Float16: qnn.Float16,
+	backend.Int32:   qnn.Int32,
+	backend.Uint32:  qnn.Uint32,
+	backend.Bool8:   qnn.Bool8,
+}
+
+var kinds = map[backend.Kind]qnn.TensorKind{
+	backend.Input:        qnn.AppWrite,
+	backend.Output:       qnn.AppRead,
+	backend.Intermediate: qnn.Native,
+	backend.Constant:     qnn.Static,
+}
+
+// lowering writes one backend.Graph into one QNN graph.
+type lowering struct {
+	backend *qnn.Backend
+	graph   *qnn.Graph
+	source  *backend.Graph
+	tensors []qnn.Tensor
+}
+
+// lower builds and finalizes the graph; it returns the tensors with the
+// library's numbers.
+func lower(b *qnn.Backend, context *qnn.Context, source *backend.Graph) ([]qnn.Tensor, error) {
+	graph, err := context.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3})
+	if err != nil {
+		return nil, err
+	}
+	l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors))}
+	for i := range source.Tensors {
+		if err := l.tensor(i); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", source.Tensors[i].Name, err)
+		}
+	}
+	for i := range source.Nodes {
+		if err := l.node(&source.Nodes[i]); err != nil {
+			return nil, fmt.Errorf("node %q (%s): %w", source.Nodes[i].Name, source.Nodes[i].Op, err)
+		}
+	}
+	if err := graph.Finalize(nil); err != nil {
+		return nil, err
+	}
+	return l.tensors, nil
+}
+
+func (l *lowering) tensor(i int) error {
+	from, to := &l.source.Tensors[i], &l.tensors[i]
+	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
+	to.Dims = dims(from.Shape)
+	if from.Kind == backend.Constant {
+		to.Data = make([]byte, from.SizeBytes())
+		if err := from.Values.Fill(to.Data); err != nil {
+			return err
+		}
+	}
+	err := l.graph.CreateTensor(to)
+	to.Data = nil // the library has its copy
+	return err
+}
+
+func dims(shape []int) []uint32 {
+	d := make([]uint32, len(shape))
+	for i, n := range shape {
+		d[i] = uint32(n)
+	}
+	return d
+}
+
+func (l *lowering) node(n *backend.Node) error {
+	op := &qnn.Op{Name: n.Name, Type: string(n.Op)}
+	for _, id := range n.Inputs {
+		op.Inputs = append(op.Inputs, &l.tensors[id])
+	}
+	for _, id := range n.Outputs {
+		op.Outputs = append(op.Outputs, &l.tensors[id])
+	}
+	for _, p := range append(l.implied(n), n.Params...) {
+		if dropped[n.Op] == p.Name {
+			continue
+		}
+		param, err := l.param(n, p)
+		if err != nil {
+			return fmt.Errorf("parameter %s: %w", p.Name, err)
+		}
+		op.Params = append(op.Params, param)
+	}
+	if err := l.backend.Validate(op); err != nil {
+		return err
+	}
+	return l.graph.AddNode(op)
+}
+
+// dropped names the parameters that QNN reads from the output tensor instead.
+var dropped = map[backend.Op]string{backend.Reshape: "shape", backend.Cast: "to"}
+
+// implied returns the parameters that the contract fixes and QNN asks for.
+func (l *lowering) implied(n *backend.Node) []backend.Param {
+	last := int32(len(l.source.Tensors[n.Inputs[0]].Shape) - 1)
+	switch n.Op {
+	case backend.FullyConnected:
+		if last < 2 {
+			return nil // the vendor refuses keep_dims for a rank that is kept anyway
+		}
+		return []backend.Param{{Name: "keep_dims", Value: true}}
+	case backend.RmsNorm:
+		return []backend.Param{{Name: "axes", Value: backend.Array{Type: backend.Uint32, Shape: []int{1}, Values: []int32{last}}}}
+	case backend.Softmax:
+		return []backend.Param{{Name: "axis", Value: uint32(last)}}
+	}
+	return nil
+}
+
+func (l *lowering) param(n *backend.Node, p backend.Param) (qnn.Param, error) {
+	param := qnn.Param{Name: p.Name}
+	switch v := p.Value.(type) {
+	case bool:
+		param.Scalar = qnn.ScalarBool(v)
+	case float32:
+		param.Scalar = qnn.ScalarFloat32(v)
+	case int32:
+		param.Scalar = qnn.ScalarInt32(v)
+	case uint32:
+		param.Scalar = qnn.ScalarUint32(v)
+	case backend.Array:
+		t := &qnn.Tensor{Name: n.Name + "." + p.Name, Kind: qnn.Static, Type: types[v.Type], Dims: dims(v.Shape)}
+		for _, x := range v.Values {
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(x))
+		}
+		if err := l.graph.CreateTensor(t); err != nil {
+			return qnn.Param{}, err
+		}
+		param.Tensor = t
+	default:
+		return qnn.Param{}, fmt.Errorf("a %T cannot be given to QNN", p.Value)
+	}
+	return param, nil
+}

@@ -1,0 +1,244 @@
+package hexagon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+// program is a loaded context.
+type program struct {
+	mu      sync.Mutex
+	context *qnn.Context // nil once closed
+	graphs  map[string]*loadedGraph
+	size    int64
+	image   []byte // keeps an image in use alive
+}
+
+// loadedGraph remembers what was bound last, so that a run with the same
+// buffers binds nothing.
+type loadedGraph struct {
+	graph     *qnn.Graph
+	signature backend.Signature
+	ids       []uint32 // of inputs, then outputs
+	binding   *qnn.Binding
+	bound     [][]byte
+}
+
+// Load brings an image into the library's memory.
+func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Program, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("hexagon: load: %w", err)
+		}
+	}()
+	if d.closed.Load() {
+		return nil, backend.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m, contextBinary, err := readImage(image.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
+	}
+	if want := d.Capabilities().Fingerprint; m.Fingerprint != want {
+		return nil, fmt.Errorf("%w: made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
+	}
+	c, err := d.loadContext(contextBinary)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{context: c, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
+	for _, g := range m.Graphs {
+		loaded, err := loadGraph(c, &g)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: graph %q: %w", backend.ErrImage, g.Name, err), c.Close())
+		}
+		p.graphs[g.Name] = loaded
+	}
+	return p, nil
+}
+
+// loadContext uses the image in place where the library can. Only the call
+// itself tells: the vendor's x86-64 library claims the capability and refuses.
+func (d *Device) loadContext(contextBinary []byte) (*qnn.Context, error) {
+	if !d.copies.Load() && isAligned(contextBinary) {
+		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, nil)
+		if !errors.Is(err, qnn.ErrNotSupported) {
+			return c, loadError(err)
+		}
+	}
+	c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{}, nil)
+	if err == nil && isAligned(contextBinary) {
+		d.copies.Store(true)
+	}
+	return c, loadError(err)
+}
+
+// loadError gives the contract's meaning to the codes of a failed load.
+func loadError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, qnn.ErrNoMemory):
+		return fmt.Errorf("%w: %w", backend.ErrNoMemory, err)
+	case errors.Is(err, qnn.ErrIncompatibleBinary), errors.Is(err, qnn.ErrLoadingBinary), errors.Is(err, qnn.ErrBinaryVersion),
+		errors.Is(err, qnn.ErrCreateFromBinary), errors.Is(err, qnn.ErrMalformedBinary), errors.Is(err, qnn.ErrInvalidBinary):
+		return fmt.Errorf("%w: %w", backend.ErrImage, err)
+	}
+	return err
+}
+
+func loadGraph(c *qnn.Context, m *graphManifest) (*loadedGraph, error) {
+	graph, err := c.Graph(m.Name)
+	if err != nil {
+		return nil, err
+	}
+	g := &loadedGraph{graph: graph, signature: backend.Signature{Nodes: m.Nodes}}
+	for _, p := range m.Inputs {
+		g.signature.Inputs = append(g.signature.Inputs, p.Port)
+		g.ids = append(g.ids, p.ID)
+	}
+	for _, p := range m.Outputs {
+		g.signature.Outputs = append(g.signature.Outputs, p.Port)
+		g.ids = append(g.ids, p.ID)
+	}
+	return g, nil
+}
+
+func (p *program) find(name string) (*loadedGraph, error) {
+	if p.context == nil {
+		return nil, backend.ErrClosed
+	}
+	g, ok := p.graphs[name]
+	if !ok {
+		return nil, backend.ErrNoGraph
+	}
+	return g, nil
+}
+
+// Signature tells what a graph binds.
+func (p *program) Signature(graph string) (backend.Signature, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.find(graph)
+	if err != nil {
+		return backend.Signature{}, fmt.Errorf("hexagon: graph %q: %w", graph, err)
+	}
+	return g.signature, nil
+}
+
+// Run executes a graph once.
+func (p *program) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.find(graph)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = g.bind(bindings)
+	}
+	if err == nil {
+		err = g.binding.Execute(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("hexagon: run graph %q: %w", graph, err)
+	}
+	return nil
+}
+
+// port returns port i of inputs and outputs counted through.
+func (g *loadedGraph) port(i int) *backend.Port {
+	if n := len(g.signature.Inputs); i >= n {
+		return &g.signature.Outputs[i-n]
+	}
+	return &g.signature.Inputs[i]
+}
+
+// bind gives the library the memory of each port that changed since the last
+// run.
+func (g *loadedGraph) bind(bindings []backend.Binding) error {
+	if len(bindings) != len(g.ids) {
+		return fmt.Errorf("%w: %d given, %d wanted", backend.ErrBinding, len(bindings), len(g.ids))
+	}
+	if g.binding == nil {
+		return g.bindAll(bindings)
+	}
+	for i, b := range bindings {
+		memory, err := slice(b, g.port(i))
+		if err != nil {
+			return err
+		}
+		if &memory[0] == &g.bound[i][0] {
+			continue
+		}
+		if n := len(g.signature.Inputs); i < n {
+			err = g.binding.SetInput(i, memory)
+		} else {
+			err = g.binding.SetOutput(i-n, memory)
+		}
+		if err != nil {
+			return err
+		}
+		g.bound[i] = memory
+	}
+	return nil
+}
+
+func (g *loadedGraph) bindAll(bindings []backend.Binding) error {
+	tensors := make([]qnn.ExecTensor, len(bindings))
+	bound := make([][]byte, len(bindings))
+	for i, b := range bindings {
+		memory, err := slice(b, g.port(i))
+		if err != nil {
+			return err
+		}
+		tensors[i] = qnn.ExecTensor{ID: g.ids[i], SizeBytes: uint32(len(memory)), Data: memory}
+		bound[i] = memory
+	}
+	n := len(g.signature.Inputs)
+	binding, err := g.graph.Bind(tensors[:n], tensors[n:])
+	if err != nil {
+		return err
+	}
+	g.binding, g.bound = binding, bound
+	return nil
+}
+
+// slice returns the memory that a binding gives to a port.
+func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
+	size := p.SizeBytes()
+	if b.Buffer == nil {
+		return nil, fmt.Errorf("%w: %s has no buffer", backend.ErrBinding, p.Name)
+	}
+	bytes := b.Buffer.Bytes()
+	if b.Offset < 0 || b.Offset%alignment != 0 || b.Offset > len(bytes) || size > len(bytes)-b.Offset {
+		return nil, fmt.Errorf("%w: %s wants %d bytes at offset %d of a buffer of %d", backend.ErrBinding, p.Name, size, b.Offset, len(bytes))
+	}
+	return bytes[b.Offset : b.Offset+size : b.Offset+size], nil
+}
+
+// SizeBytes is the size of the context binary: what the context holds beyond
+// it, the library does not tell.
+func (p *program) SizeBytes() int64 { return p.size }
+
+// Close frees the context.
+func (p *program) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.context == nil {
+		return nil
+	}
+	err := p.context.Close()
+	p.context, p.image = nil, nil
+	if err != nil {
+		return fmt.Errorf("hexagon: close program: %w", err)
+	}
+	return nil
+}
