@@ -1,0 +1,80 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// cursor walks over the bytes of a header. The first failure stays; whatever is
+// read after it is zero, so callers check err once per entry.
+type cursor struct {
+	data []byte
+	pos  int
+	err  error
+}
+
+// fail keeps the first error.
+func (c *cursor) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// take steps over n bytes and returns them, or nil.
+func (c *cursor) take(n uint64, what string) []byte {
+	if c.err != nil {
+		return nil
+	}
+	if left := uint64(len(c.data) - c.pos); n > left {
+		c.fail(fmt.Errorf("%w: %s at byte %d takes %d bytes, the file of %d has %d left",
+			ErrTruncated, what, c.pos, n, len(c.data), left))
+		return nil
+	}
+	b := c.data[c.pos : c.pos+int(n)]
+	c.pos += int(n)
+	return b
+}
+
+func (c *cursor) uint32(what string) uint32 {
+	if b := c.take(4, what); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) uint64(what string) uint64 {
+	if b := c.take(8, what); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// count reads the number of entries that follow, each of at least minBytes, and
+// fails if they cannot all be in the file. So a count may be allocated for.
+func (c *cursor) count(what string, minBytes uint64) int {
+	n := c.uint64("number of " + what)
+	if c.err != nil {
+		return 0
+	}
+	if left := uint64(len(c.data) - c.pos); n > left/minBytes {
+		c.fail(fmt.Errorf("%w: %d %s take at least %d bytes each, the file of %d has %d left",
+			ErrTruncated, n, what, minBytes, len(c.data), left))
+		return 0
+	}
+	return int(n)
+}
+
+// bytes reads a string without copying it.
+func (c *cursor) bytes(what string) []byte {
+	n := c.uint64("length of " + what)
+	if n > maxStringBytes {
+		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d; %d are allowed", ErrMalformed, what, n, c.pos, maxStringBytes))
+	}
+	return c.take(n, what)
+}
+
+// maxStringBytes and maxArray are the limits of Ollama's reader.
+const (
+	maxStringBytes = 16 << 20
+	maxArray       = 64 << 20
+)

@@ -1,0 +1,135 @@
+package gguf
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	ollama "github.com/ollama/ollama/fs/gguf"
+
+	"github.com/sdnpu/sdnpu/backend/mapped"
+)
+
+// File is an open GGUF file.
+type File struct {
+	path    string
+	mapping *mapped.File
+	data    []byte
+	header  header
+	values  []ollama.KeyValue // in the order of header.keys
+	keys    map[string]int    // name to place in header.keys
+	tensors map[string]int    // name to place in header.tensors
+	digest  func() [sha256.Size]byte
+}
+
+// Open maps and checks a whole model or adapter file. The doc of the package
+// lists what it refuses.
+func Open(path string) (*File, error) { return open(path, true) }
+
+// OpenKeys maps a file and reads its keys only; it has no tensors and may be
+// one whose tensors [Open] refuses, or one part of a split model.
+func OpenKeys(path string) (*File, error) { return open(path, false) }
+
+func open(path string, whole bool) (*File, error) {
+	m, err := mapped.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("gguf: %w", err)
+	}
+	f := &File{path: path, mapping: m, data: m.Bytes()}
+	if err := f.read(whole); err != nil {
+		_ = m.Close() // the first error says more
+		return nil, fmt.Errorf("gguf: %s: %w", path, err)
+	}
+	f.digest = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(f.data) })
+	return f, nil
+}
+
+func (f *File) read(whole bool) error {
+	c := &cursor{data: f.data}
+	h, tensors := scanKeys(c)
+	if whole {
+		h.scanTensors(c, tensors)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	f.header = h
+	f.keys = make(map[string]int, len(h.keys))
+	for i, k := range h.keys {
+		f.keys[k.Name] = i
+	}
+	f.tensors = make(map[string]int, len(h.tensors))
+	for i, t := range h.tensors {
+		f.tensors[t.Name] = i
+	}
+	if err := f.readValues(); err != nil {
+		return err
+	}
+	if !whole {
+		return nil
+	}
+	switch parts, err := f.Uint("split.count", 1); {
+	case err != nil:
+		return err
+	case parts > 1:
+		return fmt.Errorf("%w: one of %d parts of a split model; join them first (llama-gguf-split --merge)", ErrUnsupported, parts)
+	}
+	return nil
+}
+
+// readValues lets Ollama's package read the values of a header that is known
+// to be right.
+func (f *File) readValues() error {
+	r, err := ollama.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f.values = make([]ollama.KeyValue, 0, len(f.header.keys))
+	for _, kv := range r.KeyValues() {
+		f.values = append(f.values, kv)
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	// It opens the file a second time, by name; another file may be there now.
+	same := slices.EqualFunc(f.values, f.header.keys, func(kv ollama.KeyValue, k Key) bool { return kv.Key == k.Name })
+	if !same {
+		return fmt.Errorf("%w: changed while it was read", ErrMalformed)
+	}
+	return nil
+}
+
+// Close gives the mapping back; the bytes of tensors end with it. A second call
+// does nothing.
+func (f *File) Close() error { return f.mapping.Close() }
+
+// Path returns the path that was opened.
+func (f *File) Path() string { return f.path }
+
+// Size returns the length of the file in bytes.
+func (f *File) Size() int64 { return int64(len(f.data)) }
+
+// Version returns the format's version, 2 or 3.
+func (f *File) Version() int { return int(f.header.version) }
+
+// Digest returns the SHA-256 of the whole file. The first call reads the file
+// (about a second per 2 GB); the File must still be open.
+func (f *File) Digest() [sha256.Size]byte { return f.digest() }
+
+// Keys yields the keys in the order of the file.
+func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
+
+// Tensors yields the tensors in the order of the file.
+func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
+
+// Tensor returns the tensor of that name, or [ErrNoTensor].
+func (f *File) Tensor(name string) (Tensor, error) {
+	i, ok := f.tensors[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("%w: %s", ErrNoTensor, name)
+	}
+	return f.header.tensors[i], nil
+}

@@ -1,0 +1,162 @@
+package gguf
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	ollama "github.com/ollama/ollama/fs/gguf"
+)
+
+// The getters below share one rule. An absent key gives the fallback, or
+// [ErrNoKey] where the caller named none; a key of another type is always
+// [ErrKeyType], fallback or not, so a mistyped setting is never silently
+// ignored.
+
+// Has reports whether the key is there, whatever its type.
+func (f *File) Has(key string) bool {
+	_, ok := f.keys[key]
+	return ok
+}
+
+// Str returns a string.
+func (f *File) Str(key string, fallback ...string) (string, error) {
+	return get(f, key, fallback, "string", func(k Key, v ollama.KeyValue) (string, bool) {
+		return v.String(), k.Type == String
+	})
+}
+
+// Uint returns a whole number that is not negative, of any integer type.
+func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
+	return get(f, key, fallback, "whole number of at least 0", func(k Key, v ollama.KeyValue) (uint64, bool) {
+		if k.Type.signed() {
+			return uint64(v.Int()), v.Int() >= 0
+		}
+		return v.Uint(), k.Type.unsigned()
+	})
+}
+
+// Int returns a whole number of any integer type.
+func (f *File) Int(key string, fallback ...int64) (int64, error) {
+	return get(f, key, fallback, "whole number", func(k Key, v ollama.KeyValue) (int64, bool) {
+		if k.Type.unsigned() {
+			return int64(v.Uint()), v.Uint() <= math.MaxInt64
+		}
+		return v.Int(), k.Type.signed()
+	})
+}
+
+// Float returns a number of any type; hand-written files give 1 for 1.0.
+func (f *File) Float(key string, fallback ...float64) (float64, error) {
+	return get(f, key, fallback, "number", func(k Key, v ollama.KeyValue) (float64, bool) {
+		switch {
+		case k.Type.unsigned():
+			return float64(v.Uint()), true
+		case k.Type.signed():
+			return float64(v.Int()), true
+		}
+		return v.Float(), k.Type == Float32 || k.Type == Float64
+	})
+}
+
+// Bool returns a truth value.
+func (f *File) Bool(key string, fallback ...bool) (bool, error) {
+	return get(f, key, fallback, "bool", func(k Key, v ollama.KeyValue) (bool, bool) {
+		return v.Bool(), k.Type == Bool
+	})
+}
+
+// Strs returns an array of strings.
+func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
+	return get(f, key, fallback, "array of strings", func(k Key, v ollama.KeyValue) ([]string, bool) {
+		return v.Strings(), k.Type == Array && k.Elem == String
+	})
+}
+
+// Ints returns an array of whole numbers of any integer type.
+func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
+	return get(f, key, fallback, "array of whole numbers", func(k Key, v ollama.KeyValue) ([]int64, bool) {
+		if k.Type != Array || !k.Elem.unsigned() {
+			return v.Ints(), k.Type == Array && k.Elem.signed()
+		}
+		unsigned := v.Uints()
+		ints := make([]int64, len(unsigned))
+		for i, u := range unsigned {
+			if u > math.MaxInt64 {
+				return nil, false
+			}
+			ints[i] = int64(u)
+		}
+		return ints, true
+	})
+}
+
+// Floats returns an array of floating-point numbers.
+func (f *File) Floats(key string, fallback ...[]float64) ([]float64, error) {
+	return get(f, key, fallback, "array of floats", func(k Key, v ollama.KeyValue) ([]float64, bool) {
+		return v.Floats(), k.Type == Array && (k.Elem == Float32 || k.Elem == Float64)
+	})
+}
+
+// Bools returns an array of truth values.
+func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
+	return get(f, key, fallback, "array of bools", func(k Key, v ollama.KeyValue) ([]bool, bool) {
+		return v.Bools(), k.Type == Array && k.Elem == Bool
+	})
+}
+
+// Architecture returns general.architecture, or "" where it is missing.
+func (f *File) Architecture() string {
+	arch, err := f.Str("general.architecture", "")
+	if err != nil {
+		return ""
+	}
+	return arch
+}
+
+// ArchKey returns the name of an architecture's key: "llama.block_count" for
+// "block_count".
+func (f *File) ArchKey(suffix string) string { return f.Architecture() + "." + suffix }
+
+// ArchUint is [File.Uint] of an architecture's key.
+func (f *File) ArchUint(suffix string, fallback ...uint64) (uint64, error) {
+	return f.Uint(f.ArchKey(suffix), fallback...)
+}
+
+// ArchFloat is [File.Float] of an architecture's key.
+func (f *File) ArchFloat(suffix string, fallback ...float64) (float64, error) {
+	return f.Float(f.ArchKey(suffix), fallback...)
+}
+
+func get[T any](f *File, key string, fallback []T, want string, value func(Key, ollama.KeyValue) (T, bool)) (T, error) {
+	var none T
+	i, ok := f.keys[key]
+	switch {
+	case !ok && len(fallback) > 0:
+		return fallback[0], nil
+	case !ok:
+		return none, fmt.Errorf("%w: %s", ErrNoKey, key)
+	}
+	k := f.header.keys[i]
+	v, ok := value(k, f.values[i])
+	if !ok {
+		return none, fmt.Errorf("%w: %s is %s, not a %s", ErrKeyType, key, k.describe(), want)
+	}
+	return v, nil
+}
+
+// describe names the type as an error message does.
+func (k Key) describe() string {
+	if k.Type == Array {
+		return fmt.Sprintf("an array of %d %s", k.Len, k.Elem)
+	}
+	return "a " + strings.TrimSpace(k.Type.String())
+}
+
+func (t ValueType) signed() bool {
+	return t == Int8 || t == Int16 || t == Int32 || t == Int64
+}
+
+func (t ValueType) unsigned() bool {
+	return t == Uint8 || t == Uint16 || t == Uint32 || t == Uint64
+}

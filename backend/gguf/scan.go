@@ -1,0 +1,187 @@
+package gguf
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// ValueType is the type of a key's value, numbered as in the file.
+type ValueType uint32
+
+// The value types of GGUF.
+const (
+	Uint8 ValueType = iota
+	Int8
+	Uint16
+	Int16
+	Uint32
+	Int32
+	Float32
+	Bool
+	String
+	Array
+	Uint64
+	Int64
+	Float64
+)
+
+// valueTypes holds names and sizes; a size of zero varies.
+var valueTypes = [...]struct {
+	name      string
+	sizeBytes uint64
+}{
+	Uint8: {"uint8", 1}, Int8: {"int8", 1}, Uint16: {"uint16", 2}, Int16: {"int16", 2},
+	Uint32: {"uint32", 4}, Int32: {"int32", 4}, Float32: {"float32", 4}, Bool: {"bool", 1},
+	String: {"string", 0}, Array: {"array", 0}, Uint64: {"uint64", 8}, Int64: {"int64", 8}, Float64: {"float64", 8},
+}
+
+// String returns the type's name, "uint32".
+func (t ValueType) String() string {
+	if int(t) >= len(valueTypes) {
+		return fmt.Sprintf("value type %d", uint32(t))
+	}
+	return valueTypes[t].name
+}
+
+// Key describes one entry of a file's metadata, without its value.
+type Key struct {
+	Name string
+	Type ValueType
+	Elem ValueType // of an array's elements
+	Len  int       // number of an array's elements
+
+	start, end int // the entry's bytes in the file
+	index      int // its place among the keys
+}
+
+// header is what one walk over the start of a file found.
+type header struct {
+	version    uint32
+	keys       []Key
+	keysEnd    int // where the table of tensors begins
+	tensors    []Tensor
+	tensorsEnd int
+	dataStart  int
+	alignment  uint64
+}
+
+const (
+	magic          = "GGUF"
+	minKeyBytes    = 8 + 1 + 4 + 1     // name of one byte, type, a byte
+	minTensorBytes = 8 + 1 + 4 + 4 + 8 // name of one byte, no dimension
+)
+
+// scanKeys walks over the fixed part and the keys, and returns how many tensors
+// are announced.
+func scanKeys(c *cursor) (h header, tensors int) {
+	h.version = scanVersion(c)
+	// Two counts follow; the tensors' own bytes come after the keys, so this
+	// first bound is loose and scanTensors sets the tight one.
+	tensors = c.count("tensors", minTensorBytes)
+	keys := c.count("keys", minKeyBytes)
+	if c.err != nil {
+		return h, 0
+	}
+	h.keys = make([]Key, 0, keys)
+	h.alignment = defaultAlignment
+	seen := make(map[string]bool, keys)
+	for i := range keys {
+		k := scanKey(c)
+		k.index = i
+		switch {
+		case c.err != nil:
+			return h, 0
+		case k.Name == "":
+			c.fail(fmt.Errorf("%w: key %d has no name", ErrMalformed, i))
+		case seen[k.Name]:
+			c.fail(fmt.Errorf("%w: key %q twice", ErrMalformed, k.Name))
+		case k.Name == keyAlignment:
+			h.alignment = scanAlignment(c, k)
+		}
+		seen[k.Name] = true
+		h.keys = append(h.keys, k)
+	}
+	h.keysEnd = c.pos
+	return h, tensors
+}
+
+func scanVersion(c *cursor) uint32 {
+	m := c.take(4, "magic")
+	v := c.uint32("version")
+	switch {
+	case c.err != nil:
+	case !bytes.Equal(m, []byte(magic)):
+		c.fail(fmt.Errorf("%w: begins with % x, not with %q", ErrMalformed, m, magic))
+	case v&0xffff == 0 && v != 0: // the low half of a big-endian small number
+		c.fail(fmt.Errorf("%w: big-endian file (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
+	case v < 2 || v > 3:
+		c.fail(fmt.Errorf("%w: version %d; 2 and 3 are read", ErrUnsupported, v))
+	}
+	return v
+}
+
+func scanKey(c *cursor) (k Key) {
+	k.start = c.pos
+	k.Name = string(c.bytes("key"))
+	k.Type = ValueType(c.uint32("type of key"))
+	switch {
+	case c.err != nil:
+		return k
+	case k.Type == Array:
+		k.Elem = ValueType(c.uint32("type of array"))
+		k.Len = scanArray(c, k)
+	case k.Type == String:
+		c.bytes("value of key " + k.Name)
+	case int(k.Type) < len(valueTypes):
+		c.take(valueTypes[k.Type].sizeBytes, "value of key "+k.Name)
+	default:
+		c.fail(fmt.Errorf("%w: key %q has %s", ErrMalformed, k.Name, k.Type))
+	}
+	k.end = c.pos
+	return k
+}
+
+func scanArray(c *cursor, k Key) int {
+	if c.err == nil && int(k.Elem) >= len(valueTypes) {
+		c.fail(fmt.Errorf("%w: key %q is an array of %s", ErrMalformed, k.Name, k.Elem))
+	}
+	if c.err == nil && k.Elem == Array {
+		c.fail(fmt.Errorf("%w: key %q is an array of arrays", ErrUnsupported, k.Name))
+	}
+	if c.err != nil {
+		return 0
+	}
+	size := valueTypes[k.Elem].sizeBytes
+	n := c.count("elements of "+k.Name, cmp.Or(size, 8))
+	if n > maxArray {
+		c.fail(fmt.Errorf("%w: key %q has %d elements; %d are allowed", ErrMalformed, k.Name, n, maxArray))
+	}
+	if k.Elem != String {
+		c.take(uint64(n)*size, k.Name)
+		return n
+	}
+	for i := 0; i < n && c.err == nil; i++ {
+		c.bytes("string in " + k.Name)
+	}
+	return n
+}
+
+const (
+	keyAlignment     = "general.alignment"
+	defaultAlignment = 32
+)
+
+func scanAlignment(c *cursor, k Key) uint64 {
+	if k.Type != Uint32 {
+		c.fail(fmt.Errorf("%w: %s is a %s, not a uint32", ErrMalformed, keyAlignment, k.Type))
+		return 0
+	}
+	a := binary.LittleEndian.Uint32(c.data[k.end-4 : k.end])
+	if bits.OnesCount32(a) != 1 {
+		c.fail(fmt.Errorf("%w: alignment of %d, not a power of two", ErrMalformed, a))
+	}
+	return uint64(a)
+}

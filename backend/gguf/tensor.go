@@ -1,0 +1,155 @@
+package gguf
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	Name string
+	Type quant.Type
+	// Shape is in GGUF order: Shape[0] is the length of a row, whose values lie
+	// side by side; a weight of a linear layer is (inputs, outputs).
+	Shape  []int
+	Offset int64 // of the first byte, from the start of the file
+	Size   int64 // bytes
+
+	data []byte
+}
+
+// Bytes returns the tensor's data in the mapping: read-only, owned by the File
+// and invalid after its Close.
+func (t Tensor) Bytes() []byte { return t.data }
+
+// Elements returns the number of values.
+func (t Tensor) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+const maxDims = 4
+
+// scanTensors walks over the table of tensors and checks each against the file.
+func (h *header) scanTensors(c *cursor, count int) {
+	if left := len(c.data) - c.pos; c.err == nil && count > left/minTensorBytes {
+		c.fail(fmt.Errorf("%w: %d tensors take at least %d bytes each, the file of %d has %d left",
+			ErrTruncated, count, minTensorBytes, len(c.data), left))
+	}
+	if c.err != nil {
+		return
+	}
+	h.tensors = make([]Tensor, 0, count)
+	seen := make(map[string]bool, count)
+	for i := range count {
+		t := h.scanTensor(c)
+		switch {
+		case c.err != nil:
+			return
+		case t.Name == "":
+			c.fail(fmt.Errorf("%w: tensor %d has no name", ErrMalformed, i))
+		case seen[t.Name]:
+			c.fail(fmt.Errorf("%w: tensor %q twice", ErrMalformed, t.Name))
+		}
+		seen[t.Name] = true
+		h.tensors = append(h.tensors, t)
+	}
+	h.tensorsEnd = c.pos
+	h.place(c)
+}
+
+// scanTensor reads one entry; its Offset still counts from the data's start.
+func (h *header) scanTensor(c *cursor) Tensor {
+	t := Tensor{Name: string(c.bytes("name of tensor"))}
+	dims := c.uint32("dimensions of tensor")
+	if c.err == nil && dims > maxDims {
+		c.fail(fmt.Errorf("%w: tensor %q has %d dimensions; %d are allowed", ErrMalformed, t.Name, dims, maxDims))
+	}
+	if c.err != nil {
+		return t
+	}
+	t.Shape = make([]int, dims)
+	elements := 1
+	for i := range t.Shape {
+		d := c.uint64("shape of tensor")
+		if c.err == nil && (d == 0 || d > uint64(math.MaxInt/elements)) {
+			c.fail(fmt.Errorf("%w: tensor %q: dimension %d of %d is zero or too large", ErrMalformed, t.Name, i, d))
+		}
+		if c.err != nil {
+			return t
+		}
+		t.Shape[i] = int(d)
+		elements *= int(d)
+	}
+	t.Type = quant.Type(c.uint32("type of tensor"))
+	offset := c.uint64("offset of tensor")
+	if c.err != nil {
+		return t
+	}
+	if !t.Type.Known() {
+		c.fail(fmt.Errorf("%w: tensor %q has %s", ErrUnsupported, t.Name, t.Type))
+		return t
+	}
+	row := 1
+	if dims > 0 {
+		row = t.Shape[0]
+	}
+	size, err := t.Type.SizeBytes(elements)
+	switch {
+	case err != nil:
+		c.fail(fmt.Errorf("%w: tensor %q: %w", ErrMalformed, t.Name, err))
+	case row%t.Type.BlockSize() != 0:
+		c.fail(fmt.Errorf("%w: tensor %q: rows of %d are no whole %s blocks", ErrMalformed, t.Name, row, t.Type))
+	case offset%h.alignment != 0:
+		c.fail(fmt.Errorf("%w: tensor %q: offset %d is no multiple of %d", ErrMalformed, t.Name, offset, h.alignment))
+	case offset > math.MaxInt64-uint64(size):
+		c.fail(fmt.Errorf("%w: tensor %q: offset %d overflows", ErrMalformed, t.Name, offset))
+	}
+	t.Offset, t.Size = int64(offset), int64(size)
+	return t
+}
+
+// place turns offsets into places in the file and refuses tensors that lie
+// beyond its end or on each other.
+func (h *header) place(c *cursor) {
+	h.dataStart = h.tensorsEnd + int(padding(uint64(h.tensorsEnd), h.alignment))
+	if c.err != nil || len(h.tensors) == 0 {
+		return
+	}
+	byOffset := make([]*Tensor, len(h.tensors))
+	for i := range h.tensors {
+		byOffset[i] = &h.tensors[i]
+	}
+	slices.SortFunc(byOffset, func(a, b *Tensor) int {
+		if a.Offset != b.Offset {
+			return int(min(max(a.Offset-b.Offset, -1), 1))
+		}
+		return int(min(max(a.Size-b.Size, -1), 1))
+	})
+	for i, t := range byOffset[1:] {
+		if before := byOffset[i]; t.Offset < before.Offset+before.Size {
+			c.fail(fmt.Errorf("%w: tensors %q and %q overlap", ErrMalformed, before.Name, t.Name))
+			return
+		}
+	}
+	last := byOffset[len(byOffset)-1]
+	need := uint64(h.dataStart) + uint64(last.Offset) + uint64(last.Size)
+	if need > uint64(len(c.data)) {
+		c.fail(fmt.Errorf("%w: the tensors need %d bytes, the file has %d", ErrTruncated, need, len(c.data)))
+		return
+	}
+	for i := range h.tensors {
+		t := &h.tensors[i]
+		t.Offset += int64(h.dataStart)
+		t.data = c.data[t.Offset : t.Offset+t.Size : t.Offset+t.Size]
+	}
+}
+
+// padding is what pos lacks to the next multiple of alignment.
+func padding(pos, alignment uint64) uint64 { return (alignment - pos%alignment) % alignment }
