@@ -1,0 +1,135 @@
+package sampler
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// keepInfinite leaves only the tokens with +Inf, equally likely, if there are
+// any: beside them no other token has a probability.
+func (s *Sampler) keepInfinite() {
+	if !math.IsInf(float64(s.best().logit), 1) {
+		return
+	}
+	kept := s.cands[:0]
+	for _, c := range s.cands {
+		if math.IsInf(float64(c.logit), 1) {
+			kept = append(kept, candidate{id: c.id})
+		}
+	}
+	s.cands = kept
+}
+
+// softmax sets p and returns the best logit and the logarithm of the sum, so
+// that ln p = logit - top - lnSum also where p is too small for a float.
+func (s *Sampler) softmax() (top, lnSum float64) {
+	top = float64(s.best().logit)
+	sum := 0.0
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.p = math.Exp(float64(c.logit) - top)
+		sum += c.p
+	}
+	for i := range s.cands {
+		s.cands[i].p /= sum
+	}
+	return top, math.Log(sum)
+}
+
+// typical keeps the tokens whose surprise is nearest to the entropy until
+// their probability exceeds TypicalP.
+func (s *Sampler) typical() {
+	if !s.options.typical() {
+		return
+	}
+	top, lnSum := s.softmax()
+	entropy := 0.0
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.far = lnSum + top - float64(c.logit) // the surprise, -ln p
+		entropy += c.p * c.far
+	}
+	for i := range s.cands {
+		s.cands[i].far = math.Abs(s.cands[i].far - entropy)
+	}
+	limit := float64(s.options.TypicalP)
+	s.take(nearer, func(mass float64) bool { return mass > limit })
+}
+
+// nucleus keeps the fewest best tokens that together reach TopP.
+func (s *Sampler) nucleus() {
+	if !s.options.nucleus() {
+		return
+	}
+	s.softmax()
+	limit := float64(s.options.TopP)
+	s.take(better, func(mass float64) bool { return mass >= limit })
+}
+
+// minP drops tokens whose probability is less than MinP times the best one's.
+func (s *Sampler) minP() {
+	if s.options.MinP <= 0 {
+		return
+	}
+	least := float64(s.best().logit) + math.Log(min(float64(s.options.MinP), 1))
+	s.cands = slices.DeleteFunc(s.cands, func(c candidate) bool { return float64(c.logit) < least })
+}
+
+// take keeps candidates in the order of first until enough says that their
+// probabilities suffice. A heap, so that the tail of a vocabulary stays
+// unsorted.
+func (s *Sampler) take(first func(a, b *candidate) bool, enough func(mass float64) bool) {
+	heapify(s.cands, first)
+	mass := 0.0
+	rest := len(s.cands)
+	for rest > 0 && !enough(mass) {
+		rest--
+		s.cands[0], s.cands[rest] = s.cands[rest], s.cands[0]
+		mass += s.cands[rest].p
+		down(s.cands[:rest], 0, first)
+	}
+	slices.Reverse(s.cands)
+	s.cands = s.cands[:len(s.cands)-rest]
+}
+
+func better(a, b *candidate) bool {
+	return a.logit > b.logit || a.logit == b.logit && a.id < b.id
+}
+
+func worse(a, b *candidate) bool { return better(b, a) }
+
+func nearer(a, b *candidate) bool {
+	return a.far < b.far || a.far == b.far && a.id < b.id
+}
+
+func sortCandidates(c []candidate) {
+	slices.SortFunc(c, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.logit, a.logit), cmp.Compare(a.id, b.id))
+	})
+}
+
+// heapify orders c so that c[0] comes before all others.
+func heapify(c []candidate, before func(a, b *candidate) bool) {
+	for i := len(c)/2 - 1; i >= 0; i-- {
+		down(c, i, before)
+	}
+}
+
+// down moves c[i] to its place below.
+func down(c []candidate, i int, before func(a, b *candidate) bool) {
+	for {
+		child := 2*i + 1
+		if child >= len(c) {
+			return
+		}
+		if r := child + 1; r < len(c) && before(&c[r], &c[child]) {
+			child = r
+		}
+		if !before(&c[child], &c[i]) {
+			return
+		}
+		c[i], c[child] = c[child], c[i]
+		i = child
+	}
+}

@@ -1,0 +1,65 @@
+package sampler
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// history counts the last n accepted tokens.
+type history struct {
+	n      int     // window; -1 is unbounded
+	window []int32 // ring once it holds n tokens; unused when unbounded
+	next   int     // oldest place of a full ring
+	counts []count // ascending by id, so that one walk meets the logits in order
+}
+
+type count struct {
+	id, times int32
+}
+
+func byID(c count, id int32) int { return cmp.Compare(c.id, id) }
+
+// add counts token and forgets the one that leaves the window. The window
+// grows with the tokens: its length comes from a request and may be absurd.
+func (h *history) add(token int32) {
+	switch {
+	case h.n < 0:
+	case len(h.window) < h.n:
+		h.window = append(h.window, token)
+	default:
+		h.drop(h.window[h.next])
+		h.window[h.next] = token
+		h.next = (h.next + 1) % h.n
+	}
+	i, found := slices.BinarySearchFunc(h.counts, token, byID)
+	if !found {
+		h.counts = slices.Insert(h.counts, i, count{id: token})
+	}
+	h.counts[i].times++
+}
+
+func (h *history) drop(token int32) {
+	i, _ := slices.BinarySearchFunc(h.counts, token, byID)
+	if h.counts[i].times--; h.counts[i].times == 0 {
+		h.counts = slices.Delete(h.counts, i, i+1)
+	}
+}
+
+// penalise changes the logit of a token seen times before. Finite logits stay
+// finite: a harsh penalty makes a token the last choice, not an impossible one.
+func (o *Options) penalise(logit float32, times int32) float32 {
+	if math.IsInf(float64(logit), 0) || logit != logit {
+		return logit
+	}
+	l := float64(logit)
+	if r := float64(o.RepeatPenalty); r != 0 {
+		if l <= 0 {
+			l *= r
+		} else {
+			l /= r
+		}
+	}
+	l -= float64(times)*float64(o.FrequencyPenalty) + float64(o.PresencePenalty)
+	return float32(min(max(l, -math.MaxFloat32), math.MaxFloat32))
+}

@@ -1,0 +1,150 @@
+package sampler
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// stream is the second half of the generator's seed.
+const stream = 0x73646e7075 // "sdnpu"
+
+// Sampler draws the tokens of one output. It belongs to one goroutine.
+type Sampler struct {
+	options Options
+	history history
+	pcg     *rand.PCG
+	cands   []candidate // scratch
+}
+
+// candidate is a token still in the choice. p is valid after softmax.
+type candidate struct {
+	id    int32
+	logit float32
+	p     float64
+	far   float64 // distance of the surprise from the entropy, for typical-p
+}
+
+// New returns a Sampler, or an error that wraps [ErrOptions].
+func New(o Options) (*Sampler, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	s := &Sampler{options: o, pcg: rand.NewPCG(o.Seed, stream)}
+	s.history.n = o.RepeatLastN
+	return s, nil
+}
+
+// Accept makes token recent for the penalties. The caller feeds the prompt and
+// each token it keeps; Sample does not feed itself. Negative ids are ignored.
+func (s *Sampler) Accept(token int32) {
+	if token >= 0 && s.options.penalties() {
+		s.history.add(token)
+	}
+}
+
+// Sample chooses a token; logits stay as they are. A nil mask allows all.
+func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
+	o := &s.options
+	if len(logits) == 0 {
+		return 0, fmt.Errorf("sampler: %w: the row is empty", ErrLogits)
+	}
+	k := len(logits)
+	greedy := o.Temperature <= 0
+	switch {
+	case greedy && !o.typical():
+		k = 1 // no other filter removes the best token
+	case o.TopK > 0:
+		k = min(k, o.TopK)
+	}
+	if err := s.gather(logits, mask, k); err != nil {
+		return 0, err
+	}
+	s.keepInfinite()
+	s.typical()
+	s.nucleus()
+	s.minP()
+	if greedy {
+		return s.best().id, nil
+	}
+	return s.draw(), nil
+}
+
+// gather fills the scratch with the k best allowed tokens, after penalties:
+// sorted when k is less than the row, in order of ids otherwise.
+func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
+	s.cands = s.cands[:0]
+	seen := s.history.counts
+	for i, logit := range logits {
+		id := int32(i)
+		if len(seen) > 0 && seen[0].id == id {
+			logit = s.options.penalise(logit, seen[0].times)
+			seen = seen[1:]
+		}
+		full := len(s.cands) == k
+		// Ids ascend, so an equal logit loses against what is already there;
+		// NaN passes this comparison and is refused below.
+		if full && logit <= s.cands[0].logit {
+			continue
+		}
+		if logit != logit {
+			return fmt.Errorf("sampler: %w: token %d has NaN", ErrLogits, id)
+		}
+		if math.IsInf(float64(logit), -1) || mask != nil && !mask.Allowed(id) {
+			continue
+		}
+		c := candidate{id: id, logit: logit}
+		switch {
+		case full:
+			s.cands[0] = c
+			down(s.cands, 0, worse)
+		default:
+			s.cands = append(s.cands, c)
+			if k < len(logits) && len(s.cands) == k {
+				heapify(s.cands, worse)
+			}
+		}
+	}
+	if len(s.cands) == 0 {
+		return fmt.Errorf("sampler: %w", ErrNoToken)
+	}
+	if k < len(logits) {
+		sortCandidates(s.cands)
+	}
+	return nil
+}
+
+// best returns the best candidate, the lowest id among equals.
+func (s *Sampler) best() candidate {
+	best := s.cands[0]
+	for _, c := range s.cands[1:] {
+		if better(&c, &best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// draw takes one number from the generator and walks to the token under it.
+func (s *Sampler) draw() int32 {
+	top, t := float64(s.best().logit), float64(s.options.Temperature)
+	total := 0.0
+	for i := range s.cands {
+		c := &s.cands[i]
+		c.p = math.Exp((float64(c.logit) - top) / t)
+		total += c.p
+	}
+	at := float64(s.pcg.Uint64()>>11) / (1 << 53) * total
+	last := int32(0)
+	for _, c := range s.cands {
+		if c.p == 0 {
+			continue
+		}
+		if at < c.p {
+			return c.id
+		}
+		at -= c.p
+		last = c.id // rounding may walk past the end
+	}
+	return last
+}
