@@ -1,0 +1,108 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// The names of a graph's ports. Those of a layer's cache come from [PastKey],
+// [PastValue], [NewKey] and [NewValue].
+const (
+	PortX      = "x"
+	PortCos    = "cos"
+	PortSin    = "sin"
+	PortMask   = "mask"
+	PortY      = "y"
+	PortLogits = "logits"
+)
+
+// MaskValue hides a slot from a row: the least finite float16. Added to a
+// score it leaves a probability of exactly zero, as long as the row sees at
+// least one slot.
+const MaskValue = -65504
+
+// PastKey names the port of a layer's past keys; layers count from the start
+// of the model, not of the block.
+func PastKey(layer int) string { return fmt.Sprintf("past_k%d", layer) }
+
+// PastValue names the port of a layer's past values.
+func PastValue(layer int) string { return fmt.Sprintf("past_v%d", layer) }
+
+// NewKey names the port of the keys that a layer adds.
+func NewKey(layer int) string { return fmt.Sprintf("new_k%d", layer) }
+
+// NewValue names the port of the values that a layer adds.
+func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
+
+// Block asks for a run of layers as one graph.
+type Block struct {
+	// Name is the graph's.
+	Name string
+	// The layers [First,End).
+	First, End int
+	// Rows is M, the width of the graph; Context is C, its past slots.
+	Rows, Context int
+	Recipe        Recipe
+}
+
+// Head asks for the way from hidden states to logits.
+type Head struct {
+	// Name is the graph's.
+	Name   string
+	Rows   int
+	Recipe Recipe
+}
+
+// Block writes layers as a graph; the package comment describes its ports. A
+// block that the model does not have is [ErrRange].
+func (m *Model) Block(b Block) (*backend.Graph, error) {
+	if err := b.Recipe.check(); err != nil {
+		return nil, err
+	}
+	if b.First < 0 || b.First >= b.End || b.End > m.config.Layers || !inRange(b.Rows) || !inRange(b.Context) {
+		return nil, fmt.Errorf("model: block %q: %w: layers %d to %d of %d, %d rows, %d past slots",
+			b.Name, ErrRange, b.First, b.End, m.config.Layers, b.Rows, b.Context)
+	}
+	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
+	c := m.config
+	t := b.Recipe.Activations
+	x := w.Input(PortX, t, 1, w.rows, c.Hidden)
+	w.cos = w.Input(PortCos, t, 1, 1, w.rows, c.HeadDim/2)
+	w.sin = w.Input(PortSin, t, 1, 1, w.rows, c.HeadDim/2)
+	w.mask = w.Input(PortMask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
+	w.scale = w.Constant("q_scale", t, w.scalar(1/math.Sqrt(float64(c.HeadDim))), 1)
+	for i := b.First; i < b.End; i++ {
+		name := PortY
+		if i < b.End-1 {
+			name = fmt.Sprintf("layer%d", i)
+		}
+		x = w.layer(name, i, x)
+	}
+	w.Output(x)
+	return w.Graph()
+}
+
+// Head writes the final normalisation and the projection to the vocabulary:
+// x [1,Rows,hidden] → logits [1,Rows,vocabulary].
+func (m *Model) Head(h Head) (*backend.Graph, error) {
+	if err := h.Recipe.check(); err != nil {
+		return nil, err
+	}
+	if !inRange(h.Rows) {
+		return nil, fmt.Errorf("model: head %q: %w: %d rows", h.Name, ErrRange, h.Rows)
+	}
+	w := newWriter(m, h.Name, h.Recipe, h.Rows, 0)
+	x := w.Input(PortX, h.Recipe.Activations, 1, w.rows, m.config.Hidden)
+	x = w.norm("norm", x, m.global[finalNorm])
+	projection := m.global[output]
+	if projection == nil {
+		projection = m.global[embedding]
+	}
+	w.Output(w.FullyConnected(PortLogits, x, w.weight(projection), -1))
+	return w.Graph()
+}
+
+// inRange bounds what a caller asks for, so that shapes do not overflow.
+func inRange(n int) bool { return n >= 1 && n <= maxSize }

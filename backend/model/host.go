@@ -1,0 +1,63 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Embed looks up the hidden states of tokens: dst takes len(tokens)×hidden
+// elements of the recipe's activation type. A token outside the vocabulary is
+// [ErrToken]; dst then holds the rows before it.
+func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
+	table := m.global[embedding]
+	rowSize := table.columns * r.Activations.Size()
+	if len(dst) != len(tokens)*rowSize {
+		return fmt.Errorf("model: embeddings of %d tokens take %d bytes, not %d", len(tokens), len(tokens)*rowSize, len(dst))
+	}
+	scratch := make([]float32, table.columns)
+	for i, token := range tokens {
+		if token < 0 || int(token) >= table.rows {
+			return fmt.Errorf("model: %w: %d of %d", ErrToken, token, table.rows)
+		}
+		if err := table.convert(dst[i*rowSize:(i+1)*rowSize], r.Activations, int(token), scratch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rope writes the cosines and sines of the positions' angles, each
+// len(positions)×RopeDim/2 elements of the recipe's activation type. It panics
+// when cos or sin is shorter. Angles are computed in float64 and rounded once.
+func (m *Model) Rope(cos, sin []byte, positions []int32, r Recipe) {
+	half := m.config.RopeDim / 2
+	for i, position := range positions {
+		for j, frequency := range m.frequencies {
+			s, c := math.Sincos(float64(position) * frequency)
+			put(cos, i*half+j, c, r.Activations)
+			put(sin, i*half+j, s, r.Activations)
+		}
+	}
+}
+
+// put writes element i.
+func put(dst []byte, i int, v float64, t backend.DataType) {
+	if t == backend.Float16 {
+		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToF16(float32(v)))
+		return
+	}
+	binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(float32(v)))
+}
+
+// frequencies are the angles per position of the pairs of a head.
+func frequencies(c Config) []float64 {
+	f := make([]float64, c.RopeDim/2)
+	for j := range f {
+		f[j] = math.Pow(c.RopeBase, -2*float64(j)/float64(c.RopeDim))
+	}
+	return f
+}

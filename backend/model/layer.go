@@ -1,0 +1,120 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// writer writes one graph. Tensors that all of its layers read are its fields.
+type writer struct {
+	*backend.Builder
+	model                       *Model
+	recipe                      Recipe
+	rows, context               int
+	cos, sin, mask, zero, scale backend.TensorID
+}
+
+func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
+	w := &writer{Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context}
+	beta := make([]byte, m.config.Hidden*r.Activations.Size())
+	w.zero = w.Constant("zero_beta", r.Activations, backend.Literal(beta), m.config.Hidden)
+	return w
+}
+
+// scalar is a constant of one element.
+func (w *writer) scalar(v float64) backend.Values {
+	data := make([]byte, w.recipe.Activations.Size())
+	put(data, 0, v, w.recipe.Activations)
+	return backend.Literal(data)
+}
+
+// weight declares a constant under its name in the file: devices that share
+// weights between graphs want equal names.
+func (w *writer) weight(t *weight) backend.TensorID {
+	return w.Constant(t.name, w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
+}
+
+// project multiplies by a matrix of the file; bias may be nil.
+func (w *writer) project(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
+	weight, b := w.weight(matrix), backend.TensorID(-1)
+	if bias != nil {
+		b = w.weight(bias)
+	}
+	return w.FullyConnected(name, x, weight, b)
+}
+
+func (w *writer) norm(name string, x backend.TensorID, gamma *weight) backend.TensorID {
+	return w.RmsNorm(name, x, w.weight(gamma), w.zero, w.model.config.NormEpsilon)
+}
+
+func (w *writer) add(name string, a, b backend.TensorID) backend.TensorID {
+	return w.Apply(name, backend.Add, []backend.TensorID{a, b})
+}
+
+func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
+	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
+}
+
+// layer writes layer i; its result has the given name.
+func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
+	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
+	h := w.norm(p+"attn_norm", x, t[attentionNorm])
+	x = w.add(p+"attn_add", x, w.attention(p, i, h))
+	h = w.norm(p+"ffn_norm", x, t[ffnNorm])
+	return w.add(name, x, w.feedForward(p, t, h))
+}
+
+// attention writes the scores of all rows against past and new slots; h is
+// normalised.
+func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
+	c, t := w.model.config, &w.model.layers[i]
+	m, d, cache := w.rows, c.HeadDim, w.recipe.Cache
+	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads)
+	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads)
+	v := w.project(p+"v", h, t[value], t[valueBias])
+	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
+	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q), w.scale)
+	k = w.rope(NewKey(i), p+"k", k)
+	w.Output(k)
+	w.Output(v)
+
+	pastK := w.Input(PastKey(i), cache, 1, c.KVHeads, w.context, d)
+	pastV := w.Input(PastValue(i), cache, 1, c.KVHeads, w.context, d)
+	k = w.Concat(p+"k_all", 2, pastK, k)
+	v = w.Concat(p+"v_all", 2, pastV, v)
+	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
+	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), w.mask)
+	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
+	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
+	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), 1, m, c.Heads*d)
+	return w.project(p+"attn_out", o, t[attentionOut], nil)
+}
+
+// heads turns [1,M,n·D] into [1,n,M,D].
+func (w *writer) heads(name string, x backend.TensorID, n int) backend.TensorID {
+	x = w.Reshape(name+"_heads", x, 1, w.rows, n, w.model.config.HeadDim)
+	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
+}
+
+// rope turns element j of every head together with element j+D/2. The result
+// is called name, the pieces start with prefix.
+func (w *writer) rope(name, prefix string, x backend.TensorID) backend.TensorID {
+	d := w.model.config.HeadDim
+	a := w.Slice(prefix+"_lower", x, 3, 0, d/2)
+	b := w.Slice(prefix+"_upper", x, 3, d/2, d)
+	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{
+		w.multiply(prefix+"_lower_cos", a, w.cos), w.multiply(prefix+"_upper_sin", b, w.sin)})
+	upper := w.add(prefix+"_upper_turned",
+		w.multiply(prefix+"_upper_cos", b, w.cos), w.multiply(prefix+"_lower_sin", a, w.sin))
+	return w.Concat(name, 3, lower, upper)
+}
+
+// feedForward writes silu(gate)·up and the way back; h is normalised.
+func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
+	gate := w.project(p+"gate", h, t[ffnGate], nil)
+	up := w.project(p+"up", h, t[ffnUp], nil)
+	sigmoid := w.Apply(p+"sigmoid", backend.Sigmoid, []backend.TensorID{gate})
+	h = w.multiply(p+"gated", w.multiply(p+"silu", gate, sigmoid), up)
+	return w.project(p+"down", h, t[ffnDown], nil)
+}

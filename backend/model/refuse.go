@@ -1,0 +1,109 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// unsupported is the error for what a file asks for and the graphs lack.
+func unsupported(format string, a ...any) error {
+	return fmt.Errorf("model: "+format+": %w", append(a, errors.ErrUnsupported)...)
+}
+
+// neutral says which value of a key means that its feature is off.
+type neutral func(f *gguf.File, key string) bool
+
+func anything(*gguf.File, string) bool { return true }
+
+func number(wanted ...float64) neutral {
+	return func(f *gguf.File, key string) bool {
+		v, err := f.Float(key)
+		return err == nil && slices.Contains(wanted, v)
+	}
+}
+
+func text(wanted ...string) neutral {
+	return func(f *gguf.File, key string) bool {
+		v, err := f.Str(key)
+		return err == nil && slices.Contains(wanted, v)
+	}
+}
+
+func truth(wanted bool) neutral {
+	return func(f *gguf.File, key string) bool {
+		v, err := f.Bool(key)
+		return err == nil && v == wanted
+	}
+}
+
+// hyperparameters are the architecture's keys that may stand in a file, with
+// the values that they may have. All others change what the model computes, or
+// might: they are refused.
+var hyperparameters = map[string]neutral{
+	// Read by readConfig.
+	"block_count":                      anything,
+	"embedding_length":                 anything,
+	"feed_forward_length":              anything,
+	"context_length":                   anything,
+	"attention.head_count":             anything,
+	"attention.head_count_kv":          anything,
+	"attention.key_length":             anything,
+	"attention.value_length":           anything,
+	"attention.layer_norm_rms_epsilon": anything,
+	"rope.dimension_count":             anything,
+	"rope.freq_base":                   anything,
+	// Without meaning here: the embedding's shape counts, there is no other
+	// normalisation, and rope scaling is off.
+	"vocab_size":                           anything,
+	"attention.layer_norm_epsilon":         anything,
+	"rope.scaling.original_context_length": anything,
+	"rope.scaling.finetuned":               anything,
+	// Off.
+	"rope.scaling.type":                text("none", ""),
+	"rope.scaling.factor":              number(0, 1),
+	"rope.scaling.attn_factor":         number(1),
+	"rope.scale_linear":                number(0, 1),
+	"attention.causal":                 truth(true),
+	"attention.sliding_window":         number(0),
+	"attention.clamp_kqv":              number(0),
+	"attention.max_alibi_bias":         number(0),
+	"attn_logit_softcapping":           number(0),
+	"final_logit_softcapping":          number(0),
+	"logit_scale":                      number(1),
+	"residual_scale":                   number(1),
+	"embedding_scale":                  number(1),
+	"expert_count":                     number(0),
+	"expert_used_count":                number(0),
+	"nextn_predict_layers":             number(0),
+	"pooling_type":                     number(0),
+	"use_parallel_residual":            truth(false),
+}
+
+// checkKeys refuses files that ask for more than the graphs compute.
+func checkKeys(f *gguf.File) error {
+	kind, err := f.Str("general.type", "model")
+	if err != nil {
+		return fmt.Errorf("model: %w: %w", ErrInvalid, err)
+	}
+	if kind != "model" {
+		return unsupported("general.type is %q, not a model", kind)
+	}
+	prefix := f.ArchKey("")
+	for k := range f.Keys() {
+		suffix, ok := strings.CutPrefix(k.Name, prefix)
+		if !ok {
+			continue
+		}
+		switch allowed := hyperparameters[suffix]; {
+		case allowed == nil:
+			return unsupported("hyper-parameter %s is not known", k.Name)
+		case !allowed(f, k.Name):
+			return unsupported("hyper-parameter %s asks for a feature that the graphs lack", k.Name)
+		}
+	}
+	return nil
+}

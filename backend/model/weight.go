@@ -1,0 +1,115 @@
+package model
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// weight is a tensor of the file together with how graphs want its rows.
+type weight struct {
+	name          string
+	data          []byte // in the mapped file
+	format        quant.Type
+	rows, columns int
+	vector        bool
+	order         rowOrder
+	headDim       int // rows that RoPE turns together; of rotated tensors
+}
+
+func (w *weight) shape() []int {
+	if w.vector {
+		return []int{w.rows}
+	}
+	return []int{w.rows, w.columns}
+}
+
+// source is the file's row that becomes row i of the graph's constant.
+func (w *weight) source(i int) int {
+	if w.order == halves {
+		return i
+	}
+	head, j := i/w.headDim, i%w.headDim
+	half := w.headDim / 2
+	return head*w.headDim + 2*(j%half) + j/half
+}
+
+// transform names what happens to the rows, as part of a constant's ID.
+func (w *weight) transform() string {
+	if w.order == halves {
+		return "rows"
+	}
+	return fmt.Sprintf("pairs%d", w.headDim)
+}
+
+// scratchElements bounds the memory that one conversion takes, unless a single
+// row is longer.
+const scratchElements = 1 << 13
+
+// fill converts all rows into elements of type t. It takes a few kilobytes
+// besides dst.
+func (w *weight) fill(dst []byte, t backend.DataType) error {
+	rowSize := w.columns * t.Size()
+	if len(dst) != w.rows*rowSize {
+		return fmt.Errorf("model: tensor %s has %d bytes as %v, %d wanted", w.name, w.rows*rowSize, t, len(dst))
+	}
+	chunk := 1
+	if w.order == halves {
+		chunk = min(w.rows, max(1, scratchElements/w.columns))
+	}
+	scratch := make([]float32, chunk*w.columns)
+	for row := 0; row < w.rows; row += chunk {
+		n := min(chunk, w.rows-row)
+		if err := w.convert(dst[row*rowSize:(row+n)*rowSize], t, w.source(row), scratch[:n*w.columns]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convert dequantises as many of the file's rows as scratch holds.
+func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
+	stride := len(w.data) / w.rows
+	n := len(scratch) / w.columns
+	if err := quant.Dequantize(scratch, w.data[row*stride:(row+n)*stride], w.format); err != nil {
+		return fmt.Errorf("model: tensor %s: %w", w.name, err)
+	}
+	if err := encode(dst, scratch, t); err != nil {
+		return fmt.Errorf("model: tensor %s, rows from %d: %w", w.name, row, err)
+	}
+	return nil
+}
+
+// largest is the greatest magnitude that rounds to a finite number.
+func largest(t backend.DataType) float32 {
+	if t == backend.Float16 {
+		return math.Nextafter32(65520, 0)
+	}
+	return math.MaxFloat32
+}
+
+// encode writes values as elements of type t. A value that is not finite
+// there is [ErrInvalid].
+func encode(dst []byte, values []float32, t backend.DataType) error {
+	limit := largest(t)
+	for i, v := range values {
+		if !(v >= -limit && v <= limit) { // true for NaN too
+			return fmt.Errorf("%w: element %d is %v, which is not finite in %v", ErrInvalid, i, v, t)
+		}
+	}
+	switch t {
+	case backend.Float16:
+		return quant.EncodeF16(dst, values)
+	case backend.Float32:
+		for i, v := range values {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+		}
+		return nil
+	default:
+		return fmt.Errorf("weights of type %v: %w", t, errors.ErrUnsupported)
+	}
+}
