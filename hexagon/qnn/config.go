@@ -1,0 +1,54 @@
+package qnn
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// configs builds the NULL-terminated array of pointers to configs that many
+// functions take, and keeps what the configs point to.
+type configs struct {
+	list []*cConfig
+	keep []any
+}
+
+// add appends an option whose value is a number.
+func (c *configs) add(option uint32, value uint64) {
+	c.list = append(c.list, &cConfig{option: option, value: value})
+}
+
+// addCustom appends an HTP option (option 0 of every kind).
+func (c *configs) addCustom(custom cCustomConfig) {
+	kept := &custom
+	c.keep = append(c.keep, kept)
+	c.add(0, uint64(uintptr(unsafe.Pointer(kept))))
+}
+
+// addNames appends an option whose value is a NULL-terminated array of strings.
+func (c *configs) addNames(option uint32, names []string) error {
+	array := make([]*byte, 0, len(names)+1)
+	for _, name := range names {
+		s, err := cString(name)
+		if err != nil {
+			return err
+		}
+		array = append(array, s)
+	}
+	array = append(array, nil)
+	c.keep = append(c.keep, array)
+	c.add(option, uint64(uintptr(unsafe.Pointer(&array[0]))))
+	return nil
+}
+
+// pointer ends the array and returns it, NULL when there is nothing in it. Call
+// done after the C call.
+func (c *configs) pointer() unsafe.Pointer {
+	if len(c.list) == 0 {
+		return nil
+	}
+	c.list = append(c.list, nil)
+	return unsafe.Pointer(&c.list[0])
+}
+
+// done marks the end of the C call that used the configs.
+func (c *configs) done() { runtime.KeepAlive(c) }

@@ -1,0 +1,130 @@
+package qnn
+
+import "fmt"
+
+// BackendHTP is the provider number of the Hexagon NPU; BackendCPU that of the
+// vendor's reference library for the CPU.
+const (
+	BackendHTP uint32 = 6
+	BackendCPU uint32 = 3
+)
+
+// Package is the operator package that all built-in operators belong to.
+const Package = "qti.aisw"
+
+// undefined marks an enum member as not given (quantisation, sparsity).
+const undefined = 0x7fffffff
+
+// DataType is the element type of a tensor or scalar (Qnn_DataType_t).
+type DataType uint32
+
+// The element types. The digits are decimal bit widths written in hex.
+const (
+	Int8     DataType = 0x0008
+	Int16    DataType = 0x0016
+	Int32    DataType = 0x0032
+	Int64    DataType = 0x0064
+	Uint8    DataType = 0x0108
+	Uint16   DataType = 0x0116
+	Uint32   DataType = 0x0132
+	Uint64   DataType = 0x0164
+	Float16  DataType = 0x0216
+	Float32  DataType = 0x0232
+	Fixed8   DataType = 0x0308 // signed fixed point: needs a scale
+	Fixed16  DataType = 0x0316
+	Fixed32  DataType = 0x0332
+	UFixed8  DataType = 0x0408 // unsigned fixed point: needs a scale
+	UFixed16 DataType = 0x0416
+	UFixed32 DataType = 0x0432
+	Bool8    DataType = 0x0508
+)
+
+var dataTypes = map[DataType]struct {
+	name string
+	size int
+}{
+	Int8: {"int8", 1}, Int16: {"int16", 2}, Int32: {"int32", 4}, Int64: {"int64", 8},
+	Uint8: {"uint8", 1}, Uint16: {"uint16", 2}, Uint32: {"uint32", 4}, Uint64: {"uint64", 8},
+	Float16: {"float16", 2}, Float32: {"float32", 4},
+	Fixed8: {"sfixed8", 1}, Fixed16: {"sfixed16", 2}, Fixed32: {"sfixed32", 4},
+	UFixed8: {"ufixed8", 1}, UFixed16: {"ufixed16", 2}, UFixed32: {"ufixed32", 4},
+	Bool8: {"bool8", 1},
+}
+
+// Size returns the bytes of one element, 0 for a type this package cannot
+// size (the library refuses those too).
+func (d DataType) Size() int { return dataTypes[d].size }
+
+// String returns the type's name, or its number.
+func (d DataType) String() string {
+	if t, ok := dataTypes[d]; ok {
+		return t.name
+	}
+	return fmt.Sprintf("data type 0x%04x", uint32(d))
+}
+
+// TensorKind says who provides a tensor's elements (Qnn_TensorType_t).
+type TensorKind uint32
+
+// The tensor kinds that graphs here use.
+const (
+	AppWrite TensorKind = 0 // graph input: the caller writes it before a run
+	AppRead  TensorKind = 1 // graph output: the caller reads it after a run
+	Native   TensorKind = 3 // between two nodes, memory of the library
+	Static   TensorKind = 4 // constant, given at creation
+)
+
+// String returns the kind in words.
+func (k TensorKind) String() string {
+	switch k {
+	case AppWrite:
+		return "input"
+	case AppRead:
+		return "output"
+	case Native:
+		return "native"
+	case Static:
+		return "static"
+	}
+	return fmt.Sprintf("tensor kind %d", uint32(k))
+}
+
+// LogLevel is the detail of the library's log; higher is more.
+type LogLevel uint32
+
+// The log levels.
+const (
+	LogError   LogLevel = 1
+	LogWarn    LogLevel = 2
+	LogInfo    LogLevel = 3
+	LogVerbose LogLevel = 4
+	LogDebug   LogLevel = 5
+)
+
+// Priority orders contexts and graphs that want the device at the same time.
+type Priority uint32
+
+// The priorities. DefaultPriority leaves the choice to the library.
+const (
+	DefaultPriority  Priority = 0
+	PriorityNormal   Priority = 100
+	PriorityNormalHi Priority = 150
+	PriorityHigh     Priority = 200
+)
+
+// Capability is a question for [Library.HasCapability]
+// (QnnProperty_Key_t). The x86-64 library answers yes to some that it then
+// refuses: an answer is a hint, the call itself is the proof.
+type Capability uint32
+
+// Capabilities that matter to static graphs.
+const (
+	CapabilityMemoryLimitHint  Capability = 206
+	CapabilityPersistentBinary Capability = 207
+	CapabilityValidateBinary   Capability = 210
+	CapabilityListAsync        Capability = 212
+	CapabilityDeferredInit     Capability = 216
+	CapabilityRetentionOrder   Capability = 220
+	CapabilityMemHandle        Capability = 502
+	CapabilityContextTensors   Capability = 503
+)

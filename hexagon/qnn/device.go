@@ -1,0 +1,121 @@
+package qnn
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// deviceLimit bounds the devices and cores that a library may report.
+const deviceLimit = 64
+
+// socOption is QnnHtpDevice_CustomConfig_t's choice of a SoC.
+const socOption = 0
+
+// DeviceOptions tunes a [Device].
+type DeviceOptions struct {
+	// SoC is the chip's number (57 is SM8650). On a phone leave it zero: the
+	// library finds its own. The x86-64 library compiles for it, and takes the
+	// oldest (30, no float32 RmsNorm) for zero.
+	SoC uint32
+}
+
+// Device is an open NPU.
+type Device struct{ handle handle }
+
+// NewDevice opens the NPU. The log may be nil.
+func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
+	logID, err := log.optional()
+	if err != nil {
+		return nil, err
+	}
+	var c configs
+	if o.SoC != 0 {
+		// The union moved from +4 to +8 between 2.32 and 2.36; both are read
+		// from a struct that has the number in both places.
+		c.addCustom(cCustomConfig{option: socOption, early: o.SoC, value: [7]uint64{uint64(o.SoC)}})
+	}
+	defer c.done()
+	var id uintptr
+	if err := l.call(fnDeviceCreate, logID, uintptr(c.pointer()), uintptr(unsafe.Pointer(&id))); err != nil {
+		return nil, err
+	}
+	d := &Device{}
+	d.handle.library = l
+	d.handle.id.Store(id)
+	return d, nil
+}
+
+// Close frees the device.
+func (d *Device) Close() error { return d.handle.free(fnDeviceFree) }
+
+// HardwareDevice is one device of a platform.
+type HardwareDevice struct {
+	ID, Type  uint32
+	Cores     []uint32 // their IDs
+	SoC       uint32   // chip number
+	Arch      uint32   // Hexagon version, 75
+	VTCMBytes uint64   // fast memory beside the vector units
+	SignedPD  bool     // signed processes are possible
+	DLBC      bool     // bandwidth compression is possible
+}
+
+// PlatformInfo lists the devices of the machine. The x86-64 library always
+// reports SoC 30, whatever it compiles for. The log may be nil.
+func (l *Library) PlatformInfo(log *Log) ([]HardwareDevice, error) {
+	logID, err := log.optional()
+	if err != nil {
+		return nil, err
+	}
+	var info *cPlatformInfo
+	if err := l.call(fnDeviceGetPlatformInfo, logID, uintptr(unsafe.Pointer(&info))); err != nil {
+		return nil, err
+	}
+	devices, err := decodePlatform(info)
+	if free := l.call(fnDeviceFreePlatformInfo, logID, uintptr(unsafe.Pointer(info))); err == nil {
+		err = free
+	}
+	return devices, err
+}
+
+// PlatformInfo lists the devices behind this one.
+func (d *Device) PlatformInfo() ([]HardwareDevice, error) {
+	id, err := d.handle.live("device")
+	if err != nil {
+		return nil, err
+	}
+	var info *cPlatformInfo
+	if err := d.handle.library.call(fnDeviceGetInfo, id, uintptr(unsafe.Pointer(&info))); err != nil {
+		return nil, err
+	}
+	return decodePlatform(info)
+}
+
+func decodePlatform(info *cPlatformInfo) ([]HardwareDevice, error) {
+	if info == nil {
+		return nil, nil
+	}
+	if info.version != 1 {
+		return nil, fmt.Errorf("qnn: platform info of version %d: %w", info.version, ErrVersion)
+	}
+	raw, err := list(info.devices, info.numDevices, deviceLimit)
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]HardwareDevice, len(raw))
+	for i, r := range raw {
+		d := HardwareDevice{ID: r.id, Type: r.kind}
+		cores, err := list(r.cores, r.numCores, deviceLimit)
+		if err != nil {
+			return nil, err
+		}
+		for _, core := range cores {
+			d.Cores = append(d.Cores, core.id)
+		}
+		if x := r.extension; x != nil {
+			d.SoC, d.Arch, d.VTCMBytes = x.soc, x.arch, x.vtcmSize<<20
+			d.SignedPD, d.DLBC = x.signedPD != 0, x.dlbc != 0
+		}
+		devices[i] = d
+	}
+	return devices, nil
+}

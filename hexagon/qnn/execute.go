@@ -1,0 +1,109 @@
+package qnn
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+)
+
+// ExecTensor binds memory to an input or output of a graph for a run.
+type ExecTensor struct {
+	// ID is the number that [Graph.CreateTensor] gave. It is the same in an
+	// image loaded again, so whoever stores images stores the IDs too.
+	ID uint32
+	// SizeBytes is the tensor's size in the graph. The library reads and writes
+	// this many bytes whatever it is given, so it is compared with Data.
+	SizeBytes uint32
+	// Data is the memory, Go's or the library's. It must be writable for an
+	// output.
+	Data []byte
+}
+
+// Binding is a graph with its inputs and outputs bound to memory, ready to be
+// run again and again. It keeps the bound memory alive.
+type Binding struct {
+	graph   *Graph
+	inputs  []cTensor
+	outputs []cTensor
+}
+
+// Bind prepares a run. The inputs and outputs are all those of the graph, in
+// the order they were created.
+func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
+	if _, err := g.live(); err != nil {
+		return nil, err
+	}
+	b := &Binding{graph: g, inputs: make([]cTensor, len(inputs)), outputs: make([]cTensor, len(outputs))}
+	for i, t := range inputs {
+		if err := b.bind(b.inputs, i, t, AppWrite); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range outputs {
+		if err := b.bind(b.outputs, i, t, AppRead); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (b *Binding) bind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
+	if t.ID == 0 {
+		return fmt.Errorf("qnn: graph %s: %v %d has no ID: %w", b.graph.name, kind, i, ErrGraphTensor)
+	}
+	to[i] = cTensor{
+		version: 1, id: t.ID, kind: uint32(kind),
+		quantize: cQuantizeParams{definition: undefined, encoding: undefined},
+		buffer:   cClientBuffer{size: t.SizeBytes},
+	}
+	return b.set(to, i, t.Data, kind)
+}
+
+// set rebinds one tensor; its size stays.
+func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
+	if i < 0 || i >= len(to) {
+		return fmt.Errorf("qnn: graph %s has no %v %d: %w", b.graph.name, kind, i, ErrGraphTensor)
+	}
+	buffer := &to[i].buffer
+	if len(data) == 0 || uint64(len(data)) > math.MaxUint32 || uint32(len(data)) != buffer.size {
+		return fmt.Errorf("qnn: graph %s: %v %d (id %d) has %d bytes, the graph wants %d: %w",
+			b.graph.name, kind, i, to[i].id, len(data), buffer.size, ErrSize)
+	}
+	buffer.data = unsafe.Pointer(unsafe.SliceData(data))
+	return nil
+}
+
+// SetInput binds other memory to input i.
+func (b *Binding) SetInput(i int, data []byte) error { return b.set(b.inputs, i, data, AppWrite) }
+
+// SetOutput binds other memory to output i.
+func (b *Binding) SetOutput(i int, data []byte) error { return b.set(b.outputs, i, data, AppRead) }
+
+// Execute runs the graph once and returns when its outputs are written. The
+// profile may be nil. It cannot be interrupted.
+func (b *Binding) Execute(p *Profile) error {
+	id, err := b.graph.live()
+	if err != nil {
+		return err
+	}
+	profile, err := p.optional()
+	if err != nil {
+		return err
+	}
+	err = b.graph.context.handle.library.call(fnGraphExecute, id,
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0)
+	runtime.KeepAlive(b)
+	return err
+}
+
+// Execute binds and runs the graph once. Whoever runs it often keeps the
+// [Binding].
+func (g *Graph) Execute(inputs, outputs []ExecTensor) error {
+	b, err := g.Bind(inputs, outputs)
+	if err != nil {
+		return err
+	}
+	return b.Execute(nil)
+}

@@ -1,0 +1,84 @@
+package qnn
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+)
+
+// textLimit bounds a string read from the library, in bytes.
+const textLimit = 1 << 16
+
+// handle is one of the library's small numbers and its owner's state. The
+// library gives a freed number to the next object, so a closed handle is never
+// passed on.
+type handle struct {
+	library *Library
+	id      atomic.Uintptr // zero: closed
+}
+
+// live returns the number, or an error naming what is closed.
+func (h *handle) live(what string) (uintptr, error) {
+	if id := h.id.Load(); id != 0 {
+		return id, nil
+	}
+	return 0, fmt.Errorf("qnn: %s %w", what, ErrClosed)
+}
+
+// free calls a function with the handle and what follows it, once.
+func (h *handle) free(f function, more ...uintptr) error {
+	id := h.id.Swap(0)
+	if id == 0 {
+		return nil
+	}
+	return h.library.call(f, append([]uintptr{id}, more...)...)
+}
+
+// optional returns the number of a handle that may be nil, where C takes NULL.
+func optional(h *handle, what string) (uintptr, error) {
+	if h == nil {
+		return 0, nil
+	}
+	return h.live(what)
+}
+
+// goString copies a C string; NULL is "".
+func goString(p *byte) string {
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for n < textLimit && *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
+
+// cString copies a name for C.
+func cString(s string) (*byte, error) {
+	if err := checkName(s); err != nil {
+		return nil, fmt.Errorf("%q: %w", s, err)
+	}
+	b := make([]byte, len(s)+1)
+	copy(b, s)
+	return &b[0], nil
+}
+
+func checkName(s string) error {
+	if s == "" || strings.IndexByte(s, 0) >= 0 {
+		return ErrName
+	}
+	return nil
+}
+
+// list copies n elements that the library owns, and refuses more than limit.
+func list[T any](p *T, n uint32, limit int) ([]T, error) {
+	if p == nil || n == 0 {
+		return nil, nil
+	}
+	if uint64(n) > uint64(limit) {
+		return nil, fmt.Errorf("qnn: the library reports %d entries: %w", n, ErrSize)
+	}
+	return append([]T(nil), unsafe.Slice(p, n)...), nil
+}

@@ -1,0 +1,201 @@
+package qnn
+
+import "unsafe"
+
+// The C structs, field by field. The tag names the C field; holes are explicit
+// blanks, so that an insertion cannot hide in padding. Pointers into Go memory
+// are Go pointers: the garbage collector follows them, and keeping the outer
+// struct alive keeps all of it. TestLayoutsEqualTheirCStructs compares every
+// tagged field with testdata/abi.c.
+
+// cVersion is Qnn_Version_t.
+type cVersion struct {
+	major uint32 `c:"major"`
+	minor uint32 `c:"minor"`
+	patch uint32 `c:"patch"`
+}
+
+// cAPIVersion is Qnn_ApiVersion_t.
+type cAPIVersion struct {
+	core    cVersion `c:"coreApiVersion"`
+	backend cVersion `c:"backendApiVersion"`
+}
+
+// cInterface is QnnInterface_t with the part of its table that is known to be
+// equal from core API 2.32 on.
+type cInterface struct {
+	backendID uint32 `c:"backendId"`
+	_         [4]byte
+	name      *byte                  `c:"providerName"`
+	core      cVersion               `c:"coreApiVersion"`
+	backend   cVersion               `c:"backendApiVersion"`
+	table     [functionCount]uintptr `c:"table"`
+}
+
+// cClientBuffer is Qnn_ClientBuffer_t.
+type cClientBuffer struct {
+	data unsafe.Pointer `c:"data"`
+	size uint32         `c:"dataSize"`
+	_    [4]byte
+}
+
+// cQuantizeParams is Qnn_QuantizeParams_t. The union stays zero: only float
+// and integer tensors are made so far.
+type cQuantizeParams struct {
+	definition uint32    `c:"encodingDefinition"`
+	encoding   uint32    `c:"quantizationEncoding"`
+	union      [4]uint64 `c:"encodingUnion"`
+}
+
+// cTensor is Qnn_Tensor_t, its V1 and V2 bodies in one: they are equal up to
+// the client buffer, and V1 leaves the rest unread. Arrays have this stride for
+// both.
+type cTensor struct {
+	version     uint32 `c:"version"`
+	_           [4]byte
+	id          uint32 `c:"id"`
+	_           [4]byte
+	name        *byte  `c:"name"`
+	kind        uint32 `c:"type"`
+	format      uint32 `c:"dataFormat"`
+	dataType    uint32 `c:"dataType"`
+	_           [4]byte
+	quantize    cQuantizeParams `c:"quantizeParams"`
+	rank        uint32          `c:"rank"`
+	_           [4]byte
+	dims        *uint32 `c:"dimensions"`
+	memType     uint32  `c:"memType"`
+	_           [4]byte
+	buffer      cClientBuffer `c:"clientBuf"`
+	dynamicDims *byte         `c:"isDynamicDimensions"`
+	sparse      [3]uint32     `c:"sparseParams"`
+	produced    uint8         `c:"isProduced"`
+	_           [3]byte
+}
+
+// cScalar is Qnn_Scalar_t.
+type cScalar struct {
+	dataType uint32 `c:"dataType"`
+	_        [4]byte
+	value    uint64 `c:"value"`
+}
+
+// cParam is Qnn_Param_t. A scalar overlays the first 16 bytes of value.
+type cParam struct {
+	kind  uint32 `c:"paramType"`
+	_     [4]byte
+	name  *byte   `c:"name"`
+	value cTensor `c:"value"`
+}
+
+// cOpConfig is Qnn_OpConfig_t, which C passes by value.
+type cOpConfig struct {
+	version   uint32 `c:"version"`
+	_         [4]byte
+	name      *byte  `c:"name"`
+	pkg       *byte  `c:"packageName"`
+	opType    *byte  `c:"typeName"`
+	numParams uint32 `c:"numOfParams"`
+	_         [4]byte
+	params    *cParam `c:"params"`
+	numIn     uint32  `c:"numOfInputs"`
+	_         [4]byte
+	in        *cTensor `c:"inputTensors"`
+	numOut    uint32   `c:"numOfOutputs"`
+	_         [4]byte
+	out       *cTensor `c:"outputTensors"`
+}
+
+// cConfig is each of QnnBackend_Config_t, QnnDevice_Config_t,
+// QnnContext_Config_t, QnnGraph_Config_t and QnnProfile_Config_t: an option
+// and a union of eight bytes. A pointer in the union hides from the garbage
+// collector; configs keeps what it points to.
+type cConfig struct {
+	option uint32 `c:"option"`
+	_      [4]byte
+	value  uint64 `c:"value"`
+}
+
+// cCustomConfig is QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t
+// and QnnHtpDevice_CustomConfig_t, 64 bytes where C has 56, 24 and 16: later
+// versions grow the union, and old code must give them zeroes to read.
+type cCustomConfig struct {
+	option uint32    `c:"option"`
+	early  uint32    `c:"early"` // device configs up to core API 2.32 have their union here
+	value  [7]uint64 `c:"value"`
+}
+
+// cOperationName is QnnBackend_OperationName_t.
+type cOperationName struct {
+	pkg    *byte `c:"packageName"`
+	name   *byte `c:"name"`
+	target *byte `c:"target"`
+}
+
+// cEventData is QnnProfile_EventData_t.
+type cEventData struct {
+	kind  uint32 `c:"type"`
+	unit  uint32 `c:"unit"`
+	value uint64 `c:"value"`
+	name  *byte  `c:"identifier"`
+}
+
+// cPlatformInfo is QnnDevice_PlatformInfo_t.
+type cPlatformInfo struct {
+	version    uint32 `c:"version"`
+	_          [4]byte
+	numDevices uint32 `c:"numHwDevices"`
+	_          [4]byte
+	devices    *cHardwareDevice `c:"hwDevices"`
+}
+
+// cHardwareDevice is QnnDevice_HardwareDeviceInfo_t.
+type cHardwareDevice struct {
+	version   uint32 `c:"version"`
+	_         [4]byte
+	id        uint32 `c:"deviceId"`
+	kind      uint32 `c:"deviceType"`
+	numCores  uint32 `c:"numCores"`
+	_         [4]byte
+	cores     *cCore            `c:"cores"`
+	extension *cDeviceExtension `c:"extension"`
+}
+
+// cCore is QnnDevice_CoreInfo_t.
+type cCore struct {
+	version   uint32 `c:"version"`
+	_         [4]byte
+	id        uint32         `c:"coreId"`
+	kind      uint32         `c:"coreType"`
+	extension unsafe.Pointer `c:"extension"`
+}
+
+// cDeviceExtension is QnnHtpDevice_DeviceInfoExtension_t.
+type cDeviceExtension struct {
+	kind     uint32 `c:"devType"`
+	_        [4]byte
+	vtcmSize uint64 `c:"vtcmSize"`
+	soc      uint32 `c:"socModel"`
+	signedPD uint8  `c:"signedPdSupport"`
+	dlbc     uint8  `c:"dlbcSupport"`
+	_        [2]byte
+	arch     uint32 `c:"arch"`
+	_        [4]byte
+}
+
+// cInfrastructure is QnnDevice_Infrastructure_t with its four functions.
+type cInfrastructure struct {
+	kind    uint32 `c:"infraType"`
+	_       [4]byte
+	create  uintptr `c:"createPowerConfigId"`
+	destroy uintptr `c:"destroyPowerConfigId"`
+	set     uintptr `c:"setPowerConfig"`
+	memory  uintptr `c:"setMemoryConfig"`
+}
+
+// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t; the longest of its
+// options (DCVS) fills all 16 words.
+type cPowerConfig struct {
+	option uint32     `c:"option"`
+	value  [16]uint32 `c:"value"`
+}

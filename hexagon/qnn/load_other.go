@@ -1,0 +1,29 @@
+//go:build !((linux || darwin) && (amd64 || arm64) && (!android || cgo)) && !(windows && (amd64 || arm64))
+
+package qnn
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func loadLibrary(string) (uintptr, error) {
+	hint := ""
+	if runtime.GOOS == "android" {
+		hint = " without cgo: build with CGO_ENABLED=1 and the NDK's compiler"
+	}
+	return 0, fmt.Errorf("QNN libraries cannot be called on %s/%s%s: %w", runtime.GOOS, runtime.GOARCH, hint, errors.ErrUnsupported)
+}
+
+// The rest is never reached, because no library was loaded.
+
+func unloadLibrary(uintptr) error { return nil }
+
+func findSymbol(uintptr, string) (uintptr, error) { return 0, errors.ErrUnsupported }
+
+func invoke(uintptr, ...uintptr) uintptr { return uintptr(codeNotSupported) }
+
+func newCallback(func(*byte, uint32, uint64, uintptr) uintptr) uintptr { return 0 }
+
+func vsnprintf() uintptr { return 0 }

@@ -1,0 +1,174 @@
+package qnn
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	lineLimit  = 4096 // bytes of one rendered line
+	lineMemory = 8    // error lines kept for Error.Detail
+)
+
+// harmless is logged at error level by the vendor's library 2.40 for every
+// graph, and means nothing.
+const harmless = "unexpected GraphHtpSettings option 66"
+
+// Log receives the library's log lines. Give it to [Library.NewBackend] and
+// [Library.NewDevice] and close it after both.
+type Log struct {
+	handle handle
+	slot   *logSlot
+}
+
+// NewLog opens a log for lines up to a level. Each line goes to sink, which may
+// be called from any thread, must return soon and must not call this package;
+// nil drops them. Error lines are also kept for [Error.Detail].
+func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
+	slot := takeSlot(&logTarget{library: l, sink: sink})
+	var id uintptr
+	if err := l.call(fnLogCreate, slot.callback, uintptr(level), uintptr(unsafe.Pointer(&id))); err != nil {
+		slot.release()
+		return nil, err
+	}
+	log := &Log{slot: slot}
+	log.handle.library = l
+	log.handle.id.Store(id)
+	return log, nil
+}
+
+// SetLevel changes the level from which lines are left out.
+func (g *Log) SetLevel(level LogLevel) error {
+	id, err := g.handle.live("log")
+	if err != nil {
+		return err
+	}
+	return g.handle.library.call(fnLogSetLogLevel, id, uintptr(level))
+}
+
+// Close ends the log.
+func (g *Log) Close() error {
+	if g.handle.id.Load() == 0 {
+		return nil
+	}
+	err := g.handle.free(fnLogFree)
+	g.slot.release()
+	return err
+}
+
+func (g *Log) optional() (uintptr, error) {
+	if g == nil {
+		return 0, nil
+	}
+	return optional(&g.handle, "log")
+}
+
+// logTarget is where the lines of one open log go.
+type logTarget struct {
+	library *Library
+	sink    func(LogLevel, string)
+}
+
+// logSlot is one C callback and the log that uses it now.
+type logSlot struct {
+	callback uintptr
+	target   atomic.Pointer[logTarget]
+}
+
+var idleSlots struct {
+	sync.Mutex
+	list []*logSlot
+}
+
+func takeSlot(target *logTarget) *logSlot {
+	idleSlots.Lock()
+	defer idleSlots.Unlock()
+	var slot *logSlot
+	if n := len(idleSlots.list); n > 0 {
+		slot, idleSlots.list = idleSlots.list[n-1], idleSlots.list[:n-1]
+	} else {
+		slot = &logSlot{}
+		slot.callback = newCallback(slot.line)
+	}
+	slot.target.Store(target)
+	return slot
+}
+
+// release may run while the library is inside the callback: that line still
+// goes to the old target.
+func (s *logSlot) release() {
+	s.target.Store(nil)
+	idleSlots.Lock()
+	defer idleSlots.Unlock()
+	idleSlots.list = append(idleSlots.list, s)
+}
+
+// line is the callback. A va_list can be walked once only, so a line longer
+// than the buffer is cut.
+func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
+	target := s.target.Load()
+	if target == nil || format == nil {
+		return 0
+	}
+	text := goString(format)
+	if print := vsnprintf(); print != 0 && args != 0 {
+		buffer := make([]byte, lineLimit)
+		invoke(print, uintptr(unsafe.Pointer(&buffer[0])), lineLimit,
+			uintptr(unsafe.Pointer(format)), args)
+		text = goString(&buffer[0])
+	}
+	text = trimLine(text)
+	if text == "" || strings.Contains(text, harmless) {
+		return 0
+	}
+	if LogLevel(level) == LogError {
+		target.library.lines.add(text)
+	}
+	if target.sink != nil {
+		target.sink(LogLevel(level), text)
+	}
+	return 0
+}
+
+// trimLine drops the vendor's mark of the level, "<E> ", which is known already.
+func trimLine(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > 3 && text[0] == '<' && text[2] == '>' {
+		text = strings.TrimSpace(text[3:])
+	}
+	return text
+}
+
+// errorLines remembers the last lines at error level.
+type errorLines struct {
+	mu    sync.Mutex
+	count uint64
+	ring  [lineMemory]string
+}
+
+func (e *errorLines) add(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ring[e.count%lineMemory] = text
+	e.count++
+}
+
+// mark returns the number of lines so far, for since.
+func (e *errorLines) mark() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.count
+}
+
+// since returns the remembered lines after a mark, the oldest first.
+func (e *errorLines) since(mark uint64) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var lines []string
+	for i := max(mark, e.count-min(e.count, lineMemory)); i < e.count; i++ {
+		lines = append(lines, e.ring[i%lineMemory])
+	}
+	return lines
+}

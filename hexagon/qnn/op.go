@@ -1,0 +1,119 @@
+package qnn
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Op is one node of a graph.
+type Op struct {
+	// Name is unique within the graph.
+	Name string
+	// Type is the operator, "FullyConnected".
+	Type string
+	// Package owns the operator. Empty means [Package].
+	Package string
+	// Params are the operator's constants, in any order.
+	Params []Param
+	// Inputs and Outputs are tensors of the graph. The node refers to them by
+	// their IDs; validation looks at the rest too.
+	Inputs, Outputs []*Tensor
+}
+
+// Param is a named constant of a node: a tensor where Tensor is set, else a
+// scalar.
+type Param struct {
+	Name   string
+	Scalar Scalar
+	// Tensor is static and was created in the graph before.
+	Tensor *Tensor
+}
+
+// Scalar is a typed number. Make it with one of the functions below.
+type Scalar struct {
+	kind DataType
+	bits uint64
+}
+
+// ScalarUint32 is an unsigned number: an axis, an operation.
+func ScalarUint32(v uint32) Scalar { return Scalar{Uint32, uint64(v)} }
+
+// ScalarInt32 is a signed number.
+func ScalarInt32(v int32) Scalar { return Scalar{Int32, uint64(uint32(v))} }
+
+// ScalarFloat32 is a real number: an epsilon.
+func ScalarFloat32(v float32) Scalar { return Scalar{Float32, uint64(math.Float32bits(v))} }
+
+// ScalarBool is a switch: keep_dims, transpose_in1.
+func ScalarBool(v bool) Scalar {
+	if v {
+		return Scalar{Bool8, 1}
+	}
+	return Scalar{Bool8, 0}
+}
+
+// encode builds the C struct; all it points to lives as long as it does.
+func (o *Op) encode() (*cOpConfig, error) {
+	pkg := o.Package
+	if pkg == "" {
+		pkg = Package
+	}
+	c := &cOpConfig{
+		version:   1,
+		numParams: uint32(len(o.Params)), numIn: uint32(len(o.Inputs)), numOut: uint32(len(o.Outputs)),
+	}
+	for _, s := range []struct {
+		to   **byte
+		from string
+	}{{&c.name, o.Name}, {&c.pkg, pkg}, {&c.opType, o.Type}} {
+		text, err := cString(s.from)
+		if err != nil {
+			return nil, fmt.Errorf("qnn: node %q: %w", o.Name, err)
+		}
+		*s.to = text
+	}
+	params := make([]cParam, len(o.Params))
+	for i := range o.Params {
+		if err := o.Params[i].encode(&params[i]); err != nil {
+			return nil, fmt.Errorf("qnn: node %q: parameter %w", o.Name, err)
+		}
+	}
+	in, err := encodeTensors(o.Inputs)
+	if err != nil {
+		return nil, fmt.Errorf("qnn: node %q: input: %w", o.Name, err)
+	}
+	out, err := encodeTensors(o.Outputs)
+	if err != nil {
+		return nil, fmt.Errorf("qnn: node %q: output: %w", o.Name, err)
+	}
+	c.params, c.in, c.out = unsafe.SliceData(params), unsafe.SliceData(in), unsafe.SliceData(out)
+	return c, nil
+}
+
+func (p *Param) encode(c *cParam) error {
+	name, err := cString(p.Name)
+	if err != nil {
+		return err
+	}
+	c.name = name
+	if p.Tensor != nil {
+		c.kind = 1
+		return p.Tensor.encode(&c.value)
+	}
+	*(*cScalar)(unsafe.Pointer(&c.value)) = cScalar{dataType: uint32(p.Scalar.kind), value: p.Scalar.bits}
+	return nil
+}
+
+func encodeTensors(tensors []*Tensor) ([]cTensor, error) {
+	c := make([]cTensor, len(tensors))
+	for i, t := range tensors {
+		if t == nil {
+			return nil, fmt.Errorf("number %d is nil: %w", i, ErrName)
+		}
+		if err := t.encode(&c[i]); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,165 @@
+package qnn
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+)
+
+// Options of QnnHtpPerfInfrastructure_PowerConfig_t.
+const (
+	powerDCVS       = 1
+	powerRPCLatency = 2
+	powerRPCPolling = 3
+)
+
+// maxPolling is the longest time that the library polls for an answer.
+const maxPolling = 9999 * time.Microsecond
+
+// Corner is a voltage corner: the higher, the faster and hungrier.
+type Corner uint32
+
+// The corners.
+const (
+	CornerDisable   Corner = 0x10
+	CornerMin       Corner = 0x20
+	CornerSVS2      Corner = 0x30
+	CornerSVS       Corner = 0x40
+	CornerSVSPlus   Corner = 0x50
+	CornerNominal   Corner = 0x60
+	CornerNominalP  Corner = 0x70
+	CornerTurbo     Corner = 0x80
+	CornerTurboPlus Corner = 0x90
+	CornerMax       Corner = 0xa0
+)
+
+// PowerMode is how clocks follow the load while DCVS is on.
+type PowerMode uint32
+
+// The power modes.
+const (
+	PowerUpDown      PowerMode = 0x01
+	PowerOnlyUp      PowerMode = 0x02
+	PowerSaver       PowerMode = 0x04
+	PowerSaverMore   PowerMode = 0x08
+	PowerPerformance PowerMode = 0x10
+	PowerDutyCycle   PowerMode = 0x20
+)
+
+// Vote is what a [PowerConfig] asks of the NPU.
+type Vote struct {
+	// Mode is how clocks follow the load. Zero means [PowerPerformance].
+	Mode PowerMode
+	// DCVS lets the system lower the clocks by load.
+	DCVS bool
+	// Bus and Core are the corners of the memory bus and of the cores, as least,
+	// target and most at once. Zero leaves a clock to the system.
+	Bus, Core Corner
+	// SleepLatency is the longest wake-up time to accept. Zero does not ask.
+	SleepLatency time.Duration
+	// RPCLatency is the longest time of a call to accept. Zero does not ask.
+	RPCLatency time.Duration
+	// RPCPolling is how long the host spins for an answer before it sleeps, at
+	// most 9999 µs. Zero does not ask.
+	RPCPolling time.Duration
+}
+
+// Burst is the vote for the highest speed.
+func Burst() Vote {
+	return Vote{
+		Bus: CornerMax, Core: CornerMax, SleepLatency: 40 * time.Microsecond,
+		RPCLatency: 100 * time.Microsecond, RPCPolling: maxPolling,
+	}
+}
+
+// PowerConfig is a standing vote for clocks. The x86-64 library accepts votes
+// and does nothing.
+type PowerConfig struct {
+	library *Library
+	infra   *cInfrastructure // the library's
+	id      uint32
+	closed  bool
+}
+
+// NewPowerConfig opens a vote for a core of a device, 0 and 0 for the first.
+func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
+	var infra *cInfrastructure
+	if err := l.call(fnDeviceGetInfrastructure, uintptr(unsafe.Pointer(&infra))); err != nil {
+		return nil, err
+	}
+	if infra == nil || infra.kind != 0 || infra.create == 0 || infra.destroy == 0 || infra.set == 0 {
+		return nil, fmt.Errorf("qnn: deviceGetInfrastructure: no performance functions: %w", errors.ErrUnsupported)
+	}
+	p := &PowerConfig{library: l, infra: infra}
+	err := p.call("createPowerConfigId", infra.create, uintptr(device), uintptr(core), uintptr(unsafe.Pointer(&p.id)))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Set changes the vote.
+func (p *PowerConfig) Set(v Vote) error {
+	if p.closed {
+		return fmt.Errorf("qnn: power config %w", ErrClosed)
+	}
+	if v.RPCPolling < 0 || v.RPCPolling > maxPolling || v.RPCLatency < 0 || v.SleepLatency < 0 {
+		return fmt.Errorf("qnn: power vote %+v: a time is out of range: %w", v, ErrPowerInput)
+	}
+	configs := append(v.encode(p.id), nil)
+	defer runtime.KeepAlive(configs)
+	return p.call("setPowerConfig", p.infra.set, uintptr(p.id), uintptr(unsafe.Pointer(&configs[0])))
+}
+
+// encode builds one config per thing asked for. DCVS v3 is 16 words, each
+// value behind the flag that makes it count.
+func (v *Vote) encode(id uint32) []*cPowerConfig {
+	mode := v.Mode
+	if mode == 0 {
+		mode = PowerPerformance
+	}
+	micros := func(d time.Duration) uint32 { return uint32(d.Microseconds()) }
+	flag := func(on bool) uint32 {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	bus, core := uint32(v.Bus), uint32(v.Core)
+	configs := []*cPowerConfig{{option: powerDCVS, value: [16]uint32{
+		id, 1, flag(v.DCVS), uint32(mode),
+		flag(v.SleepLatency > 0), micros(v.SleepLatency), 0, 0,
+		flag(bus != 0), bus, bus, bus,
+		flag(core != 0), core, core, core,
+	}}}
+	if v.RPCLatency > 0 {
+		configs = append(configs, &cPowerConfig{option: powerRPCLatency, value: [16]uint32{micros(v.RPCLatency)}})
+	}
+	if v.RPCPolling > 0 {
+		configs = append(configs, &cPowerConfig{option: powerRPCPolling, value: [16]uint32{micros(v.RPCPolling)}})
+	}
+	return configs
+}
+
+// Close withdraws the vote. Withdraw before the device is closed.
+func (p *PowerConfig) Close() error {
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	return p.call("destroyPowerConfigId", p.infra.destroy, uintptr(p.id))
+}
+
+//go:uintptrescapes
+func (p *PowerConfig) call(name string, fn uintptr, args ...uintptr) error {
+	if p.library.handle.Load() == 0 {
+		return fmt.Errorf("qnn: %s: library %w", name, ErrClosed)
+	}
+	before := p.library.lines.mark()
+	if r := invoke(fn, args...); r != 0 {
+		return p.library.failure(name, r, before)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package qnn
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Bounds of what a library may report.
+const (
+	eventLimit = 1 << 16
+	eventDepth = 4
+)
+
+// ProfileLevel is the detail of a [Profile].
+type ProfileLevel uint32
+
+// The profile levels.
+const (
+	ProfileBasic    ProfileLevel = 1 // times of whole calls
+	ProfileDetailed ProfileLevel = 2 // and of each node
+)
+
+// EventType says what an event measures. Values above 1000 are HTP's own.
+type EventType uint32
+
+// Events that are looked for by name.
+const (
+	EventInit       EventType = 100
+	EventFinalize   EventType = 300
+	EventExecute    EventType = 400
+	EventNode       EventType = 404
+	EventExecuteNPU EventType = 3004 // µs on the accelerator
+	EventHVXThreads EventType = 8001
+)
+
+// EventUnit is the unit of an event's value.
+type EventUnit uint32
+
+// The units.
+const (
+	UnitMicroseconds EventUnit = 1
+	UnitBytes        EventUnit = 2
+	UnitCycles       EventUnit = 3
+	UnitCount        EventUnit = 4
+)
+
+// Event is one measurement and its parts.
+type Event struct {
+	Type  EventType
+	Unit  EventUnit
+	Value uint64
+	Name  string
+	Parts []Event
+}
+
+// Profile collects measurements of the calls that it is given to. The x86-64
+// library makes its cycles up from host time.
+type Profile struct{ handle handle }
+
+// NewProfile opens a profile.
+func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
+	backend, err := b.handle.live("backend")
+	if err != nil {
+		return nil, err
+	}
+	var id uintptr
+	if err := b.handle.library.call(fnProfileCreate, backend, uintptr(level), uintptr(unsafe.Pointer(&id))); err != nil {
+		return nil, err
+	}
+	p := &Profile{}
+	p.handle.library = b.handle.library
+	p.handle.id.Store(id)
+	return p, nil
+}
+
+// Close frees the profile.
+func (p *Profile) Close() error { return p.handle.free(fnProfileFree) }
+
+func (p *Profile) optional() (uintptr, error) {
+	if p == nil {
+		return 0, nil
+	}
+	return optional(&p.handle, "profile")
+}
+
+// Events returns what the last call with this profile measured.
+func (p *Profile) Events() ([]Event, error) {
+	id, err := p.handle.live("profile")
+	if err != nil {
+		return nil, err
+	}
+	return p.events(fnProfileGetEvents, id, 0)
+}
+
+// events reads a list of events and, below each, its parts.
+func (p *Profile) events(f function, owner uintptr, depth int) ([]Event, error) {
+	if depth > eventDepth {
+		return nil, fmt.Errorf("qnn: profile events nest deeper than %d: %w", eventDepth, ErrSize)
+	}
+	var ids *uint64
+	var n uint32
+	library := p.handle.library
+	if err := library.call(f, owner, uintptr(unsafe.Pointer(&ids)), uintptr(unsafe.Pointer(&n))); err != nil {
+		return nil, err
+	}
+	numbers, err := list(ids, n, eventLimit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]Event, len(numbers))
+	for i, number := range numbers {
+		var c cEventData
+		if err := library.call(fnProfileGetEventData, uintptr(number), uintptr(unsafe.Pointer(&c))); err != nil {
+			return nil, err
+		}
+		parts, err := p.events(fnProfileGetSubEvents, uintptr(number), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		events[i] = Event{Type: EventType(c.kind), Unit: EventUnit(c.unit), Value: c.value, Name: goString(c.name), Parts: parts}
+	}
+	return events, nil
+}

@@ -1,0 +1,90 @@
+package qnn
+
+import "fmt"
+
+// function is an index into the library's table of functions. The order is
+// that of core API 2.32 to 2.40; older versions have another.
+type function int
+
+// functionCount is the number of entries whose meaning is known.
+const functionCount = 71
+
+const (
+	fnPropertyHasCapability         function = 0
+	fnBackendCreate                 function = 1
+	fnBackendGetAPIVersion          function = 3
+	fnBackendGetBuildID             function = 4
+	fnBackendGetSupportedOperations function = 6
+	fnBackendValidateOpConfig       function = 7
+	fnBackendFree                   function = 8
+	fnContextCreate                 function = 9
+	fnContextGetBinarySize          function = 11
+	fnContextGetBinary              function = 12
+	fnContextCreateFromBinary       function = 13
+	fnContextFree                   function = 14
+	fnGraphCreate                   function = 15
+	fnGraphAddNode                  function = 18
+	fnGraphFinalize                 function = 19
+	fnGraphRetrieve                 function = 20
+	fnGraphExecute                  function = 21
+	fnTensorCreateGraphTensor       function = 24
+	fnLogCreate                     function = 25
+	fnLogSetLogLevel                function = 26
+	fnLogFree                       function = 27
+	fnProfileCreate                 function = 28
+	fnProfileGetEvents              function = 30
+	fnProfileGetSubEvents           function = 31
+	fnProfileGetEventData           function = 32
+	fnProfileFree                   function = 34
+	fnDeviceGetPlatformInfo         function = 37
+	fnDeviceFreePlatformInfo        function = 38
+	fnDeviceGetInfrastructure       function = 39
+	fnDeviceCreate                  function = 40
+	fnDeviceGetInfo                 function = 42
+	fnDeviceFree                    function = 43
+	fnErrorGetMessage               function = 48
+)
+
+var functionNames = [functionCount]string{
+	fnPropertyHasCapability:         "propertyHasCapability",
+	fnBackendCreate:                 "backendCreate",
+	fnBackendGetAPIVersion:          "backendGetApiVersion",
+	fnBackendGetBuildID:             "backendGetBuildId",
+	fnBackendGetSupportedOperations: "backendGetSupportedOperations",
+	fnBackendValidateOpConfig:       "backendValidateOpConfig",
+	fnBackendFree:                   "backendFree",
+	fnContextCreate:                 "contextCreate",
+	fnContextGetBinarySize:          "contextGetBinarySize",
+	fnContextGetBinary:              "contextGetBinary",
+	fnContextCreateFromBinary:       "contextCreateFromBinary",
+	fnContextFree:                   "contextFree",
+	fnGraphCreate:                   "graphCreate",
+	fnGraphAddNode:                  "graphAddNode",
+	fnGraphFinalize:                 "graphFinalize",
+	fnGraphRetrieve:                 "graphRetrieve",
+	fnGraphExecute:                  "graphExecute",
+	fnTensorCreateGraphTensor:       "tensorCreateGraphTensor",
+	fnLogCreate:                     "logCreate",
+	fnLogSetLogLevel:                "logSetLogLevel",
+	fnLogFree:                       "logFree",
+	fnProfileCreate:                 "profileCreate",
+	fnProfileGetEvents:              "profileGetEvents",
+	fnProfileGetSubEvents:           "profileGetSubEvents",
+	fnProfileGetEventData:           "profileGetEventData",
+	fnProfileFree:                   "profileFree",
+	fnDeviceGetPlatformInfo:         "deviceGetPlatformInfo",
+	fnDeviceFreePlatformInfo:        "deviceFreePlatformInfo",
+	fnDeviceGetInfrastructure:       "deviceGetInfrastructure",
+	fnDeviceCreate:                  "deviceCreate",
+	fnDeviceGetInfo:                 "deviceGetInfo",
+	fnDeviceFree:                    "deviceFree",
+	fnErrorGetMessage:               "errorGetMessage",
+}
+
+// String returns the C name without its library prefix.
+func (f function) String() string {
+	if f >= 0 && f < functionCount && functionNames[f] != "" {
+		return functionNames[f]
+	}
+	return fmt.Sprintf("function %d", int(f))
+}
