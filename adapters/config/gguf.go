@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// GGUF reads our keys from a file's metadata. Name is what messages call the
+// file: "model", "adapter". Values may have any fitting type: true, "true" and
+// 1 select a model alike, and rows may be "128,1" or an array.
+func GGUF(name string, f *gguf.File) (Source, error) {
+	s := Source{Name: name, Names: []string{}}
+	values := map[string]string{}
+	for key := range f.Keys() {
+		if !strings.HasPrefix(key.Name, Prefix) {
+			continue
+		}
+		text, err := text(f, key)
+		if err != nil {
+			return Source{}, fmt.Errorf("config: %w: %s in %s: %w", ErrSetting, key.Name, name, err)
+		}
+		values[key.Name] = text
+		s.Names = append(s.Names, key.Name)
+	}
+	s.Lookup = func(k Key) (string, bool) {
+		value, ok := values[k.Name]
+		return value, ok
+	}
+	return s, nil
+}
+
+// text returns a key's value as the table's checks read it.
+func text(f *gguf.File, key gguf.Key) (string, error) {
+	switch key.Type {
+	case gguf.String:
+		return f.Str(key.Name)
+	case gguf.Bool:
+		v, err := f.Bool(key.Name)
+		return strconv.FormatBool(v), err
+	case gguf.Float32, gguf.Float64:
+		v, err := f.Float(key.Name)
+		return strconv.FormatFloat(v, 'g', -1, 64), err
+	case gguf.Array:
+		v, err := f.Ints(key.Name)
+		parts := make([]string, len(v))
+		for i, n := range v {
+			parts[i] = strconv.FormatInt(n, 10)
+		}
+		return strings.Join(parts, ","), err
+	}
+	v, err := f.Int(key.Name)
+	return strconv.FormatInt(v, 10), err
+}
