@@ -1,0 +1,127 @@
+/* api_backend.c: backends, what they can do, and validation of one operator. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api.h"
+#include "api_node.h"
+
+qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out) {
+  if (out == NULL) {
+    return api_fail(0, QNN_BACKEND_ARGUMENT, "backendCreate: no place for the handle");
+  }
+  uint32_t log_id = 0;
+  if (log != NULL) {
+    api_logger *logger = api_hold(API_LOG, log);
+    if (logger == NULL) {
+      return api_fail(0, QNN_BACKEND_ARGUMENT, "backendCreate: no log %p", log);
+    }
+    log_id = logger->base.id;
+    api_release(logger);
+  }
+  for (; config != NULL && *config != NULL; config++) {
+    if ((*config)->option != 1) { /* 1: error reporting, which is always on here */
+      return api_fail(log_id, QNN_BACKEND_CONFIG, "backendCreate: unknown option %u",
+                      (*config)->option);
+    }
+  }
+  api_backend *backend = calloc(1, sizeof *backend);
+  if (backend == NULL) {
+    return QNN_MEMORY;
+  }
+  backend->log = log_id;
+  *out = api_register(API_BACKEND, &backend->base);
+  if (*out == NULL) {
+    free(backend);
+    return QNN_MEMORY;
+  }
+  return QNN_OK;
+}
+
+qnn_status api_backend_free(qnn_handle handle) {
+  api_backend *backend = api_withdraw(API_BACKEND, handle);
+  if (backend == NULL) {
+    return api_fail(0, QNN_BACKEND_HANDLE, "backendFree: no backend %p", handle);
+  }
+  free(backend);
+  return QNN_OK;
+}
+
+qnn_status api_backend_version(qnn_api_version *out) {
+  if (out == NULL) {
+    return QNN_BACKEND_ARGUMENT;
+  }
+  *out = (qnn_api_version){
+      .core = {QNN_CORE_MAJOR, QNN_CORE_MINOR, QNN_CORE_PATCH},
+      .backend = {QNN_HTP_MAJOR, QNN_HTP_MINOR, QNN_HTP_PATCH},
+  };
+  return QNN_OK;
+}
+
+static char build_id[64];
+static void make_build_id(void) {
+  snprintf(build_id, sizeof build_id, "sdnpu-emulator " API_VERSION " (%s)", emu_code_path());
+}
+
+qnn_status api_backend_build_id(const char **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (out == NULL) {
+    return QNN_BACKEND_ARGUMENT;
+  }
+  pthread_once(&once, make_build_id);
+  *out = build_id;
+  return QNN_OK;
+}
+
+enum { MAX_OPERATIONS = 256 };
+static qnn_operation_name operations[MAX_OPERATIONS];
+static uint32_t n_operations;
+
+static void list_operations(void) {
+  size_t count = 0;
+  const emu_op *ops = emu_ops(&count);
+  for (size_t i = 0; i < count && i < MAX_OPERATIONS; i++) {
+    operations[i] = (qnn_operation_name){.package = API_PACKAGE, .name = ops[i].type, .target = ""};
+    n_operations++;
+  }
+}
+
+qnn_status api_backend_operations(qnn_handle handle, uint32_t *n, const qnn_operation_name **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  api_backend *backend = api_hold(API_BACKEND, handle);
+  if (backend == NULL) {
+    return api_fail(0, QNN_BACKEND_HANDLE, "backendGetSupportedOperations: no backend %p", handle);
+  }
+  api_release(backend);
+  if (n == NULL || out == NULL) {
+    return QNN_BACKEND_ARGUMENT;
+  }
+  pthread_once(&once, list_operations);
+  *n = n_operations;
+  *out = operations;
+  return QNN_OK;
+}
+
+/* Here the tensors are described in full and belong to no graph; static inputs may come
+ * without their elements, static parameters may not. */
+qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
+  api_backend *backend = api_hold(API_BACKEND, handle);
+  if (backend == NULL) {
+    return api_fail(0, QNN_BACKEND_HANDLE, "backendValidateOpConfig: no backend %p", handle);
+  }
+  uint32_t log = backend->log;
+  api_parsed_node *parsed = calloc(1, sizeof *parsed);
+  qnn_status status = QNN_MEMORY;
+  if (parsed != NULL) {
+    status = api_parse_node(log, "validation", &config, NULL, parsed);
+    if (status == QNN_OK) {
+      status = api_check_node(log, "validation", &parsed->node);
+    }
+    if (status != QNN_OK && status != QNN_BACKEND_NO_OP) {
+      status = QNN_OP_VALIDATION;
+    }
+  }
+  free(parsed);
+  api_release(backend);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* api_binary.h: the emulator's context binary, shared by writer and reader.
+ *
+ *   header, 128 bytes | metadata | chunks
+ *
+ * Each part starts at a multiple of 64 bytes. There are offsets from the start
+ * and no addresses, so a binary is used where it is mapped. The metadata is a
+ * stream of little-endian numbers and strings (length, bytes, NUL):
+ *
+ *   chunk table: u64 offset, u64 size, each
+ *   graphs:      u32 bytes of this graph, then
+ *     name, u32 tensors, u32 nodes
+ *     tensor: u32 id, name, u32 kind, dtype, rank, dims[rank], chunk or none
+ *     node:   name, operator, u32 inputs, ids, u32 outputs, ids,
+ *             u32 parameters, each: name, u32 kind, dtype and value, or tensor id,
+ *             chunk of the packed constants or none
+ *
+ * Arena places are planned anew by the reader, from checked shapes. The
+ * checksum covers header and metadata; the chunks are plain numbers that no
+ * value can turn into an access out of bounds, and summing them would read a
+ * mapped model from end to end: who stores binaries keeps a sum beside them.
+ */
+#ifndef SDNPU_API_BINARY_H
+#define SDNPU_API_BINARY_H
+
+#include <stdint.h>
+
+enum { API_BINARY_FORMAT = 1, API_BINARY_HEADER = 128 };
+#define API_BINARY_MAGIC "SDNPUEMU"
+#define API_NO_CHUNK UINT32_MAX
+
+typedef struct {
+  char magic[8];
+  uint32_t format;
+  uint32_t packing;    /* EMU_PACKING_VERSION of the writer */
+  uint32_t core_minor; /* of the ABI */
+  uint32_t soc;
+  uint64_t total_size;
+  uint64_t meta_size; /* right behind the header */
+  uint64_t checksum;  /* computed with zero here */
+  uint32_t n_chunks, n_graphs;
+  uint8_t reserved[72]; /* zero */
+} api_binary_header;
+
+_Static_assert(sizeof(api_binary_header) == API_BINARY_HEADER, "the header has no holes");
+
+#endif

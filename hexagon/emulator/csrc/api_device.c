@@ -1,0 +1,219 @@
+/* api_device.c: devices stand for a chip by its SoC number. The emulator counts
+ * the same on every chip; the number decides which binaries fit. The power
+ * calls take a vote, remember that it exists, and change nothing.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+
+#include "api.h"
+
+static const struct {
+  uint32_t soc, arch;
+} chips[] = {
+    {30, 68}, /* SM8350 */
+    {36, 69}, /* SM8450 */
+    {42, 69}, /* SM8475 */
+    {43, 73}, /* SM8550 */
+    {60, 73}, /* SC8380XP */
+    {57, 75}, /* SM8650 */
+    {69, 79}, /* SM8750 */
+    {87, 81}, /* SM8850 */
+};
+enum { N_CHIPS = sizeof chips / sizeof chips[0] };
+
+enum { OPTION_SOC = 0, OPTION_ARCH = 1, OPTION_SIGNED_PD = 2, OPTION_SECURE_PD = 3, VTCM_MB = 8 };
+
+static uint32_t arch_of(uint32_t soc) {
+  for (size_t i = 0; i < N_CHIPS; i++) {
+    if (chips[i].soc == soc) {
+      return chips[i].arch;
+    }
+  }
+  return 0;
+}
+
+static uint32_t soc_with(uint32_t arch) {
+  for (size_t i = 0; i < N_CHIPS; i++) {
+    if (chips[i].arch == arch) {
+      return chips[i].soc;
+    }
+  }
+  return 0;
+}
+
+static qnn_status read_config(uint32_t log, const qnn_config *const *config, uint32_t *soc) {
+  for (; config != NULL && *config != NULL; config++) {
+    const qnn_htp_config *custom = (*config)->value.custom;
+    if ((*config)->option != 0 || custom == NULL || custom->option > OPTION_SECURE_PD) {
+      return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: unknown option %u", (*config)->option);
+    }
+    if (custom->option == OPTION_SIGNED_PD || custom->option == OPTION_SECURE_PD) {
+      continue; /* process domains of a DSP: there is none */
+    }
+    if (custom->option == OPTION_ARCH) {
+      api_log(log, QNN_LOG_WARN, "deviceCreate: the arch option is deprecated, give the SoC");
+      *soc = soc_with(custom->word1);
+    } else {
+      *soc = custom->word0;
+    }
+    if (arch_of(*soc) == 0) {
+      return api_fail(log, QNN_DEVICE_CONFIG,
+                      "deviceCreate: socModel %u is none of 30, 36, 42, 43, 57, 60, 69, 87 (the field "
+                      "lies at offset 8)",
+                      custom->option == OPTION_ARCH ? 0 : custom->word0);
+    }
+  }
+  return QNN_OK;
+}
+
+static void describe(api_device *device, uint32_t soc) {
+  device->soc = soc;
+  device->arch = arch_of(soc);
+  device->extension = (qnn_htp_device_extension){
+      .vtcm_mb = VTCM_MB, .soc_model = soc, .arch = device->arch};
+  device->core = (qnn_core_info){.version = 1};
+  device->hardware = (qnn_hw_device_info){
+      .version = 1, .n_cores = 1, .cores = &device->core, .extension = &device->extension};
+  device->platform = (qnn_platform_info){.version = 1, .n_devices = 1, .devices = &device->hardware};
+}
+
+qnn_status api_device_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out) {
+  uint32_t soc = API_DEFAULT_SOC;
+  uint32_t log_id = (uint32_t)(uintptr_t)log;
+  if (out == NULL) {
+    return api_fail(log_id, QNN_INVALID_ARGUMENT, "deviceCreate: no place for the handle");
+  }
+  qnn_status status = read_config(log_id, config, &soc);
+  if (status != QNN_OK) {
+    return status;
+  }
+  api_device *device = calloc(1, sizeof *device);
+  if (device == NULL) {
+    return QNN_MEMORY;
+  }
+  device->log = log_id;
+  describe(device, soc);
+  *out = api_register(API_DEVICE, &device->base);
+  if (*out == NULL) {
+    free(device);
+    return QNN_MEMORY;
+  }
+  return QNN_OK;
+}
+
+qnn_status api_device_free(qnn_handle handle) {
+  api_device *device = api_withdraw(API_DEVICE, handle);
+  if (device == NULL) {
+    return api_fail(0, QNN_DEVICE_HANDLE, "deviceFree: no device %p", handle);
+  }
+  free(device);
+  return QNN_OK;
+}
+
+qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
+  api_device *device = api_hold(API_DEVICE, handle);
+  if (device == NULL) {
+    return api_fail(0, QNN_DEVICE_HANDLE, "deviceGetInfo: no device %p", handle);
+  }
+  qnn_status status = QNN_INVALID_ARGUMENT;
+  if (out != NULL) {
+    *out = &device->platform; /* lives as long as the device */
+    status = QNN_OK;
+  }
+  api_release(device);
+  return status;
+}
+
+static api_device host;
+static void describe_host(void) { describe(&host, API_DEFAULT_SOC); }
+
+qnn_status api_platform_info(qnn_handle log, const qnn_platform_info **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)log;
+  if (out == NULL) {
+    return QNN_INVALID_ARGUMENT;
+  }
+  pthread_once(&once, describe_host);
+  *out = &host.platform;
+  return QNN_OK;
+}
+
+qnn_status api_free_platform_info(qnn_handle log, const qnn_platform_info *info) {
+  return info == &host.platform ? QNN_OK
+                                : api_fail((uint32_t)(uintptr_t)log, QNN_INVALID_ARGUMENT,
+                                           "deviceFreePlatformInfo: %p is not ours", (const void *)info);
+}
+
+/* Power votes. An id is a number handed out once; the newest vote of each kind is kept. */
+enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
+static struct {
+  pthread_mutex_t lock;
+  uint32_t ids[MAX_VOTES];
+  uint32_t n, last_id;
+} votes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint32_t vote_at(uint32_t id) {
+  uint32_t at = 0;
+  while (at < votes.n && votes.ids[at] != id) {
+    at++;
+  }
+  return at;
+}
+
+static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, uint32_t *id) {
+  qnn_status status = QNN_PERF_INPUT;
+  pthread_mutex_lock(&votes.lock);
+  if (device_id == 0 && core_id == 0 && id != NULL && votes.n < MAX_VOTES) {
+    *id = ++votes.last_id;
+    votes.ids[votes.n++] = *id;
+    status = QNN_OK;
+  }
+  pthread_mutex_unlock(&votes.lock);
+  return status;
+}
+
+/* The vendor's library answers 0 to a second destroy as well. */
+static qnn_status destroy_power_config_id(uint32_t id) {
+  pthread_mutex_lock(&votes.lock);
+  uint32_t at = vote_at(id);
+  if (at < votes.n) {
+    votes.ids[at] = votes.ids[--votes.n];
+  }
+  qnn_status status = id > 0 && id <= votes.last_id ? QNN_OK : QNN_PERF_INPUT;
+  pthread_mutex_unlock(&votes.lock);
+  return status;
+}
+
+static qnn_status set_power_config(uint32_t id, const void *const *configs) {
+  pthread_mutex_lock(&votes.lock);
+  qnn_status status = configs != NULL && vote_at(id) < votes.n ? QNN_OK : QNN_PERF_INPUT;
+  pthread_mutex_unlock(&votes.lock);
+  for (; status == QNN_OK && *configs != NULL; configs++) {
+    const qnn_power_config *config = *configs;
+    if (config->option < 1 || config->option > POWER_OPTIONS) {
+      status = QNN_PERF_INPUT;
+    } else {
+      api_log(0, QNN_LOG_VERBOSE, "power vote %u: option %u, first word %u", id, config->option,
+              config->words[0]);
+    }
+  }
+  return status;
+}
+
+static qnn_status set_memory_config(uint32_t device_id, uint32_t core_id, const void *const *configs) {
+  return device_id == 0 && core_id == 0 && configs != NULL ? QNN_OK : QNN_PERF_INPUT;
+}
+
+qnn_status api_device_infrastructure(const qnn_infrastructure **out) {
+  static const qnn_infrastructure infrastructure = {
+      .create_power_config_id = create_power_config_id,
+      .destroy_power_config_id = destroy_power_config_id,
+      .set_power_config = set_power_config,
+      .set_memory_config = set_memory_config,
+  };
+  if (out == NULL) {
+    return QNN_INVALID_ARGUMENT;
+  }
+  *out = &infrastructure;
+  return QNN_OK;
+}

@@ -1,0 +1,22 @@
+/* api_node.h: an op config turned into a node, for addNode and for validation. */
+#ifndef SDNPU_API_NODE_H
+#define SDNPU_API_NODE_H
+
+#include "api.h"
+
+/* A parsed node borrows every string; `described` holds tensors that belong to no graph. */
+typedef struct {
+  emu_node node;
+  emu_tensor *in[EMU_MAX_PORTS], *out[EMU_MAX_PORTS];
+  emu_param params[EMU_MAX_PARAMS];
+  emu_tensor described[2 * EMU_MAX_PORTS + EMU_MAX_PARAMS];
+  uint32_t n_described;
+} api_parsed_node;
+
+/* With a graph, tensors are looked up by id; without one, they are taken as described. */
+qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *config,
+                          const api_graph *graph, api_parsed_node *out);
+/* api_check_node asks the operator, after what holds for all of them. */
+qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node);
+
+#endif

@@ -1,0 +1,112 @@
+/* emu.h: what the parts of the emulator share.
+ *
+ * api_*.c speak the vendor's ABI and own graphs, contexts and binaries;
+ * op_*.c know operators; neither includes the other's headers. A node is
+ * checked once by its operator's row (strictly: the vendor's library accepts
+ * more, a phone may not), packed once at finalize, and run many times.
+ *
+ * Rule of sums: every sum runs in one fixed order (along K; over slots in
+ * Softmax and P.V), with fused multiply-add in float32, and is the same on
+ * every code path, thread count and graph width. A slot whose probability is
+ * exactly zero is skipped everywhere. So results do not depend on padding,
+ * width or machine.
+ */
+#ifndef SDNPU_EMU_H
+#define SDNPU_EMU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EMU_MAX_RANK = 5, EMU_MAX_PORTS = 64, EMU_MAX_PARAMS = 8 };
+
+/* Values of Qnn_DataType_t that the emulator knows. */
+enum emu_dtype {
+  EMU_I32 = 0x0032,
+  EMU_U32 = 0x0132,
+  EMU_F16 = 0x0216,
+  EMU_F32 = 0x0232,
+  EMU_BOOL8 = 0x0508,
+};
+
+/* Values of Qnn_TensorType_t that the emulator knows. */
+enum emu_kind { EMU_APP_WRITE = 0, EMU_APP_READ = 1, EMU_NATIVE = 3, EMU_STATIC = 4 };
+
+typedef struct emu_tensor {
+  uint32_t id;
+  char *name;
+  uint32_t kind;
+  uint32_t dtype;
+  uint32_t rank;
+  uint32_t dims[EMU_MAX_RANK];
+  void *data; /* static: its elements, from creation on; others: set for each run */
+} emu_tensor;
+
+/* A parameter is a scalar (kind 0) or a static tensor (kind 1). */
+typedef struct emu_param {
+  char *name;
+  uint32_t kind;
+  uint32_t dtype; /* of the scalar */
+  union {
+    uint32_t u32;
+    int32_t i32;
+    float f32;
+    uint8_t b8;
+  } scalar;
+  emu_tensor *tensor;
+} emu_param;
+
+struct emu_op;
+
+/* Binaries carry packed constants: raise this whenever pack() of any operator writes other
+ * bytes for the same inputs. They must not depend on the code path or the thread count. */
+enum { EMU_PACKING_VERSION = 1 };
+
+typedef struct emu_node {
+  char *name;
+  const struct emu_op *op;
+  uint32_t n_in, n_out, n_params;
+  emu_tensor **in, **out;
+  emu_param *params;
+  const void *packed; /* what pack() wrote, 64-byte aligned, or NULL */
+} emu_node;
+
+/* One operator form. */
+typedef struct emu_op {
+  const char *type; /* "FullyConnected" */
+  /* check: 0 when the node is right; else writes the reason and returns 1. It looks at
+   * counts, ranks, dims, dtypes and parameters, and at which inputs must be static. */
+  int (*check)(const emu_node *node, char *why, size_t why_size);
+  /* packed_size and pack: NULL when the operator packs nothing. After pack the static
+   * inputs named in packs_input (bit i = input i) are no longer read by run. */
+  size_t (*packed_size)(const emu_node *node);
+  void (*pack)(const emu_node *node, void *dst);
+  uint32_t packs_input;
+  /* scratch_size: bytes of scratch that run wants, or NULL. Shared by all nodes of a graph. */
+  size_t (*scratch_size)(const emu_node *node);
+  void (*run)(const emu_node *node, void *scratch);
+} emu_op;
+
+/* op_table.c */
+const emu_op *emu_find_op(const char *type); /* NULL: unknown */
+const emu_op *emu_ops(size_t *count);
+
+/* tensor.c */
+size_t emu_dtype_size(uint32_t dtype); /* 0: unknown */
+uint64_t emu_elements(const emu_tensor *t); /* 0: overflow or a zero dim */
+const emu_param *emu_find_param(const emu_node *node, const char *name);
+
+/* pool.c: one process-wide pool. Threads spin briefly between the parallel calls of one
+ * execute (emu_pool_enter ... emu_pool_leave) and sleep outside. Every task index in
+ * [0,n) runs exactly once; tasks must not depend on which thread runs them. */
+void emu_pool_enter(void);
+void emu_pool_leave(void);
+void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg);
+uint32_t emu_pool_threads(void);
+
+/* kernels.c: "avx512", "avx2" or "c", chosen at load; SDNPU_EMULATOR=cpu=c|avx2|avx512 and
+ * threads=N (comma-separated, with other keys) override. */
+const char *emu_code_path(void);
+int emu_select_code_path(const char *name); /* 0 when this machine has it; tests only */
+
+#endif
