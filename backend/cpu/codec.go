@@ -1,0 +1,60 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// decode reads the elements of a tensor. Integers keep their bits, so that
+// operators which move elements need not know them apart.
+func decode(w workers, dst []float32, src []byte, t backend.DataType) {
+	size := t.Size()
+	w.each(len(dst), grain, func(lo, hi int) {
+		decodePart(dst[lo:hi], src[lo*size:hi*size], t)
+	})
+}
+
+func decodePart(dst []float32, src []byte, t backend.DataType) {
+	switch t {
+	case backend.Float16:
+		for i := range dst {
+			dst[i] = quant.F16ToF32(binary.LittleEndian.Uint16(src[2*i : 2*i+2]))
+		}
+	case backend.Bool8:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(src[i]))
+		}
+	default:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i : 4*i+4]))
+		}
+	}
+}
+
+// encode is the inverse of decode; float16 rounds to nearest even.
+func encode(w workers, dst []byte, src []float32, t backend.DataType) {
+	size := t.Size()
+	w.each(len(src), grain, func(lo, hi int) {
+		encodePart(dst[lo*size:hi*size], src[lo:hi], t)
+	})
+}
+
+func encodePart(dst []byte, src []float32, t backend.DataType) {
+	switch t {
+	case backend.Float16:
+		for i, v := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:2*i+2], quant.F32ToF16(v))
+		}
+	case backend.Bool8:
+		for i, v := range src {
+			dst[i] = byte(math.Float32bits(v))
+		}
+	default:
+		for i, v := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:4*i+4], math.Float32bits(v))
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// Options tunes a Device. The zero value is ready to use.
+type Options struct {
+	// Workers is how many goroutines share one operator. Zero means
+	// GOMAXPROCS.
+	Workers int
+	// MemoryLimit bounds, in bytes, each program and each buffer: beyond it
+	// stands [backend.ErrNoMemory]. Zero means 16 GiB.
+	MemoryLimit int64
+}
+
+// Device runs graphs on the processor, in float32. It implements
+// [backend.Device].
+type Device struct {
+	workers workers
+	limit   int64
+	closed  atomic.Bool
+}
+
+var _ backend.Device = (*Device)(nil)
+
+// New returns a device. Its Close frees nothing: programs and buffers are
+// ordinary memory.
+func New(options Options) *Device {
+	d := &Device{workers: workers(options.Workers), limit: options.MemoryLimit}
+	if d.workers <= 0 {
+		d.workers = workers(runtime.GOMAXPROCS(0))
+	}
+	if d.limit <= 0 {
+		d.limit = 16 << 30
+	}
+	return d
+}
+
+// Capabilities describes the device. The fingerprint is the image format's:
+// images hold graphs and constants, nothing of the machine.
+func (d *Device) Capabilities() backend.Capabilities {
+	return backend.Capabilities{
+		Lane:        backend.CPU,
+		Name:        "float",
+		Provider:    "sdnpu float device",
+		BuildID:     fmt.Sprintf("sdnpu float device, image format %d", formatVersion),
+		Fingerprint: fmt.Sprintf("float/%d", formatVersion),
+	}
+}
+
+// NewBuffer allocates zeroed memory.
+func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
+	if d.closed.Load() {
+		return nil, fmt.Errorf("cpu: new buffer: device %w", backend.ErrClosed)
+	}
+	if sizeBytes <= 0 {
+		return nil, fmt.Errorf("cpu: new buffer of %d bytes: %w", sizeBytes, errSize)
+	}
+	if int64(sizeBytes) > d.limit {
+		return nil, fmt.Errorf("cpu: new buffer of %d bytes: %w: the limit is %d", sizeBytes, backend.ErrNoMemory, d.limit)
+	}
+	return &buffer{bytes: make([]byte, sizeBytes)}, nil
+}
+
+// Close refuses what is asked afterwards. It may be called twice.
+func (d *Device) Close() error {
+	d.closed.Store(true)
+	return nil
+}
+
+type buffer struct{ bytes []byte }
+
+func (b *buffer) Bytes() []byte { return b.bytes }
+
+func (b *buffer) Close() error {
+	b.bytes = nil
+	return nil
+}

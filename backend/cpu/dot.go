@@ -1,0 +1,161 @@
+package cpu
+
+// blockK is how many products are summed one after the other before their sum
+// joins the total. It bounds the rounding error of long rows, and a block of
+// 128 rows of the left operand stays in the second-level cache.
+const blockK = 256
+
+// dotTile multiplies rows of x with rows of w:
+//
+//	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
+//
+// Every output is summed in the same order, along i in blocks of blockK,
+// whatever rows, lo and hi are: a row of a wide product is bit-equal to the
+// row alone. The conversions around products keep compilers from fusing them
+// with the sum, which would make results differ between machines.
+func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
+	triples := rows - rows%3
+	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
+		k1 := min(k0+blockK, k)
+		c := lo
+		for ; c+2 <= hi; c += 2 {
+			w0, w1 := w[c*k+k0:c*k+k1], w[(c+1)*k+k0:(c+1)*k+k1]
+			for r := 0; r < triples; r += 3 {
+				dotTriple(y[r*ldy+c:], ldy, x[r*k+k0:(r+2)*k+k1], k, w0, w1, k0 == 0)
+			}
+		}
+		for ; c < hi; c++ {
+			for r := range triples {
+				put(&y[r*ldy+c], dot(x[r*k+k0:r*k+k1], w[c*k+k0:c*k+k1]), k0 == 0)
+			}
+		}
+	}
+	for r := triples; r < rows; r++ {
+		dotRow(y[r*ldy:], x[r*k:(r+1)*k], w, k, lo, hi)
+	}
+}
+
+// dotRow is dotTile for one row: six columns at a time, because there are no
+// other rows to keep the adders busy.
+func dotRow(y, x, w []float32, k, lo, hi int) {
+	c := lo
+	for ; c+6 <= hi; c += 6 {
+		for k0 := 0; k0 < k; k0 += blockK {
+			k1 := min(k0+blockK, k)
+			dotSextet(y[c:c+6], x[k0:k1], w[c*k+k0:(c+5)*k+k1], k, k0 == 0)
+		}
+	}
+	for ; c < hi; c++ {
+		for k0 := 0; k0 < k; k0 += blockK {
+			k1 := min(k0+blockK, k)
+			put(&y[c], dot(x[k0:k1], w[c*k+k0:c*k+k1]), k0 == 0)
+		}
+	}
+}
+
+// put stores the sum of the first block and adds that of a later one.
+func put(y *float32, sum float32, first bool) {
+	if first {
+		*y = sum
+	} else {
+		*y += sum
+	}
+}
+
+func dot(x, w []float32) (s float32) {
+	w = w[:len(x)]
+	for i, v := range x {
+		s += float32(v * w[i])
+	}
+	return s
+}
+
+// dotTriple multiplies one block of three rows of x, ldx apart, with two rows
+// of w. Six running sums fill the adders; with eight, Go's compiler spills
+// them and is half as fast.
+func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, first bool) {
+	n := len(w0)
+	x0, x1, x2 := x[:n], x[ldx:][:n], x[2*ldx:][:n]
+	w1 = w1[:n]
+	var s00, s01, s10, s11, s20, s21 float32
+	for i, a := range w0 {
+		b := w1[i]
+		v := x0[i]
+		s00 += float32(v * a)
+		s01 += float32(v * b)
+		v = x1[i]
+		s10 += float32(v * a)
+		s11 += float32(v * b)
+		v = x2[i]
+		s20 += float32(v * a)
+		s21 += float32(v * b)
+	}
+	put(&y[0], s00, first)
+	put(&y[1], s01, first)
+	put(&y[ldy], s10, first)
+	put(&y[ldy+1], s11, first)
+	put(&y[2*ldy], s20, first)
+	put(&y[2*ldy+1], s21, first)
+}
+
+// dotSextet multiplies one block of a row with six rows of w, ldw apart.
+func dotSextet(y, x, w []float32, ldw int, first bool) {
+	n := len(x)
+	w0, w1, w2 := w[:n], w[ldw:][:n], w[2*ldw:][:n]
+	w3, w4, w5 := w[3*ldw:][:n], w[4*ldw:][:n], w[5*ldw:][:n]
+	var s0, s1, s2, s3, s4, s5 float32
+	for i, v := range x {
+		s0 += float32(v * w0[i])
+		s1 += float32(v * w1[i])
+		s2 += float32(v * w2[i])
+		s3 += float32(v * w3[i])
+		s4 += float32(v * w4[i])
+		s5 += float32(v * w5[i])
+	}
+	for i, s := range [6]float32{s0, s1, s2, s3, s4, s5} {
+		put(&y[i], s, first)
+	}
+}
+
+// accumulate adds rows of b, weighted by the elements of a, to y:
+//
+//	y[n] += Σ a[i]·b[i*len(y)+n]
+//
+// The sum runs over i one after the other and leaves exact zeros of a out, so
+// a slot that the mask excluded costs nothing and changes nothing, whatever it
+// holds. taken is scratch of len(a).
+func accumulate(y, a, b []float32, taken []int) {
+	used := taken[:0]
+	for i, v := range a {
+		if v != 0 {
+			used = append(used, i)
+		}
+	}
+	n := len(y)
+	row := func(i int) []float32 { return b[i*n:][:n] }
+	for len(used) >= 4 {
+		i, j, k, l := used[0], used[1], used[2], used[3]
+		add4(y, row(i), row(j), row(k), row(l), a[i], a[j], a[k], a[l])
+		used = used[4:]
+	}
+	for _, i := range used {
+		v := a[i]
+		for c, w := range row(i) {
+			y[c] += float32(v * w)
+		}
+	}
+}
+
+// add4 adds four weighted rows, one after the other for each element, with one
+// load and store of y.
+func add4(y, b0, b1, b2, b3 []float32, a0, a1, a2, a3 float32) {
+	n := len(y)
+	b0, b1, b2, b3 = b0[:n], b1[:n], b2[:n], b3[:n]
+	for i, s := range y {
+		s += float32(a0 * b0[i])
+		s += float32(a1 * b1[i])
+		s += float32(a2 * b2[i])
+		s += float32(a3 * b3[i])
+		y[i] = s
+	}
+}

@@ -1,0 +1,135 @@
+package cpu
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// An image is
+//
+//	preamble   64 bytes: magic, version, header length, total length
+//	header     JSON, then zeros up to a multiple of 64
+//	constants  each on a multiple of 64, as the graph gave them
+//	checksum   SHA-256 of everything before
+//
+// in little-endian numbers.
+const (
+	magic         = "sdnpuflt"
+	formatVersion = 1
+	preambleSize  = 64
+	alignment     = 64
+	// maxHeader bounds what a hostile image makes the JSON reader allocate.
+	maxHeader = 256 << 20
+)
+
+// header is the JSON part: the graphs, with constants by number.
+type header struct {
+	Constants []constant    `json:"constants"`
+	Graphs    []graphRecord `json:"graphs"`
+}
+
+// constant is stored once for all tensors of equal ID, type and shape.
+type constant struct {
+	ID     string           `json:"id"`
+	Type   backend.DataType `json:"type"`
+	Shape  []int            `json:"shape"`
+	Offset int64            `json:"offset"` // in bytes from the first one
+}
+
+func (c *constant) tensor() *backend.Tensor {
+	return &backend.Tensor{Type: c.Type, Shape: c.Shape}
+}
+
+type graphRecord struct {
+	Name    string         `json:"name"`
+	Tensors []tensorRecord `json:"tensors"`
+	Nodes   []nodeRecord   `json:"nodes"`
+}
+
+type tensorRecord struct {
+	Name  string           `json:"name"`
+	Kind  backend.Kind     `json:"kind"`
+	Type  backend.DataType `json:"type"`
+	Shape []int            `json:"shape"`
+	// Constant is the number of the constant, for that kind only.
+	Constant int `json:"constant,omitempty"`
+}
+
+type nodeRecord struct {
+	Name    string             `json:"name"`
+	Op      backend.Op         `json:"op"`
+	Inputs  []backend.TensorID `json:"inputs"`
+	Outputs []backend.TensorID `json:"outputs"`
+	Params  []paramRecord      `json:"params,omitempty"`
+}
+
+// paramRecord has one value set. Floats are kept as bits: JSON has no
+// infinity.
+type paramRecord struct {
+	Name   string         `json:"name"`
+	Bool   *bool          `json:"bool,omitempty"`
+	Bits   *uint32        `json:"f32_bits,omitempty"`
+	Int32  *int32         `json:"i32,omitempty"`
+	Uint32 *uint32        `json:"u32,omitempty"`
+	Array  *backend.Array `json:"array,omitempty"`
+}
+
+func newParamRecord(p backend.Param) (paramRecord, error) {
+	r := paramRecord{Name: p.Name}
+	switch v := p.Value.(type) {
+	case bool:
+		r.Bool = &v
+	case float32:
+		bits := math.Float32bits(v)
+		r.Bits = &bits
+	case int32:
+		r.Int32 = &v
+	case uint32:
+		r.Uint32 = &v
+	case backend.Array:
+		r.Array = &v
+	default:
+		return r, fmt.Errorf("parameter %s is a %T: %w", p.Name, p.Value, errors.ErrUnsupported)
+	}
+	return r, nil
+}
+
+func (r paramRecord) param() (backend.Param, error) {
+	var values []any
+	if r.Bool != nil {
+		values = append(values, *r.Bool)
+	}
+	if r.Bits != nil {
+		values = append(values, math.Float32frombits(*r.Bits))
+	}
+	if r.Int32 != nil {
+		values = append(values, *r.Int32)
+	}
+	if r.Uint32 != nil {
+		values = append(values, *r.Uint32)
+	}
+	if r.Array != nil {
+		values = append(values, *r.Array)
+	}
+	if len(values) != 1 {
+		return backend.Param{}, fmt.Errorf("parameter %s has %d values", r.Name, len(values))
+	}
+	return backend.Param{Name: r.Name, Value: values[0]}, nil
+}
+
+func parseHeader(text []byte) (*header, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	h := new(header)
+	if err := d.Decode(h); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	return h, nil
+}
+
+func align(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }

@@ -1,0 +1,79 @@
+package cpu
+
+import "github.com/sdnpu/sdnpu/backend"
+
+// layout says in which scratch slot each tensor of a graph lives; constants
+// are -1. A slot serves several tensors whose lives do not overlap, and all
+// graphs of a program share the slots, because they run one at a time.
+type layout struct {
+	slot []int
+	// sizes are the elements that each slot must hold.
+	sizes []int
+}
+
+// plan walks the graph once. Inputs are all read before the first node and
+// outputs are all written after the last, so memory that is bound for both is
+// safe.
+func plan(g *backend.Graph) layout {
+	l := layout{slot: make([]int, len(g.Tensors))}
+	lastUse := make([]int, len(g.Tensors))
+	for i := range lastUse {
+		lastUse[i] = -1
+	}
+	for i := range g.Nodes {
+		for _, id := range g.Nodes[i].Inputs {
+			lastUse[id] = i
+		}
+	}
+	var free []int
+	for i := range g.Tensors {
+		l.slot[i] = -1
+		if g.Tensors[i].Kind == backend.Input {
+			free = l.take(free, i, g.Tensors[i].Elements())
+		}
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		for _, id := range n.Outputs {
+			free = l.take(free, int(id), g.Tensors[id].Elements())
+		}
+		released := make(map[backend.TensorID]bool)
+		for _, id := range n.Inputs {
+			kind := g.Tensors[id].Kind
+			if lastUse[id] == i && !released[id] && (kind == backend.Input || kind == backend.Intermediate) {
+				released[id] = true
+				free = append(free, l.slot[id])
+			}
+		}
+	}
+	return l
+}
+
+// take gives a tensor the smallest free slot that holds it, else the largest
+// one, which grows, else a new one. It returns the slots still free.
+func (l *layout) take(free []int, tensor, elements int) []int {
+	best := -1
+	for i, s := range free {
+		size := l.sizes[s]
+		switch {
+		case best < 0:
+			best = i
+		case l.sizes[free[best]] >= elements:
+			if size >= elements && size < l.sizes[free[best]] {
+				best = i
+			}
+		case size > l.sizes[free[best]]:
+			best = i
+		}
+	}
+	if best < 0 {
+		l.slot[tensor] = len(l.sizes)
+		l.sizes = append(l.sizes, elements)
+		return free
+	}
+	s := free[best]
+	l.slot[tensor] = s
+	l.sizes[s] = max(l.sizes[s], elements)
+	free[best] = free[len(free)-1]
+	return free[:len(free)-1]
+}

@@ -1,0 +1,124 @@
+package cpu
+
+import "github.com/sdnpu/sdnpu/backend"
+
+// maxRows bounds the rows of one tile: with blockK, its part of the left
+// operand stays in the second-level cache.
+const maxRows = 128
+
+// dense is a FullyConnected: [rows,k] times [n,k] transposed.
+type dense struct{ rows, k, n int }
+
+func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
+	n := last(out.Shape)
+	return dense{rows: out.Elements() / n, k: last(in[0].Shape), n: n}.run
+}
+
+func (d dense) run(w workers, y []float32, in [][]float32) {
+	x, weight := in[0], in[1]
+	// A task is worth 2 µs and more, and whole groups of six columns.
+	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
+	w.each(d.n, step, func(lo, hi int) {
+		for r := 0; r < d.rows; r += maxRows {
+			count := min(maxRows, d.rows-r)
+			dotTile(y[r*d.n:], d.n, x[r*d.k:], count, weight, d.k, lo, hi)
+			if len(in) == 3 {
+				addBias(y[r*d.n:], d.n, count, in[2], lo, hi)
+			}
+		}
+	})
+}
+
+func addBias(y []float32, ldy, rows int, bias []float32, lo, hi int) {
+	for r := range rows {
+		part := y[r*ldy:][lo:hi]
+		for i, b := range bias[lo:hi] {
+			part[i] += b
+		}
+	}
+}
+
+// product is a MatMul: batches of [m,k] times [k,n].
+type product struct {
+	m, k, n int
+	// flipA and flipB read the operand transposed.
+	flipA, flipB bool
+	// batch has the leading dimensions, stepA and stepB are the distances of
+	// the operands in them, 0 where one broadcasts.
+	batch, stepA, stepB []int
+}
+
+func matMul(node *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
+	r := len(out.Shape)
+	p := product{
+		m: out.Shape[r-2], n: out.Shape[r-1], k: in[0].Shape[r-1],
+		flipA: node.Param("transpose_in0") == true,
+		flipB: node.Param("transpose_in1") == true,
+	}
+	if p.flipA {
+		p.k = in[0].Shape[r-2]
+	}
+	p.batch = out.Shape[:r-2]
+	p.stepA = scale(spread(p.batch, in[0].Shape[:r-2]), p.m*p.k)
+	p.stepB = scale(spread(p.batch, in[1].Shape[:r-2]), p.k*p.n)
+	return p.run
+}
+
+func scale(steps []int, size int) []int {
+	for i := range steps {
+		steps[i] *= size
+	}
+	return steps
+}
+
+func (p *product) run(w workers, y []float32, in [][]float32) {
+	a, b := in[0], in[1]
+	if p.flipA {
+		a = flip(w, a, p.k, p.m)
+	}
+	// Rows of all batches in a line; a task is worth 2 µs and more, and whole
+	// groups of three rows.
+	rows := len(y) / p.n
+	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
+	step = (step + 2) / 3 * 3
+	w.each(rows, step, func(lo, hi int) {
+		for lo < hi {
+			batch, row := lo/p.m, lo%p.m
+			count := min(p.m-row, hi-lo, maxRows)
+			atA := offset(batch, p.batch, p.stepA) + row*p.k
+			atB := offset(batch, p.batch, p.stepB)
+			p.tile(y[lo*p.n:], a[atA:], b[atB:][:p.k*p.n], count)
+			lo += count
+		}
+	})
+}
+
+// tile computes rows of one batch. With b transposed its rows are dotted, else
+// they are accumulated; both keep one order of sums per element.
+func (p *product) tile(y, a, b []float32, rows int) {
+	if p.flipB {
+		dotTile(y, p.n, a, rows, b, p.k, 0, p.n)
+		return
+	}
+	taken := make([]int, p.k)
+	for r := range rows {
+		row := y[r*p.n:][:p.n]
+		clear(row)
+		accumulate(row, a[r*p.k:][:p.k], b, taken)
+	}
+}
+
+// flip transposes the last two dimensions, [rows,cols] each.
+func flip(w workers, x []float32, rows, cols int) []float32 {
+	out := make([]float32, len(x))
+	size := rows * cols
+	w.rows(len(x)/cols, cols, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			base, r := i/rows*size, i%rows
+			for c, v := range x[i*cols:][:cols] {
+				out[base+c*rows+r] = v
+			}
+		}
+	})
+	return out
+}

@@ -1,0 +1,87 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+func rmsNorm(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
+	epsilon := float64(n.Param("epsilon").(float32))
+	d := last(in[0].Shape)
+	return func(w workers, y []float32, in [][]float32) {
+		x, gamma, beta := in[0], in[1], in[2]
+		w.rows(len(x)/d, d, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				rmsNormRow(y[r*d:][:d], x[r*d:][:d], gamma, beta, epsilon)
+			}
+		})
+	}
+}
+
+func rmsNormRow(y, x, gamma, beta []float32, epsilon float64) {
+	var sum float64
+	for _, v := range x {
+		sum += float64(float64(v) * float64(v))
+	}
+	scale := 1 / math.Sqrt(sum/float64(len(x))+epsilon)
+	for i, v := range x {
+		y[i] = float32(float64(float64(v)*scale*float64(gamma[i])) + float64(beta[i]))
+	}
+}
+
+func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
+	d := last(in[0].Shape)
+	return func(w workers, y []float32, in [][]float32) {
+		x := in[0]
+		w.rows(len(x)/d, 4*d, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				softmaxRow(y[r*d:][:d], x[r*d:][:d])
+			}
+		})
+	}
+}
+
+// vanishes is a difference to the largest element whose share is below half
+// the smallest float32, 2^-150: it rounds to zero.
+const vanishes = -104
+
+// softmaxRow leaves what the mask excluded at exactly zero and out of the sum,
+// so that excluded slots change nothing, however many there are. A row with
+// nothing but -Inf has no share to give and is zero, not NaN: a padding row
+// must not spoil the rows after it.
+func softmaxRow(y, x []float32) {
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		top = max(top, v)
+	}
+	if math.IsInf(float64(top), -1) {
+		clear(y)
+		return
+	}
+	var sum float64
+	for i, v := range x {
+		if v-top < vanishes {
+			y[i] = 0
+			continue
+		}
+		e := math.Exp(float64(v) - float64(top))
+		sum += e
+		y[i] = float32(e)
+	}
+	scale := 1 / sum
+	for i, e := range y {
+		y[i] = float32(float64(e) * scale)
+	}
+}
+
+func sigmoid(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
+	return func(w workers, y []float32, in [][]float32) {
+		x := in[0]
+		w.each(len(x), grain/4, func(lo, hi int) {
+			for i, v := range x[lo:hi] {
+				y[lo+i] = float32(1 / (1 + math.Exp(-float64(v))))
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// program is a loaded image. Its lock makes runs that a caller did not
+// serialise, and a Close beside them, wait instead of racing.
+type program struct {
+	workers workers
+
+	mu        sync.Mutex
+	closed    bool
+	graphs    map[string]*graph
+	constants [][]float32
+	scratch   [][]float32
+	sizeBytes int64
+}
+
+// graph is one graph ready to run.
+type graph struct {
+	signature backend.Signature
+	// inputs and outputs are the tensors in the signature's order.
+	inputs, outputs []int
+	steps           []step
+	// memory has the elements of each tensor, constant or in a slot.
+	memory [][]float32
+}
+
+// step is one node.
+type step struct {
+	run    kernel
+	inputs []backend.TensorID
+	output backend.TensorID
+	// rounds says that the result is to be made float16.
+	rounds bool
+}
+
+// Load decodes the constants of an image; the image is not needed afterwards.
+func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	if d.closed.Load() {
+		return nil, fmt.Errorf("cpu: load: device %w", backend.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("cpu: load: %w", err)
+	}
+	c, err := readImage(image.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: load: %w: %w", backend.ErrImage, err)
+	}
+	layouts, sizes := make([]layout, len(c.graphs)), []int(nil)
+	for i, g := range c.graphs {
+		layouts[i] = plan(g)
+		for s, n := range layouts[i].sizes {
+			if s == len(sizes) {
+				sizes = append(sizes, 0)
+			}
+			sizes[s] = max(sizes[s], n)
+		}
+	}
+	p := &program{workers: d.workers, graphs: make(map[string]*graph)}
+	for _, s := range c.constants {
+		p.sizeBytes += 4 * int64(s.elements)
+	}
+	for _, n := range sizes {
+		p.sizeBytes += 4 * int64(n)
+	}
+	if p.sizeBytes > d.limit {
+		return nil, fmt.Errorf("cpu: load: %w: %d bytes, the limit is %d", backend.ErrNoMemory, p.sizeBytes, d.limit)
+	}
+	for _, s := range c.constants {
+		elements := make([]float32, s.elements)
+		decode(p.workers, elements, s.bytes, s.dataType)
+		p.constants = append(p.constants, elements)
+	}
+	for _, n := range sizes {
+		p.scratch = append(p.scratch, make([]float32, n))
+	}
+	for i, g := range c.graphs {
+		p.graphs[g.Name] = p.prepare(g, c.uses[i], layouts[i])
+	}
+	return p, nil
+}
+
+// prepare binds a graph's tensors to memory and its nodes to kernels.
+func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
+	r := &graph{signature: g.Signature(), memory: make([][]float32, len(g.Tensors))}
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		switch t.Kind {
+		case backend.Input:
+			r.inputs = append(r.inputs, i)
+		case backend.Output:
+			r.outputs = append(r.outputs, i)
+		}
+		if uses[i] >= 0 {
+			r.memory[i] = p.constants[uses[i]]
+		} else {
+			r.memory[i] = p.scratch[l.slot[i]][:t.Elements()]
+		}
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		in := make([]*backend.Tensor, len(n.Inputs))
+		for j, id := range n.Inputs {
+			in[j] = &g.Tensors[id]
+		}
+		out := &g.Tensors[n.Outputs[0]]
+		r.steps = append(r.steps, step{
+			run:    kernels[n.Op](n, in, out),
+			inputs: n.Inputs,
+			output: n.Outputs[0],
+			rounds: out.Type == backend.Float16 && !moves(n.Op),
+		})
+	}
+	return r
+}
+
+func (p *program) find(name string) (*graph, error) {
+	if p.closed {
+		return nil, fmt.Errorf("cpu: graph %q: program %w", name, backend.ErrClosed)
+	}
+	g, ok := p.graphs[name]
+	if !ok {
+		return nil, fmt.Errorf("cpu: %w: %q", backend.ErrNoGraph, name)
+	}
+	return g, nil
+}
+
+// Signature tells what a graph binds.
+func (p *program) Signature(name string) (backend.Signature, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.find(name)
+	if err != nil {
+		return backend.Signature{}, err
+	}
+	return g.signature, nil
+}
+
+// Run executes a graph. Inputs are read before the first node and outputs
+// written after the last one.
+func (p *program) Run(ctx context.Context, name string, bindings []backend.Binding) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.find(name)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cpu: run graph %q: %w", name, err)
+	}
+	inputs, outputs, err := bind(&g.signature, bindings)
+	if err != nil {
+		return fmt.Errorf("cpu: run graph %q: %w", name, err)
+	}
+	for i, port := range g.signature.Inputs {
+		decode(p.workers, g.memory[g.inputs[i]], inputs[i], port.Type)
+	}
+	g.run(p.workers)
+	for i, port := range g.signature.Outputs {
+		encode(p.workers, outputs[i], g.memory[g.outputs[i]], port.Type)
+	}
+	return nil
+}
+
+func (g *graph) run(w workers) {
+	in := make([][]float32, 0, 3)
+	for i := range g.steps {
+		s := &g.steps[i]
+		in = in[:0]
+		for _, id := range s.inputs {
+			in = append(in, g.memory[id])
+		}
+		out := g.memory[s.output]
+		s.run(w, out, in)
+		if s.rounds {
+			round(w, out)
+		}
+	}
+}
+
+// bind returns the bytes of each port.
+func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][]byte, err error) {
+	if n := len(s.Inputs) + len(s.Outputs); len(bindings) != n {
+		return nil, nil, fmt.Errorf("%w: %d bindings, %d wanted", backend.ErrBinding, len(bindings), n)
+	}
+	for i, b := range bindings {
+		port, list := backend.Port{}, &inputs
+		if i < len(s.Inputs) {
+			port = s.Inputs[i]
+		} else {
+			port, list = s.Outputs[i-len(s.Inputs)], &outputs
+		}
+		if b.Buffer == nil || b.Offset < 0 || b.Offset%alignment != 0 {
+			return nil, nil, fmt.Errorf("%w: %q has no buffer or offset %d", backend.ErrBinding, port.Name, b.Offset)
+		}
+		bytes, size := b.Buffer.Bytes(), port.SizeBytes()
+		if b.Offset > len(bytes)-size {
+			return nil, nil, fmt.Errorf("%w: %q needs %d bytes at %d of %d", backend.ErrBinding, port.Name, size, b.Offset, len(bytes))
+		}
+		*list = append(*list, bytes[b.Offset:][:size])
+	}
+	return inputs, outputs, nil
+}
+
+// SizeBytes is the size of constants and scratch memory.
+func (p *program) SizeBytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sizeBytes
+}
+
+// Close lets the memory go, after a run in progress.
+func (p *program) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed, p.graphs, p.constants, p.scratch, p.sizeBytes = true, nil, nil, nil, 0
+	return nil
+}
