@@ -72,10 +72,10 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	m, d, cache := w.rows, c.HeadDim, w.recipe.Cache
 	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads)
 	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads)
-	v := w.project(p+"v", h, t[value], t[valueBias])
-	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q), w.scale)
 	k = w.rope(NewKey(i), p+"k", k)
+	v := w.project(p+"v", h, t[value], t[valueBias])
+	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	w.Output(k)
 	w.Output(v)
 

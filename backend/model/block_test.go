@@ -1,0 +1,206 @@
+package model_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// requireClose compares logits to the oracle's, relative to the spread of the
+// row. It returns the largest deviation.
+func requireClose(t *testing.T, want [][]float64, got [][]float32, tolerance float64) float64 {
+	t.Helper()
+	require.Len(t, got, len(want))
+	var worst float64
+	for i := range want {
+		var squares float64
+		for _, v := range want[i] {
+			squares += v * v
+		}
+		scale := math.Sqrt(squares/float64(len(want[i]))) + 1e-6
+		for j := range want[i] {
+			d := math.Abs(want[i][j]-float64(got[i][j])) / scale
+			require.False(t, d > tolerance || d != d, "position %d, token %d: %v, not %v", i, j, got[i][j], want[i][j])
+			worst = max(worst, d)
+		}
+	}
+	return worst
+}
+
+// randomEnds splits layers into blocks.
+func randomEnds(rng *rand.Rand, layers int) []int {
+	var ends []int
+	for i := 1; i < layers; i++ {
+		if rng.IntN(2) == 0 {
+			ends = append(ends, i)
+		}
+	}
+	return append(ends, layers)
+}
+
+func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
+	tolerances := map[string]float64{"f32": 2e-5, "f16": 3e-2}
+	for _, arch := range []string{"llama", "qwen2"} {
+		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
+			for recipe, tolerance := range tolerances {
+				t.Run(fmt.Sprintf("%s %v in %s", arch, format, recipe), func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(uint64(format), uint64(len(arch))))
+					var worst float64
+					for range 8 {
+						m := newTiny(rng, arch, format, rng.IntN(2) == 0)
+						tokens := make([]int32, 1+rng.IntN(24))
+						for i := range tokens {
+							tokens[i] = int32(rng.IntN(m.vocab))
+						}
+						d := newDriver(t, m.load(t), recipe, randomEnds(rng, m.layers), 1+rng.IntN(9), len(tokens)+rng.IntN(9))
+						var got [][]float32
+						for at := 0; at < len(tokens); { // in pieces, so that padding and offsets vary
+							n := 1 + rng.IntN(len(tokens)-at)
+							got = append(got, d.feed(tokens[at:at+n])...)
+							at += n
+						}
+						worst = max(worst, requireClose(t, m.forward(tokens), got, tolerance))
+					}
+					t.Logf("largest deviation %.2g of a row's size", worst)
+				})
+			}
+		}
+	}
+}
+
+func TestABlockBindsTheDocumentedPorts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	m := newTiny(rng, "llama", quant.F32, true)
+	m.layers, m.heads, m.kvHeads, m.dim, m.hidden = 3, 6, 2, 4, 32
+	m = m.rebuild()
+	loaded := m.load(t)
+	f16, err := model.FindRecipe("f16")
+	require.NoError(t, err)
+	g, err := loaded.Block(model.Block{Name: "b", First: 1, End: 3, Rows: 5, Context: 7, Recipe: f16})
+	require.NoError(t, err)
+	require.NoError(t, g.Validate())
+	shapes := map[string][]int{}
+	s := g.Signature()
+	for _, p := range append(s.Inputs, s.Outputs...) {
+		require.Equal(t, backend.Float16, p.Type, p.Name)
+		shapes[p.Name] = p.Shape
+	}
+	require.Equal(t, map[string][]int{
+		"x": {1, 5, 32}, "cos": {1, 1, 5, 2}, "sin": {1, 1, 5, 2}, "mask": {1, 1, 15, 12}, "y": {1, 5, 32},
+		"past_k1": {1, 2, 7, 4}, "past_v1": {1, 2, 7, 4}, "past_k2": {1, 2, 7, 4}, "past_v2": {1, 2, 7, 4},
+		"new_k1": {1, 2, 5, 4}, "new_v1": {1, 2, 5, 4}, "new_k2": {1, 2, 5, 4}, "new_v2": {1, 2, 5, 4},
+	}, shapes)
+	require.Len(t, s.Outputs, 5)
+
+	g, err = loaded.Head(model.Head{Name: "h", Rows: 5, Recipe: f16})
+	require.NoError(t, err)
+	require.Equal(t, backend.Signature{
+		Inputs:  []backend.Port{{Name: "x", Type: backend.Float16, Shape: []int{1, 5, 32}}},
+		Outputs: []backend.Port{{Name: "logits", Type: backend.Float16, Shape: []int{1, 5, m.vocab}}},
+		Nodes:   2,
+	}, g.Signature())
+}
+
+func TestScoresAreNotReshapedAroundTheSoftmax(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(7, 8)), "qwen2", quant.F32, true)
+	g, err := m.load(t).Block(model.Block{Name: "b", End: m.layers, Rows: 8, Context: 16, Recipe: model.Recipes[0]})
+	require.NoError(t, err)
+	producer := map[backend.TensorID]backend.Op{}
+	softmaxes := 0
+	for _, n := range g.Nodes {
+		for _, id := range n.Outputs {
+			producer[id] = n.Op
+		}
+		switch n.Op {
+		case backend.Softmax:
+			softmaxes++
+			require.Equal(t, backend.Add, producer[n.Inputs[0]])
+			require.Equal(t, []int{1, m.kvHeads, m.heads / m.kvHeads * 8, 24}, g.Tensors[n.Inputs[0]].Shape)
+		case backend.RmsNorm:
+			require.Len(t, g.Tensors[n.Inputs[0]].Shape, 3, "the vendor's f16 form is wrong for rank 4")
+		}
+	}
+	require.Equal(t, m.layers, softmaxes)
+}
+
+func TestGraphsOfOtherWidthsShareEveryWeight(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(9, 10)), "llama", quant.F32, true)
+	loaded := m.load(t)
+	constants := func(rows, context int) (ids map[string]string) {
+		ids = map[string]string{}
+		g, err := loaded.Block(model.Block{Name: "b", End: m.layers, Rows: rows, Context: context, Recipe: model.Recipes[0]})
+		require.NoError(t, err)
+		for _, tensor := range g.Tensors {
+			if tensor.Kind == backend.Constant {
+				require.NotContains(t, ids, tensor.Name)
+				ids[tensor.Name] = fmt.Sprint(tensor.Values.ID, tensor.Shape)
+			}
+		}
+		return ids
+	}
+	narrow := constants(1, 16)
+	require.Equal(t, narrow, constants(128, 512))
+	require.Len(t, narrow, 2+9*m.layers, "nine tensors a layer, the zero beta and the scale")
+}
+
+func TestEqualRequestsGiveEqualGraphs(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(11, 12)), "llama", quant.F32, true)
+	digest := func(loaded *model.Model, context int, r model.Recipe) [32]byte {
+		g, err := loaded.Block(model.Block{Name: "b", End: m.layers, Rows: 4, Context: context, Recipe: r})
+		require.NoError(t, err)
+		return g.Digest()
+	}
+	loaded := m.load(t)
+	want := digest(loaded, 8, model.Recipes[0])
+	require.Equal(t, want, digest(m.load(t), 8, model.Recipes[0]), "another mapping of the same bytes")
+	require.NotEqual(t, want, digest(loaded, 9, model.Recipes[0]))
+	require.NotEqual(t, want, digest(loaded, 8, model.Recipes[1]))
+	m.tensor("blk.0.ffn_up.weight").Data[1] ^= 1
+	require.NotEqual(t, want, digest(m.load(t), 8, model.Recipes[0]), "a weight changed")
+}
+
+func TestBlocksThatTheModelLacksAreRefused(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(13, 14)), "llama", quant.F32, true)
+	loaded := m.load(t)
+	f16 := model.Recipes[0]
+	for _, b := range []model.Block{
+		{Name: "negative", First: -1, End: 1, Rows: 1, Context: 1, Recipe: f16},
+		{Name: "empty", First: 1, End: 1, Rows: 1, Context: 1, Recipe: f16},
+		{Name: "too long", First: 0, End: m.layers + 1, Rows: 1, Context: 1, Recipe: f16},
+		{Name: "no rows", End: 1, Context: 1, Recipe: f16},
+		{Name: "no context", End: 1, Rows: 1, Recipe: f16},
+		{Name: "overflow", End: 1, Rows: math.MaxInt, Context: 1, Recipe: f16},
+	} {
+		_, err := loaded.Block(b)
+		require.ErrorIs(t, err, model.ErrRange, b.Name)
+		require.ErrorContains(t, err, b.Name)
+	}
+	_, err := loaded.Head(model.Head{Name: "no rows", Recipe: f16})
+	require.ErrorIs(t, err, model.ErrRange)
+	_, err = loaded.Block(model.Block{End: 1, Rows: 1, Context: 1, Recipe: f16})
+	require.ErrorIs(t, err, backend.ErrInvalidGraph, "a graph has a name")
+	mixed := model.Recipe{Name: "mixed", Weights: backend.Float16, Activations: backend.Float32, Cache: backend.Float32}
+	_, err = loaded.Block(model.Block{Name: "b", End: 1, Rows: 1, Context: 1, Recipe: mixed})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = loaded.Head(model.Head{Name: "h", Rows: 1})
+	require.ErrorIs(t, err, errors.ErrUnsupported, "the zero recipe")
+}
+
+func TestAnUnknownRecipeIsAnsweredWithTheKnownOnes(t *testing.T) {
+	for _, r := range model.Recipes {
+		found, err := model.FindRecipe(r.Name)
+		require.NoError(t, err)
+		require.Equal(t, r, found)
+	}
+	_, err := model.FindRecipe("w4a16")
+	require.ErrorIs(t, err, model.ErrRecipe)
+	require.ErrorContains(t, err, `"w4a16": known are f16, f32`)
+}

@@ -1,0 +1,188 @@
+package model_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// driver runs a model's graphs on the float device, one sequence, with the
+// simplest bookkeeping that uses every port.
+type driver struct {
+	t             testing.TB
+	m             *model.Model
+	recipe        model.Recipe
+	dev           backend.Device
+	program       backend.Program
+	blocks        []string
+	rows, context int
+	length        int
+	cache         map[string][]byte // by past port
+}
+
+// newDriver compiles blocks that end where ends says, all of one width.
+func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, context int) *driver {
+	t.Helper()
+	r, err := model.FindRecipe(recipe)
+	require.NoError(t, err)
+	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, cache: map[string][]byte{}}
+	t.Cleanup(func() { require.NoError(t, d.dev.Close()) })
+	head, err := m.Head(model.Head{Name: "head", Rows: rows, Recipe: r})
+	require.NoError(t, err)
+	graphs, first := []*backend.Graph{head}, 0
+	for i, end := range ends {
+		name := fmt.Sprintf("block%d", i)
+		g, err := m.Block(model.Block{Name: name, First: first, End: end, Rows: rows, Context: context, Recipe: r})
+		require.NoError(t, err)
+		graphs, first = append(graphs, g), end
+		d.blocks = append(d.blocks, name)
+	}
+	c := m.Config()
+	for i := range c.Layers {
+		size := c.KVHeads * context * c.HeadDim * r.Cache.Size()
+		d.cache[model.PastKey(i)], d.cache[model.PastValue(i)] = make([]byte, size), make([]byte, size)
+	}
+	var image bytes.Buffer
+	require.NoError(t, d.dev.Compile(t.Context(), &image, graphs...))
+	d.program, err = d.dev.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.program.Close()) })
+	return d
+}
+
+// feed appends tokens and returns the logits of each.
+func (d *driver) feed(tokens []int32) [][]float32 {
+	var logits [][]float32
+	for len(tokens) > 0 {
+		n := min(len(tokens), d.rows)
+		logits = append(logits, d.pass(tokens[:n])...)
+		tokens = tokens[n:]
+	}
+	return logits
+}
+
+// pass runs all blocks once; rows beyond the tokens are padding.
+func (d *driver) pass(tokens []int32) [][]float32 {
+	c := d.m.Config()
+	padded := append(append([]int32(nil), tokens...), make([]int32, d.rows-len(tokens))...)
+	positions := make([]int32, d.rows)
+	for i := range positions {
+		positions[i] = int32(d.length + i)
+	}
+	size := d.recipe.Activations.Size()
+	ports := map[string][]byte{
+		model.PortX:    make([]byte, d.rows*c.Hidden*size),
+		model.PortCos:  make([]byte, d.rows*c.RopeDim/2*size),
+		model.PortSin:  make([]byte, d.rows*c.RopeDim/2*size),
+		model.PortMask: d.mask(len(tokens)),
+	}
+	require.NoError(d.t, d.m.Embed(ports[model.PortX], padded, d.recipe))
+	d.m.Rope(ports[model.PortCos], ports[model.PortSin], positions, d.recipe)
+	for _, block := range d.blocks {
+		out := d.run(block, ports)
+		ports[model.PortX] = out[model.PortY]
+		for i := range c.Layers {
+			d.store(model.PastKey(i), out[model.NewKey(i)], len(tokens))
+			d.store(model.PastValue(i), out[model.NewValue(i)], len(tokens))
+		}
+	}
+	d.length += len(tokens)
+	flat := decode(d.run("head", ports)[model.PortLogits], d.recipe.Activations)
+	logits := make([][]float32, len(tokens))
+	for i := range logits {
+		logits[i] = flat[i*c.Vocab : (i+1)*c.Vocab]
+	}
+	return logits
+}
+
+// mask lets valid rows see what was stored and the rows up to themselves, and
+// padding itself.
+func (d *driver) mask(valid int) []byte {
+	c := d.m.Config()
+	width := d.context + d.rows
+	var mask []float32
+	for range c.Heads / c.KVHeads {
+		for i := range d.rows {
+			for slot := range width {
+				j := slot - d.context // a new row if not negative
+				visible := i == j || i < valid && (slot < d.length || j >= 0 && j <= i)
+				mask = append(mask, map[bool]float32{true: 0, false: model.MaskValue}[visible])
+			}
+		}
+	}
+	return encode(mask, d.recipe.Activations)
+}
+
+// run binds ports and caches by name and returns the outputs by name.
+func (d *driver) run(graph string, ports map[string][]byte) map[string][]byte {
+	s, err := d.program.Signature(graph)
+	require.NoError(d.t, err)
+	var bindings []backend.Binding
+	for _, port := range append(append([]backend.Port(nil), s.Inputs...), s.Outputs...) {
+		b, err := d.dev.NewBuffer(port.SizeBytes())
+		require.NoError(d.t, err)
+		defer b.Close()
+		bindings = append(bindings, backend.Binding{Buffer: b})
+	}
+	for i, port := range s.Inputs {
+		data, ok := ports[port.Name]
+		if !ok {
+			data, ok = d.cache[port.Name]
+		}
+		require.True(d.t, ok, "no data for port %s", port.Name)
+		require.Len(d.t, data, port.SizeBytes(), "port %s", port.Name)
+		copy(bindings[i].Buffer.Bytes(), data)
+	}
+	require.NoError(d.t, d.program.Run(d.t.Context(), graph, bindings))
+	out := map[string][]byte{}
+	for i, port := range s.Outputs {
+		out[port.Name] = bytes.Clone(bindings[len(s.Inputs)+i].Buffer.Bytes()[:port.SizeBytes()])
+	}
+	return out
+}
+
+// store copies the first rows of every head behind what the cache holds.
+func (d *driver) store(port string, rows []byte, valid int) {
+	if rows == nil { // a layer of another block
+		return
+	}
+	c := d.m.Config()
+	size := c.HeadDim * d.recipe.Cache.Size()
+	for head := range c.KVHeads {
+		from := head * d.rows * size
+		copy(d.cache[port][(head*d.context+d.length)*size:], rows[from:from+valid*size])
+	}
+}
+
+func encode(values []float32, t backend.DataType) []byte {
+	var b []byte
+	for _, v := range values {
+		if t == backend.Float16 {
+			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(v))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	return b
+}
+
+func decode(b []byte, t backend.DataType) []float32 {
+	values := make([]float32, len(b)/t.Size())
+	for i := range values {
+		if t == backend.Float16 {
+			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
+		} else {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	}
+	return values
+}

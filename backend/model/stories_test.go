@@ -1,0 +1,66 @@
+package model_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// models is where the repository carries a real model.
+const models = "../../integration_test/models"
+
+// expectation is what an independent program computed for one file.
+type expectation struct {
+	Generations []struct {
+		PromptIDs []int32      `json:"prompt_ids"`
+		GreedyIDs []int32      `json:"greedy_ids"`
+		Top5      [][2]float64 `json:"first_logits_top5"`
+	} `json:"generations"`
+}
+
+func TestStoriesAreToldTokenForToken(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
+	require.NoError(t, err)
+	var expected map[string]expectation
+	require.NoError(t, json.Unmarshal(data, &expected))
+	require.NotEmpty(t, expected)
+	widths := []int{32, 128, 8, 1}
+	for i, name := range slices.Sorted(maps.Keys(expected)) {
+		rows := widths[i%len(widths)]
+		t.Run(fmt.Sprintf("%s by %d rows", name, rows), func(t *testing.T) {
+			m, err := model.Load(openFile(t, filepath.Join(models, "stories260K-"+name+".gguf")))
+			require.NoError(t, err)
+			require.NotEmpty(t, expected[name].Generations)
+			for _, g := range expected[name].Generations {
+				// Right tokens are fed, so every argmax is that of greedy decoding.
+				d := newDriver(t, m, "f32", []int{2, 5}, rows, 256)
+				logits := d.feed(append(slices.Clone(g.PromptIDs), g.GreedyIDs...))[len(g.PromptIDs)-1:]
+				for _, top := range g.Top5 {
+					require.InDelta(t, top[1], logits[0][int(top[0])], 1e-3, "logit of token %v", top[0])
+				}
+				for i, want := range g.GreedyIDs {
+					require.Equal(t, want, argmax(logits[i]), "token %d after prompt %v", i, g.PromptIDs)
+				}
+			}
+		})
+	}
+}
+
+// argmax is the lowest id of the largest logit.
+func argmax(logits []float32) int32 {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}

@@ -1,0 +1,171 @@
+package model_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// constant returns a constant of the first layer's graph.
+func constant(t testing.TB, m *model.Model, recipe model.Recipe, name string) backend.Tensor {
+	t.Helper()
+	g, err := m.Block(model.Block{Name: "b", End: 1, Rows: 1, Context: 1, Recipe: recipe})
+	require.NoError(t, err)
+	for _, tensor := range g.Tensors {
+		if tensor.Name == name {
+			return tensor
+		}
+	}
+	require.Fail(t, "no tensor", name)
+	return backend.Tensor{}
+}
+
+func TestConstantsHoldTheFilesWeights(t *testing.T) {
+	for _, arch := range []string{"llama", "qwen2"} {
+		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
+			m := newTiny(rand.New(rand.NewPCG(1, 2)), arch, format, true)
+			m.hidden, m.ffn = 64, 320 // ffn_gate takes more than one chunk of rows
+			m = m.rebuild()
+			loaded := m.load(t)
+			for _, recipe := range model.Recipes {
+				for _, part := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down"} {
+					name := "blk.0." + part + ".weight"
+					c := constant(t, loaded, recipe, name)
+					data := make([]byte, c.SizeBytes())
+					require.NoError(t, c.Values.Fill(data))
+					want := m.weights[name]
+					if arch == "llama" && (part == "attn_q" || part == "attn_k") {
+						want = toHalves(want, m.dim, m.hidden)
+					}
+					rounded := make([]float32, len(want))
+					for i, v := range want {
+						rounded[i] = float32(v)
+					}
+					require.Equal(t, encode(rounded, recipe.Weights), data, "%s %v %s %s", arch, format, recipe.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// toHalves moves the rows of every head: first those at even places, then
+// those at odd ones.
+func toHalves(rows []float64, dim, columns int) (moved []float64) {
+	for head := 0; head < len(rows); head += dim * columns {
+		for _, parity := range []int{0, 1} {
+			for j := parity; j < dim; j += 2 {
+				moved = append(moved, rows[head+j*columns:head+(j+1)*columns]...)
+			}
+		}
+	}
+	return moved
+}
+
+func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
+	f16, f32 := model.Recipes[0], model.Recipes[1]
+	for _, c := range []struct {
+		name   string
+		value  float32
+		recipe model.Recipe
+		fails  bool
+	}{
+		{"NaN", float32(math.NaN()), f32, true},
+		{"infinity", float32(math.Inf(-1)), f32, true},
+		{"largest f32", math.MaxFloat32, f32, false},
+		{"NaN in f16", float32(math.NaN()), f16, true},
+		{"overflow of f16", 65520, f16, true},
+		{"negative overflow of f16", -65520, f16, true},
+		{"rounds to the largest f16", 65519, f16, false},
+		{"vanishes in f16", 1e-30, f16, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
+			data := m.tensor("blk.0.attn_k.weight").Data
+			binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(c.value))
+			w := constant(t, m.load(t), c.recipe, "blk.0.attn_k.weight")
+			err := w.Values.Fill(make([]byte, w.SizeBytes()))
+			if !c.fails {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, model.ErrInvalid)
+			require.ErrorContains(t, err, "blk.0.attn_k.weight")
+		})
+	}
+}
+
+func TestFillDemandsTheExactLength(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true).load(t)
+	w := constant(t, m, model.Recipes[0], "blk.0.ffn_up.weight")
+	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()-1)))
+	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()+1)))
+}
+
+func TestFillTakesLittleMemoryBesideItsResult(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F16, true)
+	m.hidden, m.ffn = 256, 2048
+	w := constant(t, m.rebuild().load(t), model.Recipes[1], "blk.0.ffn_up.weight")
+	dst := make([]byte, w.SizeBytes())
+	require.LessOrEqual(t, testing.AllocsPerRun(5, func() {
+		if err := w.Values.Fill(dst); err != nil {
+			panic(err)
+		}
+	}), 2.0)
+}
+
+func TestEmbedLooksUpRows(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(5, 6)), "llama", quant.Q8_0, true)
+	loaded := m.load(t)
+	tokens := []int32{int32(m.vocab - 1), 0, 3, 0}
+	var want []float32
+	for _, token := range tokens {
+		for _, v := range m.weights["token_embd.weight"][int(token)*m.hidden:][:m.hidden] {
+			want = append(want, float32(v))
+		}
+	}
+	for _, r := range model.Recipes {
+		dst := make([]byte, len(tokens)*m.hidden*r.Activations.Size())
+		require.NoError(t, loaded.Embed(dst, tokens, r))
+		require.Equal(t, encode(want, r.Activations), dst)
+		for _, token := range []int32{-1, int32(m.vocab), math.MaxInt32, math.MinInt32} {
+			err := loaded.Embed(dst[:m.hidden*r.Activations.Size()], []int32{token}, r)
+			require.ErrorIs(t, err, model.ErrToken)
+		}
+		require.Error(t, loaded.Embed(dst[1:], tokens, r))
+		require.NoError(t, loaded.Embed(nil, nil, r))
+	}
+	err := loaded.Embed(make([]byte, m.hidden), []int32{0}, model.Recipe{Activations: backend.Bool8})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+func TestRopeTurnsByThePositionsAngle(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(7, 8)), "qwen2", quant.F32, true)
+	positions := []int32{0, 1, 9, 8191, 131071}
+	half := m.dim / 2
+	var wantCos, wantSin []float32
+	for _, p := range positions {
+		for j := range half {
+			angle := float64(p) / math.Pow(m.base, float64(2*j)/float64(m.dim))
+			wantCos = append(wantCos, float32(math.Cos(angle)))
+			wantSin = append(wantSin, float32(math.Sin(angle)))
+		}
+	}
+	loaded := m.load(t)
+	for i, tolerance := range []float64{1e-3, 1e-7} {
+		r := model.Recipes[i]
+		size := len(positions) * half * r.Activations.Size()
+		cos, sin := make([]byte, size), make([]byte, size)
+		loaded.Rope(cos, sin, positions, r)
+		require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, r.Name)
+		require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, r.Name)
+		require.Panics(t, func() { loaded.Rope(cos[2:], sin, positions, r) })
+	}
+}
