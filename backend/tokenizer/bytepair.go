@@ -1,0 +1,128 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// bytePair joins bytes within words, lowest rank first.
+type bytePair struct {
+	vocab *vocabulary
+	rule  pretokenizer
+	bytes [256]int32 // tokens of single bytes, or None
+	joins map[[2]int32]join
+}
+
+// join is an entry of the merge table.
+type join struct {
+	rank int32
+	id   int32 // of the joined token
+}
+
+func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
+	merges, err := f.Strs("tokenizer.ggml.merges")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	name, err := f.Str("tokenizer.ggml.pre", "default")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	rule, err := newPretokenizer(name)
+	if err != nil {
+		return nil, err
+	}
+	bp := &bytePair{vocab: v, rule: rule, joins: make(map[[2]int32]join, len(merges))}
+	for b := range bp.bytes {
+		bp.bytes[b] = v.id(string(byteRune(byte(b))))
+	}
+	for rank, merge := range merges {
+		if merge == "" {
+			return nil, fmt.Errorf("%w: merge %d is empty", ErrVocabulary, rank)
+		}
+		// A blank at the very start is a spelling, not the separator.
+		cut := strings.IndexByte(merge[1:], ' ') + 1
+		if cut == 0 {
+			return nil, fmt.Errorf("%w: merge %d is %q", ErrVocabulary, rank, merge)
+		}
+		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
+		joined := v.id(merge[:cut] + merge[cut+1:])
+		if left == None || right == None || joined == None {
+			continue // of a vocabulary that was cut down: it can yield no token
+		}
+		pair := [2]int32{left, right}
+		if _, twice := bp.joins[pair]; !twice {
+			bp.joins[pair] = join{int32(rank), joined}
+		}
+	}
+	v.addBOS = rule.addBOS
+	return bp, nil
+}
+
+func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
+	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
+		j, ok := bp.joins[[2]int32{left.id, right.id}]
+		// Ranks are whole numbers far below 2^24, hence exact.
+		return float32(j.rank), j.id, ok
+	}}
+	for _, word := range bp.rule.split(text) {
+		if bp.rule.wholeWords {
+			if id := bp.vocab.id(spellBytes(word)); id != None {
+				ids = append(ids, id)
+				continue
+			}
+		}
+		m.reset()
+		for i := range len(word) {
+			m.add(1, bp.bytes[word[i]])
+		}
+		m.run()
+		for i := int32(0); i >= 0; i = m.symbols[i].next {
+			if id := m.symbols[i].id; id != None { // else a byte without a token
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// byteRune returns the printable character by which GPT-2 vocabularies spell a
+// byte: itself where Latin-1 has a visible character, else the next free one
+// from U+0100 on.
+func byteRune(b byte) rune {
+	switch {
+	case b <= ' ':
+		return 0x100 + rune(b)
+	case b >= 0x7f && b <= 0xa0:
+		return 0x121 + rune(b) - 0x7f
+	case b == 0xad:
+		return 0x143
+	}
+	return rune(b)
+}
+
+// runeByte is the inverse of byteRune.
+func runeByte(r rune) (b byte, ok bool) {
+	switch {
+	case r >= 0x100 && r <= 0x120:
+		return byte(r - 0x100), true
+	case r >= 0x121 && r <= 0x142:
+		return byte(r - 0x121 + 0x7f), true
+	case r == 0x143:
+		return 0xad, true
+	case r <= 0xff && byteRune(byte(r)) == r:
+		return byte(r), true
+	}
+	return 0, false
+}
+
+// spellBytes spells a word as the vocabulary does.
+func spellBytes(word string) string {
+	var b strings.Builder
+	for i := range len(word) {
+		b.WriteRune(byteRune(word[i]))
+	}
+	return b.String()
+}

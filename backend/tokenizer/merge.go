@@ -1,0 +1,96 @@
+package tokenizer
+
+import "container/heap"
+
+// symbol is a run of text that has been joined so far: text[start:end].
+type symbol struct {
+	start, end int32
+	prev, next int32 // neighbours, or -1
+	id         int32 // its token, or None
+}
+
+// candidate is a pair of neighbours that may be joined.
+type candidate struct {
+	priority    float32 // lower is joined earlier
+	left, right int32
+	end         int32 // of the right symbol when the pair was seen
+	id          int32 // of the joined symbol
+}
+
+// merger joins neighbouring symbols, lowest priority first and leftmost first
+// among equals, until no pair can be joined.
+type merger struct {
+	symbols []symbol
+	queue   queue
+	// pair says whether two neighbours can be joined.
+	pair func(left, right symbol) (priority float32, id int32, ok bool)
+}
+
+// reset starts with no symbols.
+func (m *merger) reset() { m.symbols, m.queue = m.symbols[:0], m.queue[:0] }
+
+// add appends a symbol of the given length to the right of the others.
+func (m *merger) add(length int, id int32) {
+	n := int32(len(m.symbols))
+	s := symbol{prev: n - 1, next: -1, id: id}
+	if n > 0 {
+		m.symbols[n-1].next = n
+		s.start = m.symbols[n-1].end
+	}
+	s.end = s.start + int32(length)
+	m.symbols = append(m.symbols, s)
+}
+
+// run joins what can be joined. The symbols that are left are those reached
+// from the first one by next.
+func (m *merger) run() {
+	for i := 1; i < len(m.symbols); i++ {
+		m.consider(int32(i-1), int32(i))
+	}
+	for len(m.queue) > 0 {
+		c := heap.Pop(&m.queue).(candidate)
+		left, right := &m.symbols[c.left], &m.symbols[c.right]
+		if left.next != c.right || right.end != c.end {
+			continue // one of them was joined elsewhere in the meantime
+		}
+		left.end, left.id, left.next = right.end, c.id, right.next
+		right.next = c.right // to itself: no pair with it is valid any more
+		if left.next >= 0 {
+			m.symbols[left.next].prev = c.left
+			m.consider(c.left, left.next)
+		}
+		if left.prev >= 0 {
+			m.consider(left.prev, c.left)
+		}
+	}
+}
+
+func (m *merger) consider(left, right int32) {
+	l, r := m.symbols[left], m.symbols[right]
+	if priority, id, ok := m.pair(l, r); ok {
+		heap.Push(&m.queue, candidate{priority, left, right, r.end, id})
+	}
+}
+
+// queue is a heap of candidates.
+type queue []candidate
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(i, j int) bool {
+	if q[i].priority != q[j].priority {
+		return q[i].priority < q[j].priority
+	}
+	return q[i].left < q[j].left
+}
+
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+
+func (q *queue) Push(c any) { *q = append(*q, c.(candidate)) }
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
+}

@@ -1,0 +1,131 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// tokenType is the kind of a token, numbered as in the file.
+type tokenType int8
+
+const (
+	typeNormal tokenType = iota + 1
+	typeUnknown
+	typeControl
+	typeUserDefined
+	typeUnused
+	typeByte
+)
+
+// vocabulary is what a file says about its tokens.
+type vocabulary struct {
+	texts []string // by id, as spelled in the file
+	types []tokenType
+	ids   map[string]int32 // tokens that plain text can yield
+
+	bos, eos, unk  int32
+	addBOS, addEOS bool
+	eog            map[int32]bool
+}
+
+func readVocabulary(f *gguf.File) (*vocabulary, error) {
+	texts, err := f.Strs("tokenizer.ggml.tokens")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	types, err := f.Ints("tokenizer.ggml.token_type", nil)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if len(texts) == 0 || len(texts) > math.MaxInt32 || types != nil && len(types) != len(texts) {
+		return nil, fmt.Errorf("%w: %d tokens, %d types", ErrVocabulary, len(texts), len(types))
+	}
+	v := &vocabulary{
+		texts: texts,
+		types: make([]tokenType, len(texts)),
+		ids:   make(map[string]int32, len(texts)),
+		bos:   None, eos: None, unk: None,
+	}
+	for id, text := range texts {
+		v.types[id] = typeNormal
+		if types != nil {
+			v.types[id] = tokenType(min(max(types[id], 0), math.MaxInt8))
+		}
+		switch v.types[id] {
+		case typeControl, typeUnknown, typeByte:
+		default:
+			v.ids[text] = int32(id)
+		}
+	}
+	return v, nil
+}
+
+// id returns the token that a text may become, or None.
+func (v *vocabulary) id(text string) int32 {
+	if id, ok := v.ids[text]; ok {
+		return id
+	}
+	return None
+}
+
+// endings are names under which control tokens end a generation, whatever the
+// keys say; the names are those that llama.cpp knows.
+var endings = map[string]bool{
+	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
+	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
+	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true,
+}
+
+// readSpecial reads the keys of special tokens over the defaults that the kind
+// of tokenizer has set. An id outside the vocabulary means "none": converters
+// write -1 for it.
+func (v *vocabulary) readSpecial(f *gguf.File) error {
+	eot, eom := None, None
+	for _, s := range []struct {
+		key string
+		id  *int32
+	}{
+		{"tokenizer.ggml.bos_token_id", &v.bos},
+		{"tokenizer.ggml.eos_token_id", &v.eos},
+		{"tokenizer.ggml.unknown_token_id", &v.unk},
+		{"tokenizer.ggml.eot_token_id", &eot},
+		{"tokenizer.ggml.eom_token_id", &eom},
+	} {
+		id, err := f.Int(s.key, int64(*s.id))
+		if err != nil {
+			return fmt.Errorf("tokenizer: %w", err)
+		}
+		*s.id = v.checked(id)
+	}
+	var err error
+	if v.addBOS, err = f.Bool("tokenizer.ggml.add_bos_token", v.addBOS); err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	if v.addEOS, err = f.Bool("tokenizer.ggml.add_eos_token", v.addEOS); err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	more, err := f.Ints("tokenizer.ggml.eos_token_ids", nil)
+	if err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	v.eog = map[int32]bool{v.eos: true, eot: true, eom: true}
+	for _, id := range more {
+		v.eog[v.checked(id)] = true
+	}
+	for id, text := range v.texts {
+		if v.types[id] == typeControl && endings[text] {
+			v.eog[int32(id)] = true
+		}
+	}
+	delete(v.eog, None)
+	return nil
+}
+
+func (v *vocabulary) checked(id int64) int32 {
+	if id < 0 || id >= int64(len(v.texts)) {
+		return None
+	}
+	return int32(id)
+}
