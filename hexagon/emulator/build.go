@@ -1,0 +1,161 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrNoCompiler is returned when no C compiler is found.
+var ErrNoCompiler = errors.New("no C compiler: apt-get install gcc")
+
+// libraryName is the vendor's, so the loader cannot tell them apart.
+const libraryName = "libQnnHtp.so"
+
+// Options says how the library is built. Dir is required.
+type Options struct {
+	// Dir receives one folder per build, named by a hash of sources, flags and
+	// compiler.
+	Dir string
+	// CC is the compiler. Empty means the first of cc, gcc and clang.
+	CC string
+	// Sanitize is the value of -fsanitize, such as "address,undefined". Empty
+	// means none.
+	Sanitize string
+	// Logger receives what is built and how long it took. Nil means silence.
+	Logger *slog.Logger
+}
+
+// Build compiles libQnnHtp.so, unless it is there already, and returns its path.
+//
+// The library appears under its name only when it is whole, so any number of
+// processes may build at once and a killed build leaves nothing that looks like
+// a result. A first build takes some seconds; cancelling ctx kills the compiler.
+func Build(ctx context.Context, options Options) (string, error) {
+	if options.Dir == "" {
+		return "", errors.New("emulator: Options.Dir is empty")
+	}
+	if runtime.GOOS != "linux" {
+		return "", fmt.Errorf("emulator: %w on %s", errors.ErrUnsupported, runtime.GOOS)
+	}
+	compiler, version, err := findCompiler(ctx, options.CC)
+	if err != nil {
+		return "", fmt.Errorf("emulator: %w", err)
+	}
+	args := arguments(options.Sanitize)
+	name, err := sourceHash(compiler+"\n"+version, slices.Concat(args, linkFlags))
+	if err != nil {
+		return "", err
+	}
+	folder, err := filepath.Abs(filepath.Join(options.Dir, name))
+	if err != nil {
+		return "", fmt.Errorf("emulator: %w", err)
+	}
+	library := filepath.Join(folder, libraryName)
+	if _, err := os.Stat(library); err == nil {
+		return library, nil
+	}
+	start := time.Now()
+	if err := build(ctx, compiler, args, folder, library); err != nil {
+		return "", fmt.Errorf("emulator: build: %w", err)
+	}
+	if options.Logger != nil {
+		options.Logger.Info("emulator built", "path", library, "compiler", compiler, "took", time.Since(start))
+	}
+	return library, nil
+}
+
+func arguments(sanitize string) []string {
+	if sanitize == "" {
+		return flags
+	}
+	return append(slices.Clone(flags), "-fsanitize="+sanitize, "-fno-sanitize-recover=all")
+}
+
+// findCompiler returns the compiler's path and version: an upgraded compiler is
+// another compiler.
+func findCompiler(ctx context.Context, wanted string) (path, version string, err error) {
+	candidates := []string{"cc", "gcc", "clang"}
+	if wanted != "" {
+		candidates = []string{wanted}
+	}
+	for _, candidate := range candidates {
+		path, err = exec.LookPath(candidate)
+		if err != nil {
+			continue
+		}
+		text, err := exec.CommandContext(ctx, path, "--version").Output()
+		if err != nil {
+			return "", "", fmt.Errorf("%s --version: %w", path, err)
+		}
+		return path, string(text), nil
+	}
+	return "", "", fmt.Errorf("%v not found: %w", candidates, ErrNoCompiler)
+}
+
+// build compiles in a temporary folder beside the result and renames the
+// library into its place.
+func build(ctx context.Context, compiler string, args []string, folder, library string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(folder, "build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := WriteSources(work); err != nil {
+		return err
+	}
+	files, err := cFiles()
+	if err != nil {
+		return err
+	}
+	objects, err := compileAll(ctx, compiler, args, work, files)
+	if err != nil {
+		return err
+	}
+	link := slices.Concat(args, linkFlags, []string{"-o", libraryName}, objects, []string{"-lm"})
+	if err := run(ctx, work, compiler, link); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(work, libraryName), library)
+}
+
+// compileAll compiles the files side by side, one per processor.
+func compileAll(ctx context.Context, compiler string, args []string, work string, files []string) ([]string, error) {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	objects, failures := make([]string, len(files)), make([]error, len(files))
+	for i, file := range files {
+		source := filepath.Base(file)
+		objects[i] = source[:len(source)-len(".c")] + ".o"
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			failures[i] = run(ctx, work, compiler, slices.Concat(args, []string{"-c", source, "-o", objects[i]}))
+		})
+	}
+	wait.Wait()
+	return objects, errors.Join(failures...)
+}
+
+func run(ctx context.Context, dir, name string, args []string) error {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, output)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package emulator
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed csrc/*.c csrc/*.h
+var sources embed.FS
+
+// linkFlags refuse undefined symbols: better here than when a program loads it.
+var linkFlags = []string{"-shared", "-Wl,-z,defs", "-Wl,-soname," + libraryName}
+
+// flags are part of the library's identity: other flags, other folder.
+// -ffp-contract=off keeps the rule of sums; only one symbol is exported.
+var flags = []string{
+	"-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
+	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
+}
+
+func cFiles() ([]string, error) {
+	files, err := fs.Glob(sources, "csrc/*.c")
+	if err != nil {
+		return nil, fmt.Errorf("emulator: embedded sources: %w", err)
+	}
+	return files, nil
+}
+
+// sourceHash names a build: equal names, equal libraries.
+func sourceHash(compiler string, args []string) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))
+	err := fs.WalkDir(sources, "csrc", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := sources.ReadFile(name)
+		fmt.Fprintf(hash, "%s %d\n", name, len(text))
+		hash.Write(text)
+		return err
+	})
+	return hex.EncodeToString(hash.Sum(nil))[:16], err
+}
+
+// WriteSources writes the C sources into the folder dir, which exists. It is for
+// those who compile them in another way, such as a test that links them with a
+// driver of its own.
+func WriteSources(dir string) error {
+	return fs.WalkDir(sources, "csrc", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644)
+	})
+}
