@@ -1,0 +1,207 @@
+package llamaserver
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mode is what a command line asks the process to be.
+type Mode int
+
+const (
+	// ModeDiscover asks for a line about the system; no model is named.
+	ModeDiscover Mode = iota
+	// ModeListDevices asks for the devices and then ends.
+	ModeListDevices
+	// ModeServe loads a model and serves it.
+	ModeServe
+)
+
+// AllLayers is the GPULayers value of "-ngl all".
+const AllLayers = math.MaxInt32
+
+// Args is a command line of llama-server. Fields that no flag set keep the
+// values of [ParseArgs] for an empty one.
+type Args struct {
+	Model string // path of the GGUF file
+	Host  string
+	Port  int
+	// Context is the sum over all slots, zero the model's own; Parallel is
+	// the number of slots.
+	Context, Parallel int
+	// Batch and MicroBatch are zero when not given.
+	Batch, MicroBatch int
+	// GPULayers is -1 when not given; zero is the user's "CPU only".
+	GPULayers int
+	Threads   int // zero when not given
+	Keep      int
+	// ContextShift drops old tokens instead of ending at a full context.
+	ContextShift bool
+	Lora         []string // in the order given
+	LoadMode     string   // "none" for the older --no-mmap too
+	FlashAttn    string
+	CacheTypeK   string
+	CacheTypeV   string
+	Projector    string // multimodal
+	Embedding    bool
+	SplitMode    string
+	MainGPU      int // -1 when not given
+	// The speculative flags of a model with a DRAFT layer.
+	SpecType, SpecDraftModel string
+	SpecDraftMax             int
+	NoJinja                  bool
+	ChatTemplate             string
+	ListDevices              bool
+	Verbose                  bool
+}
+
+// Mode tells what the arguments ask for.
+func (a Args) Mode() Mode {
+	switch {
+	case a.ListDevices:
+		return ModeListDevices
+	case a.Model == "":
+		return ModeDiscover
+	default:
+		return ModeServe
+	}
+}
+
+// ContextPerSlot is the context of one request; zero means the model's own.
+func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
+
+// flag stores one option. A nil set accepts and ignores it: it steers what
+// this program does not have.
+type flag struct {
+	value bool
+	set   func(a *Args, value string) error
+}
+
+func text(field func(*Args) *string) flag {
+	return flag{true, func(a *Args, v string) error { *field(a) = v; return nil }}
+}
+
+func number(least, most int, field func(*Args) *int) flag {
+	return flag{true, func(a *Args, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%q is not a number from %d to %d", v, least, most)
+		}
+		*field(a) = n
+		return nil
+	}}
+}
+
+func yes(field func(*Args) *bool) flag {
+	return flag{false, func(a *Args, _ string) error { *field(a) = true; return nil }}
+}
+
+// flagTable has the options that Ollama gives, with llama-server's other
+// spellings of them.
+func flagTable() map[string]flag {
+	const many = math.MaxInt32
+	table := map[string]flag{}
+	add := func(f flag, names ...string) {
+		for _, name := range names {
+			table[name] = f
+		}
+	}
+	add(text(func(a *Args) *string { return &a.Model }), "--model", "-m")
+	add(text(func(a *Args) *string { return &a.Host }), "--host")
+	add(number(0, math.MaxUint16, func(a *Args) *int { return &a.Port }), "--port")
+	add(number(0, many, func(a *Args) *int { return &a.Context }), "-c", "--ctx-size")
+	add(number(1, 1024, func(a *Args) *int { return &a.Parallel }), "-np", "--parallel")
+	add(number(1, many, func(a *Args) *int { return &a.Batch }), "-b", "--batch-size")
+	add(number(1, many, func(a *Args) *int { return &a.MicroBatch }), "-ub", "--ubatch-size")
+	add(number(-1, many, func(a *Args) *int { return &a.Threads }), "-t", "--threads")
+	add(number(-1, many, func(a *Args) *int { return &a.Keep }), "--keep")
+	add(number(-1, many, func(a *Args) *int { return &a.MainGPU }), "--main-gpu", "-mg")
+	add(number(0, many, func(a *Args) *int { return &a.SpecDraftMax }), "--spec-draft-n-max")
+	add(flag{true, setGPULayers}, "-ngl", "--gpu-layers", "--n-gpu-layers")
+	add(flag{true, func(a *Args, v string) error { a.Lora = append(a.Lora, v); return nil }}, "--lora")
+	add(text(func(a *Args) *string { return &a.LoadMode }), "--load-mode")
+	add(flag{false, func(a *Args, _ string) error { a.LoadMode = "none"; return nil }}, "--no-mmap")
+	add(text(func(a *Args) *string { return &a.FlashAttn }), "--flash-attn", "-fa")
+	add(text(func(a *Args) *string { return &a.CacheTypeK }), "--cache-type-k", "-ctk")
+	add(text(func(a *Args) *string { return &a.CacheTypeV }), "--cache-type-v", "-ctv")
+	add(text(func(a *Args) *string { return &a.Projector }), "--mmproj")
+	add(text(func(a *Args) *string { return &a.SplitMode }), "--split-mode", "-sm")
+	add(text(func(a *Args) *string { return &a.SpecType }), "--spec-type")
+	add(text(func(a *Args) *string { return &a.SpecDraftModel }), "--spec-draft-model")
+	add(text(func(a *Args) *string { return &a.ChatTemplate }), "--chat-template")
+	add(yes(func(a *Args) *bool { return &a.ContextShift }), "--context-shift")
+	add(yes(func(a *Args) *bool { return &a.Embedding }), "--embedding", "--embeddings")
+	add(yes(func(a *Args) *bool { return &a.NoJinja }), "--no-jinja")
+	add(yes(func(a *Args) *bool { return &a.ListDevices }), "--list-devices")
+	add(yes(func(a *Args) *bool { return &a.Verbose }), "--verbose", "-v")
+	add(flag{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
+	add(flag{}, "--no-webui", "--offline", "--no-log-prefix", "--no-log-timestamps",
+		"--no-mmproj-offload", "--spec-draft-backend-sampling")
+	return table
+}
+
+func setGPULayers(a *Args, v string) error {
+	switch v {
+	case "auto":
+		a.GPULayers = -1
+		return nil
+	case "all":
+		a.GPULayers = AllLayers
+		return nil
+	}
+	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
+}
+
+// ParseArgs reads a command line without the program's name. What it does not
+// know becomes a warning, because hosts add flags with every version; a known
+// flag with a value it cannot have is an error that wraps [ErrArguments].
+func ParseArgs(args []string) (a Args, warnings []string, err error) {
+	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
+	table := flagTable()
+	for i := 0; i < len(args); i++ {
+		name := args[i]
+		f, known := table[name]
+		if !known {
+			ignored := name
+			// Whether it takes a value is a guess: the next word, unless that
+			// looks like a flag.
+			if strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				i++
+				ignored += " " + args[i]
+			}
+			warnings = append(warnings, fmt.Sprintf("unknown argument %q is ignored", ignored))
+			continue
+		}
+		value := ""
+		if f.value {
+			if i++; i == len(args) {
+				return a, warnings, fmt.Errorf("llamaserver: %w: %s needs a value", ErrArguments, name)
+			}
+			value = args[i]
+		}
+		if f.set == nil {
+			continue
+		}
+		if err := f.set(&a, value); err != nil {
+			return a, warnings, fmt.Errorf("llamaserver: %w: %s: %w", ErrArguments, name, err)
+		}
+	}
+	warnings = append(warnings, a.conflicts()...)
+	return a, warnings, nil
+}
+
+// conflicts names values that the host's flags make possible and that make no
+// sense together.
+func (a Args) conflicts() []string {
+	var w []string
+	if a.Context > 0 && a.Context < a.Parallel {
+		w = append(w, fmt.Sprintf("a context of %d cannot be shared by %d slots", a.Context, a.Parallel))
+	}
+	if a.FlashAttn != "" && !slices.Contains([]string{"on", "off", "auto"}, a.FlashAttn) {
+		w = append(w, fmt.Sprintf("--flash-attn %q is ignored", a.FlashAttn))
+	}
+	return w
+}

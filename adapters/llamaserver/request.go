@@ -1,0 +1,216 @@
+package llamaserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+// completionRequest is the body of /completion; unknown fields are ignored,
+// since hosts add some with every version.
+type completionRequest struct {
+	Prompt      json.RawMessage `json:"prompt"`
+	Stream      bool            `json:"stream"`
+	CachePrompt bool            `json:"cache_prompt"`
+	NPredict    int             `json:"n_predict"`
+	IgnoreEOS   bool            `json:"ignore_eos"`
+	NProbs      int             `json:"n_probs"`
+	Stop        texts           `json:"stop"`
+	Preserved   []string        `json:"preserved_tokens"`
+
+	Temperature      float32 `json:"temperature"`
+	TopK             int     `json:"top_k"`
+	TopP             float32 `json:"top_p"`
+	MinP             float32 `json:"min_p"`
+	TypicalP         float32 `json:"typical_p"`
+	RepeatPenalty    float32 `json:"repeat_penalty"`
+	RepeatLastN      int     `json:"repeat_last_n"`
+	FrequencyPenalty float32 `json:"frequency_penalty"`
+	PresencePenalty  float32 `json:"presence_penalty"`
+	Seed             int64   `json:"seed"`
+
+	Grammar    string          `json:"grammar"`
+	JSONSchema json.RawMessage `json:"json_schema"`
+	Images     json.RawMessage `json:"images"`
+	ImageData  json.RawMessage `json:"image_data"`
+}
+
+// defaults are llama-server's for fields that are left out.
+func defaults() completionRequest {
+	return completionRequest{
+		CachePrompt: true, NPredict: -1,
+		Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, TypicalP: 1,
+		RepeatPenalty: 1, RepeatLastN: 64, Seed: -1,
+	}
+}
+
+// texts is a list of strings or a single one.
+type texts []string
+
+// UnmarshalJSON accepts both forms.
+func (t *texts) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		*t = texts{""}
+		return json.Unmarshal(raw, &(*t)[0])
+	}
+	return json.Unmarshal(raw, (*[]string)(t))
+}
+
+// engineRequest turns the body into a generation, or says why it cannot.
+func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
+	if c.Grammar != "" || given(c.JSONSchema) {
+		return engine.Request{}, refuse(http.StatusBadRequest, "a format (JSON, schema or grammar) is not supported yet: "+
+			"sdnpu cannot hold the answer to it. Ask again without format.")
+	}
+	if given(c.Images) || given(c.ImageData) {
+		return engine.Request{}, errMedia
+	}
+	prompt, err := c.promptTokens(m)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	if len(prompt) == 0 {
+		return engine.Request{}, refuse(http.StatusBadRequest, "the prompt has no tokens")
+	}
+	if limit := m.ContextLength(); len(prompt) >= limit {
+		return engine.Request{}, tooLong(len(prompt), limit)
+	}
+	preserve, err := c.preserved(m)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	var stop []string
+	for _, s := range c.Stop {
+		if s != "" { // an empty text would end every answer before it begins
+			stop = append(stop, s)
+		}
+	}
+	return engine.Request{
+		Prompt:      prompt,
+		MaxTokens:   max(c.NPredict, -1),
+		CachePrompt: c.CachePrompt,
+		Sampling:    c.sampling(),
+		Stop:        stop,
+		Preserve:    preserve,
+		Logprobs:    min(max(c.NProbs, 0), m.VocabSize()),
+		IgnoreEOS:   c.IgnoreEOS,
+	}, nil
+}
+
+var errMedia = refuse(http.StatusBadRequest,
+	"this model takes text only: sdnpu cannot read images or audio. Ask again without them.")
+
+// promptTokens reads the three forms of a prompt. A list of numbers is the
+// host's own cut of an earlier /tokenize answer and gets no BOS.
+func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
+	raw := bytes.TrimSpace(c.Prompt)
+	if len(raw) == 0 {
+		return nil, refuse(http.StatusBadRequest, "the request has no prompt")
+	}
+	var text string
+	switch raw[0] {
+	case '"':
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, notJSON(err)
+		}
+	case '[':
+		var ids []int32
+		if err := json.Unmarshal(raw, &ids); err != nil {
+			return nil, refuse(http.StatusBadRequest, "a prompt list must hold token numbers only")
+		}
+		return ids, checkTokens(ids, m)
+	case '{':
+		var object struct {
+			Text  string          `json:"prompt_string"`
+			Media json.RawMessage `json:"multimodal_data"`
+		}
+		if err := json.Unmarshal(raw, &object); err != nil {
+			return nil, notJSON(err)
+		}
+		if given(object.Media) {
+			return nil, errMedia
+		}
+		text = object.Text
+	default:
+		return nil, refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	}
+	return encode(m, text, true, true)
+}
+
+// preserved looks up the control tokens to be shown. A text of several tokens
+// is shown anyway.
+func (c *completionRequest) preserved(m Model) ([]int32, error) {
+	var ids []int32
+	for _, text := range c.Preserved {
+		tokens, err := encode(m, text, false, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(tokens) == 1 {
+			ids = append(ids, tokens[0])
+		}
+	}
+	return ids, nil
+}
+
+// sampling translates the places where llama-server and our sampler spell the
+// same thing differently.
+func (c *completionRequest) sampling() sampler.Options {
+	o := sampler.Options{
+		Temperature:      c.Temperature,
+		TopK:             c.TopK,
+		TopP:             onlyBest(c.TopP),
+		MinP:             max(c.MinP, 0),
+		TypicalP:         onlyBest(c.TypicalP),
+		RepeatPenalty:    c.RepeatPenalty,
+		RepeatLastN:      c.RepeatLastN,
+		FrequencyPenalty: c.FrequencyPenalty,
+		PresencePenalty:  c.PresencePenalty,
+		Seed:             uint64(c.Seed),
+	}
+	if c.Seed == -1 || c.Seed == math.MaxUint32 { // -1 as llama-server stores it
+		o.Seed = rand.Uint64()
+	}
+	return o
+}
+
+// onlyBest spells zero, by which llama-server keeps one token and the sampler
+// keeps all.
+func onlyBest(p float32) float32 { return max(p, math.SmallestNonzeroFloat32) }
+
+// given reports whether an optional field has a value that asks for something.
+func given(raw json.RawMessage) bool {
+	switch string(bytes.TrimSpace(raw)) {
+	case "", "null", "[]":
+		return false
+	}
+	return true
+}
+
+// encode is Encode with a refusal for a text that has no tokens of this model.
+func encode(m Model, text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	ids, err := m.Encode(text, addSpecial, parseSpecial)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "the text cannot be tokenized: %v", err)
+	}
+	return ids, nil
+}
+
+// checkTokens refuses numbers that no token of the model has.
+func checkTokens(ids []int32, m Model) error {
+	for _, id := range ids {
+		if id < 0 || int(id) >= m.VocabSize() {
+			return refuse(http.StatusBadRequest, "token %d does not exist: the model has %d tokens", id, m.VocabSize())
+		}
+	}
+	return nil
+}
+
+func notJSON(err error) *refusal {
+	return refuse(http.StatusBadRequest, "the request is not understood: %v", err)
+}
