@@ -26,6 +26,7 @@ type Binding struct {
 	graph   *Graph
 	inputs  []cTensor
 	outputs []cTensor
+	args    [7]uintptr // of graphExecute, kept so that a run allocates no list of them
 }
 
 // Bind prepares a run. The inputs and outputs are all those of the graph, in
@@ -91,10 +92,13 @@ func (b *Binding) Execute(p *Profile) error {
 	if err != nil {
 		return err
 	}
-	err = b.graph.context.handle.library.call(fnGraphExecute, id,
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0)
+	b.args = [...]uintptr{
+		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0,
+	}
+	err = b.graph.context.handle.library.call(fnGraphExecute, b.args[:]...)
 	runtime.KeepAlive(b)
+	runtime.KeepAlive(p)
 	return err
 }
 

@@ -1,0 +1,94 @@
+package qnn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lineSink collects log lines of any thread.
+type lineSink struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *lineSink) add(level LogLevel, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf("%d %s", level, text))
+}
+
+func (s *lineSink) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.lines...)
+}
+
+func TestLogLinesAreRendered(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		s.newContext(t)
+		_, err := s.backend.LoadContext(s.device, make([]byte, 64), ContextOptions{}, nil)
+		require.Error(t, err)
+		lines := s.lines.all()
+		require.NotEmpty(t, lines)
+		for _, line := range lines {
+			require.NotRegexp(t, `%[-0-9.]*(s|d|u|x|p|lu|zu|llu)\b`, line, "a format was not filled in")
+			require.NotContains(t, line, harmless)
+			require.NotRegexp(t, `<[EWIVD]>`, line)
+		}
+		require.True(t, strings.HasPrefix(lines[len(lines)-1], "1 "), "the last line is the error: %q", lines[len(lines)-1])
+	})
+}
+
+func TestEachLogHasItsOwnLines(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		before := len(s.lines.all())
+		second := &lineSink{}
+		log, err := s.library.NewLog(LogInfo, second.add)
+		require.NoError(t, err)
+		require.NoError(t, log.SetLevel(LogError))
+		slot := log.slot
+		require.NoError(t, log.Close())
+		after := second.all()
+		again, err := s.library.NewLog(LogError, nil)
+		require.NoError(t, err)
+		require.Same(t, slot, again.slot, "a closed log's callback is reused")
+		require.NoError(t, again.Close())
+		require.Equal(t, after, second.all(), "no line after Close")
+		require.GreaterOrEqual(t, len(s.lines.all()), before)
+	})
+}
+
+func TestErrorLinesAgreeWithAPlainList(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var e errorLines
+	var all []string
+	for range 200 {
+		mark, seen := e.mark(), len(all)
+		for range rng.IntN(2 * lineMemory) {
+			line := fmt.Sprint("line ", len(all))
+			e.add(line)
+			all = append(all, line)
+		}
+		want := all[max(seen, len(all)-lineMemory):]
+		require.Equal(t, append([]string{}, want...), append([]string{}, e.since(mark)...))
+	}
+}
+
+func TestMarksOfLevelsAreTrimmed(t *testing.T) {
+	for text, want := range map[string]string{
+		" <E> could not create op\n": "could not create op",
+		"plain":                      "plain",
+		"<E>":                        "<E>",
+		"":                           "",
+		"<x":                         "<x",
+	} {
+		require.Equal(t, want, trimLine(text), text)
+	}
+}

@@ -1,0 +1,288 @@
+package qnn
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+	"github.com/stretchr/testify/require"
+)
+
+// onEachLibrary runs a test on every backend library that is to be had: the
+// emulator, the vendor's (SDNPU_VENDOR, the folder that `make vendor` fills)
+// and one named by SDNPU_TEST_LIBRARY. Under SDNPU_REQUIRE=vendor a missing
+// vendor library fails.
+func onEachLibrary(t *testing.T, test func(t *testing.T, path string)) {
+	t.Helper()
+	t.Run("emulator", func(t *testing.T) {
+		path, err := emulatorLibrary()
+		if errors.Is(err, emulator.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
+		}
+		require.NoError(t, err)
+		test(t, path)
+	})
+	t.Run("vendor", func(t *testing.T) { test(t, vendorLibrary(t)) })
+	if path := os.Getenv("SDNPU_TEST_LIBRARY"); path != "" {
+		t.Run("named", func(t *testing.T) { test(t, path) })
+	}
+}
+
+var emulatorFolder string
+
+// emulatorLibrary builds the emulator once per test run.
+var emulatorLibrary = sync.OnceValues(func() (string, error) {
+	return emulator.Build(context.Background(), emulator.Options{Dir: emulatorFolder})
+})
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		folder, err := os.MkdirTemp("", "qnn-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(folder) }()
+		emulatorFolder = folder
+		return m.Run()
+	}())
+}
+
+func vendorLibrary(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("SDNPU_VENDOR")
+	path := filepath.Join(folder, "onnxruntime_qnn", "libQnnHtp.so")
+	_, err := os.Stat(path)
+	if folder != "" && err == nil {
+		return path
+	}
+	const reason = "no vendor library: set SDNPU_VENDOR to the folder that `make vendor` filled"
+	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "vendor") {
+		require.Fail(t, reason)
+	}
+	t.Skip(reason)
+	return ""
+}
+
+// session is an open library with everything up to a device.
+type session struct {
+	library *Library
+	log     *Log
+	backend *Backend
+	device  *Device
+	lines   *lineSink
+}
+
+func openSession(t *testing.T, path string) *session {
+	t.Helper()
+	s := &session{lines: &lineSink{}}
+	var err error
+	s.library, err = Open(path, Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.library.Close()) })
+	s.log, err = s.library.NewLog(LogInfo, s.lines.add)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.log.Close()) })
+	s.backend, err = s.library.NewBackend(s.log)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.backend.Close()) })
+	s.device, err = s.library.NewDevice(s.log, DeviceOptions{SoC: 57})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.device.Close()) })
+	return s
+}
+
+func (s *session) newContext(t *testing.T) *Context {
+	t.Helper()
+	c, err := s.backend.NewContext(s.device, ContextOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func TestLibraryTellsWhatItIs(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		p := s.library.Provider()
+		require.Equal(t, BackendHTP, p.Backend)
+		require.Equal(t, path, p.LibraryPath)
+		require.Contains(t, p.Name, "HTP")
+		core, backend, err := s.library.APIVersion()
+		require.NoError(t, err)
+		require.Equal(t, p.Core, core)
+		require.Equal(t, p.BackendAPI, backend)
+		build, err := s.library.BuildID()
+		require.NoError(t, err)
+		require.NotEmpty(t, build)
+		operations, err := s.backend.SupportedOperations()
+		require.NoError(t, err)
+		require.Contains(t, operations, Operation{Package: Package, Name: "FullyConnected"})
+		ok, err := s.library.HasCapability(CapabilityContextTensors)
+		require.NoError(t, err)
+		require.False(t, ok)
+		_, err = s.library.HasCapability(9999)
+		require.ErrorContains(t, err, "propertyHasCapability: code 2000")
+		for _, ask := range []func() ([]HardwareDevice, error){
+			s.device.PlatformInfo,
+			func() ([]HardwareDevice, error) { return s.library.PlatformInfo(s.log) },
+		} {
+			devices, err := ask()
+			require.NoError(t, err)
+			require.NotEmpty(t, devices)
+			require.NotZero(t, devices[0].SoC)
+			require.NotZero(t, devices[0].Arch)
+		}
+	})
+}
+
+func TestVersionsAreRefusedByName(t *testing.T) {
+	name := []byte("OTHER\x00")
+	htp := func(major, minor uint32) cInterface {
+		return cInterface{backendID: BackendHTP, name: &name[0], core: cVersion{major, minor, 1}}
+	}
+	cpu := htp(2, 36)
+	cpu.backendID = BackendCPU
+	tests := []struct {
+		name     string
+		provider cInterface
+		want     uint32
+		errors   []string // none: accepted
+		warning  string
+	}{
+		{name: "oldest", provider: htp(2, 32), want: BackendHTP},
+		{name: "tested", provider: htp(2, 40), want: BackendHTP},
+		{name: "newer", provider: htp(2, 41), want: BackendHTP, warning: "lib.so has core API 2.41.1; tested up to 2.40"},
+		{name: "too old", provider: htp(2, 31), want: BackendHTP, errors: []string{"core API 2.31.1", "2.32 or newer", "SDK from 2.43 on"}},
+		{name: "other major", provider: htp(3, 40), want: BackendHTP, errors: []string{"core API 3.40.1"}},
+		{name: "major one", provider: htp(1, 40), want: BackendHTP, errors: []string{"core API 1.40.1"}},
+		{name: "other backend", provider: cpu, want: BackendHTP, errors: []string{"OTHER is backend 3", "needed is 6"}},
+		{name: "other backend wanted", provider: cpu, want: BackendCPU},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := &Library{}
+			err := l.adopt("lib.so", &test.provider, test.want)
+			if test.errors == nil {
+				require.NoError(t, err)
+				require.Equal(t, "OTHER", l.Provider().Name)
+			} else {
+				require.ErrorIs(t, err, ErrVersion)
+			}
+			for _, part := range test.errors {
+				require.ErrorContains(t, err, part)
+			}
+			require.Equal(t, test.warning, l.Warning())
+		})
+	}
+}
+
+func TestOpenRefusesWhatIsNoLibrary(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "libQnnHtp.so")
+	require.NoError(t, os.WriteFile(file, []byte("not a library"), 0o644))
+	for _, path := range []string{file, file + ".missing", "", "lib\x00.so"} {
+		_, err := Open(path, Options{})
+		require.Error(t, err, path)
+	}
+	_, err := Open("lib\x00.so", Options{})
+	require.ErrorIs(t, err, ErrName)
+}
+
+func TestMissingFunctionsAreUnsupported(t *testing.T) {
+	l := &Library{}
+	l.handle.Store(1)
+	_, err := l.BuildID()
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "backendGetBuildId")
+	_, err = l.NewPowerConfig(0, 0)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+func TestClosedHandlesReachNoLibrary(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		c := s.newContext(t)
+		g, err := c.NewGraph("g", GraphOptions{})
+		require.NoError(t, err)
+		p, err := s.backend.NewProfile(ProfileBasic)
+		require.NoError(t, err)
+		power, err := s.library.NewPowerConfig(0, 0)
+		require.NoError(t, err)
+		for _, close := range []func() error{power.Close, p.Close, c.Close, s.device.Close, s.backend.Close, s.log.Close} {
+			require.NoError(t, close())
+			require.NoError(t, close(), "a second time")
+		}
+		_, sized := c.BinarySize()
+		_, named := c.Graph("g")
+		_, made := s.backend.NewContext(s.device, ContextOptions{})
+		_, profiled := s.backend.NewProfile(ProfileBasic)
+		_, logged := s.library.NewBackend(s.log)
+		_, read := p.Events()
+		_, listed := s.device.PlatformInfo()
+		for i, err := range []error{
+			sized, named, made, profiled, logged, read, listed, power.Set(Burst()), s.log.SetLevel(LogWarn),
+			g.Finalize(nil), g.CreateTensor(&Tensor{}), g.AddNode(&Op{}), g.Execute(nil, nil), s.backend.Validate(&Op{}),
+		} {
+			require.ErrorIs(t, err, ErrClosed, "call %d", i)
+		}
+		require.NoError(t, s.library.Close())
+		_, err = s.library.BuildID()
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+func TestWrongHandlesGiveTheirCodes(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		wrong := handle{library: s.library}
+		wrong.id.Store(4711)
+		backend, context := &Backend{}, &Context{}
+		backend.handle.library, context.handle.library = s.library, s.library
+		backend.handle.id.Store(4711)
+		context.handle.id.Store(4711)
+		graph := &Graph{context: context, id: 4711, name: "wrong"}
+
+		_, err := backend.NewContext(nil, ContextOptions{})
+		require.ErrorIs(t, err, ErrInvalidContext)
+		require.ErrorIs(t, context.Close(), ErrInvalidContext)
+		context.handle.id.Store(4711)
+		require.ErrorIs(t, graph.Finalize(nil), ErrInvalidGraph)
+		require.ErrorIs(t, graph.CreateTensor(&Tensor{Name: "x", Kind: Native, Type: Float16, Dims: []uint32{1}}), ErrInvalidTensorGraph)
+
+		var failed *Error
+		require.ErrorAs(t, graph.Finalize(nil), &failed)
+		require.Equal(t, "graphFinalize", failed.Call)
+		require.NotEmpty(t, failed.Message, "the library knows a text for its own code")
+	})
+}
+
+func TestImagesThatAreNoneAreRefused(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		for name, image := range map[string][]byte{"empty": nil, "zeros": make([]byte, 4096), "text": []byte(strings.Repeat("no image ", 500))} {
+			_, err := s.backend.LoadContext(s.device, image, ContextOptions{}, nil)
+			var failed *Error
+			require.ErrorAs(t, err, &failed, name)
+			require.Equal(t, "contextCreateFromBinary", failed.Call)
+			require.NotEmpty(t, failed.Detail, "%s: the log tells why", name)
+		}
+	})
+}
+
+func TestPowerVotesAreTaken(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		p, err := s.library.NewPowerConfig(0, 0)
+		require.NoError(t, err)
+		require.NoError(t, p.Set(Burst()))
+		require.NoError(t, p.Set(Vote{Mode: PowerSaver, DCVS: true}))
+		require.ErrorIs(t, p.Set(Vote{RPCPolling: maxPolling + 1000}), ErrPowerInput)
+		require.NoError(t, p.Close())
+		unknown := &PowerConfig{library: s.library, infra: p.infra, id: 4711}
+		require.ErrorIs(t, unknown.Set(Burst()), ErrPowerInput)
+	})
+}

@@ -1,0 +1,192 @@
+/* abi.c prints the layout of QNN's structs as a C compiler sees it, one line
+ * per struct ("struct NAME size") and field ("field NAME FIELD offset size
+ * kind"). Written by hand from tables of offsets and types found by calling
+ * the library, not from its headers; TestLayoutsEqualTheirCStructs compares
+ * the lines with the Go structs. All pointers are void *, so that their kind
+ * can be told.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef uint8_t u8;
+typedef void (*function)(void);
+
+typedef struct { u32 major, minor, patch; } Qnn_Version_t;
+typedef struct { Qnn_Version_t coreApiVersion, backendApiVersion; } Qnn_ApiVersion_t;
+typedef struct {
+  u32 backendId;
+  void *providerName;
+  Qnn_Version_t coreApiVersion, backendApiVersion;
+  function table[71];
+} QnnInterface_t;
+typedef struct { void *data; u32 dataSize; } Qnn_ClientBuffer_t;
+
+typedef struct { float scale; int32_t offset; } Qnn_ScaleOffset_t;
+typedef struct { int32_t axis; u32 numScaleOffsets; void *scaleOffset; } Qnn_AxisScaleOffset_t;
+typedef struct { u32 bitwidth; int32_t axis; u32 numElements; void *scales, *offsets; } Qnn_BwAxisScaleOffset_t;
+typedef struct {
+  u32 encodingDefinition, quantizationEncoding;
+  union {
+    Qnn_ScaleOffset_t scaleOffset;
+    Qnn_AxisScaleOffset_t axis;
+    Qnn_BwAxisScaleOffset_t bwAxis;
+    void *blockwiseExpansion;
+  } encodingUnion;
+} Qnn_QuantizeParams_t;
+
+typedef struct { u32 type, numSpecified, numSparse; } Qnn_SparseParams_t;
+typedef struct {
+  u32 id;
+  void *name;
+  u32 type, dataFormat, dataType;
+  Qnn_QuantizeParams_t quantizeParams;
+  u32 rank;
+  void *dimensions;
+  u32 memType;
+  union { Qnn_ClientBuffer_t clientBuf; void *memHandle; } mem;
+} Qnn_TensorV1_t;
+typedef struct {
+  u32 id;
+  void *name;
+  u32 type, dataFormat, dataType;
+  Qnn_QuantizeParams_t quantizeParams;
+  u32 rank;
+  void *dimensions;
+  u32 memType;
+  union { Qnn_ClientBuffer_t clientBuf; void *memHandle; } mem;
+  void *isDynamicDimensions;
+  Qnn_SparseParams_t sparseParams;
+  u8 isProduced;
+} Qnn_TensorV2_t;
+typedef struct { u32 version; union { Qnn_TensorV1_t v1; Qnn_TensorV2_t v2; } body; } Qnn_Tensor_t;
+
+typedef struct { u32 dataType; union { u64 u; float f; u8 b; } value; } Qnn_Scalar_t;
+typedef struct { u32 paramType; void *name; union { Qnn_Scalar_t scalar; Qnn_Tensor_t tensor; } value; } Qnn_Param_t;
+typedef struct {
+  u32 version;
+  struct {
+    void *name, *packageName, *typeName;
+    u32 numOfParams;
+    void *params;
+    u32 numOfInputs;
+    void *inputTensors;
+    u32 numOfOutputs;
+    void *outputTensors;
+  } v1;
+} Qnn_OpConfig_t;
+
+typedef struct { u32 option; union { void *custom; u32 word; u64 u; u8 flag; struct { u32 level, limit; } pair; } value; } Config;
+typedef Config QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t, QnnGraph_Config_t, QnnProfile_Config_t;
+typedef struct { u32 option; union { u64 hvx; u8 bytes[48]; void *pointer; } value; } QnnHtpGraph_CustomConfig_t;
+typedef struct { u32 option; union { u8 flag; struct { void *handle; u64 size; } group; } value; } QnnHtpContext_CustomConfig_t;
+typedef struct { u32 option; union { u32 soc; struct { u32 device, arch; } arch; void *extension; } value; } QnnHtpDevice_CustomConfig_t;
+typedef struct { u32 option; union { u32 soc; struct { u32 device, arch; } arch; } value; } QnnHtpDevice_CustomConfig_2_32_t;
+
+typedef struct { void *packageName, *name, *target; } QnnBackend_OperationName_t;
+typedef struct { u32 type, unit; u64 value; void *identifier; } QnnProfile_EventData_t;
+typedef struct { u32 version; struct { u32 numHwDevices; void *hwDevices; } v1; } QnnDevice_PlatformInfo_t;
+typedef struct {
+  u32 version;
+  struct { u32 deviceId, deviceType, numCores; void *cores, *extension; } v1;
+} QnnDevice_HardwareDeviceInfo_t;
+typedef struct { u32 version; struct { u32 coreId, coreType; void *extension; } v1; } QnnDevice_CoreInfo_t;
+typedef struct {
+  u32 devType;
+  struct { u64 vtcmSize; u32 socModel; u8 signedPdSupport, dlbcSupport; u32 arch; } onChip;
+} QnnHtpDevice_DeviceInfoExtension_t;
+typedef struct {
+  u32 infraType;
+  struct { function createPowerConfigId, destroyPowerConfigId, setPowerConfig, setMemoryConfig; } perf;
+} QnnDevice_Infrastructure_t;
+typedef struct {
+  u32 option;
+  union { struct { u32 word[16]; } dcvs; u32 rpcControlLatency; } value;
+} QnnHtpPerfInfrastructure_PowerConfig_t;
+
+#define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", void **: "pointer", function *: "pointer", default: "other")
+#define S(T) printf("struct %s %zu\n", #T, sizeof(T));
+/* F prints field PATH of T under the name NAME. */
+#define F(T, NAME, PATH) \
+  printf("field %s %s %zu %zu %s\n", #T, #NAME, offsetof(T, PATH), sizeof(((T *)0)->PATH), KIND(((T *)0)->PATH));
+
+int main(void) {
+  S(Qnn_Version_t)
+  F(Qnn_Version_t, major, major) F(Qnn_Version_t, minor, minor) F(Qnn_Version_t, patch, patch)
+  S(Qnn_ApiVersion_t)
+  F(Qnn_ApiVersion_t, coreApiVersion, coreApiVersion) F(Qnn_ApiVersion_t, backendApiVersion, backendApiVersion)
+  S(QnnInterface_t)
+  F(QnnInterface_t, backendId, backendId) F(QnnInterface_t, providerName, providerName)
+  F(QnnInterface_t, coreApiVersion, coreApiVersion) F(QnnInterface_t, backendApiVersion, backendApiVersion)
+  F(QnnInterface_t, table, table)
+  S(Qnn_ClientBuffer_t)
+  F(Qnn_ClientBuffer_t, data, data) F(Qnn_ClientBuffer_t, dataSize, dataSize)
+  S(Qnn_QuantizeParams_t)
+  F(Qnn_QuantizeParams_t, encodingDefinition, encodingDefinition)
+  F(Qnn_QuantizeParams_t, quantizationEncoding, quantizationEncoding)
+  F(Qnn_QuantizeParams_t, encodingUnion, encodingUnion)
+#define TENSOR(V) \
+  F(Qnn_Tensor_t, id, body.V.id) F(Qnn_Tensor_t, name, body.V.name) F(Qnn_Tensor_t, type, body.V.type) \
+  F(Qnn_Tensor_t, dataFormat, body.V.dataFormat) F(Qnn_Tensor_t, dataType, body.V.dataType) \
+  F(Qnn_Tensor_t, quantizeParams, body.V.quantizeParams) F(Qnn_Tensor_t, rank, body.V.rank) \
+  F(Qnn_Tensor_t, dimensions, body.V.dimensions) F(Qnn_Tensor_t, memType, body.V.memType) \
+  F(Qnn_Tensor_t, clientBuf, body.V.mem)
+  S(Qnn_Tensor_t)
+  F(Qnn_Tensor_t, version, version)
+  TENSOR(v1)
+  TENSOR(v2)
+  F(Qnn_Tensor_t, isDynamicDimensions, body.v2.isDynamicDimensions)
+  F(Qnn_Tensor_t, sparseParams, body.v2.sparseParams) F(Qnn_Tensor_t, isProduced, body.v2.isProduced)
+  S(Qnn_Scalar_t)
+  F(Qnn_Scalar_t, dataType, dataType) F(Qnn_Scalar_t, value, value.u)
+  S(Qnn_Param_t)
+  F(Qnn_Param_t, paramType, paramType) F(Qnn_Param_t, name, name) F(Qnn_Param_t, value, value.tensor)
+  S(Qnn_OpConfig_t)
+  F(Qnn_OpConfig_t, version, version) F(Qnn_OpConfig_t, name, v1.name)
+  F(Qnn_OpConfig_t, packageName, v1.packageName) F(Qnn_OpConfig_t, typeName, v1.typeName)
+  F(Qnn_OpConfig_t, numOfParams, v1.numOfParams) F(Qnn_OpConfig_t, params, v1.params)
+  F(Qnn_OpConfig_t, numOfInputs, v1.numOfInputs) F(Qnn_OpConfig_t, inputTensors, v1.inputTensors)
+  F(Qnn_OpConfig_t, numOfOutputs, v1.numOfOutputs) F(Qnn_OpConfig_t, outputTensors, v1.outputTensors)
+#define CONFIG(T) S(T) F(T, option, option) F(T, value, value.u)
+  CONFIG(QnnBackend_Config_t) CONFIG(QnnDevice_Config_t) CONFIG(QnnContext_Config_t)
+  CONFIG(QnnGraph_Config_t) CONFIG(QnnProfile_Config_t)
+#define CUSTOM(T, NAME) S(T) F(T, option, option) F(T, NAME, value)
+  CUSTOM(QnnHtpGraph_CustomConfig_t, value) CUSTOM(QnnHtpContext_CustomConfig_t, value)
+  CUSTOM(QnnHtpDevice_CustomConfig_t, value) CUSTOM(QnnHtpDevice_CustomConfig_2_32_t, early)
+  S(QnnBackend_OperationName_t)
+  F(QnnBackend_OperationName_t, packageName, packageName) F(QnnBackend_OperationName_t, name, name)
+  F(QnnBackend_OperationName_t, target, target)
+  S(QnnProfile_EventData_t)
+  F(QnnProfile_EventData_t, type, type) F(QnnProfile_EventData_t, unit, unit)
+  F(QnnProfile_EventData_t, value, value) F(QnnProfile_EventData_t, identifier, identifier)
+  S(QnnDevice_PlatformInfo_t)
+  F(QnnDevice_PlatformInfo_t, version, version) F(QnnDevice_PlatformInfo_t, numHwDevices, v1.numHwDevices)
+  F(QnnDevice_PlatformInfo_t, hwDevices, v1.hwDevices)
+  S(QnnDevice_HardwareDeviceInfo_t)
+  F(QnnDevice_HardwareDeviceInfo_t, version, version) F(QnnDevice_HardwareDeviceInfo_t, deviceId, v1.deviceId)
+  F(QnnDevice_HardwareDeviceInfo_t, deviceType, v1.deviceType)
+  F(QnnDevice_HardwareDeviceInfo_t, numCores, v1.numCores) F(QnnDevice_HardwareDeviceInfo_t, cores, v1.cores)
+  F(QnnDevice_HardwareDeviceInfo_t, extension, v1.extension)
+  S(QnnDevice_CoreInfo_t)
+  F(QnnDevice_CoreInfo_t, version, version) F(QnnDevice_CoreInfo_t, coreId, v1.coreId)
+  F(QnnDevice_CoreInfo_t, coreType, v1.coreType) F(QnnDevice_CoreInfo_t, extension, v1.extension)
+  S(QnnHtpDevice_DeviceInfoExtension_t)
+  F(QnnHtpDevice_DeviceInfoExtension_t, devType, devType)
+  F(QnnHtpDevice_DeviceInfoExtension_t, vtcmSize, onChip.vtcmSize)
+  F(QnnHtpDevice_DeviceInfoExtension_t, socModel, onChip.socModel)
+  F(QnnHtpDevice_DeviceInfoExtension_t, signedPdSupport, onChip.signedPdSupport)
+  F(QnnHtpDevice_DeviceInfoExtension_t, dlbcSupport, onChip.dlbcSupport)
+  F(QnnHtpDevice_DeviceInfoExtension_t, arch, onChip.arch)
+  S(QnnDevice_Infrastructure_t)
+  F(QnnDevice_Infrastructure_t, infraType, infraType)
+  F(QnnDevice_Infrastructure_t, createPowerConfigId, perf.createPowerConfigId)
+  F(QnnDevice_Infrastructure_t, destroyPowerConfigId, perf.destroyPowerConfigId)
+  F(QnnDevice_Infrastructure_t, setPowerConfig, perf.setPowerConfig)
+  F(QnnDevice_Infrastructure_t, setMemoryConfig, perf.setMemoryConfig)
+  S(QnnHtpPerfInfrastructure_PowerConfig_t)
+  F(QnnHtpPerfInfrastructure_PowerConfig_t, option, option)
+  F(QnnHtpPerfInfrastructure_PowerConfig_t, value, value)
+  return 0;
+}
