@@ -1,0 +1,138 @@
+package imagecache
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"runtime"
+)
+
+// file is what Put needs of a file under construction.
+type file interface {
+	io.Writer
+	io.WriterAt
+	Name() string
+	Sync() error
+	Close() error
+}
+
+func createTemp(dir string) (file, error) { return os.CreateTemp(dir, tempNames) }
+
+// Put keeps what fill writes as the image of key, in place of an older one.
+// When fill fails its error is returned; when the image could not be kept the
+// error is [ErrStore]. Either way the older image, if there is one, stays (or,
+// where only the folder could not be flushed, the new one).
+func (s *Store) Put(key string, fill func(w io.Writer) error) error {
+	k, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	f, err := s.create(s.dir)
+	if err != nil {
+		return storeError(key, err)
+	}
+	if err := write(f, k, fill); err != nil {
+		return errors.Join(putError(key, err), remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), s.path(key)); err != nil {
+		return errors.Join(storeError(key, err), remove(f.Name()))
+	}
+	if err := syncFolder(s.dir); err != nil {
+		return storeError(key, err)
+	}
+	return nil
+}
+
+// write fills, flushes and closes the file.
+func write(f file, k key, fill func(w io.Writer) error) (err error) {
+	defer func() {
+		if e := f.Close(); err == nil && e != nil {
+			err = &diskError{e}
+		}
+	}()
+	w := &writer{file: f, hash: sha256.New()}
+	// Zeros keep the header's place: a file that a crash leaves here is no
+	// entry even if it were renamed.
+	if _, err := f.Write(make([]byte, headerSize)); err != nil {
+		return &diskError{err}
+	}
+	if err := fill(w); err != nil {
+		if w.err != nil {
+			return w.err
+		}
+		return err
+	}
+	if w.err != nil { // fill hid it
+		return w.err
+	}
+	h := header{key: k, size: w.size, sum: [sha256.Size]byte(w.hash.Sum(nil))}
+	if _, err := f.WriteAt(h.encode(), 0); err != nil {
+		return &diskError{err}
+	}
+	if err := f.Sync(); err != nil {
+		return &diskError{err}
+	}
+	return nil
+}
+
+// writer hands bytes on, and remembers whether it was the disk that failed.
+type writer struct {
+	file io.Writer
+	hash hash.Hash
+	size uint64
+	err  error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.file.Write(p)
+	w.hash.Write(p[:n])
+	w.size += uint64(n)
+	if err != nil {
+		w.err = &diskError{err}
+		return n, w.err
+	}
+	return n, nil
+}
+
+// diskError tells a failure to keep the image from one to make it.
+type diskError struct{ err error }
+
+func (e *diskError) Error() string { return e.err.Error() }
+func (e *diskError) Unwrap() error { return e.err }
+
+func putError(key string, err error) error {
+	if e, ok := errors.AsType[*diskError](err); ok {
+		return storeError(key, e.err)
+	}
+	return fmt.Errorf("imagecache: make %s: %w", key, err)
+}
+
+func storeError(key string, err error) error {
+	return fmt.Errorf("imagecache: %s: %w: %w", key, ErrStore, err)
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("imagecache: %w", err)
+	}
+	return nil
+}
+
+// syncFolder makes a rename survive a power cut. Windows cannot flush folders;
+// its file systems log renames.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
