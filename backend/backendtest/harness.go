@@ -1,0 +1,161 @@
+package backendtest
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// maker builds a graph together with random elements for its inputs and
+// constants. Equal names give equal graphs and elements, in every run.
+type maker struct {
+	*backend.Builder
+	t      *testing.T
+	rng    *rand.Rand
+	dtype  backend.DataType
+	inputs map[string][]byte
+}
+
+func newMaker(t *testing.T, name string, dtype backend.DataType) *maker {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return &maker{backend.NewBuilder(name), t, rand.New(rand.NewPCG(h.Sum64(), 1)), dtype, make(map[string][]byte)}
+}
+
+func (m *maker) draw(shape []int) []byte {
+	t := backend.Tensor{Shape: shape}
+	return encoded(normal(m.rng, t.Elements(), 1), m.dtype)
+}
+
+// input declares an input with random elements.
+func (m *maker) input(name string, shape ...int) backend.TensorID {
+	m.inputs[name] = m.draw(shape)
+	return m.Input(name, m.dtype, shape...)
+}
+
+// constant declares a constant with random elements.
+func (m *maker) constant(name string, shape ...int) backend.TensorID {
+	return m.Constant(name, m.dtype, backend.Literal(m.draw(shape)), shape...)
+}
+
+// value declares a constant with the same element everywhere.
+func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
+	t := backend.Tensor{Shape: shape}
+	all := make([]float64, t.Elements())
+	for i := range all {
+		all[i] = v
+	}
+	return m.Constant(name, m.dtype, backend.Literal(encoded(all, m.dtype)), shape...)
+}
+
+// graph ends the graph with outputs.
+func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
+	m.t.Helper()
+	for _, id := range outputs {
+		m.Output(id)
+	}
+	g, err := m.Graph()
+	require.NoError(m.t, err)
+	return g
+}
+
+// compile returns the image of graphs.
+func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
+	t.Helper()
+	var image bytes.Buffer
+	require.NoError(t, s.device.Compile(t.Context(), &image, graphs...))
+	return backend.Image{Bytes: image.Bytes()}
+}
+
+// load returns a program that the test closes.
+func (s *suite) load(t *testing.T, image backend.Image) backend.Program {
+	t.Helper()
+	p, err := s.device.Load(t.Context(), image)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// memory is a graph's bound memory: one buffer, each port at its own offset.
+type memory struct {
+	buffer   backend.Buffer
+	ports    []backend.Port
+	bindings []backend.Binding
+}
+
+// bind allocates memory for a graph and fills its inputs.
+func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*memory, error) {
+	m := &memory{}
+	size := 64 // an offset other than zero for the first port too
+	for _, p := range append(append([]backend.Port(nil), signature.Inputs...), signature.Outputs...) {
+		m.ports = append(m.ports, p)
+		m.bindings = append(m.bindings, backend.Binding{Offset: size})
+		size += (p.SizeBytes() + 63) / 64 * 64
+	}
+	buffer, err := s.device.NewBuffer(size)
+	if err != nil {
+		return nil, err
+	}
+	m.buffer = buffer
+	for i := range m.bindings {
+		m.bindings[i].Buffer = buffer
+		if i < len(signature.Inputs) && copy(m.bytes(i), inputs[m.ports[i].Name]) != m.ports[i].SizeBytes() {
+			return nil, fmt.Errorf("input %q has %d bytes", m.ports[i].Name, len(inputs[m.ports[i].Name]))
+		}
+	}
+	return m, nil
+}
+
+// bytes is the memory of a port.
+func (m *memory) bytes(port int) []byte {
+	return m.buffer.Bytes()[m.bindings[port].Offset:][:m.ports[port].SizeBytes()]
+}
+
+// execute runs a graph once in fresh memory and returns its outputs by name.
+// It may be called from any goroutine.
+func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) (map[string][]byte, error) {
+	signature, err := p.Signature(graph)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.bind(signature, inputs)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Run(t.Context(), graph, m.bindings); err != nil {
+		return nil, err
+	}
+	out := make(map[string][]byte)
+	for i := len(signature.Inputs); i < len(m.ports); i++ {
+		out[m.ports[i].Name] = bytes.Clone(m.bytes(i))
+	}
+	return out, m.buffer.Close()
+}
+
+// run is execute for the test's own goroutine.
+func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
+	t.Helper()
+	out, err := s.execute(t, p, graph, inputs)
+	require.NoError(t, err)
+	return out
+}
+
+// check compares a graph's outputs with the reference.
+func (s *suite) check(t *testing.T, op backend.Op, g *backend.Graph, inputs map[string][]byte) {
+	t.Helper()
+	got := s.run(t, s.load(t, s.compile(t, g)), g.Name, inputs)
+	want, err := evaluate(g, inputs)
+	require.NoError(t, err)
+	for _, port := range g.Signature().Outputs {
+		limit := s.options.Tolerance(op, port.Type)
+		wrong := relativeError(numbers(got[port.Name], port.Type), want[port.Name])
+		t.Logf("%s %v%v: relative rms error %.2g, limit %.2g", port.Name, port.Type, port.Shape, wrong, limit)
+		require.LessOrEqual(t, wrong, limit, "output %q", port.Name)
+	}
+}

@@ -1,0 +1,159 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// passage is a sequence of hidden states that goes through a block, with the
+// K/V cache that the host keeps. What a graph must not look at (unused cache
+// slots, padding rows) is filled anew with noise for every run.
+type passage struct {
+	dtype backend.DataType
+	noise *rand.Rand
+	x     []float64 // (position, hidden)
+	k, v  []float64 // (kv head, slot, head dimension)
+}
+
+func newPassage(dtype backend.DataType) *passage {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const cache = kvHeads * cacheSlots * headDim
+	return &passage{
+		dtype: dtype, noise: rand.New(rand.NewPCG(9, 10)),
+		x: normal(rng, 256*hidden, 1), k: normal(rng, cache, 1), v: normal(rng, cache, 1),
+	}
+}
+
+// inputs binds valid tokens from position past on in a graph of the given
+// rows.
+func (p *passage) inputs(past, valid, rows int) map[string][]byte {
+	const half = headDim / 2
+	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)
+	copy(x, p.x[past*hidden:][:valid*hidden])
+	for r := range valid {
+		for i := range half {
+			angle := float64(past+r) * math.Pow(10000, -float64(i)/half)
+			cos[r*half+i], sin[r*half+i] = math.Cos(angle), math.Sin(angle)
+		}
+	}
+	k, v := p.withNoise(p.k, past), p.withNoise(p.v, past)
+	raw := map[string][]byte{"mask": encoded(p.mask(past, valid, rows), p.dtype)}
+	for name, values := range map[string][]float64{"x": x, "cos": cos, "sin": sin, "past_k": k, "past_v": v} {
+		raw[name] = encoded(values, p.dtype)
+	}
+	return raw
+}
+
+// withNoise copies a cache and overwrites the slots from past on.
+func (p *passage) withNoise(cache []float64, past int) []float64 {
+	out := normal(p.noise, len(cache), 3)
+	for h := range kvHeads {
+		head := h * cacheSlots * headDim
+		copy(out[head:], cache[head:][:past*headDim])
+	}
+	return out
+}
+
+// mask lets a valid row see the past and the valid rows up to itself, and a
+// padding row anything or nothing but itself.
+func (p *passage) mask(past, valid, rows int) []float64 {
+	slots := cacheSlots + rows
+	out := make([]float64, group*rows*slots)
+	for r := range group * rows {
+		row := r % rows
+		for s := range slots {
+			sees := s < past || s >= cacheSlots && s-cacheSlots <= row
+			if row >= valid {
+				sees = s-cacheSlots == row || p.noise.IntN(2) == 0
+			}
+			if !sees {
+				out[r*slots+s] = masked
+			}
+		}
+	}
+	return out
+}
+
+// commit writes valid rows of new keys and values to the cache.
+func (p *passage) commit(past, valid, rows int, k, v []float64) {
+	for h := range kvHeads {
+		to, from := (h*cacheSlots+past)*headDim, h*rows*headDim
+		copy(p.k[to:], k[from:][:valid*headDim])
+		copy(p.v[to:], v[from:][:valid*headDim])
+	}
+}
+
+// states are the results of a passage: hidden states, then the caches.
+type states struct{ y, k, v []float64 }
+
+// through sends positions 0 to n through a block of the given rows, valid at
+// a time.
+func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
+	t.Helper()
+	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)
+	program := s.load(t, s.compile(t, g))
+	p, y := newPassage(dtype), []float64(nil)
+	for past := 0; past < n; past += valid {
+		count := min(valid, n-past)
+		out := s.run(t, program, g.Name, p.inputs(past, count, rows))
+		y = append(y, numbers(out["y"], dtype)[:count*hidden]...)
+		p.commit(past, count, rows, numbers(out["k"], dtype), numbers(out["v"], dtype))
+	}
+	return states{y, p.k, p.v}
+}
+
+// independenceCases send the same 48 positions through blocks of all widths,
+// full and partly padded, in two ways of cutting.
+func independenceCases() (cases []testCase) {
+	const n = 48
+	for _, dtype := range floatTypes {
+		cases = append(cases, testCase{fmt.Sprintf("independence/padding/%v", dtype), func(t *testing.T, s *suite) {
+			// The same valid rows twice: only the noise differs.
+			g := block(t, "padded", dtype, 32)
+			program, p := s.load(t, s.compile(t, g)), newPassage(dtype)
+			first := s.run(t, program, g.Name, p.inputs(20, 5, 32))
+			for range 5 {
+				again := s.run(t, program, g.Name, p.inputs(20, 5, 32))
+				const bytes = 5 * hidden
+				size := dtype.Size()
+				s.same(t, dtype, "y", numbers(first["y"][:bytes*size], dtype), numbers(again["y"][:bytes*size], dtype))
+			}
+		}})
+		for _, c := range []struct{ valid, rows int }{{8, 8}, {5, 8}, {32, 32}, {7, 32}, {48, 128}, {1, 128}} {
+			name := fmt.Sprintf("independence/rows/%v/%d-of-%d", dtype, c.valid, c.rows)
+			cases = append(cases, testCase{name, func(t *testing.T, s *suite) {
+				want := s.through(t, dtype, n, 1, 1)
+				got := s.through(t, dtype, n, c.valid, c.rows)
+				s.same(t, dtype, "y", want.y, got.y)
+				s.same(t, dtype, "k", want.k, got.k)
+				s.same(t, dtype, "v", want.v, got.v)
+			}})
+		}
+	}
+	return cases
+}
+
+// same demands equal elements under RowExact; else it logs how many differ and
+// demands that they do so within a block's tolerance.
+func (s *suite) same(t *testing.T, dtype backend.DataType, what string, want, got []float64) {
+	t.Helper()
+	if s.options.RowExact {
+		require.Equal(t, want, got, what)
+		return
+	}
+	differ := 0
+	for i := range want {
+		if want[i] != got[i] {
+			differ++
+		}
+	}
+	wrong := relativeError(got, want)
+	t.Logf("%s: %d of %d elements differ, relative rms %.2g", what, differ, len(want), wrong)
+	require.LessOrEqual(t, wrong, s.options.Tolerance(Block, dtype), what)
+}

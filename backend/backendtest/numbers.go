@@ -1,0 +1,45 @@
+package backendtest
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// numbers decodes floating-point elements.
+func numbers(raw []byte, t backend.DataType) []float64 {
+	out := make([]float64, len(raw)/t.Size())
+	for i := range out {
+		if t == backend.Float16 {
+			out[i] = float64(quant.F16ToF32(binary.LittleEndian.Uint16(raw[2*i:])))
+		} else {
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+		}
+	}
+	return out
+}
+
+// encoded is the inverse of numbers, with rounding.
+func encoded(values []float64, t backend.DataType) []byte {
+	out := make([]byte, len(values)*t.Size())
+	for i, v := range values {
+		if t == backend.Float16 {
+			binary.LittleEndian.PutUint16(out[2*i:], quant.F32ToF16(float32(v)))
+		} else {
+			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(float32(v)))
+		}
+	}
+	return out
+}
+
+// normal draws n normally distributed elements.
+func normal(rng *rand.Rand, n int, deviation float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = rng.NormFloat64() * deviation
+	}
+	return out
+}

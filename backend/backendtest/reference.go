@@ -1,0 +1,238 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// array is a tensor of the reference.
+type array struct {
+	shape []int
+	data  []float64
+}
+
+func newArray(shape []int) array {
+	t := backend.Tensor{Shape: shape}
+	return array{shape, make([]float64, t.Elements())}
+}
+
+// at is the place of an index; where the array has size 1 it is broadcast, and
+// missing leading dimensions are.
+func (a array) at(index []int) int {
+	i := 0
+	lead := len(index) - len(a.shape)
+	for d, size := range a.shape {
+		i *= size
+		if size > 1 {
+			i += index[lead+d]
+		}
+	}
+	return i
+}
+
+// fill computes each element from its index.
+func (a array) fill(f func(index []int) float64) array {
+	index := make([]int, len(a.shape))
+	for i := range a.data {
+		rest := i
+		for d := len(a.shape) - 1; d >= 0; d-- {
+			index[d] = rest % a.shape[d]
+			rest /= a.shape[d]
+		}
+		a.data[i] = f(index)
+	}
+	return a
+}
+
+// evaluate computes a graph in float64, without rounding between nodes. inputs
+// are the bound bytes by tensor name; the result holds the graph's outputs.
+func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64, error) {
+	values := make([]array, len(g.Tensors))
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		raw := inputs[t.Name]
+		switch t.Kind {
+		case backend.Constant:
+			raw = make([]byte, t.SizeBytes())
+			if err := t.Values.Fill(raw); err != nil {
+				return nil, err
+			}
+		case backend.Input:
+		default:
+			continue
+		}
+		values[i] = array{t.Shape, numbers(raw, t.Type)}
+	}
+	results := make(map[string][]float64)
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		in := make([]array, len(n.Inputs))
+		for j, id := range n.Inputs {
+			in[j] = values[id]
+		}
+		out := &g.Tensors[n.Outputs[0]]
+		define, ok := definitions[n.Op]
+		if !ok {
+			return nil, fmt.Errorf("backendtest: no definition of %s", n.Op)
+		}
+		result := define(n, in, newArray(out.Shape))
+		values[n.Outputs[0]] = result
+		if out.Kind == backend.Output {
+			results[out.Name] = result.data
+		}
+	}
+	return results, nil
+}
+
+// definitions say what each operator is, as plainly as they can.
+var definitions = map[backend.Op]func(n *backend.Node, in []array, out array) array{
+	backend.FullyConnected: defineFullyConnected,
+	backend.MatMul:         defineMatMul,
+	backend.RmsNorm:        defineRmsNorm,
+	backend.Softmax:        defineSoftmax,
+	backend.Add:            definePair(func(a, b float64) float64 { return a + b }),
+	backend.Subtract:       definePair(func(a, b float64) float64 { return a - b }),
+	backend.Multiply:       definePair(func(a, b float64) float64 { return a * b }),
+	backend.Sigmoid: func(_ *backend.Node, in []array, out array) array {
+		return out.fill(func(i []int) float64 { return 1 / (1 + math.Exp(-in[0].data[in[0].at(i)])) })
+	},
+	backend.Reshape:      func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
+	backend.Cast:         func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
+	backend.Transpose:    defineTranspose,
+	backend.StridedSlice: defineStridedSlice,
+	backend.Concat:       defineConcat,
+}
+
+func definePair(f func(a, b float64) float64) func(*backend.Node, []array, array) array {
+	return func(_ *backend.Node, in []array, out array) array {
+		return out.fill(func(i []int) float64 { return f(in[0].data[in[0].at(i)], in[1].data[in[1].at(i)]) })
+	}
+}
+
+func defineFullyConnected(_ *backend.Node, in []array, out array) array {
+	x, weight := in[0], in[1]
+	n, k := weight.shape[0], weight.shape[1]
+	for i := range out.data {
+		row, column := i/n, i%n
+		for j := range k {
+			out.data[i] += x.data[row*k+j] * weight.data[column*k+j]
+		}
+		if len(in) == 3 {
+			out.data[i] += in[2].data[column]
+		}
+	}
+	return out
+}
+
+func defineMatMul(n *backend.Node, in []array, out array) array {
+	a, b := in[0], in[1]
+	if n.Param("transpose_in0") == true {
+		a = flipped(a)
+	}
+	if n.Param("transpose_in1") == false || n.Param("transpose_in1") == nil {
+		b = flipped(b)
+	}
+	// Both operands are now [...,rows,k]: an element is a row times a row.
+	r := len(out.shape)
+	k := a.shape[r-1]
+	from := make([]int, r)
+	row := func(x array, batch []int, i int) []float64 {
+		copy(from, batch)
+		from[r-2], from[r-1] = i, 0
+		return x.data[x.at(from):][:k]
+	}
+	return out.fill(func(i []int) (sum float64) {
+		left, right := row(a, i[:r-2], i[r-2]), row(b, i[:r-2], i[r-1])
+		for j := range k {
+			sum += left[j] * right[j]
+		}
+		return sum
+	})
+}
+
+// flipped swaps the last two dimensions.
+func flipped(a array) array {
+	shape := append([]int(nil), a.shape...)
+	r := len(shape)
+	shape[r-2], shape[r-1] = shape[r-1], shape[r-2]
+	return newArray(shape).fill(func(i []int) float64 {
+		from := append([]int(nil), i...)
+		from[r-2], from[r-1] = i[r-1], i[r-2]
+		return a.data[a.at(from)]
+	})
+}
+
+// eachRow calls f with the rows along the last dimension.
+func eachRow(in, out array, f func(x, y []float64)) array {
+	d := in.shape[len(in.shape)-1]
+	for i := 0; i < len(in.data); i += d {
+		f(in.data[i:i+d], out.data[i:i+d])
+	}
+	return out
+}
+
+func defineRmsNorm(n *backend.Node, in []array, out array) array {
+	epsilon := float64(n.Param("epsilon").(float32))
+	return eachRow(in[0], out, func(x, y []float64) {
+		mean := 0.0
+		for _, v := range x {
+			mean += v * v / float64(len(x))
+		}
+		for i, v := range x {
+			y[i] = v/math.Sqrt(mean+epsilon)*in[1].data[i] + in[2].data[i]
+		}
+	})
+}
+
+func defineSoftmax(_ *backend.Node, in []array, out array) array {
+	return eachRow(in[0], out, func(x, y []float64) {
+		top, sum := math.Inf(-1), 0.0
+		for _, v := range x {
+			top = math.Max(top, v)
+		}
+		for _, v := range x {
+			sum += math.Exp(v - top)
+		}
+		for i, v := range x {
+			y[i] = math.Exp(v-top) / sum
+		}
+	})
+}
+
+func defineTranspose(n *backend.Node, in []array, out array) array {
+	perm := n.Param("perm").(backend.Array).Values
+	return out.fill(func(i []int) float64 {
+		from := make([]int, len(i))
+		for d, p := range perm {
+			from[p] = i[d]
+		}
+		return in[0].data[in[0].at(from)]
+	})
+}
+
+func defineStridedSlice(n *backend.Node, in []array, out array) array {
+	ranges := n.Param("ranges").(backend.Array).Values
+	return out.fill(func(i []int) float64 {
+		from := make([]int, len(i))
+		for d := range i {
+			from[d] = int(ranges[3*d]) + i[d]*int(ranges[3*d+2])
+		}
+		return in[0].data[in[0].at(from)]
+	})
+}
+
+func defineConcat(n *backend.Node, in []array, out array) array {
+	axis := n.Param("axis").(uint32)
+	return out.fill(func(i []int) float64 {
+		from := append([]int(nil), i...)
+		for _, a := range in {
+			if from[axis] < a.shape[axis] {
+				return a.data[a.at(from)]
+			}
+			from[axis] -= a.shape[axis]
+		}
+		return math.NaN()
+	})
+}
