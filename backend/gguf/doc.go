@@ -7,8 +7,8 @@
 // it takes counts and lengths on trust up to 16 MiB a string and 64 Mi entries
 // an array before it finds the file too short, takes any magic and any version
 // from 2 on, and finds a wrong tensor only when its data is asked for. The walk
-// costs one pass over the header (12 ms for a vocabulary of 151936 tokens) and
-// allocates only for what the file really holds.
+// allocates only for what the file really holds. Opening a vocabulary of 151936
+// tokens takes about 0.1 s on one core, nearly all of it in that reader.
 //
 // The table of tensors comes from the walk itself: its checks need every field
 // of it, absolute offsets, and formats that the other reader refuses to size.

@@ -7,13 +7,13 @@ import (
 
 var (
 	// ErrMalformed is returned when a file breaks the rules of the format.
-	ErrMalformed = errors.New("gguf: malformed file")
+	ErrMalformed = errors.New("malformed file")
 	// ErrTruncated is returned when a file ends before what it announces; it
 	// is also an [ErrMalformed].
 	ErrTruncated = fmt.Errorf("%w: truncated", ErrMalformed)
 	// ErrUnsupported is returned when a file may be right but is of a kind that
 	// this package does not read. It is also an [errors.ErrUnsupported].
-	ErrUnsupported = fmt.Errorf("gguf: %w", errors.ErrUnsupported)
+	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)
 	// ErrNoKey is returned when a wanted key is not in the file.
 	ErrNoKey = errors.New("gguf: no such key")
 	// ErrKeyType is returned when a key is there with a value of another type

@@ -86,7 +86,7 @@ func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	}
 	for _, kv := range changes {
 		if kv.Name == keyAlignment {
-			return fmt.Errorf("%w: %s cannot be changed in a copy", ErrUnsupported, keyAlignment)
+			return fmt.Errorf("gguf: write: %w: %s cannot be changed in a copy", ErrUnsupported, keyAlignment)
 		}
 	}
 	head := appendStart(nil, len(f.header.tensors), len(f.header.keys)+len(added))

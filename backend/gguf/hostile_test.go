@@ -1,0 +1,231 @@
+package gguf_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// raw builds files field by field, right or wrong.
+type raw struct{ bytes.Buffer }
+
+func (r *raw) put(values ...any) *raw {
+	for _, v := range values {
+		if s, ok := v.(string); ok {
+			r.put(uint64(len(s)))
+			r.WriteString(s)
+			continue
+		}
+		if err := binary.Write(r, binary.LittleEndian, v); err != nil {
+			panic(err)
+		}
+	}
+	return r
+}
+
+// start is magic, version and the two counts.
+func start(tensors, keys uint64) *raw {
+	r := &raw{}
+	r.WriteString("GGUF")
+	return r.put(uint32(3), tensors, keys)
+}
+
+// tensor appends an entry of the table of tensors.
+func (r *raw) tensor(name string, typ quant.Type, offset uint64, shape ...uint64) *raw {
+	r.put(name, uint32(len(shape)), shape)
+	return r.put(uint32(typ), offset)
+}
+
+// data pads to the alignment and appends so many bytes.
+func (r *raw) data(n int) []byte {
+	for r.Len()%32 != 0 {
+		r.WriteByte(0)
+	}
+	r.Write(make([]byte, n))
+	return r.Bytes()
+}
+
+func openBytes(t testing.TB, b []byte) (*gguf.File, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hostile.gguf")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	return gguf.Open(path)
+}
+
+func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
+	version := func(v uint32) []byte {
+		b := start(0, 0).Bytes()
+		binary.LittleEndian.PutUint32(b[4:], v)
+		return b
+	}
+	const u32, str, array = uint32(gguf.Uint32), uint32(gguf.String), uint32(gguf.Array)
+	for _, c := range []struct {
+		name string
+		file []byte
+		want error
+		text string
+	}{
+		{"nothing at all", nil, gguf.ErrTruncated, "the file of 0 has 0 left"},
+		{"another magic", []byte("ggml\x03\x00\x00\x00"), gguf.ErrMalformed, "67 67 6d 6c"},
+		{"lower-case magic", append([]byte("gguf"), start(0, 0).Bytes()[4:]...), gguf.ErrMalformed, "not with"},
+		{"version 1", version(1), gguf.ErrUnsupported, "version 1"},
+		{"version 4", version(4), gguf.ErrUnsupported, "version 4"},
+		{"big-endian", version(3 << 24), gguf.ErrUnsupported, "big-endian file (version 3)"},
+		{"more keys than bytes", start(0, 1<<40).Bytes(), gguf.ErrTruncated, "1099511627776 keys"},
+		{"more tensors than bytes", start(1<<60, 0).Bytes(), gguf.ErrTruncated, "tensors"},
+		{"tensors that only the keys leave room for", start(9, 1).put("k", str, string(make([]byte, 250))).Bytes(), gguf.ErrTruncated, "9 tensors"},
+		{"a key's name beyond the end", start(0, 1).put(uint64(99), "abcdefgh").Bytes(), gguf.ErrTruncated, "takes 99 bytes"},
+		{"a string of 2^63 bytes", start(0, 1).put("k", str, uint64(1<<63), uint64(0)).Bytes(), gguf.ErrMalformed, "9223372036854775808 bytes"},
+		{"an array beyond the end", start(0, 1).put("k", array, u32, uint64(1<<62), uint64(0)).Bytes(), gguf.ErrTruncated, "elements of k"},
+		{"strings beyond the end", start(0, 1).put("k", array, str, uint64(2), "a").put(uint32(0)).Bytes(), gguf.ErrTruncated, "k"},
+		{"an array of arrays", start(0, 1).put("k", array, array, uint64(0)).Bytes(), gguf.ErrUnsupported, "array of arrays"},
+		{"an unknown type", start(0, 1).put("k", uint32(13), uint64(0)).Bytes(), gguf.ErrMalformed, "value type 13"},
+		{"an array of an unknown type", start(0, 1).put("k", array, uint32(99), uint64(0)).Bytes(), gguf.ErrMalformed, "value type 99"},
+		{"a key without a name", start(0, 1).put("", u32, uint32(1)).Bytes(), gguf.ErrMalformed, "key 0 has no name"},
+		{"a key twice", start(0, 2).put("k", u32, uint32(1), "k", u32, uint32(2)).Bytes(), gguf.ErrMalformed, `key "k" twice`},
+		{"alignment of another type", start(0, 1).put("general.alignment", uint32(gguf.Uint64), uint64(32)).Bytes(), gguf.ErrMalformed, "general.alignment is a uint64"},
+		{"alignment of zero", start(0, 1).put("general.alignment", u32, uint32(0)).Bytes(), gguf.ErrMalformed, "alignment of 0"},
+		{"alignment of 24", start(0, 1).put("general.alignment", u32, uint32(24)).Bytes(), gguf.ErrMalformed, "alignment of 24"},
+		{"five dimensions", start(1, 0).tensor("t", quant.F32, 0, 1, 1, 1, 1, 1).data(4), gguf.ErrMalformed, "5 dimensions"},
+		{"a dimension of zero", start(1, 0).tensor("t", quant.F32, 0, 4, 0).data(4), gguf.ErrMalformed, "dimension 1 of 0"},
+		{"a size that overflows", start(1, 0).tensor("t", quant.F32, 0, 1<<32, 1<<32).data(4), gguf.ErrMalformed, "too large"},
+		{"bytes that overflow", start(1, 0).tensor("t", quant.F32, 0, 1<<62).data(4), gguf.ErrMalformed, "address space"},
+		{"an unknown format", start(1, 0).tensor("t", 77, 0, 4).data(16), gguf.ErrUnsupported, "type 77"},
+		{"broken blocks", start(1, 0).tensor("t", quant.Q8_0, 0, 16, 2).data(64), gguf.ErrMalformed, "rows of 16"},
+		{"misaligned data", start(1, 0).tensor("t", quant.F32, 4, 4).data(64), gguf.ErrMalformed, "offset 4"},
+		{"an offset that overflows", start(1, 0).tensor("t", quant.F32, math.MaxUint64-31, 4).data(64), gguf.ErrMalformed, "overflows"},
+		{"data beyond the end", start(1, 0).tensor("t", quant.F32, 32, 8).data(63), gguf.ErrTruncated, "the tensors need 128 bytes, the file has 127"},
+		{"no data at all", start(1, 0).tensor("t", quant.F32, 0, 8).Bytes(), gguf.ErrTruncated, "the tensors need"},
+		{"tensors on each other", start(2, 0).tensor("a", quant.F32, 0, 9).tensor("b", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
+		{"tensors in one place", start(2, 0).tensor("b", quant.F32, 0, 8).tensor("a", quant.F32, 0, 4).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
+		{"a tensor twice", start(2, 0).tensor("t", quant.F32, 0, 8).tensor("t", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `tensor "t" twice`},
+		{"a tensor without a name", start(1, 0).tensor("", quant.F32, 0, 8).data(64), gguf.ErrMalformed, "tensor 0 has no name"},
+		{"a part of a split model", start(0, 1).put("split.count", uint32(gguf.Uint16), uint16(3)).Bytes(), gguf.ErrUnsupported, "one of 3 parts"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := openBytes(t, c.file)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+			require.ErrorContains(t, err, "hostile.gguf", "the error must name the file")
+			require.Equal(t, c.want == gguf.ErrUnsupported, errors.Is(err, errors.ErrUnsupported))
+		})
+	}
+}
+
+func TestRightFilesOfUnusualShapeAreRead(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		file []byte
+	}{
+		{"nothing in it", start(0, 0).Bytes()},
+		{"a scalar", start(1, 0).tensor("t", quant.F32, 0).data(4)},
+		{"tensors out of order, with a gap", start(2, 0).tensor("a", quant.F32, 96, 8).tensor("b", quant.Q8_0, 0, 32).data(128)},
+		{"alignment of one", start(1, 1).put("general.alignment", uint32(gguf.Uint32), uint32(1)).tensor("t", quant.I8, 3, 5).data(8)},
+		{"an unsplit model that says so", start(0, 1).put("split.count", uint32(gguf.Uint16), uint16(1)).Bytes()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := openBytes(t, c.file)
+			require.NoError(t, err)
+			for tensor := range f.Tensors() {
+				require.Len(t, tensor.Bytes(), int(tensor.Size))
+			}
+			require.NoError(t, f.Close())
+			require.NoError(t, f.Close())
+		})
+	}
+}
+
+func TestKeysAreReadWhereTensorsCannotBe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	file := start(1, 2).put("sdnpu.enabled", uint32(gguf.Bool), true, "split.count", uint32(gguf.Uint16), uint16(2)).
+		tensor("t", 77, 0, 4).data(16)
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+	_, err := gguf.Open(path)
+	require.ErrorIs(t, err, gguf.ErrUnsupported)
+
+	f, err := gguf.OpenKeys(path)
+	require.NoError(t, err)
+	defer f.Close()
+	enabled, err := f.Bool("sdnpu.enabled")
+	require.NoError(t, err)
+	require.True(t, enabled)
+	_, err = f.Tensor("t")
+	require.ErrorIs(t, err, gguf.ErrNoTensor)
+}
+
+func TestAFileCutAnywhereIsTruncated(t *testing.T) {
+	whole, err := os.ReadFile(filepath.Join(models, "stories260K-ffn192-q4_0.gguf"))
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "cut.gguf")
+	for cut := 0; cut < len(whole); cut += 1 + cut/40 {
+		require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
+		_, err := gguf.Open(path)
+		require.ErrorIs(t, err, gguf.ErrTruncated, "cut to %d of %d bytes", cut, len(whole))
+	}
+}
+
+func TestAnnouncedCountsAreNotAllocatedFor(t *testing.T) {
+	for name, file := range map[string][]byte{
+		"keys":    start(0, 1<<32).put(make([]byte, 4096)).Bytes(),
+		"tensors": start(1<<32, 0).put(make([]byte, 4096)).Bytes(),
+		"strings": start(0, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(60<<20), make([]byte, 4096)).Bytes(),
+		"string":  start(0, 1).put("k", uint32(gguf.String), uint64(15<<20), make([]byte, 4096)).Bytes(),
+	} {
+		path := filepath.Join(t.TempDir(), "counts.gguf")
+		require.NoError(t, os.WriteFile(path, file, 0o600))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := gguf.Open(path)
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, gguf.ErrTruncated, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10), name)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add(start(0, 0).Bytes())
+	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
+	f.Add(start(2, 1).put("general.alignment", uint32(gguf.Uint32), uint32(64)).
+		tensor("a", quant.F16, 0, 3).tensor("b", quant.I8, 64, 1, 1, 2).data(96))
+	var small bytes.Buffer
+	if err := gguf.Write(&small, []gguf.KeyValue{{"general.type", "adapter"}, {"x", []float32{1}}}, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(small.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := openBytes(t, b)
+		if err != nil {
+			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported) || errors.Is(err, gguf.ErrKeyType),
+				"our own check must catch it, not the reader behind: %v", err)
+			return
+		}
+		defer file.Close()
+		for tensor := range file.Tensors() {
+			require.Equal(t, b[tensor.Offset:tensor.Offset+tensor.Size], tensor.Bytes())
+		}
+		for k := range file.Keys() {
+			_, err := file.Str(k.Name)
+			require.Equal(t, k.Type == gguf.String, err == nil)
+		}
+		var copied bytes.Buffer
+		require.NoError(t, file.WriteWith(&copied, []gguf.KeyValue{{"fuzz", int8(1)}}))
+		again, err := openBytes(t, copied.Bytes())
+		require.NoError(t, err)
+		defer again.Close()
+		for tensor := range file.Tensors() {
+			other, err := again.Tensor(tensor.Name)
+			require.NoError(t, err)
+			require.Equal(t, tensor.Bytes(), other.Bytes())
+		}
+	})
+}
