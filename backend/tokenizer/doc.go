@@ -32,9 +32,12 @@
 // # Invariants
 //
 //   - a vocabulary with all bytes loses nothing: Decode(Encode(text)) is text,
-//     after the blank that SentencePiece models put in front;
+//     after the blank that SentencePiece models put in front; only they read ▁
+//     itself as a blank;
 //   - a [Tokenizer] never changes, so any number of goroutines may use it.
 //
 // Encoding is O(n log n) for any text: the patterns run on the standard
-// library's engine, which does not backtrack.
+// library's engine, which is linear. A chat of 8000 tokens takes 6 to 20 ms on
+// one core, a mebibyte of one letter about 2 s (BenchmarkEncode,
+// BenchmarkHostile).
 package tokenizer

@@ -1,0 +1,71 @@
+package tokenizer_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// vocabularies are the ones measured: the carried one and larger ones of the
+// shared data.
+var vocabularies = []string{"stories", "llama-spm", "gpt-2", "qwen2", "llama-bpe"}
+
+func vocabularyPath(t testing.TB, name string) string {
+	t.Helper()
+	if name == "stories" {
+		return models + "/stories260K-f16.gguf"
+	}
+	return data(t, "tokenizers/ggml-vocab-"+name+".gguf")
+}
+
+// BenchmarkEncode encodes a chat of about 8000 tokens with special tokens.
+func BenchmarkEncode(b *testing.B) {
+	turn := "<|im_start|>user\nThe quick brown fox, jumps over 13 lazy dogs: don't wait, été 你好!\n<|im_end|>\n"
+	for _, name := range vocabularies {
+		b.Run(name, func(b *testing.B) {
+			tok := load(b, vocabularyPath(b, name))
+			text := strings.Repeat(turn, 220)
+			opts := tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}
+			ids, err := tok.Encode(text, opts)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				_, _ = tok.Encode(text, opts)
+			}
+			b.ReportMetric(float64(len(ids)), "tokens")
+		})
+	}
+}
+
+// BenchmarkHostile encodes a mebibyte that is one word.
+func BenchmarkHostile(b *testing.B) {
+	for _, name := range vocabularies {
+		b.Run(name, func(b *testing.B) {
+			tok := load(b, vocabularyPath(b, name))
+			text := strings.Repeat("a", 1<<20)
+			for b.Loop() {
+				_, _ = tok.Encode(text, tokenizer.EncodeOptions{})
+			}
+		})
+	}
+}
+
+// BenchmarkNew builds a tokenizer from an open file.
+func BenchmarkNew(b *testing.B) {
+	for _, name := range vocabularies {
+		b.Run(name, func(b *testing.B) {
+			f, err := gguf.Open(vocabularyPath(b, name))
+			require.NoError(b, err)
+			defer f.Close()
+			for b.Loop() {
+				_, err := tokenizer.New(f)
+				require.NoError(b, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package tokenizer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ollama "github.com/ollama/ollama/tokenizer"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+func TestTextsAreCutAsByTheModelsOwnPatterns(t *testing.T) {
+	raw, err := os.ReadFile("testdata/words.json")
+	require.NoError(t, err)
+	var recorded struct {
+		Texts []string
+		Words map[string][][]string
+	}
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	require.Len(t, recorded.Texts, 120)
+	require.Len(t, recorded.Words, len(tokenizer.PretokenizerNames()))
+	for _, name := range tokenizer.PretokenizerNames() {
+		for i, text := range recorded.Texts {
+			got, err := tokenizer.Split(name, text)
+			require.NoError(t, err)
+			require.Equal(t, recorded.Words[name][i], got, "%s %q", name, text)
+		}
+	}
+}
+
+// ollamaVocabulary is a SentencePiece file as Ollama's package takes it. Tokens
+// that text must not yield are made unreachable, since it would yield them.
+func ollamaVocabulary(t *testing.T, path string) *ollama.Vocabulary {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	v := &ollama.Vocabulary{}
+	v.Values, err = f.Strs("tokenizer.ggml.tokens")
+	require.NoError(t, err)
+	types, err := f.Ints("tokenizer.ggml.token_type")
+	require.NoError(t, err)
+	scores, err := f.Floats("tokenizer.ggml.scores")
+	require.NoError(t, err)
+	for i := range types {
+		v.Types = append(v.Types, ollama.TOKEN_TYPE_NORMAL)
+		v.Scores = append(v.Scores, float32(scores[i]))
+		if types[i] == ollama.TOKEN_TYPE_CONTROL || types[i] == ollama.TOKEN_TYPE_UNKNOWN {
+			v.Values[i] = fmt.Sprintf("\xff%d", i)
+		}
+	}
+	return v
+}
+
+func TestSentencePieceAgreesWithOllama(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, name := range []string{"stories", "llama-spm"} {
+		t.Run(name, func(t *testing.T) {
+			path := vocabularyPath(t, name)
+			tok := load(t, path)
+			oracle := ollama.NewSentencePiece(ollamaVocabulary(t, path))
+			for range 2000 {
+				text := randomText(rng, tok)
+				want, err := oracle.Encode(" "+text, false)
+				require.NoError(t, err)
+				got, err := tok.Encode(text, tokenizer.EncodeOptions{})
+				require.NoError(t, err)
+				require.Equal(t, want, got, "%q", text)
+			}
+		})
+	}
+}
+
+// randomText strings pieces of the vocabulary and odd characters together.
+func randomText(rng *rand.Rand, tok *tokenizer.Tokenizer) string {
+	var b strings.Builder
+	for range 1 + rng.IntN(12) {
+		switch rng.IntN(4) {
+		case 0:
+			b.WriteString(strings.Repeat(string([]rune(" \na-é你😀!0<")[rng.IntN(10)]), 1+rng.IntN(9)))
+		default:
+			b.Write(tok.Piece(rng.Int32N(int32(tok.VocabSize()))))
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "?")
+}
+
+func TestPiecesOfATextGiveTheTextBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	toks := map[string]*tokenizer.Tokenizer{"stories": stories(t)}
+	for _, name := range tokenizer.PretokenizerNames() {
+		toks[name] = load(t, smallBPE(t, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: name}))
+	}
+	for name, tok := range toks {
+		for range 300 {
+			b := []byte(randomText(rng, tok))
+			for range rng.IntN(3) { // invalid UTF-8 must survive, too
+				b = append(b, byte(rng.Uint32()))
+				b[rng.IntN(len(b))] = byte(rng.Uint32())
+			}
+			requireRoundTrip(t, name, tok, string(b))
+		}
+	}
+}
+
+// requireRoundTrip encodes and decodes. SentencePiece puts a blank in front and
+// reads its sign for a blank as one.
+func requireRoundTrip(t *testing.T, name string, tok *tokenizer.Tokenizer, text string) {
+	t.Helper()
+	want := text
+	if name == "stories" && text != "" {
+		want = " " + strings.ReplaceAll(text, "▁", " ")
+	}
+	for _, parse := range []bool{false, true} {
+		ids, err := tok.Encode(text, tokenizer.EncodeOptions{ParseSpecial: parse})
+		require.NoError(t, err)
+		if !parse {
+			require.Equal(t, want, tok.Decode(ids), "%s %q", name, text)
+		} else if name != "stories" {
+			require.Equal(t, want, tok.DecodeSpecial(ids), "%s %q", name, text)
+		}
+	}
+}
+
+func FuzzEncodeGivesTheTextBack(f *testing.F) {
+	for _, seed := range []string{"", "Once upon a time", " a  b\n\n\tc", "é你😀\u200d", "\xff\xfe<s>", "<|im_end|>x<0x41>", "▁▁", "'LL 1234", strings.Repeat("-", 37)} {
+		f.Add(seed)
+	}
+	toks := map[string]*tokenizer.Tokenizer{"stories": stories(f)}
+	for _, name := range tokenizer.PretokenizerNames() {
+		toks[name] = load(f, smallBPE(f, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: name}))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, tok := range toks {
+			requireRoundTrip(t, name, tok, text)
+		}
+	})
+}
+
+func TestAMebibyteOfOneKindIsEncodedInTime(t *testing.T) {
+	// A quadratic step would take hours here and run into the test's limit.
+	tok, bpe := stories(t), load(t, smallBPE(t, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: "qwen2"}))
+	for _, unit := range []string{"a", " ", "\n", "<", "\xff", " x", "<|im_start|>", "é"} {
+		text := strings.Repeat(unit, 1<<20/len(unit))
+		for name, tok := range map[string]*tokenizer.Tokenizer{"spm": tok, "bpe": bpe} {
+			ids, err := tok.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})
+			require.NoError(t, err)
+			require.Equal(t, text, strings.TrimPrefix(tok.DecodeSpecial(ids), prefix(name)), "%s %q", name, unit)
+		}
+	}
+}
+
+// prefix is what a kind of tokenizer puts in front of a text.
+func prefix(kind string) string {
+	if kind == "spm" {
+		return " "
+	}
+	return ""
+}
+
+func TestATextBeyondTheLimitIsRefused(t *testing.T) {
+	_, err := stories(t).Encode(strings.Repeat(" ", tokenizer.MaxText+1), tokenizer.EncodeOptions{})
+	require.ErrorIs(t, err, tokenizer.ErrTooLong)
+}
+
+func ExampleTokenizer_Encode() {
+	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		panic(err)
+	}
+	ids, err := tok.Encode("Once upon a time", tokenizer.EncodeOptions{AddSpecial: true})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ids)
+	for _, id := range ids {
+		fmt.Printf("%q ", tok.Piece(id))
+	}
+	fmt.Println(errors.Is(err, tokenizer.ErrTooLong))
+	// Output:
+	// [1 403 407 261 378]
+	// "" " Once" " upon" " a" " time" false
+}
