@@ -118,9 +118,13 @@ func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
 }
 
-// array returns an Array parameter as ints, checked against its own shape.
-func array(n *Node, name string, shape ...int) ([]int, error) {
+// array returns an Array parameter as ints, checked against the type and shape
+// that its operator demands.
+func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	a, _ := n.Param(name).(Array)
+	if a.Type != want {
+		return nil, fmt.Errorf("parameter %s has type %v: %v wanted", name, a.Type, want)
+	}
 	if !equalShape(a.Shape, shape) {
 		return nil, fmt.Errorf("parameter %s has shape %v: %v wanted", name, a.Shape, shape)
 	}
@@ -137,7 +141,7 @@ func array(n *Node, name string, shape ...int) ([]int, error) {
 
 func inferReshape(n *Node, in []*Tensor) (Tensor, error) {
 	a, _ := n.Param("shape").(Array)
-	shape, err := array(n, "shape", len(a.Values))
+	shape, err := array(n, "shape", Uint32, len(a.Values))
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -153,7 +157,7 @@ func inferReshape(n *Node, in []*Tensor) (Tensor, error) {
 
 func inferTranspose(n *Node, in []*Tensor) (Tensor, error) {
 	x := in[0].Shape
-	perm, err := array(n, "perm", len(x))
+	perm, err := array(n, "perm", Uint32, len(x))
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -171,7 +175,7 @@ func inferTranspose(n *Node, in []*Tensor) (Tensor, error) {
 
 func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
 	x := in[0].Shape
-	ranges, err := array(n, "ranges", len(x), 3)
+	ranges, err := array(n, "ranges", Int32, len(x), 3)
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -187,11 +191,12 @@ func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
 }
 
 func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
-	axis := int(n.Param("axis").(uint32))
 	shape := slices.Clone(in[0].Shape)
-	if axis >= len(shape) {
-		return Tensor{}, fmt.Errorf("axis %d of rank %d", axis, len(shape))
+	given := n.Param("axis").(uint32)
+	if given >= uint32(len(shape)) {
+		return Tensor{}, fmt.Errorf("axis %d of rank %d", given, len(shape))
 	}
+	axis := int(given)
 	for _, t := range in[1:] {
 		if t.Type != in[0].Type || len(t.Shape) != len(shape) {
 			return Tensor{}, fmt.Errorf("%v%v and %v%v do not join", in[0].Type, in[0].Shape, t.Type, t.Shape)
@@ -207,9 +212,10 @@ func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
 }
 
 func inferCast(n *Node, in []*Tensor) (Tensor, error) {
-	to := DataType(n.Param("to").(uint32))
-	if !in[0].Type.Float() || !to.Float() {
-		return Tensor{}, fmt.Errorf("from %v to %v: only floating-point types are cast", in[0].Type, to)
+	given := n.Param("to").(uint32)
+	to := DataType(given)
+	if !in[0].Type.Float() || uint32(to) != given || !to.Float() {
+		return Tensor{}, fmt.Errorf("from %v to type %d: only floating-point types are cast", in[0].Type, given)
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
 }

@@ -30,12 +30,13 @@ const (
 	Multiply Op = "ElementWiseMultiply"
 	// Sigmoid is 1/(1+exp(-x)).
 	Sigmoid Op = "Sigmoid"
-	// Reshape keeps the elements in order; shape (Array) is the new shape.
+	// Reshape keeps the elements in order; shape (Array, Uint32) is the new shape.
 	// In QNN it is the output tensor's.
 	Reshape Op = "Reshape"
-	// Transpose: output dimension i is input dimension perm[i] (Array).
+	// Transpose: output dimension i is input dimension perm[i] (Array,
+	// Uint32).
 	Transpose Op = "Transpose"
-	// StridedSlice takes ranges (Array [rank,3]: begin, end, stride ≥ 1).
+	// StridedSlice takes ranges (Array [rank,3], Int32: begin, end, stride ≥ 1).
 	StridedSlice Op = "StridedSlice"
 	// Concat joins its inputs along axis (uint32).
 	Concat Op = "Concat"
