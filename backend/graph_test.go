@@ -1,0 +1,195 @@
+package backend
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sample is a graph of every kind of tensor: y = sigmoid(x·w), z = y·y.
+func sample() *Graph {
+	return &Graph{
+		Name: "sample",
+		Tensors: []Tensor{
+			{Name: "x", Kind: Input, Type: Float16, Shape: []int{1, 2, 4}},
+			{Name: "w", Kind: Constant, Type: Float16, Shape: []int{3, 4}, Values: Literal(make([]byte, 24))},
+			{Name: "h", Kind: Intermediate, Type: Float16, Shape: []int{1, 2, 3}},
+			{Name: "y", Kind: Output, Type: Float16, Shape: []int{1, 2, 3}},
+			{Name: "z", Kind: Output, Type: Float16, Shape: []int{1, 3, 2}},
+		},
+		Nodes: []Node{
+			{Name: "dense", Op: FullyConnected, Inputs: []TensorID{0, 1}, Outputs: []TensorID{2}},
+			{Name: "gate", Op: Sigmoid, Inputs: []TensorID{2}, Outputs: []TensorID{3}},
+			{
+				Name: "turn", Op: Transpose, Inputs: []TensorID{3}, Outputs: []TensorID{4},
+				Params: []Param{{"perm", Array{Uint32, []int{3}, []int32{0, 2, 1}}}},
+			},
+		},
+	}
+}
+
+// changes are all single changes of the sample; those with a refusal make it
+// invalid.
+var changes = []struct {
+	name    string
+	change  func(g *Graph)
+	refusal string
+}{
+	{"graph name", func(g *Graph) { g.Name = "other" }, ""},
+	{"no graph name", func(g *Graph) { g.Name = "" }, "no name"},
+	{"tensor name", func(g *Graph) { g.Tensors[0].Name = "input" }, ""},
+	{"no tensor name", func(g *Graph) { g.Tensors[0].Name = "" }, "empty or used twice"},
+	{"tensor name twice", func(g *Graph) { g.Tensors[0].Name = "y" }, `"y" is empty or used twice`},
+	{"node name", func(g *Graph) { g.Nodes[0].Name = "other" }, ""},
+	{"no node name", func(g *Graph) { g.Nodes[0].Name = "" }, "empty or used twice"},
+	{"node name twice", func(g *Graph) { g.Nodes[0].Name = "gate" }, `"gate" is empty or used twice`},
+	{"kind", func(g *Graph) { g.Tensors[2].Kind = Output }, ""},
+	{"no kind", func(g *Graph) { g.Tensors[2].Kind = 0 }, "0 is not a kind"},
+	{"type of one tensor", func(g *Graph) { g.Tensors[3].Type = Float32 }, "f16[1 2 3] wanted"},
+	{"no type", func(g *Graph) { g.Tensors[0].Type = 77 }, "DataType(77) is not a type"},
+	{"shape of a result", func(g *Graph) { g.Tensors[3].Shape = []int{1, 3, 2} }, `node "gate"`},
+	{"rows", func(g *Graph) {
+		g.Tensors[0].Shape, g.Tensors[2].Shape = []int{1, 9, 4}, []int{1, 9, 3}
+		g.Tensors[3].Shape, g.Tensors[4].Shape = []int{1, 9, 3}, []int{1, 3, 9}
+	}, ""},
+	{"rank 0", func(g *Graph) { g.Tensors[0].Shape = nil }, "rank 0"},
+	{"rank 6", func(g *Graph) { g.Tensors[0].Shape = []int{1, 1, 1, 1, 1, 1} }, "rank 6"},
+	{"no rows", func(g *Graph) { g.Tensors[0].Shape = []int{1, 0, 4} }, "not positive"},
+	{"rows below zero", func(g *Graph) { g.Tensors[0].Shape = []int{-1, -2, 4} }, "not positive"},
+	{"more than memory", func(g *Graph) { g.Tensors[0].Shape = []int{1 << 31, 1 << 31, 1 << 31} }, "too large"},
+	{"constant", func(g *Graph) { g.Tensors[1].Values = Literal([]byte("other")) }, ""},
+	{"no values", func(g *Graph) { g.Tensors[1].Values = Values{ID: "x"} }, `"w" has no values`},
+	{"no ID", func(g *Graph) { g.Tensors[1].Values.ID = "" }, `"w" has no values`},
+	{"operator", func(g *Graph) { g.Nodes[1].Op = Softmax }, ""},
+	{"unknown operator", func(g *Graph) { g.Nodes[1].Op = "Swish" }, "unknown operator"},
+	{"input", func(g *Graph) { g.Nodes[2].Inputs = []TensorID{2} }, ""},
+	{"input before it is there", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{4} }, `"z" is not produced before`},
+	{"input of itself", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{3} }, `"y" is not produced before`},
+	{"input below", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{-1} }, "tensor -1 of 5"},
+	{"input above", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{5} }, "tensor 5 of 5"},
+	{"no output", func(g *Graph) { g.Nodes[1].Outputs = nil }, "0 outputs, 1 wanted"},
+	{"output below", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{-1} }, "tensor -1 of 5"},
+	{"output above", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{5} }, "tensor 5 of 5"},
+	{"output is an input", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{0} }, `"x" is an input, a constant or produced twice`},
+	{"output twice", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{2} }, `"h" is an input, a constant or produced twice`},
+	{"node missing", func(g *Graph) { g.Nodes = g.Nodes[:2] }, `no node produces tensor "z"`},
+	{"parameter", func(g *Graph) {
+		g.Nodes[2].Params = []Param{{"perm", Array{Uint32, []int{3}, []int32{1, 2, 0}}}}
+		g.Tensors[4].Shape = []int{2, 3, 1}
+	}, ""},
+	{"parameter missing", func(g *Graph) { g.Nodes[2].Params = nil }, "perm is missing"},
+}
+
+func TestValidateNamesWhatIsWrong(t *testing.T) {
+	require.NoError(t, sample().Validate())
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			g := sample()
+			c.change(g)
+			err := g.Validate()
+			if c.refusal == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, ErrInvalidGraph)
+			require.ErrorContains(t, err, c.refusal)
+		})
+	}
+}
+
+func TestUnknownOperatorsAreUnsupported(t *testing.T) {
+	g := sample()
+	g.Nodes[0].Op = "Swish"
+	require.ErrorIs(t, g.Validate(), errors.ErrUnsupported)
+}
+
+func TestDigestChangesWithEveryPartOfAGraph(t *testing.T) {
+	require.Equal(t, sample().Digest(), sample().Digest())
+	seen := map[[32]byte]string{sample().Digest(): "the sample"}
+	for _, c := range changes {
+		g := sample()
+		c.change(g)
+		digest := g.Digest()
+		require.Empty(t, seen[digest], "equal to %q", c.name)
+		seen[digest] = c.name
+	}
+}
+
+func TestDigestDoesNotAskForElements(t *testing.T) {
+	g := sample()
+	g.Tensors[1].Values.Fill = func([]byte) error { panic("asked for elements") }
+	require.Equal(t, sample().Digest(), g.Digest())
+}
+
+func TestSignatureKeepsTheOrderOfTensors(t *testing.T) {
+	require.Equal(t, Signature{
+		Inputs:  []Port{{"x", Float16, []int{1, 2, 4}}},
+		Outputs: []Port{{"y", Float16, []int{1, 2, 3}}, {"z", Float16, []int{1, 3, 2}}},
+		Nodes:   3,
+	}, sample().Signature())
+	require.Equal(t, 12, sample().Signature().Outputs[0].SizeBytes())
+}
+
+// randomGraph is mostly wrong: operators meet inputs and parameters that were
+// made for others.
+func randomGraph(rng *rand.Rand) *Graph {
+	shape := func() []int {
+		s := make([]int, rng.IntN(MaxRank+2))
+		for i := range s {
+			s[i] = []int{1, 1, 1, 1, 2, 2, 3, 4, 0, -1, 1 << 31}[rng.IntN(11)]
+		}
+		return s
+	}
+	id := func(n int) TensorID { return TensorID(rng.IntN(n+2) - 1) }
+	ids := func(n int) (list []TensorID) {
+		for range rng.IntN(4) {
+			list = append(list, id(n))
+		}
+		return list
+	}
+	g := &Graph{Name: "random"}
+	for i := range 2 + rng.IntN(5) {
+		g.Tensors = append(g.Tensors, Tensor{
+			Name: string(rune('a' + i)), Kind: Kind(1 + rng.IntN(4)),
+			Type: DataType(1 + rng.IntN(2)), Shape: shape(), Values: Literal(nil),
+		})
+	}
+	ops := append(Ops(), "Swish")
+	for i := range 1 + rng.IntN(3) {
+		n := Node{Name: string(rune('A' + i)), Op: ops[rng.IntN(len(ops))], Inputs: ids(len(g.Tensors)), Outputs: ids(len(g.Tensors))}
+		for _, name := range []string{"transpose_in0", "transpose_in1", "epsilon", "shape", "perm", "ranges", "axis", "to"} {
+			values := []any{true, float32(rng.NormFloat64()), rng.Uint32(), uint32(rng.IntN(4)), int32(1), nil, randomArray(rng)}
+			if rng.IntN(3) == 0 {
+				n.Params = append(n.Params, Param{name, values[rng.IntN(len(values))]})
+			}
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	return g
+}
+
+func randomArray(rng *rand.Rand) Array {
+	a := Array{Type: DataType(rng.IntN(6)), Shape: []int{rng.IntN(6) - 1}}
+	if rng.IntN(2) == 0 {
+		a.Shape = append(a.Shape, 3)
+	}
+	for range rng.IntN(10) {
+		a.Values = append(a.Values, int32(rng.IntN(5)-1))
+	}
+	return a
+}
+
+func TestValidateSurvivesAnyGraph(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		g := randomGraph(rng)
+		require.NotPanics(t, func() {
+			g.Digest()
+			if err := g.Validate(); err != nil {
+				require.ErrorIs(t, err, ErrInvalidGraph)
+			}
+		}, "%+v", g)
+	}
+}
