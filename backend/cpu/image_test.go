@@ -1,0 +1,182 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// gate is a graph with constants, parameters and two inputs.
+func gate(t testing.TB, name string, rows int) *backend.Graph {
+	b := backend.NewBuilder(name)
+	x := b.Input("x", backend.Float16, 1, rows, 16)
+	weight := b.Constant("weight", backend.Float16, backend.Literal(make([]byte, 2*48*16)), 48, 16)
+	gamma := b.Constant("gamma", backend.Float16, backend.Literal(bytes.Repeat([]byte{0, 0x3c}, 48)), 48)
+	y := b.RmsNorm("norm", b.FullyConnected("dense", x, weight, -1), gamma, gamma, 1e-5)
+	y = b.Concat("both", 1, y, b.Input("more", backend.Float16, 1, 3, 48))
+	b.Output(b.MatMul("y", y, y, true))
+	g, err := b.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+func compile(t testing.TB, graphs ...*backend.Graph) []byte {
+	var image bytes.Buffer
+	require.NoError(t, New(Options{}).Compile(context.Background(), &image, graphs...))
+	return image.Bytes()
+}
+
+// seal makes an image of any header and constants, with a right checksum.
+func seal(text, constants []byte) []byte {
+	base := align(preambleSize + int64(len(text)))
+	image := make([]byte, base)
+	copy(image, magic)
+	binary.LittleEndian.PutUint32(image[8:], formatVersion)
+	binary.LittleEndian.PutUint64(image[16:], uint64(len(text)))
+	binary.LittleEndian.PutUint64(image[24:], uint64(int(base)+len(constants)+sha256.Size))
+	copy(image[preambleSize:], text)
+	image = append(image, constants...)
+	sum := sha256.Sum256(image)
+	return append(image, sum[:]...)
+}
+
+func TestEqualConstantsAreStoredOnce(t *testing.T) {
+	one, two := gate(t, "one", 8), gate(t, "two", 32)
+	together, alone := compile(t, one, two), compile(t, one)
+	c, err := readImage(together)
+	require.NoError(t, err)
+	require.Len(t, c.constants, 2, "weight and gamma, beta being gamma")
+	_, data, err := split(together)
+	require.NoError(t, err)
+	_, dataAlone, err := split(alone)
+	require.NoError(t, err)
+	require.Equal(t, dataAlone, data)
+	p, err := New(Options{}).Load(t.Context(), backend.Image{Bytes: together})
+	require.NoError(t, err)
+	float := p.(*program)
+	require.Len(t, float.constants, 2)
+	require.Same(t, &float.graphs["one"].memory[1][0], &float.graphs["two"].memory[1][0])
+}
+
+func TestImagesOfEqualGraphsAreEqual(t *testing.T) {
+	require.Equal(t, compile(t, gate(t, "g", 8)), compile(t, gate(t, "g", 8)))
+}
+
+func TestReadGraphsComputeTheSameAsWrittenOnes(t *testing.T) {
+	g := gate(t, "g", 8)
+	c, err := readImage(compile(t, g))
+	require.NoError(t, err)
+	require.Equal(t, g.Digest(), c.graphs[0].Digest())
+}
+
+// forgeries change the header of a sealed image: the checksum is right, only
+// the content is not.
+var forgeries = map[string]func(h *header){
+	"no graphs":                func(h *header) { h.Graphs = nil },
+	"two graphs of one name":   func(h *header) { h.Graphs = append(h.Graphs, h.Graphs[0]) },
+	"no constants":             func(h *header) { h.Constants = nil },
+	"offset below":             func(h *header) { h.Constants[0].Offset = -64 },
+	"offset between lines":     func(h *header) { h.Constants[0].Offset = 2 },
+	"offset behind the end":    func(h *header) { h.Constants[1].Offset = 1 << 40 },
+	"offset at the last int64": func(h *header) { h.Constants[1].Offset = math.MaxInt64 &^ 63 },
+	"unknown type":             func(h *header) { h.Constants[0].Type = 99 },
+	"constant larger than data": func(h *header) {
+		h.Constants[0].Shape = []int{1 << 20, 16}
+	},
+	"shape that overflows": func(h *header) { h.Constants[0].Shape = []int{1 << 32, 1 << 32} },
+	"shape below zero":     func(h *header) { h.Constants[0].Shape = []int{-48, -16} },
+	"another shape":        func(h *header) { h.Constants[0].Shape = []int{16, 48} },
+	"another type":         func(h *header) { h.Constants[1].Type = backend.Bool8 },
+	"constant number":      func(h *header) { h.Graphs[0].Tensors[1].Constant = 2 },
+	"constant below":       func(h *header) { h.Graphs[0].Tensors[1].Constant = -1 },
+	"input number":         func(h *header) { h.Graphs[0].Nodes[0].Inputs[0] = 999 },
+	"wrong shape":          func(h *header) { h.Graphs[0].Tensors[0].Shape = []int{1, 8, 17} },
+	"unknown operator":     func(h *header) { h.Graphs[0].Nodes[0].Op = "Swish" },
+	"parameter of no value": func(h *header) {
+		h.Graphs[0].Nodes[1].Params[0].Bits = nil
+	},
+	"parameter of two values": func(h *header) {
+		yes := true
+		h.Graphs[0].Nodes[1].Params[0].Bool = &yes
+	},
+	"parameter of another type": func(h *header) {
+		r := &h.Graphs[0].Nodes[1].Params[0]
+		r.Uint32, r.Bits = r.Bits, nil
+	},
+}
+
+func TestForgedImagesAreRefused(t *testing.T) {
+	text, data, err := split(compile(t, gate(t, "g", 8)))
+	require.NoError(t, err)
+	d := New(Options{})
+	load := func(image []byte) error {
+		_, err := d.Load(t.Context(), backend.Image{Bytes: image})
+		return err
+	}
+	require.NoError(t, load(seal(text, data)), "sealing alone changes nothing")
+	for name, forge := range forgeries {
+		h, err := parseHeader(text)
+		require.NoError(t, err)
+		forge(h)
+		forged, err := json.Marshal(h)
+		require.NoError(t, err)
+		require.ErrorIs(t, load(seal(forged, data)), backend.ErrImage, name)
+	}
+	require.ErrorIs(t, load(seal(bytes.Replace(text, []byte(`"name"`), []byte(`"alias"`), 1), data)), backend.ErrImage, "unknown field")
+	require.ErrorIs(t, load(seal(text[:len(text)-1], data)), backend.ErrImage, "half a header")
+	require.ErrorIs(t, load(seal(text, data[:len(data)-64])), backend.ErrImage, "constants missing")
+	long := seal(text, data)
+	binary.LittleEndian.PutUint64(long[16:], math.MaxUint64-10)
+	sum := sha256.Sum256(long[:len(long)-sha256.Size])
+	require.ErrorIs(t, load(append(long[:len(long)-sha256.Size], sum[:]...)), backend.ErrImage, "header length")
+	old := slices.Clone(seal(text, data))
+	old[8]++
+	require.ErrorIs(t, load(old), backend.ErrImage, "format")
+}
+
+func TestProgramsBeyondTheLimitAreRefused(t *testing.T) {
+	image := backend.Image{Bytes: compile(t, gate(t, "g", 8))}
+	p, err := New(Options{}).Load(t.Context(), image)
+	require.NoError(t, err)
+	_, err = New(Options{MemoryLimit: p.SizeBytes() - 1}).Load(t.Context(), image)
+	require.ErrorIs(t, err, backend.ErrNoMemory)
+	_, err = New(Options{MemoryLimit: p.SizeBytes()}).Load(t.Context(), image)
+	require.NoError(t, err)
+}
+
+// FuzzLoad changes headers and constants behind a right checksum. What loads
+// must run.
+func FuzzLoad(f *testing.F) {
+	text, data, err := split(compile(f, gate(f, "g", 2)))
+	require.NoError(f, err)
+	f.Add(text, data)
+	text, data, err = split(compile(f, gate(f, "one", 1), gate(f, "two", 3)))
+	require.NoError(f, err)
+	f.Add(text, data)
+	d := New(Options{Workers: 1, MemoryLimit: 1 << 20})
+	f.Fuzz(func(t *testing.T, text, data []byte) {
+		image := seal(text, data)
+		_, err := d.Load(t.Context(), backend.Image{Bytes: append(text, data...)})
+		require.Error(t, err, "no checksum")
+		p, err := d.Load(t.Context(), backend.Image{Bytes: image})
+		if err != nil {
+			return
+		}
+		for name, g := range p.(*program).graphs {
+			var bindings []backend.Binding
+			for _, port := range append(slices.Clone(g.signature.Inputs), g.signature.Outputs...) {
+				bindings = append(bindings, backend.Binding{Buffer: &buffer{make([]byte, port.SizeBytes())}})
+			}
+			require.NoError(t, p.Run(t.Context(), name, bindings))
+		}
+	})
+}
