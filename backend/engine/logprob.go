@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// logprobs returns the log-probability of token and the n best ones, lowest
+// ids first among equals: the softmax of all logits, before any filter of the
+// sampler. n is more than zero.
+func logprobs(logits []float32, token int32, n int, text func(id int32) string) TokenLogprob {
+	top := float64(slices.Max(logits))
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+	}
+	norm := top + math.Log(sum)
+	entry := func(id int32) TokenLogprob {
+		return TokenLogprob{ID: id, Text: text(id), Logprob: float32(float64(logits[id]) - norm)}
+	}
+	t := entry(token)
+	for _, id := range best(logits, n) {
+		t.Top = append(t.Top, entry(id))
+	}
+	return t
+}
+
+// best returns the ids of the n largest logits, in order. n is small: it costs
+// one comparison per logit that is not among them.
+func best(logits []float32, n int) []int32 {
+	n = min(n, len(logits))
+	ids := make([]int32, 0, n)
+	for i, l := range logits {
+		if len(ids) == n && l <= logits[ids[n-1]] {
+			continue
+		}
+		// Behind equals: ids ascend.
+		at, _ := slices.BinarySearchFunc(ids, l, func(id int32, l float32) int {
+			if logits[id] >= l {
+				return -1
+			}
+			return cmp.Compare(l, logits[id])
+		})
+		if len(ids) == n {
+			ids = ids[:n-1]
+		}
+		ids = slices.Insert(ids, at, int32(i))
+	}
+	return ids
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+const (
+	// defaultContext is the context of models that were made for more.
+	defaultContext = 4096
+	// blockParameters is how many weights a block has at most when the caller
+	// leaves the number of blocks open: in f16 its image, which a session of
+	// the NPU must hold in one piece beside others, stays at 200 MB.
+	blockParameters = 100_000_000
+	// maxRows bounds a graph's width, and with it the mask.
+	maxRows = 4096
+	// maxSlots bounds Context times Sequences.
+	maxSlots = 1 << 20
+)
+
+// Options tunes an Engine. The zero value is ready to use.
+type Options struct {
+	// Recipe is the precision. Zero means the first of [model.Recipes].
+	Recipe model.Recipe
+	// Rows are the widths of the graphs, in descending order. None means 128
+	// and 1.
+	Rows []int
+	// Blocks is the number of runs of layers. Zero means one per 100 million
+	// parameters.
+	Blocks int
+	// Context is the number of tokens that one sequence holds. Zero means what
+	// the model was made for, 4096 at most.
+	Context int
+	// Sequences is the number of texts held and generated at the same time.
+	// Zero means one.
+	Sequences int
+	// HeadRows is the width of the head's graph. Zero means the smallest of
+	// Rows.
+	HeadRows int
+	// Cache keeps compiled images; nil means that every start compiles.
+	Cache *imagecache.Store
+	// Logger receives warnings. Nil means silence.
+	Logger *slog.Logger
+	// Progress, when set, is called while images are compiled and loaded: when
+	// one begins, at least every second, and when it is done. Calls do not
+	// overlap.
+	Progress func(Progress)
+}
+
+// Progress tells how far New has come.
+type Progress struct {
+	// Done of Total images are ready.
+	Done, Total int
+	// Graph is the one worked on.
+	Graph string
+	// Bytes is the size of its image, as far as it is written.
+	Bytes int64
+	// Elapsed is the time spent on it.
+	Elapsed time.Duration
+	// Cached tells that the image came from the cache and was not compiled.
+	Cached bool
+}
+
+// resolve checks the options against the model and fills in what is zero.
+func (o Options) resolve(c model.Config) (Options, error) {
+	if o.Recipe == (model.Recipe{}) {
+		o.Recipe = model.Recipes[0]
+	}
+	if len(o.Rows) == 0 {
+		o.Rows = []int{128, 1}
+	}
+	o.Rows = slices.Clone(o.Rows)
+	if o.Blocks == 0 {
+		o.Blocks = defaultBlocks(c)
+	}
+	if o.Context == 0 {
+		o.Context = min(c.ContextLength, defaultContext)
+	}
+	if o.Sequences == 0 {
+		o.Sequences = 1
+	}
+	if o.HeadRows == 0 {
+		o.HeadRows = o.Rows[len(o.Rows)-1]
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return o, o.check(c)
+}
+
+func (o Options) check(c model.Config) error {
+	for i, rows := range o.Rows {
+		if rows < 1 || rows > maxRows || i > 0 && rows >= o.Rows[i-1] {
+			return fmt.Errorf("engine: %w: widths %v: descending numbers from 1 to %d wanted", ErrOptions, o.Rows, maxRows)
+		}
+	}
+	switch {
+	case o.Blocks < 1 || o.Blocks > c.Layers:
+		return fmt.Errorf("engine: %w: %d blocks of %d layers", ErrOptions, o.Blocks, c.Layers)
+	case o.Context < 1 || o.Context > c.ContextLength:
+		return fmt.Errorf("engine: %w: a context of %d, the model was made for %d", ErrOptions, o.Context, c.ContextLength)
+	case o.Sequences < 1 || o.Sequences > maxSlots/o.Context:
+		return fmt.Errorf("engine: %w: %d sequences of %d tokens: 1 to %d slots in all wanted", ErrOptions, o.Sequences, o.Context, maxSlots)
+	case o.HeadRows < 1 || o.HeadRows > maxRows:
+		return fmt.Errorf("engine: %w: a head of %d rows: 1 to %d wanted", ErrOptions, o.HeadRows, maxRows)
+	}
+	return nil
+}
+
+// defaultBlocks divides the layers' parameters by blockParameters.
+func defaultBlocks(c model.Config) int {
+	attention := 2 * c.HeadDim * (c.Heads + c.KVHeads)
+	layer := c.Hidden * (attention + 3*c.FFN)
+	blocks := (c.Layers*layer + blockParameters - 1) / blockParameters
+	return min(max(blocks, 1), c.Layers)
+}
+
+// blockRange returns the layers of a block: as even as can be.
+func (o Options) blockRange(block, layers int) (first, end int) {
+	return block * layers / o.Blocks, (block + 1) * layers / o.Blocks
+}
+
+// slots is the number of past slots that the graphs see.
+func (o Options) slots() int { return o.Context * o.Sequences }

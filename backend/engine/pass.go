@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Root is the Parent of rows that follow a sequence's committed tokens.
+const Root = -1
+
+// Pass is what the graphs compute at once.
+type Pass struct {
+	Rows []Row
+}
+
+// Row is one token of a pass.
+type Row struct {
+	Token    int32
+	Sequence int
+	// Parent is the index of the row before this one, which stands earlier in
+	// the pass and belongs to the same sequence, or [Root]. Rows of one parent
+	// are alternatives and do not see each other.
+	Parent int
+	// Logits asks for the logits of what follows this row.
+	Logits bool
+}
+
+// Result is what a pass gave.
+type Result struct {
+	// Logits has an entry per row of the pass, nil where none were asked for.
+	// They are valid until the next pass.
+	Logits [][]float32
+	// ValidRows and PaddingRows count rows of the blocks' graphs.
+	ValidRows, PaddingRows int
+	// Ops counts graph operators run per lane.
+	Ops map[backend.Lane]int64
+}
+
+// plan is a pass whose rows have been checked.
+type plan struct {
+	rows      []Row
+	positions []int32
+	// width is the number of rows of the graphs that run it.
+	width int
+	// bases holds, per sequence of the pass, the committed tokens that its rows
+	// follow. What is committed or taken back leaves the map.
+	bases map[int]int
+}
+
+// plan checks a pass against sequences and graphs.
+func (e *Engine) plan(p Pass) (*plan, error) {
+	widest := e.options.Rows[0]
+	if len(p.Rows) < 1 || len(p.Rows) > widest {
+		return nil, fmt.Errorf("engine: %w: %d rows: 1 to %d wanted", ErrPass, len(p.Rows), widest)
+	}
+	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), bases: make(map[int]int)}
+	for i, r := range p.Rows {
+		switch {
+		case r.Sequence < 0 || r.Sequence >= e.options.Sequences:
+			return nil, fmt.Errorf("engine: %w: row %d: sequence %d of %d", ErrPass, i, r.Sequence, e.options.Sequences)
+		case r.Token < 0 || int(r.Token) >= e.config.Vocab:
+			return nil, fmt.Errorf("engine: %w: row %d: token %d of %d", ErrPass, i, r.Token, e.config.Vocab)
+		case r.Parent < Root || r.Parent >= i || r.Parent >= 0 && p.Rows[r.Parent].Sequence != r.Sequence:
+			return nil, fmt.Errorf("engine: %w: row %d: parent %d is no earlier row of its sequence", ErrPass, i, r.Parent)
+		}
+		base := e.sequences.length(r.Sequence)
+		pl.bases[r.Sequence] = base
+		if pl.positions[i] = int32(base); r.Parent >= 0 {
+			pl.positions[i] = pl.positions[r.Parent] + 1
+		}
+		if int(pl.positions[i]) >= e.options.Context {
+			return nil, fmt.Errorf("engine: %w: row %d: position %d is behind the context of %d", ErrPass, i, pl.positions[i], e.options.Context)
+		}
+	}
+	return pl, nil
+}
+
+// path checks that rows are a chain of the plan from its root on.
+func (pl *plan) path(sequence int, rows []int) error {
+	parent := Root
+	for _, i := range rows {
+		if i < 0 || i >= len(pl.rows) || pl.rows[i].Sequence != sequence || pl.rows[i].Parent != parent {
+			return fmt.Errorf("engine: %w: rows %v are no path of sequence %d", ErrPass, rows, sequence)
+		}
+		parent = i
+	}
+	return nil
+}
+
+// fillMask writes what each row sees: the mask has groups×width rows of
+// slots+width columns. hidden holds a row that sees nothing.
+func (pl *plan) fillMask(mask, hidden []byte, groups, context, slots, element int) {
+	m := pl.width
+	stride := (slots + m) * element
+	for i := range m {
+		row := mask[i*stride : (i+1)*stride]
+		copy(row, hidden)
+		clear(row[(slots+i)*element : (slots+i+1)*element]) // itself, padding too
+		if i >= len(pl.rows) {
+			continue
+		}
+		first := pl.rows[i].Sequence * context
+		clear(row[first*element : (first+pl.bases[pl.rows[i].Sequence])*element])
+		for j := pl.rows[i].Parent; j != Root; j = pl.rows[j].Parent {
+			clear(row[(slots+j)*element : (slots+j+1)*element])
+		}
+	}
+	for g := 1; g < groups; g++ {
+		copy(mask[g*m*stride:(g+1)*m*stride], mask[:m*stride])
+	}
+}
+
+// hiddenRow returns n elements of [model.MaskValue].
+func hiddenRow(n int, t backend.DataType) []byte {
+	var b []byte
+	for range n {
+		if t == backend.Float16 {
+			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(model.MaskValue))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(model.MaskValue))
+		}
+	}
+	return b
+}
+
+// decodeFloats converts elements of type t to float32.
+func decodeFloats(dst []float32, src []byte, t backend.DataType) error {
+	if t == backend.Float16 {
+		return quant.DecodeF16(dst, src)
+	}
+	src = src[:4*len(dst)]
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+	return nil
+}
