@@ -1,0 +1,80 @@
+/* kernels.h: the loops that carry the arithmetic, once per code path.
+ *
+ * All paths are compiled from kernels_impl.h over 16 lanes, so they perform the
+ * same operations in the same order and give the same bits (the payload of a
+ * NaN excepted). `half` means that the void pointers hold f16, else f32.
+ */
+#ifndef SDNPU_KERNELS_H
+#define SDNPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  EMU_LANES = 16,     /* columns of a weight panel */
+  EMU_BLOCK_ROWS = 6, /* rows of one register block */
+  EMU_SUM_ROWS = 8,   /* rows whose sequential sums run interleaved */
+};
+
+enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY_OPS };
+enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
+
+/* Up to EMU_BLOCK_ROWS rows of a matrix product:
+ *   out[r][c] = bias[c] + sum over k ascending of a[r][k] * w[k][c], fused.
+ * Element (k, c) of w is w[(c / 16) * panel_stride + k * k_stride + c % 16];
+ * all 16 columns of a panel are readable, `columns` of them are written. */
+typedef struct emu_block {
+  const float *a;
+  size_t a_stride;
+  uint32_t rows;
+  uint32_t k;            /* terms of the sum */
+  const uint32_t *index; /* the k values to sum over, ascending; NULL: all */
+  const void *w;
+  size_t k_stride, panel_stride;
+  const float *bias; /* padded to whole panels; NULL: +0 */
+  void *out;
+  size_t out_stride;
+  uint32_t columns;
+  bool half; /* of w and out; a is f32 */
+} emu_block;
+
+typedef struct emu_kernels {
+  const char *name;
+  /* block returns whether it wrote a NaN. */
+  bool (*block)(const emu_block *b);
+  /* panel writes dst[k][16], dst[k][c] = src[c * stride + k], zero for c >= columns. */
+  void (*panel)(void *dst, const void *src, size_t stride, size_t k, uint32_t columns, bool half);
+  /* nonzero lists the k at which any of the rows is not zero and returns their number. */
+  uint32_t (*nonzero)(uint32_t *index, const float *a, size_t stride, uint32_t rows, uint32_t k);
+  void (*widen)(float *dst, const void *src, size_t n, bool half);
+  void (*narrow)(void *dst, const float *src, size_t n, bool half);
+  /* A step is 1, or 0 for one element used everywhere. */
+  void (*binary)(enum emu_binary_op op, void *dst, const void *a, size_t a_step, const void *b,
+                 size_t b_step, size_t n, bool half);
+  void (*unary)(enum emu_unary_op op, void *dst, const void *src, size_t n, bool half);
+  float (*max)(const float *row, size_t n); /* -inf for NaNs alone */
+  /* exponentials replaces x by exp((x - shift) * beta). */
+  void (*exponentials)(float *row, size_t n, float shift, float beta);
+  void (*divide)(void *dst, const float *row, size_t n, float by, bool half);
+  /* squares sums the squares of up to EMU_SUM_ROWS rows, each in ascending order. */
+  void (*squares)(float *sums, const float *rows, size_t stride, uint32_t count, size_t n);
+  /* norm writes x * scale * gamma + beta. */
+  void (*norm)(void *dst, const float *row, float scale, const void *gamma, const void *beta,
+               size_t n, bool half);
+  /* rotate turns the n pairs (x1[i], x2[i]) by the angles of cosine and sine; step 1, or 2
+   * for interleaved pairs. */
+  void (*rotate)(void *y1, void *y2, const void *x1, const void *x2, const void *cosine,
+                 const void *sine, size_t n, size_t step, bool half);
+} emu_kernels;
+
+/* emu_kernel is the chosen path; it does not change while graphs run. */
+const emu_kernels *emu_kernel(void);
+
+extern const emu_kernels emu_kernels_c;
+#if defined(__x86_64__)
+extern const emu_kernels emu_kernels_avx2;
+extern const emu_kernels emu_kernels_avx512;
+#endif
+
+#endif

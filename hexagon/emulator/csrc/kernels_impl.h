@@ -1,0 +1,441 @@
+/* kernels_impl.h: every loop of kernels.h, included once per code path.
+ *
+ * The including file defines v16 (16 lanes of f32), its operations, KERNEL and
+ * LANE (the linkage and target of functions), KERNELS (the table to fill),
+ * KERNELS_NAME, and WIDE_TILES: the register blocks that span several panels.
+ * Only explicit fused multiply-adds fuse: files are compiled with
+ * -ffp-contract=off.
+ */
+
+typedef float elem_s;
+typedef uint16_t elem_h;
+
+/* ---- blocks of a matrix product ---- */
+
+#define ROWS1(F, E) F(E, 0)
+#define ROWS2(F, E) ROWS1(F, E) F(E, 1)
+#define ROWS3(F, E) ROWS2(F, E) F(E, 2)
+#define ROWS4(F, E) ROWS3(F, E) F(E, 3)
+#define ROWS5(F, E) ROWS4(F, E) F(E, 4)
+#define ROWS6(F, E) ROWS5(F, E) F(E, 5)
+#define PANELS1(X, r) X(r, 0)
+#define PANELS2(X, r) PANELS1(X, r) X(r, 1)
+#define PANELS4(X, r) PANELS2(X, r) X(r, 2) X(r, 3)
+#define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
+
+#define DECLARE(r, p) v16 acc##r##_##p = v_set1(0);
+#define DECLARE_ROW(E, r)                                                                          \
+  const float *a##r = b->a + r * b->a_stride;                                                      \
+  E(DECLARE, r)
+#define LOAD_s(unused, p) v16 w##p = v_load_s(at + p * b->panel_stride);
+#define LOAD_h(unused, p) v16 w##p = v_load_h(at + p * b->panel_stride);
+#define FUSE(r, p) acc##r##_##p = v_fma(x, w##p, acc##r##_##p);
+#define FUSE_ROW(E, r)                                                                             \
+  {                                                                                                \
+    v16 x = v_set1(a##r[k]);                                                                       \
+    E(FUSE, r)                                                                                     \
+  }
+#define STORE(r, p) v_store_s(out + p * EMU_LANES, acc##r##_##p);
+#define STORE_ROW(E, r)                                                                            \
+  E(STORE, r)                                                                                      \
+  out += panels * EMU_LANES;
+
+#define K_dense(i) (i)
+#define K_listed(i) (b->index[i])
+
+/* One tile: R rows by P panels, accumulated in registers, written to out[R][P * 16]. */
+#define TILE_OF(R, P, TYPE, WHICH)                                                                 \
+  KERNEL void tile_##R##_##P##_##TYPE##_##WHICH(const emu_block *b, const void *panel,             \
+                                                float *out) {                                      \
+    enum { panels = P };                                                                           \
+    const elem_##TYPE *w = panel;                                                                  \
+    ROWS##R(DECLARE_ROW, PANELS##P)                                                                \
+    for (size_t i = 0; i < b->k; i++) {                                                            \
+      size_t k = K_##WHICH(i);                                                                     \
+      const elem_##TYPE *at = w + k * b->k_stride;                                                 \
+      PANELS##P(LOAD_##TYPE, 0)                                                                    \
+      ROWS##R(FUSE_ROW, PANELS##P)                                                                 \
+    }                                                                                              \
+    ROWS##R(STORE_ROW, PANELS##P)                                                                  \
+  }
+
+#define TILE(R, P)                                                                                 \
+  TILE_OF(R, P, s, dense)                                                                          \
+  TILE_OF(R, P, s, listed)                                                                         \
+  TILE_OF(R, P, h, dense)                                                                          \
+  TILE_OF(R, P, h, listed)
+
+TILE(1, 1)
+TILE(2, 1)
+TILE(3, 1)
+TILE(4, 1)
+TILE(5, 1)
+TILE(6, 1)
+WIDE_TILES(TILE)
+
+typedef void (*tile_fn)(const emu_block *b, const void *panel, float *out);
+
+/* The tile for a row count: by f16 weights, then by listed k. */
+typedef struct {
+  uint32_t panels;
+  tile_fn run[2][2];
+} tile_set;
+
+#define TILE_ENTRY(R, P)                                                                           \
+  [R] = {P,                                                                                        \
+         {{tile_##R##_##P##_s_dense, tile_##R##_##P##_s_listed},                                   \
+          {tile_##R##_##P##_h_dense, tile_##R##_##P##_h_listed}}},
+
+static const tile_set narrow_tiles[EMU_BLOCK_ROWS + 1] = {
+    TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
+        TILE_ENTRY(6, 1)};
+static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
+
+LANE void store_part(void *dst, v16 v, size_t n, bool half) {
+  if (half && n >= EMU_LANES) {
+    v_store_h(dst, v);
+  } else if (n >= EMU_LANES) {
+    v_store_s(dst, v);
+  } else if (half) {
+    uint16_t lanes[EMU_LANES];
+    v_store_h(lanes, v);
+    memcpy(dst, lanes, n * sizeof *lanes);
+  } else {
+    float lanes[EMU_LANES];
+    v_store_s(lanes, v);
+    memcpy(dst, lanes, n * sizeof *lanes);
+  }
+}
+
+/* finish adds the bias, rounds and stores one tile; +0 turns a sum of -0 into +0, so that
+ * it does not matter whether a zero term was skipped. Returns the lanes that are NaN. */
+KERNEL uint32_t finish(const emu_block *b, size_t column, uint32_t panels, const float *tile) {
+  uint32_t nan = 0;
+  size_t size = b->half ? sizeof(uint16_t) : sizeof(float);
+  for (uint32_t r = 0; r < b->rows; r++) {
+    for (uint32_t p = 0; p < panels; p++, tile += EMU_LANES) {
+      size_t c = column + (size_t)p * EMU_LANES;
+      v16 sum = v_add(v_load_s(tile), b->bias ? v_load_s(b->bias + c) : v_set1(0));
+      nan |= v_is_nan(sum);
+      store_part((char *)b->out + (r * b->out_stride + c) * size, sum, b->columns - c, b->half);
+    }
+  }
+  return nan;
+}
+
+KERNEL bool block(const emu_block *b) {
+  float tile[EMU_BLOCK_ROWS * 8 * EMU_LANES];
+  uint32_t nan = 0, panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
+  size_t size = b->half ? sizeof(uint16_t) : sizeof(float);
+  const tile_set *wide = &wide_tiles[b->rows];
+  for (uint32_t p = 0; p < panels;) {
+    const tile_set *set = wide->panels && panels - p >= wide->panels ? wide : &narrow_tiles[b->rows];
+    const void *w = (const char *)b->w + p * b->panel_stride * size;
+    set->run[b->half][b->index != NULL](b, w, tile);
+    nan |= finish(b, (size_t)p * EMU_LANES, set->panels, tile);
+    p += set->panels;
+  }
+  return nan != 0;
+}
+
+/* ---- preparing operands ---- */
+
+#ifdef KERNELS_X86
+/* turn8 writes 8 panel rows of f16 from 16 source rows: an 8x8 transposition in each half. */
+KERNEL void turn8(uint16_t *dst, const uint16_t *src, size_t stride) {
+  __m256i r[8], s[8];
+  for (int i = 0; i < 8; i++) {
+    __m128i low = _mm_loadu_si128((const __m128i *)(src + (size_t)i * stride));
+    __m128i high = _mm_loadu_si128((const __m128i *)(src + (size_t)(i + 8) * stride));
+    r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+  }
+  for (int i = 0; i < 4; i++) {
+    s[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+    s[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; i++) {
+    r[4 * i] = _mm256_unpacklo_epi32(s[4 * i], s[4 * i + 2]);
+    r[4 * i + 1] = _mm256_unpackhi_epi32(s[4 * i], s[4 * i + 2]);
+    r[4 * i + 2] = _mm256_unpacklo_epi32(s[4 * i + 1], s[4 * i + 3]);
+    r[4 * i + 3] = _mm256_unpackhi_epi32(s[4 * i + 1], s[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; i++) {
+    __m256i even = _mm256_unpacklo_epi64(r[i], r[i + 4]);
+    __m256i odd = _mm256_unpackhi_epi64(r[i], r[i + 4]);
+    _mm256_storeu_si256((__m256i *)(dst + (2 * i) * EMU_LANES), even);
+    _mm256_storeu_si256((__m256i *)(dst + (2 * i + 1) * EMU_LANES), odd);
+  }
+}
+#endif
+
+KERNEL void panel(void *dst, const void *src, size_t stride, size_t k, uint32_t columns,
+                  bool half) {
+  size_t done = 0;
+#ifdef KERNELS_X86
+  for (; half && columns == EMU_LANES && done + 8 <= k; done += 8) {
+    turn8((uint16_t *)dst + done * EMU_LANES, (const uint16_t *)src + done, stride);
+  }
+#endif
+  for (size_t i = done; i < k; i++) {
+    for (size_t c = 0; c < EMU_LANES; c++) {
+      if (half) {
+        ((uint16_t *)dst)[i * EMU_LANES + c] =
+            c < columns ? ((const uint16_t *)src)[c * stride + i] : 0;
+      } else {
+        ((float *)dst)[i * EMU_LANES + c] = c < columns ? ((const float *)src)[c * stride + i] : 0;
+      }
+    }
+  }
+}
+
+KERNEL uint32_t nonzero(uint32_t *index, const float *a, size_t stride, uint32_t rows, uint32_t k) {
+  uint32_t count = 0, i = 0;
+  for (; i + EMU_LANES <= k; i += EMU_LANES) {
+    uint32_t mask = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+      mask |= v_not_zero(v_load_s(a + r * stride + i));
+    }
+    if (mask == 0xffff) {
+      for (uint32_t l = 0; l < EMU_LANES; l++) {
+        index[count + l] = i + l;
+      }
+      count += EMU_LANES;
+      continue;
+    }
+    for (; mask != 0; mask &= mask - 1) {
+      index[count++] = i + (uint32_t)__builtin_ctz(mask);
+    }
+  }
+  for (; i < k; i++) {
+    bool any = false;
+    for (uint32_t r = 0; r < rows; r++) {
+      any = any || a[r * stride + i] != 0;
+    }
+    if (any) {
+      index[count++] = i;
+    }
+  }
+  return count;
+}
+
+/* ---- element by element ---- */
+
+/* load_part reads n < 16 elements, or 16 for n >= 16; missing lanes are zero. */
+LANE v16 load_part(const void *src, size_t n, bool half) {
+  if (n >= EMU_LANES) {
+    return half ? v_load_h(src) : v_load_s(src);
+  }
+  if (half) {
+    uint16_t lanes[EMU_LANES] = {0};
+    memcpy(lanes, src, n * sizeof *lanes);
+    return v_load_h(lanes);
+  }
+  float lanes[EMU_LANES] = {0};
+  memcpy(lanes, src, n * sizeof *lanes);
+  return v_load_s(lanes);
+}
+
+#define AT(p, i, half) ((const char *)(p) + (i) * ((half) ? sizeof(uint16_t) : sizeof(float)))
+#define EACH_16(i, n) for (size_t i = 0; i < (n); i += EMU_LANES)
+
+KERNEL void widen(float *dst, const void *src, size_t n, bool half) {
+  EACH_16(i, n) { store_part(dst + i, load_part(AT(src, i, half), n - i, half), n - i, false); }
+}
+
+KERNEL void narrow(void *dst, const float *src, size_t n, bool half) {
+  EACH_16(i, n) {
+    store_part((char *)AT(dst, i, half), load_part(src + i, n - i, false), n - i, half);
+  }
+}
+
+LANE v16 one_or_many(const void *src, size_t step, size_t i, size_t n, bool half) {
+  return load_part(AT(src, i * step, half), step ? n - i : EMU_LANES, half);
+}
+
+#define BINARY(NAME, OPERATION)                                                                    \
+  LANE void NAME##_of(void *dst, const void *a, size_t a_step, const void *b, size_t b_step,       \
+                      size_t n, bool half) {                                                       \
+    EACH_16(i, n) {                                                                                \
+      v16 x = one_or_many(a, a_step, i, n, half), y = one_or_many(b, b_step, i, n, half);          \
+      store_part((char *)AT(dst, i, half), OPERATION(x, y), n - i, half);                          \
+    }                                                                                              \
+  }                                                                                                \
+  KERNEL void NAME(void *dst, const void *a, size_t a_step, const void *b, size_t b_step,          \
+                   size_t n, bool half) {                                                          \
+    if (half) {                                                                                    \
+      NAME##_of(dst, a, a_step, b, b_step, n, true);                                               \
+    } else {                                                                                       \
+      NAME##_of(dst, a, a_step, b, b_step, n, false);                                              \
+    }                                                                                              \
+  }
+
+BINARY(add, v_add)
+BINARY(subtract, v_sub)
+BINARY(multiply, v_mul)
+BINARY(divided, v_div)
+
+KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_step, const void *b,
+                   size_t b_step, size_t n, bool half) {
+  static void (*const run[EMU_BINARY_OPS])(void *, const void *, size_t, const void *, size_t,
+                                           size_t, bool) = {add, subtract, multiply, divided};
+  /* A single operand is spread once, so that the loop always reads whole vectors. */
+  float a_spread[EMU_LANES], b_spread[EMU_LANES];
+  if (a_step == 0) {
+    for (size_t l = 0; l < EMU_LANES; l++) {
+      memcpy((char *)AT(a_spread, l, half), a, half ? sizeof(uint16_t) : sizeof(float));
+    }
+    a = a_spread;
+  }
+  if (b_step == 0) {
+    for (size_t l = 0; l < EMU_LANES; l++) {
+      memcpy((char *)AT(b_spread, l, half), b, half ? sizeof(uint16_t) : sizeof(float));
+    }
+    b = b_spread;
+  }
+  run[op](dst, a, a_step, b, b_step, n, half);
+}
+
+/* exponential is e^x for 16 lanes, at most 1 unit in the last place off: x = n ln 2 + r,
+ * Taylor's polynomial of degree 7 in |r| <= ln 2 / 2 (error 5e-9), then times 2^n in two
+ * steps, which keeps subnormal results. Below -104 exactly 0, above 89 infinity. */
+LANE v16 exponential(v16 x) {
+  const v16 magic = v_set1(0x1.8p23f);
+  x = v_min(v_set1(89), v_max(v_set1(-104), x));
+  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits are n */
+  v16 n = v_sub(shifted, magic);
+  v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 in two parts, the first with 13 bits */
+  r = v_fma(n, v_set1(-0x1.7f7d1cp-20f), r);
+  v16 p = v_fma(v_set1(1.0f / 5040), r, v_set1(1.0f / 720));
+  p = v_fma(p, r, v_set1(1.0f / 120));
+  p = v_fma(p, r, v_set1(1.0f / 24));
+  p = v_fma(p, r, v_set1(1.0f / 6));
+  p = v_fma(p, r, v_set1(0.5f));
+  p = v_fma(p, r, v_set1(1));
+  p = v_fma(p, r, v_set1(1));
+  return v_scale(p, shifted);
+}
+
+/* sigmoid takes the exponential of -|x|, which cannot overflow. */
+LANE v16 sigmoid(v16 x) {
+  v16 e = exponential(v_or(x, v_set1(-0.0f)));
+  return v_div(v_if_negative(x, e, v_set1(1)), v_add(v_set1(1), e));
+}
+
+KERNEL void unary(enum emu_unary_op op, void *dst, const void *src, size_t n, bool half) {
+  EACH_16(i, n) {
+    v16 x = load_part(AT(src, i, half), n - i, half);
+    v16 y = op == EMU_SIGMOID ? sigmoid(x) : v_xor(x, v_set1(-0.0f));
+    store_part((char *)AT(dst, i, half), y, n - i, half);
+  }
+}
+
+/* ---- rows ---- */
+
+KERNEL float max(const float *row, size_t n) {
+  float lanes[EMU_LANES], best = -__builtin_inff();
+  size_t whole = n - n % EMU_LANES;
+  v16 m = v_set1(best);
+  for (size_t i = 0; i < whole; i += EMU_LANES) {
+    m = v_max(v_load_s(row + i), m);
+  }
+  v_store_s(lanes, m);
+  for (size_t l = 0; l < EMU_LANES; l++) {
+    best = lanes[l] > best ? lanes[l] : best;
+  }
+  for (size_t i = whole; i < n; i++) {
+    best = row[i] > best ? row[i] : best;
+  }
+  return best;
+}
+
+KERNEL void exponentials(float *row, size_t n, float shift, float beta) {
+  const v16 minus = v_set1(shift), times = v_set1(beta), zero_below = v_set1(-104);
+  EACH_16(i, n) {
+    v16 x = v_mul(v_sub(load_part(row + i, n - i, false), minus), times);
+    /* Runs of masked slots are common; this is their result without the polynomial. */
+    v16 y = v_below(x, zero_below) == 0xffff ? v_set1(0) : exponential(x);
+    store_part(row + i, y, n - i, false);
+  }
+}
+
+KERNEL void divide(void *dst, const float *row, size_t n, float by, bool half) {
+  const v16 divisor = v_set1(by);
+  EACH_16(i, n) {
+    v16 y = v_div(load_part(row + i, n - i, false), divisor);
+    store_part((char *)AT(dst, i, half), y, n - i, half);
+  }
+}
+
+KERNEL void squares(float *sums, const float *rows, size_t stride, uint32_t count, size_t n) {
+  float s[EMU_SUM_ROWS] = {0};
+  if (count == EMU_SUM_ROWS) {
+    for (size_t i = 0; i < n; i++) {
+      for (size_t r = 0; r < EMU_SUM_ROWS; r++) {
+        float x = rows[r * stride + i];
+        s[r] = __builtin_fmaf(x, x, s[r]);
+      }
+    }
+  } else {
+    for (size_t r = 0; r < count; r++) {
+      for (size_t i = 0; i < n; i++) {
+        float x = rows[r * stride + i];
+        s[r] = __builtin_fmaf(x, x, s[r]);
+      }
+    }
+  }
+  memcpy(sums, s, count * sizeof *sums);
+}
+
+KERNEL void norm(void *dst, const float *row, float scale, const void *gamma, const void *beta,
+                 size_t n, bool half) {
+  const v16 by = v_set1(scale);
+  EACH_16(i, n) {
+    v16 x = v_mul(load_part(row + i, n - i, false), by);
+    v16 y = v_fma(x, load_part(AT(gamma, i, half), n - i, half),
+                  load_part(AT(beta, i, half), n - i, half));
+    store_part((char *)AT(dst, i, half), y, n - i, half);
+  }
+}
+
+KERNEL void rotate_pairs(void *y1, void *y2, const void *x1, const void *x2, const void *cosine,
+                         const void *sine, size_t n, size_t step, bool half) {
+  for (size_t i = 0; i < n; i++) {
+    float a = emu_get(x1, i * step, half), b = emu_get(x2, i * step, half);
+    float c = emu_get(cosine, i, half), s = emu_get(sine, i, half);
+    emu_put(y1, i * step, half, __builtin_fmaf(a, c, -(b * s)));
+    emu_put(y2, i * step, half, __builtin_fmaf(b, c, a * s));
+  }
+}
+
+KERNEL void rotate(void *y1, void *y2, const void *x1, const void *x2, const void *cosine,
+                   const void *sine, size_t n, size_t step, bool half) {
+  if (step != 1) {
+    rotate_pairs(y1, y2, x1, x2, cosine, sine, n, step, half);
+    return;
+  }
+  EACH_16(i, n) {
+    v16 a = load_part(AT(x1, i, half), n - i, half), b = load_part(AT(x2, i, half), n - i, half);
+    v16 c = load_part(AT(cosine, i, half), n - i, half);
+    v16 s = load_part(AT(sine, i, half), n - i, half);
+    v16 bs = v_xor(v_mul(b, s), v_set1(-0.0f));
+    store_part((char *)AT(y1, i, half), v_fma(a, c, bs), n - i, half);
+    store_part((char *)AT(y2, i, half), v_fma(b, c, v_mul(a, s)), n - i, half);
+  }
+}
+
+const emu_kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .block = block,
+    .panel = panel,
+    .nonzero = nonzero,
+    .widen = widen,
+    .narrow = narrow,
+    .binary = binary,
+    .unary = unary,
+    .max = max,
+    .exponentials = exponentials,
+    .divide = divide,
+    .squares = squares,
+    .norm = norm,
+    .rotate = rotate,
+};

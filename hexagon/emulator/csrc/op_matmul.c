@@ -1,0 +1,267 @@
+/* op_matmul.c: MatMul: batches of [M, K] x [K, N], either operand transposed.
+ *
+ * A left element that is exactly zero is skipped, whatever stands behind it, so
+ * slots with probability zero (masked, or padding) cannot change a result, not
+ * even by a NaN in an unused cache row. Blocks of rows share one list of the
+ * slots that any of their rows uses; where that yields a NaN, the rows are done
+ * again one by one, each with its own list. All-zero results are +0.
+ */
+#include <string.h>
+
+#include "kernels.h"
+#include "ops.h"
+
+/* The product's sizes, and where each batch of an operand lies. */
+typedef struct {
+  const emu_tensor *a, *b, *y;
+  bool turn_a, turn_b, half;
+  uint32_t m, n, k, batches;
+  size_t element;
+} product;
+
+static product product_of(const emu_node *node) {
+  product p = {.a = node->in[0], .b = node->in[1], .y = node->out[0]};
+  p.turn_a = emu_flag(node, "transpose_in0");
+  p.turn_b = emu_flag(node, "transpose_in1");
+  p.half = emu_half(p.a);
+  p.element = emu_dtype_size(p.a->dtype);
+  p.m = p.a->dims[p.a->rank - (p.turn_a ? 1 : 2)];
+  p.k = p.a->dims[p.a->rank - (p.turn_a ? 2 : 1)];
+  p.n = p.b->dims[p.b->rank - (p.turn_b ? 2 : 1)];
+  p.batches = 1;
+  for (uint32_t i = 0; i + 2 < p.y->rank; i++) {
+    p.batches *= p.y->dims[i];
+  }
+  return p;
+}
+
+/* batch_of is the batch of operand t that belongs to batch i of the output. */
+static uint32_t batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i) {
+  uint32_t result = 0, stride = 1;
+  for (uint32_t d = y->rank - 2; d-- > 0;) {
+    result += t->dims[d] == 1 ? 0 : i % y->dims[d] * stride;
+    i /= y->dims[d];
+    stride *= t->dims[d];
+  }
+  return result;
+}
+
+static uint32_t batches_of(const emu_tensor *t) {
+  uint32_t n = 1;
+  for (uint32_t d = 0; d + 2 < t->rank; d++) {
+    n *= t->dims[d];
+  }
+  return n;
+}
+
+static int check_shapes(const emu_node *node, emu_why why) {
+  const emu_tensor *a = node->in[0], *b = node->in[1];
+  uint32_t dims[EMU_MAX_RANK], rank = a->rank;
+  if (rank < 2 || b->rank != rank || node->out[0]->rank != rank) {
+    return emu_refuse(why, "ranks are %u, %u and %u; they must be equal and at least 2", rank,
+                      b->rank, node->out[0]->rank);
+  }
+  product p = product_of(node);
+  uint32_t k = b->dims[rank - (p.turn_b ? 1 : 2)];
+  if (p.k != k) {
+    return emu_refuse(why, "the left operand has %u columns, the right one %u rows", p.k, k);
+  }
+  for (uint32_t i = 0; i + 2 < rank; i++) {
+    if (a->dims[i] != b->dims[i] && a->dims[i] != 1 && b->dims[i] != 1) {
+      return emu_refuse(why, "batch dimension %u is %u and %u", i, a->dims[i], b->dims[i]);
+    }
+    dims[i] = a->dims[i] > b->dims[i] ? a->dims[i] : b->dims[i];
+  }
+  dims[rank - 2] = p.m;
+  dims[rank - 1] = p.n;
+  return emu_check_dims(node->out[0], rank, dims, why);
+}
+
+int emu_check_matmul(const emu_node *node, char *text, size_t size) {
+  static const emu_param_rule rules[] = {{"transpose_in0", 0, EMU_BOOL8, false},
+                                         {"transpose_in1", 0, EMU_BOOL8, false}};
+  emu_why why = {text, size};
+  return emu_check_ports(node, 2, 2, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
+         emu_check_float(node, why) || check_shapes(node, why);
+}
+
+/* ---- the right operand as panels [N/16][K][16] ---- */
+
+/* A right operand [K, N] with whole panels is used as it lies. */
+static bool used_in_place(const product *p) { return !p->turn_b && p->n % EMU_LANES == 0; }
+
+static uint32_t panels_of(const product *p) { return (p->n + EMU_LANES - 1) / EMU_LANES; }
+
+static size_t panel_bytes(const product *p) { return (size_t)p->k * EMU_LANES * p->element; }
+
+static size_t panels_bytes(const product *p) {
+  return emu_align((size_t)batches_of(p->b) * panels_of(p) * panel_bytes(p));
+}
+
+typedef struct {
+  const product *p;
+  char *dst;
+  uint32_t step; /* panels of one task */
+} pack_job;
+
+static void pack_panel(const product *p, char *dst, uint32_t index) {
+  uint32_t batch = index / panels_of(p), first = index % panels_of(p) * EMU_LANES;
+  uint32_t columns = p->n - first < EMU_LANES ? p->n - first : EMU_LANES;
+  const char *b = (const char *)p->b->data + (size_t)batch * p->k * p->n * p->element;
+  dst += index * panel_bytes(p);
+  if (p->turn_b) {
+    emu_kernel()->panel(dst, b + (size_t)first * p->k * p->element, p->k, p->k, columns, p->half);
+    return;
+  }
+  size_t line = EMU_LANES * p->element, used = columns * p->element;
+  for (uint32_t k = 0; k < p->k; k++) {
+    memcpy(dst + k * line, b + ((size_t)k * p->n + first) * p->element, used);
+    memset(dst + k * line + used, 0, line - used);
+  }
+}
+
+static void pack_some(void *arg, uint32_t task) {
+  const pack_job *job = arg;
+  uint32_t all = batches_of(job->p->b) * panels_of(job->p);
+  for (uint32_t i = task * job->step; i < all && i < (task + 1) * job->step; i++) {
+    pack_panel(job->p, job->dst, i);
+  }
+}
+
+static void pack_all(const product *p, void *dst) {
+  enum { TASK_BYTES = 64 * 1024 };
+  pack_job job = {p, dst, (uint32_t)(TASK_BYTES / panel_bytes(p)) + 1};
+  uint32_t all = batches_of(p->b) * panels_of(p);
+  emu_parallel((all + job.step - 1) / job.step, pack_some, &job);
+}
+
+size_t emu_packed_matmul(const emu_node *node) {
+  product p = product_of(node);
+  return p.b->kind == EMU_STATIC ? panels_bytes(&p) : 0;
+}
+
+void emu_pack_matmul(const emu_node *node, void *dst) {
+  product p = product_of(node);
+  pack_all(&p, dst);
+}
+
+/* ---- the product ---- */
+
+/* What one task needs: some rows in f32, and the list of k they use. */
+static size_t wide_stride(const product *p) {
+  return emu_align(p->k * sizeof(float)) / sizeof(float) + EMU_LANES;
+}
+
+static size_t slot_bytes(const product *p) {
+  return emu_align(EMU_BLOCK_ROWS * wide_stride(p) * sizeof(float)) +
+         emu_align(p->k * sizeof(uint32_t));
+}
+
+size_t emu_scratch_matmul(const emu_node *node) {
+  product p = product_of(node);
+  bool packs = p.b->kind != EMU_STATIC && !used_in_place(&p);
+  return 64 + (packs ? panels_bytes(&p) : 0) + emu_slots() * slot_bytes(&p);
+}
+
+typedef struct {
+  product p;
+  const char *w; /* the right operand, from its first batch */
+  size_t k_stride, panel_stride, batch_stride;
+  char *slots;
+  uint32_t blocks;      /* row blocks of one batch */
+  uint32_t panel_parts; /* tasks along the columns */
+} matmul_job;
+
+/* widen_rows reads rows of the left operand into scratch. */
+static void widen_rows(const product *p, float *dst, uint32_t batch, uint32_t first,
+                       uint32_t rows) {
+  const char *a = (const char *)p->a->data + (size_t)batch * p->m * p->k * p->element;
+  for (uint32_t r = 0; r < rows; r++) {
+    float *row = dst + r * wide_stride(p);
+    if (!p->turn_a) {
+      emu_kernel()->widen(row, a + (size_t)(first + r) * p->k * p->element, p->k, p->half);
+      continue;
+    }
+    for (uint32_t k = 0; k < p->k; k++) {
+      emu_kernel()->widen(row + k, a + ((size_t)k * p->m + first + r) * p->element, 1, p->half);
+    }
+  }
+}
+
+/* listed runs the block over the k that its rows use. */
+static bool listed(emu_block *b, uint32_t *index, uint32_t k) {
+  b->k = emu_kernel()->nonzero(index, b->a, b->a_stride, b->rows, k);
+  b->index = b->k == k ? NULL : index;
+  return emu_kernel()->block(b);
+}
+
+static void multiply(void *arg, uint32_t task, uint32_t slot) {
+  const matmul_job *job = arg;
+  const product *p = &job->p;
+  uint32_t part = task % job->panel_parts, block = task / job->panel_parts % job->blocks;
+  uint32_t batch = task / job->panel_parts / job->blocks;
+  uint32_t first = emu_cut(p->m, block, job->blocks), panels = panels_of(p);
+  uint32_t panel = emu_cut(panels, part, job->panel_parts);
+  uint32_t column = panel * EMU_LANES, end = emu_cut(panels, part + 1, job->panel_parts) * EMU_LANES;
+  float *wide = (float *)(job->slots + slot * slot_bytes(p));
+  uint32_t *index =
+      (uint32_t *)((char *)wide + emu_align(EMU_BLOCK_ROWS * wide_stride(p) * sizeof(float)));
+  size_t right = batch_of(p->b, p->y, batch) * job->batch_stride + panel * job->panel_stride;
+  emu_block b = {
+      .a = wide,
+      .a_stride = wide_stride(p),
+      .rows = emu_cut(p->m, block + 1, job->blocks) - first,
+      .w = job->w + right * p->element,
+      .k_stride = job->k_stride,
+      .panel_stride = job->panel_stride,
+      .out = (char *)p->y->data + (((size_t)batch * p->m + first) * p->n + column) * p->element,
+      .out_stride = p->n,
+      .columns = (end < p->n ? end : p->n) - column,
+      .half = p->half,
+  };
+  widen_rows(p, wide, batch_of(p->a, p->y, batch), first, b.rows);
+  if (!listed(&b, index, p->k)) {
+    return;
+  }
+  for (uint32_t rows = b.rows; rows > 0; rows--) {
+    b.rows = 1;
+    listed(&b, index, p->k);
+    b.a += b.a_stride;
+    b.out = (char *)b.out + p->n * p->element;
+  }
+}
+
+/* parts_of is the number of tasks along the columns: more than one when there are few rows. */
+static uint32_t parts_of(const matmul_job *job) {
+  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* fused multiply-adds worth a task */
+  const product *p = &job->p;
+  uint32_t tasks = p->batches * job->blocks, wanted = TASKS_PER_THREAD * emu_pool_threads();
+  uint64_t work = (uint64_t)p->m * p->n * p->k / job->blocks / PART_WORK + 1;
+  uint32_t parts = tasks < wanted ? (wanted + tasks - 1) / tasks : 1;
+  uint32_t panels = (panels_of(p) + 3) / 4; /* whole wide tiles */
+  parts = parts < panels ? parts : panels;
+  return parts < work ? parts : (uint32_t)work;
+}
+
+void emu_run_matmul(const emu_node *node, void *scratch) {
+  matmul_job job = {.p = product_of(node), .slots = emu_aligned(scratch)};
+  const product *p = &job.p;
+  job.k_stride = EMU_LANES;
+  job.panel_stride = (size_t)p->k * EMU_LANES;
+  job.batch_stride = panels_of(p) * job.panel_stride;
+  if (node->packed != NULL) {
+    job.w = node->packed;
+  } else if (used_in_place(p)) {
+    job.w = p->b->data;
+    job.k_stride = p->n;
+    job.panel_stride = EMU_LANES;
+    job.batch_stride = (size_t)p->k * p->n;
+  } else {
+    job.w = job.slots;
+    pack_all(p, job.slots);
+    job.slots += panels_bytes(p);
+  }
+  job.blocks = (p->m + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS;
+  job.panel_parts = parts_of(&job);
+  emu_parallel_slots(p->batches * job.blocks * job.panel_parts, multiply, &job);
+}

@@ -1,0 +1,90 @@
+/* op_softmax.c: Softmax over the last axis.
+ *
+ * The sum runs over the slots in order, so masked slots (whose exponential is
+ * exactly zero) may stand anywhere, in any number, without changing a bit of the
+ * others. A row of -inf alone gives zeros.
+ */
+#include <math.h>
+
+#include "kernels.h"
+#include "ops.h"
+
+int emu_check_softmax(const emu_node *node, char *text, size_t size) {
+  static const emu_param_rule rules[] = {{"axis", 0, EMU_U32, false}, {"beta", 0, EMU_F32, false}};
+  emu_why why = {text, size};
+  if (emu_check_ports(node, 1, 1, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
+      emu_check_float(node, why) || emu_check_last_axis(node, "axis", why)) {
+    return 1;
+  }
+  const emu_param *beta = emu_find_param(node, "beta");
+  if (beta != NULL && !(beta->scalar.f32 > 0 && isfinite(beta->scalar.f32))) {
+    return emu_refuse(why, "beta is %g, not positive", (double)beta->scalar.f32);
+  }
+  return emu_check_dims(node->out[0], node->in[0]->rank, node->in[0]->dims, why);
+}
+
+static size_t row_stride(const emu_tensor *x) {
+  return emu_align(emu_last(x) * sizeof(float)) / sizeof(float) + EMU_LANES;
+}
+
+size_t emu_scratch_softmax(const emu_node *node) {
+  return 64 + emu_slots() * EMU_SUM_ROWS * row_stride(node->in[0]) * sizeof(float);
+}
+
+/* sum_rows sums each row in order; a full group runs interleaved, because one sum alone
+ * would wait for each addition. */
+static void sum_rows(float *sums, const float *rows, size_t stride, uint32_t count, size_t n) {
+  if (count == EMU_SUM_ROWS) {
+    float s[EMU_SUM_ROWS] = {0};
+    for (size_t i = 0; i < n; i++) {
+      for (size_t r = 0; r < EMU_SUM_ROWS; r++) {
+        s[r] += rows[r * stride + i];
+      }
+    }
+    for (size_t r = 0; r < EMU_SUM_ROWS; r++) {
+      sums[r] = s[r];
+    }
+    return;
+  }
+  for (size_t r = 0; r < count; r++) {
+    sums[r] = 0;
+    for (size_t i = 0; i < n; i++) {
+      sums[r] += rows[r * stride + i];
+    }
+  }
+}
+
+typedef struct {
+  const emu_node *node;
+  float *slots;
+  uint32_t rows;
+  float beta;
+} softmax_job;
+
+static void softmax_rows(void *arg, uint32_t task, uint32_t slot) {
+  const softmax_job *job = arg;
+  const emu_kernels *kernels = emu_kernel();
+  const emu_tensor *x = job->node->in[0];
+  size_t n = emu_last(x), stride = row_stride(x), bytes = n * emu_dtype_size(x->dtype);
+  uint32_t first = task * EMU_SUM_ROWS, left = job->rows - first;
+  uint32_t count = left < EMU_SUM_ROWS ? left : EMU_SUM_ROWS;
+  float *wide = job->slots + slot * EMU_SUM_ROWS * stride, sums[EMU_SUM_ROWS];
+  for (uint32_t r = 0; r < count; r++) {
+    float *row = wide + r * stride;
+    kernels->widen(row, (const char *)x->data + (first + r) * bytes, n, emu_half(x));
+    float most = kernels->max(row, n);
+    kernels->exponentials(row, n, most == -INFINITY ? 0 : most, job->beta);
+  }
+  sum_rows(sums, wide, stride, count, n);
+  for (uint32_t r = 0; r < count; r++) {
+    kernels->divide((char *)job->node->out[0]->data + (first + r) * bytes, wide + r * stride, n,
+                    sums[r] == 0 ? 1 : sums[r], emu_half(x));
+  }
+}
+
+void emu_run_softmax(const emu_node *node, void *scratch) {
+  const emu_param *beta = emu_find_param(node, "beta");
+  softmax_job job = {node, emu_aligned(scratch), (uint32_t)emu_rows(node->in[0]),
+                     beta ? beta->scalar.f32 : 1};
+  emu_parallel_slots((job.rows + EMU_SUM_ROWS - 1) / EMU_SUM_ROWS, softmax_rows, &job);
+}
