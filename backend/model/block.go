@@ -68,7 +68,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	c := m.config
 	t := b.Recipe.Activations
-	x := w.Input(PortX, t, 1, w.rows, c.Hidden)
+	x := w.Input(PortX, t, w.rows, c.Hidden)
 	w.cos = w.Input(PortCos, t, 1, 1, w.rows, c.HeadDim/2)
 	w.sin = w.Input(PortSin, t, 1, 1, w.rows, c.HeadDim/2)
 	w.mask = w.Input(PortMask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
@@ -85,7 +85,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 }
 
 // Head writes the final normalisation and the projection to the vocabulary:
-// x [1,Rows,hidden] → logits [1,Rows,vocabulary].
+// x [Rows,hidden] → logits [Rows,vocabulary].
 func (m *Model) Head(h Head) (*backend.Graph, error) {
 	if err := h.Recipe.check(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 		return nil, fmt.Errorf("model: head %q: %w: %d rows", h.Name, ErrRange, h.Rows)
 	}
 	w := newWriter(m, h.Name, h.Recipe, h.Rows, 0)
-	x := w.Input(PortX, h.Recipe.Activations, 1, w.rows, m.config.Hidden)
+	x := w.Input(PortX, h.Recipe.Activations, w.rows, m.config.Hidden)
 	x = w.norm("norm", x, m.global[finalNorm])
 	projection := m.global[output]
 	if projection == nil {

@@ -13,12 +13,12 @@
 // a head, g the number of query heads that share a key head. All elements have
 // the recipe's activation type, those of keys and values its cache type.
 //
-//	in   x       [1,M,hidden]           hidden states
+//	in   x       [M,hidden]             hidden states
 //	     cos sin [1,1,M,D/2]            angles of the rows' positions
 //	     mask    [1,1,g·M,T]            0 where a row sees a slot, else MaskValue
 //	     past k v of each layer [1,KVHeads,C,D]
 //	out  new  k v of each layer [1,KVHeads,M,D]
-//	     y       [1,M,hidden]
+//	     y       [M,hidden]
 //
 // Slots stand in the mask's columns: first the past ones, then the M new rows.
 // The cache is the caller's: the graph reads past slots and returns the new
@@ -39,9 +39,11 @@
 //     llama hold the rows of Q and K for pairs of neighbours; those rows are
 //     reordered when the weights are converted. Scores do not change, since
 //     queries and keys are reordered alike.
-//   - Normalisation keeps rank 3 and has an all-zero beta, and projections are
-//     FullyConnected: other forms are wrong or refused in some versions of the
-//     vendor's library.
+//   - Hidden states have rank 2. The vendor's validation refuses a
+//     FullyConnected that keeps rank 3 ("keep_dims … expected equal to 0"), and
+//     its float16 RmsNorm is wrong for rank 4.
+//   - Every RmsNorm has an all-zero beta, without which older versions of the
+//     vendor's library fail, and every projection is a FullyConnected.
 //
 // # Weights
 //

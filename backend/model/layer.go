@@ -87,11 +87,11 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), w.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
 	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
-	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), 1, m, c.Heads*d)
+	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
 	return w.project(p+"attn_out", o, t[attentionOut], nil)
 }
 
-// heads turns [1,M,n·D] into [1,n,M,D].
+// heads turns [M,n·D] into [1,n,M,D].
 func (w *writer) heads(name string, x backend.TensorID, n int) backend.TensorID {
 	x = w.Reshape(name+"_heads", x, 1, w.rows, n, w.model.config.HeadDim)
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
@@ -104,7 +104,8 @@ func (w *writer) rope(name, prefix string, x backend.TensorID) backend.TensorID 
 	a := w.Slice(prefix+"_lower", x, 3, 0, d/2)
 	b := w.Slice(prefix+"_upper", x, 3, d/2, d)
 	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{
-		w.multiply(prefix+"_lower_cos", a, w.cos), w.multiply(prefix+"_upper_sin", b, w.sin)})
+		w.multiply(prefix+"_lower_cos", a, w.cos), w.multiply(prefix+"_upper_sin", b, w.sin),
+	})
 	upper := w.add(prefix+"_upper_turned",
 		w.multiply(prefix+"_upper_cos", b, w.cos), w.multiply(prefix+"_lower_sin", a, w.sin))
 	return w.Concat(name, 3, lower, upper)
