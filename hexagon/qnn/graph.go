@@ -91,8 +91,8 @@ func (g *Graph) Name() string { return g.name }
 
 // live returns the graph's number while its context is open.
 func (g *Graph) live() (uintptr, error) {
-	if _, err := g.context.handle.live("context of graph " + g.name); err != nil {
-		return 0, err
+	if _, err := g.context.handle.live("context"); err != nil {
+		return 0, fmt.Errorf("graph %s: %w", g.name, err)
 	}
 	return g.id, nil
 }

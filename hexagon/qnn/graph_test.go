@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +21,7 @@ type linear struct {
 // The sizes of the graph: rows, inputs and outputs.
 const linearRows, linearIn, linearOut = 8, 64, 96
 
-func newLinear(t *testing.T, name string) *linear {
+func newLinear(t testing.TB, name string) *linear {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 5))
 	x, w := make([]float64, linearRows*linearIn), make([]float64, linearOut*linearIn)
@@ -79,7 +77,7 @@ func float16(bits uint16) float64 {
 }
 
 // build creates, validates and finalizes the graph.
-func (l *linear) build(t *testing.T, b *Backend, c *Context, name string, p *Profile) *Graph {
+func (l *linear) build(t testing.TB, b *Backend, c *Context, name string, p *Profile) *Graph {
 	t.Helper()
 	g, err := c.NewGraph(name, GraphOptions{Optimization: 1})
 	require.NoError(t, err)
@@ -303,26 +301,5 @@ func TestExecuteAllocatesAlmostNothing(t *testing.T) {
 			}
 		})
 		require.LessOrEqual(t, allocs, 1.0)
-	})
-}
-
-// TestStdoutStaysClean runs the linear graph in a child whose stdout is a pipe,
-// to its end: C empties its buffers only there.
-func TestStdoutStaysClean(t *testing.T) {
-	const marker = "SDNPU_TEST_STDOUT_CHILD"
-	if path := os.Getenv(marker); path != "" {
-		s := openSession(t, path)
-		l := newLinear(t, "l")
-		l.run(t, l.build(t, s.backend, s.newContext(t), "g", nil))
-		_, err := os.Stdout.WriteString("the child's own line\n")
-		require.NoError(t, err)
-		return
-	}
-	onEachLibrary(t, func(t *testing.T, path string) {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStdoutStaysClean$")
-		child.Env = append(os.Environ(), marker+"="+path)
-		out, err := child.Output()
-		require.NoError(t, err, "%s", out)
-		require.Equal(t, "the child's own line\nPASS\n", string(out))
 	})
 }

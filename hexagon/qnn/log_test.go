@@ -31,7 +31,7 @@ func (s *lineSink) all() []string {
 func TestLogLinesAreRendered(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
-		s.newContext(t)
+		newLinear(t, "l").build(t, s.backend, s.newContext(t), "g", nil)
 		_, err := s.backend.LoadContext(s.device, make([]byte, 64), ContextOptions{}, nil)
 		require.Error(t, err)
 		lines := s.lines.all()
@@ -56,6 +56,8 @@ func TestEachLogHasItsOwnLines(t *testing.T) {
 		slot := log.slot
 		require.NoError(t, log.Close())
 		after := second.all()
+		late := []byte("late\x00")
+		slot.line(&late[0], uint32(LogError), 0, 0)
 		again, err := s.library.NewLog(LogError, nil)
 		require.NoError(t, err)
 		require.Same(t, slot, again.slot, "a closed log's callback is reused")
@@ -63,6 +65,20 @@ func TestEachLogHasItsOwnLines(t *testing.T) {
 		require.Equal(t, after, second.all(), "no line after Close")
 		require.GreaterOrEqual(t, len(s.lines.all()), before)
 	})
+}
+
+func TestLinesWithoutArgumentsAreTheirFormat(t *testing.T) {
+	l := &Library{}
+	sink := &lineSink{}
+	slot := takeSlot(&logTarget{library: l, sink: sink.add})
+	defer slot.release()
+	for _, text := range []string{"<E> 100 % sure\x00", harmless + "\x00", "\x00"} {
+		format := []byte(text)
+		slot.line(&format[0], uint32(LogError), 0, 0)
+	}
+	slot.line(nil, uint32(LogError), 0, 0)
+	require.Equal(t, []string{"1 100 % sure"}, sink.all())
+	require.Equal(t, []string{"100 % sure"}, l.lines.since(0))
 }
 
 func TestErrorLinesAgreeWithAPlainList(t *testing.T) {

@@ -78,7 +78,7 @@ type session struct {
 	lines   *lineSink
 }
 
-func openSession(t *testing.T, path string) *session {
+func openSession(t testing.TB, path string) *session {
 	t.Helper()
 	s := &session{lines: &lineSink{}}
 	var err error
@@ -97,7 +97,7 @@ func openSession(t *testing.T, path string) *session {
 	return s
 }
 
-func (s *session) newContext(t *testing.T) *Context {
+func (s *session) newContext(t testing.TB) *Context {
 	t.Helper()
 	c, err := s.backend.NewContext(s.device, ContextOptions{})
 	require.NoError(t, err)

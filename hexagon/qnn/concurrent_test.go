@@ -1,0 +1,113 @@
+package qnn
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestContextsComeAndGoBesideARun is what graph switching leans on: one
+// goroutine runs a graph while others build, run and free contexts of their own.
+func TestContextsComeAndGoBesideARun(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		s := openSession(t, path)
+		l := newLinear(t, "l")
+		g := l.build(t, s.backend, s.newContext(t), "g", nil)
+		want := l.run(t, g)
+		c := s.newContext(t)
+		stored := newLinear(t, "stored")
+		stored.build(t, s.backend, c, "stored", nil)
+		size, err := c.BinarySize()
+		require.NoError(t, err)
+		image, err := c.Binary(make([]byte, size))
+		require.NoError(t, err)
+
+		failures := make(chan error, 3)
+		var wait sync.WaitGroup
+		for worker := range cap(failures) {
+			wait.Go(func() {
+				for range 8 {
+					var err error
+					if worker == 0 {
+						err = runAgain(l, g, want)
+					} else {
+						err = loadAndRun(s, stored, image)
+					}
+					if err != nil {
+						failures <- err
+						return
+					}
+				}
+			})
+		}
+		wait.Wait()
+		close(failures)
+		require.NoError(t, <-failures)
+	})
+}
+
+func runAgain(l *linear, g *Graph, want []byte) error {
+	output := make([]byte, 2*linearRows*linearOut)
+	if err := g.Execute(l.bindings(output)); err != nil {
+		return err
+	}
+	if want != nil && string(output) != string(want) {
+		return fmt.Errorf("graph %s computed other bits", g.Name())
+	}
+	return nil
+}
+
+func loadAndRun(s *session, l *linear, image []byte) error {
+	c, err := s.backend.LoadContext(s.device, image, ContextOptions{}, nil)
+	if err != nil {
+		return err
+	}
+	g, err := c.Graph("stored")
+	if err == nil {
+		err = runAgain(l, g, nil)
+	}
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// BenchmarkCall is the price of one call through purego: the library itself
+// only looks a number up.
+func BenchmarkCall(b *testing.B) {
+	path, err := emulatorLibrary()
+	if err != nil {
+		b.Skip(err)
+	}
+	library, err := Open(path, Options{})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, library.Close()) }()
+	b.ReportAllocs()
+	for b.Loop() {
+		if ok, err := library.HasCapability(CapabilityContextTensors); ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}
+
+// BenchmarkExecute is the price of a whole run of a small graph.
+func BenchmarkExecute(b *testing.B) {
+	path, err := emulatorLibrary()
+	if err != nil {
+		b.Skip(err)
+	}
+	s := openSession(b, path)
+	l := newLinear(b, "l")
+	g := l.build(b, s.backend, s.newContext(b), "g", nil)
+	binding, err := g.Bind(l.bindings(make([]byte, 2*linearRows*linearOut)))
+	require.NoError(b, err)
+	require.NoError(b, s.log.SetLevel(LogError))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := binding.Execute(nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
