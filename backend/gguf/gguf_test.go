@@ -94,10 +94,19 @@ func TestModelKeysHaveTheirValues(t *testing.T) {
 func TestAbsentKeysAndWrongTypesAreToldApart(t *testing.T) {
 	path := write(t, []gguf.KeyValue{
 		{"general.architecture", "test"},
-		{"u8", uint8(200)}, {"i32", int32(-7)}, {"u64", uint64(math.MaxUint64)}, {"i64", int64(9)},
-		{"f32", float32(0.5)}, {"yes", true}, {"text", "word"}, {"texts", []string{"a", ""}},
-		{"u16s", []uint16{1, 65535}}, {"u64s", []uint64{math.MaxUint64}}, {"bools", []bool{true, false}},
-		{"f64s", []float64{1, 2.5}}, {"none", []int32{}},
+		{"u8", uint8(200)},
+		{"i32", int32(-7)},
+		{"u64", uint64(math.MaxUint64)},
+		{"i64", int64(9)},
+		{"f32", float32(0.5)},
+		{"yes", true},
+		{"text", "word"},
+		{"texts", []string{"a", ""}},
+		{"u16s", []uint16{1, 65535}},
+		{"u64s", []uint64{math.MaxUint64}},
+		{"bools", []bool{true, false}},
+		{"f64s", []float64{1, 2.5}},
+		{"none", []int32{}},
 	}, nil)
 	f := open(t, path)
 	ask := map[string]func(string, bool) (any, error){

@@ -20,9 +20,12 @@ import (
 func TestAnAdapterIsReadBackByOllama(t *testing.T) {
 	path := write(t,
 		[]gguf.KeyValue{
-			{"general.type", "adapter"}, {"general.architecture", "llama"},
-			{"llama.sdnpu.rows", []uint32{128, 8, 1}}, {"llama.sdnpu.enabled", true},
-			{"llama.sdnpu.plans", []string{"exact", ""}}, {"llama.x", -1.5},
+			{"general.type", "adapter"},
+			{"general.architecture", "llama"},
+			{"llama.sdnpu.rows", []uint32{128, 8, 1}},
+			{"llama.sdnpu.enabled", true},
+			{"llama.sdnpu.plans", []string{"exact", ""}},
+			{"llama.x", -1.5},
 		},
 		[]gguf.NewTensor{
 			{"table", quant.I8, []int{3, 2}, []byte{1, 2, 3, 4, 5, 6}},

@@ -62,9 +62,16 @@ func TestWhatNoHalfHoldsBecomesInfinityZeroOrNaN(t *testing.T) {
 		f    float32
 		want uint16
 	}{
-		{65519.996, 0x7bff}, {65520, 0x7c00}, {65536, 0x7c00}, {-1e30, 0xfc00},
-		{float32(math.Inf(1)), 0x7c00}, {0x1p-25, 0}, {-0x1p-26, 0x8000}, {0x1.000002p-25, 1},
-		{math.SmallestNonzeroFloat32, 0}, {float32(math.Copysign(0, -1)), 0x8000},
+		{65519.996, 0x7bff},
+		{65520, 0x7c00},
+		{65536, 0x7c00},
+		{-1e30, 0xfc00},
+		{float32(math.Inf(1)), 0x7c00},
+		{0x1p-25, 0},
+		{-0x1p-26, 0x8000},
+		{0x1.000002p-25, 1},
+		{math.SmallestNonzeroFloat32, 0},
+		{float32(math.Copysign(0, -1)), 0x8000},
 	} {
 		require.Equal(t, c.want, quant.F32ToF16(c.f), "%g", c.f)
 	}
