@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -153,30 +156,92 @@ func TestProgramsBeyondTheLimitAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// runAll executes each graph of what was loaded, on memory of its own.
+func runAll(t *testing.T, p backend.Program) {
+	for name, g := range p.(*program).graphs {
+		var bindings []backend.Binding
+		for _, port := range append(slices.Clone(g.signature.Inputs), g.signature.Outputs...) {
+			bindings = append(bindings, backend.Binding{Buffer: &buffer{make([]byte, port.SizeBytes())}})
+		}
+		require.NoError(t, p.Run(t.Context(), name, bindings))
+	}
+}
+
+// mutate changes one random value inside a JSON document.
+func mutate(rng *rand.Rand, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		keys := slices.Sorted(maps.Keys(v))
+		key := keys[rng.IntN(len(keys))]
+		if rng.IntN(30) == 0 {
+			delete(v, key)
+		} else {
+			v[key] = mutate(rng, v[key])
+		}
+		return v
+	case []any:
+		if len(v) == 0 || rng.IntN(20) == 0 {
+			return append(v, float64(rng.IntN(4)))
+		}
+		i := rng.IntN(len(v))
+		if rng.IntN(20) == 0 {
+			return slices.Delete(v, i, i+1)
+		}
+		v[i] = mutate(rng, v[i])
+		return v
+	case string:
+		words := []string{"", "x", "y", "dense", "perm", "shape", "axis", "to"}
+		for _, op := range backend.Ops() {
+			words = append(words, string(op))
+		}
+		slices.Sort(words)
+		return words[rng.IntN(len(words))]
+	}
+	return []any{-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 16.0, 64.0, 65536.0, float64(1 << 31), float64(1 << 40), true, nil, ""}[rng.IntN(14)]
+}
+
+func TestMutatedHeadersAreRefusedOrRun(t *testing.T) {
+	text, data, err := split(compile(t, gate(t, "g", 2), gate(t, "h", 1)))
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := New(Options{Workers: 1, MemoryLimit: 1 << 20})
+	ran := 0
+	for range 3000 {
+		var document any
+		require.NoError(t, json.Unmarshal(text, &document))
+		for range 1 + rng.IntN(2) {
+			document = mutate(rng, document)
+		}
+		mutated, err := json.Marshal(document)
+		require.NoError(t, err)
+		require.NotPanics(t, func() {
+			p, err := d.Load(t.Context(), backend.Image{Bytes: seal(mutated, data)})
+			if err == nil {
+				runAll(t, p)
+				ran++
+			} else if !errors.Is(err, backend.ErrNoMemory) {
+				require.ErrorIs(t, err, backend.ErrImage)
+			}
+		}, "%s", mutated)
+	}
+	require.Positive(t, ran, "every mutation was refused")
+}
+
 // FuzzLoad changes headers and constants behind a right checksum. What loads
 // must run.
 func FuzzLoad(f *testing.F) {
-	text, data, err := split(compile(f, gate(f, "g", 2)))
-	require.NoError(f, err)
-	f.Add(text, data)
-	text, data, err = split(compile(f, gate(f, "one", 1), gate(f, "two", 3)))
-	require.NoError(f, err)
-	f.Add(text, data)
+	for _, image := range [][]byte{compile(f, gate(f, "g", 2)), compile(f, gate(f, "one", 1), gate(f, "two", 3))} {
+		text, data, err := split(image)
+		require.NoError(f, err)
+		f.Add(text, data)
+	}
 	d := New(Options{Workers: 1, MemoryLimit: 1 << 20})
 	f.Fuzz(func(t *testing.T, text, data []byte) {
-		image := seal(text, data)
-		_, err := d.Load(t.Context(), backend.Image{Bytes: append(text, data...)})
+		_, err := d.Load(t.Context(), backend.Image{Bytes: append(slices.Clone(text), data...)})
 		require.Error(t, err, "no checksum")
-		p, err := d.Load(t.Context(), backend.Image{Bytes: image})
-		if err != nil {
-			return
-		}
-		for name, g := range p.(*program).graphs {
-			var bindings []backend.Binding
-			for _, port := range append(slices.Clone(g.signature.Inputs), g.signature.Outputs...) {
-				bindings = append(bindings, backend.Binding{Buffer: &buffer{make([]byte, port.SizeBytes())}})
-			}
-			require.NoError(t, p.Run(t.Context(), name, bindings))
+		p, err := d.Load(t.Context(), backend.Image{Bytes: seal(text, data)})
+		if err == nil {
+			runAll(t, p)
 		}
 	})
 }
