@@ -48,7 +48,7 @@
 // # Weights
 //
 // A graph's constants are read from the mapped file, dequantised and converted
-// one row at a time when a device asks for them. Their IDs name file, tensor,
+// a few kilobytes at a time when a device asks for them. Their IDs name file, tensor,
 // order of rows and type, so graphs of different row counts share them. A
 // weight that is not finite or does not fit the type is an error, never a
 // saturated number.

@@ -75,12 +75,27 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	stride := len(w.data) / w.rows
 	n := len(scratch) / w.columns
-	if err := quant.Dequantize(scratch, w.data[row*stride:(row+n)*stride], w.format); err != nil {
-		return fmt.Errorf("model: tensor %s: %w", w.name, err)
+	src := w.data[row*stride : (row+n)*stride]
+	var err error
+	if w.format == quant.F16 && t == backend.Float16 {
+		err = copyF16(dst, src)
+	} else if err = quant.Dequantize(scratch, src, w.format); err == nil {
+		err = encode(dst, scratch, t)
 	}
-	if err := encode(dst, scratch, t); err != nil {
+	if err != nil {
 		return fmt.Errorf("model: tensor %s, rows from %d: %w", w.name, row, err)
 	}
+	return nil
+}
+
+// copyF16 is the way of most large files; both slices have equal lengths.
+func copyF16(dst, src []byte) error {
+	for i := 1; i < len(src); i += 2 {
+		if src[i]&0x7c == 0x7c { // all exponent bits: infinite or NaN
+			return fmt.Errorf("%w: element %d is not finite", ErrInvalid, i/2)
+		}
+	}
+	copy(dst, src)
 	return nil
 }
 

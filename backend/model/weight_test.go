@@ -56,6 +56,15 @@ func TestConstantsHoldTheFilesWeights(t *testing.T) {
 	}
 }
 
+func TestConstantsAreIdentifiedByFileTensorOrderAndType(t *testing.T) {
+	m := newTiny(rand.New(rand.NewPCG(1, 2)), "llama", quant.Q8_0, true)
+	loaded := m.load(t)
+	require.Equal(t, loaded.Digest()+"/blk.0.attn_q.weight/pairs32/f16",
+		constant(t, loaded, model.Recipes[0], "blk.0.attn_q.weight").Values.ID)
+	require.Equal(t, loaded.Digest()+"/blk.0.attn_v.weight/rows/f32",
+		constant(t, loaded, model.Recipes[1], "blk.0.attn_v.weight").Values.ID)
+}
+
 // toHalves moves the rows of every head: first those at even places, then
 // those at odd ones.
 func toHalves(rows []float64, dim, columns int) (moved []float64) {
@@ -102,6 +111,21 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	}
 }
 
+func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
+	for _, bits := range []uint16{0x7c00, 0xfc00, 0x7e00, 0xfdff} {
+		m := newTiny(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
+		data := m.tensor("blk.0.ffn_up.weight").Data
+		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest is fine
+		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
+		for _, recipe := range model.Recipes {
+			w := constant(t, m.load(t), recipe, "blk.0.ffn_up.weight")
+			err := w.Values.Fill(make([]byte, w.SizeBytes()))
+			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
+			require.ErrorContains(t, err, "blk.0.ffn_up.weight")
+		}
+	}
+}
+
 func TestFillDemandsTheExactLength(t *testing.T) {
 	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true).load(t)
 	w := constant(t, m, model.Recipes[0], "blk.0.ffn_up.weight")
@@ -111,7 +135,7 @@ func TestFillDemandsTheExactLength(t *testing.T) {
 
 func TestFillTakesLittleMemoryBesideItsResult(t *testing.T) {
 	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F16, true)
-	m.hidden, m.ffn = 256, 2048
+	m.hidden, m.ffn = 64, 1024 // eight chunks
 	w := constant(t, m.rebuild().load(t), model.Recipes[1], "blk.0.ffn_up.weight")
 	dst := make([]byte, w.SizeBytes())
 	require.LessOrEqual(t, testing.AllocsPerRun(5, func() {

@@ -1,0 +1,45 @@
+package model_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+func BenchmarkFill(b *testing.B) {
+	for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
+		m := newTiny(rand.New(rand.NewPCG(1, 2)), "llama", format, true)
+		m.layers, m.hidden, m.ffn = 1, 512, 1024
+		loaded := m.rebuild().load(b)
+		for _, recipe := range model.Recipes {
+			b.Run(format.String()+" to "+recipe.Name, func(b *testing.B) {
+				w := constant(b, loaded, recipe, "blk.0.ffn_up.weight")
+				dst := make([]byte, w.SizeBytes())
+				b.SetBytes(int64(len(dst)))
+				b.ReportAllocs()
+				for b.Loop() {
+					require.NoError(b, w.Values.Fill(dst))
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkRope(b *testing.B) {
+	m := newTiny(rand.New(rand.NewPCG(1, 2)), "qwen2", quant.F32, true)
+	m.dim = 64
+	loaded := m.rebuild().load(b)
+	positions := make([]int32, 128)
+	for i := range positions {
+		positions[i] = int32(4000 + i)
+	}
+	cos, sin := make([]byte, 128*32*2), make([]byte, 128*32*2)
+	b.ReportAllocs()
+	for b.Loop() {
+		loaded.Rope(cos, sin, positions, model.Recipes[0])
+	}
+}
