@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/mapped"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
@@ -51,9 +54,14 @@ func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, co
 		size := c.KVHeads * context * c.HeadDim * r.Cache.Size()
 		d.cache[model.PastKey(i)], d.cache[model.PastValue(i)] = make([]byte, size), make([]byte, size)
 	}
-	var image bytes.Buffer
-	require.NoError(t, d.dev.Compile(t.Context(), &image, graphs...))
-	d.program, err = d.dev.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
+	image, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	require.NoError(t, err)
+	require.NoError(t, d.dev.Compile(t.Context(), image, graphs...))
+	require.NoError(t, image.Close())
+	mapping, err := mapped.Open(image.Name())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, mapping.Close()) })
+	d.program, err = d.dev.Load(t.Context(), backend.Image{Bytes: mapping.Bytes()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.program.Close()) })
 	return d

@@ -31,7 +31,7 @@ func Example() {
 		fmt.Println(port.Name, port.Type, port.Shape)
 	}
 	// Output:
-	// x f16 [1 1 64]
+	// x f16 [1 64]
 	// cos f16 [1 1 1 4]
 	// sin f16 [1 1 1 4]
 	// mask f16 [1 1 2 513]
@@ -43,5 +43,5 @@ func Example() {
 	// new_v3 f16 [1 4 1 8]
 	// new_k4 f16 [1 4 1 8]
 	// new_v4 f16 [1 4 1 8]
-	// y f16 [1 1 64]
+	// y f16 [1 64]
 }

@@ -107,6 +107,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"missing epsilon", key("attention.layer_norm_rms_epsilon", nil), invalid, "epsilon"},
 		{"epsilon is NaN", key("attention.layer_norm_rms_epsilon", float32(math.NaN())), invalid, "epsilon"},
 		{"epsilon vanishes", key("attention.layer_norm_rms_epsilon", 1e-60), invalid, "epsilon"},
+		{"epsilon overflows", key("attention.layer_norm_rms_epsilon", 1e60), invalid, "epsilon"},
 		{"rope base is negative", key("rope.freq_base", float32(-1)), invalid, "rope.freq_base"},
 		{"rope base is infinite", key("rope.freq_base", float32(math.Inf(1))), invalid, "rope.freq_base"},
 		{"rope base is text", key("rope.freq_base", "10000"), invalid, "rope.freq_base"},
@@ -121,11 +122,13 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"normalised queries", add("blk.0.attn_q_norm.weight"), unsupported, "blk.0.attn_q_norm.weight"},
 		{"a format that is not decoded", func(m *tiny) {
 			*m.tensor("blk.0.ffn_up.weight") = gguf.NewTensor{
-				Name: "blk.0.ffn_up.weight", Type: quant.Type(20), Shape: []int{32, 64}, Data: make([]byte, 64*18)}
+				Name: "blk.0.ffn_up.weight", Type: quant.Type(20), Shape: []int{32, 64}, Data: make([]byte, 64*18),
+			}
 		}, unsupported, "blk.0.ffn_up.weight has type IQ4_NL"},
 		{"a vector in blocks", func(m *tiny) {
 			*m.tensor("output_norm.weight") = gguf.NewTensor{
-				Name: "output_norm.weight", Type: quant.Q8_0, Shape: []int{32}, Data: make([]byte, 34)}
+				Name: "output_norm.weight", Type: quant.Q8_0, Shape: []int{32}, Data: make([]byte, 34),
+			}
 		}, unsupported, "output_norm.weight has type Q8_0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,12 +41,14 @@ func TestStoriesAreToldTokenForToken(t *testing.T) {
 			require.NotEmpty(t, expected[name].Generations)
 			for _, g := range expected[name].Generations {
 				// Right tokens are fed, so every argmax is that of greedy decoding.
-				d := newDriver(t, m, "f32", []int{2, 5}, rows, 256)
-				logits := d.feed(append(slices.Clone(g.PromptIDs), g.GreedyIDs...))[len(g.PromptIDs)-1:]
+				// The engine's tests tell whole texts, here the start is enough.
+				greedy := g.GreedyIDs[:min(64, len(g.GreedyIDs))]
+				d := newDriver(t, m, "f32", []int{2, 5}, rows, len(g.PromptIDs)+len(greedy))
+				logits := d.feed(append(slices.Clone(g.PromptIDs), greedy...))[len(g.PromptIDs)-1:]
 				for _, top := range g.Top5 {
 					require.InDelta(t, top[1], logits[0][int(top[0])], 1e-3, "logit of token %v", top[0])
 				}
-				for i, want := range g.GreedyIDs {
+				for i, want := range greedy {
 					require.Equal(t, want, argmax(logits[i]), "token %d after prompt %v", i, g.PromptIDs)
 				}
 			}
