@@ -19,5 +19,5 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/term v0.44.0 // indirect
+	golang.org/x/term v0.44.0 // BSD-3-Clause: is somebody looking
 )

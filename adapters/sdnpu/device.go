@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+)
+
+// errNoLibrary is returned when no libQnnHtp is found.
+var errNoLibrary = errors.New("no QNN library found")
+
+// openDevice opens the device that the settings select. There is no fallback:
+// the float device and the emulator run only when named.
+func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logger) (backend.Device, error) {
+	switch s.library {
+	case "float":
+		return cpu.New(cpu.Options{}), nil
+	case "emulator":
+		path, err := buildEmulator(ctx, logger)
+		if err != nil {
+			return nil, err
+		}
+		return hexagon.Open(hexagon.Options{Library: path, Name: "emulator", SoC: s.soc, Logger: logger})
+	case "":
+		path, err := s.findLibrary(arg0)
+		if err != nil {
+			return nil, err
+		}
+		return hexagon.Open(hexagon.Options{Library: path, SoC: s.soc, Logger: logger})
+	}
+	return hexagon.Open(hexagon.Options{Library: s.library, SoC: s.soc, Logger: logger})
+}
+
+// buildEmulator compiles the emulator, or finds it compiled.
+func buildEmulator(ctx context.Context, logger *slog.Logger) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	return emulator.Build(ctx, emulator.Options{Dir: filepath.Join(base, "sdnpu", "emulator"), Logger: logger})
+}
+
+// libraryName is the file that the vendor ships for this system.
+func libraryName() string {
+	if runtime.GOOS == "windows" {
+		return "QnnHtp.dll"
+	}
+	return "libQnnHtp.so"
+}
+
+// libraryFolders are searched in this order.
+func libraryFolders(arg0 string) []string {
+	folders := programFolders(arg0)
+	for _, f := range programFolders(arg0) {
+		folders = append(folders, filepath.Join(f, "sdnpu"))
+	}
+	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
+		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
+	}
+	return append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
+}
+
+// sdkTarget is the vendor's name of this system in its SDK.
+func sdkTarget() string {
+	switch runtime.GOOS + "/" + runtime.GOARCH {
+	case "windows/arm64":
+		return "aarch64-windows-msvc"
+	case "android/arm64":
+		return "aarch64-android"
+	case "linux/arm64":
+		return "aarch64-oe-linux-gcc11.2"
+	}
+	return "x86_64-linux-clang"
+}
+
+func (s settings) findLibrary(arg0 string) (string, error) {
+	folders := libraryFolders(arg0)
+	for _, folder := range folders {
+		path := filepath.Join(folder, libraryName())
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s is in none of %q; install the QNN runtime and set SDNPU_LIBRARY to its path, or set SDNPU_LIBRARY=emulator to try without an NPU",
+		errNoLibrary, libraryName(), folders)
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+)
+
+// finding is one line of the doctor's report.
+type finding struct {
+	what string
+	// found says what is there, empty when nothing is.
+	found string
+	// remedy says what to do; with found set it is a remark.
+	remedy string
+}
+
+func newDoctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what was found on this machine, what is missing and what to do",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings()
+			if err != nil {
+				return err
+			}
+			findings := []finding{
+				{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
+				s.lookAtDevice(cmd.Context()), lookAtCompiler(), s.lookAtCache(),
+			}
+			findings = append(findings, s.lookAtOllama()...)
+			if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
+				return fmt.Errorf("doctor: %d of %d things are missing", missing, len(findings))
+			}
+			return nil
+		},
+	}
+}
+
+// report prints the findings and counts what is missing.
+func report(w io.Writer, findings []finding) (missing int) {
+	for _, f := range findings {
+		mark, text := "ok     ", f.found
+		if f.found == "" {
+			mark, text = "missing", "to do: "+f.remedy
+			missing++
+		} else if f.remedy != "" {
+			text += " (" + f.remedy + ")"
+		}
+		fmt.Fprintf(w, "%s  %-14s %s\n", mark, f.what, text)
+	}
+	return missing
+}
+
+// lookAtDevice opens the device that a model would run on.
+func (s settings) lookAtDevice(ctx context.Context) finding {
+	f := finding{what: "device"}
+	d, err := s.openDevice(ctx, os.Args[0], slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.remedy = err.Error()
+		return f
+	}
+	c := d.Capabilities()
+	f.found = fmt.Sprintf("%s: %s, build %s, SoC %s, lane %s", c.Name, c.Provider, c.BuildID, c.SoC, c.Lane)
+	if err := d.Close(); err != nil {
+		f.remedy = err.Error()
+	}
+	return f
+}
+
+func lookAtCompiler() finding {
+	f := finding{what: "C compiler"}
+	for _, name := range []string{os.Getenv("CC"), "cc", "gcc", "clang"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			f.found, f.remedy = path, "only the emulator needs it"
+			return f
+		}
+	}
+	f.remedy = "apt-get install gcc libc6-dev, if you want the emulator"
+	return f
+}
+
+func (s settings) lookAtCache() finding {
+	f := finding{what: "image cache"}
+	if s.cache == "" {
+		f.found, f.remedy = "off", "SDNPU_CACHE=off: every start compiles anew"
+		return f
+	}
+	if err := os.MkdirAll(s.cache, 0o700); err != nil {
+		f.remedy = fmt.Sprintf("%v: set SDNPU_CACHE to a folder that can be written", err)
+		return f
+	}
+	probe, err := os.CreateTemp(s.cache, "probe-*")
+	if err != nil {
+		f.remedy = fmt.Sprintf("%v: set SDNPU_CACHE to a folder that can be written", err)
+		return f
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		f.remedy = err.Error()
+	}
+	f.found = fmt.Sprintf("%s, %.1f MiB", s.cache, float64(folderSize(s.cache))/(1<<20))
+	return f
+}
+
+func folderSize(dir string) (size int64) {
+	entries, _ := os.ReadDir(dir) // an unreadable folder was reported before
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+func (s settings) lookAtOllama() []finding {
+	host := finding{what: "Ollama"}
+	h, err := ollama.Find("")
+	if err != nil {
+		host.remedy = err.Error()
+		return []finding{host}
+	}
+	host.found = h.Executable
+	runner := finding{what: "its runner", found: h.Runner}
+	switch {
+	case h.Runner == "":
+		runner.remedy = "lib/ollama beside Ollama holds no llama-server: reinstall Ollama, or `sdnpu install DIR` for NPU models alone"
+	case sameProgram(h.Runner):
+		runner.remedy = "this program"
+	default:
+		runner.remedy = "the original; `sdnpu install DIR` lays out an Ollama that starts this program"
+	}
+	original := finding{what: "original", remedy: "models that are not selected for the NPU would not run: keep Ollama's llama-server as llama-server.orig beside ours, or set SDNPU_ORIGINAL"}
+	path, err := s.findOriginal(os.Args[0])
+	if err != nil {
+		original.remedy = err.Error()
+	}
+	if original.found = path; path == "" && h.Runner != "" && !sameProgram(h.Runner) {
+		original.found = h.Runner
+	}
+	if original.found != "" {
+		original.remedy = "runs the models that are not selected"
+	}
+	return []finding{host, runner, original}
+}
+
+// sameProgram reports whether a file is this program.
+func sameProgram(path string) bool {
+	self, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	a, errA := os.Stat(path)
+	b, errB := os.Stat(self)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+func newInstallCommand() *cobra.Command {
+	var executable string
+	cmd := &cobra.Command{
+		Use:   "install DIR",
+		Short: "Lay out an Ollama in DIR that starts this program for selected models",
+		Long: "Install makes DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama\n" +
+			"with this program as llama-server; your Ollama itself is not changed.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := ollama.Find(executable)
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			laid, err := ollama.Lay(h, self, dir)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "laid out beside %s\nstart it with:\n  %s serve\n", h.Executable, laid)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&executable, "ollama", "", "Ollama's executable (default: the installed one)")
+	return cmd
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// loaded is a model on a device. Close gives everything back.
+type loaded struct {
+	file      *gguf.File
+	device    backend.Device
+	engine    *engine.Engine
+	tokenizer *tokenizer.Tokenizer
+	layers    int
+}
+
+// job says what to load and how.
+type job struct {
+	path               string
+	config             config.Config
+	context, sequences int
+	logger             *slog.Logger
+	progress           func(engine.Progress)
+}
+
+// load opens the model, the device and the engine.
+func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err error) {
+	l := &loaded{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	recipe, err := model.FindRecipe(j.config.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	if l.file, err = gguf.Open(j.path); err != nil {
+		return nil, err
+	}
+	m, err := model.Load(l.file)
+	if err != nil {
+		return nil, err
+	}
+	l.layers = m.Config().Layers
+	if l.tokenizer, err = tokenizer.New(l.file); err != nil {
+		return nil, err
+	}
+	if l.device, err = s.openDevice(ctx, arg0, j.logger); err != nil {
+		return nil, err
+	}
+	l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, engine.Options{
+		Recipe: recipe, Rows: j.config.Rows, Blocks: j.config.Blocks,
+		Context: j.context, Sequences: j.sequences,
+		Cache: s.openCache(j.logger), Logger: j.logger, Progress: j.progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openCache opens the image cache; without one every start compiles.
+func (s settings) openCache(logger *slog.Logger) *imagecache.Store {
+	if s.cache == "" {
+		return nil
+	}
+	store, err := imagecache.Open(s.cache, imagecache.Options{Logger: logger})
+	if err != nil {
+		logger.Warn("no image cache: every start compiles anew", "detail", err, "remedy", "set SDNPU_CACHE to a folder that can be written, or to off")
+		return nil
+	}
+	return store
+}
+
+// describe is the device in one line.
+func (l *loaded) describe() string {
+	c := l.device.Capabilities()
+	return fmt.Sprintf("%s, provider %s, build %s, SoC %s, lane %s", c.Name, c.Provider, c.BuildID, c.SoC, c.Lane)
+}
+
+// Close closes what was opened, the last first.
+func (l *loaded) Close() error {
+	var errs []error
+	if l.engine != nil {
+		errs = append(errs, l.engine.Close())
+	}
+	if l.device != nil {
+		errs = append(errs, l.device.Close())
+	}
+	if l.file != nil {
+		errs = append(errs, l.file.Close())
+	}
+	return errors.Join(errs...)
+}

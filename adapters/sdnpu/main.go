@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := dispatch(ctx, os.Args); err != nil {
+		// Ollama shows what follows "error:" to its user.
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// dispatch acts as what the program was called.
+func dispatch(ctx context.Context, args []string) error {
+	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	case "llama-server":
+		return serveRunner(ctx, args)
+	case "llama-quantize":
+		return quantizeStandIn(os.Stdout, args[1:])
+	}
+	root := newCommand()
+	root.SetArgs(args[1:])
+	return root.ExecuteContext(ctx)
+}
+
+func newCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sdnpu",
+		Short:         "Run GGUF models on the Qualcomm Hexagon NPU, under Ollama or alone",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newEmulatorCommand())
+	return root
+}

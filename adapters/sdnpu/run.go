@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// runFlags are the flags of `sdnpu run`.
+type runFlags struct {
+	model, prompt, promptIDs, library string
+	recipe, rows                      string
+	tokens, context                   int
+	temperature                       float32
+	seed                              int64
+	json                              bool
+}
+
+func newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:     "run --model M.gguf [--prompt TEXT | --prompt-ids FILE]",
+		Short:   "Run a model once, without Ollama",
+		Example: "  sdnpu run --model stories260K-f16.gguf --prompt 'One day' --library emulator",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; control tokens may be spelled out")
+	flags.StringVar(&f.promptIDs, "prompt-ids", "", "file with the prompt as a JSON array of token ids")
+	flags.IntVarP(&f.tokens, "tokens", "n", 128, "tokens to generate at most; -1: until the context is full")
+	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
+	flags.Float32Var(&f.temperature, "temperature", 0, "0 takes the likeliest token")
+	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one")
+	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
+	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
+	if err := cmd.MarkFlagRequired("model"); err != nil {
+		panic(err) // the flag stands above
+	}
+	return cmd
+}
+
+// result is what --json prints. Times are milliseconds.
+type result struct {
+	PromptIDs []int32           `json:"prompt_ids"`
+	OutputIDs []int32           `json:"output_ids"`
+	Text      string            `json:"text"`
+	Stop      engine.StopReason `json:"stop"`
+	Steps     int               `json:"steps"`
+	Rows      struct {
+		Valid   int `json:"valid"`
+		Padding int `json:"padding"`
+	} `json:"rows"`
+	PrefillMS    float64 `json:"prefill_ms"`
+	FirstTokenMS float64 `json:"first_token_ms"`
+	DecodeMS     float64 `json:"decode_ms"`
+	LoadMS       float64 `json:"load_ms"`
+	Lanes        struct {
+		NPU int64 `json:"npu_ops"`
+		CPU int64 `json:"cpu_ops"`
+	} `json:"lanes"`
+	Device struct {
+		Provider string `json:"provider"`
+		BuildID  string `json:"build_id"`
+		SoC      string `json:"soc"`
+	} `json:"device"`
+	Memory struct {
+		Resident int64 `json:"resident_bytes"`
+		Peak     int64 `json:"peak_bytes"`
+	} `json:"memory"`
+}
+
+func (f *runFlags) run(cmd *cobra.Command) (err error) {
+	ctx, stdout := cmd.Context(), cmd.OutOrStdout()
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	if f.library != "" {
+		s.library = f.library
+	}
+	c, err := f.resolve()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	bar := newBar(cmd.ErrOrStderr())
+	l, err := s.load(ctx, os.Args[0], job{
+		path: f.model, config: c, context: f.context, sequences: 1,
+		logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), progress: bar.step,
+	})
+	bar.close()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	load := time.Since(begin)
+	prompt, err := f.tokens32(l.tokenizer)
+	if err != nil {
+		return err
+	}
+	return f.generate(ctx, stdout, l, prompt, load)
+}
+
+// resolve reads the model's config; flags and environment win over it. The
+// model needs no selection: naming it here is one.
+func (f *runFlags) resolve() (config.Config, error) {
+	source, err := fileSource("the model", f.model)
+	if err != nil {
+		return config.Config{}, err
+	}
+	flags := config.Source{Name: "the flags", Lookup: func(k config.Key) (string, bool) {
+		switch k.Name {
+		case "sdnpu.recipe":
+			return f.recipe, f.recipe != ""
+		case "sdnpu.rows":
+			return f.rows, f.rows != ""
+		}
+		return "", false
+	}}
+	return config.Resolve(source, config.Environment(os.LookupEnv), flags)
+}
+
+// tokens32 reads the prompt.
+func (f *runFlags) tokens32(t *tokenizer.Tokenizer) ([]int32, error) {
+	if f.promptIDs == "" {
+		return t.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+	}
+	raw, err := os.ReadFile(f.promptIDs)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	if err := json.Unmarshal(raw, &ids); err != nil {
+		return nil, fmt.Errorf("%s: a JSON array of token ids wanted: %w", f.promptIDs, err)
+	}
+	return ids, nil
+}
+
+// generate streams the text, or prints one object.
+func (f *runFlags) generate(ctx context.Context, stdout io.Writer, l *loaded, prompt []int32, load time.Duration) error {
+	text, seed := "", uint64(f.seed)
+	if f.seed < 0 {
+		seed = rand.Uint64()
+	}
+	report, err := l.engine.Generate(ctx, engine.Request{
+		Prompt: prompt, MaxTokens: f.tokens, Sampling: sampler.Options{Temperature: f.temperature, Seed: seed},
+	}, func(p engine.Piece) error {
+		text += p.Text
+		if f.json {
+			return nil
+		}
+		_, err := io.WriteString(stdout, p.Text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(stdout).Encode(l.result(report, prompt, text, load))
+	}
+	fmt.Fprintf(stdout, "\n\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
+		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
+		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], l.describe())
+	return nil
+}
+
+// rate is tokens per second after the first one, which prefill gives.
+func rate(r engine.Report) float64 {
+	if r.OutputTokens < 2 || r.Decode <= 0 {
+		return 0
+	}
+	return float64(r.OutputTokens-1) / r.Decode.Seconds()
+}
+
+func (l *loaded) result(report engine.Report, prompt []int32, text string, load time.Duration) result {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	c, m := l.device.Capabilities(), l.engine.Memory()
+	r := result{
+		PromptIDs: prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
+		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
+	}
+	r.Rows.Valid, r.Rows.Padding = report.ValidRows, report.PaddingRows
+	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
+	r.Device.Provider, r.Device.BuildID, r.Device.SoC = c.Provider, c.BuildID, c.SoC
+	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, peakMemory()
+	return r
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+func newSelectCommand() *cobra.Command {
+	var out, adapter string
+	var set []string
+	cmd := &cobra.Command{
+		Use:   "select MODEL.gguf (-o OUT.gguf | --adapter OUT.gguf)",
+		Short: "Mark a model for the NPU, in a copy or in a small adapter file",
+		Long: "Select writes the keys that make Ollama run a model on the NPU.\n\n" +
+			"-o copies the model with the keys added; --adapter writes a small file with the\n" +
+			"keys alone, for a Modelfile's ADAPTER line beside an untouched model.\n\nKeys for --set:\n" + keyHelp(),
+		Example: "  sdnpu select llama.gguf --adapter npu.gguf\n  sdnpu select llama.gguf -o llama-npu.gguf --set rows=128,8",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (out == "") == (adapter == "") {
+				return errors.New("select: give either -o OUT.gguf or --adapter OUT.gguf")
+			}
+			keys, err := selectKeys(set)
+			if err != nil {
+				return err
+			}
+			if adapter != "" {
+				return writeAdapter(cmd.OutOrStdout(), args[0], adapter, keys)
+			}
+			return writeSelected(cmd.OutOrStdout(), args[0], out, keys)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write a copy of the model with the keys")
+	cmd.Flags().StringVar(&adapter, "adapter", "", "write an adapter file that carries the keys")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "also set a key, as in --set rows=128,8")
+	return cmd
+}
+
+func keyHelp() string {
+	var b strings.Builder
+	for _, k := range config.Keys {
+		fmt.Fprintf(&b, "  %-8s %s (default %s)\n", strings.TrimPrefix(k.Name, config.Prefix), k.Doc, k.Default)
+	}
+	return b.String()
+}
+
+// selectKeys turns "rows=128,8" settings into keys; enabled is always set.
+func selectKeys(set []string) ([]gguf.KeyValue, error) {
+	keys := []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
+	for _, s := range set {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("select: --set %s: key=value wanted", s)
+		}
+		key, err := config.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := key.Check(value); err != nil {
+			return nil, fmt.Errorf("select: --set %s: %w", s, err)
+		}
+		keys = slices.DeleteFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == key.Name })
+		keys = append(keys, gguf.KeyValue{Name: key.Name, Value: typed(key, value)})
+	}
+	return keys, nil
+}
+
+// typed gives a checked value the type that its key is stored with.
+func typed(k config.Key, value string) any {
+	switch k.Type {
+	case "bool":
+		return value == "true" || value == "1" || value == "yes" || value == "on"
+	case "int":
+		n, _ := strconv.ParseInt(value, 10, 32) // Check has read it
+		return int32(n)
+	}
+	return value
+}
+
+// writeSelected copies the model with keys added.
+func writeSelected(stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
+	f, err := gguf.Open(model)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if same(model, out) {
+		return fmt.Errorf("select: %s would overwrite the model it reads", out)
+	}
+	if err := writeFile(out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "wrote %s\nModelfile line:\n  FROM %s\n", out, absolute(out))
+	return nil
+}
+
+// writeAdapter writes the keys alone. Ollama wants a GGUF of type adapter; the
+// one tensor is there because some readers refuse a file with none.
+func writeAdapter(stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
+	f, err := gguf.OpenKeys(model)
+	if err != nil {
+		return err
+	}
+	architecture := f.Architecture()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	all := append([]gguf.KeyValue{
+		{Name: "general.type", Value: "adapter"},
+		{Name: "general.architecture", Value: architecture},
+		{Name: "general.name", Value: "sdnpu selection"},
+	}, keys...)
+	tensors := []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}
+	if err := writeFile(out, func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "wrote %s\nModelfile lines:\n  FROM %s\n  ADAPTER %s\n", out, absolute(model), absolute(out))
+	return nil
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// writeFile writes a whole file or none: under another name first, then renamed.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// errNoOriginal is returned when a model is not ours to run and there is nobody
+// to hand it to.
+var errNoOriginal = errors.New("there is no original llama-server to hand it to: keep Ollama's as llama-server.orig beside this program, or set SDNPU_ORIGINAL")
+
+// serveRunner is the program under the name llama-server.
+func serveRunner(ctx context.Context, argv []string) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	args, warnings, err := llamaserver.ParseArgs(argv[1:])
+	mode := llamaserver.ModeServe
+	if err == nil {
+		mode = args.Mode()
+	}
+	original, findErr := s.findOriginal(argv[0])
+	if findErr != nil {
+		return findErr
+	}
+	switch {
+	case mode != llamaserver.ModeServe && original != "":
+		return handOver(original, argv[1:])
+	case mode == llamaserver.ModeDiscover:
+		return llamaserver.AnswerDiscover(ctx, os.Stderr)
+	case mode == llamaserver.ModeListDevices:
+		return llamaserver.AnswerListDevices(os.Stdout)
+	case err != nil:
+		return err
+	}
+	c, reason, err := selection(args)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		if original == "" {
+			return fmt.Errorf("%s: %s, and %w", args.Model, reason, errNoOriginal)
+		}
+		return handOver(original, argv[1:])
+	}
+	return s.serve(ctx, argv[0], args, c, warnings)
+}
+
+// selection reads the config of the model, its adapters and the environment.
+// The reason says why the model is not ours to run; it is empty when it is.
+func selection(args llamaserver.Args) (c config.Config, reason string, err error) {
+	var sources []config.Source
+	for i, path := range append([]string{args.Model}, args.Lora...) {
+		name := "the model"
+		if i > 0 {
+			name = "the adapter"
+		}
+		source, err := fileSource(name, path)
+		if err != nil {
+			if !errors.Is(err, config.ErrSetting) {
+				// Whether it is selected cannot be known: the original tells what
+				// is wrong with the file, or can read what we cannot.
+				return c, err.Error(), nil
+			}
+			return c, "", err
+		}
+		sources = append(sources, source)
+	}
+	c, err = config.Resolve(append(sources, config.Environment(os.LookupEnv))...)
+	switch {
+	case err != nil:
+		return c, "", err
+	case !c.Enabled:
+		return c, "the model is not selected for the NPU (sdnpu.enabled)", nil
+	case args.GPULayers == 0:
+		return c, "num_gpu 0 asks for the CPU", nil
+	}
+	return c, "", nil
+}
+
+func fileSource(name, path string) (config.Source, error) {
+	f, err := gguf.OpenKeys(path)
+	if err != nil {
+		return config.Source{}, err
+	}
+	source, err := config.GGUF(name, f)
+	return source, errors.Join(err, f.Close())
+}
+
+// serve listens at once, loads, and answers until it is killed.
+func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args, c config.Config, warnings []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go llamaserver.WatchParent(ctx, func() { cancel(errors.New("the host has ended")) })
+
+	lines := llamaserver.NewLines(os.Stderr)
+	logger := slog.New(slog.NewTextHandler(lines, nil))
+	server, err := llamaserver.New(llamaserver.Options{
+		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		lines.Warn(w)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+
+	l, err := s.loadTelling(ctx, arg0, args, c, lines, logger)
+	if err != nil {
+		// The process ends with the reason, which Ollama shows; requests that
+		// wait get it too.
+		server.SetFailed(err)
+		cancel(err)
+		return errors.Join(err, <-served)
+	}
+	server.SetModel(answers{l})
+	err = <-served
+	return errors.Join(err, l.Close())
+}
+
+// loadTelling loads with progress lines, so that Ollama's stall timer sees life.
+func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*loaded, error) {
+	loading := lines.Loading()
+	defer loading.Close()
+	l, err := s.load(ctx, arg0, job{
+		path: args.Model, config: c, context: args.ContextPerSlot(), sequences: args.Parallel, logger: logger,
+		progress: func(p engine.Progress) { loading.Step(progressText(p), p.Done, p.Total) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	device, m := "HTP0", l.engine.Memory()
+	if l.device.Capabilities().Lane == backend.CPU {
+		device = "CPU"
+	}
+	lines.Buffer(device, llamaserver.ModelBuffer, m.Programs)
+	lines.Buffer(device, llamaserver.KVBuffer, m.Cache)
+	lines.Buffer(device, llamaserver.ComputeBuffer, m.IO)
+	if device != "CPU" {
+		lines.Offloaded(l.layers+1, l.layers+1)
+	}
+	lines.Warn("sdnpu device: " + l.describe())
+	return l, nil
+}
+
+func progressText(p engine.Progress) string {
+	if p.Cached {
+		return "loading " + p.Graph
+	}
+	return "compiling " + p.Graph
+}
+
+// answers answers the server's questions with a loaded model.
+type answers struct{ *loaded }
+
+func (m answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	return m.engine.Generate(ctx, r, emit)
+}
+
+func (m answers) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	return m.tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: addSpecial, ParseSpecial: parseSpecial})
+}
+
+func (m answers) Decode(ids []int32) string { return m.tokenizer.DecodeSpecial(ids) }
+
+func (m answers) ContextLength() int { return m.engine.ContextLength() }
+
+func (m answers) VocabSize() int { return m.tokenizer.VocabSize() }
