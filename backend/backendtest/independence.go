@@ -114,16 +114,7 @@ func independenceCases() (cases []testCase) {
 	const n = 48
 	for _, dtype := range floatTypes {
 		cases = append(cases, testCase{fmt.Sprintf("independence/padding/%v", dtype), func(t *testing.T, s *suite) {
-			// The same valid rows twice: only the noise differs.
-			g := block(t, "padded", dtype, 32)
-			program, p := s.load(t, s.compile(t, g)), newPassage(dtype)
-			first := s.run(t, program, g.Name, p.inputs(20, 5, 32))
-			for range 5 {
-				again := s.run(t, program, g.Name, p.inputs(20, 5, 32))
-				const bytes = 5 * hidden
-				size := dtype.Size()
-				s.same(t, dtype, "y", numbers(first["y"][:bytes*size], dtype), numbers(again["y"][:bytes*size], dtype))
-			}
+			s.padding(t, dtype)
 		}})
 		for _, c := range []struct{ valid, rows int }{{8, 8}, {5, 8}, {32, 32}, {7, 32}, {48, 128}, {1, 128}} {
 			name := fmt.Sprintf("independence/rows/%v/%d-of-%d", dtype, c.valid, c.rows)
@@ -137,6 +128,37 @@ func independenceCases() (cases []testCase) {
 		}
 	}
 	return cases
+}
+
+// padding runs the same valid rows several times: only the noise around them
+// differs.
+func (s *suite) padding(t *testing.T, dtype backend.DataType) {
+	const past, valid, rows = 20, 5, 32
+	g := block(t, "padded", dtype, rows)
+	program, p := s.load(t, s.compile(t, g)), newPassage(dtype)
+	results := func() states {
+		out := s.run(t, program, g.Name, p.inputs(past, valid, rows))
+		return states{
+			numbers(out["y"], dtype)[:valid*hidden],
+			validRows(numbers(out["k"], dtype), valid, rows),
+			validRows(numbers(out["v"], dtype), valid, rows),
+		}
+	}
+	first := results()
+	for range 5 {
+		again := results()
+		s.same(t, dtype, "y", first.y, again.y)
+		s.same(t, dtype, "k", first.k, again.k)
+		s.same(t, dtype, "v", first.v, again.v)
+	}
+}
+
+// validRows takes the first rows of each head.
+func validRows(x []float64, valid, rows int) (out []float64) {
+	for h := range kvHeads {
+		out = append(out, x[h*rows*headDim:][:valid*headDim]...)
+	}
+	return out
 }
 
 // same demands equal elements under RowExact; else it logs how many differ and

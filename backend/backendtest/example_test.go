@@ -1,0 +1,17 @@
+package backendtest_test
+
+import (
+	"testing"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+)
+
+// A device's own test hands over how it is opened and what it promises.
+func ExampleRun() {
+	_ = func(t *testing.T) { // TestDevicePassesTheSuite
+		open := func(*testing.T) backend.Device { return cpu.New(cpu.Options{}) }
+		backendtest.Run(t, open, backendtest.Options{Tolerance: backendtest.Single, RowExact: true})
+	}
+}

@@ -1,0 +1,101 @@
+package backendtest
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// mutantVariable names, for the child process, the mistake to make.
+const mutantVariable = "BACKENDTEST_MUTANT"
+
+// TestSuiteFindsEachMistake runs single cases on devices that make one mistake
+// each, in a child process, where they must fail.
+func TestSuiteFindsEachMistake(t *testing.T) {
+	if os.Getenv(mutantVariable) != "" {
+		t.Skip("this is the child")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			pattern := "^TestMutant$/^" + strings.ReplaceAll(m.finds, "/", "$/^") + "$"
+			child := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.v")
+			child.Env = append(os.Environ(), mutantVariable+"="+m.name)
+			out, err := child.CombinedOutput()
+			require.Error(t, err, "the suite found nothing wrong:\n%s", out)
+			require.Contains(t, string(out), "--- FAIL: TestMutant/"+m.finds)
+			require.NotContains(t, string(out), "panic:")
+		})
+	}
+}
+
+// TestMutant is what the child runs.
+func TestMutant(t *testing.T) {
+	name := os.Getenv(mutantVariable)
+	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
+	if i < 0 {
+		t.Skip("runs as a child of TestSuiteFindsEachMistake only")
+	}
+	Run(t, func(*testing.T) backend.Device { return newMutant(mutants[i]) }, Options{Tolerance: Single, RowExact: true})
+}
+
+func TestKnownNamesCoverWhatFollowsTheSlash(t *testing.T) {
+	s := &suite{options: Options{Known: map[string]string{
+		"operator/RmsNorm":          "all",
+		"operator/RmsNorm/beta/f16": "more exactly",
+	}}}
+	for name, want := range map[string]string{
+		"operator/RmsNorm/rank-2/f16/rows=1": "all",
+		"operator/RmsNorm/beta/f16/rows=8":   "more exactly",
+		"operator/RmsNormal/x":               "",
+		"operator":                           "",
+	} {
+		_, reason := s.known(name)
+		require.Equal(t, want, reason, name)
+	}
+}
+
+func TestCaseNamesAreUnique(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, c := range slices.Concat(deviceCases(), operatorCases(), graphCases(), imageCases(),
+		bindingCases(), concurrencyCases(), blockCases(), independenceCases()) {
+		require.False(t, seen[c.name], c.name)
+		seen[c.name] = true
+	}
+}
+
+func TestEveryOperatorOfTheContractHasACase(t *testing.T) {
+	covered := make(map[backend.Op]bool)
+	for _, f := range forms() {
+		covered[f.op] = true
+	}
+	for _, op := range backend.Ops() {
+		require.True(t, covered[op], op)
+		require.Contains(t, definitions, op)
+	}
+}
+
+func TestRelativeErrorIsZeroForEqualElementsOnly(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		got, want []float64
+		error     float64
+	}{
+		{[]float64{1, -2}, []float64{1, -2}, 0},
+		{[]float64{0, 0}, []float64{0, 0}, 0},
+		{[]float64{3, 4.5}, []float64{3, 4}, 0.1},
+		{[]float64{0, 1e-9}, []float64{0, 0}, math.Inf(1)},
+		{[]float64{1, nan}, []float64{1, 2}, math.Inf(1)},
+		{[]float64{1, math.Inf(1)}, []float64{1, 2}, math.Inf(1)},
+	} {
+		require.Equal(t, c.error, relativeError(c.got, c.want), "%v", c)
+	}
+}
