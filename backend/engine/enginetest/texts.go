@@ -1,0 +1,114 @@
+package enginetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+)
+
+// greedy reproduces every recorded text, on images fresh from the compiler and
+// on the same ones out of the cache, in a device opened again.
+func greedy(t *testing.T, s *suite) {
+	for _, name := range s.options.Models {
+		t.Run(name, func(t *testing.T) {
+			recordings := s.expected[name].Generations
+			require.NotEmpty(t, recordings, "expected.json has nothing for %s", name)
+			cache, err := imagecache.Open(t.TempDir(), imagecache.Options{})
+			require.NoError(t, err)
+			for _, cached := range []bool{false, true} {
+				t.Run(fmt.Sprintf("cached=%v", cached), func(t *testing.T) {
+					dev := s.device(t)
+					done := 0
+					e := s.engine(t, name, dev, engine.Options{Cache: cache, Progress: func(p engine.Progress) {
+						if p.Done > done {
+							require.Equal(t, cached, p.Cached, "image %s", p.Graph)
+							done = p.Done
+						}
+					}})
+					require.Equal(t, 3, done, "two widths of a block, and the head")
+					for i, r := range recordings {
+						report := ask(t, e, r.Prompt, len(r.Greedy), false)
+						s.sameTokens(t, name, r.Prompt, r.Greedy, report.Output, fmt.Sprintf("text %d", i))
+						s.checkReport(t, dev.Capabilities().Lane, r, report)
+					}
+				})
+			}
+		})
+	}
+}
+
+// prefixReuse asks for texts whose beginnings are in the cache.
+func prefixReuse(t *testing.T, s *suite) {
+	name, story := s.story()
+	e, fresh := s.pair(t, name, engine.Options{})
+	for _, tt := range []struct {
+		name   string
+		prompt []int32
+		reuse  bool
+		cached int
+	}{
+		{"nothing there yet", story[:40], true, 0},
+		{"the whole prompt", story[:40], true, 39},
+		{"a shorter prompt", story[:30], true, 29},
+		{"a longer prompt", story[:90], true, 30 + 19}, // 19 of the 20 drawn were run
+		{"another end", append(append([]int32(nil), story[:25]...), story[100:120]...), true, 25},
+		{"reuse not wanted", story[:40], false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ask(t, e, tt.prompt, 20, tt.reuse)
+			require.Equal(t, tt.cached, got.CachedTokens)
+			require.Equal(t, len(tt.prompt)-tt.cached, got.PromptTokens)
+			want := ask(t, fresh, tt.prompt, 20, false)
+			s.sameTokens(t, name, tt.prompt, want.Output, got.Output, "with reuse")
+			if s.options.RowExact {
+				s.sameCache(t, fresh, e, 0, 0, "with reuse")
+			}
+		})
+	}
+}
+
+// leftovers fills the context and then asks for something short.
+func leftovers(t *testing.T, s *suite) {
+	name, story := s.story()
+	used, fresh := s.pair(t, name, engine.Options{Context: 256})
+	ask(t, used, story[:100], -1, false)
+	require.Len(t, used.Tokens(0), 256)
+	want := ask(t, fresh, story[50:60], 30, false)
+	got := ask(t, used, story[50:60], 30, false)
+	s.sameTokens(t, name, story[50:60], want.Output, got.Output, "after a long text")
+	if s.options.RowExact {
+		s.sameCache(t, fresh, used, 0, 0, "after a long text")
+	}
+}
+
+// concurrent runs more requests at once than there are sequences.
+func concurrent(t *testing.T, s *suite) {
+	name, story := s.story()
+	alone := s.engine(t, name, s.device(t), engine.Options{Sequences: 2, Context: 128, Rows: []int{32, 1}})
+	var prompts, want [][]int32
+	for i := range 5 {
+		prompt := story[10*i : 10*i+5+15*i]
+		prompts = append(prompts, prompt)
+		want = append(want, ask(t, alone, prompt, 25, false).Output)
+	}
+	var group sync.WaitGroup
+	got := make([][]int32, len(prompts))
+	errs := make([]error, len(prompts))
+	for i := range prompts {
+		group.Go(func() {
+			var r engine.Report
+			r, errs[i] = alone.Generate(t.Context(), engine.Request{Prompt: prompts[i], MaxTokens: 25, CachePrompt: true}, ignore)
+			got[i] = r.Output
+		})
+	}
+	group.Wait()
+	for i := range prompts {
+		require.NoError(t, errs[i])
+		s.sameTokens(t, name, prompts[i], want[i], got[i], fmt.Sprintf("request %d among others", i))
+	}
+}

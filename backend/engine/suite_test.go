@@ -1,0 +1,24 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
+)
+
+const modelDir = "../../integration_test/models"
+
+func openFloat(*testing.T) backend.Device { return cpu.New(cpu.Options{}) }
+
+func TestTheEngineIsRightOnTheFloatDevice(t *testing.T) {
+	enginetest.Run(t, openFloat, modelDir, enginetest.Options{
+		Models:   []string{"f32", "f16", "ffn192-f16", "qwen2-f16", "ffn192-q8_0", "ffn192-q4_0"},
+		RowExact: true,
+	})
+}
+
+func TestTheEngineIsRightInHalfPrecision(t *testing.T) {
+	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02})
+}
