@@ -73,19 +73,19 @@ func (a Args) Mode() Mode {
 // ContextPerSlot is the context of one request; zero means the model's own.
 func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
 
-// flag stores one option. A nil set accepts and ignores it: it steers what
+// option stores one option. A nil set accepts and ignores it: it steers what
 // this program does not have.
-type flag struct {
+type option struct {
 	value bool
 	set   func(a *Args, value string) error
 }
 
-func text(field func(*Args) *string) flag {
-	return flag{true, func(a *Args, v string) error { *field(a) = v; return nil }}
+func text(field func(*Args) *string) option {
+	return option{true, func(a *Args, v string) error { *field(a) = v; return nil }}
 }
 
-func number(least, most int, field func(*Args) *int) flag {
-	return flag{true, func(a *Args, v string) error {
+func number(least, most int, field func(*Args) *int) option {
+	return option{true, func(a *Args, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("%q is not a number from %d to %d", v, least, most)
@@ -95,16 +95,16 @@ func number(least, most int, field func(*Args) *int) flag {
 	}}
 }
 
-func yes(field func(*Args) *bool) flag {
-	return flag{false, func(a *Args, _ string) error { *field(a) = true; return nil }}
+func yes(field func(*Args) *bool) option {
+	return option{false, func(a *Args, _ string) error { *field(a) = true; return nil }}
 }
 
-// flagTable has the options that Ollama gives, with llama-server's other
+// optionTable has the options that Ollama gives, with llama-server's other
 // spellings of them.
-func flagTable() map[string]flag {
+func optionTable() map[string]option {
 	const many = math.MaxInt32
-	table := map[string]flag{}
-	add := func(f flag, names ...string) {
+	table := map[string]option{}
+	add := func(f option, names ...string) {
 		for _, name := range names {
 			table[name] = f
 		}
@@ -120,10 +120,10 @@ func flagTable() map[string]flag {
 	add(number(-1, many, func(a *Args) *int { return &a.Keep }), "--keep")
 	add(number(-1, many, func(a *Args) *int { return &a.MainGPU }), "--main-gpu", "-mg")
 	add(number(0, many, func(a *Args) *int { return &a.SpecDraftMax }), "--spec-draft-n-max")
-	add(flag{true, setGPULayers}, "-ngl", "--gpu-layers", "--n-gpu-layers")
-	add(flag{true, func(a *Args, v string) error { a.Lora = append(a.Lora, v); return nil }}, "--lora")
+	add(option{true, setGPULayers}, "-ngl", "--gpu-layers", "--n-gpu-layers")
+	add(option{true, func(a *Args, v string) error { a.Lora = append(a.Lora, v); return nil }}, "--lora")
 	add(text(func(a *Args) *string { return &a.LoadMode }), "--load-mode")
-	add(flag{false, func(a *Args, _ string) error { a.LoadMode = "none"; return nil }}, "--no-mmap")
+	add(option{false, func(a *Args, _ string) error { a.LoadMode = "none"; return nil }}, "--no-mmap")
 	add(text(func(a *Args) *string { return &a.FlashAttn }), "--flash-attn", "-fa")
 	add(text(func(a *Args) *string { return &a.CacheTypeK }), "--cache-type-k", "-ctk")
 	add(text(func(a *Args) *string { return &a.CacheTypeV }), "--cache-type-v", "-ctv")
@@ -137,8 +137,8 @@ func flagTable() map[string]flag {
 	add(yes(func(a *Args) *bool { return &a.NoJinja }), "--no-jinja")
 	add(yes(func(a *Args) *bool { return &a.ListDevices }), "--list-devices")
 	add(yes(func(a *Args) *bool { return &a.Verbose }), "--verbose", "-v")
-	add(flag{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
-	add(flag{}, "--no-webui", "--offline", "--no-log-prefix", "--no-log-timestamps",
+	add(option{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
+	add(option{}, "--no-webui", "--offline", "--no-log-prefix", "--no-log-timestamps",
 		"--no-mmproj-offload", "--spec-draft-backend-sampling")
 	return table
 }
@@ -160,7 +160,7 @@ func setGPULayers(a *Args, v string) error {
 // flag with a value it cannot have is an error that wraps [ErrArguments].
 func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
-	table := flagTable()
+	table := optionTable()
 	for i := 0; i < len(args); i++ {
 		name := args[i]
 		f, known := table[name]

@@ -50,11 +50,22 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 		// to its own message when it sees the connection break.
 		s.lines.Failure(err)
 		panic(http.ErrAbortHandler)
-	case errors.Is(err, sampler.ErrOptions):
-		return refuse(http.StatusBadRequest, "%v", err)
 	default:
-		return err
+		return refusalFor(err)
 	}
+}
+
+// refusalFor finds the status of a generation that failed before its first
+// event.
+func refusalFor(err error) error {
+	var long *engine.PromptTooLongError
+	switch {
+	case errors.As(err, &long):
+		return tooLong(long.Tokens, long.Context)
+	case errors.Is(err, sampler.ErrOptions), errors.Is(err, engine.ErrRequest):
+		return refuse(http.StatusBadRequest, "%v", err)
+	}
+	return err
 }
 
 // outcome is the word for the end of a request in its report.

@@ -22,16 +22,22 @@ const (
 type merger struct {
 	last    string // trimmed content of the last event sent
 	repeats int    // events in a row with it; the host starts at an empty one
-	held    engine.Piece
-	pieces  int // how many held joins
+
+	text    strings.Builder // what is held
+	trimmed string          // the same, trimmed
+	tokens  []engine.TokenLogprob
+	pieces  int // how many it joins
 }
 
 // add takes a piece and returns the event to send now, if any.
 func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
-	m.held.Text += p.Text
-	m.held.Tokens = append(m.held.Tokens, p.Tokens...)
+	m.text.WriteString(p.Text)
+	m.tokens = append(m.tokens, p.Tokens...)
 	m.pieces++
-	if m.held.Text == "" || m.pieces < m.wanted() && len(m.held.Text) < heldBytes {
+	if strings.TrimSpace(p.Text) != "" { // else the trimmed text stays
+		m.trimmed = strings.TrimSpace(m.text.String())
+	}
+	if m.text.Len() == 0 || m.pieces < m.wanted() && m.text.Len() < heldBytes {
 		return engine.Piece{}, false
 	}
 	return m.send(), true
@@ -39,7 +45,7 @@ func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 
 // wanted is how many pieces the next event must join.
 func (m *merger) wanted() int {
-	if strings.TrimSpace(m.held.Text) != m.last || m.repeats < freeRepeats {
+	if m.trimmed != m.last || m.repeats < freeRepeats {
 		return 1
 	}
 	return 2 << min(m.repeats-freeRepeats, 24)
@@ -47,19 +53,20 @@ func (m *merger) wanted() int {
 
 // rest returns what is still held at the end.
 func (m *merger) rest() (engine.Piece, bool) {
-	if m.held.Text == "" && len(m.held.Tokens) == 0 {
+	if m.text.Len() == 0 && len(m.tokens) == 0 {
 		return engine.Piece{}, false
 	}
 	return m.send(), true
 }
 
 func (m *merger) send() engine.Piece {
-	if trimmed := strings.TrimSpace(m.held.Text); trimmed == m.last {
+	if m.trimmed == m.last {
 		m.repeats++
 	} else {
-		m.last, m.repeats = trimmed, 1
+		m.last, m.repeats = m.trimmed, 1
 	}
-	p := m.held
-	m.held, m.pieces = engine.Piece{}, 0
+	p := engine.Piece{Text: m.text.String(), Tokens: m.tokens}
+	m.text.Reset()
+	m.trimmed, m.tokens, m.pieces = "", nil, 0
 	return p
 }

@@ -9,15 +9,22 @@ import (
 // end sooner.
 const parentPoll = time.Second
 
-// WatchParent calls gone once when the process that started this one has
-// ended; it returns then, or when ctx is done. A host that is killed hard
-// leaves its servers running, with the model in memory. It must be called
-// early: what happened before it is not seen.
+// WatchParent remembers the process that started this one and calls gone,
+// once, when that process has ended. A host that is killed hard leaves its
+// servers running, with the model in memory. What ended before the call is not
+// seen, so it belongs at the start of main.
 //
-// Linux sends a signal (SIGUSR1) and Windows wakes a wait at once; elsewhere
-// it takes up to a second.
-func WatchParent(ctx context.Context, gone func()) {
-	if waitParent(ctx) {
-		gone()
-	}
+// The watch ends with ctx; wait returns after that, or after gone. Linux sends
+// a signal (SIGUSR1) and Windows wakes the watch at once, elsewhere it takes up
+// to a second.
+func WatchParent(ctx context.Context, gone func()) (wait func()) {
+	ended := rememberParent()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if ended(ctx) {
+			gone()
+		}
+	}()
+	return func() { <-done }
 }

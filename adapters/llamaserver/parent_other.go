@@ -8,17 +8,20 @@ import (
 	"time"
 )
 
-// waitParent reports whether the parent ended before ctx did.
-func waitParent(ctx context.Context) bool {
+// rememberParent returns what waits for the parent and reports whether it
+// ended before ctx did.
+func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
-	tick := time.NewTicker(parentPoll)
-	defer tick.Stop()
-	for os.Getppid() == parent {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
+	return func(ctx context.Context) bool {
+		tick := time.NewTicker(parentPoll)
+		defer tick.Stop()
+		for os.Getppid() == parent {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-tick.C:
+			}
 		}
+		return true
 	}
-	return true
 }

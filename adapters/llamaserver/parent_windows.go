@@ -2,35 +2,40 @@ package llamaserver
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
 	"golang.org/x/sys/windows"
 )
 
-// waitParent reports whether the parent ended before ctx did. A parent that
-// cannot be opened has ended, or will never be seen to end: only a number that
-// nobody has counts as ended.
-func waitParent(ctx context.Context) bool {
+// rememberParent returns what waits for the parent and reports whether it
+// ended before ctx did. A parent that may not be opened is never seen to end;
+// a number that no process has is one that ended.
+func rememberParent() func(context.Context) bool {
 	parent, err := windows.OpenProcess(windows.SYNCHRONIZE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(os.Getppid()))
-	if err != nil {
-		if err == windows.ERROR_INVALID_PARAMETER { //nolint:errorlint // a plain Errno
-			return true
-		}
-		<-ctx.Done()
-		return false
-	}
-	defer func() { _ = windows.CloseHandle(parent) }()
-	if younger(parent) {
-		return true
-	}
-	for ctx.Err() == nil {
-		event, err := windows.WaitForSingleObject(parent, uint32(parentPoll/time.Millisecond))
-		if err == nil && event == windows.WAIT_OBJECT_0 {
-			return true
-		}
+	return func(ctx context.Context) bool {
 		if err != nil {
+			if errors.Is(err, windows.ERROR_INVALID_PARAMETER) {
+				return true
+			}
 			<-ctx.Done()
+			return false
+		}
+		defer func() { _ = windows.CloseHandle(parent) }()
+		return younger(parent) || ended(ctx, parent)
+	}
+}
+
+// ended waits in turns, for a wait for a process knows no context.
+func ended(ctx context.Context, process windows.Handle) bool {
+	for ctx.Err() == nil {
+		event, err := windows.WaitForSingleObject(process, uint32(parentPoll/time.Millisecond))
+		switch {
+		case err != nil:
+			<-ctx.Done()
+		case event == windows.WAIT_OBJECT_0:
+			return true
 		}
 	}
 	return false

@@ -3,6 +3,7 @@ package llamaserver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -211,6 +212,10 @@ func checkTokens(ids []int32, m Model) error {
 	return nil
 }
 
+// notJSON says what is wrong with a body in the words of the dialect.
 func notJSON(err error) *refusal {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)
+	}
 	return refuse(http.StatusBadRequest, "the request is not understood: %v", err)
 }

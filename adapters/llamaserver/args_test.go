@@ -1,0 +1,105 @@
+package llamaserver
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheHostsArgumentsAreUnderstood(t *testing.T) {
+	a, warnings, err := ParseArgs(strings.Fields(`--model /m/blobs/sha256-e4 --port 36053 --host 127.0.0.1 --no-webui --offline
+		-c 1024 -np 2 --log-verbosity 4 --no-log-prefix --no-log-timestamps --no-jinja --chat-template chatml
+		--mmproj /m/p --no-mmproj-offload --spec-type draft-mtp --spec-draft-n-max 6 --spec-draft-backend-sampling
+		--spec-draft-model /m/d --image-min-tokens 1024 --lora /m/a --lora /m/b --load-mode none --cache-type-k q8_0
+		--cache-type-v q4_0 --flash-attn auto --embedding -b 512 -ub 256 -ngl 0 -t 3 --split-mode none --main-gpu 1
+		--context-shift --keep 4`))
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, Args{
+		Model: "/m/blobs/sha256-e4", Host: "127.0.0.1", Port: 36053, Context: 1024, Parallel: 2, Batch: 512, MicroBatch: 256,
+		GPULayers: 0, Threads: 3, Keep: 4, ContextShift: true, Lora: []string{"/m/a", "/m/b"}, LoadMode: "none",
+		FlashAttn: "auto", CacheTypeK: "q8_0", CacheTypeV: "q4_0", Projector: "/m/p", Embedding: true, SplitMode: "none",
+		MainGPU: 1, SpecType: "draft-mtp", SpecDraftModel: "/m/d", SpecDraftMax: 6, NoJinja: true, ChatTemplate: "chatml",
+	}, a)
+	require.Equal(t, ModeServe, a.Mode())
+	require.Equal(t, 512, a.ContextPerSlot())
+}
+
+func TestModesOfDiscovery(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want Mode
+	}{
+		{"--port 1 --host 127.0.0.1 --no-webui --offline --verbose", ModeDiscover},
+		{"--list-devices --offline --verbose", ModeListDevices},
+		{"", ModeDiscover},
+		{"-m x", ModeServe},
+	} {
+		a, warnings, err := ParseArgs(strings.Fields(c.args))
+		require.NoError(t, err)
+		require.Empty(t, warnings)
+		require.Equal(t, c.want, a.Mode(), c.args)
+	}
+}
+
+func TestOlderAndNewerArguments(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		want       func(*Args)
+		warnings   []string
+	}{
+		{"older mapping flag", "-m x --no-mmap", func(a *Args) { a.LoadMode = "none" }, nil},
+		{"other mapping mode", "-m x --load-mode dio", func(a *Args) { a.LoadMode = "dio" }, nil},
+		{"all layers", "-m x -ngl all", func(a *Args) { a.GPULayers = AllLayers }, nil},
+		{"automatic layers", "-m x -ngl 3 -ngl auto", func(*Args) {}, nil},
+		{"unknown with value", "--new 5 -m x", func(*Args) {}, []string{`unknown argument "--new 5" is ignored`}},
+		{
+			"unknown without value", "--new -m x --newer", func(*Args) {},
+			[]string{`unknown argument "--new" is ignored`, `unknown argument "--newer" is ignored`},
+		},
+		{"stray word", "-m x stray", func(*Args) {}, []string{`unknown argument "stray" is ignored`}},
+		{
+			"too many slots", "-m x -c 2 -np 4", func(a *Args) { a.Context, a.Parallel = 2, 4 },
+			[]string{"a context of 2 cannot be shared by 4 slots"},
+		},
+		{"odd attention", "-m x -fa maybe", func(a *Args) { a.FlashAttn = "maybe" }, []string{`--flash-attn "maybe" is ignored`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := Args{Model: "x", Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
+			c.want(&want)
+			a, warnings, err := ParseArgs(strings.Fields(c.args))
+			require.NoError(t, err)
+			require.Equal(t, want, a)
+			require.Equal(t, c.warnings, warnings)
+		})
+	}
+}
+
+func TestBrokenArgumentsAreErrors(t *testing.T) {
+	for _, args := range []string{
+		"--model", "-c x", "-c -1", "-np 0", "--port 70000", "--port -1", "-ngl some", "-ngl 99999999999", "-b 0", "-t 1.5", "--lora",
+	} {
+		_, _, err := ParseArgs(strings.Fields(args))
+		require.ErrorIs(t, err, ErrArguments, args)
+		require.ErrorContains(t, err, strings.Fields(args)[0])
+	}
+}
+
+func FuzzParseArgsNeverGivesWhatMakesNoSense(f *testing.F) {
+	f.Add("--model x -c 4096 -np 4 --lora a --unknown b")
+	f.Add("-ngl all --port 65535 --list-devices")
+	f.Add("--host")
+	f.Fuzz(func(t *testing.T, line string) {
+		a, _, err := ParseArgs(strings.Split(line, " "))
+		if err != nil {
+			require.ErrorIs(t, err, ErrArguments)
+			return
+		}
+		require.Positive(t, a.Parallel)
+		require.GreaterOrEqual(t, a.ContextPerSlot(), 0)
+		require.True(t, a.Port >= 0 && a.Port <= math.MaxUint16)
+		require.GreaterOrEqual(t, a.GPULayers, -1)
+	})
+}

@@ -1,0 +1,41 @@
+package llamaserver
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// deviceLine is the form by which the host knows a device.
+var deviceLine = regexp.MustCompile(`(?m)^\s+\S+: .*\(\d+ MiB, \d+ MiB free\)`)
+
+func TestDiscoveryTellsOfNoDevices(t *testing.T) {
+	var list bytes.Buffer
+	require.NoError(t, AnswerListDevices(&list))
+	require.Equal(t, "Available devices:\n", list.String())
+	require.NotRegexp(t, deviceLine, list.String())
+	require.Regexp(t, deviceLine, "  HTP0: Qualcomm Hexagon NPU (16384 MiB, 15000 MiB free)", "the test itself")
+}
+
+func TestDiscoverySpeaksAtOnceAndThenWaitsForItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newConsole()
+		begin := time.Now()
+		require.NoError(t, AnswerDiscover(t.Context(), out))
+		require.Equal(t, discoveryPatience, time.Since(begin), "then a person has the prompt back")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- AnswerDiscover(ctx, out) }()
+		synctest.Wait()
+		require.Len(t, out.all(), 2)
+		require.Contains(t, out.all()[1], "system_info:")
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}

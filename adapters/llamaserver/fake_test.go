@@ -1,0 +1,203 @@
+package llamaserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// fakeModel is a Model whose answers are a script. A token is a byte plus
+// fakeFirst, but for BOS and the control tokens.
+type fakeModel struct {
+	pieces  []engine.Piece
+	fail    error // after the pieces
+	context int
+	vocab   int
+	// generate, when set, takes the place of the script.
+	generate func(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
+
+	mu   sync.Mutex
+	seen []engine.Request
+}
+
+const (
+	fakeBOS   = 1
+	fakeFirst = 3
+)
+
+var fakeControl = []string{"<tool_call>", "</tool_call>", "<|end|>"} // from 300 on
+
+func texted(texts ...string) []engine.Piece {
+	var pieces []engine.Piece
+	for i, text := range texts {
+		pieces = append(pieces, engine.Piece{Text: text, Tokens: []engine.TokenLogprob{{
+			ID: int32(i), Text: text, Logprob: -0.25,
+			Top: []engine.TokenLogprob{{ID: int32(i), Text: text, Logprob: -0.25}, {ID: 9, Text: "zz", Logprob: -2.5}},
+		}}})
+	}
+	return pieces
+}
+
+func (f *fakeModel) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	f.mu.Lock()
+	f.seen = append(f.seen, r)
+	f.mu.Unlock()
+	if f.generate != nil {
+		return f.generate(ctx, r, emit)
+	}
+	for _, p := range f.pieces {
+		if r.Logprobs == 0 {
+			p.Tokens = nil
+		}
+		if err := emit(p); err != nil {
+			return engine.Report{}, err
+		}
+	}
+	return fakeReport(len(r.Prompt), len(f.pieces)), f.fail
+}
+
+func fakeReport(prompt, output int) engine.Report {
+	return engine.Report{
+		PromptTokens: prompt - 1, CachedTokens: 1, OutputTokens: output, Stop: engine.StopEOS,
+		Prefill: 12500 * time.Microsecond, FirstToken: 13 * time.Millisecond, Decode: 50250 * time.Microsecond,
+		Steps: 1 + output, ValidRows: prompt + output, PaddingRows: 5,
+		Ops: map[backend.Lane]int64{backend.NPU: 700},
+	}
+}
+
+func (f *fakeModel) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	if strings.Contains(text, "\x00unspeakable") {
+		return nil, errors.New("no token for it")
+	}
+	var ids []int32
+	if addSpecial {
+		ids = append(ids, fakeBOS)
+	}
+scan:
+	for text != "" {
+		for i, control := range fakeControl {
+			if rest, ok := strings.CutPrefix(text, control); ok && parseSpecial {
+				ids, text = append(ids, int32(300+i)), rest
+				continue scan
+			}
+		}
+		ids, text = append(ids, int32(text[0])+fakeFirst), text[1:]
+	}
+	return ids, nil
+}
+
+func (f *fakeModel) Decode(ids []int32) string {
+	var b strings.Builder
+	for _, id := range ids {
+		switch {
+		case id >= 300 && int(id) < 300+len(fakeControl):
+			b.WriteString(fakeControl[id-300])
+		case id >= fakeFirst && id < fakeFirst+256:
+			b.WriteByte(byte(id - fakeFirst))
+		}
+	}
+	return b.String()
+}
+
+func (f *fakeModel) ContextLength() int {
+	if f.context == 0 {
+		return 1 << 20
+	}
+	return f.context
+}
+
+func (f *fakeModel) VocabSize() int {
+	if f.vocab == 0 {
+		return 400
+	}
+	return f.vocab
+}
+
+// lastSeen is the newest request that reached the model.
+func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.NotEmpty(t, f.seen)
+	return f.seen[len(f.seen)-1]
+}
+
+// console collects the writes of a process and lets a test wait for one.
+type console struct {
+	mu     sync.Mutex
+	cond   *sync.Cond
+	writes []string
+}
+
+func newConsole() *console {
+	c := &console{}
+	c.cond = sync.NewCond(&c.mu)
+	return c
+}
+
+func (c *console) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, string(b))
+	c.cond.Broadcast()
+	return len(b), nil
+}
+
+// await returns the first write that contains part.
+func (c *console) await(part string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if i := slices.IndexFunc(c.writes, func(w string) bool { return strings.Contains(w, part) }); i >= 0 {
+			return c.writes[i]
+		}
+		c.cond.Wait()
+	}
+}
+
+func (c *console) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.writes)
+}
+
+// start serves on a free port until the test ends.
+func start(t testing.TB, slots int) (s *Server, url string, out *console) {
+	out = newConsole()
+	lines := NewLines(out)
+	s, err := New(Options{Addr: "127.0.0.1:0", Slots: slots, Lines: lines, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return s, "http://" + s.Addr().String(), out
+}
+
+// exchange sends as the host does: one connection for each request.
+func exchange(t testing.TB, method, url string, body []byte) (*http.Response, []byte, error) {
+	request, err := http.NewRequest(method, url, bytes.NewReader(body))
+	require.NoError(t, err)
+	request.Close = true
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	return response, answer, err
+}

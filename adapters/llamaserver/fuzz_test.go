@@ -1,0 +1,57 @@
+package llamaserver
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
+	for i, body := range []string{
+		streamed, `{"prompt":[1,2,3],"stream":false,"n_probs":3,"stop":"x"}`, `{"prompt":{"prompt_string":"a"},"stream":true}`,
+		`{"prompt":"\ud800","seed":-9223372036854775808}`, `{"content":"A<|end|>","add_special":true}`, `{"tokens":[1,2147483648]}`,
+		`[[[[`, `{"prompt":"a","stop":[null]}`, `{"prompt":"a","top_p":-3e38,"repeat_last_n":-9}`,
+	} {
+		f.Add(uint8(i), body)
+	}
+	s, err := New(Options{Addr: "127.0.0.1:0"})
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = s.Close() })
+	m := &fakeModel{pieces: texted("one", "\n", " two")}
+	s.SetModel(m)
+	paths := []string{"/completion", "/tokenize", "/detokenize"}
+	f.Fuzz(func(t *testing.T, which uint8, body string) {
+		m.seen = nil
+		path := paths[int(which)%len(paths)]
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", path, strings.NewReader(body)))
+		if answer.Code != http.StatusOK {
+			require.Equal(t, http.StatusBadRequest, answer.Code, "%s", answer.Body)
+			require.NotEmpty(t, answer.Body.String())
+			require.Empty(t, m.seen, "a refused request must not run")
+			return
+		}
+		for _, r := range m.seen {
+			require.NotEmpty(t, r.Prompt)
+			require.Less(t, len(r.Prompt), m.ContextLength())
+			require.NotContains(t, r.Stop, "")
+			for _, id := range r.Prompt {
+				require.True(t, id >= 0 && int(id) < m.VocabSize())
+			}
+			// What a client can spell is fit for the sampler, or it says so.
+			if _, err := sampler.New(r.Sampling); err != nil {
+				require.ErrorIs(t, err, sampler.ErrOptions)
+			}
+		}
+		if path == "/completion" && strings.HasPrefix(answer.Header().Get("Content-Type"), "text/event-stream") {
+			got, err := readStream(answer.Body.Bytes())
+			require.NoError(t, err)
+			require.Equal(t, "one\n two", got.text)
+		}
+	})
+}

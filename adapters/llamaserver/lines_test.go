@@ -1,0 +1,128 @@
+package llamaserver
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+func TestLinesAreThoseTheHostParses(t *testing.T) {
+	out := newConsole()
+	l := NewLines(out)
+	l.Buffer("HTP0", ModelBuffer, 100<<20)
+	l.Buffer("HTP0", KVBuffer, 20<<20)
+	l.Buffer("HTP 0", ComputeBuffer, 1<<19)
+	l.Buffer("CPU", ModelBuffer, 3<<20)
+	l.Offloaded(5, 5)
+	l.Report(fakeReport(9, 6), "eos")
+	l.Warn("unknown argument \"--new\" is ignored")
+	l.Failure(errors.New("two\nlines"))
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/lines.txt", []byte(strings.Join(out.all(), "")), 0o600))
+	}
+	want, err := os.ReadFile("testdata/lines.txt")
+	require.NoError(t, err)
+	require.Equal(t, string(want), strings.Join(out.all(), ""))
+	for _, w := range out.all() {
+		require.Equal(t, 1, strings.Count(w, "\n"), "one write is one line")
+		require.True(t, strings.HasSuffix(w, "\n"))
+	}
+	// As the host reads them: component, backend, kind, size.
+	buffer := regexp.MustCompile(`^(\S+): (\S+) (model|KV|compute|output|RS) buffer size = ([0-9.]+) MiB\n$`)
+	require.Equal(t, []string{"load_tensors", "HTP0", "model", "100.00"}, buffer.FindStringSubmatch(out.all()[0])[1:])
+	require.Equal(t, []string{"llama_kv_cache", "HTP0", "KV", "20.00"}, buffer.FindStringSubmatch(out.all()[1])[1:])
+	require.Equal(t, []string{"sched_reserve", "HTP-0", "compute", "0.50"}, buffer.FindStringSubmatch(out.all()[2])[1:])
+	require.Regexp(t, `offloaded 5/5 layers to GPU`, out.all()[4])
+}
+
+// hostFailureWords repeats the list of the contract, so that a slip in the
+// package's own list is seen.
+var hostFailureWords = []string{
+	"error:", "Error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
+	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", "MLX:", `"ERR"`, "signal arrived during cgo execution",
+	"Deepseek2 does not support K-shift", "out of memory", "out of device memory", "failed to allocate",
+	"allocation failed", "not enough memory", "insufficient memory", "hipMalloc failed",
+	"vk_error_out_of_device_memory", "erroroutofmemory",
+}
+
+func TestHarmlessLinesHoldNoFailureWord(t *testing.T) {
+	free := func(lines []string) {
+		for _, line := range lines {
+			for _, word := range hostFailureWords {
+				require.NotContains(t, strings.ToLower(line), strings.ToLower(word))
+			}
+		}
+	}
+	out := newConsole()
+	l := NewLines(out)
+	loading := l.Loading()
+	defer loading.Close()
+	logger := slog.New(slog.NewTextHandler(l, nil))
+	for i, word := range append(hostFailureWords, "OUT OF MEMORY", "Failed To Allocate", "error: error: fatal error: mlx:") {
+		l.Warn("image cache: " + word + " 12")
+		l.Report(engine.Report{}, word)
+		l.Buffer(word, KVBuffer, 1)
+		loading.Step(word, i, 100)
+		logger.Warn("cache is off", "cause", word, word, 1)
+		_, err := l.Write([]byte("x\n" + word + "\n" + word))
+		require.NoError(t, err)
+	}
+	require.Greater(t, len(out.all()), 5*len(hostFailureWords))
+	free(out.all())
+
+	// The dialogues are harmless but for the failures in them.
+	dialogue, err := os.ReadFile("testdata/dialogues/01_rendered_stream.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(dialogue)) {
+		if strings.HasPrefix(line, "!!!") {
+			free([]string{line})
+		}
+	}
+}
+
+func TestAFailureKeepsItsWordsAndIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	NewLines(&out).Failure(errors.New("hexagon: out of device memory " + strings.Repeat("é", maxLine)))
+	require.True(t, strings.HasPrefix(out.String(), "error: hexagon: out of device memory éé"))
+	require.LessOrEqual(t, out.Len(), len("error: ")+maxLine+1)
+	require.True(t, strings.HasSuffix(out.String(), "é\n"), "no half character")
+}
+
+func TestLoadingIsNeverSilentForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newConsole()
+		loading := NewLines(out).Loading()
+		begin := time.Now()
+		loading.Step("compile block 1", 0, 4)
+		time.Sleep(11 * time.Second) // no real time: the bubble's clock
+		loading.Step("compile block 1", 1, 4)
+		loading.Step("compile block 1", 2, 4)
+		loading.Step("compile head", 3, 4)
+		loading.Step("compile head", 4, 4)
+		loading.Close()
+		loading.Close()
+		require.Equal(t, 11*time.Second, time.Since(begin))
+		require.Equal(t, strings.Split(strings.TrimSpace(`
+sdnpu loading step="start" done=0 total=0 seconds=0.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=0.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=2.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=4.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=6.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=8.0
+sdnpu loading step="compile block 1" done=0 total=4 seconds=10.0
+sdnpu loading step="compile block 1" done=1 total=4 seconds=11.0
+sdnpu loading step="compile head" done=3 total=4 seconds=11.0
+sdnpu loading step="compile head" done=4 total=4 seconds=11.0`), "\n"),
+			strings.Split(strings.TrimSpace(strings.Join(out.all(), "")), "\n"))
+	})
+}

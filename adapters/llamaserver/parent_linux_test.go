@@ -1,0 +1,67 @@
+package llamaserver
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The test runs itself twice over: as a parent that starts a child and waits
+// to be killed, and as that child, which watches its parent.
+const roleVariable = "LLAMASERVER_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "parent":
+		child := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+		child.Env = append(os.Environ(), roleVariable+"=child")
+		child.Stdout = os.Stdout
+		if err := child.Run(); err != nil {
+			fmt.Println("child:", err)
+		}
+	case "child":
+		told := make(chan struct{})
+		wait := WatchParent(context.Background(), func() { close(told) })
+		fmt.Println("watching")
+		select {
+		case <-told:
+			fmt.Println("parent gone")
+			wait()
+		case <-time.After(time.Minute):
+			fmt.Println("never told")
+		}
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func TestAKilledParentIsNoticed(t *testing.T) {
+	parent := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+	parent.Env = append(os.Environ(), roleVariable+"=parent")
+	output, err := parent.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	lines := bufio.NewScanner(output) // the child keeps the pipe open
+	require.True(t, lines.Scan())
+	require.Equal(t, "watching", lines.Text())
+	require.NoError(t, parent.Process.Kill())
+	require.True(t, lines.Scan())
+	require.Equal(t, "parent gone", lines.Text())
+	require.False(t, lines.Scan(), "the child has ended")
+	require.Error(t, parent.Wait())
+}
+
+func TestALivingParentIsNotReported(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := WatchParent(ctx, func() { t.Error("the parent lives") })
+	require.NoError(t, unix.Kill(os.Getpid(), unix.SIGUSR1), "the signal alone means nothing")
+	cancel()
+	wait()
+}

@@ -1,0 +1,201 @@
+package llamaserver
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// sample is what a real Ollama did to its runner in one case.
+type sample struct {
+	Case string
+	Saw  []struct {
+		Event  string `json:"ev"`
+		Argv   []string
+		Method string
+		Path   string
+		Body   json.RawMessage
+	} `json:"runner_saw"`
+}
+
+// ours are the endpoints that a sample may use to be replayed.
+var ours = []string{"/completion", "/tokenize", "/detokenize"}
+
+// readSample returns false for a sample that needs other endpoints.
+func readSample(t *testing.T, file string) (sample, bool) {
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var s sample
+	require.NoError(t, json.Unmarshal(raw, &s))
+	for _, e := range s.Saw {
+		if e.Event == "req" && e.Path != "/health" && !slices.Contains(ours, e.Path) {
+			return s, false
+		}
+	}
+	return s, true
+}
+
+func sharedSamples(t *testing.T) []string {
+	data := os.Getenv("SDNPU_DATA")
+	var files []string
+	if data != "" {
+		var err error
+		files, err = filepath.Glob(filepath.Join(data, "..", "ollama", "samples", "*.json"))
+		require.NoError(t, err)
+	}
+	if len(files) == 0 {
+		reason := "no recorded samples beside SDNPU_DATA=" + data
+		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "data") {
+			t.Fatal(reason)
+		}
+		t.Skip(reason)
+	}
+	return files
+}
+
+func TestRecordedRequestsGetAnswersTheHostCanRead(t *testing.T) {
+	files, err := filepath.Glob("testdata/samples/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, 7)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { require.True(t, replay(t, file)) })
+	}
+	t.Run("all", func(t *testing.T) {
+		replayed, requests := 0, 0
+		for _, file := range sharedSamples(t) {
+			if replay(t, file) {
+				s, _ := readSample(t, file)
+				replayed, requests = replayed+1, requests+len(s.Saw)
+			}
+		}
+		require.Greater(t, replayed, 50)
+		t.Logf("%d samples, %d events", replayed, requests)
+	})
+}
+
+// replay sends what the runner saw to our server, once for each script, and
+// reports whether the sample could be replayed.
+func replay(t *testing.T, file string) bool {
+	recorded, ok := readSample(t, file)
+	if !ok {
+		return false
+	}
+	s, url, _ := start(t, 2)
+	for _, script := range [][]engine.Piece{
+		texted("Hello", " from", " the", " stub", " runner", "!"),
+		texted(slices.Repeat([]string{"\n"}, 100)...),
+		texted(slices.Repeat([]string{" the"}, 100)...),
+		texted("", " ", "日本", "\"\\\u2028</script>", ""),
+		nil,
+	} {
+		m := &fakeModel{pieces: script, vocab: math.MaxInt32}
+		s.SetModel(m)
+		for _, e := range recorded.Saw {
+			switch {
+			case e.Event == "start":
+				checkArguments(t, recorded.Case, e.Argv)
+			case e.Event == "req" && e.Path != "/health":
+				body := whole(t, e.Body)
+				response, answer, err := exchange(t, e.Method, url+e.Path, body)
+				require.NoError(t, err)
+				checkAnswer(t, recorded.Case, e.Path, body, response, answer, m)
+			}
+		}
+	}
+	return true
+}
+
+// whole undoes the shortening of long lists in the recordings.
+func whole(t *testing.T, raw json.RawMessage) []byte {
+	var body map[string]any
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&body))
+	for key, value := range body {
+		if list, ok := value.([]any); ok && len(list) > 0 {
+			if end, ok := list[len(list)-1].(string); ok && strings.HasPrefix(end, "…") {
+				body[key] = list[:len(list)-1]
+			}
+		}
+	}
+	out, err := json.Marshal(body)
+	require.NoError(t, err)
+	return out
+}
+
+func checkArguments(t *testing.T, name string, argv []string) {
+	a, warnings, err := ParseArgs(argv)
+	require.NoError(t, err, name)
+	require.Empty(t, warnings, name)
+	if a.Mode() == ModeServe {
+		require.NotZero(t, a.Port, name)
+		require.Positive(t, a.ContextPerSlot(), name)
+	}
+}
+
+func checkAnswer(t *testing.T, name, path string, body []byte, response *http.Response, raw []byte, m *fakeModel) {
+	switch path {
+	case "/tokenize":
+		var got struct{ Tokens *[]int32 }
+		require.NoError(t, json.Unmarshal(raw, &got), name)
+		require.NotNil(t, got.Tokens, name)
+		return
+	case "/detokenize":
+		var got struct{ Content *string }
+		require.NoError(t, json.Unmarshal(raw, &got), name)
+		require.NotNil(t, got.Content, name)
+		return
+	}
+	var asked struct {
+		Grammar     string
+		JSONSchema  json.RawMessage `json:"json_schema"`
+		Prompt      json.RawMessage
+		NPredict    int `json:"n_predict"`
+		NProbs      int `json:"n_probs"`
+		Stop        []string
+		Temperature float32
+	}
+	require.NoError(t, json.Unmarshal(body, &asked), name)
+	if asked.Grammar != "" || asked.JSONSchema != nil || strings.Contains(string(asked.Prompt), "multimodal_data") {
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, name)
+		require.NotContains(t, string(raw), "{", "%s: people read this", name)
+		return
+	}
+	require.Equal(t, http.StatusOK, response.StatusCode, "%s: %s", name, raw)
+	got, err := readStream(raw)
+	require.NoError(t, err, name)
+	want := ""
+	for _, p := range m.pieces {
+		want += p.Text
+	}
+	require.Equal(t, want, got.text, name)
+	require.Equal(t, "eos", got.stopType, name)
+	saw := m.lastSeen(t)
+	require.Equal(t, len(m.pieces), got.timings.PredictedN, name)
+	require.Equal(t, len(saw.Prompt), got.timings.PromptN+got.timings.CacheN, name)
+	require.Equal(t, asked.NPredict, saw.MaxTokens, name)
+	require.Equal(t, asked.Stop, saw.Stop, name)
+	require.Equal(t, asked.Temperature, saw.Sampling.Temperature, name)
+	if asked.NProbs > 0 {
+		require.Equal(t, asked.NProbs, saw.Logprobs, name)
+		require.Equal(t, len(m.pieces), got.probs, "%s: every token has its probabilities", name)
+	} else {
+		require.Zero(t, got.probs, name)
+	}
+	if strings.HasPrefix(string(asked.Prompt), "[") {
+		var ids []int32
+		require.NoError(t, json.Unmarshal(asked.Prompt, &ids))
+		require.Equal(t, ids, saw.Prompt, "%s: token numbers get no second BOS", name)
+	} else {
+		require.EqualValues(t, fakeBOS, saw.Prompt[0], name)
+	}
+}
