@@ -83,8 +83,12 @@ func TestDataTypesNameThemselves(t *testing.T) {
 		size  int
 		float bool
 	}{
-		{backend.Float32, "f32", 4, true}, {backend.Float16, "f16", 2, true}, {backend.Int32, "i32", 4, false},
-		{backend.Uint32, "u32", 4, false}, {backend.Bool8, "bool8", 1, false}, {0, "DataType(0)", 0, false},
+		{backend.Float32, "f32", 4, true},
+		{backend.Float16, "f16", 2, true},
+		{backend.Int32, "i32", 4, false},
+		{backend.Uint32, "u32", 4, false},
+		{backend.Bool8, "bool8", 1, false},
+		{0, "DataType(0)", 0, false},
 	} {
 		require.Equal(t, c.name, c.t.String())
 		require.Equal(t, c.size, c.t.Size(), c.name)
