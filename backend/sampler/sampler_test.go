@@ -261,9 +261,18 @@ func TestWindowForgetsExactlyTheOldest(t *testing.T) {
 func TestNonsenseIsRefused(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, o := range []Options{
-		{Temperature: nan}, {Temperature: inf}, {TopP: nan}, {TopP: -0.1}, {MinP: nan}, {MinP: -1},
-		{TypicalP: -1}, {RepeatPenalty: -1}, {RepeatPenalty: inf}, {FrequencyPenalty: nan},
-		{PresencePenalty: -inf}, {RepeatLastN: -2},
+		{Temperature: nan},
+		{Temperature: inf},
+		{TopP: nan},
+		{TopP: -0.1},
+		{MinP: nan},
+		{MinP: -1},
+		{TypicalP: -1},
+		{RepeatPenalty: -1},
+		{RepeatPenalty: inf},
+		{FrequencyPenalty: nan},
+		{PresencePenalty: -inf},
+		{RepeatLastN: -2},
 	} {
 		_, err := New(o)
 		require.ErrorIs(t, err, ErrOptions, "%+v", o)
@@ -330,8 +339,10 @@ func FuzzSampleDrawsAnAllowedTokenOrFails(f *testing.F) {
 		for i := range logits {
 			logits[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 		}
-		s, err := New(Options{Temperature: temperature, TopP: topP, MinP: minP, TypicalP: typicalP, RepeatPenalty: repeat,
-			FrequencyPenalty: minP, PresencePenalty: -topP, TopK: topK, RepeatLastN: lastN, Seed: seed})
+		s, err := New(Options{
+			Temperature: temperature, TopP: topP, MinP: minP, TypicalP: typicalP, RepeatPenalty: repeat,
+			FrequencyPenalty: minP, PresencePenalty: -topP, TopK: topK, RepeatLastN: lastN, Seed: seed,
+		})
 		if err != nil {
 			require.ErrorIs(t, err, ErrOptions)
 			return
