@@ -18,9 +18,10 @@ var sources embed.FS
 var linkFlags = []string{"-shared", "-Wl,-z,defs", "-Wl,-soname," + libraryName}
 
 // flags are part of the library's identity: other flags, other folder.
-// -ffp-contract=off keeps the rule of sums; only one symbol is exported.
+// -ffp-contract=off keeps the rule of sums; only one symbol is exported. Warnings
+// are errors in our tests only: a compiler newer than ours must not stop a user.
 var flags = []string{
-	"-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
+	"-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
 }
 

@@ -1,0 +1,73 @@
+package emulator
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// driver compiles testdata/api with the emulator's sources and a sanitizer into
+// one program; it runs one test of the ABI per call.
+func driver(t *testing.T, sanitize string) string {
+	compiler, _, err := findCompiler(t.Context(), "")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, WriteSources(dir))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "api"))))
+	files, err := filepath.Glob(filepath.Join(dir, "*.c"))
+	require.NoError(t, err)
+	args := append(slices.Clone(arguments(sanitize)), "-Werror")
+	objects, err := compileAll(t.Context(), compiler, args, dir, files)
+	require.NoError(t, err)
+	link := slices.Concat(args, objects, []string{"-o", "drive", "-lm"})
+	require.NoError(t, run(t.Context(), dir, compiler, link))
+	return filepath.Join(dir, "drive")
+}
+
+func drive(t *testing.T, program, name string) {
+	command := exec.CommandContext(t.Context(), program, name)
+	// A hostile binary may ask for any size; the library must cope with a refusal.
+	command.Env = append(os.Environ(), "ASAN_OPTIONS=allocator_may_return_null=1", "SDNPU_EMULATOR=threads=3")
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Empty(t, string(output))
+}
+
+func TestABI(t *testing.T) {
+	program := driver(t, "address,undefined")
+	for _, test := range []struct{ name, sentence string }{
+		{"round-trip", "saved graphs give the same bits, copied or mapped, and the same binary again"},
+		{"subset", "only enabled graphs are loaded"},
+		{"errors", "wrong handles, names, tensors, nodes and orders are refused by code and name"},
+		{"execute-errors", "execute refuses buffers that do not fit exactly"},
+		{"binary-errors", "damaged, foreign and early binaries are refused"},
+		{"mutations", "no mutated binary reads or writes out of bounds"},
+		{"arena", "shared places do not show in results"},
+		{"threads", "contexts come and go beside executes"},
+		{"free-while-running", "freeing a context waits for its executes"},
+		{"logs", "the callback gets a format and a va_list"},
+		{"profiles", "profiles tell what each node took"},
+		{"devices", "devices answer for their chip, power votes are taken"},
+	} {
+		t.Run(test.sentence, func(t *testing.T) { drive(t, program, test.name) })
+	}
+}
+
+func TestABIHasNoDataRaces(t *testing.T) {
+	program := driver(t, "thread")
+	for _, name := range []string{"threads", "free-while-running"} {
+		t.Run(name, func(t *testing.T) { drive(t, program, name) })
+	}
+}
+
+// Optimised code is other code: the same driver without sanitizers.
+func TestABIOfTheShippedBuild(t *testing.T) {
+	program := driver(t, "")
+	for _, name := range []string{"round-trip", "arena", "threads"} {
+		t.Run(name, func(t *testing.T) { drive(t, program, name) })
+	}
+}

@@ -1,0 +1,141 @@
+package emulator
+
+import (
+	"context"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeCompiler is a script that answers like a compiler, writes what it is asked
+// for and counts its calls, so that tests of the builder take no time.
+func fakeCompiler(t *testing.T, extra string) (path string, calls func() int) {
+	dir := t.TempDir()
+	path = filepath.Join(dir, "fakecc")
+	script := `#!/bin/sh
+[ "$1" = --version ] && { echo fake 1; exit; }
+echo "$*" >> ` + dir + `/calls
+` + extra + `
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo built > "$2"; shift; done
+`
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
+	return path, func() int {
+		text, err := os.ReadFile(filepath.Join(dir, "calls"))
+		if os.IsNotExist(err) {
+			return 0
+		}
+		require.NoError(t, err)
+		return strings.Count(string(text), "\n")
+	}
+}
+
+func TestBuildTwiceCompilesOnce(t *testing.T) {
+	compiler, calls := fakeCompiler(t, "")
+	options := Options{Dir: t.TempDir(), CC: compiler}
+	first, err := Build(t.Context(), options)
+	require.NoError(t, err)
+	files, err := cFiles()
+	require.NoError(t, err)
+	require.Equal(t, len(files)+1, calls())
+	second, err := Build(t.Context(), options)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	require.Equal(t, len(files)+1, calls())
+	require.Equal(t, "libQnnHtp.so", filepath.Base(first))
+}
+
+func TestOtherFlagsOrCompilersGiveOtherFolders(t *testing.T) {
+	one, _ := fakeCompiler(t, "")
+	two, _ := fakeCompiler(t, "")
+	dir, seen := t.TempDir(), map[string]bool{}
+	for _, options := range []Options{
+		{Dir: dir, CC: one},
+		{Dir: dir, CC: two},
+		{Dir: dir, CC: one, Sanitize: "address"},
+		{Dir: dir, CC: one, Sanitize: "thread"},
+	} {
+		path, err := Build(t.Context(), options)
+		require.NoError(t, err)
+		require.False(t, seen[path], path)
+		seen[path] = true
+	}
+}
+
+func TestConcurrentBuildsAgree(t *testing.T) {
+	compiler, _ := fakeCompiler(t, "")
+	options := Options{Dir: t.TempDir(), CC: compiler}
+	paths, errs := make([]string, 6), make([]error, 6)
+	var wait sync.WaitGroup
+	for i := range paths {
+		wait.Go(func() { paths[i], errs[i] = Build(t.Context(), options) })
+	}
+	wait.Wait()
+	for i := range paths {
+		require.NoError(t, errs[i])
+		require.Equal(t, paths[0], paths[i])
+	}
+	left, err := os.ReadDir(filepath.Dir(paths[0]))
+	require.NoError(t, err)
+	require.Len(t, left, 1, "only the library stays")
+}
+
+func TestFailedBuildLeavesNoLibrary(t *testing.T) {
+	compiler, _ := fakeCompiler(t, `case "$*" in *-shared*) echo "ld: no room" >&2; exit 1;; esac`)
+	dir := t.TempDir()
+	_, err := Build(t.Context(), Options{Dir: dir, CC: compiler})
+	require.ErrorContains(t, err, "ld: no room")
+	found, err := filepath.Glob(filepath.Join(dir, "*", libraryName))
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+func TestMissingCompilerIsNamedWithItsInstallCommand(t *testing.T) {
+	_, err := Build(t.Context(), Options{Dir: t.TempDir(), CC: "no-such-compiler"})
+	require.ErrorIs(t, err, ErrNoCompiler)
+	require.ErrorContains(t, err, "apt-get install gcc")
+	require.ErrorContains(t, err, "no-such-compiler")
+	_, err = Build(t.Context(), Options{})
+	require.ErrorContains(t, err, "Dir")
+}
+
+func TestLibraryExportsOneSymbol(t *testing.T) {
+	for _, compiler := range []string{"gcc", "clang"} {
+		t.Run(compiler, func(t *testing.T) {
+			if _, err := exec.LookPath(compiler); err != nil {
+				t.Skipf("%v: apt-get install %s", err, compiler)
+			}
+			path, err := Build(t.Context(), Options{Dir: t.TempDir(), CC: compiler})
+			require.NoError(t, err)
+			library, err := elf.Open(path)
+			require.NoError(t, err)
+			defer library.Close()
+			symbols, err := library.DynamicSymbols()
+			require.NoError(t, err)
+			var exported []string
+			for _, symbol := range symbols {
+				if symbol.Section != elf.SHN_UNDEF {
+					exported = append(exported, symbol.Name)
+				}
+			}
+			require.Equal(t, []string{"QnnInterface_getProviders"}, exported)
+		})
+	}
+}
+
+func ExampleBuild() {
+	dir, err := os.MkdirTemp("", "emulator")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	path, err := Build(context.Background(), Options{Dir: dir})
+	fmt.Println(filepath.Base(path), err)
+	// Output: libQnnHtp.so <nil>
+}

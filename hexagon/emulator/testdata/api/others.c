@@ -1,0 +1,247 @@
+/* others.c: threads, logs, profiles, devices. */
+#define _POSIX_C_SOURCE 200809L
+#include <sched.h>
+
+#include "drive.h"
+
+enum { ROUNDS = 40 };
+
+typedef struct {
+  const void *blob;
+  uint64_t size;
+  const block_ids *ids;
+  qnn_handle graph;
+  const float *want;
+  atomic_uint *runs;
+} job;
+
+static void *keep_running(void *arg) {
+  const job *j = arg;
+  for (int i = 0; i < ROUNDS; i++) {
+    float *y = run_block(j->graph, j->ids, 3);
+    REQUIRE(memcmp(y, j->want, j->ids->rows * BLOCK_OUT * 4) == 0);
+    free(y);
+  }
+  return NULL;
+}
+
+static void *keep_loading(void *arg) {
+  const job *j = arg;
+  for (int i = 0; i < ROUNDS; i++) {
+    qnn_handle context = NULL, graph = NULL;
+    REQUIRE_CODE(0, from_binary(NULL, j->blob, j->size, &context));
+    REQUIRE_CODE(0, retrieve(context, "long", &graph));
+    float *y = run_block(graph, j->ids, 3);
+    REQUIRE(memcmp(y, j->want, j->ids->rows * BLOCK_OUT * 4) == 0);
+    free(y);
+    REQUIRE_CODE(0, free_context(context));
+  }
+  return NULL;
+}
+
+static void *keep_building(void *arg) {
+  (void)arg;
+  for (int i = 0; i < ROUNDS / 4; i++) {
+    qnn_handle context = NULL, graph = NULL;
+    block_ids ids;
+    REQUIRE_CODE(0, new_context(&context));
+    build_block(context, "built", 3, &ids, &graph);
+    free(run_block(graph, &ids, i));
+    REQUIRE_CODE(0, free_context(context));
+  }
+  return NULL;
+}
+
+/* One thread frees the context that others execute: they finish or hear that it is gone. */
+static void *run_until_gone(void *arg) {
+  const job *j = arg;
+  float *y = calloc(j->ids->rows * BLOCK_OUT, sizeof *y);
+  qnn_status status = QNN_OK;
+  while (status == QNN_OK) {
+    status = try_block(j->graph, j->ids, 3, y);
+    atomic_fetch_add(j->runs, 1);
+    REQUIRE(status != QNN_OK || memcmp(y, j->want, j->ids->rows * BLOCK_OUT * 4) == 0);
+  }
+  REQUIRE(status == QNN_GRAPH_HANDLE);
+  free(y);
+  return NULL;
+}
+
+void test_threads(void) {
+  qnn_handle context = NULL, graph = NULL;
+  block_ids ids;
+  uint64_t size = 0;
+  pthread_t threads[5];
+  void *(*work[])(void *) = {keep_running, keep_running, keep_loading, keep_loading, keep_building};
+  REQUIRE_CODE(0, new_context(&context));
+  build_block(context, "long", 5, &ids, &graph);
+  void *blob = save(context, &size);
+  job j = {.blob = blob, .size = size, .ids = &ids, .graph = graph, .want = run_block(graph, &ids, 3)};
+  for (int i = 0; i < 5; i++) {
+    REQUIRE(pthread_create(&threads[i], NULL, work[i], &j) == 0);
+  }
+  for (int i = 0; i < 5; i++) {
+    pthread_join(threads[i], NULL);
+  }
+  REQUIRE_CODE(0, free_context(context));
+  free((void *)(uintptr_t)j.want);
+  free(blob);
+}
+
+enum { GONE_ROUNDS = 30, GONE_ROWS = 300 };
+
+void test_free_while_running(void) {
+  for (int round = 0; round < GONE_ROUNDS; round++) {
+    qnn_handle context = NULL, graph = NULL;
+    block_ids ids;
+    pthread_t threads[2];
+    atomic_uint runs = 0;
+    REQUIRE_CODE(0, new_context(&context));
+    build_block(context, "long", GONE_ROWS, &ids, &graph);
+    job j = {.ids = &ids, .graph = graph, .want = run_block(graph, &ids, 3), .runs = &runs};
+    for (int i = 0; i < 2; i++) {
+      REQUIRE(pthread_create(&threads[i], NULL, run_until_gone, &j) == 0);
+    }
+    while (atomic_load(&runs) < 4) {
+      sched_yield();
+    }
+    REQUIRE_CODE(0, free_context(context));
+    for (int i = 0; i < 2; i++) {
+      pthread_join(threads[i], NULL);
+    }
+    free((void *)(uintptr_t)j.want);
+  }
+}
+
+#define CALL(index, ...) ((qnn_status(*)(__VA_ARGS__))qnn->table[index])
+
+void test_logs(void) {
+  qnn_handle context = NULL, graph = NULL, none = NULL;
+  block_ids ids;
+  REQUIRE_CODE(0, new_context(&context));
+  build_block(context, "a 100% name", 1, &ids, &graph); /* text of the client is no format */
+  REQUIRE(last_level == QNN_LOG_INFO && strstr(last_line, "\"a 100% name\": 5 nodes") != NULL);
+  last_line[0] = '\0';
+  REQUIRE_CODE(0, CALL(26, qnn_handle, uint32_t)(log_handle, QNN_LOG_ERROR));
+  build_block(context, "quiet", 1, &ids, &graph);
+  REQUIRE(last_line[0] == '\0');
+  REQUIRE_CODE(QNN_GRAPH_NAME, retrieve(context, "nowhere", &none));
+  REQUIRE(last_level == QNN_LOG_ERROR && strstr(last_line, "nowhere") != NULL);
+  REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(26, qnn_handle, uint32_t)(log_handle, 9));
+  REQUIRE_CODE(QNN_LOG_HANDLE, CALL(26, qnn_handle, uint32_t)(NULL, 1));
+  REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(25, qnn_log_callback, uint32_t, qnn_handle *)(NULL, 0, &none));
+  REQUIRE_CODE(0, free_context(context));
+  const char *text = "";
+  REQUIRE_CODE(0, CALL(48, uint64_t, const char **)(6004, &text));
+  REQUIRE(strstr(text, "tensor") != NULL);
+  REQUIRE_CODE(QNN_ERROR_UNKNOWN, CALL(48, uint64_t, const char **)(30010, &text));
+  REQUIRE(text == NULL);
+}
+
+static uint64_t event_value(uint64_t id, uint32_t type, const char *name) {
+  qnn_event_data data;
+  REQUIRE_CODE(0, CALL(32, uint64_t, qnn_event_data *)(id, &data));
+  REQUIRE(data.type == type && data.unit == 1 && strstr(data.identifier, name) != NULL);
+  return data.value;
+}
+
+void test_profiles(void) {
+  qnn_handle context = NULL, graph = NULL, basic = NULL, detailed = NULL;
+  block_ids ids;
+  const uint64_t *events = NULL;
+  uint32_t n = 0;
+  float x[2 * BLOCK_IN] = {0}, y[2 * BLOCK_OUT];
+  REQUIRE_CODE(0, CALL(28, qnn_handle, uint32_t, qnn_handle *)(backend, 1, &basic));
+  REQUIRE_CODE(0, CALL(28, qnn_handle, uint32_t, qnn_handle *)(backend, 2, &detailed));
+  REQUIRE_CODE(QNN_INVALID_ARGUMENT, CALL(28, qnn_handle, uint32_t, qnn_handle *)(backend, 3, &basic));
+  REQUIRE_CODE(0, new_context(&context));
+  build_block(context, "g", 2, &ids, &graph);
+  qnn_tensor in = binding(ids.x, x, sizeof x), out = binding(ids.y, y, sizeof y);
+  qnn_handle profiles[] = {basic, detailed, (qnn_handle)(uintptr_t)77};
+  for (int i = 0; i < 3; i++) {
+    REQUIRE_CODE(i < 2 ? 0 : QNN_PROFILE_HANDLE,
+                 CALL(21, qnn_handle, qnn_tensor *, uint32_t, qnn_tensor *, uint32_t, qnn_handle, qnn_handle)(
+                     graph, &in, 1, &out, 1, profiles[i], NULL));
+  }
+  REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(basic, &events, &n));
+  REQUIRE(n == 2);
+  event_value(events[0], 400, "execute");
+  event_value(events[1], 405, "wait");
+  REQUIRE_CODE(0, CALL(31, uint64_t, const uint64_t **, uint32_t *)(events[0], &events, &n));
+  REQUIRE(n == 0);
+  REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(detailed, &events, &n));
+  uint64_t total = event_value(events[0], 400, "execute"), sum = 0;
+  REQUIRE_CODE(0, CALL(31, uint64_t, const uint64_t **, uint32_t *)(events[0], &events, &n));
+  REQUIRE(n == 5);
+  static const char *const names[] = {"fc", "act", "there", "scale", "back"};
+  for (uint32_t i = 0; i < n; i++) {
+    sum += event_value(events[i], 404, names[i]);
+  }
+  REQUIRE(sum == total);
+  REQUIRE_CODE(QNN_PROFILE_EVENT, CALL(32, uint64_t, qnn_event_data *)(0, (qnn_event_data[1]){{0}}));
+  REQUIRE_CODE(0, CALL(14, qnn_handle, qnn_handle)(context, basic));
+  REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(basic, &events, &n));
+  REQUIRE(n == 1);
+  event_value(events[0], 500, "free");
+  REQUIRE_CODE(0, CALL(34, qnn_handle)(basic));
+  REQUIRE_CODE(0, CALL(34, qnn_handle)(detailed));
+  REQUIRE_CODE(QNN_PROFILE_HANDLE, CALL(34, qnn_handle)(basic));
+}
+
+static qnn_status create_device(uint32_t option, uint32_t word0, uint32_t word1, qnn_handle *out) {
+  qnn_htp_config custom = {.option = option, .word0 = word0, .word1 = word1};
+  qnn_config config = {.value.custom = &custom};
+  const qnn_config *configs[] = {&config, NULL};
+  return CALL(40, qnn_handle, const qnn_config *const *, qnn_handle *)(log_handle, configs, out);
+}
+
+static void power_votes(void) {
+  const qnn_infrastructure *power = NULL;
+  uint32_t id = 0;
+  qnn_power_config burst = {.option = 1}, unknown = {.option = 99};
+  const void *const good[] = {&burst, NULL}, *const bad[] = {&unknown, NULL};
+  REQUIRE_CODE(0, CALL(39, const qnn_infrastructure **)(&power));
+  REQUIRE(power->type == 0);
+  REQUIRE_CODE(0, power->create_power_config_id(0, 0, &id));
+  REQUIRE_CODE(0, power->set_power_config(id, good));
+  REQUIRE(last_level == QNN_LOG_VERBOSE && strstr(last_line, "power vote") != NULL);
+  REQUIRE_CODE(QNN_PERF_INPUT, power->set_power_config(id, bad));
+  REQUIRE_CODE(QNN_PERF_INPUT, power->set_power_config(id + 1, good));
+  REQUIRE_CODE(0, power->destroy_power_config_id(id));
+  REQUIRE_CODE(0, power->destroy_power_config_id(id));
+  REQUIRE_CODE(QNN_PERF_INPUT, power->set_power_config(id, good));
+}
+
+void test_devices(void) {
+  static const uint32_t chips[][2] = {{30, 68}, {36, 69}, {43, 73}, {57, 75}, {60, 73}, {69, 79}, {87, 81}};
+  const qnn_platform_info *info = NULL;
+  qnn_handle handle = NULL;
+  for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
+    REQUIRE_CODE(0, create_device(0, chips[i][0], 0, &handle));
+    REQUIRE_CODE(0, CALL(42, qnn_handle, const qnn_platform_info **)(handle, &info));
+    REQUIRE(info->devices[0].extension->soc_model == chips[i][0]);
+    REQUIRE(info->devices[0].extension->arch == chips[i][1]);
+    REQUIRE_CODE(0, CALL(43, qnn_handle)(handle));
+  }
+  REQUIRE_CODE(0, create_device(1, 0, 75, &handle));
+  REQUIRE(last_level == QNN_LOG_WARN && strstr(last_line, "deprecated") != NULL);
+  REQUIRE_CODE(0, CALL(43, qnn_handle)(handle));
+  REQUIRE_CODE(QNN_DEVICE_HANDLE, CALL(43, qnn_handle)(handle));
+  REQUIRE_CODE(QNN_DEVICE_CONFIG, create_device(0, 0, 57, &handle)); /* a wrong layout */
+  REQUIRE_CODE(QNN_DEVICE_CONFIG, create_device(9, 57, 0, &handle));
+  REQUIRE_CODE(0, CALL(37, qnn_handle, const qnn_platform_info **)(NULL, &info));
+  REQUIRE(info->n_devices == 1 && info->devices[0].extension->soc_model == 30);
+  REQUIRE_CODE(0, CALL(38, qnn_handle, const qnn_platform_info *)(NULL, info));
+  power_votes();
+  REQUIRE_CODE(0, CALL(0, uint32_t)(202));
+  REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(0, uint32_t)(502));
+  REQUIRE_CODE(QNN_UNKNOWN_PROPERTY, CALL(0, uint32_t)(4242));
+  REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(22, qnn_handle)(NULL)); /* graphExecuteAsync */
+  const qnn_operation_name *operations = NULL;
+  const char *build = NULL;
+  uint32_t n = 0;
+  REQUIRE_CODE(0, CALL(6, qnn_handle, uint32_t *, const qnn_operation_name **)(backend, &n, &operations));
+  REQUIRE(n > 15 && strcmp(operations[0].package, "qti.aisw") == 0);
+  REQUIRE_CODE(0, CALL(4, const char **)(&build));
+  REQUIRE(strncmp(build, "sdnpu-emulator v", 16) == 0 && strstr(build, emu_code_path()) != NULL);
+}
