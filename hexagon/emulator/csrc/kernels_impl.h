@@ -141,25 +141,31 @@ KERNEL bool block(const emu_block *b) {
 /* ---- preparing operands ---- */
 
 #ifdef KERNELS_X86
+#if defined(__clang__)
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 8")
+#endif
+
 /* turn8 writes 8 panel rows of f16 from 16 source rows: an 8x8 transposition in each half. */
 KERNEL void turn8(uint16_t *dst, const uint16_t *src, size_t stride) {
   __m256i r[8], s[8];
-  for (int i = 0; i < 8; i++) {
+  UNROLLED for (int i = 0; i < 8; i++) {
     __m128i low = _mm_loadu_si128((const __m128i *)(src + (size_t)i * stride));
     __m128i high = _mm_loadu_si128((const __m128i *)(src + (size_t)(i + 8) * stride));
     r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
   }
-  for (int i = 0; i < 4; i++) {
+  UNROLLED for (int i = 0; i < 4; i++) {
     s[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
     s[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
   }
-  for (int i = 0; i < 2; i++) {
+  UNROLLED for (int i = 0; i < 2; i++) {
     r[4 * i] = _mm256_unpacklo_epi32(s[4 * i], s[4 * i + 2]);
     r[4 * i + 1] = _mm256_unpackhi_epi32(s[4 * i], s[4 * i + 2]);
     r[4 * i + 2] = _mm256_unpacklo_epi32(s[4 * i + 1], s[4 * i + 3]);
     r[4 * i + 3] = _mm256_unpackhi_epi32(s[4 * i + 1], s[4 * i + 3]);
   }
-  for (int i = 0; i < 4; i++) {
+  UNROLLED for (int i = 0; i < 4; i++) {
     __m256i even = _mm256_unpacklo_epi64(r[i], r[i + 4]);
     __m256i odd = _mm256_unpackhi_epi64(r[i], r[i + 4]);
     _mm256_storeu_si256((__m256i *)(dst + (2 * i) * EMU_LANES), even);

@@ -1,0 +1,165 @@
+package emulator_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// operatorSources are the files that know operators; they need none of the ABI.
+var operatorSources = []string{
+	"check.c", "kernels*.c", "op_*.c", "pool.c", "settings.c", "tensor.c",
+}
+
+// operatorSettings are what results must not depend on. For a path that the
+// machine lacks the best one runs, here with three threads.
+var operatorSettings = []string{
+	"cpu=c,threads=1", "cpu=c,threads=3", "cpu=avx2,threads=1", "cpu=avx2,threads=2",
+	"cpu=avx512,threads=3",
+}
+
+func TestOperatorsEqualTheirDefinitionOnEveryPath(t *testing.T) {
+	driver := buildOperatorTests(t, "-O2")
+	for _, name := range operatorTestNames(t, driver) {
+		t.Run(name, func(t *testing.T) {
+			digests := map[string]string{}
+			for _, setting := range operatorSettings {
+				digest := runOperatorTest(t, driver, name, setting)
+				digests[digest] = setting
+			}
+			require.Len(t, digests, 1, "the path or the number of threads shows in the results")
+		})
+	}
+}
+
+func TestOperatorsStayInsideTheirBuffers(t *testing.T) {
+	driver := buildOperatorTests(t, "-O1", "-fno-inline", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	for _, name := range operatorTestNames(t, driver) {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, runOperatorTest(t, driver, name, "cpu=c,threads=2"),
+				runOperatorTest(t, driver, name, "threads=2"))
+		})
+	}
+}
+
+func TestOperatorsRunWithoutDataRaces(t *testing.T) {
+	driver := buildOperatorTests(t, "-O1", "-fno-inline", "-fsanitize=thread")
+	for _, name := range operatorTestNames(t, driver) {
+		t.Run(name, func(t *testing.T) { runOperatorTest(t, driver, name, "threads=3") })
+	}
+}
+
+func TestUnloadingTheLibraryEndsItsThreads(t *testing.T) {
+	library := filepath.Join(t.TempDir(), "libops.so")
+	args := append([]string{"-shared", "-fPIC", "-std=c11", "-O1", "-ffp-contract=off"}, operatorFiles(t)...)
+	compileC(t, append(args, "-o", library, "-lm", "-pthread")...)
+	driver := filepath.Join(t.TempDir(), "unload")
+	compileC(t, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "testdata/ops/unload.c", "-o", driver, "-ldl")
+	runC(t, "threads=3", driver, library)
+}
+
+// BenchmarkOperators reports the shares of the machine's peak that bench_ops.c
+// prints, not times of Go.
+func BenchmarkOperators(b *testing.B) {
+	dir := b.TempDir()
+	object, driver := filepath.Join(dir, "bench.o"), filepath.Join(dir, "bench")
+	compileC(b, "-std=c11", "-O2", "-ffp-contract=fast", "-Icsrc", "-c", "testdata/bench_ops.c", "-o", object)
+	args := append([]string{"-std=c11", "-O2", "-ffp-contract=off", object}, operatorFiles(b)...)
+	compileC(b, append(args, "-o", driver, "-lm", "-pthread")...)
+	var output string
+	for b.Loop() {
+		output = runC(b, "", driver)
+	}
+	b.Log("\n" + output)
+	for line := range strings.Lines(output) {
+		if words := strings.Fields(line); len(words) == 3 {
+			if value, err := strconv.ParseFloat(words[1], 64); err == nil {
+				b.ReportMetric(value, words[0]+"-"+words[2])
+			}
+		}
+	}
+}
+
+func operatorFiles(t testing.TB) []string {
+	var files []string
+	for _, pattern := range operatorSources {
+		found, err := filepath.Glob(filepath.Join("csrc", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		files = append(files, found...)
+	}
+	return files
+}
+
+// buildOperatorTests compiles the operators and their C tests, file by file and
+// side by side, and returns the program.
+func buildOperatorTests(t *testing.T, flags ...string) string {
+	files, err := filepath.Glob("testdata/ops/*.c")
+	require.NoError(t, err)
+	compiler, dir, objects := compilerOf(t), t.TempDir(), []string{}
+	wait, slots := sync.WaitGroup{}, make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, file := range append(files, operatorFiles(t)...) {
+		if filepath.Base(file) == "unload.c" { // a program of its own
+			continue
+		}
+		object := filepath.Join(dir, filepath.Base(file)+".o")
+		objects = append(objects, object)
+		args := append([]string{
+			"-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off",
+			"-Icsrc", "-Itestdata/ops", "-c", file, "-o", object,
+		}, flags...)
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if output, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+				t.Errorf("%v: %v\n%s", args, err, output)
+			}
+		})
+	}
+	wait.Wait()
+	driver := filepath.Join(dir, "ops")
+	compileC(t, append(append(objects, flags...), "-o", driver, "-lm", "-pthread")...)
+	return driver
+}
+
+func operatorTestNames(t *testing.T, driver string) []string {
+	names := strings.Fields(runC(t, "", driver, "list"))
+	require.NotEmpty(t, names)
+	return names
+}
+
+// runOperatorTest returns the digest of all that the test computed.
+func runOperatorTest(t *testing.T, driver, name, setting string) string {
+	words := strings.Fields(runC(t, setting, driver, name))
+	require.GreaterOrEqual(t, len(words), 4)
+	require.Equal(t, "digest", words[len(words)-4])
+	return words[len(words)-3]
+}
+
+func compilerOf(t testing.TB) string {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler: apt-get install gcc")
+	}
+	return compiler
+}
+
+func compileC(t testing.TB, args ...string) {
+	output, err := exec.Command(compilerOf(t), args...).CombinedOutput()
+	require.NoError(t, err, "%v\n%s", args, output)
+}
+
+// runC runs a compiled program with SDNPU_EMULATOR=setting and returns its output.
+func runC(t testing.TB, setting string, program ...string) string {
+	command := exec.Command(program[0], program[1:]...)
+	command.Env = append(command.Environ(), "SDNPU_EMULATOR="+setting)
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, "%v with %q:\n%s", program, setting, output)
+	return string(output)
+}

@@ -1,0 +1,91 @@
+/* harness.h: builds nodes, runs them as the library does, compares outcomes. */
+#ifndef OPS_HARNESS_H
+#define OPS_HARNESS_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "f16.h"
+#include "kernels.h"
+#include "ops.h"
+
+/* ---- failures ---- */
+
+extern int failures;
+
+#define FAIL(...)                                                                                  \
+  do {                                                                                             \
+    if (failures++ < 20) {                                                                         \
+      printf("%s:%d: ", __FILE__, __LINE__);                                                       \
+      printf(__VA_ARGS__);                                                                         \
+      printf("\n");                                                                                \
+    }                                                                                              \
+  } while (0)
+
+#define CHECK(CONDITION, ...)                                                                      \
+  do {                                                                                             \
+    if (!(CONDITION)) {                                                                            \
+      FAIL(__VA_ARGS__);                                                                           \
+    }                                                                                              \
+  } while (0)
+
+/* ---- random numbers, the same on every machine ---- */
+
+void seed(uint64_t value);
+uint32_t random_below(uint32_t n);
+uint32_t random_between(uint32_t low, uint32_t high);
+float random_float(float scale); /* in (-scale, scale) */
+
+/* ---- nodes ---- */
+
+/* Everything allocated since begin() is freed by end(). Buffers have their exact size, so a
+ * sanitizer sees any access beyond. */
+void begin(void);
+void end(void);
+void *take(size_t size);
+
+emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
+#define DIMS(...) (uint32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]){__VA_ARGS__}
+
+/* fill: random values; one in `zeros` is zero (0: none). */
+void fill(emu_tensor *t, float scale, uint32_t zeros);
+float get(const emu_tensor *t, uint64_t i);
+void put(emu_tensor *t, uint64_t i, float value);
+emu_tensor *like(const emu_tensor *t, uint32_t kind); /* another one, not filled */
+
+emu_node *node(const char *type);
+void input(emu_node *n, emu_tensor *t);
+void output(emu_node *n, emu_tensor *t);
+void scalar_u32(emu_node *n, const char *name, uint32_t value);
+void scalar_i32(emu_node *n, const char *name, int32_t value);
+void scalar_f32(emu_node *n, const char *name, float value);
+void scalar_b8(emu_node *n, const char *name, bool value);
+void values(emu_node *n, const char *name, uint32_t dtype, uint32_t rank, const uint32_t *dims,
+            const void *data);
+
+/* refusal returns the reason for which the node is refused, or NULL. */
+const char *refusal(const emu_node *n);
+/* run packs and runs the node; a refusal is a failure. Packed inputs are unreadable meanwhile. */
+void run(emu_node *n);
+/* reference rounds `value` to t's dtype and demands those bits at element i. */
+void expect(const emu_tensor *t, uint64_t i, float value, const char *what);
+/* expect_equal demands equal bits, NaN for NaN, of n elements. */
+void expect_equal(const emu_tensor *a, uint64_t a_at, const emu_tensor *b, uint64_t b_at,
+                  uint64_t n, const char *what);
+
+/* digest of all outputs so far: equal on every code path and thread count. */
+uint64_t digest(void);
+
+/* ---- the tests ---- */
+
+typedef struct {
+  const char *name;
+  void (*run)(void);
+} test;
+
+extern const test linear_tests[], row_tests[], element_tests[], move_tests[], refusal_tests[],
+    pool_tests[];
+
+#endif

@@ -1,0 +1,26 @@
+/* main.c: `ops list` names the tests; `ops NAME` runs one and prints the digest of all it
+ * computed, which must not depend on the code path or the number of threads. */
+#include "harness.h"
+
+static const test *const all[] = {linear_tests, row_tests,     element_tests,
+                                  move_tests,   refusal_tests, pool_tests};
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    printf("usage: ops list|NAME\n");
+    return 2;
+  }
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (const test *t = all[i]; t->name != NULL; t++) {
+      if (strcmp(argv[1], "list") == 0) {
+        printf("%s\n", t->name);
+      } else if (strcmp(argv[1], t->name) == 0) {
+        seed(1);
+        t->run();
+        printf("digest %016llx path %s\n", (unsigned long long)digest(), emu_code_path());
+        return failures != 0;
+      }
+    }
+  }
+  return strcmp(argv[1], "list") == 0 ? 0 : 2;
+}

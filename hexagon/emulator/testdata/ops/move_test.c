@@ -1,0 +1,250 @@
+/* Operators that only move elements, against index arithmetic written out. */
+#include "harness.h"
+
+static const uint32_t any_type[] = {EMU_F16, EMU_F32, EMU_I32, EMU_U32, EMU_BOOL8};
+
+static uint32_t random_dims(uint32_t *dims, uint32_t most) {
+  uint32_t rank = random_between(1, 5);
+  for (uint32_t i = 0; i < rank; i++) {
+    dims[i] = random_between(1, most);
+  }
+  return rank;
+}
+
+static emu_tensor *random_tensor(uint32_t rank, const uint32_t *dims) {
+  emu_tensor *t = tensor(EMU_NATIVE, any_type[random_below(5)], rank, dims);
+  fill(t, 100, 0);
+  return t;
+}
+
+static uint64_t position(const emu_tensor *t, const uint32_t *index) {
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < t->rank; i++) {
+    at = at * t->dims[i] + index[i];
+  }
+  return at;
+}
+
+static void indices(const emu_tensor *t, uint64_t at, uint32_t *index) {
+  for (uint32_t i = t->rank; i-- > 0;) {
+    index[i] = (uint32_t)(at % t->dims[i]);
+    at /= t->dims[i];
+  }
+}
+
+static void same_element(const emu_tensor *y, uint64_t i, const emu_tensor *x, uint64_t j,
+                         const char *what) {
+  size_t size = emu_dtype_size(x->dtype);
+  CHECK(memcmp((char *)y->data + i * size, (char *)x->data + j * size, size) == 0,
+        "%s: element %llu is not element %llu of the input", what, (unsigned long long)i,
+        (unsigned long long)j);
+}
+
+static void reshape_keeps_the_order(void) {
+  for (int round = 0; round < 40; round++) {
+    begin();
+    uint32_t a = random_between(1, 50), b = random_between(1, 60), c = random_between(1, 9);
+    emu_tensor *x = random_tensor(DIMS(a, b, c));
+    emu_tensor *y = tensor(EMU_NATIVE, x->dtype, DIMS(1, c, a * b));
+    emu_node *n = node("Reshape");
+    input(n, x);
+    output(n, y);
+    run(n);
+    for (uint64_t i = 0; i < emu_elements(x); i++) {
+      same_element(y, i, x, i, "Reshape");
+    }
+    end();
+  }
+}
+
+static void transpose_permutes_dims(void) {
+  for (int round = 0; round < 150; round++) {
+    begin();
+    uint32_t dims[5], perm[5] = {0, 1, 2, 3, 4}, turned[5], rank = random_dims(dims, 9);
+    for (uint32_t i = rank; i > 1; i--) {
+      uint32_t j = random_below(i), swap = perm[j];
+      perm[j] = perm[i - 1];
+      perm[i - 1] = swap;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+      turned[i] = dims[perm[i]];
+    }
+    emu_tensor *x = random_tensor(rank, dims), *y = tensor(EMU_NATIVE, x->dtype, rank, turned);
+    emu_node *n = node("Transpose");
+    input(n, x);
+    output(n, y);
+    values(n, "perm", EMU_U32, DIMS(rank), perm);
+    run(n);
+    for (uint64_t i = 0; i < emu_elements(y); i++) {
+      uint32_t to[5], from[5];
+      indices(y, i, to);
+      for (uint32_t d = 0; d < rank; d++) {
+        from[perm[d]] = to[d];
+      }
+      same_element(y, i, x, position(x, from), "Transpose");
+    }
+    end();
+  }
+}
+
+static void strided_slice_takes_every_nth(void) {
+  for (int round = 0; round < 150; round++) {
+    begin();
+    uint32_t dims[5], cut[5], rank = random_dims(dims, 12);
+    int32_t ranges[5][3];
+    for (uint32_t i = 0; i < rank; i++) {
+      uint32_t begins = random_below(dims[i]), ends = random_between(begins + 1, dims[i]);
+      uint32_t stride = random_between(1, 3);
+      ranges[i][0] = (int32_t)begins;
+      ranges[i][1] = (int32_t)ends;
+      ranges[i][2] = (int32_t)stride;
+      cut[i] = 0;
+      for (uint32_t at = begins; at < ends; at += stride) {
+        cut[i]++;
+      }
+    }
+    emu_tensor *x = random_tensor(rank, dims), *y = tensor(EMU_NATIVE, x->dtype, rank, cut);
+    emu_node *n = node("StridedSlice");
+    input(n, x);
+    output(n, y);
+    values(n, "ranges", EMU_I32, DIMS(rank, 3), ranges);
+    run(n);
+    for (uint64_t i = 0; i < emu_elements(y); i++) {
+      uint32_t index[5];
+      indices(y, i, index);
+      for (uint32_t d = 0; d < rank; d++) {
+        index[d] = (uint32_t)ranges[d][0] + index[d] * (uint32_t)ranges[d][2];
+      }
+      same_element(y, i, x, position(x, index), "StridedSlice");
+    }
+    end();
+  }
+}
+
+/* One set of parts serves both: Concat joins them, Split takes them apart again. */
+static void concat_joins_and_split_parts(void) {
+  for (int round = 0; round < 100; round++) {
+    begin();
+    uint32_t dims[5], rank = random_dims(dims, 6), axis = random_below(rank);
+    uint32_t count = random_between(2, 5), type = any_type[random_below(5)], cuts[5], sum = 0;
+    emu_tensor *parts[5], *back[5];
+    emu_node *concat = node("Concat"), *split = node("Split");
+    for (uint32_t i = 0; i < count; i++) {
+      dims[axis] = random_between(1, 7);
+      parts[i] = tensor(EMU_NATIVE, type, rank, dims);
+      back[i] = like(parts[i], EMU_NATIVE);
+      fill(parts[i], 100, 0);
+      input(concat, parts[i]);
+      output(split, back[i]);
+      sum += dims[axis];
+      cuts[i] = sum;
+    }
+    dims[axis] = sum;
+    emu_tensor *whole = tensor(EMU_NATIVE, type, rank, dims);
+    output(concat, whole);
+    input(split, whole);
+    scalar_u32(concat, "axis", axis);
+    scalar_u32(split, "axis", axis);
+    values(split, "split_index", EMU_U32, DIMS(count - 1), cuts);
+    run(concat);
+    run(split);
+    for (uint32_t i = 0; i < count; i++) {
+      for (uint64_t at = 0; at < emu_elements(parts[i]); at++) {
+        uint32_t index[5];
+        indices(parts[i], at, index);
+        index[axis] += i ? cuts[i - 1] : 0;
+        same_element(whole, position(whole, index), parts[i], at, "Concat");
+        same_element(back[i], at, parts[i], at, "Split");
+      }
+    }
+    end();
+  }
+}
+
+static void tile_repeats(void) {
+  for (int round = 0; round < 100; round++) {
+    begin();
+    uint32_t dims[5], many[5], times[5], rank = random_dims(dims, 5);
+    for (uint32_t i = 0; i < rank; i++) {
+      times[i] = random_between(1, 3);
+      many[i] = dims[i] * times[i];
+    }
+    emu_tensor *x = random_tensor(rank, dims), *y = tensor(EMU_NATIVE, x->dtype, rank, many);
+    emu_node *n = node("Tile");
+    input(n, x);
+    output(n, y);
+    values(n, "multiples", EMU_U32, DIMS(rank), times);
+    run(n);
+    for (uint64_t i = 0; i < emu_elements(y); i++) {
+      uint32_t index[5];
+      indices(y, i, index);
+      for (uint32_t d = 0; d < rank; d++) {
+        index[d] %= dims[d];
+      }
+      same_element(y, i, x, position(x, index), "Tile");
+    }
+    end();
+  }
+}
+
+static void large_moves_are_cut_into_tasks_without_a_trace(void) {
+  begin();
+  uint32_t perm[] = {0, 2, 1, 3};
+  emu_tensor *x = tensor(EMU_NATIVE, EMU_F16, DIMS(1, 128, 9, 70));
+  emu_tensor *y = tensor(EMU_NATIVE, EMU_F16, DIMS(1, 9, 128, 70));
+  emu_node *n = node("Transpose");
+  fill(x, 100, 0);
+  input(n, x);
+  output(n, y);
+  values(n, "perm", EMU_U32, DIMS(4), perm);
+  run(n);
+  for (uint64_t i = 0; i < emu_elements(y); i++) {
+    uint64_t head = i / 70 / 128, row = i / 70 % 128;
+    same_element(y, i, x, (row * 9 + head) * 70 + i % 70, "large Transpose");
+  }
+  end();
+}
+
+static void gather_picks_and_shows_bad_indices(void) {
+  for (int round = 0; round < 100; round++) {
+    begin();
+    uint32_t before = random_between(1, 3), length = random_between(1, 20);
+    uint32_t after = random_between(1, 9), a = random_between(1, 4), b = random_between(1, 4);
+    emu_tensor *table = random_tensor(DIMS(before, length, after));
+    emu_tensor *index = tensor(EMU_NATIVE, random_below(2) ? EMU_I32 : EMU_U32, DIMS(a, b));
+    emu_tensor *y = tensor(EMU_NATIVE, table->dtype, DIMS(before, a, b, after));
+    uint32_t *picks = index->data;
+    for (uint32_t i = 0; i < a * b; i++) {
+      picks[i] = random_below(length + 1) - (random_below(9) == 0); /* some outside: -1, length */
+    }
+    emu_node *n = node("Gather");
+    input(n, table);
+    input(n, index);
+    output(n, y);
+    scalar_i32(n, "axis", 1);
+    run(n);
+    for (uint64_t i = 0; i < emu_elements(y); i++) {
+      uint64_t outer = i / after / (a * b), pick = picks[i / after % (a * b)];
+      if (pick < length) {
+        same_element(y, i, table, (outer * length + pick) * after + i % after, "Gather");
+      } else {
+        uint64_t ones = UINT64_MAX;
+        size_t size = emu_dtype_size(y->dtype);
+        CHECK(memcmp((char *)y->data + i * size, &ones, size) == 0, "Gather: outside not shown");
+      }
+    }
+    end();
+  }
+}
+
+const test move_tests[] = {
+    {"reshape_keeps_the_order", reshape_keeps_the_order},
+    {"transpose_permutes_dims", transpose_permutes_dims},
+    {"strided_slice_takes_every_nth", strided_slice_takes_every_nth},
+    {"concat_joins_and_split_parts", concat_joins_and_split_parts},
+    {"tile_repeats", tile_repeats},
+    {"large_moves_are_cut_into_tasks_without_a_trace",
+     large_moves_are_cut_into_tasks_without_a_trace},
+    {"gather_picks_and_shows_bad_indices", gather_picks_and_shows_bad_indices},
+    {NULL, NULL},
+};

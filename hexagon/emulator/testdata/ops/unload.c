@@ -1,0 +1,41 @@
+/* unload.c: loads the library given as argument, uses its pool, unloads it, and demands that
+ * no thread of it is left; then does it again. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static void nothing(void *arg, uint32_t task) {
+  (void)arg;
+  (void)task;
+}
+
+static int threads(void) {
+  int n = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *d; (d = readdir(tasks)) != NULL;) {
+    n += d->d_name[0] != '.';
+  }
+  closedir(tasks);
+  return n;
+}
+
+int main(int argc, char **argv) {
+  for (int round = 0; argc == 2 && round < 50; round++) {
+    void *library = dlopen(argv[1], RTLD_NOW);
+    if (library == NULL) {
+      printf("%s\n", dlerror());
+      return 1;
+    }
+    void (*parallel)(uint32_t, void (*)(void *, uint32_t), void *);
+    *(void **)&parallel = dlsym(library, "emu_parallel");
+    parallel(20, nothing, NULL);
+    int running = threads();
+    dlclose(library);
+    if (running < 2 || threads() != 1) {
+      printf("%d threads while loaded, %d after\n", running, threads());
+      return 1;
+    }
+  }
+  return argc == 2 ? 0 : 2;
+}
