@@ -37,7 +37,7 @@ func drive(t *testing.T, program, name string) {
 	require.Empty(t, string(output))
 }
 
-func TestABI(t *testing.T) {
+func TestABIUnderSanitizers(t *testing.T) {
 	program := driver(t, "address,undefined")
 	for _, test := range []struct{ name, sentence string }{
 		{"round-trip", "saved graphs give the same bits, copied or mapped, and the same binary again"},
@@ -57,7 +57,7 @@ func TestABI(t *testing.T) {
 	}
 }
 
-func TestABIHasNoDataRaces(t *testing.T) {
+func TestABIUnderThreadSanitizer(t *testing.T) {
 	program := driver(t, "thread")
 	for _, name := range []string{"threads", "free-while-running"} {
 		t.Run(name, func(t *testing.T) { drive(t, program, name) })
