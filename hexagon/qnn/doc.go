@@ -38,7 +38,9 @@
 //
 // Every method may be called from any goroutine; a call cannot be interrupted.
 // Build one graph from one goroutine at a time. A [Binding] runs on one
-// goroutine at a time, several bindings side by side.
+// goroutine at a time, several bindings side by side; libraries before core API
+// 2.40 get one run at a time, because two at once were seen to wait for each
+// other for ever. Contexts may be made and freed beside a run.
 //
 // # Standard output
 //

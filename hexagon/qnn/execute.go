@@ -96,7 +96,12 @@ func (b *Binding) Execute(p *Profile) error {
 		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0,
 	}
-	err = b.graph.context.handle.library.call(fnGraphExecute, b.args[:]...)
+	library := b.graph.context.handle.library
+	if library.provider.Core.Minor < coreMinorLanes {
+		library.lane.Lock()
+		defer library.lane.Unlock()
+	}
+	err = library.call(fnGraphExecute, b.args[:]...)
 	runtime.KeepAlive(b)
 	runtime.KeepAlive(p)
 	return err

@@ -16,6 +16,10 @@ const (
 	coreMinorOldest = 32
 	coreMinorTested = 40
 	coreMinorQuiet  = 37 // older ones print build stages at finalize
+	// coreMinorLanes is the first whose graphs were seen to run side by side. In
+	// the x86-64 library 2.36 two runs at once wait for each other's threads for
+	// ever (8 of 12 tries); one at a time they finish (12 of 12).
+	coreMinorLanes = 40
 )
 
 // Options tunes [Open]. The zero value asks for a Hexagon library.
@@ -47,7 +51,8 @@ type Library struct {
 	handle   atomic.Uintptr // of the dynamic loader
 	table    [functionCount]uintptr
 	lines    errorLines
-	messages sync.Map // Code → string, as errorGetMessage gave it
+	messages sync.Map   // Code → string, as errorGetMessage gave it
+	lane     sync.Mutex // held during a run where coreMinorLanes asks for it
 }
 
 // Open loads a library, asks it for its interface and checks that this package
