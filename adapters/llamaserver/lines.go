@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -53,6 +54,12 @@ func (l *Lines) Buffer(device string, kind Kind, sizeBytes int64) {
 // the host shows the model as wholly there.
 func (l *Lines) Offloaded(layers, of int) {
 	l.write(fmt.Sprintf("load_tensors: offloaded %d/%d layers to GPU", layers, of))
+}
+
+// Device tells which device runs the model, in the library's own words.
+func (l *Lines) Device(c backend.Capabilities) {
+	l.write(fmt.Sprintf("sdnpu device name=%q provider=%q build=%q soc=%q lane=%s",
+		c.Name, c.Provider, c.BuildID, c.SoC, c.Lane))
 }
 
 // Warn tells something that is no failure.

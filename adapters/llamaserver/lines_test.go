@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -24,6 +25,7 @@ func TestLinesAreThoseTheHostParses(t *testing.T) {
 	l.Buffer("HTP 0", ComputeBuffer, 1<<19)
 	l.Buffer("CPU", ModelBuffer, 3<<20)
 	l.Offloaded(5, 5)
+	l.Device(backend.Capabilities{Lane: backend.NPU, Name: "emulator", Provider: "HTP", BuildID: "v2 \"beta\"", SoC: "57"})
 	l.Report(fakeReport(9, 6), "eos")
 	l.Warn("unknown argument \"--new\" is ignored")
 	l.Failure(errors.New("two\nlines"))

@@ -21,8 +21,16 @@ import (
 // to hand it to.
 var errNoOriginal = errors.New("there is no original llama-server to hand it to: keep Ollama's as llama-server.orig beside this program, or set SDNPU_ORIGINAL")
 
+// errHostEnded is why a runner ends whose host was killed hard.
+var errHostEnded = errors.New("the host has ended")
+
 // serveRunner is the program under the name llama-server.
 func serveRunner(ctx context.Context, argv []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// First of all: a host that ends before the watch begins is not missed.
+	watched := llamaserver.WatchParent(ctx, func() { cancel(errHostEnded) })
+
 	s, err := readSettings()
 	if err != nil {
 		return err
@@ -36,9 +44,14 @@ func serveRunner(ctx context.Context, argv []string) error {
 	if findErr != nil {
 		return findErr
 	}
+	become := func() error {
+		cancel(nil) // the original is not ours to end: its signal is taken back
+		watched()
+		return handOver(original, argv[1:])
+	}
 	switch {
 	case mode != llamaserver.ModeServe && original != "":
-		return handOver(original, argv[1:])
+		return become()
 	case mode == llamaserver.ModeDiscover:
 		return llamaserver.AnswerDiscover(ctx, os.Stderr)
 	case mode == llamaserver.ModeListDevices:
@@ -54,7 +67,7 @@ func serveRunner(ctx context.Context, argv []string) error {
 		if original == "" {
 			return fmt.Errorf("%s: %s, and %w", args.Model, reason, errNoOriginal)
 		}
-		return handOver(original, argv[1:])
+		return become()
 	}
 	return s.serve(ctx, argv[0], args, c, warnings)
 }
@@ -104,8 +117,6 @@ func fileSource(name, path string) (config.Source, error) {
 func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args, c config.Config, warnings []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go llamaserver.WatchParent(ctx, func() { cancel(errors.New("the host has ended")) })
-
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := slog.New(slog.NewTextHandler(lines, nil))
 	server, err := llamaserver.New(llamaserver.Options{
@@ -154,7 +165,7 @@ func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver
 	if device != "CPU" {
 		lines.Offloaded(l.layers+1, l.layers+1)
 	}
-	lines.Warn("sdnpu device: " + l.describe())
+	lines.Device(l.device.Capabilities())
 	return l, nil
 }
 
