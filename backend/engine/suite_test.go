@@ -16,9 +16,10 @@ func TestTheEngineIsRightOnTheFloatDevice(t *testing.T) {
 	enginetest.Run(t, openFloat, modelDir, enginetest.Options{
 		Models:   []string{"f32", "f16", "ffn192-f16", "qwen2-f16", "ffn192-q8_0", "ffn192-q4_0"},
 		RowExact: true,
+		Brief:    raceDetector,
 	})
 }
 
 func TestTheEngineIsRightInHalfPrecision(t *testing.T) {
-	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02})
+	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02, Brief: raceDetector})
 }

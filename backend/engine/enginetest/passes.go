@@ -23,12 +23,15 @@ func (s *suite) pair(t *testing.T, name string, o engine.Options) (a, b *engine.
 // several blocks: cache, logits and what follows must be the same.
 func split(t *testing.T, s *suite) {
 	name, story := s.story()
-	text := story[:150]
+	text, n := story[:s.some(150, 40)], s.some(20, 3)
 	dev := s.device(t)
 	one := s.engine(t, name, dev, engine.Options{Rows: []int{1}, Blocks: 1})
 	want := feed(t, one, 0, text, 1)
 	for blocks := 1; blocks <= 5; blocks++ {
-		for _, rows := range []int{128, 32, 8, 1} {
+		for i, rows := range []int{128, 32, 8, 1} {
+			if s.options.Brief && i != blocks-2 {
+				continue // each width once, and several numbers of blocks
+			}
 			what := fmt.Sprintf("%d rows, %d blocks", rows, blocks)
 			t.Run(what, func(t *testing.T) {
 				o := engine.Options{Rows: []int{rows, 1}, Blocks: blocks, HeadRows: blocks}
@@ -41,9 +44,9 @@ func split(t *testing.T, s *suite) {
 					s.sameFloats(t, want[i], got[i], fmt.Sprintf("logits behind token %d", i))
 				}
 				s.sameCache(t, one, e, 0, 0, what)
-				report := ask(t, e, text, 20, true)
+				report := ask(t, e, text, n, true)
 				require.Equal(t, len(text)-1, report.CachedTokens)
-				s.sameTokens(t, name, text, story[150:170], report.Output, what)
+				s.sameTokens(t, name, text, story[len(text):len(text)+n], report.Output, what)
 			})
 		}
 	}
@@ -84,7 +87,7 @@ func tree(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 1}})
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 4 {
+	for round := range s.some(4, 1) {
 		length := e.Tokens(0)
 		prefix := story[len(length) : len(length)+10+rng.IntN(20)]
 		feed(t, e, 0, prefix, 32)
@@ -109,7 +112,7 @@ func branch(t *testing.T, s *suite) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	feed(t, e, 0, story[:20], 32)
 	feed(t, linear, 0, story[:20], 32)
-	for range 6 {
+	for range s.some(6, 2) {
 		rows := randomTree(rng, 2+rng.IntN(31), 0, story)
 		forward(t, e, engine.Pass{Rows: rows})
 		path := pathTo(rows, rng.IntN(len(rows)))
@@ -138,7 +141,7 @@ func twoSequences(t *testing.T, s *suite) {
 		feed(t, e, i, prefix, 32)
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
-	for range 4 {
+	for range s.some(4, 1) {
 		own := [2][]engine.Row{randomTree(rng, 10, 0, story), randomTree(rng, 14, 0, story)}
 		rows, place := interleave(rng, own)
 		logits := forward(t, e, engine.Pass{Rows: rows})

@@ -31,6 +31,9 @@ type Options struct {
 	// Gap excuses the first different token of a text where the two best
 	// logits of the float device are closer than this. Zero excuses nothing.
 	Gap float64
+	// Brief takes a part of each test: for devices, and builds with the race
+	// detector, on which one token takes a tenth of a second.
+	Brief bool
 }
 
 // defaultModels are those whose texts llama.cpp gives as well.
@@ -89,6 +92,14 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, s) })
 	}
+}
+
+// some is how much a test takes of something.
+func (s *suite) some(all, brief int) int {
+	if s.options.Brief {
+		return brief
+	}
+	return all
 }
 
 // device opens a device that is closed after the test.

@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// cached are small's options with a cache in dir and a log.
+func cached(t testing.TB, dir string) (engine.Options, *bytes.Buffer) {
+	t.Helper()
+	o, log := small, new(bytes.Buffer)
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	var err error
+	o.Cache, err = imagecache.Open(dir, imagecache.Options{Logger: o.Logger})
+	require.NoError(t, err)
+	return o, log
+}
+
+func requireAnswers(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	text, _, _ := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 2})
+	require.Equal(t, " Once upon", text)
+}
+
+func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
+	o, log := cached(t, t.TempDir())
+	compiles := func(o engine.Options) int64 {
+		dev := newDevice()
+		e, _ := start(t, dev, o)
+		requireAnswers(t, e)
+		return dev.compiles.Load()
+	}
+	require.EqualValues(t, 3, compiles(o))
+	require.EqualValues(t, 0, compiles(o))
+	wider := o
+	wider.Rows = []int{16, 1}
+	require.EqualValues(t, 1, compiles(wider), "the narrow block and the head are there")
+	longer := o
+	longer.Context = 65
+	require.EqualValues(t, 2, compiles(longer), "only the head is there")
+	half := o
+	half.Recipe = model.Recipes[0]
+	require.EqualValues(t, 3, compiles(half))
+	require.Empty(t, log.String())
+}
+
+type fingerprinted struct {
+	backend.Device
+	fingerprint string
+}
+
+func (d fingerprinted) Capabilities() backend.Capabilities {
+	c := d.Device.Capabilities()
+	c.Fingerprint = d.fingerprint
+	return c
+}
+
+func TestAnotherDeviceCompilesItsOwnImages(t *testing.T) {
+	o, _ := cached(t, t.TempDir())
+	for i, want := range []int64{3, 3, 0} {
+		dev := newDevice()
+		start(t, fingerprinted{dev, fmt.Sprint("chip ", i%2)}, o)
+		require.Equal(t, want, dev.compiles.Load())
+	}
+}
+
+func TestDamagedImagesAreCompiledAgain(t *testing.T) {
+	dir := t.TempDir()
+	o, log := cached(t, dir)
+	start(t, newDevice(), o)
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	for _, f := range files[:2] {
+		require.NoError(t, os.Truncate(f, 5000))
+	}
+	dev := newDevice()
+	e, _ := start(t, dev, o)
+	requireAnswers(t, e)
+	require.EqualValues(t, 2, dev.compiles.Load())
+	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("level=WARN")))
+}
+
+func TestAnImageThatTheDeviceRefusesIsCompiledAgain(t *testing.T) {
+	o, log := cached(t, t.TempDir())
+	start(t, newDevice(), o)
+	dev := newDevice()
+	loads := 0
+	dev.onLoad = func() error {
+		if loads++; loads == 2 {
+			return backend.ErrImage
+		}
+		return nil
+	}
+	e, _ := start(t, dev, o)
+	requireAnswers(t, e)
+	require.EqualValues(t, 1, dev.compiles.Load())
+	require.Contains(t, log.String(), "compiled again")
+
+	dev.onLoad = func() error { return backend.ErrImage }
+	_, _, err := open(t, t.Context(), dev, o)
+	require.ErrorIs(t, err, backend.ErrImage, "compiling again does not help twice")
+}
+
+func TestWithoutAWorkingCacheEveryStartCompiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	o, log := cached(t, dir)
+	require.NoError(t, os.RemoveAll(dir)) // whoever runs the tests may write anywhere, but not here
+	dev := newDevice()
+	e, _ := start(t, dev, o)
+	requireAnswers(t, e)
+	require.EqualValues(t, 3, dev.compiles.Load(), "the cache is found broken before anything is compiled for it")
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
+	require.Contains(t, log.String(), "without the image cache")
+}
+
+func TestAFailedStartLeavesNothingOpen(t *testing.T) {
+	for name, breakIt := range map[string]func(d *device, k int, cancel func()){
+		"compile": func(d *device, k int, _ func()) {
+			d.onCompile = func(context.Context) error { return failAt(&k) }
+		},
+		"load":   func(d *device, k int, _ func()) { d.onLoad = func() error { return failAt(&k) } },
+		"buffer": func(d *device, k int, _ func()) { d.onBuffer = func() error { return failAt(&k) } },
+		"cancelled": func(d *device, k int, cancel func()) {
+			d.onCompile = func(ctx context.Context) error {
+				if failAt(&k) != nil {
+					cancel()
+				}
+				return ctx.Err()
+			}
+		},
+	} {
+		for _, withCache := range []bool{false, true} {
+			for k := range 3 {
+				o := small
+				if withCache {
+					o, _ = cached(t, t.TempDir())
+				}
+				o.Blocks = 2
+				dev := newDevice()
+				ctx, cancel := context.WithCancel(t.Context())
+				breakIt(dev, k, cancel)
+				_, _, err := open(t, ctx, dev, o)
+				if name == "cancelled" {
+					require.ErrorIs(t, err, context.Canceled)
+				} else {
+					require.ErrorIs(t, err, errFault, "%s %d", name, k)
+				}
+				require.Zero(t, dev.programs.Load(), "%s %d", name, k)
+				require.Zero(t, dev.buffers.Load(), "%s %d", name, k)
+				cancel()
+			}
+		}
+	}
+}
+
+// failAt fails the k-th call.
+func failAt(k *int) error {
+	*k--
+	if *k == -1 {
+		return errFault
+	}
+	return nil
+}
+
+func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := cached(t, dir)
+		var got []string
+		o.Progress = func(p engine.Progress) {
+			got = append(got, fmt.Sprintf("%d/%d %s %v %v %v", p.Done, p.Total, p.Graph, p.Elapsed, p.Bytes > 0, p.Cached))
+		}
+		dev := newDevice()
+		slow := 1
+		dev.onCompile = func(context.Context) error {
+			if slow--; slow == 0 {
+				time.Sleep(2500 * time.Millisecond)
+			}
+			return nil
+		}
+		start(t, dev, o)
+		require.Equal(t, []string{
+			"0/3 block0_rows1 0s false false",
+			"0/3 block0_rows1 1s false false",
+			"0/3 block0_rows1 2s false false",
+			"1/3 block0_rows1 2.5s true false",
+			"1/3 block0_rows8 0s false false",
+			"2/3 block0_rows8 0s true false",
+			"2/3 head_rows1 0s false false",
+			"3/3 head_rows1 0s true false",
+		}, got)
+		got = nil
+		start(t, newDevice(), o)
+		require.Equal(t, "3/3 head_rows1 0s true true", got[len(got)-1])
+		require.Len(t, got, 6)
+	})
+}
+
+func TestOptionsThatContradictThemselvesAreRefused(t *testing.T) {
+	for name, o := range map[string]engine.Options{
+		"ascending widths":     {Rows: []int{1, 8}},
+		"equal widths":         {Rows: []int{8, 8}},
+		"no rows":              {Rows: []int{8, 0}},
+		"too many rows":        {Rows: []int{5000}},
+		"more blocks":          {Blocks: 6},
+		"negative blocks":      {Blocks: -1},
+		"context of the model": {Context: 513},
+		"negative context":     {Context: -1},
+		"negative sequences":   {Sequences: -1},
+		"too many slots":       {Sequences: 1 << 30},
+		"negative head":        {HeadRows: -1},
+	} {
+		dev := newDevice()
+		_, _, err := open(t, t.Context(), dev, o)
+		require.ErrorIs(t, err, engine.ErrOptions, name)
+		require.Zero(t, dev.buffers.Load(), name)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package engine_test
+
+// raceDetector is set in builds that have it: they are fifty times slower.
+const raceDetector = true

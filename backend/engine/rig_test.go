@@ -1,0 +1,147 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+var errFault = errors.New("injected fault")
+
+// device is the float device, which tests break and which counts what is open.
+type device struct {
+	backend.Device
+	compiles, programs, buffers atomic.Int64
+
+	onCompile func(ctx context.Context) error
+	onLoad    func() error
+	onBuffer  func() error
+	afterRun  func(graph string, ports map[string][]byte)
+}
+
+func newDevice() *device { return &device{Device: cpu.New(cpu.Options{})} }
+
+func (d *device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
+	d.compiles.Add(1)
+	if d.onCompile != nil {
+		if err := d.onCompile(ctx); err != nil {
+			return err
+		}
+	}
+	return d.Device.Compile(ctx, w, graphs...)
+}
+
+func (d *device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	if d.onLoad != nil {
+		if err := d.onLoad(); err != nil {
+			return nil, err
+		}
+	}
+	p, err := d.Device.Load(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	d.programs.Add(1)
+	return &program{Program: p, device: d}, nil
+}
+
+func (d *device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
+	if d.onBuffer != nil {
+		if err := d.onBuffer(); err != nil {
+			return nil, err
+		}
+	}
+	b, err := d.Device.NewBuffer(sizeBytes)
+	if err != nil {
+		return nil, err
+	}
+	d.buffers.Add(1)
+	return &buffer{Buffer: b, device: d}, nil
+}
+
+// program and buffer take themselves off the device's counts once.
+type program struct {
+	backend.Program
+	device *device
+	closed atomic.Bool
+}
+
+func (p *program) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
+	plain := make([]backend.Binding, len(bindings))
+	for i, b := range bindings {
+		plain[i] = backend.Binding{Buffer: b.Buffer.(*buffer).Buffer, Offset: b.Offset}
+	}
+	err := p.Program.Run(ctx, graph, plain)
+	if err != nil || p.device.afterRun == nil {
+		return err
+	}
+	s, err := p.Signature(graph)
+	ports := make(map[string][]byte)
+	for i, port := range slices.Concat(s.Inputs, s.Outputs) {
+		ports[port.Name] = bindings[i].Buffer.Bytes()[bindings[i].Offset:][:port.SizeBytes()]
+	}
+	p.device.afterRun(graph, ports)
+	return err
+}
+
+func (p *program) Close() error {
+	if !p.closed.Swap(true) {
+		p.device.programs.Add(-1)
+	}
+	return p.Program.Close()
+}
+
+type buffer struct {
+	backend.Buffer
+	device *device
+	closed atomic.Bool
+}
+
+func (b *buffer) Close() error {
+	if !b.closed.Swap(true) {
+		b.device.buffers.Add(-1)
+	}
+	return b.Buffer.Close()
+}
+
+// open makes an engine of the f32 model, or returns New's error.
+func open(t testing.TB, ctx context.Context, dev backend.Device, o engine.Options) (*engine.Engine, *tokenizer.Tokenizer, error) { //nolint:revive // t comes first
+	t.Helper()
+	f, err := gguf.Open(modelDir + "/stories260K-f32.gguf")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	tok, err := tokenizer.New(f)
+	require.NoError(t, err)
+	if o.Recipe == (model.Recipe{}) {
+		o.Recipe, err = model.FindRecipe("f32")
+		require.NoError(t, err)
+	}
+	e, err := engine.New(ctx, dev, m, tok, o)
+	return e, tok, err
+}
+
+// start is open for tests that need an engine.
+func start(t testing.TB, dev backend.Device, o engine.Options) (*engine.Engine, *tokenizer.Tokenizer) {
+	t.Helper()
+	e, tok, err := open(t, t.Context(), dev, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e, tok
+}
+
+// small is enough for short texts, and fast.
+var small = engine.Options{Rows: []int{8, 1}, Context: 64}
