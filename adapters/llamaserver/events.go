@@ -31,6 +31,9 @@ type timings struct {
 // effects is what the engine did: the part of the report that llama-server
 // has no words for.
 type effects struct {
+	Recipe      string           `json:"recipe"`
+	Widths      []int            `json:"widths"`
+	Blocks      int              `json:"blocks"`
 	Steps       int              `json:"steps"`
 	ValidRows   int              `json:"valid_rows"`
 	PaddingRows int              `json:"padding_rows"`
@@ -68,8 +71,9 @@ func finalEvent(r engine.Report) event {
 			Steps:       r.Steps,
 			ValidRows:   r.ValidRows,
 			PaddingRows: r.PaddingRows,
-			Lanes:       laneOps(r),
-			TTFTMS:      milliseconds(r.FirstToken),
+			Recipe:      r.Recipe, Widths: r.Widths, Blocks: r.Blocks,
+			Lanes:  laneOps(r),
+			TTFTMS: milliseconds(r.FirstToken),
 		},
 	}
 }

@@ -71,6 +71,7 @@ func (f *fakeModel) Generate(ctx context.Context, r engine.Request, emit func(en
 
 func fakeReport(prompt, output int) engine.Report {
 	return engine.Report{
+		Recipe: "f16", Widths: []int{128, 1}, Blocks: 2,
 		PromptTokens: prompt - 1, CachedTokens: 1, OutputTokens: output, Stop: engine.StopEOS,
 		Prefill: 12500 * time.Microsecond, FirstToken: 13 * time.Millisecond, Decode: 50250 * time.Microsecond,
 		Steps: 1 + output, ValidRows: prompt + output, PaddingRows: 5,

@@ -69,8 +69,10 @@ func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 // the word for another end.
 func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sdnpu report outcome=%s prompt=%d cached=%d output=%d steps=%d valid_rows=%d padding_rows=%d",
-		outcome, r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.PaddingRows)
+	fmt.Fprintf(&b, "sdnpu report outcome=%s recipe=%s widths=%s blocks=%d",
+		outcome, r.Recipe, strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Widths)), ","), "[]"), r.Blocks)
+	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d padding_rows=%d",
+		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.PaddingRows)
 	ops := laneOps(r)
 	for _, lane := range slices.Sorted(maps.Keys(ops)) {
 		fmt.Fprintf(&b, " %s=%d", lane, ops[lane])

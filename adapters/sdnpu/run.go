@@ -64,6 +64,9 @@ type result struct {
 	OutputIDs []int32           `json:"output_ids"`
 	Text      string            `json:"text"`
 	Stop      engine.StopReason `json:"stop"`
+	Recipe    string            `json:"recipe"`
+	Widths    []int             `json:"widths"`
+	Blocks    int               `json:"blocks"`
 	Steps     int               `json:"steps"`
 	Rows      struct {
 		Valid   int `json:"valid"`
@@ -196,6 +199,7 @@ func (l *loaded) result(report engine.Report, prompt []int32, text string, load 
 	c, m := l.device.Capabilities(), l.engine.Memory()
 	r := result{
 		PromptIDs: prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
+		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}
 	r.Rows.Valid, r.Rows.Padding = report.ValidRows, report.PaddingRows

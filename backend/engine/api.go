@@ -58,6 +58,11 @@ const (
 
 // Report tells what a request did. Every later feature adds its effect here.
 type Report struct {
+	// Recipe, Widths (rows of the graphs, descending) and Blocks are the
+	// settings that the request ran with.
+	Recipe string
+	Widths []int
+	Blocks int
 	// PromptTokens were processed, CachedTokens reused, OutputTokens drawn.
 	PromptTokens, CachedTokens, OutputTokens int
 	Output                                   []int32

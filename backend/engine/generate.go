@@ -19,7 +19,7 @@ import (
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (Report, error) {
 	g := &generation{
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
-		report: Report{Ops: make(map[backend.Lane]int64)},
+		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Ops: make(map[backend.Lane]int64)},
 	}
 	if err := e.checkRequest(r); err != nil {
 		return g.report, err
