@@ -11,7 +11,7 @@ import (
 
 func TestBuilderKeepsTheFirstMistake(t *testing.T) {
 	b := backend.NewBuilder("g")
-	x := b.Input("x", backend.Float32, 1, 2, 4)
+	x := b.Input("x", backend.Float32, 2, 4)
 	w := b.Constant("w", backend.Float32, backend.Literal(make([]byte, 60)), 3, 5)
 	bad := b.FullyConnected("first", x, w, -1)
 	require.Equal(t, backend.TensorID(-1), bad)
@@ -99,7 +99,7 @@ func TestDataTypesNameThemselves(t *testing.T) {
 // A gate of a feed-forward layer, for two rows of three values.
 func ExampleBuilder() {
 	b := backend.NewBuilder("gate")
-	x := b.Input("x", backend.Float32, 1, 2, 3)
+	x := b.Input("x", backend.Float32, 2, 3)
 	weight := b.Constant("weight", backend.Float32, backend.Literal(make([]byte, 4*5*3)), 5, 3)
 	h := b.FullyConnected("h", x, weight, -1)
 	gate := b.Apply("gate", backend.Sigmoid, []backend.TensorID{h})
@@ -114,7 +114,7 @@ func ExampleBuilder() {
 		fmt.Println(n.Op, out.Type, out.Shape)
 	}
 	// Output:
-	// FullyConnected f32 [1 2 5]
-	// Sigmoid f32 [1 2 5]
-	// ElementWiseMultiply f32 [1 2 5]
+	// FullyConnected f32 [2 5]
+	// Sigmoid f32 [2 5]
+	// ElementWiseMultiply f32 [2 5]
 }

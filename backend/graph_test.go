@@ -13,18 +13,18 @@ func sample() *Graph {
 	return &Graph{
 		Name: "sample",
 		Tensors: []Tensor{
-			{Name: "x", Kind: Input, Type: Float16, Shape: []int{1, 2, 4}},
+			{Name: "x", Kind: Input, Type: Float16, Shape: []int{2, 4}},
 			{Name: "w", Kind: Constant, Type: Float16, Shape: []int{3, 4}, Values: Literal(make([]byte, 24))},
-			{Name: "h", Kind: Intermediate, Type: Float16, Shape: []int{1, 2, 3}},
-			{Name: "y", Kind: Output, Type: Float16, Shape: []int{1, 2, 3}},
-			{Name: "z", Kind: Output, Type: Float16, Shape: []int{1, 3, 2}},
+			{Name: "h", Kind: Intermediate, Type: Float16, Shape: []int{2, 3}},
+			{Name: "y", Kind: Output, Type: Float16, Shape: []int{2, 3}},
+			{Name: "z", Kind: Output, Type: Float16, Shape: []int{3, 2}},
 		},
 		Nodes: []Node{
 			{Name: "dense", Op: FullyConnected, Inputs: []TensorID{0, 1}, Outputs: []TensorID{2}},
 			{Name: "gate", Op: Sigmoid, Inputs: []TensorID{2}, Outputs: []TensorID{3}},
 			{
 				Name: "turn", Op: Transpose, Inputs: []TensorID{3}, Outputs: []TensorID{4},
-				Params: []Param{{"perm", Array{Uint32, []int{3}, []int32{0, 2, 1}}}},
+				Params: []Param{{"perm", Array{Uint32, []int{2}, []int32{1, 0}}}},
 			},
 		},
 	}
@@ -47,16 +47,16 @@ var changes = []struct {
 	{"node name twice", func(g *Graph) { g.Nodes[0].Name = "gate" }, `"gate" is empty or used twice`},
 	{"kind", func(g *Graph) { g.Tensors[2].Kind = Output }, ""},
 	{"no kind", func(g *Graph) { g.Tensors[2].Kind = 0 }, "0 is not a kind"},
-	{"type of one tensor", func(g *Graph) { g.Tensors[3].Type = Float32 }, "f16[1 2 3] wanted"},
+	{"type of one tensor", func(g *Graph) { g.Tensors[3].Type = Float32 }, "f16[2 3] wanted"},
 	{"no type", func(g *Graph) { g.Tensors[0].Type = 77 }, "DataType(77) is not a type"},
-	{"shape of a result", func(g *Graph) { g.Tensors[3].Shape = []int{1, 3, 2} }, `node "gate"`},
+	{"shape of a result", func(g *Graph) { g.Tensors[3].Shape = []int{3, 2} }, `node "gate"`},
 	{"rows", func(g *Graph) {
-		g.Tensors[0].Shape, g.Tensors[2].Shape = []int{1, 9, 4}, []int{1, 9, 3}
-		g.Tensors[3].Shape, g.Tensors[4].Shape = []int{1, 9, 3}, []int{1, 3, 9}
+		g.Tensors[0].Shape, g.Tensors[2].Shape = []int{9, 4}, []int{9, 3}
+		g.Tensors[3].Shape, g.Tensors[4].Shape = []int{9, 3}, []int{3, 9}
 	}, ""},
 	{"rank 0", func(g *Graph) { g.Tensors[0].Shape = nil }, "rank 0"},
 	{"rank 6", func(g *Graph) { g.Tensors[0].Shape = []int{1, 1, 1, 1, 1, 1} }, "rank 6"},
-	{"no rows", func(g *Graph) { g.Tensors[0].Shape = []int{1, 0, 4} }, "not positive"},
+	{"no rows", func(g *Graph) { g.Tensors[0].Shape = []int{0, 4} }, "not positive"},
 	{"rows below zero", func(g *Graph) { g.Tensors[0].Shape = []int{-1, -2, 4} }, "not positive"},
 	{"more than memory", func(g *Graph) { g.Tensors[0].Shape = []int{1 << 31, 1 << 31, 1 << 31} }, "too large"},
 	{"constant", func(g *Graph) { g.Tensors[1].Values = Literal([]byte("other")) }, ""},
@@ -76,8 +76,8 @@ var changes = []struct {
 	{"output twice", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{2} }, `"h" is an input, a constant or produced twice`},
 	{"node missing", func(g *Graph) { g.Nodes = g.Nodes[:2] }, `no node produces tensor "z"`},
 	{"parameter", func(g *Graph) {
-		g.Nodes[2].Params = []Param{{"perm", Array{Uint32, []int{3}, []int32{1, 2, 0}}}}
-		g.Tensors[4].Shape = []int{2, 3, 1}
+		g.Nodes[2].Params = []Param{{"perm", Array{Uint32, []int{2}, []int32{0, 1}}}}
+		g.Tensors[4].Shape = []int{2, 3}
 	}, ""},
 	{"parameter missing", func(g *Graph) { g.Nodes[2].Params = nil }, "perm is missing"},
 }
@@ -125,8 +125,8 @@ func TestDigestDoesNotAskForElements(t *testing.T) {
 
 func TestSignatureKeepsTheOrderOfTensors(t *testing.T) {
 	require.Equal(t, Signature{
-		Inputs:  []Port{{"x", Float16, []int{1, 2, 4}}},
-		Outputs: []Port{{"y", Float16, []int{1, 2, 3}}, {"z", Float16, []int{1, 3, 2}}},
+		Inputs:  []Port{{"x", Float16, []int{2, 4}}},
+		Outputs: []Port{{"y", Float16, []int{2, 3}}, {"z", Float16, []int{3, 2}}},
 		Nodes:   3,
 	}, sample().Signature())
 	require.Equal(t, 12, sample().Signature().Outputs[0].SizeBytes())

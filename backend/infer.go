@@ -29,17 +29,15 @@ func inferFullyConnected(_ *Node, in []*Tensor) (Tensor, error) {
 	if err := floats(in); err != nil {
 		return Tensor{}, err
 	}
-	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) < 2 || w.Shape[1] != last(x.Shape) {
-		return Tensor{}, fmt.Errorf("x %v and weight %v: constant weight of [N,%d] wanted", x.Shape, w.Shape, last(x.Shape))
+	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) != 2 || w.Shape[1] != last(x.Shape) {
+		return Tensor{}, fmt.Errorf("x %v and weight %v: x of [M,K] and constant weight of [N,K] wanted", x.Shape, w.Shape)
 	}
 	if len(in) == 3 {
 		if err := vector(in[2], w.Shape[0], "bias"); err != nil {
 			return Tensor{}, err
 		}
 	}
-	shape := slices.Clone(x.Shape)
-	shape[len(shape)-1] = w.Shape[0]
-	return Tensor{Type: x.Type, Shape: shape}, nil
+	return Tensor{Type: x.Type, Shape: []int{x.Shape[0], w.Shape[0]}}, nil
 }
 
 func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {

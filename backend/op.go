@@ -10,8 +10,9 @@ import (
 type Op string
 
 const (
-	// FullyConnected multiplies by a constant matrix: x [1,M,K], weight [N,K],
-	// optional bias [N] → [1,M,N]. The rank of x is kept.
+	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K],
+	// optional bias [N] → [M,N]. QNN's other ranks are left out: the vendor's
+	// validation refuses to keep them, though its compiler would (3110).
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N];
 	// the dimensions before are equal or 1. Parameters transpose_in0,
@@ -19,8 +20,9 @@ const (
 	MatMul Op = "MatMul"
 	// RmsNorm is x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D],
 	// beta [D]; epsilon (float32). Beta is always given, all zero: older
-	// versions of the vendor's library fail without it. The vendor's f16 form
-	// is wrong for rank 4 (htp.md §4), so x has rank 3 at most.
+	// versions of the vendor's library fail without it, and the library ignores
+	// another one in silence, so a device may refuse that. The vendor's f16
+	// form is wrong for rank 4 (htp.md §4), so x has rank 3 at most.
 	RmsNorm Op = "RmsNorm"
 	// Softmax over D.
 	Softmax Op = "Softmax"

@@ -25,11 +25,12 @@ func fixed(t DataType, shape ...int) Tensor { return Tensor{Kind: Constant, Type
 func list(t DataType, shape []int, values ...int32) Array { return Array{t, shape, values} }
 
 var uses = []use{
-	{name: "plain", op: FullyConnected, in: []Tensor{in(Float16, 1, 8, 4), fixed(Float16, 6, 4)}, shape: []int{1, 8, 6}, dtype: Float16},
+	{name: "plain", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4)}, shape: []int{8, 6}, dtype: Float16},
 	{name: "bias", op: FullyConnected, in: []Tensor{in(Float32, 8, 4), fixed(Float32, 6, 4), fixed(Float32, 6)}, shape: []int{8, 6}, dtype: Float32},
-	{name: "wrong K", op: FullyConnected, in: []Tensor{in(Float16, 1, 8, 4), fixed(Float16, 6, 5)}, refusal: "constant weight of [N,4]"},
-	{name: "weight is no constant", op: FullyConnected, in: []Tensor{in(Float16, 1, 8, 4), in(Float16, 6, 4)}, refusal: "constant weight"},
-	{name: "vector", op: FullyConnected, in: []Tensor{in(Float16, 4), fixed(Float16, 6, 4)}, refusal: "constant weight"},
+	{name: "wrong K", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 5)}, refusal: "constant weight of [N,K]"},
+	{name: "weight is no constant", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), in(Float16, 6, 4)}, refusal: "constant weight"},
+	{name: "vector", op: FullyConnected, in: []Tensor{in(Float16, 4), fixed(Float16, 6, 4)}, refusal: "x of [M,K]"},
+	{name: "rank 3", op: FullyConnected, in: []Tensor{in(Float16, 1, 8, 4), fixed(Float16, 6, 4)}, refusal: "x of [M,K]"},
 	{name: "bias size", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4), fixed(Float16, 4)}, refusal: "constant of [6]"},
 	{name: "two types", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float32, 6, 4)}, refusal: "one floating-point type"},
 	{name: "one input", op: FullyConnected, in: []Tensor{in(Float16, 8, 4)}, refusal: "1 inputs, 2 to 3"},

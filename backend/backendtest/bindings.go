@@ -16,7 +16,7 @@ func bindingCases() []testCase {
 		{"binding/nothing-else-is-written", func(t *testing.T, s *suite) {
 			// Odd sizes, so that a port ends within a 64-byte line.
 			m := newMaker(t, "odd", backend.Float16)
-			g := m.graph(m.FullyConnected("y", m.input("x", 1, 3, 7), m.constant("weight", 5, 7), -1))
+			g := m.graph(m.FullyConnected("y", m.input("x", 3, 7), m.constant("weight", 5, 7), -1))
 			p := s.load(t, s.compile(t, g))
 			mem, err := s.bind(g.Signature(), m.inputs)
 			require.NoError(t, err)

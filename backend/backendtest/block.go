@@ -33,7 +33,7 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 		all := normal(m.rng, n*k, 1/math.Sqrt(float64(k)))
 		return m.Constant(name, dtype, backend.Literal(encoded(all, dtype)), n, k)
 	}
-	x := m.Input("x", dtype, 1, rows, hidden)
+	x := m.Input("x", dtype, rows, hidden)
 	cos := m.Input("cos", dtype, 1, 1, rows, headDim/2)
 	sin := m.Input("sin", dtype, 1, 1, rows, headDim/2)
 	mask := m.Input("mask", dtype, 1, 1, group*rows, cacheSlots+rows)
@@ -56,7 +56,7 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 	shares := m.Apply("shares", backend.Softmax, []backend.TensorID{scores})
 	seen := m.MatMul("seen", shares, m.Concat("v.all", 2, pastV, v), false)
 	seen = m.Transpose("seen.rows", m.Reshape("seen.heads", seen, 1, heads, rows, headDim), 0, 2, 1, 3)
-	seen = m.Reshape("seen.flat", seen, 1, rows, heads*headDim)
+	seen = m.Reshape("seen.flat", seen, rows, heads*headDim)
 	out := m.FullyConnected("o", seen, weight("o.weight", hidden, heads*headDim), -1)
 	after := m.Apply("residual", backend.Add, []backend.TensorID{x, out})
 

@@ -13,6 +13,8 @@
 // of different widths. [Options.RowExact] demands both bit for bit; without
 // it the differences are measured and logged.
 //
+// Forms named "optional-…" may be refused with [errors.ErrUnsupported].
+//
 // The suite knows no device. What a device is known to get wrong is listed by
 // case name in [Options.Known] and printed as skipped; a name that matches no
 // case fails, so that the list cannot outlive its reasons.

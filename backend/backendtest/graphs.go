@@ -53,7 +53,7 @@ func small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]by
 	m := newMaker(t, "small", backend.Float16)
 	m.Builder = backend.NewBuilder(name)
 	weight, bias := m.constant("weight", 48, 32), m.constant("bias", 48)
-	x := m.input("x", 1, rows, 32)
+	x := m.input("x", rows, 32)
 	hidden := m.FullyConnected("hidden", x, weight, bias)
 	gate := m.Apply("gate", backend.Sigmoid, []backend.TensorID{hidden})
 	y := m.Apply("y", backend.Multiply, []backend.TensorID{hidden, gate})
@@ -70,7 +70,7 @@ func graphCases() []testCase {
 		}},
 		{"graph/output-that-nodes-read", func(t *testing.T, s *suite) {
 			g, inputs := small(t, "g", 8)
-			s.check(t, backend.FullyConnected, g, inputs)
+			s.check(t, Block, g, inputs)
 		}},
 		{"graph/invalid", func(t *testing.T, s *suite) {
 			good, _ := small(t, "good", 8)

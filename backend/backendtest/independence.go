@@ -108,19 +108,20 @@ func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int
 	return states{y, p.k, p.v}
 }
 
-// independenceCases send the same 48 positions through blocks of all widths,
-// full and partly padded, in two ways of cutting.
+// independenceCases send the same positions through blocks of all widths, full
+// and partly padded.
 func independenceCases() (cases []testCase) {
-	const n = 48
 	for _, dtype := range floatTypes {
 		cases = append(cases, testCase{fmt.Sprintf("independence/padding/%v", dtype), func(t *testing.T, s *suite) {
 			s.padding(t, dtype)
 		}})
-		for _, c := range []struct{ valid, rows int }{{8, 8}, {5, 8}, {32, 32}, {7, 32}, {48, 128}, {1, 128}} {
+		for _, c := range []struct{ positions, valid, rows int }{
+			{48, 8, 8}, {48, 5, 8}, {48, 32, 32}, {48, 7, 32}, {48, 48, 128}, {6, 1, 128},
+		} {
 			name := fmt.Sprintf("independence/rows/%v/%d-of-%d", dtype, c.valid, c.rows)
 			cases = append(cases, testCase{name, func(t *testing.T, s *suite) {
-				want := s.through(t, dtype, n, 1, 1)
-				got := s.through(t, dtype, n, c.valid, c.rows)
+				want := s.through(t, dtype, c.positions, 1, 1)
+				got := s.through(t, dtype, c.positions, c.valid, c.rows)
 				s.same(t, dtype, "y", want.y, got.y)
 				s.same(t, dtype, "k", want.k, got.k)
 				s.same(t, dtype, "v", want.v, got.v)

@@ -43,7 +43,7 @@ func swapInputs(n *backend.Node) { n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inp
 var mutants = []mutant{
 	{name: "bias forgotten", finds: "operator/FullyConnected/bias/f16/rows=8", rewrite: on(backend.FullyConnected, func(n *backend.Node) { n.Inputs = n.Inputs[:2] })},
 	{name: "epsilon forgotten", finds: "operator/RmsNorm/large-epsilon/f32/rows=1", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Params = []backend.Param{{Name: "epsilon", Value: float32(0)}} })},
-	{name: "gamma for beta", finds: "operator/RmsNorm/beta/f32/rows=8", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Inputs[2] = n.Inputs[1] })},
+	{name: "gamma for beta", finds: "operator/RmsNorm/optional-beta/f32/rows=8", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Inputs[2] = n.Inputs[1] })},
 	{name: "subtraction turned round", finds: "operator/ElementWiseSubtract/residual/f16/rows=128", rewrite: on(backend.Subtract, swapInputs)},
 	{name: "concat turned round", finds: "operator/Concat/halves/f16/rows=32", rewrite: on(backend.Concat, swapInputs)},
 	{name: "sigmoid for softmax", finds: "operator/Softmax/scores/f32/rows=8", rewrite: on(backend.Softmax, func(n *backend.Node) { n.Op = backend.Sigmoid })},
@@ -55,7 +55,7 @@ var mutants = []mutant{
 	}},
 	{name: "one element of a copy", finds: "operator/Reshape/heads/f32/rows=128", spoil: func(_ backend.Signature, b []backend.Binding) { flip(b[1], 4) }},
 	{name: "width shows", finds: "independence/rows/f16/8-of-8", spoil: func(s backend.Signature, b []backend.Binding) {
-		if len(s.Outputs) == 3 && s.Inputs[0].Shape[1] == 8 { // blocks of eight rows
+		if len(s.Outputs) == 3 && s.Inputs[0].Shape[0] == 8 { // blocks of eight rows
 			flip(b[len(s.Inputs)], 0)
 		}
 	}},

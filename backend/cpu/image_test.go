@@ -21,11 +21,11 @@ import (
 // gate is a graph with constants, parameters and two inputs.
 func gate(t testing.TB, name string, rows int) *backend.Graph {
 	b := backend.NewBuilder(name)
-	x := b.Input("x", backend.Float16, 1, rows, 16)
+	x := b.Input("x", backend.Float16, rows, 16)
 	weight := b.Constant("weight", backend.Float16, backend.Literal(make([]byte, 2*48*16)), 48, 16)
 	gamma := b.Constant("gamma", backend.Float16, backend.Literal(bytes.Repeat([]byte{0, 0x3c}, 48)), 48)
 	y := b.RmsNorm("norm", b.FullyConnected("dense", x, weight, -1), gamma, gamma, 1e-5)
-	y = b.Concat("both", 1, y, b.Input("more", backend.Float16, 1, 3, 48))
+	y = b.Concat("both", 0, y, b.Input("more", backend.Float16, 3, 48))
 	b.Output(b.MatMul("y", y, y, true))
 	g, err := b.Graph()
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ var forgeries = map[string]func(h *header){
 	"constant number":      func(h *header) { h.Graphs[0].Tensors[1].Constant = 2 },
 	"constant below":       func(h *header) { h.Graphs[0].Tensors[1].Constant = -1 },
 	"input number":         func(h *header) { h.Graphs[0].Nodes[0].Inputs[0] = 999 },
-	"wrong shape":          func(h *header) { h.Graphs[0].Tensors[0].Shape = []int{1, 8, 17} },
+	"wrong shape":          func(h *header) { h.Graphs[0].Tensors[0].Shape = []int{8, 17} },
 	"unknown operator":     func(h *header) { h.Graphs[0].Nodes[0].Op = "Swish" },
 	"parameter of no value": func(h *header) {
 		h.Graphs[0].Nodes[1].Params[0].Bits = nil
