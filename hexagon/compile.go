@@ -21,8 +21,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if d.closed.Load() {
 		return backend.ErrClosed
 	}
-	if len(graphs) == 0 {
-		return fmt.Errorf("%w: none given", backend.ErrInvalidGraph)
+	if err := check(graphs); err != nil {
+		return err
 	}
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{})
 	if err != nil {
@@ -32,9 +32,6 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	m := &manifest{Fingerprint: d.Capabilities().Fingerprint}
 	for _, g := range graphs {
 		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := g.Validate(); err != nil {
 			return err
 		}
 		tensors, err := lower(d.backend, c, g)
@@ -52,6 +49,24 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		return err
 	}
 	return writeImage(w, m, contextBinary)
+}
+
+// check refuses what breaks the contract before the library sees any of it.
+func check(graphs []*backend.Graph) error {
+	if len(graphs) == 0 {
+		return fmt.Errorf("%w: no graphs", backend.ErrInvalidGraph)
+	}
+	names := make(map[string]bool, len(graphs))
+	for _, g := range graphs {
+		if err := g.Validate(); err != nil {
+			return err
+		}
+		if names[g.Name] {
+			return fmt.Errorf("%w: two graphs are named %q", backend.ErrInvalidGraph, g.Name)
+		}
+		names[g.Name] = true
+	}
+	return nil
 }
 
 // describe notes what a run of the graph binds.

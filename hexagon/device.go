@@ -134,12 +134,23 @@ const alignment = 64
 // buffer is host memory; on a device with shared memory it would be that.
 type buffer struct{ bytes []byte }
 
+// maxBuffer is what one session of the DSP can address: no device takes more.
+const maxBuffer = 1 << 32
+
 // NewBuffer allocates zeroed memory.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
-	if sizeBytes < 0 {
-		return nil, fmt.Errorf("hexagon: buffer of %d bytes: %w", sizeBytes, backend.ErrNoMemory)
+	var err error
+	switch {
+	case d.closed.Load():
+		err = backend.ErrClosed
+	case sizeBytes <= 0:
+		err = errors.New("a positive size is wanted")
+	case int64(sizeBytes) > maxBuffer:
+		err = fmt.Errorf("%w: a session addresses %d bytes", backend.ErrNoMemory, int64(maxBuffer))
+	default:
+		return &buffer{aligned(sizeBytes)}, nil
 	}
-	return &buffer{aligned(sizeBytes)}, nil
+	return nil, fmt.Errorf("hexagon: buffer of %d bytes: %w", sizeBytes, err)
 }
 
 // aligned returns zeroed memory that begins at a multiple of alignment.

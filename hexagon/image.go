@@ -12,8 +12,9 @@ import (
 )
 
 // An image is a header, the manifest as JSON, zeros up to the next page, and the
-// library's context binary. The header holds sizes and checksums of both parts
-// and of itself; all numbers are little-endian.
+// library's context binary. The header holds sizes and checksums of both parts,
+// the zeros counted to the manifest, and of itself; all numbers are
+// little-endian.
 const (
 	imageMagic   = "sdnpuHTP"
 	imageVersion = 1
@@ -33,6 +34,12 @@ type imageHeader struct {
 	BinarySize   uint64
 	HeaderSum    uint32 // over the fields before
 }
+
+// imageHeaderSize is a header's size in an image.
+var imageHeaderSize = uint64(binary.Size(imageHeader{}))
+
+// pages rounds up.
+func pages(n uint64) uint64 { return (n + imagePage - 1) / imagePage * imagePage }
 
 // manifest says what the context binary holds.
 type manifest struct {
@@ -62,24 +69,23 @@ func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 	if len(text) > maxManifest {
 		return fmt.Errorf("manifest has %d bytes, at most %d are read back", len(text), maxManifest)
 	}
+	start := pages(imageHeaderSize + uint64(len(text)))
+	padded := append(text, make([]byte, start-imageHeaderSize-uint64(len(text)))...)
 	h := imageHeader{
 		Version:      imageVersion,
 		ManifestSize: uint32(len(text)),
-		ManifestSum:  crc32.Checksum(text, castagnoli),
+		ManifestSum:  crc32.Checksum(padded, castagnoli),
 		BinarySum:    crc32.Checksum(contextBinary, castagnoli),
+		BinaryStart:  start,
 		BinarySize:   uint64(len(contextBinary)),
 	}
 	copy(h.Magic[:], imageMagic)
-	used := binary.Size(h) + len(text)
-	start := (used + imagePage - 1) / imagePage * imagePage
-	h.BinaryStart = uint64(start)
 	h.HeaderSum = h.sum()
 	var front bytes.Buffer
 	if err := binary.Write(&front, binary.LittleEndian, h); err != nil {
 		return err
 	}
-	front.Write(text)
-	front.Write(make([]byte, start-used))
+	front.Write(padded)
 	if _, err := w.Write(front.Bytes()); err != nil {
 		return err
 	}
@@ -109,13 +115,13 @@ func readImage(image []byte) (*manifest, []byte, error) {
 		return nil, nil, fmt.Errorf("version %d, this program reads %d", h.Version, imageVersion)
 	}
 	size := uint64(len(image))
-	used := uint64(binary.Size(h)) + uint64(h.ManifestSize)
-	if h.HeaderSum != h.sum() || h.ManifestSize > maxManifest || h.BinaryStart%imagePage != 0 ||
-		h.BinaryStart < used || h.BinaryStart > size || h.BinarySize != size-h.BinaryStart {
+	used := imageHeaderSize + uint64(h.ManifestSize)
+	if h.HeaderSum != h.sum() || h.ManifestSize > maxManifest || h.BinaryStart != pages(used) ||
+		h.BinaryStart > size || h.BinarySize != size-h.BinaryStart {
 		return nil, nil, fmt.Errorf("header is damaged, or the image is cut short at %d bytes", size)
 	}
-	text, contextBinary := image[binary.Size(h):used], image[h.BinaryStart:]
-	if crc32.Checksum(text, castagnoli) != h.ManifestSum || crc32.Checksum(contextBinary, castagnoli) != h.BinarySum {
+	text, contextBinary := image[imageHeaderSize:used], image[h.BinaryStart:]
+	if crc32.Checksum(image[imageHeaderSize:h.BinaryStart], castagnoli) != h.ManifestSum || crc32.Checksum(contextBinary, castagnoli) != h.BinarySum {
 		return nil, nil, fmt.Errorf("checksum differs: the image is damaged")
 	}
 	var m manifest

@@ -2,7 +2,9 @@ package hexagon
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
@@ -96,10 +98,31 @@ func (l *lowering) node(n *backend.Node) error {
 		}
 		op.Params = append(op.Params, param)
 	}
+	if err := l.refuse(n); err != nil {
+		return err
+	}
 	if err := l.backend.Validate(op); err != nil {
 		return err
 	}
 	return l.graph.AddNode(op)
+}
+
+// refuse stops nodes that pass the vendor's validation and are then computed
+// wrongly: RmsNorm leaves out its beta, which is all zero as long as nobody
+// notices.
+func (l *lowering) refuse(n *backend.Node) error {
+	if n.Op != backend.RmsNorm {
+		return nil
+	}
+	beta := &l.source.Tensors[n.Inputs[2]]
+	elements := make([]byte, beta.SizeBytes())
+	if err := beta.Values.Fill(elements); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(elements, func(b byte) bool { return b != 0 }) {
+		return fmt.Errorf("beta %q is not all zero: %w", beta.Name, errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // dropped names the parameters that QNN reads from the output tensor instead.
@@ -109,11 +132,6 @@ var dropped = map[backend.Op]string{backend.Reshape: "shape", backend.Cast: "to"
 func (l *lowering) implied(n *backend.Node) []backend.Param {
 	last := int32(len(l.source.Tensors[n.Inputs[0]].Shape) - 1)
 	switch n.Op {
-	case backend.FullyConnected:
-		if last < 2 {
-			return nil // the vendor refuses keep_dims for a rank that is kept anyway
-		}
-		return []backend.Param{{Name: "keep_dims", Value: true}}
 	case backend.RmsNorm:
 		return []backend.Param{{Name: "axes", Value: backend.Array{Type: backend.Uint32, Shape: []int{1}, Values: []int32{last}}}}
 	case backend.Softmax:
