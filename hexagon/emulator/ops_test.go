@@ -1,9 +1,11 @@
 package emulator_test
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +32,7 @@ func TestOperatorsEqualTheirDefinitionOnEveryPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			digests := map[string]string{}
 			for _, setting := range operatorSettings {
-				digest := runOperatorTest(t, driver, name, setting)
+				digest, _ := runOperatorTest(t, driver, name, setting)
 				digests[digest] = setting
 			}
 			require.Len(t, digests, 1, "the path or the number of threads shows in the results")
@@ -42,8 +44,9 @@ func TestOperatorsStayInsideTheirBuffers(t *testing.T) {
 	driver := buildOperatorTests(t, "-O1", "-fno-inline", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 	for _, name := range operatorTestNames(t, driver) {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, runOperatorTest(t, driver, name, "cpu=c,threads=2"),
-				runOperatorTest(t, driver, name, "threads=2"))
+			expected, _ := runOperatorTest(t, driver, name, "cpu=c,threads=2")
+			digest, _ := runOperatorTest(t, driver, name, "threads=2")
+			require.Equal(t, expected, digest)
 		})
 	}
 }
@@ -53,6 +56,26 @@ func TestOperatorsRunWithoutDataRaces(t *testing.T) {
 	for _, name := range operatorTestNames(t, driver) {
 		t.Run(name, func(t *testing.T) { runOperatorTest(t, driver, name, "threads=3") })
 	}
+}
+
+// The machine may lack AVX-512: the path's source runs over instructions put
+// together from AVX2.
+func TestTheAVX512PathEqualsTheOthersAndIsComparedAtLoad(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("x86-64 only")
+	}
+	driver := buildOperatorTests(t, "-O2", "-D_GNU_SOURCE", "-D__builtin_cpu_supports(feature)=1",
+		"-include", "testdata/ops/fake_avx512.h")
+	names := operatorTestNames(t, driver)
+	for _, name := range names {
+		expected, _ := runOperatorTest(t, driver, name, "cpu=avx2,threads=1")
+		digest, path := runOperatorTest(t, driver, name, "cpu=avx512,threads=2")
+		require.Equal(t, "avx512", path)
+		require.Equal(t, expected, digest, name)
+	}
+	t.Setenv("FAKE_WRONG", "1")
+	_, path := runOperatorTest(t, driver, names[0], "cpu=avx512,threads=2")
+	require.Equal(t, "avx2", path, "a wrong instruction went unnoticed")
 }
 
 func TestUnloadingTheLibraryEndsItsThreads(t *testing.T) {
@@ -104,6 +127,7 @@ func buildOperatorTests(t *testing.T, flags ...string) string {
 	require.NoError(t, err)
 	compiler, dir, objects := compilerOf(t), t.TempDir(), []string{}
 	wait, slots := sync.WaitGroup{}, make(chan struct{}, runtime.GOMAXPROCS(0))
+	failed := make(chan string, 100)
 	for _, file := range append(files, operatorFiles(t)...) {
 		if filepath.Base(file) == "unload.c" { // a program of its own
 			continue
@@ -118,14 +142,23 @@ func buildOperatorTests(t *testing.T, flags ...string) string {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if output, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-				t.Errorf("%v: %v\n%s", args, err, output)
+				failed <- fmt.Sprintf("%v: %v\n%s", args, err, output)
 			}
 		})
 	}
 	wait.Wait()
+	close(failed)
+	require.Empty(t, <-failed)
 	driver := filepath.Join(dir, "ops")
-	compileC(t, append(append(objects, flags...), "-o", driver, "-lm", "-pthread")...)
+	compileC(t, append(append(objects, sanitizerOf(flags)...), "-o", driver, "-lm", "-pthread")...)
 	return driver
+}
+
+// sanitizerOf is what the linker needs of the compiler's flags.
+func sanitizerOf(flags []string) []string {
+	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
+		return !strings.HasPrefix(flag, "-fsanitize")
+	})
 }
 
 func operatorTestNames(t *testing.T, driver string) []string {
@@ -134,12 +167,14 @@ func operatorTestNames(t *testing.T, driver string) []string {
 	return names
 }
 
-// runOperatorTest returns the digest of all that the test computed.
-func runOperatorTest(t *testing.T, driver, name, setting string) string {
+// runOperatorTest returns the digest of all that the test computed, and the
+// code path.
+func runOperatorTest(t *testing.T, driver, name, setting string) (digest, path string) {
 	words := strings.Fields(runC(t, setting, driver, name))
 	require.GreaterOrEqual(t, len(words), 4)
-	require.Equal(t, "digest", words[len(words)-4])
-	return words[len(words)-3]
+	words = words[len(words)-4:]
+	require.Equal(t, []string{"digest", "path"}, []string{words[0], words[2]})
+	return words[1], words[3]
 }
 
 func compilerOf(t testing.TB) string {
