@@ -12,9 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -41,7 +39,10 @@ func demo(ctx context.Context, model, prompt string) (err error) {
 	if prompt == "" {
 		prompt = suggested
 	}
-	b := host.Builder{Root: ".", Dir: "build", Progress: os.Stdout}
+	b, err := host.NewBuilder(".", os.Stdout)
+	if err != nil {
+		return err
+	}
 	server, err := start(ctx, b)
 	if err != nil {
 		return err
@@ -56,16 +57,27 @@ func demo(ctx context.Context, model, prompt string) (err error) {
 	if err := server.Create(ctx, "demo", file); err != nil {
 		return err
 	}
-	generated, err := stream(ctx, server, "/api/generate", map[string]any{"model": "demo", "prompt": prompt, "options": options})
-	if err != nil {
+	step("loading it: its graphs are compiled the first time and kept")
+	if err := load(ctx, os.Stdout, server); err != nil {
 		return err
 	}
-	chatted, err := stream(ctx, server, "/api/chat", map[string]any{"model": "demo", "options": options, "messages": []map[string]string{{"role": "user", "content": prompt}}})
-	if err != nil {
-		return err
+	var answers []answer
+	for _, request := range []struct {
+		endpoint string
+		body     map[string]any
+	}{
+		{"/api/generate", map[string]any{"model": "demo", "prompt": prompt, "options": options}},
+		{"/api/chat", map[string]any{"model": "demo", "messages": []map[string]string{{"role": "user", "content": prompt}}, "options": options}},
+	} {
+		step("POST " + request.endpoint + ": " + prompt)
+		a, err := ask(ctx, server, request.endpoint, request.body)
+		if err != nil {
+			return err
+		}
+		answers = append(answers, a)
 	}
-	report(server, generated, chatted)
-	return nil
+	step("report")
+	return report(ctx, os.Stdout, server, answers)
 }
 
 // options make the text repeatable.
@@ -76,9 +88,12 @@ func step(text string) { fmt.Printf("\n── %s\n", text) }
 // start builds everything and serves.
 func start(ctx context.Context, b host.Builder) (*host.Server, error) {
 	step("building the emulator (C) and our program (Go, no cgo)")
-	library, err := b.Emulator(ctx)
-	if err != nil {
-		return nil, err
+	library := os.Getenv("SDNPU_LIBRARY")
+	if library == "" {
+		var err error
+		if library, err = b.Emulator(ctx); err != nil {
+			return nil, err
+		}
 	}
 	program, err := b.Program(ctx)
 	if err != nil {
@@ -90,10 +105,7 @@ func start(ctx context.Context, b host.Builder) (*host.Server, error) {
 		return nil, err
 	}
 	fmt.Println(h.Executable)
-	dir, err := filepath.Abs(filepath.Join(b.Dir, "demo"))
-	if err != nil {
-		return nil, err
-	}
+	dir := filepath.Join(b.Dir, "demo")
 	executable, err := ollama.Lay(h, program, dir)
 	if err != nil {
 		return nil, err
@@ -148,50 +160,10 @@ func modelfile(ctx context.Context, b host.Builder, model, template string) (str
 	if err != nil {
 		return "", err
 	}
-	adapter, err := filepath.Abs(filepath.Join(b.Dir, "demo", "npu.gguf"))
-	if err != nil {
-		return "", err
-	}
+	adapter := filepath.Join(b.Dir, "demo", "npu.gguf")
 	cmd := exec.CommandContext(ctx, filepath.Join(b.Dir, "sdnpu"), "select", model, "--adapter", adapter)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("sdnpu select: %w: %s", err, out)
 	}
 	return fmt.Sprintf("FROM %s\nADAPTER %s\nTEMPLATE \"\"\"%s\"\"\"\nPARAMETER num_ctx 512\n", model, adapter, template), nil
-}
-
-// measured is one answer as its client saw it.
-type measured struct {
-	endpoint string
-	first    time.Duration
-	last     host.Event
-}
-
-func stream(ctx context.Context, server *host.Server, endpoint string, request map[string]any) (measured, error) {
-	step("POST " + endpoint)
-	m := measured{endpoint: endpoint}
-	begin := time.Now()
-	var err error
-	m.last, err = server.Stream(ctx, endpoint, request, func(e host.Event) {
-		if m.first == 0 && e.Text() != "" {
-			m.first = time.Since(begin)
-		}
-		fmt.Print(e.Text())
-	})
-	fmt.Println()
-	return m, err
-}
-
-// reportLine is the line that our program logs for each request.
-var reportLine = regexp.MustCompile(`(?m)^sdnpu (?:request|device)\b.*$`)
-
-func report(server *host.Server, answers ...measured) {
-	step("report")
-	for _, m := range answers {
-		e := m.last
-		fmt.Printf("%-14s prompt %d tokens, answer %d tokens, first token after %d ms, %.1f tokens/s\n", m.endpoint,
-			e.PromptEvalCount, e.EvalCount, m.first.Milliseconds(), float64(e.EvalCount)/(float64(e.EvalDuration)/1e9))
-	}
-	for _, line := range reportLine.FindAllString(server.Log(), -1) {
-		fmt.Println(line)
-	}
 }

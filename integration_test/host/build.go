@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
@@ -17,10 +18,25 @@ import (
 
 // Builder makes the parts in a folder and keeps them for the next time.
 type Builder struct {
-	// Root is the checkout, Dir the folder for what is built.
+	// Root is the checkout, Dir the folder for what is built; both absolute.
 	Root, Dir string
 	// Progress receives lines for people.
 	Progress io.Writer
+}
+
+// NewBuilder builds in the folder that SDNPU_BUILD names, else in build of the
+// checkout, so that the demo and the tests share what takes minutes.
+func NewBuilder(root string, progress io.Writer) (Builder, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return Builder{}, err
+	}
+	dir := os.Getenv("SDNPU_BUILD")
+	if dir == "" {
+		dir = filepath.Join(root, "build")
+	}
+	dir, err = filepath.Abs(dir)
+	return Builder{Root: root, Dir: dir, Progress: progress}, err
 }
 
 func (b Builder) say(format string, args ...any) {
@@ -57,50 +73,64 @@ func (b Builder) Ollama(ctx context.Context) (ollama.Host, error) {
 	return b.OllamaFromSource(ctx)
 }
 
+// OllamaBuilt reports whether the build that takes minutes is behind us.
+func (b Builder) OllamaBuilt() bool {
+	_, err := os.Stat(b.ollamaPath())
+	return err == nil
+}
+
+func (b Builder) ollamaPath() string { return filepath.Join(b.Dir, "ollama", "bin", "ollama") }
+
 // OllamaFromSource builds the pinned version of Ollama from its Go module.
 func (b Builder) OllamaFromSource(ctx context.Context) (ollama.Host, error) {
 	if err := need("apt-get install gcc g++ libc6-dev", "g++", "clang++"); err != nil {
 		return ollama.Host{}, err
 	}
-	path := filepath.Join(b.Dir, "ollama", "bin", "ollama")
-	if _, err := os.Stat(path); err != nil {
-		b.say("building Ollama from its Go module: the first time takes some minutes")
+	if !b.OllamaBuilt() {
+		b.say("no Ollama is installed: building one from its Go module; this first time takes some minutes")
 	}
-	if err := b.goBuild(ctx, "integration_test/server", path, "github.com/ollama/ollama", "CGO_ENABLED=1"); err != nil {
+	if err := b.goBuild(ctx, "integration_test/server", b.ollamaPath(), "github.com/ollama/ollama", "CGO_ENABLED=1"); err != nil {
 		return ollama.Host{}, err
 	}
-	return ollama.Find(path)
+	return ollama.Find(b.ollamaPath())
 }
 
-// goBuild builds a package of the module in folder, counting packages aloud.
+// goBuild builds a package of the module in folder.
 func (b Builder) goBuild(ctx context.Context, folder, out, pkg string, env ...string) error {
 	if err := need("install Go 1.26 or newer from https://go.dev/dl", "go"); err != nil {
-		return err
-	}
-	out, err := filepath.Abs(out)
-	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-o", out, pkg)
 	cmd.Dir = filepath.Join(b.Root, folder)
 	cmd.Env = append(os.Environ(), env...)
-	lines, err := cmd.StderrPipe()
+	output, err := cmd.StderrPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("host: go build %s: %w", pkg, err)
 	}
-	var said bytes.Buffer
-	count := 0
-	for s := bufio.NewScanner(lines); s.Scan(); {
-		fmt.Fprintln(&said, s.Text())
-		if count++; count%25 == 0 {
-			b.say("  … %d packages, now %s", count, s.Text())
-		}
-	}
+	said := b.relay(output)
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("host: go build %s: %w\n%s", pkg, err, &said)
+		return fmt.Errorf("host: go build %s: %w\n%s", pkg, err, said)
 	}
 	return nil
+}
+
+// relay shows the names of the packages that a build goes through, one line a
+// few seconds at most, and returns all that it read.
+func (b Builder) relay(output io.Reader) []byte {
+	const pause = 5 * time.Second
+	var said bytes.Buffer
+	begin := time.Now()
+	told := begin
+	count := 0
+	for s := bufio.NewScanner(io.TeeReader(output, &said)); s.Scan(); {
+		count++
+		if time.Since(told) >= pause {
+			told = time.Now()
+			b.say("  … %3.0f s, %d packages, now %s", time.Since(begin).Seconds(), count, s.Text())
+		}
+	}
+	return said.Bytes()
 }

@@ -1,18 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -25,7 +21,8 @@ type Server struct {
 	env        []string
 	cmd        *exec.Cmd
 	log        *os.File
-	done       chan error
+	done       chan struct{}
+	ended      error // what Wait returned, once done is closed
 }
 
 // Start serves with the given private executable. Models and log lie in dir;
@@ -43,7 +40,7 @@ func Start(ctx context.Context, executable, dir string, env ...string) (*Server,
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: "http://" + address, Executable: executable, log: log, done: make(chan error, 1)}
+	s := &Server{URL: "http://" + address, Executable: executable, log: log, done: make(chan struct{})}
 	s.env = append(os.Environ(), "OLLAMA_HOST="+address, "OLLAMA_MODELS="+filepath.Join(dir, "models"), "HOME="+dir, "OLLAMA_NO_CLOUD=1", "OLLAMA_DEBUG=0")
 	s.env = append(s.env, env...)
 	s.cmd = exec.Command(executable, "serve")
@@ -51,7 +48,10 @@ func Start(ctx context.Context, executable, dir string, env ...string) (*Server,
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("host: start %s: %w", executable, err), log.Close())
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func() {
+		defer close(s.done)
+		s.ended = s.cmd.Wait()
+	}()
 	if err := s.wait(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -80,9 +80,8 @@ func (s *Server) wait(ctx context.Context) error {
 			return resp.Body.Close()
 		}
 		select {
-		case err := <-s.done:
-			s.done <- err
-			return fmt.Errorf("host: ollama serve ended: %w\n%s", err, s.Log())
+		case <-s.done:
+			return fmt.Errorf("host: ollama serve ended: %w\n%s", s.ended, s.Log())
 		case <-ctx.Done():
 			return fmt.Errorf("host: ollama serve does not answer: %w\n%s", ctx.Err(), s.Log())
 		case <-time.After(50 * time.Millisecond):
@@ -99,6 +98,9 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
+// LogPath is the file that Log reads.
+func (s *Server) LogPath() string { return s.log.Name() }
+
 // Create makes a model from a Modelfile.
 func (s *Server) Create(ctx context.Context, name, modelfile string) error {
 	file := filepath.Join(filepath.Dir(s.log.Name()), "Modelfile."+name)
@@ -113,74 +115,29 @@ func (s *Server) Create(ctx context.Context, name, modelfile string) error {
 	return nil
 }
 
-// Event is one line of a streamed answer of /api/generate or /api/chat.
-type Event struct {
-	Response string
-	Message  struct{ Content string }
-	Done     bool
-	Error    string
-	// Set in the last line.
-	DoneReason         string `json:"done_reason"`
-	Context            []int
-	PromptEvalCount    int   `json:"prompt_eval_count"`
-	PromptEvalDuration int64 `json:"prompt_eval_duration"`
-	EvalCount          int   `json:"eval_count"`
-	EvalDuration       int64 `json:"eval_duration"`
-	LoadDuration       int64 `json:"load_duration"`
-}
+// Pid is the process of `ollama serve`; the runners are its children.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Text is the event's piece of the answer.
-func (e Event) Text() string { return e.Response + e.Message.Content }
-
-// Stream posts a request to an endpoint and gives each line of the answer to
-// each. It returns the last line.
-func (s *Server) Stream(ctx context.Context, endpoint string, request map[string]any, each func(Event)) (Event, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return Event{}, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+endpoint, bytes.NewReader(body))
-	if err != nil {
-		return Event{}, err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return Event{}, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // what came is what can be said
-		return Event{}, fmt.Errorf("host: %s: %s: %s", endpoint, resp.Status, strings.TrimSpace(string(text)))
-	}
-	var last Event
-	for d := json.NewDecoder(resp.Body); ; {
-		var e Event
-		if err := d.Decode(&e); err == io.EOF {
-			break
-		} else if err != nil {
-			return last, err
-		}
-		if e.Error != "" {
-			return e, fmt.Errorf("host: %s: %s", endpoint, e.Error)
-		}
-		if last = e; each != nil {
-			each(e)
-		}
-	}
-	if !last.Done {
-		return last, fmt.Errorf("host: %s: the answer ended without its last line", endpoint)
-	}
-	return last, nil
+// Kill ends the server as the system would, without a chance to tidy up. Close
+// is still the caller's to call.
+func (s *Server) Kill() error {
+	err := s.cmd.Process.Kill()
+	<-s.done
+	return err
 }
 
 // Close ends the server and waits for it; Ollama ends its runners.
 func (s *Server) Close() error {
+	select {
+	case <-s.done:
+		return s.log.Close()
+	default:
+	}
 	err := s.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-s.done:
 	case <-time.After(10 * time.Second):
-		err = errors.Join(err, s.cmd.Process.Kill())
-		<-s.done
+		err = errors.Join(err, s.Kill())
 	}
 	return errors.Join(err, s.log.Close())
 }
