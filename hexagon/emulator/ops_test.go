@@ -40,7 +40,7 @@ func TestOperatorsEqualTheirDefinitionOnEveryPath(t *testing.T) {
 	}
 }
 
-func TestOperatorsStayInsideTheirBuffers(t *testing.T) {
+func TestOperatorsUnderSanitizers(t *testing.T) {
 	driver := buildOperatorTests(t, "-O1", "-fno-inline", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 	for _, name := range operatorTestNames(t, driver) {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOperatorsStayInsideTheirBuffers(t *testing.T) {
 	}
 }
 
-func TestOperatorsRunWithoutDataRaces(t *testing.T) {
+func TestOperatorsUnderThreadSanitizer(t *testing.T) {
 	driver := buildOperatorTests(t, "-O1", "-fno-inline", "-fsanitize=thread")
 	for _, name := range operatorTestNames(t, driver) {
 		t.Run(name, func(t *testing.T) { runOperatorTest(t, driver, name, "threads=3") })
