@@ -21,5 +21,8 @@ func TestTheEngineIsRightOnTheFloatDevice(t *testing.T) {
 }
 
 func TestTheEngineIsRightInHalfPrecision(t *testing.T) {
-	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02, Brief: raceDetector})
+	if raceDetector {
+		t.Skip("the goroutines are those of f32, and the race detector has seen them there")
+	}
+	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02})
 }
