@@ -21,23 +21,25 @@ var errNoLibrary = errors.New("no QNN library found")
 // openDevice opens the device that the settings select. There is no fallback:
 // the float device and the emulator run only when named.
 func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logger) (backend.Device, error) {
+	o := hexagon.Options{Library: s.library, SoC: s.soc, Logger: logger}
+	var err error
 	switch s.library {
 	case "float":
 		return cpu.New(cpu.Options{}), nil
 	case "emulator":
-		path, err := buildEmulator(ctx, logger)
-		if err != nil {
-			return nil, err
-		}
-		return hexagon.Open(hexagon.Options{Library: path, Name: "emulator", SoC: s.soc, Logger: logger})
+		o.Name = s.library
+		o.Library, err = buildEmulator(ctx, logger)
 	case "":
-		path, err := s.findLibrary(arg0)
-		if err != nil {
-			return nil, err
-		}
-		return hexagon.Open(hexagon.Options{Library: path, SoC: s.soc, Logger: logger})
+		o.Library, err = s.findLibrary(arg0)
 	}
-	return hexagon.Open(hexagon.Options{Library: s.library, SoC: s.soc, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	d, err := hexagon.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w; SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", err, libraryName()) // never a nil *Device as a Device
+	}
+	return d, nil
 }
 
 // buildEmulator compiles the emulator, or finds it compiled.

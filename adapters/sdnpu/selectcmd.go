@@ -36,6 +36,9 @@ func newSelectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if same(args[0], out+adapter) {
+				return fmt.Errorf("select: %s is the model that is read and would be overwritten: name another file", out+adapter)
+			}
 			if adapter != "" {
 				return writeAdapter(cmd.OutOrStdout(), args[0], adapter, keys)
 			}
@@ -96,9 +99,6 @@ func writeSelected(stdout io.Writer, model, out string, keys []gguf.KeyValue) er
 		return err
 	}
 	defer f.Close()
-	if same(model, out) {
-		return fmt.Errorf("select: %s would overwrite the model it reads", out)
-	}
 	if err := writeFile(out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
 		return err
 	}
