@@ -24,5 +24,5 @@ func TestTheEngineIsRightInHalfPrecision(t *testing.T) {
 	if raceDetector {
 		t.Skip("the goroutines are those of f32, and the race detector has seen them there")
 	}
-	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true, Gap: 0.02})
+	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true})
 }
