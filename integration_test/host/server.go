@@ -101,18 +101,29 @@ func (s *Server) Log() string {
 // LogPath is the file that Log reads.
 func (s *Server) LogPath() string { return s.log.Name() }
 
-// Create makes a model from a Modelfile.
-func (s *Server) Create(ctx context.Context, name, modelfile string) error {
+// Create makes a model from a Modelfile; args go to `ollama create`.
+func (s *Server) Create(ctx context.Context, name, modelfile string, args ...string) error {
 	file := filepath.Join(filepath.Dir(s.log.Name()), "Modelfile."+name)
 	if err := os.WriteFile(file, []byte(modelfile), 0o644); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, s.Executable, "create", name, "-f", file)
-	cmd.Env = s.env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("host: ollama create %s: %w\n%s\n%s", name, err, out, s.Log())
+	out, err := s.Command(ctx, append([]string{"create", name, "-f", file}, args...)...)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
+}
+
+// Command runs Ollama's command line as the server's client and returns what it
+// prints.
+func (s *Server) Command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.Executable, args...)
+	cmd.Env = s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("host: ollama %s: %w", args[0], err)
+	}
+	return string(out), err
 }
 
 // Pid is the process of `ollama serve`; the runners are its children.
