@@ -1,0 +1,123 @@
+package integration_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// body is a request or a part of one.
+type body map[string]any
+
+// with returns the body with further fields.
+func (b body) with(more body) body {
+	all := body{}
+	for _, part := range []body{b, more} {
+		for name, value := range part {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// greedy asks for n tokens, each the likeliest, without penalty.
+func greedy(n int) body {
+	return body{"temperature": 0, "repeat_penalty": 1, "num_predict": n, "num_ctx": 512}
+}
+
+// generate is a body of /api/generate.
+func generate(model, prompt string, options body) body {
+	return body{"model": model, "prompt": prompt, "options": options}
+}
+
+// chat is a body of /api/chat.
+func chat(model, content string, options body) body {
+	return body{"model": model, "messages": []body{{"role": "user", "content": content}}, "options": options}
+}
+
+// said is an answer as client and log saw it.
+type said struct {
+	text   string
+	pieces int
+	last   host.Event
+	report host.Fields
+}
+
+// count is a number of the report.
+func (a said) count(t testing.TB, name string) int {
+	n, err := a.report.Number(name)
+	require.NoError(t, err)
+	return int(n)
+}
+
+// ask sends a request, reads its answer to the end, and finds its report.
+func ask(t testing.TB, s *host.Server, endpoint string, request body) said {
+	t.Helper()
+	var a said
+	var text strings.Builder
+	var err error
+	offset := len(s.Log())
+	a.last, err = s.Stream(t.Context(), endpoint, request, func(e host.Event) {
+		text.WriteString(e.Text())
+		a.pieces++
+	})
+	require.NoError(t, err)
+	a.text = text.String()
+	reports, err := s.WaitLines(t.Context(), offset, host.ReportLine, 1)
+	require.NoError(t, err)
+	require.Len(t, reports, 1)
+	a.report = reports[0]
+	return a
+}
+
+// refusal sends a request and returns the error that the client sees.
+func refusal(t testing.TB, s *host.Server, endpoint string, request body) string {
+	t.Helper()
+	_, err := s.Stream(t.Context(), endpoint, request, nil)
+	require.Error(t, err)
+	return err.Error()
+}
+
+// ps is the answer of /api/ps.
+type ps struct {
+	Models []struct {
+		Name     string
+		Size     int64
+		SizeVRAM int64 `json:"size_vram"`
+		Context  int   `json:"context_length"`
+	}
+}
+
+func running(t testing.TB, s *host.Server) ps {
+	var answer ps
+	require.NoError(t, s.Call(t.Context(), http.MethodGet, "/api/ps", nil, &answer))
+	return answer
+}
+
+// unload ends all runners.
+func unload(t testing.TB, s *host.Server) {
+	t.Helper()
+	for _, m := range running(t, s).Models {
+		require.NoError(t, s.Call(t.Context(), http.MethodPost, "/api/generate", body{"model": m.Name, "keep_alive": 0}, nil))
+	}
+	eventually(t, "a runner outlives its model", func() bool { return len(runners(t, s)) == 0 })
+}
+
+// interrupted starts a generation of the slow model and calls then after some
+// pieces have come; it returns how the stream ended.
+func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pieces := 0
+	_, err := s.Stream(ctx, "/api/generate", generate(slow, "Once upon a time", greedy(480)), func(host.Event) {
+		if pieces++; pieces == 3 {
+			then(cancel)
+		}
+	})
+	return err
+}

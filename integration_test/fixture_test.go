@@ -1,0 +1,286 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// patience is how long a test waits for what takes milliseconds.
+const patience = 20 * time.Second
+
+// TestMain is also the stand-in for the original llama-server: the file is
+// linked under that name beside our program (original_test.go).
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == originalName {
+		os.Exit(standIn(os.Args[1:]))
+	}
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_VENDOR"}, name)
+		if ours || strings.HasPrefix(name, "OLLAMA_") {
+			if err := os.Unsetenv(name); err != nil {
+				panic(err)
+			}
+		}
+	}
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration_test:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// missing skips for want of something, or fails where SDNPU_REQUIRE names it.
+func missing(t testing.TB, what string, reason any) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what) {
+		require.FailNow(t, "SDNPU_REQUIRE wants "+what, "%v", reason)
+	}
+	t.Skip(reason)
+}
+
+// The parts are built once, by the test that asks first.
+var (
+	builder     = sync.OnceValues(func() (host.Builder, error) { return host.NewBuilder("..", os.Stderr) })
+	builtOurs   = sync.OnceValues(func() (string, error) { return build(host.Builder.Program) })
+	builtLib    = sync.OnceValues(func() (string, error) { return build(host.Builder.Emulator) })
+	builtOllama = sync.OnceValues(func() (ollama.Host, error) { return build(host.Builder.OllamaFromSource) })
+)
+
+func build[T any](part func(host.Builder, context.Context) (T, error)) (T, error) {
+	b, err := builder()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return part(b, context.Background())
+}
+
+// program is the path of our program.
+func program(t testing.TB) string {
+	path, err := builtOurs()
+	require.NoError(t, err)
+	return path
+}
+
+// emulatorLibrary is the path of the emulator.
+func emulatorLibrary(t testing.TB) string {
+	if runtime.GOOS != "linux" {
+		t.Skip("the emulator is built on Linux only")
+	}
+	path, err := builtLib()
+	require.NoError(t, err)
+	return path
+}
+
+// realOllama is the pinned Ollama.
+func realOllama(t testing.TB) ollama.Host {
+	b, err := builder()
+	require.NoError(t, err)
+	if testing.Short() && !b.OllamaBuilt() {
+		missing(t, "ollama", "building Ollama takes minutes: not with -short")
+	}
+	h, err := builtOllama()
+	if err != nil {
+		missing(t, "ollama", fmt.Sprintf("no Ollama: %v", err))
+	}
+	return h
+}
+
+// modelFile is a GGUF that the repository carries.
+func modelFile(t testing.TB, name string) string {
+	path, err := filepath.Abs(filepath.Join("models", name))
+	require.NoError(t, err)
+	return path
+}
+
+// reference is one generation of models/expected.json; Text is prompt and
+// continuation.
+type reference struct {
+	Prompt    string  `json:"prompt"`
+	PromptIDs []int32 `json:"prompt_ids"`
+	IDs       []int32 `json:"greedy_ids"`
+	Text      string  `json:"greedy_text"`
+}
+
+// answer is what a greedy request for n tokens must give, where n tokens are
+// all there are.
+func (r reference) answer() string { return strings.TrimPrefix(r.Text, r.Prompt) }
+
+func references(t testing.TB, model string) []reference {
+	raw, err := os.ReadFile(filepath.Join("models", "expected.json"))
+	require.NoError(t, err)
+	var all map[string]struct{ Generations []reference }
+	require.NoError(t, json.Unmarshal(raw, &all))
+	require.Len(t, all[model].Generations, 4)
+	return all[model].Generations
+}
+
+// place is a folder laid out for a private Ollama.
+type place struct{ dir, executable string }
+
+// lay lays our program out beside the real Ollama.
+func lay(t testing.TB, dir string) place {
+	executable, err := ollama.Lay(realOllama(t), program(t), dir)
+	require.NoError(t, err)
+	return place{dir, executable}
+}
+
+// library is a file in lib/ollama.
+func (p place) library(name string) string { return filepath.Join(p.dir, "lib", "ollama", name) }
+
+// serve starts a server on the emulator.
+func (p place) serve(t testing.TB, env ...string) *host.Server {
+	env = append([]string{"SDNPU_LIBRARY=" + emulatorLibrary(t), "SDNPU_CACHE=" + filepath.Join(p.dir, "images")}, env...)
+	s, err := host.Start(context.Background(), p.executable, filepath.Join(p.dir, "home"), env...)
+	require.NoError(t, err)
+	return s
+}
+
+// server lays out and serves for one test.
+func server(t testing.TB, env ...string) *host.Server {
+	s := lay(t, t.TempDir()).serve(t, env...)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// shared is the server that most tests use: no original program beside ours.
+var shared struct {
+	once    sync.Once
+	dir     string
+	server  *host.Server
+	started time.Duration // how long the start took
+	startup string        // the log up to then
+}
+
+// The models of the shared server, all of them stories260K f16.
+const (
+	byAdapter = "by-adapter" // selected by an adapter beside the plain file
+	byKeys    = "by-keys"    // selected by keys in the file
+	plain     = "plain"      // not selected
+	slow      = "slow"       // each token takes a graph of 128 rows
+)
+
+// sharedServer returns the server with its models and no process loaded.
+func sharedServer(t testing.TB) *host.Server {
+	emulatorLibrary(t)
+	realOllama(t)
+	shared.once.Do(func() {
+		var err error
+		shared.dir, err = os.MkdirTemp("", "sdnpu-ollama-")
+		require.NoError(t, err)
+		p := lay(t, shared.dir)
+		begin := time.Now()
+		shared.server = p.serve(t)
+		shared.started, shared.startup = time.Since(begin), shared.server.Log()
+		file := modelFile(t, "stories260K-f16.gguf")
+		keys := filepath.Join(shared.dir, "keys.gguf")
+		sdnpu(t, "select", file, "-o", keys)
+		create(t, shared.server, byAdapter, file, adapter(t, shared.dir, file))
+		create(t, shared.server, byKeys, keys, "")
+		create(t, shared.server, plain, file, "")
+		create(t, shared.server, slow, file, adapter(t, shared.dir, file, "rows=128"))
+	})
+	require.NotNil(t, shared.server, "the server did not start in an earlier test")
+	unload(t, shared.server)
+	return shared.server
+}
+
+func closeShared() error {
+	var err error
+	if shared.server != nil {
+		err = shared.server.Close()
+	}
+	if shared.dir == "" {
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(shared.dir))
+}
+
+// adapter writes an adapter that selects the NPU with settings.
+func adapter(t testing.TB, dir, model string, set ...string) string {
+	file, err := os.CreateTemp(dir, "adapter-*.gguf")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	args := []string{"select", model, "--adapter", file.Name()}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	sdnpu(t, args...)
+	return file.Name()
+}
+
+// create makes a model whose template is the prompt alone.
+func create(t testing.TB, s *host.Server, name, from, adapter string) {
+	file := "FROM " + from + "\nTEMPLATE {{ .Prompt }}\n"
+	if adapter != "" {
+		file += "ADAPTER " + adapter + "\n"
+	}
+	require.NoError(t, s.Create(t.Context(), name, file))
+}
+
+// sdnpu runs our command and wants it to succeed.
+func sdnpu(t testing.TB, args ...string) {
+	out, err := exec.Command(program(t), args...).CombinedOutput()
+	require.NoError(t, err, "sdnpu %s: %s", strings.Join(args, " "), out)
+}
+
+// runners are the processes that Ollama started and has not yet ended.
+func runners(t testing.TB, s *host.Server) []int {
+	var pids []int
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err == nil && parentOf(pid) == s.Pid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parentOf is the parent of a living process, 0 when there is none.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 2 || fields[0] == "Z" {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+// runner is the one process that runs a model.
+func runner(t testing.TB, s *host.Server) int {
+	pids := runners(t, s)
+	require.Len(t, pids, 1)
+	return pids[0]
+}
+
+// eventually polls until a condition holds.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 5*time.Millisecond, what)
+}

@@ -1,0 +1,147 @@
+package integration_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+func kill(t testing.TB, pid int) {
+	process, err := os.FindProcess(pid)
+	require.NoError(t, err)
+	require.NoError(t, process.Kill())
+}
+
+func gone(pid int) bool { return parentOf(pid) == 0 }
+
+// works asks for a reference text.
+func works(t testing.TB, s *host.Server, model string) said {
+	t.Helper()
+	r := references(t, "f16")[1]
+	a := ask(t, s, "/api/generate", generate(model, r.Prompt, greedy(len(r.IDs))))
+	require.Equal(t, r.answer(), a.text)
+	return a
+}
+
+func TestClientThatGoesAwayStopsItsGeneration(t *testing.T) {
+	s := sharedServer(t)
+	offset := len(s.Log())
+	pid := 0
+	err := interrupted(t, s, func(cancel context.CancelFunc) {
+		pid = runner(t, s)
+		cancel()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	reports, err := s.WaitLines(t.Context(), offset, host.ReportLine, 1)
+	require.NoError(t, err)
+	require.Equal(t, "cancelled", reports[0]["outcome"])
+	output, err := reports[0].Number("output")
+	require.NoError(t, err)
+	require.Less(t, output, 240.0, "of 480 it would have made")
+	r := references(t, "f16")[1]
+	a := ask(t, s, "/api/generate", generate(slow, r.Prompt, greedy(10)))
+	require.Contains(t, r.Text, a.text)
+	require.Equal(t, pid, runner(t, s), "the process lives on")
+}
+
+func TestKeepAliveZeroEndsTheProcess(t *testing.T) {
+	s := sharedServer(t)
+	works(t, s, byAdapter)
+	pid := runner(t, s)
+	a := ask(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)).with(body{"keep_alive": 0}))
+	require.Equal(t, 5, a.last.EvalCount)
+	eventually(t, "the process outlives keep_alive", func() bool { return gone(pid) })
+	eventually(t, "/api/ps still lists it", func() bool { return len(running(t, s).Models) == 0 })
+}
+
+func TestLoadedModelIsShownAsAllOnTheAccelerator(t *testing.T) {
+	s := sharedServer(t)
+	works(t, s, byAdapter)
+	models := running(t, s).Models
+	require.Len(t, models, 1)
+	require.Equal(t, byAdapter+":latest", models[0].Name)
+	require.Equal(t, 512, models[0].Context)
+	require.Greater(t, models[0].Size, int64(500_000), "weights, cache and buffers")
+	require.Less(t, models[0].Size, int64(50_000_000))
+	require.Equal(t, models[0].Size, models[0].SizeVRAM)
+	table, err := s.Command(t.Context(), "ps")
+	require.NoError(t, err)
+	require.Contains(t, table, "100% GPU")
+}
+
+func TestAnotherContextReloadsAndTheSameDoesNot(t *testing.T) {
+	s := sharedServer(t)
+	pids := map[int]bool{}
+	for _, context := range []int{256, 256, 128} {
+		a := ask(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5).with(body{"num_ctx": context})))
+		require.Equal(t, 5, a.last.EvalCount)
+		require.Equal(t, context, running(t, s).Models[0].Context)
+		pids[runner(t, s)] = true
+	}
+	require.Len(t, pids, 2)
+}
+
+func TestCrashedRunnerIsReplaced(t *testing.T) {
+	s := sharedServer(t)
+	works(t, s, byAdapter)
+	idle := runner(t, s)
+	kill(t, idle)
+	works(t, s, byAdapter)
+	require.NotEqual(t, idle, runner(t, s))
+	unload(t, s)
+
+	busy := 0
+	err := interrupted(t, s, func(context.CancelFunc) {
+		busy = runner(t, s)
+		kill(t, busy)
+	})
+	require.ErrorContains(t, err, "an error was encountered while running the model")
+	a := ask(t, s, "/api/generate", generate(slow, "One day", greedy(5)))
+	require.Equal(t, 5, a.last.EvalCount)
+	require.NotEqual(t, busy, runner(t, s))
+}
+
+func TestModelsThatShareAFileAreToldApart(t *testing.T) {
+	s := sharedServer(t)
+	works(t, s, byAdapter)
+	require.Contains(t, refusal(t, s, "/api/generate", generate(plain, "One day", greedy(5))), "not selected for the NPU")
+	works(t, s, byAdapter)
+}
+
+// The user's own way to lay out, and the end that Ollama cannot announce.
+func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "private")
+	out, err := exec.Command(program(t), "install", dir, "--ollama", realOllama(t).Executable).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	p := place{dir, filepath.Join(dir, "bin", "ollama")}
+	require.Contains(t, string(out), p.executable+" serve")
+	for _, state := range []string{"idle", "busy"} {
+		t.Run(state, func(t *testing.T) {
+			s := p.serve(t)
+			defer func() { require.NoError(t, s.Close()) }()
+			file := modelFile(t, "stories260K-f16.gguf")
+			create(t, s, slow, file, adapter(t, t.TempDir(), file, "rows=128"))
+			pid := 0
+			if state == "idle" {
+				ask(t, s, "/api/generate", generate(slow, "One day", greedy(5)))
+				pid = runner(t, s)
+				require.NoError(t, s.Kill())
+			} else {
+				require.Error(t, interrupted(t, s, func(context.CancelFunc) {
+					pid = runner(t, s)
+					require.NoError(t, s.Kill())
+				}))
+			}
+			begin := time.Now()
+			eventually(t, "the runner outlives its host", func() bool { return gone(pid) })
+			require.Less(t, time.Since(begin), 5*time.Second)
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shape is what a request's report tells about the graphs it ran.
+type shape struct{ steps, valid, padding int }
+
+func (a said) shape(t testing.TB) shape {
+	return shape{a.count(t, "steps"), a.count(t, "valid_rows"), a.count(t, "padding_rows")}
+}
+
+func TestRowsOfAnAdapterShowInTheReport(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	require.Len(t, r.PromptIDs, 16)
+	for _, tt := range []struct {
+		name, rows string
+		want       shape
+	}{
+		// Ten tokens: the first comes with the prompt's last row.
+		{"eight", "8", shape{2 + 9, 16 + 9, 9 * 7}},
+		{"sixteen", "16", shape{1 + 9, 16 + 9, 9 * 15}},
+		{"eight-one", "8,1", shape{2 + 9, 16 + 9, 0}},
+		{"one", "1", shape{16 + 9, 16 + 9, 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			create(t, s, "rows-"+tt.name, file, adapter(t, t.TempDir(), file, "rows="+tt.rows))
+			a := ask(t, s, "/api/generate", generate("rows-"+tt.name, r.Prompt, greedy(10)))
+			require.Equal(t, tt.want, a.shape(t))
+			require.Contains(t, r.Text, r.Prompt+a.text, "the text does not depend on it")
+		})
+	}
+}
+
+func TestMisspeltAndImpossibleSettingsReachTheClient(t *testing.T) {
+	s := server(t, "SDNPU_PLAN=clever")
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, byAdapter, file, adapter(t, t.TempDir(), file))
+	got := refusal(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)))
+	require.Contains(t, got, `error: config: bad setting: sdnpu.plan = \"clever\" in environment: one of`)
+}
+
+func TestEnvironmentWinsOverModelAndAdapter(t *testing.T) {
+	s := server(t, "SDNPU_ENABLED=true", "SDNPU_ROWS=16")
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, plain, file, "")
+	create(t, s, byAdapter, file, adapter(t, t.TempDir(), file, "rows=8"))
+	r := references(t, "f16")[2]
+	for _, model := range []string{plain, byAdapter} {
+		a := ask(t, s, "/api/generate", generate(model, r.Prompt, greedy(10)))
+		require.Equal(t, shape{1 + 9, 16 + 9, 9 * 15}, a.shape(t), model)
+		require.Contains(t, r.Text, r.Prompt+a.text)
+	}
+}
