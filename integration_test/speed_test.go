@@ -1,0 +1,136 @@
+package integration_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// contexts are the sizes of the cache that speed is measured at; prompts fill
+// them.
+var contexts = []int{512, 2048}
+
+// BenchmarkPrefill reads prompts as long as the context on the emulator. Its
+// %-of-peak counts the multiplications by weights only, attention is extra.
+func BenchmarkPrefill(b *testing.B) {
+	folder := dataFolder(b)
+	text, machine, dev := longText(b, folder), measureMachine(b), openEmulator(b)
+	for _, context := range contexts {
+		b.Run(fmt.Sprintf("context %d", context), func(b *testing.B) {
+			e := openSmolLM(b, folder, dev, "f16", engine.Options{Rows: []int{chunk, 1}, Context: context})
+			for b.Loop() {
+				feed(b, e, text[:context], chunk)
+				require.NoError(b, e.Truncate(0, 0))
+			}
+			rate := float64(b.N*context) / b.Elapsed().Seconds()
+			b.ReportMetric(rate, "tokens/s")
+			b.ReportMetric(100*rate*layerWeights/machine.fused, "%-of-peak")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkDecode reads token after token, up to the end of the context, on the
+// emulator. Its %-of-streaming counts the bytes of the weights only, the cache
+// is extra.
+func BenchmarkDecode(b *testing.B) {
+	const tokens = 32
+	folder := dataFolder(b)
+	text, machine, dev := longText(b, folder), measureMachine(b), openEmulator(b)
+	for _, context := range contexts {
+		b.Run(fmt.Sprintf("context %d", context), func(b *testing.B) {
+			e := openSmolLM(b, folder, dev, "f16", engine.Options{Rows: []int{chunk, 1}, Context: context})
+			feed(b, e, text[:context-tokens], chunk)
+			b.ReportAllocs()
+			for b.Loop() {
+				feed(b, e, text[context-tokens:context], 1)
+				require.NoError(b, e.Truncate(0, context-tokens))
+			}
+			rate := float64(b.N*tokens) / b.Elapsed().Seconds()
+			b.ReportMetric(rate, "tokens/s")
+			b.ReportMetric(100*rate*2*(layerWeights+headWeights)/machine.streamed, "%-of-streaming")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// The parameters of SmolLM2-135M that one token is multiplied by.
+const (
+	layerWeights = 30 * 576 * (2*64*(9+3) + 3*1536)
+	headWeights  = 576 * 49152
+)
+
+// feed runs tokens in passes of rows, the logits of the last one of each pass
+// included.
+func feed(b *testing.B, e *engine.Engine, tokens []int32, rows int) {
+	b.Helper()
+	for len(tokens) > 0 {
+		n := min(rows, len(tokens))
+		p, path := engine.Pass{Rows: make([]engine.Row, n)}, make([]int, n)
+		for i := range n {
+			p.Rows[i], path[i] = engine.Row{Token: tokens[i], Parent: i - 1}, i
+		}
+		p.Rows[n-1].Logits = n == len(tokens) || rows == 1
+		_, err := e.Forward(b.Context(), p)
+		require.NoError(b, err)
+		require.NoError(b, e.Commit(0, path))
+		tokens = tokens[n:]
+	}
+}
+
+// longText is as many recorded tokens as the longest context holds.
+func longText(b *testing.B, folder string) []int32 {
+	b.Helper()
+	var text []int32
+	for _, r := range readRecordings(b, folder)["summarization"] {
+		text = append(text, r.tokens()...)
+	}
+	longest := contexts[len(contexts)-1]
+	require.GreaterOrEqual(b, len(text), longest)
+	return text[:longest]
+}
+
+// machine is what the processor can do on all cores: fused multiply-adds in
+// registers, bytes read from memory, both per second.
+type machine struct{ fused, streamed float64 }
+
+// measureMachine compiles and runs the emulator's own benchmark for the two
+// figures that speeds are compared with.
+func measureMachine(b *testing.B) machine {
+	b.Helper()
+	const emulatorFolder = "../hexagon/emulator"
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		b.Skip("no C compiler: apt-get install gcc")
+	}
+	dir := b.TempDir()
+	object, driver := filepath.Join(dir, "bench.o"), filepath.Join(dir, "bench")
+	run := func(name string, args ...string) string {
+		output, err := exec.CommandContext(b.Context(), name, args...).CombinedOutput()
+		require.NoError(b, err, "%s %v\n%s", name, args, output)
+		return string(output)
+	}
+	run(compiler, "-std=c11", "-O2", "-ffp-contract=fast", "-I"+emulatorFolder+"/csrc", "-c", emulatorFolder+"/testdata/bench_ops.c", "-o", object)
+	args := []string{"-std=c11", "-O2", "-ffp-contract=off", object}
+	for _, pattern := range []string{"check.c", "kernels*.c", "op_*.c", "pool.c", "settings.c", "tensor.c"} {
+		files, err := filepath.Glob(filepath.Join(emulatorFolder, "csrc", pattern))
+		require.NoError(b, err)
+		args = append(args, files...)
+	}
+	run(compiler, append(args, "-o", driver, "-lm", "-pthread")...)
+	var threads int
+	var path string
+	var m machine
+	output := run(driver, "machine")
+	_, err = fmt.Sscanf(output, "threads %d %s\npeak %g Gfma/s\nstreaming %g GB/s", &threads, &path, &m.fused, &m.streamed)
+	require.NoError(b, err, output)
+	b.Logf("%d threads, %s, %.1f Gfma/s, %.1f GB/s", threads, path, m.fused, m.streamed)
+	m.fused *= 1e9
+	m.streamed *= 1e9
+	return m
+}
