@@ -164,11 +164,9 @@ func server(t testing.TB, env ...string) *host.Server {
 
 // shared is the server that most tests use: no original program beside ours.
 var shared struct {
-	once    sync.Once
-	dir     string
-	server  *host.Server
-	started time.Duration // how long the start took
-	startup string        // the log up to then
+	once   sync.Once
+	dir    string
+	server *host.Server
 }
 
 // The models of the shared server, all of them stories260K f16.
@@ -188,9 +186,7 @@ func sharedServer(t testing.TB) *host.Server {
 		shared.dir, err = os.MkdirTemp("", "sdnpu-ollama-")
 		require.NoError(t, err)
 		p := lay(t, shared.dir)
-		begin := time.Now()
 		shared.server = p.serve(t)
-		shared.started, shared.startup = time.Since(begin), shared.server.Log()
 		file := modelFile(t, "stories260K-f16.gguf")
 		keys := filepath.Join(shared.dir, "keys.gguf")
 		sdnpu(t, "select", file, "-o", keys)
@@ -228,9 +224,10 @@ func adapter(t testing.TB, dir, model string, set ...string) string {
 	return file.Name()
 }
 
-// create makes a model whose template is the prompt alone.
+// create makes a model whose template is the prompt alone. Without a penalty
+// greedy texts are those of the references.
 func create(t testing.TB, s *host.Server, name, from, adapter string) {
-	file := "FROM " + from + "\nTEMPLATE {{ .Prompt }}\n"
+	file := "FROM " + from + "\nTEMPLATE {{ .Prompt }}\nPARAMETER repeat_penalty 1\n"
 	if adapter != "" {
 		file += "ADAPTER " + adapter + "\n"
 	}
@@ -243,14 +240,19 @@ func sdnpu(t testing.TB, args ...string) {
 	require.NoError(t, err, "sdnpu %s: %s", strings.Join(args, " "), out)
 }
 
-// runners are the processes that Ollama started and has not yet ended.
+// runners are the processes that Ollama started for models and that have not
+// ended; those that look for devices come and go.
 func runners(t testing.TB, s *host.Server) []int {
 	var pids []int
 	entries, err := os.ReadDir("/proc")
 	require.NoError(t, err)
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err == nil && parentOf(pid) == s.Pid() {
+		if err != nil || parentOf(pid) != s.Pid() {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.Contains(string(line), "\x00--model\x00") {
 			pids = append(pids, pid)
 		}
 	}

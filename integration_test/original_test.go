@@ -1,5 +1,221 @@
 package integration_test
 
-const originalName = "llama-server.orig"
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
 
-func standIn([]string) int { return 1 }
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+const (
+	// originalName is what our program calls the llama-server it replaced.
+	originalName = "llama-server.orig"
+	// recordVariable names the folder for the stand-in's records.
+	recordVariable = "STAND_IN_RECORD"
+	// failVariable makes the stand-in end with an error instead of serving.
+	failVariable  = "STAND_IN_FAIL"
+	standInAnswer = "said by the original"
+	standInFault  = "the original cannot"
+)
+
+// record is how the stand-in was called.
+type record struct {
+	Pid, Parent int
+	Args        []string
+	Env         []string
+}
+
+// standIn acts as the original llama-server, as far as Ollama asks, and keeps
+// how it was called.
+func standIn(args []string) int {
+	r := record{os.Getpid(), os.Getppid(), args, os.Environ()}
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(os.Getenv(recordVariable), strconv.Itoa(r.Pid)), text, 0o600)
+	}
+	switch port := slices.Index(args, "--port") + 1; {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	case slices.Contains(args, "--list-devices"):
+		fmt.Println("Available devices:\n  SIM0: Stand-in accelerator (16384 MiB, 15000 MiB free)")
+		return 0
+	case !slices.Contains(args, "--model"):
+		fmt.Fprintln(os.Stderr, "system_info: stand-in")
+		<-time.After(patience) // Ollama kills it
+		return 0
+	case os.Getenv(failVariable) != "":
+		fmt.Fprintln(os.Stderr, "error: "+standInFault)
+		return 3
+	default:
+		fmt.Fprintln(os.Stderr, "error:", http.ListenAndServe(net.JoinHostPort("127.0.0.1", args[port]), standInHandler()))
+		return 1
+	}
+}
+
+func standInHandler() http.Handler {
+	mux := http.NewServeMux()
+	for path, answer := range map[string]string{
+		"/health":     `{"status":"ok"}`,
+		"/tokenize":   `{"tokens":[1,2]}`,
+		"/completion": `data: {"content":"` + standInAnswer + `","stop":true,"stop_type":"eos","timings":{"prompt_n":1,"predicted_n":1}}` + "\n\n",
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })
+	}
+	return mux
+}
+
+// linkStandIn makes this test program the original at a path.
+func linkStandIn(t testing.TB, path string) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.Equal(t, originalName, filepath.Base(path))
+	require.NoError(t, os.Symlink(self, path))
+}
+
+// records are the calls of the stand-in that named a model.
+func records(t testing.TB, dir string) map[int]record {
+	all := map[int]record{}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		var r record
+		require.NoError(t, json.Unmarshal(text, &r))
+		if slices.Contains(r.Args, "--model") {
+			all[r.Pid] = r
+		}
+	}
+	return all
+}
+
+var startLine = regexp.MustCompile(`msg="starting llama-server" cmd="([^"]*)"`)
+
+// lastStart are the arguments that Ollama gave to the last process.
+func lastStart(t testing.TB, s *host.Server) []string {
+	starts := startLine.FindAllStringSubmatch(s.Log(), -1)
+	require.NotEmpty(t, starts)
+	return strings.Fields(starts[len(starts)-1][1])[1:]
+}
+
+func TestOriginalGetsUnselectedModelsWithAllArguments(t *testing.T) {
+	p := lay(t, t.TempDir())
+	recorded := t.TempDir()
+	linkStandIn(t, p.library(originalName))
+	s := p.serve(t, recordVariable+"="+recorded, "PRIVATE_WORD=kept as it was")
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, plain, file, "")
+	create(t, s, byAdapter, file, adapter(t, t.TempDir(), file))
+
+	for _, tt := range []struct {
+		name, model string
+		options     body
+		want        []string // among the arguments
+	}{
+		{"unselected", plain, body{"num_ctx": 256}, []string{"-c 256"}},
+		{"num_gpu 0", byAdapter, body{"num_gpu": 0, "num_thread": 3}, []string{"-ngl 0", "-t 3", "--lora "}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			unload(t, s)
+			last, err := s.Stream(t.Context(), "/api/generate", generate(tt.model, "One day", tt.options), nil)
+			require.NoError(t, err)
+			require.Equal(t, standInAnswer, last.Text())
+			pid := runner(t, s)
+			r, ok := records(t, recorded)[pid]
+			require.True(t, ok, "the original has the process that Ollama started")
+			require.Equal(t, s.Pid(), r.Parent)
+			require.Equal(t, lastStart(t, s), r.Args)
+			for _, want := range tt.want {
+				require.Contains(t, strings.Join(r.Args, " "), want)
+			}
+			require.Contains(t, r.Env, "PRIVATE_WORD=kept as it was")
+			require.True(t, slices.ContainsFunc(r.Env, func(v string) bool { return strings.HasPrefix(v, "LLAMA_MEDIA_MARKER=") }))
+		})
+	}
+	t.Run("and the selected model is still ours", func(t *testing.T) {
+		before := len(records(t, recorded))
+		unload(t, s)
+		works(t, s, byAdapter)
+		require.Len(t, records(t, recorded), before)
+	})
+	t.Run("an NPU that is not there does not hide the accelerator that is", func(t *testing.T) {
+		require.Contains(t, s.Log(), `library="Stand-in accelerator"`)
+	})
+}
+
+func TestFailureOfTheOriginalReachesTheClient(t *testing.T) {
+	dir := t.TempDir()
+	linkStandIn(t, filepath.Join(dir, originalName))
+	s := server(t, "SDNPU_ORIGINAL="+filepath.Join(dir, originalName), recordVariable+"="+dir, failVariable+"=1")
+	create(t, s, plain, modelFile(t, "stories260K-f16.gguf"), "")
+	got := refusal(t, s, "/api/generate", generate(plain, "One day", nil))
+	require.Contains(t, got, "error: "+standInFault)
+	require.Contains(t, got, "exit status 3")
+}
+
+func TestWithoutAnOriginalTheReasonReachesTheClient(t *testing.T) {
+	s := sharedServer(t)
+	for _, tt := range []struct {
+		model   string
+		options body
+		reason  string
+	}{
+		{plain, nil, "the model is not selected for the NPU (sdnpu.enabled)"},
+		{byKeys, body{"num_gpu": 0}, "num_gpu 0 asks for the CPU"},
+		{byAdapter, body{"num_gpu": 0}, "num_gpu 0 asks for the CPU"},
+	} {
+		for endpoint, request := range map[string]body{
+			"/api/generate": generate(tt.model, "One day", tt.options),
+			"/api/chat":     chat(tt.model, "One day", tt.options),
+		} {
+			got := refusal(t, s, endpoint, request)
+			require.Contains(t, got, "error: ")
+			require.Contains(t, got, tt.reason)
+			require.Contains(t, got, "llama-server.orig", "what to do")
+		}
+	}
+}
+
+func TestOllamaStartsQuicklyAndFindsNothingWrong(t *testing.T) {
+	p := lay(t, t.TempDir())
+	begin := time.Now()
+	s := p.serve(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	eventually(t, "discovery does not end", func() bool { return strings.Contains(s.Log(), "inference compute") })
+	require.Less(t, time.Since(begin), 5*time.Second)
+	log := s.Log()
+	require.Contains(t, log, "library=cpu", "no device is listed")
+	for line := range strings.Lines(log) {
+		require.NotRegexp(t, `level=(WARN|ERROR)|(?i)discovery.*fail|fail.*discover`, line)
+	}
+}
+
+func TestCreateNeedsNoQuantizerAndSaysWhatItCannotDo(t *testing.T) {
+	s := sharedServer(t)
+	ours, err := os.Stat(program(t))
+	require.NoError(t, err)
+	quantizer, err := os.Stat(filepath.Join(shared.dir, "lib", "ollama", "llama-quantize"))
+	require.NoError(t, err)
+	require.True(t, os.SameFile(ours, quantizer), "the stand-in made the models of all these tests")
+	offset := len(s.Log())
+	err = s.Create(t.Context(), "smaller", "FROM "+modelFile(t, "stories260K-f16.gguf")+"\n", "-q", "q8_0")
+	require.ErrorContains(t, err, "llama-quantize failed")
+	// Ollama shows no more than that; the reason stands in its log.
+	eventually(t, "the log has no reason", func() bool {
+		return strings.Contains(s.Log()[offset:], "it can only copy; for type Q8_0 install Ollama's own llama-quantize")
+	})
+}

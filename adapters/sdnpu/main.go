@@ -41,7 +41,17 @@ func newCommand() *cobra.Command {
 		Short:         "Run GGUF models on the Qualcomm Hexagon NPU, under Ollama or alone",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: see sdnpu --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newEmulatorCommand())
 	return root

@@ -104,6 +104,10 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	ids, err := f.readIDs()
+	if err != nil {
+		return err
+	}
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())
 	l, err := s.load(ctx, os.Args[0], job{
@@ -116,11 +120,13 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	load := time.Since(begin)
-	prompt, err := f.tokens32(l.tokenizer)
-	if err != nil {
-		return err
+	if f.promptIDs == "" {
+		ids, err = l.tokenizer.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		if err != nil {
+			return err
+		}
 	}
-	return f.generate(ctx, stdout, l, prompt, load)
+	return f.generate(ctx, stdout, l, ids, load)
 }
 
 // resolve reads the model's config; flags and environment win over it. The
@@ -142,10 +148,10 @@ func (f *runFlags) resolve() (config.Config, error) {
 	return config.Resolve(source, config.Environment(os.LookupEnv), flags)
 }
 
-// tokens32 reads the prompt.
-func (f *runFlags) tokens32(t *tokenizer.Tokenizer) ([]int32, error) {
+// readIDs reads a prompt that is given as tokens.
+func (f *runFlags) readIDs() ([]int32, error) {
 	if f.promptIDs == "" {
-		return t.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		return nil, nil
 	}
 	raw, err := os.ReadFile(f.promptIDs)
 	if err != nil {
