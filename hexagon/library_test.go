@@ -79,8 +79,8 @@ func vendorLibrary(t testing.TB) string {
 	return path
 }
 
-// open opens a library that the caller closes.
-func open(t testing.TB, path string) backend.Device {
+// openLibrary opens a library that the caller closes.
+func openLibrary(t testing.TB, path string) backend.Device {
 	t.Helper()
 	d, err := Open(Options{Library: path, SoC: soc})
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func open(t testing.TB, path string) backend.Device {
 // openDevice opens a library that the test closes.
 func openDevice(t testing.TB, path string) *Device {
 	t.Helper()
-	d := open(t, path).(*Device)
+	d := openLibrary(t, path).(*Device)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }

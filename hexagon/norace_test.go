@@ -1,0 +1,5 @@
+//go:build !race
+
+package hexagon
+
+const raceDetector = false
