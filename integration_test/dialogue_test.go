@@ -60,19 +60,35 @@ func ask(t testing.TB, s *host.Server, endpoint string, request body) said {
 	t.Helper()
 	var a said
 	var text strings.Builder
-	var err error
-	offset := len(s.Log())
-	a.last, err = s.Stream(t.Context(), endpoint, request, func(e host.Event) {
-		text.WriteString(e.Text())
-		a.pieces++
+	a.report = reported(t, s, func() {
+		last, err := s.Stream(t.Context(), endpoint, request, func(e host.Event) {
+			text.WriteString(e.Text())
+			a.pieces++
+		})
+		require.NoError(t, err)
+		a.last = last
 	})
-	require.NoError(t, err)
 	a.text = text.String()
+	return a
+}
+
+// reported returns the one report that a request leaves in the log.
+func reported(t testing.TB, s *host.Server, request func()) host.Fields {
+	t.Helper()
+	offset := len(s.Log())
+	request()
 	reports, err := s.WaitLines(t.Context(), offset, host.ReportLine, 1)
 	require.NoError(t, err)
 	require.Len(t, reports, 1)
-	a.report = reports[0]
-	return a
+	return reports[0]
+}
+
+// call posts a request and reads its whole answer.
+func call(t testing.TB, s *host.Server, endpoint string, request body, answer any) {
+	t.Helper()
+	reported(t, s, func() {
+		require.NoError(t, s.Call(t.Context(), http.MethodPost, endpoint, request, answer))
+	})
 }
 
 // refusal sends a request and returns the error that the client sees.

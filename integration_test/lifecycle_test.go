@@ -32,19 +32,18 @@ func works(t testing.TB, s *host.Server, model string) said {
 
 func TestClientThatGoesAwayStopsItsGeneration(t *testing.T) {
 	s := sharedServer(t)
-	offset := len(s.Log())
 	pid := 0
-	err := interrupted(t, s, func(cancel context.CancelFunc) {
-		pid = runner(t, s)
-		cancel()
+	report := reported(t, s, func() {
+		require.ErrorIs(t, interrupted(t, s, func(cancel context.CancelFunc) {
+			pid = runner(t, s)
+			cancel()
+		}), context.Canceled)
 	})
-	require.ErrorIs(t, err, context.Canceled)
-	reports, err := s.WaitLines(t.Context(), offset, host.ReportLine, 1)
+	require.Equal(t, "cancelled", report["outcome"])
+	output, err := report.Number("output")
 	require.NoError(t, err)
-	require.Equal(t, "cancelled", reports[0]["outcome"])
-	output, err := reports[0].Number("output")
-	require.NoError(t, err)
-	require.Less(t, output, 240.0, "of 480 it would have made")
+	t.Logf("stopped after %v tokens", output)
+	require.Less(t, output, 60.0, "of 480 it would have made")
 	r := references(t, "f16")[1]
 	a := ask(t, s, "/api/generate", generate(slow, r.Prompt, greedy(10)))
 	require.Contains(t, r.Text, a.text)

@@ -3,7 +3,6 @@ package integration_test
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +47,18 @@ func TestOllamaGeneratesTheReferenceText(t *testing.T) {
 	}
 }
 
+// Ollama takes a request without a prompt for a wish to load, so the fourth
+// reference needs a template that leaves nothing of the prompt.
+func TestEmptyPromptBeginsAfterBOS(t *testing.T) {
+	s := sharedServer(t)
+	r := references(t, "f16")[0]
+	require.Empty(t, r.Prompt)
+	require.NoError(t, s.Create(t.Context(), "silent", "FROM "+byKeys+"\nTEMPLATE {{ if .Suffix }}{{ end }}\n"))
+	a := ask(t, s, "/api/generate", generate("silent", "anything", greedy(len(r.IDs))))
+	require.Equal(t, r.Text, strings.TrimPrefix(a.text, " "))
+	require.Equal(t, 1, a.last.PromptEvalCount)
+}
+
 func TestOllamaChatsTheReferenceText(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[2]
@@ -72,10 +83,10 @@ func TestOpenAIClientsGetTheReferenceText(t *testing.T) {
 			Completion int `json:"completion_tokens"`
 		}
 	}
-	require.NoError(t, s.Call(t.Context(), http.MethodPost, "/v1/chat/completions", body{
+	call(t, s, "/v1/chat/completions", body{
 		"model": byAdapter, "messages": []body{{"role": "user", "content": r.Prompt}},
 		"temperature": 0, "max_tokens": len(r.IDs),
-	}, &answer))
+	}, &answer)
 	require.Len(t, answer.Choices, 1)
 	require.Equal(t, r.answer(), answer.Choices[0].Message.Content)
 	require.Equal(t, "length", answer.Choices[0].FinishReason)
@@ -152,7 +163,7 @@ func TestLogProbabilitiesOfGreedyTokensAreTheBest(t *testing.T) {
 		}
 	}
 	request := generate(byAdapter, "One day", greedy(12)).with(body{"stream": false, "logprobs": true, "top_logprobs": 3})
-	require.NoError(t, s.Call(t.Context(), http.MethodPost, "/api/generate", request, &answer))
+	call(t, s, "/api/generate", request, &answer)
 	require.Len(t, answer.Logprobs, 12)
 	var text strings.Builder
 	for _, l := range answer.Logprobs {
