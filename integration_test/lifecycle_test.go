@@ -138,6 +138,11 @@ func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 					require.NoError(t, s.Kill())
 				}))
 			}
+			defer func() {
+				if !gone(pid) {
+					kill(t, pid) // the test has failed, and leaves nothing
+				}
+			}()
 			begin := time.Now()
 			eventually(t, "the runner outlives its host", func() bool { return gone(pid) })
 			require.Less(t, time.Since(begin), 5*time.Second)
