@@ -28,6 +28,10 @@ type File struct {
 // error. Where the system has no mapping that this package knows, the error is
 // [errors.ErrUnsupported].
 func Open(path string) (*File, error) {
+	// Looked at before it is opened: opening a pipe waits for its writer.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, notRegular(path, info)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("mapped: %w", err)
@@ -39,7 +43,7 @@ func Open(path string) (*File, error) {
 	case err != nil:
 		return nil, fmt.Errorf("mapped: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("mapped: %s is no regular file (%s)", path, info.Mode().Type())
+		return nil, notRegular(path, info)
 	case info.Size() == 0:
 		return &File{}, nil
 	case info.Size() > math.MaxInt:
@@ -50,6 +54,10 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("mapped: map %d bytes of %s: %w", info.Size(), path, err)
 	}
 	return &File{bytes: b}, nil
+}
+
+func notRegular(path string, info os.FileInfo) error {
+	return fmt.Errorf("mapped: %s is no regular file (%s)", path, info.Mode().Type())
 }
 
 // Bytes returns the whole file. The slice is read-only (a write faults), is
