@@ -118,6 +118,8 @@ func (s *stream) finish(r engine.Report) error {
 		if s.probs {
 			final.Probabilities = probabilities(s.tokens)
 		}
+		// Whoever does not read it must not keep the slot.
+		_ = s.control.SetWriteDeadline(time.Now().Add(writePatience))
 		writeJSON(s.w, http.StatusOK, final)
 		return nil
 	}

@@ -1,0 +1,33 @@
+package llamaserver
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// deadlineRecorder notes how long its writes may take.
+type deadlineRecorder struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (r *deadlineRecorder) SetWriteDeadline(t time.Time) error {
+	r.deadline = t
+	return nil
+}
+
+func TestNoAnswerWaitsForEverToBeRead(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+		s := &stream{w: w, control: http.NewResponseController(w), whole: whole}
+		require.NoError(t, s.finish(engine.Report{Stop: engine.StopEOS}))
+		require.NotEmpty(t, w.Body.String())
+		require.WithinDuration(t, time.Now().Add(writePatience), w.deadline, 10*time.Second, "whole: %v", whole)
+	}
+}
