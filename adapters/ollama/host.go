@@ -40,6 +40,9 @@ func Find(executable string) (Host, error) {
 		if err != nil {
 			continue
 		}
+		if real, err = filepath.Abs(real); err != nil { // links to it must not depend on where we are
+			return Host{}, fmt.Errorf("ollama: %w", err)
+		}
 		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() {
 			return inspect(real), nil
 		}

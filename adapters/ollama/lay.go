@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ var ourNames = []string{"llama-server", "llama-server.orig", "llama-quantize"}
 // it. It returns the private ollama executable. The host is not changed.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
-	if h.Library != "" && sameFile(h.Library, lib) {
+	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {
 		return "", fmt.Errorf("ollama: %s is the host's own folder: name another one", dir)
 	}
 	for _, folder := range []string{bin, lib} {
@@ -55,13 +56,16 @@ func linkLibrary(h Host, lib string) error {
 	if err != nil {
 		return err
 	}
+	// A host that is such a layout itself has us as its llama-server.
+	laid := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe("llama-server.orig") })
 	for _, e := range entries {
 		name := e.Name()
 		switch name {
 		case exe("llama-server"):
+			if laid {
+				continue
+			}
 			name = exe("llama-server.orig")
-		case exe("llama-server.orig"):
-			continue
 		case exe("llama-quantize"):
 			if err := os.Remove(filepath.Join(lib, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err

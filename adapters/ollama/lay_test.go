@@ -88,3 +88,38 @@ func TestMissingHostIsNamed(t *testing.T) {
 	_, err := Find(filepath.Join(t.TempDir(), "ollama"))
 	require.ErrorIs(t, err, ErrNotFound)
 }
+
+func TestALayoutOfALayoutKeepsTheHostsRunnerAsTheOriginal(t *testing.T) {
+	root := t.TempDir()
+	h := host(t, filepath.Join(root, "host"), exe("llama-server"))
+	program := write(t, "ours", root, "sdnpu")
+	first, err := Lay(h, program, filepath.Join(root, "first"))
+	require.NoError(t, err)
+	again, err := Find(first)
+	require.NoError(t, err)
+	_, err = Lay(again, program, filepath.Join(root, "second"))
+	require.NoError(t, err)
+	lib := filepath.Join(root, "second", "lib", "ollama")
+	require.Equal(t, "host's "+exe("llama-server"), read(t, lib, exe("llama-server.orig")))
+	require.Equal(t, "ours", read(t, lib, exe("llama-server")))
+}
+
+func TestAHostNamedByARelativePathIsLinkedByItsWholePath(t *testing.T) {
+	root := t.TempDir()
+	host(t, filepath.Join(root, "host"), exe("llama-server"))
+	program := write(t, "ours", root, "sdnpu")
+	t.Chdir(root)
+	h, err := Find(filepath.Join("host", "bin", exe("ollama")))
+	require.NoError(t, err)
+	_, err = Lay(h, program, filepath.Join(root, "private"))
+	require.NoError(t, err)
+	require.Equal(t, "host's "+exe("llama-server"), read(t, root, "private", "lib", "ollama", exe("llama-server.orig")))
+}
+
+func TestAHostWithoutHelpersIsNotLaidOverEither(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "host")
+	h := host(t, root)
+	_, err := Lay(h, write(t, "ours", t.TempDir(), "sdnpu"), root)
+	require.ErrorContains(t, err, "the host's own folder")
+	require.NoDirExists(t, filepath.Join(root, "lib"))
+}
