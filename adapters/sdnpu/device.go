@@ -44,11 +44,11 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 
 // buildEmulator compiles the emulator, or finds it compiled.
 func buildEmulator(ctx context.Context, logger *slog.Logger) (string, error) {
-	base, err := os.UserCacheDir()
+	folder, err := cacheFolder("emulator")
 	if err != nil {
-		base = os.TempDir()
+		return "", fmt.Errorf("%w: set XDG_CACHE_HOME to a folder of your own", err)
 	}
-	return emulator.Build(ctx, emulator.Options{Dir: filepath.Join(base, "sdnpu", "emulator"), Logger: logger})
+	return emulator.Build(ctx, emulator.Options{Dir: folder, Logger: logger})
 }
 
 // libraryName is the file that the vendor ships for this system.

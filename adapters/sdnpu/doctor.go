@@ -157,12 +157,7 @@ func (s settings) lookAtOllama() []finding {
 // sameProgram reports whether a file is this program.
 func sameProgram(path string) bool {
 	self, err := os.Executable()
-	if err != nil {
-		return false
-	}
-	a, errA := os.Stat(path)
-	b, errB := os.Stat(self)
-	return errA == nil && errB == nil && os.SameFile(a, b)
+	return err == nil && same(path, self)
 }
 
 func newInstallCommand() *cobra.Command {

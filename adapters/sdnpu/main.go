@@ -14,6 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends what does not heed the first
 	if err := dispatch(ctx, os.Args); err != nil {
 		// Ollama shows what follows "error:" to its user.
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
@@ -28,7 +29,9 @@ func dispatch(ctx context.Context, args []string) error {
 	case "llama-server":
 		return serveRunner(ctx, args)
 	case "llama-quantize":
-		return quantizeStandIn(os.Stdout, args[1:])
+		return quantizeStandIn(ctx, os.Stdout, args[1:])
+	case originalName:
+		return errOriginalIsUs
 	}
 	root := newCommand()
 	root.SetArgs(args[1:])

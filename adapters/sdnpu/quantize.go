@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,7 @@ import (
 // quantizeStandIn answers `ollama create`, which sends every GGUF through
 // llama-quantize, on hosts that lack it: it checks the file and copies it.
 // Changing the type is the original's work.
-func quantizeStandIn(stdout io.Writer, args []string) error {
+func quantizeStandIn(ctx context.Context, stdout io.Writer, args []string) error {
 	var names []string
 	for _, a := range args {
 		if !strings.HasPrefix(a, "--") {
@@ -31,19 +32,21 @@ func quantizeStandIn(stdout io.Writer, args []string) error {
 		return err
 	}
 	defer f.Close()
+	if same(in, out) {
+		return fmt.Errorf("llama-quantize stand-in: %s is the model that is read: name another file", out)
+	}
 	from, err := os.Open(in)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := os.OpenFile(out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	err = writeFile(ctx, out, func(w io.Writer) error {
+		_, err := io.Copy(w, from)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(to, from); err != nil {
-		to.Close()
-		return err
-	}
 	fmt.Fprintln(stdout, "[   1/   1]")
-	return to.Close()
+	return nil
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,9 +40,9 @@ func newSelectCommand() *cobra.Command {
 				return fmt.Errorf("select: %s is the model that is read and would be overwritten: name another file", out+adapter)
 			}
 			if adapter != "" {
-				return writeAdapter(cmd.OutOrStdout(), args[0], adapter, keys)
+				return writeAdapter(cmd.Context(), cmd.OutOrStdout(), args[0], adapter, keys)
 			}
-			return writeSelected(cmd.OutOrStdout(), args[0], out, keys)
+			return writeSelected(cmd.Context(), cmd.OutOrStdout(), args[0], out, keys)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write a copy of the model with the keys")
@@ -93,13 +93,13 @@ func typed(k config.Key, value string) any {
 }
 
 // writeSelected copies the model with keys added.
-func writeSelected(stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
+func writeSelected(ctx context.Context, stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
 	f, err := gguf.Open(model)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := writeFile(out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
+	if err := writeFile(ctx, out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile line:\n  FROM %s\n", out, absolute(out))
@@ -108,7 +108,7 @@ func writeSelected(stdout io.Writer, model, out string, keys []gguf.KeyValue) er
 
 // writeAdapter writes the keys alone. Ollama wants a GGUF of type adapter; the
 // one tensor is there because some readers refuse a file with none.
-func writeAdapter(stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
+func writeAdapter(ctx context.Context, stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
 	f, err := gguf.OpenKeys(model)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func writeAdapter(stdout io.Writer, model, out string, keys []gguf.KeyValue) err
 		{Name: "general.name", Value: "sdnpu selection"},
 	}, keys...)
 	tensors := []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}
-	if err := writeFile(out, func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
+	if err := writeFile(ctx, out, func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile lines:\n  FROM %s\n  ADAPTER %s\n", out, absolute(model), absolute(out))
@@ -135,39 +135,4 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-func same(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
-}
-
-// writeFile writes a whole file or none: under another name first, then renamed.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
 }

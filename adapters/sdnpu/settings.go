@@ -1,12 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 )
+
+// originalName is what Ollama's llama-server is called beside ours.
+const originalName = "llama-server.orig"
+
+// errOriginalIsUs is returned where this program stands in the original's place.
+var errOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
 
 // settings are the machine's: where things lie and which chip is meant. What a
 // model wants stands in its config (package config).
@@ -42,15 +49,35 @@ func readSettings() (settings, error) {
 	switch v := os.Getenv("SDNPU_CACHE"); v {
 	case "off":
 	case "":
-		base, err := os.UserCacheDir()
-		if err != nil {
-			base = os.TempDir()
+		var err error
+		if s.cache, err = cacheFolder("images"); err != nil {
+			return settings{}, fmt.Errorf("%w: set SDNPU_CACHE to a folder of your own, or to off", err)
 		}
-		s.cache = filepath.Join(base, "sdnpu", "images")
 	default:
 		s.cache = v
 	}
 	return s, nil
+}
+
+// cacheFolder is our folder of that name in the user's cache. A user without a
+// home has one among the temporary files, where others could have been first:
+// what lies there is run, so it must be private.
+func cacheFolder(name string) (string, error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(base, "sdnpu", name), nil
+	}
+	base := filepath.Join(os.TempDir(), fmt.Sprintf("sdnpu-%d", os.Getuid()))
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(base)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() || !private(info) {
+		return "", fmt.Errorf("%s is not a private folder of this user", base)
+	}
+	return filepath.Join(base, name), nil
 }
 
 // programFolders are the folders in which files may lie beside this program: as
@@ -77,15 +104,18 @@ func (s settings) findOriginal(arg0 string) (string, error) {
 		if _, err := os.Stat(s.original); err != nil {
 			return "", fmt.Errorf("SDNPU_ORIGINAL: %w", err)
 		}
+		if sameProgram(s.original) { // it would start itself for ever
+			return "", fmt.Errorf("SDNPU_ORIGINAL=%s: %w", s.original, errOriginalIsUs)
+		}
 		return s.original, nil
 	}
-	name := "llama-server.orig"
+	name := originalName
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
 	for _, folder := range programFolders(arg0) {
 		path := filepath.Join(folder, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !sameProgram(path) {
 			return path, nil
 		}
 	}
