@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
@@ -101,7 +102,28 @@ func selection(args llamaserver.Args) (c config.Config, reason string, err error
 	case args.GPULayers == 0:
 		return c, "num_gpu 0 asks for the CPU", nil
 	}
+	for _, path := range args.Lora {
+		if reason = weights(path); reason != "" {
+			return c, reason, nil
+		}
+	}
 	return c, "", nil
+}
+
+// weights says that an adapter changes the model's weights, which we would
+// silently leave out; it is empty for one that carries settings alone.
+func weights(path string) (reason string) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	for t := range f.Tensors() {
+		if !strings.HasPrefix(t.Name, config.Prefix) {
+			return "the adapter " + path + " changes weights (LoRA), which the NPU path does not apply"
+		}
+	}
+	return ""
 }
 
 func fileSource(name, path string) (config.Source, error) {
