@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 )
@@ -117,7 +119,7 @@ func readImage(image []byte) (*manifest, []byte, error) {
 	size := uint64(len(image))
 	used := imageHeaderSize + uint64(h.ManifestSize)
 	if h.HeaderSum != h.sum() || h.ManifestSize > maxManifest || h.BinaryStart != pages(used) ||
-		h.BinaryStart > size || h.BinarySize != size-h.BinaryStart {
+		h.BinaryStart >= size || h.BinarySize != size-h.BinaryStart {
 		return nil, nil, fmt.Errorf("header is damaged, or the image is cut short at %d bytes", size)
 	}
 	text, contextBinary := image[imageHeaderSize:used], image[h.BinaryStart:]
@@ -133,19 +135,32 @@ func readImage(image []byte) (*manifest, []byte, error) {
 
 // check refuses what a run could not bind.
 func (m *manifest) check() error {
+	names := make(map[string]bool, len(m.Graphs))
 	for _, g := range m.Graphs {
-		for _, p := range append(append([]portManifest(nil), g.Inputs...), g.Outputs...) {
-			size := p.Type.Size()
-			if size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {
-				return fmt.Errorf("graph %q: port %q has type %v and shape %v", g.Name, p.Name, p.Type, p.Shape)
-			}
-			for _, d := range p.Shape {
-				if d < 1 || size > (1<<32-1)/d {
-					return fmt.Errorf("graph %q: port %q has shape %v", g.Name, p.Name, p.Shape)
-				}
-				size *= d
+		if g.Name == "" || names[g.Name] {
+			return fmt.Errorf("graph name %q is empty or used twice", g.Name)
+		}
+		names[g.Name] = true
+		for _, p := range slices.Concat(g.Inputs, g.Outputs) {
+			if err := p.check(); err != nil {
+				return fmt.Errorf("graph %q: %w", g.Name, err)
 			}
 		}
+	}
+	return nil
+}
+
+// check bounds a port's size: QNN counts bytes in 32 bits.
+func (p *portManifest) check() error {
+	size := p.Type.Size()
+	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {
+		return fmt.Errorf("port %q has number %d, type %v and shape %v", p.Name, p.ID, p.Type, p.Shape)
+	}
+	for _, d := range p.Shape {
+		if d < 1 || size > math.MaxUint32/d {
+			return fmt.Errorf("port %q has shape %v", p.Name, p.Shape)
+		}
+		size *= d
 	}
 	return nil
 }

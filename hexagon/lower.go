@@ -101,7 +101,11 @@ func (l *lowering) node(n *backend.Node) error {
 	if err := l.refuse(n); err != nil {
 		return err
 	}
-	if err := l.backend.Validate(op); err != nil {
+	err := l.backend.Validate(op)
+	if errors.Is(err, qnn.ErrOpInvalid) { // the contract's rules allow the node
+		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	if err != nil {
 		return err
 	}
 	return l.graph.AddNode(op)

@@ -1,0 +1,56 @@
+package hexagon
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// smallMemory marks the child process of the next test.
+const smallMemory = "HEXAGON_SMALL_MEMORY"
+
+// TestALoadWithoutMemoryFailsAsSuch runs a child whose address space ends a
+// little above what it has.
+func TestALoadWithoutMemoryFailsAsSuch(t *testing.T) {
+	path := emulatorLibrary(t)
+	if os.Getenv(smallMemory) == "" {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
+		child.Env = append(os.Environ(), smallMemory+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "refused: ")
+		return
+	}
+	d := openDevice(t, path)
+	const n = 6000                                                      // 72 MB of weights
+	image := append([]byte{0}, compile(t, d, square(t, "g", n))...)[1:] // not aligned: must be copied
+	require.False(t, isAligned(image))
+	p, err := d.Load(t.Context(), backend.Image{Bytes: image})
+	require.NoError(t, err, "with memory")
+	require.NoError(t, p.Close())
+	limitMemory(t, n*n)
+	_, err = d.Load(t.Context(), backend.Image{Bytes: image})
+	require.ErrorIs(t, err, backend.ErrNoMemory)
+	t.Logf("refused: %v", err)
+}
+
+// limitMemory leaves this process so many bytes more than it has mapped.
+func limitMemory(t *testing.T, more uint64) {
+	statm, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var pages uint64
+	_, err = fmt.Sscan(string(statm), &pages)
+	require.NoError(t, err)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_AS, &limit))
+	limit.Cur = pages*uint64(os.Getpagesize()) + more
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
+}
