@@ -3,7 +3,8 @@ package qnn
 import "unsafe"
 
 // The C structs, field by field. The tag names the C field; holes are explicit
-// blanks, so that an insertion cannot hide in padding. Pointers into Go memory
+// blanks, so that an insertion cannot hide in padding; blanks with a tag are C
+// fields that nothing here reads. Pointers into Go memory
 // are Go pointers: the garbage collector follows them, and keeping the outer
 // struct alive keeps all of it. TestLayoutsEqualTheirCStructs compares every
 // tagged field with testdata/abi.c.
@@ -127,9 +128,9 @@ type cCustomConfig struct {
 
 // cOperationName is QnnBackend_OperationName_t.
 type cOperationName struct {
-	pkg    *byte `c:"packageName"`
-	name   *byte `c:"name"`
-	target *byte `c:"target"`
+	pkg  *byte `c:"packageName"`
+	name *byte `c:"name"`
+	_    *byte `c:"target"`
 }
 
 // cEventData is QnnProfile_EventData_t.
@@ -151,7 +152,7 @@ type cPlatformInfo struct {
 
 // cHardwareDevice is QnnDevice_HardwareDeviceInfo_t.
 type cHardwareDevice struct {
-	version   uint32 `c:"version"`
+	_         uint32 `c:"version"`
 	_         [4]byte
 	id        uint32 `c:"deviceId"`
 	kind      uint32 `c:"deviceType"`
@@ -163,16 +164,16 @@ type cHardwareDevice struct {
 
 // cCore is QnnDevice_CoreInfo_t.
 type cCore struct {
-	version   uint32 `c:"version"`
-	_         [4]byte
-	id        uint32         `c:"coreId"`
-	kind      uint32         `c:"coreType"`
-	extension unsafe.Pointer `c:"extension"`
+	_  uint32 `c:"version"`
+	_  [4]byte
+	id uint32         `c:"coreId"`
+	_  uint32         `c:"coreType"`
+	_  unsafe.Pointer `c:"extension"`
 }
 
 // cDeviceExtension is QnnHtpDevice_DeviceInfoExtension_t.
 type cDeviceExtension struct {
-	kind     uint32 `c:"devType"`
+	_        uint32 `c:"devType"`
 	_        [4]byte
 	vtcmSize uint64 `c:"vtcmSize"`
 	soc      uint32 `c:"socModel"`
@@ -190,7 +191,7 @@ type cInfrastructure struct {
 	create  uintptr `c:"createPowerConfigId"`
 	destroy uintptr `c:"destroyPowerConfigId"`
 	set     uintptr `c:"setPowerConfig"`
-	memory  uintptr `c:"setMemoryConfig"`
+	_       uintptr `c:"setMemoryConfig"`
 }
 
 // cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t; the longest of its
