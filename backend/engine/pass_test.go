@@ -47,8 +47,11 @@ func TestOnlyAPathOfTheLastPassIsCommitted(t *testing.T) {
 	e, _ := start(t, newDevice(), engine.Options{Rows: []int{8, 1}, Context: 16, Sequences: 3})
 	require.ErrorIs(t, e.Commit(0, nil), engine.ErrPass, "there was no pass")
 	rows := []engine.Row{
-		{Token: 1, Parent: engine.Root}, {Token: 2, Parent: 0}, {Token: 3, Parent: 0},
-		{Token: 4, Sequence: 1, Parent: engine.Root}, {Token: 5, Parent: 2},
+		{Token: 1, Parent: engine.Root},
+		{Token: 2, Parent: 0},
+		{Token: 3, Parent: 0},
+		{Token: 4, Sequence: 1, Parent: engine.Root},
+		{Token: 5, Parent: 2},
 	}
 	_, err := e.Forward(t.Context(), engine.Pass{Rows: rows})
 	require.NoError(t, err)
