@@ -3,11 +3,11 @@ package qnn
 import "unsafe"
 
 // The C structs, field by field. The tag names the C field; holes are explicit
-// blanks, so that an insertion cannot hide in padding; blanks with a tag are C
-// fields that nothing here reads. Pointers into Go memory
-// are Go pointers: the garbage collector follows them, and keeping the outer
-// struct alive keeps all of it. TestLayoutsEqualTheirCStructs compares every
-// tagged field with testdata/abi.c.
+// blanks, so that an insertion cannot hide in padding, and blanks with a tag are
+// C fields that nothing here reads. Pointers into Go memory are Go pointers: the
+// garbage collector follows them, and keeping the outer struct alive keeps all
+// of it. TestLayoutsEqualTheirCStructs compares every tagged field with
+// testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {

@@ -3,18 +3,25 @@
 package qnn
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/ebitengine/purego"
 )
 
+// loadLibrary stays on one thread: the loader keeps its error texts per thread,
+// and from another one the reason would be empty.
 func loadLibrary(path string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
 func unloadLibrary(handle uintptr) error { return purego.Dlclose(handle) }
 
 func findSymbol(handle uintptr, name string) (uintptr, error) {
+	runtime.LockOSThread() // see loadLibrary
+	defer runtime.UnlockOSThread()
 	return purego.Dlsym(handle, name)
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -285,4 +287,22 @@ func TestPowerVotesAreTaken(t *testing.T) {
 		unknown := &PowerConfig{library: s.library, infra: p.infra, id: 4711}
 		require.ErrorIs(t, unknown.Set(Burst()), ErrPowerInput)
 	})
+}
+
+func TestALibraryThatDoesNotOpenSaysWhyOnAnyThread(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the texts are those of Linux's loader")
+	}
+	// Goroutines change threads at system calls; the reason must not stay behind.
+	failures := make([]error, 400)
+	var wait sync.WaitGroup
+	for i := range failures {
+		wait.Go(func() {
+			_, failures[i] = Open("nowhere-"+strconv.Itoa(i)+".so", Options{})
+		})
+	}
+	wait.Wait()
+	for i, err := range failures {
+		require.ErrorContains(t, err, "nowhere-"+strconv.Itoa(i)+".so: cannot open shared object file")
+	}
 }
