@@ -22,7 +22,8 @@
 //     file is removed, reported as [ErrMiss] and named in a warning;
 //   - processes may share the folder: two that write one key both succeed and
 //     one of the two files stays. What a process that died left behind is
-//     removed by a later [Open], a day after its last write.
+//     removed by a later [Open]: a minute after its last write where the
+//     system tells that nobody holds it (not Windows), else a day after.
 //
 // Get costs one pass over the bytes (SHA-256: about 0.2 s for 300 MB where the
 // processor has instructions for it), which also brings them into memory, where

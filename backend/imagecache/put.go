@@ -19,7 +19,14 @@ type file interface {
 	Close() error
 }
 
-func createTemp(dir string) (file, error) { return os.CreateTemp(dir, tempNames) }
+func createTemp(dir string) (file, error) {
+	f, err := os.CreateTemp(dir, tempNames)
+	if err != nil {
+		return nil, err
+	}
+	hold(f)
+	return f, nil
+}
 
 // Put keeps what fill writes as the image of key, in place of an older one.
 // When fill fails its error is returned; when the image could not be kept the

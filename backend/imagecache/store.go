@@ -16,8 +16,11 @@ const (
 	suffix    = ".image"
 	tempNames = "put-*.tmp"
 	// tempAge is when a file that is still being written counts as left
-	// behind: longer than any compilation between two writes.
+	// behind: longer than any compilation between two writes. With a writer
+	// that is known to have died, deadAge suffices: it covers the moments in
+	// which a living one does not hold its file.
 	tempAge = 24 * time.Hour
+	deadAge = time.Minute
 )
 
 // Options tunes a Store. The zero value is ready to use.
@@ -60,13 +63,18 @@ func (s *Store) removeLeftovers() {
 	}
 	for _, name := range names {
 		info, err := os.Lstat(name)
-		if err != nil || time.Since(info.ModTime()) < tempAge {
+		if err != nil || !leftBehind(name, info) {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.logger.Warn("cannot remove a leftover of the image cache", "error", err)
 		}
 	}
+}
+
+func leftBehind(name string, info fs.FileInfo) bool {
+	age := time.Since(info.ModTime())
+	return age >= tempAge || age >= deadAge && info.Mode().IsRegular() && abandoned(name)
 }
 
 // Entry is an image in memory.

@@ -193,7 +193,7 @@ func TestAFailingFillLeavesTheOldImageAndReturnsItsError(t *testing.T) {
 
 func TestOnlyOldLeftoversAreRemoved(t *testing.T) {
 	s, _ := open(t)
-	for name, age := range map[string]time.Duration{"put-1.tmp": tempAge + time.Hour, "put-2.tmp": time.Hour, "notes.txt": 2 * tempAge} {
+	for name, age := range map[string]time.Duration{"put-1.tmp": tempAge + time.Hour, "put-2.tmp": deadAge / 2, "notes.txt": 2 * tempAge} {
 		path := filepath.Join(s.Dir(), name)
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		when := time.Now().Add(-age)

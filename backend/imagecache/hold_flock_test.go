@@ -1,0 +1,34 @@
+//go:build linux || darwin || freebsd
+
+package imagecache
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatADeadWriterLeftGoesAndALivingOneKeepsItsFile(t *testing.T) {
+	s, _ := open(t)
+	writing, err := createTemp(s.Dir())
+	require.NoError(t, err)
+	dead := filepath.Join(s.Dir(), "put-dead.tmp")
+	require.NoError(t, os.WriteFile(dead, nil, 0o600))
+	young := filepath.Join(s.Dir(), "put-young.tmp")
+	require.NoError(t, os.WriteFile(young, nil, 0o600))
+	when := time.Now().Add(-2 * deadAge)
+	for _, name := range []string{writing.Name(), dead} {
+		require.NoError(t, os.Chtimes(name, when, when))
+	}
+	_, err = Open(s.Dir(), Options{})
+	require.NoError(t, err)
+	requireFiles(t, s, filepath.Base(writing.Name()), "put-young.tmp")
+
+	require.NoError(t, writing.Close()) // as its process's end would
+	_, err = Open(s.Dir(), Options{})
+	require.NoError(t, err)
+	requireFiles(t, s, "put-young.tmp")
+}
