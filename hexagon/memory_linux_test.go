@@ -12,18 +12,18 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// smallMemory marks the child process of the next test.
+// smallMemory marks the child process of the next test and tells it the library.
 const smallMemory = "HEXAGON_SMALL_MEMORY"
 
 // TestALoadWithoutMemoryFailsAsSuch runs a child whose address space ends a
 // little above what it has.
 func TestALoadWithoutMemoryFailsAsSuch(t *testing.T) {
-	path := emulatorLibrary(t)
-	if os.Getenv(smallMemory) == "" {
+	path := os.Getenv(smallMemory)
+	if path == "" {
 		self, err := os.Executable()
 		require.NoError(t, err)
 		child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
-		child.Env = append(os.Environ(), smallMemory+"=1")
+		child.Env = append(os.Environ(), smallMemory+"="+emulatorLibrary(t))
 		out, err := child.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "refused: ")

@@ -85,7 +85,7 @@ func TestGraphsAreCompiledBesideARun(t *testing.T) {
 			require.NoError(t, <-errs)
 		}
 		copy(bindings[0].Buffer.Bytes(), []byte{0, 0x3c}) // x is 1 and then zeros
-		for i := range images { // the vendor's hold a running number, so they are not compared
+		for i := range images {                           // the vendor's hold a running number, so they are not compared
 			again, err := d.Load(t.Context(), backend.Image{Bytes: images[i].Bytes()})
 			require.NoError(t, err)
 			clear(bindings[1].Buffer.Bytes())
