@@ -25,7 +25,8 @@ type Options struct {
 	// SoC is the vendor's number of the chip to compile for (57 is SM8650). Zero
 	// leaves it to the library, which on a phone finds its own.
 	SoC uint32
-	// Logger receives the library's warnings and errors. Nil means silence.
+	// Logger receives our warnings and, at debug level, what the library itself
+	// logs. Nil means silence.
 	Logger *slog.Logger
 }
 
@@ -77,15 +78,15 @@ func Open(o Options) (_ *Device, err error) {
 	return d, nil
 }
 
-// logLine passes on what the library logs. Errors come back through the failed
-// call too, so here they are details.
+// logLine passes on what the library logs, as details: errors come back through
+// the failed call too, and of warnings the vendor's compiler writes hundreds for
+// the smallest model, about choices of its own that no caller can change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
-	text = strings.TrimSpace(text)
-	if level == qnn.LogWarn {
-		d.options.Logger.Warn("library", "text", text)
-		return
+	severity := "warning"
+	if level == qnn.LogError {
+		severity = "error"
 	}
-	d.options.Logger.Debug("library", "text", text)
+	d.options.Logger.Debug("library", "severity", severity, "text", strings.TrimSpace(text))
 }
 
 // Capabilities describes library and chip.

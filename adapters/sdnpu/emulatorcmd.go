@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 )
@@ -13,7 +12,7 @@ func newEmulatorCommand() *cobra.Command {
 		Short: "Build the emulator of the NPU's library with the C compiler and print its path",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := buildEmulator(cmd.Context(), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			path, err := buildEmulator(cmd.Context(), newLogger(cmd.ErrOrStderr(), false))
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -27,7 +26,7 @@ type runFlags struct {
 	tokens, context                   int
 	temperature                       float32
 	seed                              int64
-	json                              bool
+	json, verbose                     bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -51,6 +50,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
 	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the flag stands above
@@ -112,7 +112,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	bar := newBar(cmd.ErrOrStderr())
 	l, err := s.load(ctx, os.Args[0], job{
 		path: f.model, config: c, context: f.context, sequences: 1,
-		logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), progress: bar.step,
+		logger: newLogger(cmd.ErrOrStderr(), f.verbose), progress: bar.step,
 	})
 	bar.close()
 	if err != nil {

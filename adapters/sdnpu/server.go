@@ -140,7 +140,7 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lines := llamaserver.NewLines(os.Stderr)
-	logger := slog.New(slog.NewTextHandler(lines, nil))
+	logger := newLogger(lines, hostDebugs())
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
 	})
@@ -192,8 +192,11 @@ func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver
 }
 
 func progressText(p engine.Progress) string {
-	if p.Cached {
+	switch {
+	case p.Cached:
 		return "loading " + p.Graph
+	case p.Elapsed == 0: // whether the cache has it is not known yet
+		return "preparing " + p.Graph
 	}
 	return "compiling " + p.Graph
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -78,6 +80,22 @@ func cacheFolder(name string) (string, error) {
 		return "", fmt.Errorf("%s is not a private folder of this user", base)
 	}
 	return filepath.Join(base, name), nil
+}
+
+// newLogger logs for people; verbose adds what the QNN library itself says.
+func newLogger(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// hostDebugs reports whether Ollama was started with its own OLLAMA_DEBUG.
+func hostDebugs() bool {
+	v := os.Getenv("OLLAMA_DEBUG")
+	on, err := strconv.ParseBool(v)
+	return on || v != "" && err != nil // a number above 1 is more of it
 }
 
 // programFolders are the folders in which files may lie beside this program: as

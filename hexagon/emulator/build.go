@@ -63,12 +63,15 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if _, err := os.Stat(library); err == nil {
 		return library, nil
 	}
+	if options.Logger != nil {
+		options.Logger.Info("building the emulator, once", "compiler", compiler)
+	}
 	start := time.Now()
 	if err := build(ctx, compiler, args, folder, library); err != nil {
 		return "", fmt.Errorf("emulator: build: %w", err)
 	}
 	if options.Logger != nil {
-		options.Logger.Info("emulator built", "path", library, "compiler", compiler, "took", time.Since(start))
+		options.Logger.Info("emulator built", "path", library, "took", time.Since(start).Round(time.Millisecond))
 	}
 	return library, nil
 }
