@@ -35,11 +35,11 @@ func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 // Keys is the table of all settings that a model's config can carry.
 var Keys = []Key{
 	{
-		"sdnpu.enabled", "bool", "false", "run this model on the NPU",
+		"sdnpu.enabled", "bool", "false", "run this model on the NPU; select writes true",
 		func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
 	},
 	{
-		"sdnpu.recipe", "string", "f16", "precision recipe: f16",
+		"sdnpu.recipe", "string", "f16", "precision recipe: f16, or f32 for comparison",
 		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32"),
 	},
 	{
@@ -84,6 +84,12 @@ func names() []string {
 		list[i] = k.Name
 	}
 	return list
+}
+
+// Bool reads a value that a key of type "bool" has checked.
+func Bool(checked string) bool {
+	on, _ := parseBool(checked)
+	return on
 }
 
 func parseBool(v string) (bool, error) {

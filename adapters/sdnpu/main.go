@@ -38,6 +38,16 @@ func dispatch(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
+// oneArgument wants exactly one argument and says which.
+func oneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s: one %s wanted, %d given: see %s --help", cmd.Name(), name, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sdnpu",
@@ -55,6 +65,7 @@ func newCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
 	})
+	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newEmulatorCommand())
 	return root

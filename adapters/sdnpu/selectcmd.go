@@ -27,7 +27,7 @@ func newSelectCommand() *cobra.Command {
 			"-o copies the model with the keys added; --adapter writes a small file with the\n" +
 			"keys alone, for a Modelfile's ADAPTER line beside an untouched model.\n\nKeys for --set:\n" + keyHelp(),
 		Example: "  sdnpu select llama.gguf --adapter npu.gguf\n  sdnpu select llama.gguf -o llama-npu.gguf --set rows=128,8",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (out == "") == (adapter == "") {
 				return errors.New("select: give either -o OUT.gguf or --adapter OUT.gguf")
@@ -84,7 +84,7 @@ func selectKeys(set []string) ([]gguf.KeyValue, error) {
 func typed(k config.Key, value string) any {
 	switch k.Type {
 	case "bool":
-		return value == "true" || value == "1" || value == "yes" || value == "on"
+		return config.Bool(value)
 	case "int":
 		n, _ := strconv.ParseInt(value, 10, 32) // Check has read it
 		return int32(n)
@@ -114,6 +114,9 @@ func writeAdapter(ctx context.Context, stdout io.Writer, model, out string, keys
 		return err
 	}
 	architecture := f.Architecture()
+	if kind, _ := f.Str("general.type", ""); kind == "adapter" {
+		return errors.Join(fmt.Errorf("select: %s is an adapter: name the model that it is for", model), f.Close())
+	}
 	if err := f.Close(); err != nil {
 		return err
 	}

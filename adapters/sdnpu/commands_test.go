@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// sdnpu runs the command line in this process.
+func sdnpu(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	root := newCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&log)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestEnabledIsWrittenAsTheTableReadsIt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "npu.gguf")
+	for value, want := range map[string]bool{"true": true, "TRUE": true, "Yes": true, "on": true, "1": true, "False": false, "OFF": false} {
+		_, err := sdnpu(t, "select", story, "--adapter", file, "--set", "enabled="+value)
+		require.NoError(t, err)
+		f, err := gguf.OpenKeys(file)
+		require.NoError(t, err)
+		got, err := f.Bool("sdnpu.enabled")
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.Equal(t, want, got, value)
+	}
+}
+
+func TestAnAdapterIsNoModelToSelect(t *testing.T) {
+	dir := t.TempDir()
+	first := filepath.Join(dir, "npu.gguf")
+	_, err := sdnpu(t, "select", story, "--adapter", first)
+	require.NoError(t, err)
+	_, err = sdnpu(t, "select", first, "--adapter", filepath.Join(dir, "again.gguf"))
+	require.ErrorContains(t, err, "is an adapter")
+	require.NoFileExists(t, filepath.Join(dir, "again.gguf"))
+}
+
+func TestAMissingArgumentIsNamed(t *testing.T) {
+	_, err := sdnpu(t, "select")
+	require.ErrorContains(t, err, "one MODEL.gguf wanted, 0 given: see sdnpu select --help")
+}
