@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
@@ -68,7 +70,14 @@ func libraryFolders(arg0 string) []string {
 	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
 		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
 	}
-	return append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
+	folders = append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
+	var once []string // as people read them in messages
+	for _, f := range folders {
+		if f = absolute(f); !slices.Contains(once, f) {
+			once = append(once, f)
+		}
+	}
+	return once
 }
 
 // sdkTarget is the vendor's name of this system in its SDK.
@@ -92,6 +101,6 @@ func (s settings) findLibrary(arg0 string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: %s is in none of %q; install the QNN runtime and set SDNPU_LIBRARY to its path, or set SDNPU_LIBRARY=emulator to try without an NPU",
-		errNoLibrary, libraryName(), folders)
+	return "", fmt.Errorf("%w: %s is in none of %s; install the QNN runtime and set SDNPU_LIBRARY to its path, or set SDNPU_LIBRARY=emulator to try without an NPU",
+		errNoLibrary, libraryName(), strings.Join(folders, ", "))
 }

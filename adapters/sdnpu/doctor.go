@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -26,10 +28,14 @@ type finding struct {
 }
 
 func newDoctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var executable string
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what was found on this machine, what is missing and what to do",
-		Args:  cobra.NoArgs,
+		Long: "Doctor opens the device that models would run on and looks for a C compiler, the\n" +
+			"cache of compiled images and Ollama, and says of each what was found or what to do.",
+		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := readSettings()
 			if err != nil {
@@ -39,13 +45,15 @@ func newDoctorCommand() *cobra.Command {
 				{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
 				s.lookAtDevice(cmd.Context()), lookAtCompiler(), s.lookAtCache(),
 			}
-			findings = append(findings, s.lookAtOllama()...)
+			findings = append(findings, s.lookAtOllama(executable)...)
 			if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
 				return fmt.Errorf("doctor: %d of %d things are missing", missing, len(findings))
 			}
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
+	return cmd
 }
 
 // report prints the findings and counts what is missing.
@@ -71,8 +79,7 @@ func (s settings) lookAtDevice(ctx context.Context) finding {
 		f.remedy = err.Error()
 		return f
 	}
-	c := d.Capabilities()
-	f.found = fmt.Sprintf("%s: %s, build %s, SoC %s, lane %s", c.Name, c.Provider, c.BuildID, c.SoC, c.Lane)
+	f.found = describe(d.Capabilities())
 	if err := d.Close(); err != nil {
 		f.remedy = err.Error()
 	}
@@ -123,9 +130,9 @@ func folderSize(dir string) (size int64) {
 	return size
 }
 
-func (s settings) lookAtOllama() []finding {
+func (s settings) lookAtOllama(executable string) []finding {
 	host := finding{what: "Ollama"}
-	h, err := ollama.Find("")
+	h, err := findOllama(executable)
 	if err != nil {
 		host.remedy = err.Error()
 		return []finding{host}
@@ -137,21 +144,39 @@ func (s settings) lookAtOllama() []finding {
 		runner.remedy = "lib/ollama beside Ollama holds no llama-server: reinstall Ollama, or `sdnpu install DIR` for NPU models alone"
 	case sameProgram(h.Runner):
 		runner.remedy = "this program"
+	case ours(h.Runner):
+		runner.remedy = "another build of this program: `sdnpu install DIR` renews it"
 	default:
 		runner.remedy = "the original; `sdnpu install DIR` lays out an Ollama that starts this program"
 	}
 	original := finding{what: "original", remedy: "models that are not selected for the NPU would not run: keep Ollama's llama-server as llama-server.orig beside ours, or set SDNPU_ORIGINAL"}
-	path, err := s.findOriginal(os.Args[0])
+	path, err := s.findOriginal(h.Runner)
 	if err != nil {
 		original.remedy = err.Error()
 	}
-	if original.found = path; path == "" && h.Runner != "" && !sameProgram(h.Runner) {
+	if original.found = path; path == "" && h.Runner != "" && !ours(h.Runner) {
 		original.found = h.Runner
 	}
 	if original.found != "" {
 		original.remedy = "runs the models that are not selected"
 	}
 	return []finding{host, runner, original}
+}
+
+// findOllama is [ollama.Find] for commands that have the flag.
+func findOllama(executable string) (ollama.Host, error) {
+	h, err := ollama.Find(executable)
+	if errors.Is(err, ollama.ErrNotFound) {
+		err = fmt.Errorf("%w with --ollama", err)
+	}
+	return h, err
+}
+
+// ours reports whether a file is this program, of this build or another.
+func ours(path string) bool {
+	self, ok := debug.ReadBuildInfo()
+	info, err := buildinfo.ReadFile(path)
+	return sameProgram(path) || ok && err == nil && info.Path == self.Path
 }
 
 // sameProgram reports whether a file is this program.
@@ -166,10 +191,12 @@ func newInstallCommand() *cobra.Command {
 		Use:   "install DIR",
 		Short: "Lay out an Ollama in DIR that starts this program for selected models",
 		Long: "Install makes DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama\n" +
-			"with this program as llama-server; your Ollama itself is not changed.",
-		Args: cobra.ExactArgs(1),
+			"with this program as llama-server; your Ollama itself is not changed. Run it again\n" +
+			"after an update of either.",
+		Example: "  sdnpu install ~/npu-ollama\n  sdnpu install ~/npu-ollama --ollama /opt/ollama/bin/ollama",
+		Args:    oneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := ollama.Find(executable)
+			h, err := findOllama(executable)
 			if err != nil {
 				return err
 			}
@@ -185,7 +212,11 @@ func newInstallCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "laid out beside %s\nstart it with:\n  %s serve\n", h.Executable, laid)
+			stdout := cmd.OutOrStdout()
+			fmt.Fprintf(stdout, "laid out beside %s\nstart it with:\n  %s serve\n", h.Executable, laid)
+			if h.Runner == "" {
+				fmt.Fprintln(stdout, "this Ollama has no llama-server of its own: only models selected for the NPU will run")
+			}
 			return nil
 		},
 	}

@@ -83,10 +83,13 @@ func (s settings) openCache(logger *slog.Logger) *imagecache.Store {
 	return store
 }
 
-// describe is the device in one line.
-func (l *loaded) describe() string {
-	c := l.device.Capabilities()
-	return fmt.Sprintf("%s, provider %s, build %s, SoC %s, lane %s", c.Name, c.Provider, c.BuildID, c.SoC, c.Lane)
+// describe is a device in one line.
+func describe(c backend.Capabilities) string {
+	text := fmt.Sprintf("%s, provider %s, build %s", c.Name, c.Provider, c.BuildID)
+	if c.SoC != "" {
+		text += ", SoC " + c.SoC
+	}
+	return text + ", lane " + string(c.Lane)
 }
 
 // Close closes what was opened, the last first.

@@ -188,7 +188,7 @@ func (f *runFlags) generate(ctx context.Context, stdout io.Writer, l *loaded, pr
 	}
 	fmt.Fprintf(stdout, "\n\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
-		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], l.describe())
+		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
 	return nil
 }
 

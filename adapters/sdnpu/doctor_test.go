@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
+	t.Setenv("SDNPU_LIBRARY", "float")
+	t.Setenv("SDNPU_CACHE", "off")
+	t.Setenv("SDNPU_ORIGINAL", "")
+	dir := t.TempDir()
+	host := filepath.Join(dir, "host", "bin", "ollama")
+	for _, name := range []string{host, filepath.Join(dir, "host", "lib", "ollama", "llama-server")} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte("the host's"), 0o755)) //nolint:gosec // a program
+	}
+	_, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", host)
+	require.NoError(t, err)
+	out, _ := sdnpu(t, "doctor", "--ollama", filepath.Join(dir, "layout", "bin", "ollama"))
+	require.Regexp(t, `(?m)^ok +device +float, provider sdnpu float device, .*lane cpu$`, out)
+	require.NotContains(t, out, "SoC", "the float device has none")
+	require.Regexp(t, `(?m)^ok +its runner .*\(this program\)$`, out)
+	require.Regexp(t, `(?m)^ok +original .*layout/lib/ollama/llama-server.orig`, out)
+	_, err = sdnpu(t, "doctor", "--ollama", filepath.Join(dir, "gone"))
+	require.ErrorContains(t, err, "missing")
+}
+
+func TestAnOllamaWithoutARunnerIsToldOfAtInstallation(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ollama"), []byte("the host's"), 0o755)) //nolint:gosec // a program
+	_, err := sdnpu(t, "install", "a", "b")
+	require.ErrorContains(t, err, "one DIR wanted, 2 given: see sdnpu install --help")
+	out, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", filepath.Join(dir, "bin", "ollama"))
+	require.NoError(t, err)
+	require.Contains(t, out, "only models selected for the NPU will run")
+}
+
+func TestFoldersAreSearchedOnceAndNamedWhole(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("LD_LIBRARY_PATH", dir+string(filepath.ListSeparator)+"."+string(filepath.ListSeparator)+dir)
+	folders := libraryFolders("./sdnpu")
+	seen := map[string]bool{}
+	for _, f := range folders {
+		require.True(t, filepath.IsAbs(f), f)
+		require.False(t, seen[f], f)
+		seen[f] = true
+	}
+	require.True(t, seen[dir])
+}
