@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -36,13 +37,26 @@ func TestEnabledIsWrittenAsTheTableReadsIt(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatCanRunIsSelected(t *testing.T) {
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	foreign := filepath.Join(dir, "gemma.gguf")
+	require.NoError(t, os.WriteFile(foreign, bytes.ReplaceAll(raw, []byte("llama"), []byte("gemma")), 0o600))
+	for _, flag := range []string{"--adapter", "-o"} {
+		_, err = sdnpu(t, "select", foreign, flag, filepath.Join(dir, "out.gguf"))
+		require.ErrorContains(t, err, `architecture "gemma" is none of llama, qwen2`)
+		require.NoFileExists(t, filepath.Join(dir, "out.gguf"))
+	}
+}
+
 func TestAnAdapterIsNoModelToSelect(t *testing.T) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "npu.gguf")
 	_, err := sdnpu(t, "select", story, "--adapter", first)
 	require.NoError(t, err)
 	_, err = sdnpu(t, "select", first, "--adapter", filepath.Join(dir, "again.gguf"))
-	require.ErrorContains(t, err, "is an adapter")
+	require.ErrorContains(t, err, `"adapter", not a model`)
 	require.NoFileExists(t, filepath.Join(dir, "again.gguf"))
 }
 

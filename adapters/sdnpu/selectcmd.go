@@ -14,7 +14,9 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
 func newSelectCommand() *cobra.Command {
@@ -92,9 +94,25 @@ func typed(k config.Key, value string) any {
 	return value
 }
 
+// openRunnable opens a model that we can run: one that we cannot would fail
+// when Ollama loads it, long after.
+func openRunnable(path string) (_ *gguf.File, err error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = model.Load(f); err == nil {
+		_, err = tokenizer.New(f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
 // writeSelected copies the model with keys added.
-func writeSelected(ctx context.Context, stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
-	f, err := gguf.Open(model)
+func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
+	f, err := openRunnable(from)
 	if err != nil {
 		return err
 	}
@@ -102,21 +120,18 @@ func writeSelected(ctx context.Context, stdout io.Writer, model, out string, key
 	if err := writeFile(ctx, out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "wrote %s\nModelfile line:\n  FROM %s\n", out, absolute(out))
+	fmt.Fprintf(stdout, "wrote %s\nModelfile line, for `ollama create NAME -f Modelfile`:\n  FROM %s\n", out, absolute(out))
 	return nil
 }
 
 // writeAdapter writes the keys alone. Ollama wants a GGUF of type adapter; the
 // one tensor is there because some readers refuse a file with none.
-func writeAdapter(ctx context.Context, stdout io.Writer, model, out string, keys []gguf.KeyValue) error {
-	f, err := gguf.OpenKeys(model)
+func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
+	f, err := openRunnable(from)
 	if err != nil {
 		return err
 	}
 	architecture := f.Architecture()
-	if kind, _ := f.Str("general.type", ""); kind == "adapter" {
-		return errors.Join(fmt.Errorf("select: %s is an adapter: name the model that it is for", model), f.Close())
-	}
 	if err := f.Close(); err != nil {
 		return err
 	}
@@ -129,7 +144,7 @@ func writeAdapter(ctx context.Context, stdout io.Writer, model, out string, keys
 	if err := writeFile(ctx, out, func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "wrote %s\nModelfile lines:\n  FROM %s\n  ADAPTER %s\n", out, absolute(model), absolute(out))
+	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, absolute(from), absolute(out))
 	return nil
 }
 
