@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,6 +36,19 @@ func TestEnabledIsWrittenAsTheTableReadsIt(t *testing.T) {
 		require.NoError(t, f.Close())
 		require.Equal(t, want, got, value)
 	}
+}
+
+func TestRunPrintsNothingButTheTextToStdout(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", "off")
+	args := []string{"run", "--model", story, "--library", "float", "--prompt", "Once upon a time", "-n", "12"}
+	text, err := sdnpu(t, args...)
+	require.NoError(t, err)
+	object, err := sdnpu(t, append(args, "--json")...)
+	require.NoError(t, err)
+	var r result
+	require.NoError(t, json.Unmarshal([]byte(object), &r))
+	require.NotEmpty(t, r.Text)
+	require.Equal(t, r.Text+"\n", text)
 }
 
 func TestOnlyWhatCanRunIsSelected(t *testing.T) {

@@ -92,7 +92,7 @@ type result struct {
 }
 
 func (f *runFlags) run(cmd *cobra.Command) (err error) {
-	ctx, stdout := cmd.Context(), cmd.OutOrStdout()
+	ctx := cmd.Context()
 	s, err := readSettings()
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	return f.generate(ctx, stdout, l, ids, load)
+	return f.generate(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), l, ids, load)
 }
 
 // resolve reads the model's config; flags and environment win over it. The
@@ -164,8 +164,9 @@ func (f *runFlags) readIDs() ([]int32, error) {
 	return ids, nil
 }
 
-// generate streams the text, or prints one object.
-func (f *runFlags) generate(ctx context.Context, stdout io.Writer, l *loaded, prompt []int32, load time.Duration) error {
+// generate streams the text to stdout and what it cost to stderr, or prints one
+// object.
+func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *loaded, prompt []int32, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {
 		seed = rand.Uint64()
@@ -186,7 +187,8 @@ func (f *runFlags) generate(ctx context.Context, stdout io.Writer, l *loaded, pr
 	if f.json {
 		return json.NewEncoder(stdout).Encode(l.result(report, prompt, text, load))
 	}
-	fmt.Fprintf(stdout, "\n\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
+	fmt.Fprintln(stdout)
+	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
 	return nil
