@@ -48,6 +48,18 @@ func TestTheQuantizeStandInNeverWritesOverWhatItReads(t *testing.T) {
 	}
 }
 
+func TestTheQuantizeStandInFillsTheFileThatOllamaHoldsOpen(t *testing.T) {
+	held, err := os.CreateTemp(t.TempDir(), "COPY")
+	require.NoError(t, err)
+	defer held.Close()
+	require.NoError(t, quantizeStandIn(t.Context(), io.Discard, []string{story, held.Name(), "COPY"}))
+	got, err := io.ReadAll(held)
+	require.NoError(t, err)
+	want, err := os.ReadFile(story)
+	require.NoError(t, err)
+	require.True(t, string(want) == string(got), "read through the handle from before: %d bytes of %d", len(got), len(want))
+}
+
 func TestAnInterruptedOrMisdirectedCopyLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	done, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,11 +41,14 @@ func quantizeStandIn(ctx context.Context, stdout io.Writer, args []string) error
 		return err
 	}
 	defer from.Close()
-	err = writeFile(ctx, out, func(w io.Writer) error {
-		_, err := io.Copy(w, from)
-		return err
-	})
+	// Ollama holds the output open since before we began and reads the result
+	// there: it must stay the same file, so no writing beside it and renaming.
+	to, err := os.OpenFile(out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
+		return err
+	}
+	_, err = io.Copy(untilDone{ctx, to}, from)
+	if err = errors.Join(err, to.Close()); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, "[   1/   1]")
