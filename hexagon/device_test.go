@@ -3,7 +3,9 @@ package hexagon
 import (
 	"bytes"
 	"encoding/binary"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +56,25 @@ func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Run(t.Context(), "double", nil), backend.ErrClosed)
+}
+
+// TestTheLibraryLogsDetailsOnly: what a caller must know comes back as an error.
+func TestTheLibraryLogsDetailsOnly(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		var lines bytes.Buffer
+		handler := slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})
+		d, err := Open(Options{Library: path, SoC: soc, Logger: slog.New(handler)})
+		require.NoError(t, err)
+		m, _, err := readImage(compile(t, d, double(t)))
+		require.NoError(t, err)
+		var image bytes.Buffer
+		require.NoError(t, writeImage(&image, m, []byte("no context binary")))
+		_, err = d.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
+		require.Error(t, err)
+		require.NoError(t, d.Close())
+		require.Contains(t, lines.String(), "severity=error")
+		for line := range strings.Lines(lines.String()) {
+			require.Contains(t, line, "level=DEBUG")
+		}
+	})
 }

@@ -8,8 +8,25 @@
 //
 // An image is our own container around the library's context binary: a
 // manifest with names, shapes and the tensor numbers that a run needs, and
-// checksums over both, since the vendor's library accepts flipped bytes. A
-// loaded program keeps its image in place where the library can use it mapped.
+// checksums over both, since the vendor's library accepts flipped bytes. They
+// guard against damage, not against malice: keep images where only their owner
+// writes. A loaded program keeps its image in place where the library can use
+// it mapped.
+//
+// What the library refuses at validation is [errors.ErrUnsupported], and so is
+// an RmsNorm with a beta other than zero, which the vendor's library accepts
+// and leaves out.
+//
+// # What lossless means
+//
+// On the emulator a row has the same bits in a graph of any width, with any
+// padding and wherever its past lies in the cache. On the vendor's x86-64
+// library it has them only among narrow graphs (1 and 8 rows) or among wide ones
+// (32 and 128) as long as everything it sees stands in the same columns: five
+// layers of SmolLM2 give equal tokens, but 6 to 63 % equal elements, when the
+// kind of graph, the split into passes or the place of the past changes
+// (testdata/vendor_widths.md), so there lossless can only mean equal tokens,
+// with the flips counted.
 //
 // # Invariants
 //

@@ -1,0 +1,210 @@
+package hexagon
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// slots is the size of the cache that blocks see here.
+const slots = 256
+
+// layers is a run of a model's layers.
+type layers struct {
+	*model.Model
+	recipe     model.Recipe
+	first, end int
+}
+
+// keysAndValues are cached rows by port and head.
+type keysAndValues map[string][][]byte
+
+func (c keysAndValues) clone() keysAndValues {
+	clone := maps.Clone(c)
+	for port := range clone {
+		clone[port] = slices.Clone(clone[port])
+		for head := range clone[port] {
+			clone[port][head] = bytes.Clone(clone[port][head])
+		}
+	}
+	return clone
+}
+
+// passage is a text on its way into a block: hidden states of its tokens from
+// a position on, and the cache before them.
+type passage struct {
+	start int
+	x     []byte // (token, hidden)
+	past  keysAndValues
+}
+
+// outcome is what a block made of a passage.
+type outcome struct {
+	y       []byte // (token, hidden)
+	cache   keysAndValues
+	choices []int32 // next tokens, by a head on the float device
+}
+
+// setting is one way to run a passage: in a graph of rows, valid tokens at a
+// time, with the past at an offset in the cache.
+type setting struct{ rows, valid, offset int }
+
+func (s setting) String() string {
+	return fmt.Sprintf("%d of %d rows, past from slot %d", s.valid, s.rows, s.offset)
+}
+
+// block is a run of layers at one width on a device.
+type block struct {
+	layers
+	rows    int
+	device  backend.Device
+	program backend.Program
+}
+
+func newBlock(t *testing.T, d backend.Device, l layers, rows int) *block {
+	t.Helper()
+	g, err := l.Block(model.Block{Name: "block", First: l.first, End: l.end, Rows: rows, Context: slots, Recipe: l.recipe})
+	require.NoError(t, err)
+	return &block{l, rows, d, load(t, d, g)}
+}
+
+// load compiles a graph and loads it until the test ends.
+func load(t testing.TB, d backend.Device, g *backend.Graph) backend.Program {
+	t.Helper()
+	var image bytes.Buffer
+	require.NoError(t, d.Compile(t.Context(), &image, g))
+	p, err := d.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// through sends a passage through the block and commits its keys and values,
+// pass by pass, as the engine does.
+func (b *block) through(t *testing.T, p passage, s setting) outcome {
+	t.Helper()
+	c, element := b.Config(), b.recipe.Activations.Size()
+	width, half := c.Hidden*element, c.HeadDim/2*element
+	out := outcome{cache: p.past.clone()}
+	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
+		valid := min(s.valid, n-at)
+		in := map[string][]byte{
+			model.PortX: make([]byte, b.rows*width), model.PortMask: b.mask(p.start+at, valid, s.offset),
+			model.PortCos: make([]byte, b.rows*half), model.PortSin: make([]byte, b.rows*half),
+		}
+		copy(in[model.PortX], p.x[at*width:(at+valid)*width])
+		positions := make([]int32, b.rows)
+		for i := range valid {
+			positions[i] = int32(p.start + at + i)
+		}
+		b.Rope(in[model.PortCos], in[model.PortSin], positions, b.recipe)
+		for layer := b.first; layer < b.end; layer++ {
+			for _, port := range []string{model.PastKey(layer), model.PastValue(layer)} {
+				in[port] = b.place(out.cache[port], s.offset)
+			}
+		}
+		result := runGraph(t, b.device, b.program, "block", in)
+		out.y = append(out.y, result[model.PortY][:valid*width]...)
+		for layer := b.first; layer < b.end; layer++ {
+			b.commit(out.cache, model.PastKey(layer), result[model.NewKey(layer)], valid)
+			b.commit(out.cache, model.PastValue(layer), result[model.NewValue(layer)], valid)
+		}
+	}
+	return out
+}
+
+// place writes cached rows at an offset of an otherwise empty cache.
+func (b *block) place(heads [][]byte, offset int) []byte {
+	c := b.Config()
+	row := c.HeadDim * b.recipe.Cache.Size()
+	cache := make([]byte, c.KVHeads*slots*row)
+	for h, rows := range heads {
+		copy(cache[(h*slots+offset)*row:], rows)
+	}
+	return cache
+}
+
+func (b *block) commit(cache keysAndValues, port string, rows []byte, valid int) {
+	c := b.Config()
+	if cache[port] == nil {
+		cache[port] = make([][]byte, c.KVHeads)
+	}
+	row := c.HeadDim * b.recipe.Cache.Size()
+	for h := range c.KVHeads {
+		cache[port][h] = append(cache[port][h], rows[h*b.rows*row:][:valid*row]...)
+	}
+}
+
+// mask lets valid rows see the past and the rows up to themselves, and padding
+// itself.
+func (b *block) mask(past, valid, offset int) []byte {
+	c := b.Config()
+	var seen []float32
+	for range c.Heads / c.KVHeads {
+		for i := range b.rows {
+			for slot := range slots + b.rows {
+				j := slot - slots
+				visible := i == j || i < valid && (j >= 0 && j <= i || slot >= offset && slot < offset+past)
+				seen = append(seen, map[bool]float32{true: 0, false: model.MaskValue}[visible])
+			}
+		}
+	}
+	return encode(seen, b.recipe.Activations)
+}
+
+// runGraph binds fresh memory and returns the outputs by name.
+func runGraph(t *testing.T, d backend.Device, p backend.Program, graph string, in map[string][]byte) map[string][]byte {
+	t.Helper()
+	s, err := p.Signature(graph)
+	require.NoError(t, err)
+	var bindings []backend.Binding
+	for _, port := range slices.Concat(s.Inputs, s.Outputs) {
+		b, err := d.NewBuffer(port.SizeBytes())
+		require.NoError(t, err)
+		bindings = append(bindings, backend.Binding{Buffer: b})
+	}
+	for i, port := range s.Inputs {
+		require.Len(t, in[port.Name], port.SizeBytes(), "port %s", port.Name)
+		copy(bindings[i].Buffer.Bytes(), in[port.Name])
+	}
+	require.NoError(t, p.Run(t.Context(), graph, bindings))
+	out := make(map[string][]byte)
+	for i, port := range s.Outputs {
+		out[port.Name] = bindings[len(s.Inputs)+i].Buffer.Bytes()
+	}
+	return out
+}
+
+func encode(values []float32, t backend.DataType) []byte {
+	var b []byte
+	for _, v := range values {
+		if t == backend.Float16 {
+			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(v))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	return b
+}
+
+func decode(b []byte, t backend.DataType) []float32 {
+	values := make([]float32, len(b)/t.Size())
+	for i := range values {
+		if t == backend.Float16 {
+			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
+		} else {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	}
+	return values
+}

@@ -1,0 +1,324 @@
+package hexagon
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+var update = flag.Bool("update", false, "measure on the vendor's library and write testdata/vendor_widths.md")
+
+const widthsFile = "testdata/vendor_widths.md"
+
+// The passage: tokens of a recorded prompt, and how many come before.
+const (
+	passageStart  = 48
+	passageTokens = 32
+)
+
+// The settings that are compared, each with another one.
+var comparisons = [][2]setting{
+	{{8, 8, 0}, {1, 1, 0}},
+	{{32, 32, 0}, {1, 1, 0}},
+	{{32, 32, 0}, {8, 8, 0}},
+	{{128, 32, 0}, {32, 32, 0}},
+	{{8, 1, 0}, {8, 8, 0}},
+	{{8, 1, 0}, {1, 1, 0}},
+	{{32, 1, 0}, {32, 32, 0}},
+	{{1, 1, 100}, {1, 1, 0}},
+	{{8, 8, 100}, {8, 8, 0}},
+	{{32, 32, 100}, {32, 32, 0}},
+}
+
+// smollm is SmolLM2-135M with the recorded prompt that it reads here.
+type smollm struct {
+	*model.Model
+	tokens []int32
+	float  *cpu.Device
+	head   backend.Program
+	single model.Recipe
+}
+
+func newSmollm(t *testing.T) *smollm {
+	t.Helper()
+	folder := os.Getenv("SDNPU_DATA")
+	if _, err := os.Stat(filepath.Join(folder, "models")); folder == "" || err != nil {
+		missing(t, "data", "SDNPU_DATA names no folder with models and traces")
+	}
+	const name = "smollm2-135m-instruct-q4_1"
+	trace, err := os.Open(filepath.Join(folder, "traces", name+".jsonl"))
+	require.NoError(t, err)
+	defer trace.Close()
+	line, err := bufio.NewReader(trace).ReadBytes('\n')
+	require.NoError(t, err)
+	var recorded struct {
+		PromptIDs []int32 `json:"prompt_ids"`
+	}
+	require.NoError(t, json.Unmarshal(line, &recorded))
+	f, err := gguf.Open(filepath.Join(folder, "models", name+".gguf"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	s := &smollm{tokens: recorded.PromptIDs[:passageStart+passageTokens], float: cpu.New(cpu.Options{})}
+	s.Model, err = model.Load(f)
+	require.NoError(t, err)
+	s.single, err = model.FindRecipe("f32")
+	require.NoError(t, err)
+	head, err := s.Head(model.Head{Name: "head", Rows: passageTokens, Recipe: s.single})
+	require.NoError(t, err)
+	s.head = load(t, s.float, head)
+	return s
+}
+
+// passage brings the prompt before a run of layers, on the float device.
+func (s *smollm) passage(t *testing.T, l layers) passage {
+	t.Helper()
+	width := s.Config().Hidden * l.recipe.Activations.Size()
+	p := passage{x: make([]byte, len(s.tokens)*width), past: keysAndValues{}}
+	require.NoError(t, s.Embed(p.x, s.tokens, l.recipe))
+	all := setting{rows: len(s.tokens), valid: len(s.tokens)}
+	if l.first > 0 {
+		before := layers{s.Model, l.recipe, 0, l.first}
+		p.x = newBlock(t, s.float, before, all.rows).through(t, p, all).y
+	}
+	begin := passage{x: p.x[:passageStart*width], past: keysAndValues{}}
+	p.past = newBlock(t, s.float, l, all.rows).through(t, begin, all).cache
+	p.start, p.x = passageStart, p.x[passageStart*width:]
+	return p
+}
+
+// choices are the next tokens that the head makes of hidden states.
+func (s *smollm) choices(t *testing.T, y []float32) []int32 {
+	t.Helper()
+	out := runGraph(t, s.float, s.head, "head", map[string][]byte{model.PortX: encode(y, s.single.Activations)})
+	var tokens []int32
+	for row := range slices.Chunk(decode(out[model.PortLogits], s.single.Activations), s.Config().Vocab) {
+		tokens = append(tokens, argmax(row))
+	}
+	return tokens
+}
+
+// measure runs the passage in every setting.
+func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]outcome {
+	t.Helper()
+	began := time.Now()
+	p := s.passage(t, l)
+	prepared := time.Now()
+	outcomes := make(map[setting]outcome)
+	blocks := make(map[int]*block)
+	for _, pair := range comparisons {
+		for _, c := range pair {
+			if _, done := outcomes[c]; done {
+				continue
+			}
+			if blocks[c.rows] == nil {
+				blocks[c.rows] = newBlock(t, d, l, c.rows)
+			}
+			start := time.Now()
+			out := blocks[c.rows].through(t, p, c)
+			out.choices = s.choices(t, decode(out.y, l.recipe.Activations))
+			outcomes[c] = out
+			t.Logf("%v: %v", c, time.Since(start).Round(time.Millisecond))
+		}
+	}
+	t.Logf("preparing took %v, measuring %v", prepared.Sub(began).Round(time.Millisecond), time.Since(prepared).Round(time.Millisecond))
+	return outcomes
+}
+
+// difference tells how two runs of a passage differ.
+type difference struct {
+	equal, near, equalCache float64 // shares: equal y, y within one ulp of float16, equal keys and values
+	ulps                    int     // the largest among y of at least rms size
+	largest                 float64 // the largest of all, in units of y's rms
+	flips                   int     // choices of the head
+}
+
+// none is the difference of equal runs.
+var none = difference{equal: 1, near: 1, equalCache: 1}
+
+func compare(r model.Recipe, got, want outcome) (d difference) {
+	a, b := decode(got.y, r.Activations), decode(want.y, r.Activations)
+	var squares float64
+	for _, v := range b {
+		squares += float64(v) * float64(v)
+	}
+	rms := math.Sqrt(squares / float64(len(b)))
+	for i := range b {
+		steps := ulps(a[i], b[i])
+		if a[i] == b[i] {
+			d.equal++
+		}
+		if steps <= 1 {
+			d.near++
+		}
+		if math.Abs(float64(b[i])) >= rms {
+			d.ulps = max(d.ulps, steps)
+		}
+		d.largest = max(d.largest, math.Abs(float64(a[i])-float64(b[i]))/rms)
+	}
+	d.equal /= float64(len(b))
+	d.near /= float64(len(b))
+	d.equalCache = equalCache(got.cache, want.cache, r)
+	for i, token := range got.choices {
+		if token != want.choices[i] {
+			d.flips++
+		}
+	}
+	return d
+}
+
+// ulps counts the float16 numbers between two.
+func ulps(a, b float32) int {
+	order := func(v float32) int {
+		bits := int(quant.F32ToF16(v))
+		if bits >= 1<<15 {
+			return 1<<15 - bits
+		}
+		return bits
+	}
+	n := order(a) - order(b)
+	return max(n, -n)
+}
+
+// equalCache is the share of equal elements among the passage's own keys and
+// values.
+func equalCache(got, want keysAndValues, r model.Recipe) float64 {
+	equal, all := 0, 0
+	for port, heads := range want {
+		for h, rows := range heads {
+			a, b := decode(got[port][h], r.Cache), decode(rows, r.Cache)
+			own := len(b) * passageStart / (passageStart + passageTokens)
+			for i := own; i < len(b); i++ {
+				all++
+				if a[i] == b[i] {
+					equal++
+				}
+			}
+		}
+	}
+	return float64(equal) / float64(all)
+}
+
+// widthsHeader opens the table.
+const widthsHeader = `| recipe | layers | rows | valid | past at | against rows | valid | past at | y equal | y within 1 ulp | k, v equal | largest, ulps | largest / rms | argmax flips |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+`
+
+// widthsRow is one line of the table.
+func widthsRow(l layers, got, want setting, d difference) string {
+	return fmt.Sprintf("| %s | %d–%d | %d | %d | %d | %d | %d | %d | %.2f %% | %.2f %% | %.2f %% | %d | %.2g | %d of %d |\n",
+		l.recipe.Name, l.first, l.end-1, got.rows, got.valid, got.offset, want.rows, want.valid, want.offset,
+		100*d.equal, 100*d.near, 100*d.equalCache, d.ulps, d.largest, d.flips, passageTokens)
+}
+
+// measuredLayers are the last layer, whose y the head reads, and the last five.
+var measuredLayers = [][2]int{{29, 30}, {25, 30}}
+
+// TestABlockDoesNotDependOnItsWidthOnTheEmulator is what lossless means there.
+func TestABlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
+	s := newSmollm(t)
+	d := openDevice(t, emulatorLibrary(t))
+	for _, recipe := range model.Recipes {
+		l := layers{s.Model, recipe, 0, 1}
+		outcomes := s.measure(t, d, l)
+		for _, pair := range comparisons {
+			require.Equal(t, none, compare(recipe, outcomes[pair[0]], outcomes[pair[1]]), "%v and %v", pair[0], pair[1])
+		}
+	}
+}
+
+// shares finds the percentages of a row.
+var shares = regexp.MustCompile(`(\d+\.\d\d) %`)
+
+// sameReading demands of two rows that they tell a reader the same: equal is
+// equal, and the rest is about as unequal. Other processors may round elsewhere.
+func sameReading(t *testing.T, written, measured string) {
+	t.Helper()
+	settings := func(row string) string { return strings.Join(strings.Split(row, "|")[:9], "|") }
+	require.Equal(t, settings(written), settings(measured))
+	a, b := shares.FindAllStringSubmatch(written, -1), shares.FindAllStringSubmatch(measured, -1)
+	for i := range a {
+		want, err := strconv.ParseFloat(a[i][1], 64)
+		require.NoError(t, err)
+		got, err := strconv.ParseFloat(b[i][1], 64)
+		require.NoError(t, err)
+		require.Equal(t, want == 100, got == 100, "written %smeasured %s", written, measured)
+		require.InDelta(t, want, got, 5, "written %smeasured %s", written, measured)
+	}
+}
+
+// TestWidthsOfTheVendorsLibraryAreWrittenDown measures what lossless can mean
+// on the vendor's library.
+func TestWidthsOfTheVendorsLibraryAreWrittenDown(t *testing.T) {
+	var table string
+	if *update || full() {
+		s := newSmollm(t)
+		table = s.table(t, openDevice(t, vendorLibrary(t)))
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(widthsFile, []byte(widthsTitle+widthsHeader+table), 0o644))
+	}
+	written, err := os.ReadFile(widthsFile)
+	require.NoError(t, err)
+	rows, found := strings.CutPrefix(string(written), widthsTitle+widthsHeader)
+	require.True(t, found, "%s begins otherwise", widthsFile)
+	require.Equal(t, len(model.Recipes)*len(measuredLayers)*len(comparisons), strings.Count(rows, "\n"))
+	shape := regexp.MustCompile(`^\| f(16|32) \|( \d+(–\d+)? \|){7}( \d+\.\d\d % \|){3} \d+ \| [0-9.e+-]+ \| \d+ of 32 \|$`)
+	for line := range strings.Lines(rows) {
+		require.Regexp(t, shape, strings.TrimSuffix(line, "\n"))
+	}
+	if table != "" {
+		measured := slices.Collect(strings.Lines(table))
+		for i, row := range slices.Collect(strings.Lines(rows)) {
+			sameReading(t, row, measured[i])
+		}
+		t.Logf("measured anew, every figure is the written one: %v", table == rows)
+	}
+}
+
+func (s *smollm) table(t *testing.T, d *Device) string {
+	var table strings.Builder
+	for _, recipe := range model.Recipes {
+		for _, run := range measuredLayers {
+			l := layers{s.Model, recipe, run[0], run[1]}
+			outcomes := s.measure(t, d, l)
+			for _, pair := range comparisons {
+				row := widthsRow(l, pair[0], pair[1], compare(recipe, outcomes[pair[0]], outcomes[pair[1]]))
+				t.Log(row)
+				table.WriteString(row)
+			}
+		}
+	}
+	return table.String()
+}
+
+// widthsTitle explains the table to its readers.
+const widthsTitle = `# What the width of a graph changes on the vendor's library
+
+libQnnHtp 2.40.0 for x86-64 (wheel onnxruntime-qnn 2.7.0), SoC 57, context of 256 slots. The last
+layers of SmolLM2-135M-Instruct (Q4_1) read 32 tokens of a recorded prompt behind 48 others, which
+the float device computed: equal inputs for every line. "rows" is the width of the graph, "valid" the
+tokens per pass, "past at" the slot of the cache where the past begins. "ulps" are those of float16,
+the largest among elements of at least rms size; "flips" are choices of the model's head, computed by
+the float device from y.
+
+Written by: go test ./hexagon -run WidthsOfTheVendors -update -timeout 60m
+
+`
