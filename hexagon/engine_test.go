@@ -22,6 +22,9 @@ func TestTheEngineIsRightOnTheEmulator(t *testing.T) {
 
 func TestTheEngineIsRightOnTheVendorsLibrary(t *testing.T) {
 	path := vendorLibrary(t)
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
 	enginetest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) }, models,
 		enginetest.Options{Recipe: "f16", Gap: 0.02, Tolerance: 0.5, Brief: true})
 }
