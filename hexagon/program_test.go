@@ -52,6 +52,22 @@ func TestARunWithTheSameBuffersAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { run(other); run(bindings) }), "rebinding")
 }
 
+// TestRunsFollowTheirBuffers changes between two sets, and mixes them.
+func TestRunsFollowTheirBuffers(t *testing.T) {
+	d := openDevice(t, emulatorLibrary(t))
+	g := square(t, "g", 64)
+	p := load(t, d, g)
+	sets := [2][]backend.Binding{bound(t, d, g.Signature()), bound(t, d, g.Signature())}
+	copy(sets[0][0].Buffer.Bytes(), []byte{0, 0x3c}) // 1
+	copy(sets[1][0].Buffer.Bytes(), []byte{0, 0x40}) // 2
+	for i, use := range [][2]int{{0, 0}, {1, 1}, {0, 0}, {0, 1}, {1, 1}, {1, 0}, {0, 0}} {
+		y := sets[use[1]][1].Buffer.Bytes()
+		clear(y)
+		require.NoError(t, p.Run(t.Context(), "g", []backend.Binding{sets[use[0]][0], sets[use[1]][1]}))
+		require.Equal(t, bytes.Repeat(sets[use[0]][0].Buffer.Bytes()[:2], 64), y, "run %d", i)
+	}
+}
+
 // TestGraphsAreCompiledBesideARun completes what the suite says of loading and
 // closing.
 func TestGraphsAreCompiledBesideARun(t *testing.T) {
