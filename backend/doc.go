@@ -19,5 +19,12 @@
 //   - elements are row-major and little-endian, everywhere;
 //   - a node that passed Validate has the shapes its operator's rule infers.
 //
+// # Adding to it
+//
+// A new operator is a row of rules with its infer function here, a case in
+// backend/cpu, one in backendtest with a reference of its own, an entry of the
+// emulator's op_table.c, and whatever lowering hexagon needs beyond name and
+// parameters. A new device implements [Device] and passes backendtest.Run.
+//
 // The package imports the standard library only and never touches a device.
 package backend

@@ -4,7 +4,7 @@
 //
 // Graphs are lowered one to one, because the contract's operators are QNN's.
 // Each node is validated by the library before it is added: the vendor's own
-// addNode and finalize accept nodes that they then compute wrongly (htp.md §2).
+// addNode and finalize accept nodes that they then compute wrongly.
 //
 // An image is our own container around the library's context binary: a
 // manifest with names, shapes and the tensor numbers that a run needs, and

@@ -30,7 +30,7 @@ type wall struct {
 // input gives equal output.
 var pure = []string{"os", "os/exec", "net", "net/http", "log", "log/slog", "context", "syscall", "math/rand"}
 
-// walls are house-style.md §1 as data.
+// walls says as data who may import whom.
 var walls = []wall{
 	{folder: "spec", stdOnly: true},
 	{folder: "spec/tokendb", modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},

@@ -61,7 +61,7 @@ func usualPlaces() []string {
 	return append(places, "/usr/local/bin/ollama", "/usr/bin/ollama", "/opt/ollama/bin/ollama")
 }
 
-// inspect follows Ollama's own search (contract.md §1) as far as packages use it.
+// inspect follows Ollama's own search as far as packages use it.
 func inspect(executable string) Host {
 	h := Host{Executable: executable}
 	dir := filepath.Dir(executable)

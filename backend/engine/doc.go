@@ -21,7 +21,7 @@
 // on the smallest width that holds it; what is left over is padding, which sees
 // nothing but itself. A prompt is cut into the widest passes and a remainder,
 // for which the cheapest split is taken under one rule: a pass of w rows costs
-// as much as w plus [passCost] rows. The head is a graph of its own that runs
+// as much as w + 11 rows (passCost says why). The head is a graph of its own that runs
 // only for rows whose logits are wanted.
 //
 // # The cache

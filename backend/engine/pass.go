@@ -20,7 +20,9 @@ type Pass struct {
 
 // Row is one token of a pass.
 type Row struct {
-	Token    int32
+	// Token is an id of the vocabulary.
+	Token int32
+	// Sequence is the text it continues, below [Options].Sequences.
 	Sequence int
 	// Parent is the index of the row before this one, which stands earlier in
 	// the pass and belongs to the same sequence, or [Root]. Rows of one parent
