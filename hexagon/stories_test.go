@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +26,17 @@ import (
 // choice to be excused.
 const tie = 0.02
 
+// skipSlow leaves the vendor's library, which takes a quarter of a second a
+// pass, out of short runs.
+func skipSlow(t *testing.T, path string) {
+	t.Helper()
+	if testing.Short() && !strings.HasPrefix(path, emulatorFolder) {
+		t.Skip("takes minutes on the vendor's library: run without -short")
+	}
+}
+
 // full asks for the long version of a test.
-func full() bool { return os.Getenv("SDNPU_FULL") != "" }
+func full() bool { return os.Getenv("SDNPU_FULL") == "1" }
 
 // story is a text that an independent implementation chose greedily.
 type story struct {
@@ -145,6 +155,7 @@ func TestStoriesAreChosenTokenForToken(t *testing.T) {
 		groups = [][]int{{128}, {32}, {8}, {1}}
 	}
 	onEachLibrary(t, func(t *testing.T, path string) {
+		skipSlow(t, path)
 		for _, name := range storyModels {
 			float := newEngine(t, cpu.New(cpu.Options{}), name, "f32", engine.Options{})
 			for _, widths := range groups {
@@ -186,6 +197,7 @@ func chosen(t *testing.T, float, e *engine.Engine, number int, s story, rows int
 // TestStoriesAreToldByTheEngine decodes greedily, token by token.
 func TestStoriesAreToldByTheEngine(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
+		skipSlow(t, path)
 		for _, name := range storyModels {
 			t.Run(name, func(t *testing.T) {
 				stories, n := recorded(t, name), math.MaxInt
