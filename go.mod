@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/ebitengine/purego v0.11.3 // Apache-2.0: calls into shared objects without cgo
-	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf and tokenizer only
+	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf; tokenizer as an oracle in tests
 	github.com/schollz/progressbar/v3 v3.19.1 // MIT: progress of long work in the command
 	github.com/spf13/cobra v1.10.2 // Apache-2.0: the command line, as Ollama's own
 	github.com/stretchr/testify v1.12.1 // MIT: tests
