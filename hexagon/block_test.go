@@ -95,19 +95,20 @@ func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	t.Helper()
 	c, element := b.Config(), b.recipe.Activations.Size()
 	width, half := c.Hidden*element, c.HeadDim/2*element
+	view := b.Views(slots)[0] // the model's only one
 	out := outcome{cache: p.past.clone()}
 	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
 		valid := min(s.valid, n-at)
 		in := map[string][]byte{
-			model.PortX: make([]byte, b.rows*width), model.PortMask: b.mask(p.start+at, valid, s.offset),
-			model.PortCos: make([]byte, b.rows*half), model.PortSin: make([]byte, b.rows*half),
+			model.PortX: make([]byte, b.rows*width), view.Mask: b.mask(p.start+at, valid, s.offset),
+			view.Cos: make([]byte, b.rows*half), view.Sin: make([]byte, b.rows*half),
 		}
 		copy(in[model.PortX], p.x[at*width:(at+valid)*width])
 		positions := make([]int32, b.rows)
 		for i := range valid {
 			positions[i] = int32(p.start + at + i)
 		}
-		b.Rope(in[model.PortCos], in[model.PortSin], positions, b.recipe)
+		view.Rope(in[view.Cos], in[view.Sin], positions, b.recipe)
 		for layer := b.first; layer < b.end; layer++ {
 			for _, port := range []string{model.PastKey(layer), model.PastValue(layer)} {
 				in[port] = b.place(out.cache[port], s.offset)

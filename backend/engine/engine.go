@@ -67,7 +67,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}()
 	// The cache comes before the programs: it is what a device has to place in
 	// one piece.
-	if e.memory, err = newMemory(dev, e.config, options); err != nil {
+	if e.memory, err = newMemory(dev, e.config, m.Views(options.Context), options); err != nil {
 		return nil, err
 	}
 	e.hidden = hiddenRow(options.slots()+options.Rows[0], options.Recipe.Activations)

@@ -86,10 +86,13 @@ func (e *Engine) fillInputs(pl *plan) error {
 	positions := make([]int32, m)
 	copy(positions, pl.positions)
 	angles := m * c.RopeDim / 2 * element
-	e.model.Rope(e.memory.cos.bytes(angles), e.memory.sin.bytes(angles), positions, o.Recipe)
 	groups := c.Heads / c.KVHeads
-	mask := e.memory.mask.bytes(groups * m * (o.slots() + m) * element)
-	pl.fillMask(mask, e.hidden, groups, o.Context, o.slots(), element)
+	for i, v := range e.memory.views {
+		in := &e.memory.viewPorts[i]
+		v.Rope(in.cos.bytes(angles), in.sin.bytes(angles), positions, o.Recipe)
+		mask := in.mask.bytes(groups * m * (o.slots() + m) * element)
+		pl.fillMask(mask, e.hidden, v, groups, o.Context, o.slots(), element)
+	}
 	return nil
 }
 

@@ -50,6 +50,9 @@ type layerCache struct {
 	fresh [2]region // k and v [KVHeads, rows, HeadDim] of the last pass
 }
 
+// viewPorts is the memory of one view's angles and mask.
+type viewPorts struct{ cos, sin, mask region }
+
 // memory is everything that graphs bind. The cache of one block is one buffer:
 // a block's program may live in another session of the device than the next
 // one's, and each maps only what it binds.
@@ -57,15 +60,17 @@ type memory struct {
 	buffers []backend.Buffer
 	layers  []layerCache
 	// x are a block's input and output, in turn.
-	x              [2]region
-	cos, sin, mask region
-	headX, logits  region
+	x [2]region
+	// views are the model's, viewPorts what each of them binds.
+	views         []model.View
+	viewPorts     []viewPorts
+	headX, logits region
 	// cacheBytes is the size of the blocks' buffers, ioBytes of the rest.
 	cacheBytes, ioBytes int64
 }
 
-func newMemory(dev backend.Device, c model.Config, o Options) (_ *memory, err error) {
-	m := &memory{layers: make([]layerCache, c.Layers)}
+func newMemory(dev backend.Device, c model.Config, views []model.View, o Options) (_ *memory, err error) {
+	m := &memory{layers: make([]layerCache, c.Layers), views: views, viewPorts: make([]viewPorts, len(views))}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.close())
@@ -89,9 +94,12 @@ func newMemory(dev backend.Device, c model.Config, o Options) (_ *memory, err er
 	var a arena
 	a.place(&m.x[0], rows*c.Hidden*element)
 	a.place(&m.x[1], rows*c.Hidden*element)
-	a.place(&m.cos, rows*c.RopeDim/2*element)
-	a.place(&m.sin, rows*c.RopeDim/2*element)
-	a.place(&m.mask, c.Heads/c.KVHeads*rows*(o.slots()+rows)*element)
+	for i := range m.viewPorts {
+		v := &m.viewPorts[i]
+		a.place(&v.cos, rows*c.RopeDim/2*element)
+		a.place(&v.sin, rows*c.RopeDim/2*element)
+		a.place(&v.mask, c.Heads/c.KVHeads*rows*(o.slots()+rows)*element)
+	}
 	a.place(&m.headX, o.HeadRows*c.Hidden*element)
 	a.place(&m.logits, o.HeadRows*c.Vocab*element)
 	m.ioBytes = int64(a.size)
@@ -118,7 +126,10 @@ func (m *memory) close() error {
 func (m *memory) blockPorts(block, first, end int) map[string]*region {
 	ports := map[string]*region{
 		model.PortX: &m.x[block%2], model.PortY: &m.x[(block+1)%2],
-		model.PortCos: &m.cos, model.PortSin: &m.sin, model.PortMask: &m.mask,
+	}
+	for i, v := range m.views {
+		in := &m.viewPorts[i]
+		ports[v.Cos], ports[v.Sin], ports[v.Mask] = &in.cos, &in.sin, &in.mask
 	}
 	for i := first; i < end; i++ {
 		l := &m.layers[i]

@@ -94,9 +94,9 @@ func (pl *plan) path(sequence int, rows []int) error {
 	return nil
 }
 
-// fillMask writes what each row sees: the mask has groups×width rows of
-// slots+width columns. hidden holds a row that sees nothing.
-func (pl *plan) fillMask(mask, hidden []byte, groups, context, slots, element int) {
+// fillMask writes what each row sees of a view: the mask has groups×width rows
+// of slots+width columns. hidden holds a row that sees nothing.
+func (pl *plan) fillMask(mask, hidden []byte, v model.View, groups, context, slots, element int) {
 	m := pl.width
 	stride := (slots + m) * element
 	for i := range m {
@@ -107,8 +107,11 @@ func (pl *plan) fillMask(mask, hidden []byte, groups, context, slots, element in
 			continue
 		}
 		first := pl.rows[i].Sequence * context
-		clear(row[first*element : (first+pl.bases[pl.rows[i].Sequence])*element])
-		for j := pl.rows[i].Parent; j != Root; j = pl.rows[j].Parent {
+		base, oldest := pl.bases[pl.rows[i].Sequence], v.Oldest(pl.positions[i])
+		if oldest < base { // slots stand in the order of positions
+			clear(row[(first+oldest)*element : (first+base)*element])
+		}
+		for j := pl.rows[i].Parent; j != Root && int(pl.positions[j]) >= oldest; j = pl.rows[j].Parent {
 			clear(row[(slots+j)*element : (slots+j+1)*element])
 		}
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 
@@ -137,53 +136,4 @@ func TestATailOfAPromptTakesTheCheaperWidth(t *testing.T) {
 	require.Equal(t, 1, chunks[11], "eleven single passes: 132")
 	require.Equal(t, 12, chunks[12], "twelve would cost 144, one wide pass 139")
 	require.Equal(t, 128, chunks[128])
-}
-
-// visible is the obvious version of the mask.
-func visible(pl *plan, row, column, context, slots int) bool {
-	if j := column - slots; j >= 0 {
-		if j == row {
-			return true
-		}
-		for row < len(pl.rows) && pl.rows[row].Parent != Root {
-			if row = pl.rows[row].Parent; row == j {
-				return true
-			}
-		}
-		return false
-	}
-	if row >= len(pl.rows) {
-		return false
-	}
-	sequence := pl.rows[row].Sequence
-	return column >= sequence*context && column < sequence*context+pl.bases[sequence]
-}
-
-func TestTheMaskShowsAncestorsAndTheOwnSequence(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	const groups, context, slots = 3, 7, 14
-	for range 200 {
-		pl := &plan{width: 1 + rng.IntN(12), bases: map[int]int{0: rng.IntN(context), 1: rng.IntN(context)}}
-		last := map[int]int{0: Root, 1: Root}
-		for i := range 1 + rng.IntN(pl.width) {
-			s := rng.IntN(2)
-			parent := last[s]
-			for parent != Root && rng.IntN(2) == 0 {
-				parent = pl.rows[parent].Parent
-			}
-			pl.rows = append(pl.rows, Row{Sequence: s, Parent: parent})
-			last[s] = i
-		}
-		columns := slots + pl.width
-		hidden := make([]byte, columns+5)
-		for i := range hidden {
-			hidden[i] = 9
-		}
-		mask := make([]byte, groups*pl.width*columns)
-		pl.fillMask(mask, hidden, groups, context, slots, 1)
-		for i, v := range mask {
-			row, column := i/columns%pl.width, i%columns
-			require.Equal(t, visible(pl, row, column, context, slots), v == 0, "row %d, column %d of %+v", row, column, pl)
-		}
-	}
 }

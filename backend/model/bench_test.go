@@ -40,6 +40,6 @@ func BenchmarkRope(b *testing.B) {
 	cos, sin := make([]byte, 128*32*2), make([]byte, 128*32*2)
 	b.ReportAllocs()
 	for b.Loop() {
-		loaded.Rope(cos, sin, positions, model.Recipes[0])
+		loaded.Views(0)[0].Rope(cos, sin, positions, model.Recipes[0])
 	}
 }

@@ -8,12 +8,10 @@ import (
 )
 
 // The names of a graph's ports. Those of a layer's cache come from [PastKey],
-// [PastValue], [NewKey] and [NewValue].
+// [PastValue], [NewKey] and [NewValue], those of masks and angles from
+// [Model.Views].
 const (
 	PortX      = "x"
-	PortCos    = "cos"
-	PortSin    = "sin"
-	PortMask   = "mask"
 	PortY      = "y"
 	PortLogits = "logits"
 )
@@ -69,9 +67,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	c := m.config
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, c.Hidden)
-	w.cos = w.Input(PortCos, t, 1, 1, w.rows, c.HeadDim/2)
-	w.sin = w.Input(PortSin, t, 1, 1, w.rows, c.HeadDim/2)
-	w.mask = w.Input(PortMask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
+	w.declareViews(b.First, b.End)
 	w.scale = w.Constant("q_scale", t, w.scalar(1/math.Sqrt(float64(c.HeadDim))), 1)
 	for i := b.First; i < b.End; i++ {
 		name := PortY

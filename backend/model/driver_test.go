@@ -28,6 +28,7 @@ type driver struct {
 	program       backend.Program
 	blocks        []string
 	rows, context int
+	longest       int // the context that the angles are made for
 	length        int
 	cache         map[string][]byte // by past port
 }
@@ -37,7 +38,7 @@ func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, co
 	t.Helper()
 	r, err := model.FindRecipe(recipe)
 	require.NoError(t, err)
-	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, cache: map[string][]byte{}}
+	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, longest: context, cache: map[string][]byte{}}
 	t.Cleanup(func() { require.NoError(t, d.dev.Close()) })
 	head, err := m.Head(model.Head{Name: "head", Rows: rows, Recipe: r})
 	require.NoError(t, err)
@@ -88,13 +89,14 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 	}
 	size := d.recipe.Activations.Size()
 	ports := map[string][]byte{
-		model.PortX:    make([]byte, d.rows*c.Hidden*size),
-		model.PortCos:  make([]byte, d.rows*c.RopeDim/2*size),
-		model.PortSin:  make([]byte, d.rows*c.RopeDim/2*size),
-		model.PortMask: d.mask(len(tokens)),
+		model.PortX: make([]byte, d.rows*c.Hidden*size),
+	}
+	for _, v := range d.m.Views(d.longest) {
+		ports[v.Cos], ports[v.Sin] = make([]byte, d.rows*c.RopeDim/2*size), make([]byte, d.rows*c.RopeDim/2*size)
+		v.Rope(ports[v.Cos], ports[v.Sin], positions, d.recipe)
+		ports[v.Mask] = d.mask(v, len(tokens))
 	}
 	require.NoError(d.t, d.m.Embed(ports[model.PortX], padded, d.recipe))
-	d.m.Rope(ports[model.PortCos], ports[model.PortSin], positions, d.recipe)
 	for _, block := range d.blocks {
 		out := d.run(block, ports)
 		ports[model.PortX] = out[model.PortY]
@@ -112,9 +114,10 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 	return logits
 }
 
-// mask lets valid rows see what was stored and the rows up to themselves, and
-// padding itself.
-func (d *driver) mask(valid int) []byte {
+// mask lets valid rows see what was stored and the rows up to themselves, as
+// far as the view's window reaches, and padding itself. The cache's slots are
+// positions.
+func (d *driver) mask(v model.View, valid int) []byte {
 	c := d.m.Config()
 	width := d.context + d.rows
 	var mask []float32
@@ -122,7 +125,12 @@ func (d *driver) mask(valid int) []byte {
 		for i := range d.rows {
 			for slot := range width {
 				j := slot - d.context // a new row if not negative
-				visible := i == j || i < valid && (slot < d.length || j >= 0 && j <= i)
+				at := slot            // its position
+				if j >= 0 {
+					at = d.length + j
+				}
+				near := v.Window == 0 || at > d.length+i-v.Window
+				visible := i == j || i < valid && near && (slot < d.length || j >= 0 && j <= i)
 				mask = append(mask, map[bool]float32{true: 0, false: model.MaskValue}[visible])
 			}
 		}

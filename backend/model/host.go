@@ -30,20 +30,6 @@ func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
 	return nil
 }
 
-// Rope writes the cosines and sines of the positions' angles, each
-// len(positions)×RopeDim/2 elements of the recipe's activation type. It panics
-// when cos or sin is shorter. Angles are computed in float64 and rounded once.
-func (m *Model) Rope(cos, sin []byte, positions []int32, r Recipe) {
-	half := m.config.RopeDim / 2
-	for i, position := range positions {
-		for j, frequency := range m.frequencies {
-			s, c := math.Sincos(float64(position) * frequency)
-			put(cos, i*half+j, c, r.Activations)
-			put(sin, i*half+j, s, r.Activations)
-		}
-	}
-}
-
 // put writes element i.
 func put(dst []byte, i int, v float64, t backend.DataType) {
 	if t == backend.Float16 {
@@ -51,13 +37,4 @@ func put(dst []byte, i int, v float64, t backend.DataType) {
 		return
 	}
 	binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(float32(v)))
-}
-
-// frequencies are the angles per position of the pairs of a head.
-func frequencies(c Config) []float64 {
-	f := make([]float64, c.RopeDim/2)
-	for j := range f {
-		f[j] = math.Pow(c.RopeBase, -2*float64(j)/float64(c.RopeDim))
-	}
-	return f
 }

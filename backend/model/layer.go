@@ -9,17 +9,40 @@ import (
 // writer writes one graph. Tensors that all of its layers read are its fields.
 type writer struct {
 	*backend.Builder
-	model                       *Model
-	recipe                      Recipe
-	rows, context               int
-	cos, sin, mask, zero, scale backend.TensorID
+	model         *Model
+	recipe        Recipe
+	rows, context int
+	views         []viewInputs // by index in the model's
+	zero, scale   backend.TensorID
 }
+
+// viewInputs are the tensors that the layers of one view read.
+type viewInputs struct{ cos, sin, mask backend.TensorID }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	w := &writer{Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context}
 	beta := make([]byte, m.config.Hidden*r.Activations.Size())
 	w.zero = w.Constant("zero_beta", r.Activations, backend.Literal(beta), m.config.Hidden)
 	return w
+}
+
+// declareViews declares the inputs of the views that layers [first,end) use.
+func (w *writer) declareViews(first, end int) {
+	c, t := w.model.config, w.recipe.Activations
+	w.views = make([]viewInputs, len(w.model.views))
+	for i, v := range w.model.views {
+		used := false
+		for layer := first; layer < end; layer++ {
+			used = used || w.model.viewOf(layer) == i
+		}
+		if used {
+			w.views[i] = viewInputs{
+				cos:  w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2),
+				sin:  w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2),
+				mask: w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows),
+			}
+		}
+	}
 }
 
 // scalar is a constant of one element.
@@ -69,11 +92,11 @@ func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID 
 // normalised.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
-	m, d, cache := w.rows, c.HeadDim, w.recipe.Cache
+	m, d, cache, view := w.rows, c.HeadDim, w.recipe.Cache, w.views[w.model.viewOf(i)]
 	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads)
 	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads)
-	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q), w.scale)
-	k = w.rope(NewKey(i), p+"k", k)
+	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.scale)
+	k = w.rope(NewKey(i), p+"k", k, view)
 	v := w.project(p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	w.Output(k)
@@ -84,7 +107,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	k = w.Concat(p+"k_all", 2, pastK, k)
 	v = w.Concat(p+"v_all", 2, pastV, v)
 	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
-	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), w.mask)
+	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
 	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
@@ -99,15 +122,15 @@ func (w *writer) heads(name string, x backend.TensorID, n int) backend.TensorID 
 
 // rope turns element j of every head together with element j+D/2. The result
 // is called name, the pieces start with prefix.
-func (w *writer) rope(name, prefix string, x backend.TensorID) backend.TensorID {
+func (w *writer) rope(name, prefix string, x backend.TensorID, v viewInputs) backend.TensorID {
 	d := w.model.config.HeadDim
 	a := w.Slice(prefix+"_lower", x, 3, 0, d/2)
 	b := w.Slice(prefix+"_upper", x, 3, d/2, d)
 	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{
-		w.multiply(prefix+"_lower_cos", a, w.cos), w.multiply(prefix+"_upper_sin", b, w.sin),
+		w.multiply(prefix+"_lower_cos", a, v.cos), w.multiply(prefix+"_upper_sin", b, v.sin),
 	})
 	upper := w.add(prefix+"_upper_turned",
-		w.multiply(prefix+"_upper_cos", b, w.cos), w.multiply(prefix+"_lower_sin", a, w.sin))
+		w.multiply(prefix+"_upper_cos", b, v.cos), w.multiply(prefix+"_lower_sin", a, v.sin))
 	return w.Concat(name, 3, lower, upper)
 }
 

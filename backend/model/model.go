@@ -15,11 +15,11 @@ import (
 // file's mapping, so the file stays open as long as the Model, its graphs'
 // constants included, is used.
 type Model struct {
-	file        *gguf.File
-	config      Config
-	global      layer
-	layers      []layer
-	frequencies []float64
+	file   *gguf.File
+	config Config
+	global layer
+	layers []layer
+	views  []View
 }
 
 // layer holds tensors by what they do; nil where there is none.
@@ -46,7 +46,7 @@ func Load(f *gguf.File) (*Model, error) {
 	if err := m.findTensors(arch); err != nil {
 		return nil, err
 	}
-	m.frequencies = frequencies(m.config)
+	m.views = views(m.config)
 	return m, nil
 }
 

@@ -187,9 +187,9 @@ func TestRopeTurnsByThePositionsAngle(t *testing.T) {
 		r := model.Recipes[i]
 		size := len(positions) * half * r.Activations.Size()
 		cos, sin := make([]byte, size), make([]byte, size)
-		loaded.Rope(cos, sin, positions, r)
+		loaded.Views(0)[0].Rope(cos, sin, positions, r)
 		require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, r.Name)
 		require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, r.Name)
-		require.Panics(t, func() { loaded.Rope(cos[2:], sin, positions, r) })
+		require.Panics(t, func() { loaded.Views(0)[0].Rope(cos[2:], sin, positions, r) })
 	}
 }
