@@ -43,6 +43,9 @@ type Capabilities struct {
 	// SoC is the chip that images are compiled for; empty where it does not
 	// matter.
 	SoC string
+	// SharesConstants tells that graphs compiled into one image hold equal
+	// constants once: a block's widths then cost one block's weights.
+	SharesConstants bool
 	// Fingerprint holds everything of this device that decides whether an
 	// image made earlier is still valid: versions, chip, compile options.
 	Fingerprint string

@@ -49,7 +49,7 @@ func (d *Device) Capabilities() backend.Capabilities {
 		Name:        "float",
 		Provider:    "sdnpu float device",
 		BuildID:     fmt.Sprintf("sdnpu float device, image format %d", formatVersion),
-		Fingerprint: fmt.Sprintf("float/%d", formatVersion),
+		Fingerprint: fmt.Sprintf("float/%d", formatVersion), SharesConstants: true,
 	}
 }
 

@@ -19,7 +19,7 @@ type Engine struct {
 	config    model.Config
 	tokenizer *tokenizer.Tokenizer
 	options   Options
-	programs  []*loaded
+	images    []*image
 	widths    []width // ascending
 	head      step
 	memory    *memory
@@ -74,45 +74,52 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	return e, e.loadGraphs(ctx)
 }
 
-// loadGraphs makes the programs of every width, the narrowest first.
+// loadGraphs makes the programs of every block and of the head.
 func (e *Engine) loadGraphs(ctx context.Context) error {
-	o := e.options
-	l := &loader{dev: e.dev, options: o, cache: o.Cache, total: len(o.Rows)*o.Blocks + 1}
-	for _, rows := range slices.Backward(o.Rows) {
-		w := width{rows: rows}
-		for block := range o.Blocks {
-			first, end := o.blockRange(block, e.config.Layers)
-			g, err := e.model.Block(model.Block{
-				Name:  fmt.Sprintf("block%d_rows%d", block, rows),
-				First: first, End: end, Rows: rows, Context: o.slots(), Recipe: o.Recipe,
-			})
-			if err != nil {
-				return fmt.Errorf("engine: %w", err)
-			}
-			s, err := e.addStep(ctx, l, g, e.memory.blockPorts(block, first, end))
-			if err != nil {
-				return err
-			}
-			w.blocks = append(w.blocks, s)
-		}
-		e.widths = append(e.widths, w)
-	}
-	g, err := e.model.Head(model.Head{Name: fmt.Sprintf("head_rows%d", o.HeadRows), Rows: o.HeadRows, Recipe: o.Recipe})
+	sets, err := writeGraphs(e.model, e.options)
 	if err != nil {
-		return fmt.Errorf("engine: %w", err)
+		return err
 	}
-	e.head, err = e.addStep(ctx, l, g, e.memory.headPorts())
-	return err
+	l := newLoader(e.dev, e.options, sets)
+	o := e.options
+	e.widths = make([]width, len(o.Rows))
+	for i, rows := range slices.Backward(o.Rows) {
+		e.widths[len(o.Rows)-1-i].rows = rows
+	}
+	for block, graphs := range sets[:o.Blocks] {
+		first, end := o.blockRange(block, e.config.Layers)
+		steps, err := e.addSteps(ctx, l, graphs, e.memory.blockPorts(block, first, end))
+		if err != nil {
+			return err
+		}
+		for i, s := range steps {
+			e.widths[i].blocks = append(e.widths[i].blocks, s)
+		}
+	}
+	head, err := e.addSteps(ctx, l, sets[o.Blocks], e.memory.headPorts())
+	if err != nil {
+		return err
+	}
+	e.head = head[0]
+	return nil
 }
 
-func (e *Engine) addStep(ctx context.Context, l *loader, g *backend.Graph, ports map[string]*region) (step, error) {
-	p, err := l.load(ctx, g)
+// addSteps loads graphs that bind the same memory.
+func (e *Engine) addSteps(ctx context.Context, l *loader, graphs []*backend.Graph, ports map[string]*region) ([]step, error) {
+	loaded, images, err := l.load(ctx, graphs)
+	e.images = append(e.images, images...)
 	if err != nil {
-		return step{}, err
+		return nil, err
 	}
-	e.programs = append(e.programs, p)
-	bindings, err := bind(g.Name, p.signature, ports)
-	return step{loaded: p, bindings: bindings}, err
+	steps := make([]step, len(loaded))
+	for i, p := range loaded {
+		bindings, err := bind(p.graph, p.signature, ports)
+		if err != nil {
+			return nil, err
+		}
+		steps[i] = step{loaded: p, bindings: bindings}
+	}
+	return steps, nil
 }
 
 // Memory tells what an Engine occupies, in bytes.
@@ -125,7 +132,7 @@ type Memory struct {
 // Memory returns the sizes; they do not change.
 func (e *Engine) Memory() Memory {
 	m := Memory{Cache: e.memory.cacheBytes, IO: e.memory.ioBytes}
-	for _, p := range e.programs {
+	for _, p := range e.images {
 		m.Programs += p.program.SizeBytes()
 	}
 	return m
@@ -163,7 +170,7 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	var err error
-	for _, p := range e.programs {
+	for _, p := range e.images {
 		err = errors.Join(err, p.close())
 	}
 	if e.memory != nil {

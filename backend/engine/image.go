@@ -8,9 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -18,102 +17,174 @@ import (
 
 // imageVersion is part of every key: raise it when an image of equal graphs
 // and device means something else than before.
-const imageVersion = 1
+const imageVersion = 2
 
 // loader makes programs of graphs.
 type loader struct {
 	dev     backend.Device
 	options Options
-	total   int // images in all
-	done    int
+	// shares tells that graphs of one set go into one image.
+	shares bool
+	// at is where the work stands.
+	at Progress
 	// cache is the options', or nil once it could not keep an image: trying
 	// again would compile every image twice.
 	cache *imagecache.Store
 }
 
-// loaded is a program of one graph with the image that it runs on.
+// newLoader returns a loader of sets of graphs; those of one set hold mostly
+// equal constants.
+func newLoader(dev backend.Device, o Options, sets [][]*backend.Graph) *loader {
+	l := &loader{dev: dev, options: o, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
+	for _, set := range sets {
+		for _, graphs := range l.images(set) {
+			l.at.Total++
+			l.at.Weights += constantBytes(graphs)
+		}
+	}
+	return l
+}
+
+// images says which graphs of a set share an image.
+func (l *loader) images(set []*backend.Graph) [][]*backend.Graph {
+	if l.shares {
+		return [][]*backend.Graph{set}
+	}
+	apart := make([][]*backend.Graph, len(set))
+	for i := range set {
+		apart[i] = set[i : i+1]
+	}
+	return apart
+}
+
+// constantBytes is the size of the graphs' distinct constants, which is nearly
+// all of an image that holds them once.
+func constantBytes(graphs []*backend.Graph) (size int64) {
+	known := make(map[string]bool)
+	for _, g := range graphs {
+		for i := range g.Tensors {
+			t := &g.Tensors[i]
+			if id := constantID(t); t.Kind == backend.Constant && !known[id] {
+				known[id] = true
+				size += int64(t.SizeBytes())
+			}
+		}
+	}
+	return size
+}
+
+// constantID is equal for constants that a device may store once.
+func constantID(t *backend.Tensor) string {
+	return fmt.Sprintf("%v %v %s", t.Type, t.Shape, t.Values.ID)
+}
+
+// image is what one Load gave, with the bytes that it runs on.
+type image struct {
+	program backend.Program
+	entry   *imagecache.Entry // nil for an image in ordinary memory
+	graphs  []*loaded         // as they were given to the loader
+}
+
+// loaded is a graph of an image.
 type loaded struct {
 	graph     string
 	program   backend.Program
 	signature backend.Signature
-	entry     *imagecache.Entry // nil for an image in ordinary memory
 }
 
 // close frees program and image, in this order.
-func (l *loaded) close() error {
-	err := l.program.Close()
-	if l.entry != nil {
-		err = errors.Join(err, l.entry.Close())
+func (i *image) close() error {
+	err := i.program.Close()
+	if i.entry != nil {
+		err = errors.Join(err, i.entry.Close())
 	}
 	return err
 }
 
-// load takes the graph's image from the cache, or compiles it, and loads it.
-func (l *loader) load(ctx context.Context, g *backend.Graph) (*loaded, error) {
-	r := reporter{report: l.options.Progress, progress: Progress{Done: l.done, Total: l.total, Graph: g.Name}}
+// load brings a set of graphs into the device, in as many images as it takes.
+// The images are the caller's to close, after an error too.
+func (l *loader) load(ctx context.Context, set []*backend.Graph) (graphs []*loaded, images []*image, err error) {
+	for _, part := range l.images(set) {
+		i, err := l.loadImage(ctx, part)
+		if err != nil {
+			return nil, images, err
+		}
+		images, graphs = append(images, i), append(graphs, i.graphs...)
+	}
+	return graphs, images, nil
+}
+
+// loadImage takes the graphs' image from the cache, or compiles it, and loads
+// it.
+func (l *loader) loadImage(ctx context.Context, graphs []*backend.Graph) (*image, error) {
+	r := newReporter(l.options.Progress, l.at, graphs)
 	defer r.start()()
-	key := l.key(g)
+	key := l.key(graphs)
 	if l.cache != nil {
-		p, err := l.fromCache(ctx, key, g, &r)
+		i, err := l.fromCache(ctx, key, graphs, r)
 		if !errors.Is(err, imagecache.ErrMiss) && !errors.Is(err, backend.ErrImage) {
-			return l.finish(p, err, &r)
+			return l.finish(i, err, r)
 		}
 		r.cached.Store(false)
 	}
-	p, err := l.compile(ctx, key, g, &r)
-	return l.finish(p, err, &r)
+	i, err := l.compile(ctx, key, graphs, r)
+	return l.finish(i, err, r)
 }
 
-func (l *loader) finish(p *loaded, err error, r *reporter) (*loaded, error) {
+func (l *loader) finish(i *image, err error, r *reporter) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.done++
+	l.at.Done++
+	l.at.WeightsDone += r.weights
 	r.done.Store(true)
-	return p, nil
+	return i, nil
 }
 
 // key identifies everything that decides whether an image is valid.
-func (l *loader) key(g *backend.Graph) string {
-	digest := g.Digest()
+func (l *loader) key(graphs []*backend.Graph) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "sdnpu image %d\n%x\n%s", imageVersion, digest, l.dev.Capabilities().Fingerprint)
+	fmt.Fprintf(h, "sdnpu image %d\n", imageVersion)
+	for _, g := range graphs {
+		fmt.Fprintf(h, "%x\n", g.Digest())
+	}
+	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // fromCache returns [imagecache.ErrMiss] or [backend.ErrImage] where compiling
 // helps.
-func (l *loader) fromCache(ctx context.Context, key string, g *backend.Graph, r *reporter) (*loaded, error) {
+func (l *loader) fromCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*image, error) {
 	entry, err := l.cache.Get(key)
 	if err != nil {
 		return nil, err
 	}
 	r.cached.Store(true)
 	r.bytes.Store(int64(len(entry.Bytes())))
-	p, err := l.open(ctx, g, entry.Bytes())
-	if err != nil {
-		if errors.Is(err, backend.ErrImage) {
-			l.options.Logger.Warn("an image from the cache is compiled again", "graph", g.Name, "reason", err)
-		}
-		return nil, errors.Join(err, entry.Close())
+	i, err := l.openEntry(ctx, graphs, entry)
+	if errors.Is(err, backend.ErrImage) {
+		l.options.Logger.Warn("an image from the cache is compiled again", "graph", r.at.Graph, "reason", err)
 	}
-	p.entry = entry
-	return p, nil
+	return i, err
 }
 
 // compile makes the image, in the cache if that works and in memory otherwise.
-func (l *loader) compile(ctx context.Context, key string, g *backend.Graph, r *reporter) (*loaded, error) {
+func (l *loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*image, error) {
+	// A device takes buffers as large as an image; what is left of them must not
+	// wait for the next collection, which may be gigabytes away.
+	defer debug.FreeOSMemory()
 	write := func(w io.Writer) error {
 		r.bytes.Store(0)
-		if err := l.dev.Compile(ctx, io.MultiWriter(w, countBytes{&r.bytes}), g); err != nil {
-			return fmt.Errorf("engine: compile %s: %w", g.Name, err)
+		r.filled.Store(0)
+		if err := l.dev.Compile(ctx, io.MultiWriter(w, countBytes{&r.bytes}), r.counted(ctx, graphs)...); err != nil {
+			return fmt.Errorf("engine: compile %s: %w", r.at.Graph, err)
 		}
 		return nil
 	}
 	if l.cache != nil {
-		p, err := l.compileToCache(ctx, key, g, write)
+		i, err := l.compileToCache(ctx, key, graphs, write)
 		if !errors.Is(err, imagecache.ErrStore) {
-			return p, err
+			return i, err
 		}
 		l.options.Logger.Warn("going on without the image cache: every start will compile", "reason", err)
 		l.cache = nil
@@ -122,10 +193,10 @@ func (l *loader) compile(ctx context.Context, key string, g *backend.Graph, r *r
 	if err := write(&image); err != nil {
 		return nil, err
 	}
-	return l.open(ctx, g, image.Bytes())
+	return l.open(ctx, graphs, image.Bytes())
 }
 
-func (l *loader) compileToCache(ctx context.Context, key string, g *backend.Graph, write func(io.Writer) error) (*loaded, error) {
+func (l *loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, write func(io.Writer) error) (*image, error) {
 	if err := l.cache.Put(key, write); err != nil {
 		return nil, err
 	}
@@ -133,33 +204,48 @@ func (l *loader) compileToCache(ctx context.Context, key string, g *backend.Grap
 	if err != nil { // written a moment ago, and gone: the disk lies
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
-	p, err := l.open(ctx, g, entry.Bytes())
+	return l.openEntry(ctx, graphs, entry)
+}
+
+// openEntry loads an image of the cache; a failure gives the entry back.
+func (l *loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *imagecache.Entry) (*image, error) {
+	i, err := l.open(ctx, graphs, entry.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, entry.Close())
 	}
-	p.entry = entry
-	return p, nil
+	i.entry = entry
+	return i, nil
 }
 
-// open loads an image and checks that it binds what the graph says.
-func (l *loader) open(ctx context.Context, g *backend.Graph, image []byte) (*loaded, error) {
-	program, err := l.dev.Load(ctx, backend.Image{Bytes: image})
+// open loads an image and checks that it binds what the graphs say.
+func (l *loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte) (*image, error) {
+	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes})
 	if err != nil {
-		return nil, fmt.Errorf("engine: load %s: %w", g.Name, err)
+		return nil, fmt.Errorf("engine: load %s: %w", imageName(graphs), err)
 	}
-	p := &loaded{graph: g.Name, program: program}
-	p.signature, err = program.Signature(g.Name)
+	i := &image{program: program}
+	for _, g := range graphs {
+		s, err := checkedSignature(program, g)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("engine: load %s: %w", g.Name, err), program.Close())
+		}
+		i.graphs = append(i.graphs, &loaded{graph: g.Name, program: program, signature: s})
+	}
+	return i, nil
+}
+
+// checkedSignature is what the program binds for a graph, which must be what
+// the graph says.
+func checkedSignature(p backend.Program, g *backend.Graph) (backend.Signature, error) {
+	got, err := p.Signature(g.Name)
 	if errors.Is(err, backend.ErrNoGraph) {
 		err = fmt.Errorf("%w: %w", backend.ErrImage, err)
 	}
 	want := g.Signature()
-	if err == nil && (!samePorts(want.Inputs, p.signature.Inputs) || !samePorts(want.Outputs, p.signature.Outputs)) {
+	if err == nil && (!samePorts(want.Inputs, got.Inputs) || !samePorts(want.Outputs, got.Outputs)) {
 		err = fmt.Errorf("%w: its ports are not the graph's", backend.ErrImage)
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("engine: load %s: %w", g.Name, err), program.Close())
-	}
-	return p, nil
+	return got, err
 }
 
 // samePorts compares ports in whatever order: they are bound by name.
@@ -175,57 +261,4 @@ func samePorts(want, got []backend.Port) bool {
 		}
 	}
 	return true
-}
-
-// reporter tells of the work on one image. Device calls last long and say
-// nothing meanwhile, hence a goroutine with a clock.
-type reporter struct {
-	report   func(Progress)
-	progress Progress // as it stood when the work began
-	bytes    atomic.Int64
-	cached   atomic.Bool
-	done     atomic.Bool
-}
-
-// start reports, goes on every second, and returns what ends it.
-func (r *reporter) start() (stop func()) {
-	r.report(r.progress)
-	began := time.Now()
-	tell := func() {
-		p := r.progress
-		p.Bytes, p.Cached, p.Elapsed = r.bytes.Load(), r.cached.Load(), time.Since(began)
-		if r.done.Load() {
-			p.Done++
-		}
-		r.report(p)
-	}
-	quit, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				tell()
-			case <-quit:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(quit)
-		<-ended
-		if r.done.Load() {
-			tell()
-		}
-	}
-}
-
-// countBytes is a writer that only counts.
-type countBytes struct{ n *atomic.Int64 }
-
-func (c countBytes) Write(p []byte) (int, error) {
-	c.n.Add(int64(len(p)))
-	return len(p), nil
 }

@@ -37,25 +37,52 @@ func requireAnswers(t *testing.T, e *engine.Engine) {
 }
 
 func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
-	o, log := cached(t, t.TempDir())
-	compiles := func(o engine.Options) int64 {
+	for _, tt := range []struct {
+		name                            string
+		apart                           bool
+		first, wider, longer, precision int64
+	}{
+		{"a block's widths in one image", false, 2, 1, 1, 2},
+		{"each graph in its own", true, 3, 1, 2, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, log := cached(t, t.TempDir())
+			compiles := func(o engine.Options) int64 {
+				dev := newDevice()
+				dev.apart = tt.apart
+				e, _ := start(t, dev, o)
+				requireAnswers(t, e)
+				return dev.compiles.Load()
+			}
+			require.Equal(t, tt.first, compiles(o))
+			require.Zero(t, compiles(o))
+			wider := o
+			wider.Rows = []int{16, 1}
+			require.Equal(t, tt.wider, compiles(wider), "the head is there, and the narrow block if it stands alone")
+			longer := o
+			longer.Context = 65
+			require.Equal(t, tt.longer, compiles(longer), "only the head is there")
+			half := o
+			half.Recipe = model.Recipes[0]
+			require.Equal(t, tt.precision, compiles(half))
+			require.Empty(t, log.String())
+		})
+	}
+}
+
+func TestAnImageOfAllWidthsHoldsTheWeightsOnce(t *testing.T) {
+	size := func(apart bool, rows ...int) int64 {
 		dev := newDevice()
+		dev.apart = apart
+		o := small
+		o.Rows = rows
 		e, _ := start(t, dev, o)
 		requireAnswers(t, e)
-		return dev.compiles.Load()
+		return e.Memory().Programs
 	}
-	require.EqualValues(t, 3, compiles(o))
-	require.EqualValues(t, 0, compiles(o))
-	wider := o
-	wider.Rows = []int{16, 1}
-	require.EqualValues(t, 1, compiles(wider), "the narrow block and the head are there")
-	longer := o
-	longer.Context = 65
-	require.EqualValues(t, 2, compiles(longer), "only the head is there")
-	half := o
-	half.Recipe = model.Recipes[0]
-	require.EqualValues(t, 3, compiles(half))
-	require.Empty(t, log.String())
+	one := size(false, 8)
+	require.Less(t, size(false, 8, 4, 1), one+one/10, "two more widths cost their structure alone")
+	require.Greater(t, size(true, 8, 4, 1), 2*one, "without sharing they cost their weights")
 }
 
 type fingerprinted struct {
@@ -71,7 +98,7 @@ func (d fingerprinted) Capabilities() backend.Capabilities {
 
 func TestAnotherDeviceCompilesItsOwnImages(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
-	for i, want := range []int64{3, 3, 0} {
+	for i, want := range []int64{2, 2, 0} {
 		dev := newDevice()
 		start(t, fingerprinted{dev, fmt.Sprint("chip ", i%2)}, o)
 		require.Equal(t, want, dev.compiles.Load())
@@ -84,8 +111,8 @@ func TestDamagedImagesAreCompiledAgain(t *testing.T) {
 	start(t, newDevice(), o)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
-	require.Len(t, files, 3)
-	for _, f := range files[:2] {
+	require.Len(t, files, 2)
+	for _, f := range files {
 		require.NoError(t, os.Truncate(f, 5000))
 	}
 	dev := newDevice()
@@ -123,7 +150,7 @@ func TestWithoutAWorkingCacheEveryStartCompiles(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, o)
 	requireAnswers(t, e)
-	require.EqualValues(t, 3, dev.compiles.Load(), "the cache is found broken before anything is compiled for it")
+	require.EqualValues(t, 2, dev.compiles.Load(), "the cache is found broken before anything is compiled for it")
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
 	require.Contains(t, log.String(), "without the image cache")
 }
@@ -182,8 +209,13 @@ func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := cached(t, dir)
 		var got []string
+		var done int64
 		o.Progress = func(p engine.Progress) {
 			got = append(got, fmt.Sprintf("%d/%d %s %v %v %v", p.Done, p.Total, p.Graph, p.Elapsed, p.Bytes > 0, p.Cached))
+			require.LessOrEqual(t, done, p.WeightsDone, "progress never goes back")
+			require.LessOrEqual(t, p.WeightsDone, p.Weights)
+			done = p.WeightsDone
+			require.Equal(t, p.Done == p.Total, p.WeightsDone == p.Weights)
 		}
 		dev := newDevice()
 		slow := 1
@@ -195,19 +227,17 @@ func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
 		}
 		start(t, dev, o)
 		require.Equal(t, []string{
-			"0/3 block0_rows1 0s false false",
-			"0/3 block0_rows1 1s false false",
-			"0/3 block0_rows1 2s false false",
-			"1/3 block0_rows1 2.5s true false",
-			"1/3 block0_rows8 0s false false",
-			"2/3 block0_rows8 0s true false",
-			"2/3 head_rows1 0s false false",
-			"3/3 head_rows1 0s true false",
+			"0/2 block0_rows{1,8} 0s false false",
+			"0/2 block0_rows{1,8} 1s false false",
+			"0/2 block0_rows{1,8} 2s false false",
+			"1/2 block0_rows{1,8} 2.5s true false",
+			"1/2 head_rows1 0s false false",
+			"2/2 head_rows1 0s true false",
 		}, got)
-		got = nil
+		got, done = nil, 0
 		start(t, newDevice(), o)
-		require.Equal(t, "3/3 head_rows1 0s true true", got[len(got)-1])
-		require.Len(t, got, 6)
+		require.Equal(t, "2/2 head_rows1 0s true true", got[len(got)-1])
+		require.Len(t, got, 4)
 	})
 }
 

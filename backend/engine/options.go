@@ -56,8 +56,10 @@ type Options struct {
 type Progress struct {
 	// Done of Total images are ready.
 	Done, Total int
-	// Graph is the one worked on.
+	// Graph is the one worked on, or several of one image: block0_rows{1,128}.
 	Graph string
+	// WeightsDone of Weights bytes of constants are in images.
+	WeightsDone, Weights int64
 	// Bytes is the size of its image, as far as it is written.
 	Bytes int64
 	// Elapsed is the time spent on it.

@@ -24,6 +24,8 @@ var errFault = errors.New("injected fault")
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
+	// apart makes it a device that shares no constants.
+	apart bool
 
 	onCompile func(ctx context.Context) error
 	onLoad    func() error
@@ -32,6 +34,12 @@ type device struct {
 }
 
 func newDevice() *device { return &device{Device: cpu.New(cpu.Options{})} }
+
+func (d *device) Capabilities() backend.Capabilities {
+	c := d.Device.Capabilities()
+	c.SharesConstants = !d.apart
+	return c
+}
 
 func (d *device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	d.compiles.Add(1)

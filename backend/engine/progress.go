@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// reporter tells of the work on one image. Device calls last long and say
+// nothing meanwhile, hence a goroutine with a clock.
+type reporter struct {
+	report  func(Progress)
+	at      Progress // as it stood when the work began
+	weights int64    // bytes of the image's constants
+	filled  atomic.Int64
+	bytes   atomic.Int64
+	cached  atomic.Bool
+	done    atomic.Bool
+}
+
+func newReporter(report func(Progress), at Progress, graphs []*backend.Graph) *reporter {
+	at.Graph = imageName(graphs)
+	return &reporter{report: report, at: at, weights: constantBytes(graphs)}
+}
+
+// imageName names graphs shortly: block0_rows{1,128}.
+func imageName(graphs []*backend.Graph) string {
+	prefix := graphs[0].Name
+	for _, g := range graphs[1:] {
+		for !strings.HasPrefix(g.Name, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	if len(graphs) == 1 {
+		return prefix
+	}
+	var rest []string
+	for _, g := range graphs {
+		rest = append(rest, strings.TrimPrefix(g.Name, prefix))
+	}
+	return prefix + "{" + strings.Join(rest, ",") + "}"
+}
+
+// counted returns the graphs with constants that count what is filled in, each
+// once, and that end with ctx: a device looks at it once per graph at most.
+func (r *reporter) counted(ctx context.Context, graphs []*backend.Graph) []*backend.Graph {
+	counted := make([]*backend.Graph, len(graphs))
+	var known sync.Map
+	for i, g := range graphs {
+		c := *g
+		c.Tensors = slices.Clone(g.Tensors)
+		for j := range c.Tensors {
+			t := &c.Tensors[j]
+			fill, id := t.Values.Fill, constantID(t)
+			if fill == nil {
+				continue
+			}
+			t.Values.Fill = func(dst []byte) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if _, again := known.LoadOrStore(id, true); !again {
+					r.filled.Add(int64(len(dst)))
+				}
+				return fill(dst)
+			}
+		}
+		counted[i] = &c
+	}
+	return counted
+}
+
+// start reports, goes on every second, and returns what ends it.
+func (r *reporter) start() (stop func()) {
+	r.report(r.at)
+	began := time.Now()
+	tell := func() {
+		p := r.at
+		p.Bytes, p.Cached, p.Elapsed = r.bytes.Load(), r.cached.Load(), time.Since(began)
+		if r.done.Load() {
+			p.Done++
+			p.WeightsDone += r.weights
+		} else {
+			p.WeightsDone += r.filled.Load()
+		}
+		r.report(p)
+	}
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				tell()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-ended
+		if r.done.Load() {
+			tell()
+		}
+	}
+}
+
+// countBytes is a writer that only counts.
+type countBytes struct{ n *atomic.Int64 }
+
+func (c countBytes) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
