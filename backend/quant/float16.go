@@ -44,15 +44,23 @@ func F32ToF16(f float32) uint16 {
 // BF16ToF32 returns the value of bfloat16 bits. It is exact.
 func BF16ToF32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
+// F32ToBF16 returns the bfloat16 bits nearest to f, ties to even. A NaN keeps
+// its sign and upper bits.
+func F32ToBF16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	if f != f {
+		return uint16(bits>>16) | 0x40 // the quiet bit keeps it one
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
 // DecodeF16 converts little-endian float16 numbers; src has two bytes for each
 // value of dst.
 func DecodeF16(dst []float32, src []byte) error {
 	if len(src) != 2*len(dst) {
 		return fmt.Errorf("%w: %d bytes of F16 for %d values", ErrLength, len(src), len(dst))
 	}
-	for i := range dst {
-		dst[i] = F16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
-	}
+	decodeF16(dst, src)
 	return nil
 }
 

@@ -93,3 +93,23 @@ func TestSlicesAreConvertedValueByValue(t *testing.T) {
 	require.ErrorIs(t, quant.EncodeF16(b[:7], values), quant.ErrLength)
 	require.ErrorIs(t, quant.DecodeF16(got, b[:6]), quant.ErrLength)
 }
+
+func TestABFloat16IsTheNearestOfItsNeighbours(t *testing.T) {
+	for i := range 0x7f80 { // all finite ones
+		low := math.Float32frombits(uint32(i) << 16)
+		middle := math.Float32frombits(uint32(i)<<16 | 0x8000)
+		even := uint16(i + i&1)
+		for _, sign := range []float32{1, -1} {
+			bit := uint16(math.Float32bits(sign) >> 16 & 0x8000)
+			require.Equal(t, uint16(i)|bit, quant.F32ToBF16(sign*low))
+			require.Equal(t, even|bit, quant.F32ToBF16(sign*middle))
+			require.Equal(t, uint16(i)|bit, quant.F32ToBF16(sign*math.Nextafter32(middle, 0)))
+			require.Equal(t, uint16(i+1)|bit, quant.F32ToBF16(sign*math.Nextafter32(middle, math.MaxFloat32)))
+		}
+	}
+	for _, bits := range []uint32{0x7f800001, 0x7fffffff, 0xffc00000} {
+		b := quant.F32ToBF16(math.Float32frombits(bits))
+		require.True(t, quant.BF16ToF32(b) != quant.BF16ToF32(b), "%08x must stay a NaN", bits)
+		require.Equal(t, uint16(bits>>16)&0x8000, b&0x8000)
+	}
+}

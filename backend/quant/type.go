@@ -12,14 +12,24 @@ type Type uint32
 // The formats that this package reads, and the integers that tensors of tables
 // use. [Type.String] names the others.
 const (
-	F32  Type = 0
-	F16  Type = 1
-	Q4_0 Type = 2
-	Q4_1 Type = 3
-	Q8_0 Type = 8
-	I8   Type = 24
-	I32  Type = 26
-	BF16 Type = 30
+	F32    Type = 0
+	F16    Type = 1
+	Q4_0   Type = 2
+	Q4_1   Type = 3
+	Q5_0   Type = 6
+	Q5_1   Type = 7
+	Q8_0   Type = 8
+	Q2_K   Type = 10
+	Q3_K   Type = 11
+	Q4_K   Type = 12
+	Q5_K   Type = 13
+	Q6_K   Type = 14
+	IQ4_NL Type = 20
+	IQ4_XS Type = 23
+	I8     Type = 24
+	I32    Type = 26
+	BF16   Type = 30
+	MXFP4  Type = 39
 )
 
 // ErrLength is returned when a slice's length does not match its format or its
