@@ -122,9 +122,9 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"normalised queries", add("blk.0.attn_q_norm.weight"), unsupported, "blk.0.attn_q_norm.weight"},
 		{"a format that is not decoded", func(m *tiny) {
 			*m.tensor("blk.0.ffn_up.weight") = gguf.NewTensor{
-				Name: "blk.0.ffn_up.weight", Type: quant.Type(20), Shape: []int{32, 64}, Data: make([]byte, 64*18),
+				Name: "blk.0.ffn_up.weight", Type: quant.Type(9), Shape: []int{32, 64}, Data: make([]byte, 64*36),
 			}
-		}, unsupported, "blk.0.ffn_up.weight has type IQ4_NL"},
+		}, unsupported, "blk.0.ffn_up.weight has type Q8_1"},
 		{"a vector in blocks", func(m *tiny) {
 			*m.tensor("output_norm.weight") = gguf.NewTensor{
 				Name: "output_norm.weight", Type: quant.Q8_0, Shape: []int{32}, Data: make([]byte, 34),

@@ -76,11 +76,21 @@ func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []floa
 	stride := len(w.data) / w.rows
 	n := len(scratch) / w.columns
 	src := w.data[row*stride : (row+n)*stride]
+	beyond := -1 // the first element that is not finite as t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 {
-		err = copyF16(dst, src)
+	if w.format == quant.F16 && t == backend.Float16 { // the way of most large files
+		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
+			copy(dst, src)
+		} else {
+			scratch[beyond] = quant.F16ToF32(binary.LittleEndian.Uint16(src[2*beyond:]))
+		}
 	} else if err = quant.Dequantize(scratch, src, w.format); err == nil {
-		err = encode(dst, scratch, t)
+		if beyond = quant.FirstBeyond(scratch, largest(t)); beyond < 0 {
+			err = encode(dst, scratch, t)
+		}
+	}
+	if beyond >= 0 {
+		return w.refuse(row*w.columns+beyond, scratch[beyond], t)
 	}
 	if err != nil {
 		return fmt.Errorf("model: tensor %s, rows from %d: %w", w.name, row, err)
@@ -88,15 +98,15 @@ func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []floa
 	return nil
 }
 
-// copyF16 is the way of most large files; both slices have equal lengths.
-func copyF16(dst, src []byte) error {
-	for i := 1; i < len(src); i += 2 {
-		if src[i]&0x7c == 0x7c { // all exponent bits: infinite or NaN
-			return fmt.Errorf("%w: element %d is not finite", ErrInvalid, i/2)
-		}
+// refuse names an element that is not finite as t, by its place in the file's
+// tensor.
+func (w *weight) refuse(i int, value float32, t backend.DataType) error {
+	err := fmt.Errorf("model: %w: tensor %s (%v), element %d (row %d, column %d) is %v",
+		ErrInvalid, w.name, w.format, i, i/w.columns, i%w.columns, value)
+	if quant.FirstBeyond([]float32{value}, math.MaxFloat32) < 0 {
+		return fmt.Errorf("%w, too large for %v: use recipe f32", err, t)
 	}
-	copy(dst, src)
-	return nil
+	return fmt.Errorf("%w: the file is damaged or was converted wrongly", err)
 }
 
 // largest is the greatest magnitude that rounds to a finite number.
@@ -107,15 +117,8 @@ func largest(t backend.DataType) float32 {
 	return math.MaxFloat32
 }
 
-// encode writes values as elements of type t. A value that is not finite
-// there is [ErrInvalid].
+// encode writes values as elements of type t, where all are finite.
 func encode(dst []byte, values []float32, t backend.DataType) error {
-	limit := largest(t)
-	for i, v := range values {
-		if !(v >= -limit && v <= limit) { // true for NaN too
-			return fmt.Errorf("%w: element %d is %v, which is not finite in %v", ErrInvalid, i, v, t)
-		}
-	}
 	switch t {
 	case backend.Float16:
 		return quant.EncodeF16(dst, values)

@@ -3,6 +3,7 @@ package model_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -84,16 +85,16 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 		name   string
 		value  float32
 		recipe model.Recipe
-		fails  bool
+		text   string // of the error, if it fails
 	}{
-		{"NaN", float32(math.NaN()), f32, true},
-		{"infinity", float32(math.Inf(-1)), f32, true},
-		{"largest f32", math.MaxFloat32, f32, false},
-		{"NaN in f16", float32(math.NaN()), f16, true},
-		{"overflow of f16", 65520, f16, true},
-		{"negative overflow of f16", -65520, f16, true},
-		{"rounds to the largest f16", 65519, f16, false},
-		{"vanishes in f16", 1e-30, f16, false},
+		{"NaN", float32(math.NaN()), f32, "is NaN: the file is damaged"},
+		{"infinity", float32(math.Inf(-1)), f32, "is -Inf: the file is damaged"},
+		{"largest f32", math.MaxFloat32, f32, ""},
+		{"NaN in f16", float32(math.NaN()), f16, "is NaN: the file is damaged"},
+		{"overflow of f16", 65520, f16, "is 65520, too large for f16: use recipe f32"},
+		{"negative overflow of f16", -65520, f16, "is -65520, too large for f16: use recipe f32"},
+		{"rounds to the largest f16", 65519, f16, ""},
+		{"vanishes in f16", 1e-30, f16, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
@@ -101,12 +102,15 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 			binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(c.value))
 			w := constant(t, m.load(t), c.recipe, "blk.0.attn_k.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
-			if !c.fails {
+			if c.text == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorIs(t, err, model.ErrInvalid)
-			require.ErrorContains(t, err, "blk.0.attn_k.weight")
+			last := len(data)/4 - 1
+			require.ErrorContains(t, err, fmt.Sprintf("blk.0.attn_k.weight (F32), element %d (row %d, column %d)",
+				last, last/m.hidden, last%m.hidden))
+			require.ErrorContains(t, err, c.text)
 		})
 	}
 }
@@ -121,7 +125,8 @@ func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 			w := constant(t, m.load(t), recipe, "blk.0.ffn_up.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
-			require.ErrorContains(t, err, "blk.0.ffn_up.weight")
+			require.ErrorContains(t, err, fmt.Sprintf("blk.0.ffn_up.weight (F16), element %d ", len(data)/2-1))
+			require.ErrorContains(t, err, "the file is damaged")
 		}
 	}
 }
