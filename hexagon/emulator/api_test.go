@@ -44,6 +44,8 @@ func TestABIUnderSanitizers(t *testing.T) {
 		{"subset", "only enabled graphs are loaded"},
 		{"errors", "wrong handles, names, tensors, nodes and orders are refused by code and name"},
 		{"execute-errors", "execute refuses buffers that do not fit exactly"},
+		{"quantization", "every encoding is kept as given, whatever the client does to its arrays"},
+		{"quantization-errors", "quantizations that cannot be right are refused by name"},
 		{"binary-errors", "damaged, foreign and early binaries are refused"},
 		{"mutations", "no mutated binary reads or writes out of bounds"},
 		{"arena", "shared places do not show in results"},

@@ -9,7 +9,7 @@ import (
 // functions take, and keeps what the configs point to.
 type configs struct {
 	list []*cConfig
-	keep []any
+	keep keeper
 }
 
 // add appends an option whose value is a number.

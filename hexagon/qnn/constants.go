@@ -30,6 +30,9 @@ const (
 	Uint64   DataType = 0x0164
 	Float16  DataType = 0x0216
 	Float32  DataType = 0x0232
+	BFloat16 DataType = 0x0226
+	Fixed4   DataType = 0x0304 // a byte each here; the vendor's HTP library refuses it (7004)
+	UFixed4  DataType = 0x0404
 	Fixed8   DataType = 0x0308 // signed fixed point: needs a scale
 	Fixed16  DataType = 0x0316
 	Fixed32  DataType = 0x0332
@@ -45,8 +48,9 @@ var dataTypes = map[DataType]struct {
 }{
 	Int8: {"int8", 1}, Int16: {"int16", 2}, Int32: {"int32", 4}, Int64: {"int64", 8},
 	Uint8: {"uint8", 1}, Uint16: {"uint16", 2}, Uint32: {"uint32", 4}, Uint64: {"uint64", 8},
-	Float16: {"float16", 2}, Float32: {"float32", 4},
-	Fixed8: {"sfixed8", 1}, Fixed16: {"sfixed16", 2}, Fixed32: {"sfixed32", 4},
+	Float16: {"float16", 2}, BFloat16: {"bfloat16", 2}, Fixed4: {"sfixed4", 1}, UFixed4: {"ufixed4", 1},
+	Float32: {"float32", 4},
+	Fixed8:  {"sfixed8", 1}, Fixed16: {"sfixed16", 2}, Fixed32: {"sfixed32", 4},
 	UFixed8: {"ufixed8", 1}, UFixed16: {"ufixed16", 2}, UFixed32: {"ufixed32", 4},
 	Bool8: {"bool8", 1},
 }

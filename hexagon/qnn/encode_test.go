@@ -15,7 +15,7 @@ import (
 
 func TestSizesAgreeWithBigIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
-	types := []DataType{Int8, Uint16, Float16, Float32, Int64, Bool8, 0x0304, 0}
+	types := []DataType{Int8, Uint16, Float16, Float32, Int64, Bool8, 0x0264, 0}
 	for range 5000 {
 		tensor := Tensor{Name: "x", Type: types[rng.IntN(len(types))]}
 		want := big.NewInt(int64(tensor.Type.Size()))
@@ -36,7 +36,7 @@ func TestSizesAgreeWithBigIntegers(t *testing.T) {
 
 func TestTensorsThatCannotBeRightAreRefused(t *testing.T) {
 	sound := Tensor{Name: "w", Kind: Static, Type: Float32, Dims: []uint32{2, 3}, Data: make([]byte, 24)}
-	require.NoError(t, sound.encode(&cTensor{}))
+	require.NoError(t, sound.encode(&cTensor{}, &keeper{}))
 	tests := []struct {
 		name   string
 		change func(*Tensor)
@@ -56,7 +56,7 @@ func TestTensorsThatCannotBeRightAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			x := sound
 			test.change(&x)
-			require.ErrorIs(t, x.encode(&cTensor{}), test.want)
+			require.ErrorIs(t, x.encode(&cTensor{}, &keeper{}), test.want)
 			good := Tensor{Name: "x", Kind: Native, Type: Float32, Dims: []uint32{1}}
 			for _, op := range []Op{
 				{Name: "n", Type: "Add", Inputs: []*Tensor{&good, &x}},
@@ -90,7 +90,7 @@ func TestNodesAreEncodedWhole(t *testing.T) {
 	axes := Tensor{Name: "axes", Kind: Static, Type: Uint32, Dims: []uint32{1}, Data: []byte{2, 0, 0, 0}, ID: 5}
 	x := Tensor{Name: "x", Kind: Native, Type: Float16, Dims: []uint32{4, 2}, ID: 6}
 	y := Tensor{Name: "y", Kind: AppRead, Type: Float16, Dims: []uint32{4, 2}, ID: 7}
-	c, err := (&Op{
+	call, err := (&Op{
 		Name: "node", Type: "RmsNorm",
 		Params: []Param{
 			{Name: "epsilon", Scalar: ScalarFloat32(1e-5)},
@@ -101,6 +101,7 @@ func TestNodesAreEncodedWhole(t *testing.T) {
 		Inputs: []*Tensor{&x, &axes}, Outputs: []*Tensor{&y},
 	}).encode()
 	require.NoError(t, err)
+	c := &call.config
 	require.EqualValues(t, 1, c.version)
 	require.Equal(t, []string{"node", Package, "RmsNorm"}, []string{goString(c.name), goString(c.pkg), goString(c.opType)})
 

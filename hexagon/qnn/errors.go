@@ -124,6 +124,9 @@ var (
 	ErrVersion = errors.New("wrong library version")
 	// ErrSize is returned when a buffer does not have the size of its tensor.
 	ErrSize = errors.New("wrong size")
+	// ErrQuantization is returned when the fields of a [Quantization] do not fit
+	// its encoding or the tensor's shape.
+	ErrQuantization = errors.New("quantization does not fit")
 	// ErrName is returned when a name is empty or holds a NUL byte.
 	ErrName = errors.New("name is empty or holds a NUL byte")
 	// ErrClosed is returned when a handle is used after its Close, or a graph

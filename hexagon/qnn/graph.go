@@ -108,7 +108,9 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 		return fmt.Errorf("qnn: static tensor %q has no data: %w", t.Name, ErrSize)
 	}
 	c := &cTensor{}
-	if err := t.encode(c); err != nil {
+	var k keeper
+	defer runtime.KeepAlive(&k)
+	if err := t.encode(c, &k); err != nil {
 		return err
 	}
 	c.id = 0

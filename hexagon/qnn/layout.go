@@ -40,12 +40,86 @@ type cClientBuffer struct {
 	_    [4]byte
 }
 
-// cQuantizeParams is Qnn_QuantizeParams_t. The union stays zero: only float
-// and integer tensors are made so far.
+// cQuantizeParams is Qnn_QuantizeParams_t. Its union is one of the encodings
+// below, whose pointers are plain numbers here, so that any of them may lie in
+// it; a keeper holds what they point to.
 type cQuantizeParams struct {
 	definition uint32    `c:"encodingDefinition"`
 	encoding   uint32    `c:"quantizationEncoding"`
 	union      [4]uint64 `c:"encodingUnion"`
+}
+
+// cScaleOffset is Qnn_ScaleOffset_t.
+type cScaleOffset struct {
+	scale  float32 `c:"scale"`
+	offset int32   `c:"offset"`
+}
+
+// cFloatScaleOffset is the pair of the float block encodings.
+type cFloatScaleOffset struct {
+	scale  float32 `c:"scale"`
+	offset float32 `c:"offset"`
+}
+
+// cAxisScaleOffset is Qnn_AxisScaleOffset_t.
+type cAxisScaleOffset struct {
+	axis  int32   `c:"axis"`
+	n     uint32  `c:"numScaleOffsets"`
+	pairs uintptr `c:"scaleOffset"`
+}
+
+// cBitsScaleOffset is Qnn_BwScaleOffset_t.
+type cBitsScaleOffset struct {
+	bits   uint32  `c:"bitwidth"`
+	scale  float32 `c:"scale"`
+	offset int32   `c:"offset"`
+}
+
+// cBitsAxisScaleOffset is Qnn_BwAxisScaleOffset_t.
+type cBitsAxisScaleOffset struct {
+	bits    uint32 `c:"bitwidth"`
+	axis    int32  `c:"axis"`
+	n       uint32 `c:"numElements"`
+	_       [4]byte
+	scales  uintptr `c:"scales"`
+	offsets uintptr `c:"offsets"`
+}
+
+// cBlockEncoding is Qnn_BlockEncoding_t and Qnn_FloatBlockEncoding_t.
+type cBlockEncoding struct {
+	sizes uintptr `c:"blockSize"`
+	pairs uintptr `c:"scaleOffset"`
+}
+
+// cBitsFloatBlock is the body of encoding 11.
+type cBitsFloatBlock struct {
+	bits  uint32 `c:"bitwidth"`
+	_     [4]byte
+	sizes uintptr `c:"blockSize"`
+	pairs uintptr `c:"scaleOffset"`
+}
+
+// cBlockwiseExpansion is Qnn_BlockwiseExpansion_t, which the union points to.
+type cBlockwiseExpansion struct {
+	axis      int32 `c:"axis"`
+	_         [4]byte
+	pairs     uintptr `c:"scaleOffsets"`
+	blocks    uint32  `c:"numBlocksPerAxis"`
+	scaleBits uint32  `c:"blockScaleBitwidth"`
+	storage   uint32  `c:"blockScaleStorageType"` // 0: bytes
+	_         [4]byte
+	scales    uintptr `c:"blocksScale"`
+}
+
+// cVectorEncoding is Qnn_VectorEncoding_t, which the union points to.
+type cVectorEncoding struct {
+	values    cBitsAxisScaleOffset `c:"bwAxisScaleOffset"`
+	rows      uint32               `c:"rowsPerBlock"`
+	columns   uint32               `c:"columnsPerBlock"`
+	dimension uint8                `c:"vectorDimension"`
+	stride    uint8                `c:"vectorStride"`
+	index     uint8                `c:"indexBitwidth"`
+	_         [5]byte
 }
 
 // cTensor is Qnn_Tensor_t, its V1 and V2 bodies in one: they are equal up to

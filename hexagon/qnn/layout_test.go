@@ -38,6 +38,15 @@ var layouts = []struct {
 	{gotype: cInterface{}, ctypes: []string{"QnnInterface_t"}},
 	{gotype: cClientBuffer{}, ctypes: []string{"Qnn_ClientBuffer_t"}},
 	{gotype: cQuantizeParams{}, ctypes: []string{"Qnn_QuantizeParams_t"}},
+	{gotype: cScaleOffset{}, ctypes: []string{"Qnn_ScaleOffset_t"}},
+	{gotype: cFloatScaleOffset{}, ctypes: []string{"Qnn_FloatScaleOffset_t"}},
+	{gotype: cAxisScaleOffset{}, ctypes: []string{"Qnn_AxisScaleOffset_t"}},
+	{gotype: cBitsScaleOffset{}, ctypes: []string{"Qnn_BwScaleOffset_t"}},
+	{gotype: cBitsAxisScaleOffset{}, ctypes: []string{"Qnn_BwAxisScaleOffset_t"}},
+	{gotype: cBlockEncoding{}, ctypes: []string{"Qnn_BlockEncoding_t", "Qnn_FloatBlockEncoding_t"}},
+	{gotype: cBitsFloatBlock{}, ctypes: []string{"Qnn_BwFloatBlockEncoding_t"}},
+	{gotype: cBlockwiseExpansion{}, ctypes: []string{"Qnn_BlockwiseExpansion_t"}},
+	{gotype: cVectorEncoding{}, ctypes: []string{"Qnn_VectorEncoding_t"}},
 	{gotype: cTensor{}, ctypes: []string{"Qnn_Tensor_t"}},
 	{gotype: cScalar{}, ctypes: []string{"Qnn_Scalar_t"}},
 	{gotype: cParam{}, ctypes: []string{"Qnn_Param_t"}},
@@ -126,6 +135,10 @@ func goKind(t reflect.Type) string {
 		return "u32"
 	case reflect.Uint64:
 		return "u64"
+	case reflect.Int32:
+		return "i32"
+	case reflect.Float32:
+		return "f32"
 	case reflect.Pointer, reflect.UnsafePointer, reflect.Uintptr:
 		return "pointer"
 	}

@@ -172,8 +172,9 @@ func (l *Library) quietly(f function, args ...uintptr) (err error) {
 // by value. The System V convention of amd64 copies its ten words onto the
 // stack, behind the six argument registers; all others pass the address of a
 // copy, and op is one.
-func (l *Library) callByValue(f function, handle uintptr, op *cOpConfig) error {
-	defer runtime.KeepAlive(op)
+func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
+	defer runtime.KeepAlive(call)
+	op := &call.config
 	if runtime.GOARCH != "amd64" || runtime.GOOS == "windows" {
 		return l.call(f, handle, uintptr(unsafe.Pointer(op)))
 	}

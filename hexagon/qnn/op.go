@@ -53,16 +53,23 @@ func ScalarBool(v bool) Scalar {
 	return Scalar{Bool8, 0}
 }
 
-// encode builds the C struct; all it points to lives as long as it does.
-func (o *Op) encode() (*cOpConfig, error) {
+// opCall is an operator config and what it points to.
+type opCall struct {
+	config cOpConfig
+	keep   keeper
+}
+
+// encode builds the C struct; all it points to lives as long as the result.
+func (o *Op) encode() (*opCall, error) {
 	pkg := o.Package
 	if pkg == "" {
 		pkg = Package
 	}
-	c := &cOpConfig{
+	call := &opCall{config: cOpConfig{
 		version:   1,
 		numParams: uint32(len(o.Params)), numIn: uint32(len(o.Inputs)), numOut: uint32(len(o.Outputs)),
-	}
+	}}
+	c := &call.config
 	for _, s := range []struct {
 		to   **byte
 		from string
@@ -75,23 +82,23 @@ func (o *Op) encode() (*cOpConfig, error) {
 	}
 	params := make([]cParam, len(o.Params))
 	for i := range o.Params {
-		if err := o.Params[i].encode(&params[i]); err != nil {
+		if err := o.Params[i].encode(&params[i], &call.keep); err != nil {
 			return nil, fmt.Errorf("qnn: node %q: parameter %w", o.Name, err)
 		}
 	}
-	in, err := encodeTensors(o.Inputs)
+	in, err := encodeTensors(o.Inputs, &call.keep)
 	if err != nil {
 		return nil, fmt.Errorf("qnn: node %q: input: %w", o.Name, err)
 	}
-	out, err := encodeTensors(o.Outputs)
+	out, err := encodeTensors(o.Outputs, &call.keep)
 	if err != nil {
 		return nil, fmt.Errorf("qnn: node %q: output: %w", o.Name, err)
 	}
 	c.params, c.in, c.out = unsafe.SliceData(params), unsafe.SliceData(in), unsafe.SliceData(out)
-	return c, nil
+	return call, nil
 }
 
-func (p *Param) encode(c *cParam) error {
+func (p *Param) encode(c *cParam, k *keeper) error {
 	name, err := cString(p.Name)
 	if err != nil {
 		return err
@@ -99,19 +106,19 @@ func (p *Param) encode(c *cParam) error {
 	c.name = name
 	if p.Tensor != nil {
 		c.kind = 1
-		return p.Tensor.encode(&c.value)
+		return p.Tensor.encode(&c.value, k)
 	}
 	*(*cScalar)(unsafe.Pointer(&c.value)) = cScalar{dataType: uint32(p.Scalar.kind), value: p.Scalar.bits}
 	return nil
 }
 
-func encodeTensors(tensors []*Tensor) ([]cTensor, error) {
+func encodeTensors(tensors []*Tensor, k *keeper) ([]cTensor, error) {
 	c := make([]cTensor, len(tensors))
 	for i, t := range tensors {
 		if t == nil {
 			return nil, fmt.Errorf("number %d is nil: %w", i, ErrName)
 		}
-		if err := t.encode(&c[i]); err != nil {
+		if err := t.encode(&c[i], k); err != nil {
 			return nil, err
 		}
 	}

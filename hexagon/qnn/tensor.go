@@ -20,6 +20,9 @@ type Tensor struct {
 	Type DataType
 	// Dims is the shape, the outermost dimension first; none is zero.
 	Dims []uint32
+	// Quantization says what the integers of a fixed-point type mean. Nil means
+	// that the elements are what they are.
+	Quantization *Quantization
 	// Data holds the elements of a static tensor, little-endian, exactly
 	// [Tensor.SizeBytes] long. [Graph.CreateTensor] copies them; afterwards the
 	// field may be set to nil. Other kinds have none.
@@ -47,9 +50,9 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 	return uint32(n), nil
 }
 
-// encode fills in the C struct. Static data may be missing, as it is when a
+// encode fills in the C struct; k keeps what it points to. Static data may be missing, as it is when a
 // node is described after its tensors were created.
-func (t *Tensor) encode(c *cTensor) error {
+func (t *Tensor) encode(c *cTensor, k *keeper) error {
 	size, err := t.SizeBytes()
 	if err != nil {
 		return err
@@ -63,8 +66,10 @@ func (t *Tensor) encode(c *cTensor) error {
 	}
 	*c = cTensor{
 		version: 1, id: t.ID, name: name, kind: uint32(t.Kind), dataType: uint32(t.Type),
-		quantize: cQuantizeParams{definition: undefined, encoding: undefined},
-		rank:     uint32(len(t.Dims)), dims: unsafe.SliceData(append([]uint32(nil), t.Dims...)),
+		rank: uint32(len(t.Dims)), dims: unsafe.SliceData(append([]uint32(nil), t.Dims...)),
+	}
+	if err := t.Quantization.encode(&c.quantize, t.Dims, k); err != nil {
+		return fmt.Errorf("qnn: tensor %q: %w", t.Name, err)
 	}
 	if t.Data != nil {
 		c.buffer = cClientBuffer{data: unsafe.Pointer(unsafe.SliceData(t.Data)), size: size}

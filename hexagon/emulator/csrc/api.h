@@ -107,6 +107,8 @@ void api_profile_end(api_profile *profile);
 typedef struct {
   emu_tensor t; /* first: nodes point at it */
   uint64_t bytes;
+  api_chunk *quant_chunk; /* quantization arrays too large to be kept here, else */
+  void *quant_block;      /* the arrays, or NULL */
   api_chunk *chunk;  /* static data, while something reads it */
   int32_t producer;  /* node number, -1: none yet */
   int32_t last_use;  /* node number of the last reader, -1: none */
@@ -165,10 +167,22 @@ int api_names_add(api_names *names, const char *name); /* 0 added, 1 there alrea
 
 /* api_tensor.c: checks shared by the ABI and by binaries. `where` names the graph. */
 qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec, uint64_t *bytes);
-qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk);
+/* The arrays of spec's quantization lie in quant, or are copied where that is NULL. */
+qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
+                                api_chunk *quant);
 api_tensor *api_graph_tensor(const api_graph *graph, uint32_t id);
+/* out points into *quant, to be freed after it. */
 qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in, emu_tensor *out,
-                           uint64_t *bytes);
+                           uint64_t *bytes, void **quant);
+
+/* api_quant.c */
+enum { API_QUANT_SMALL = 64 }; /* bytes of arrays that a tensor keeps itself */
+qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
+                          emu_tensor *spec, void **block);
+const char *api_quant_check(const emu_tensor *spec);
+size_t api_quant_size(const emu_quant *q); /* of all arrays */
+size_t api_quant_block_scales(const emu_quant *q);
+void api_quant_point(emu_quant *q, const void *block);
 
 /* api_node.c: spec and everything it points at stay the caller's. */
 qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec);

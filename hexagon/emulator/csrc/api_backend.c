@@ -121,7 +121,7 @@ qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
       status = QNN_OP_VALIDATION;
     }
   }
-  free(parsed);
+  api_forget_node(parsed);
   api_release(backend);
   return status;
 }

@@ -9,7 +9,9 @@
  *   chunk table: u64 offset, u64 size, each
  *   graphs:      u32 bytes of this graph, then
  *     name, u32 tensors, u32 nodes
- *     tensor: u32 id, name, u32 kind, dtype, rank, dims[rank], chunk or none
+ *     tensor: u32 id, name, u32 kind, dtype, rank, dims[rank], quantization, chunk or none
+ *     quantization: u32 scales; unless 0: u32 encoding, bits, axis, block[5], blocks, scale bits,
+ *             which arrays, chunk of the arrays or none, then the arrays themselves
  *     node:   name, operator, u32 inputs, ids, u32 outputs, ids,
  *             u32 parameters, each: name, u32 kind, dtype and value, or tensor id,
  *             chunk of the packed constants or none
@@ -24,9 +26,10 @@
 
 #include <stdint.h>
 
-enum { API_BINARY_FORMAT = 1, API_BINARY_HEADER = 128 };
+enum { API_BINARY_FORMAT = 2, API_BINARY_HEADER = 128 };
 #define API_BINARY_MAGIC "SDNPUEMU"
 #define API_NO_CHUNK UINT32_MAX
+enum { API_HAS_OFFSETS = 1, API_HAS_ZEROS = 2 };
 
 typedef struct {
   char magic[8];

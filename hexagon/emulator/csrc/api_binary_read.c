@@ -114,10 +114,53 @@ static qnn_status use(loader *l, uint32_t index, uint64_t size, api_chunk **out)
   return QNN_OK;
 }
 
+/* read_form reads all but the arrays; pointers tell which arrays there are. */
+static void read_form(cursor *c, emu_quant *q) {
+  q->encoding = get_u32(c);
+  q->bitwidth = get_u32(c);
+  q->axis = get_u32(c);
+  get(c, q->block, sizeof q->block);
+  q->blocks_per_axis = get_u32(c);
+  q->block_scale_bits = get_u32(c);
+  uint32_t arrays = get_u32(c);
+  static const int32_t offset;
+  static const float zero;
+  q->offsets = (arrays & API_HAS_OFFSETS) != 0 ? &offset : NULL;
+  q->zeros = (arrays & API_HAS_ZEROS) != 0 ? &zero : NULL;
+}
+
+/* Small arrays are copied to `small`, which is aligned. */
+static qnn_status read_quant(loader *l, cursor *c, emu_tensor *spec, void *small, api_chunk **chunk) {
+  emu_quant *q = &spec->quant;
+  *q = (emu_quant){.encoding = EMU_Q_NONE, .count = get_u32(c)};
+  if (q->count > 0) {
+    read_form(c, q);
+    uint32_t index = get_u32(c);
+    uint64_t most = emu_elements(spec);
+    if (c->bad || q->count > most || (uint64_t)q->count * q->blocks_per_axis > most) {
+      return damaged(l, "a quantization");
+    }
+    size_t size = api_quant_size(q);
+    if ((index == API_NO_CHUNK) != (size <= API_QUANT_SMALL)) {
+      return damaged(l, "a quantization lies in the wrong place");
+    }
+    qnn_status status = use(l, index, size, chunk);
+    if (status != QNN_OK) {
+      return status;
+    }
+    if (*chunk == NULL) {
+      get(c, small, size);
+    }
+    api_quant_point(q, *chunk != NULL ? (*chunk)->data : small);
+  }
+  const char *why = c->bad ? "a quantization" : api_quant_check(spec);
+  return why == NULL ? QNN_OK : damaged(l, why);
+}
+
 static qnn_status read_tensor(loader *l, cursor *c, api_graph *graph, uint32_t *last_id) {
   emu_tensor spec = {0};
-  uint64_t bytes = 0;
-  api_chunk *chunk = NULL;
+  uint64_t bytes = 0, small[API_QUANT_SMALL / 8];
+  api_chunk *chunk = NULL, *quant = NULL;
   spec.id = get_u32(c);
   spec.name = (char *)(uintptr_t)get_string(c);
   spec.kind = get_u32(c);
@@ -132,12 +175,15 @@ static qnn_status read_tensor(loader *l, cursor *c, api_graph *graph, uint32_t *
   *last_id = spec.id;
   qnn_status status = api_check_shape(l->context->log, graph->name, &spec, &bytes);
   if (status == QNN_OK) {
+    status = read_quant(l, c, &spec, small, &quant);
+  }
+  if (status == QNN_OK) {
     status = use(l, get_u32(c), bytes, &chunk);
   }
   if (status == QNN_OK && chunk != NULL && spec.kind != EMU_STATIC) {
     return damaged(l, "a tensor that is not static has data");
   }
-  return status == QNN_OK ? api_graph_add_tensor(graph, &spec, chunk) : status;
+  return status == QNN_OK ? api_graph_add_tensor(graph, &spec, chunk, quant) : status;
 }
 
 static qnn_status read_ports(loader *l, cursor *c, const api_graph *graph, uint32_t *n,

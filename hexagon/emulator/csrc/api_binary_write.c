@@ -51,6 +51,25 @@ static void put_chunk(bytes *b, const api_chunk *chunk) {
   put_u32(b, chunk != NULL ? chunk->index : API_NO_CHUNK);
 }
 
+static void put_quant(bytes *b, const api_tensor *tensor) {
+  const emu_quant *q = &tensor->t.quant;
+  put_u32(b, q->count);
+  if (q->count == 0) {
+    return;
+  }
+  put_u32(b, q->encoding);
+  put_u32(b, q->bitwidth);
+  put_u32(b, q->axis);
+  put(b, q->block, sizeof q->block);
+  put_u32(b, q->blocks_per_axis);
+  put_u32(b, q->block_scale_bits);
+  put_u32(b, (q->offsets != NULL ? API_HAS_OFFSETS : 0) | (q->zeros != NULL ? API_HAS_ZEROS : 0));
+  put_chunk(b, tensor->quant_chunk);
+  if (tensor->quant_chunk == NULL) {
+    put(b, tensor->quant_block, api_quant_size(q));
+  }
+}
+
 static void put_tensor(bytes *b, const api_tensor *tensor) {
   put_u32(b, tensor->t.id);
   put_string(b, tensor->t.name);
@@ -60,6 +79,7 @@ static void put_tensor(bytes *b, const api_tensor *tensor) {
   for (uint32_t i = 0; i < tensor->t.rank; i++) {
     put_u32(b, tensor->t.dims[i]);
   }
+  put_quant(b, tensor);
   put_chunk(b, tensor->chunk);
 }
 
@@ -127,6 +147,7 @@ static qnn_status number_chunks(const api_context *context, image *out) {
   for (api_graph *graph = context->graphs; graph != NULL; graph = graph->next) {
     out->header.n_graphs++;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
+      number(out, graph->tensors[i]->quant_chunk);
       number(out, graph->tensors[i]->chunk);
     }
     for (uint32_t i = 0; i < graph->n_nodes; i++) {

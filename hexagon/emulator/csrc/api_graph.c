@@ -74,6 +74,7 @@ void api_graph_destroy(api_graph *graph) {
   }
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
     free(graph->tensors[i]->t.name);
+    free(graph->tensors[i]->quant_block);
     free(graph->tensors[i]);
   }
   free(graph->nodes);

@@ -29,9 +29,16 @@ static qnn_status find_tensor(parser *p, const qnn_tensor *in, emu_tensor **out)
     return QNN_OK;
   }
   uint64_t bytes = 0;
-  emu_tensor *tensor = &p->out->described[p->out->n_described++];
-  *out = tensor;
-  return api_tensor_spec(p->log, p->where, in, tensor, &bytes);
+  uint32_t n = p->out->n_described++;
+  *out = &p->out->described[n];
+  return api_tensor_spec(p->log, p->where, in, *out, &bytes, &p->out->quant[n]);
+}
+
+void api_forget_node(api_parsed_node *parsed) {
+  for (uint32_t i = 0; parsed != NULL && i < parsed->n_described; i++) {
+    free(parsed->quant[i]);
+  }
+  free(parsed);
 }
 
 static qnn_status parse_scalar(parser *p, const qnn_scalar *in, emu_param *out) {
@@ -325,7 +332,7 @@ qnn_status api_graph_node(qnn_handle handle, qnn_op_config config) {
     }
     pthread_mutex_unlock(&context->build);
   }
-  free(parsed);
+  api_forget_node(parsed);
   api_release(graph);
   return status;
 }

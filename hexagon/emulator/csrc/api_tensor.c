@@ -38,8 +38,9 @@ static qnn_status refuse(uint32_t log, const char *where, const char *name, cons
 }
 
 qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in, emu_tensor *out,
-                           uint64_t *bytes) {
+                           uint64_t *bytes, void **quant) {
   const char *name = in->name != NULL ? in->name : "";
+  *quant = NULL;
   if (in->version != 1 && in->version != 2) {
     return refuse(log, where, name, "version is neither 1 nor 2");
   }
@@ -51,9 +52,6 @@ qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in
   }
   if (in->version == 2 && in->is_dynamic_dimensions != NULL) {
     return refuse(log, where, name, "dynamic dimensions are not supported");
-  }
-  if (in->quantize.definition == 1) {
-    return refuse(log, where, name, "quantization is not supported");
   }
   if (in->mem_type != 0) {
     return refuse(log, where, name, "memory handles are not supported");
@@ -70,16 +68,18 @@ qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in
     out->dims[i] = in->dimensions[i];
   }
   qnn_status status = api_check_shape(log, where, out, bytes);
-  if (status != QNN_OK || in->type != EMU_STATIC || in->data == NULL) {
+  if (status != QNN_OK) {
     return status;
   }
-  if (in->data_size != *bytes) {
+  if (in->type == EMU_STATIC && in->data != NULL && in->data_size != *bytes) {
     return api_fail(log, QNN_TENSOR_PARAMETER,
                     "graph \"%s\", tensor \"%s\": static data has %u bytes, its shape needs %llu", where,
                     name, in->data_size, (unsigned long long)*bytes);
   }
-  out->data = in->data;
-  return QNN_OK;
+  if (in->type == EMU_STATIC) {
+    out->data = in->data;
+  }
+  return api_quant_read(log, where, &in->quantize, out, quant);
 }
 
 api_tensor *api_graph_tensor(const api_graph *graph, uint32_t id) {
@@ -109,8 +109,32 @@ static int make_room(api_graph *graph) {
   return 0;
 }
 
-/* The graph takes over the chunk's reference only on success. */
-qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk) {
+static int adopt_quant(api_tensor *tensor, const emu_quant *quant, api_chunk *chunk) {
+  tensor->quant_chunk = chunk;
+  if (quant->count > 0 && chunk == NULL) {
+    tensor->quant_block = malloc(api_quant_size(quant));
+    if (tensor->quant_block == NULL) {
+      return -1;
+    }
+    memcpy(tensor->quant_block, quant->scales, api_quant_size(quant));
+  }
+  if (quant->count > 0) {
+    api_quant_point(&tensor->t.quant, chunk != NULL ? chunk->data : tensor->quant_block);
+  }
+  return 0;
+}
+
+static void free_tensor(api_tensor *tensor, char *name) {
+  if (tensor != NULL) {
+    free(tensor->quant_block);
+  }
+  free(tensor);
+  free(name);
+}
+
+/* The graph takes over the chunks' references only on success. */
+qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
+                                api_chunk *quant) {
   uint64_t bytes = 0;
   uint32_t log = graph->context->log;
   qnn_status status = api_check_shape(log, graph->name, spec, &bytes);
@@ -119,20 +143,21 @@ qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_ch
   }
   api_tensor *tensor = calloc(1, sizeof *tensor);
   char *name = strdup(spec->name);
-  if (tensor == NULL || name == NULL || make_room(graph) != 0) {
-    free(tensor);
-    free(name);
+  if (tensor != NULL) {
+    tensor->t = *spec;
+  }
+  if (tensor == NULL || name == NULL || make_room(graph) != 0 ||
+      adopt_quant(tensor, &spec->quant, quant) != 0) {
+    free_tensor(tensor, name);
     return QNN_MEMORY;
   }
   int added = api_names_add(&graph->tensor_names, name);
   if (added != 0) {
-    free(tensor);
-    free(name);
+    free_tensor(tensor, name);
     return added < 0 ? QNN_MEMORY
                      : api_fail(log, QNN_TENSOR_EXISTS, "graph \"%s\", tensor \"%s\": the name exists",
                                 graph->name, spec->name);
   }
-  tensor->t = *spec;
   tensor->t.name = name;
   tensor->t.data = chunk != NULL ? (void *)(uintptr_t)chunk->data : NULL;
   tensor->bytes = bytes;
@@ -145,7 +170,21 @@ qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_ch
   return QNN_OK;
 }
 
-static qnn_status create(api_graph *graph, qnn_tensor *tensor) {
+/* keep copies what the client may take away: the elements, and quantization arrays of size. */
+static qnn_status keep(api_context *context, const emu_tensor *spec, uint64_t bytes, api_chunk **chunk,
+                       api_chunk **quant) {
+  if (spec->kind == EMU_STATIC && (*chunk = api_store_copy(&context->store, spec->data, bytes)) == NULL) {
+    return QNN_MEMORY;
+  }
+  size_t size = api_quant_size(&spec->quant);
+  if (size > API_QUANT_SMALL &&
+      (*quant = api_store_copy(&context->store, spec->quant.scales, size)) == NULL) {
+    return QNN_MEMORY;
+  }
+  return QNN_OK;
+}
+
+static qnn_status create(api_graph *graph, const qnn_tensor *tensor, void **block) {
   api_context *context = graph->context;
   emu_tensor spec;
   uint64_t bytes = 0;
@@ -153,28 +192,24 @@ static qnn_status create(api_graph *graph, qnn_tensor *tensor) {
     return api_fail(context->log, QNN_GRAPH_FINALIZED, "graph \"%s\": a tensor came after finalize",
                     graph->name);
   }
-  qnn_status status = api_tensor_spec(context->log, graph->name, tensor, &spec, &bytes);
+  qnn_status status = api_tensor_spec(context->log, graph->name, tensor, &spec, &bytes, block);
   if (status != QNN_OK) {
     return status;
   }
-  api_chunk *chunk = NULL;
-  if (spec.kind == EMU_STATIC) {
-    if (spec.data == NULL) {
-      return refuse(context->log, graph->name, spec.name, "a static tensor without data");
-    }
-    chunk = api_store_copy(&context->store, spec.data, bytes);
-    if (chunk == NULL) {
-      return QNN_MEMORY;
-    }
+  if (spec.kind == EMU_STATIC && spec.data == NULL) {
+    return refuse(context->log, graph->name, spec.name, "a static tensor without data");
   }
+  api_chunk *chunk = NULL, *quant = NULL;
   spec.id = context->next_id;
-  status = api_graph_add_tensor(graph, &spec, chunk);
+  status = keep(context, &spec, bytes, &chunk, &quant);
+  if (status == QNN_OK) {
+    status = api_graph_add_tensor(graph, &spec, chunk, quant);
+  }
   if (status != QNN_OK) {
     api_store_drop(&context->store, chunk);
-    return status;
+    api_store_drop(&context->store, quant);
   }
-  tensor->id = context->next_id++;
-  return QNN_OK;
+  return status;
 }
 
 qnn_status api_graph_create_tensor(qnn_handle handle, qnn_tensor *tensor) {
@@ -184,9 +219,14 @@ qnn_status api_graph_create_tensor(qnn_handle handle, qnn_tensor *tensor) {
   }
   qnn_status status = QNN_TENSOR_PARAMETER;
   if (tensor != NULL) {
+    void *block = NULL;
     pthread_mutex_lock(&graph->context->build);
-    status = create(graph, tensor);
+    status = create(graph, tensor, &block);
+    if (status == QNN_OK) {
+      tensor->id = graph->context->next_id++;
+    }
     pthread_mutex_unlock(&graph->context->build);
+    free(block);
   }
   api_release(graph);
   return status;

@@ -22,15 +22,59 @@ enum { EMU_MAX_RANK = 5, EMU_MAX_PORTS = 64, EMU_MAX_PARAMS = 8 };
 
 /* Values of Qnn_DataType_t that the emulator knows. */
 enum emu_dtype {
+  EMU_I8 = 0x0008,
+  EMU_I16 = 0x0016,
   EMU_I32 = 0x0032,
+  EMU_I64 = 0x0064,
+  EMU_U8 = 0x0108,
+  EMU_U16 = 0x0116,
   EMU_U32 = 0x0132,
   EMU_F16 = 0x0216,
   EMU_F32 = 0x0232,
+  EMU_QS8 = 0x0308, /* fixed point, signed: always with a quantization */
+  EMU_QS16 = 0x0316,
+  EMU_QS32 = 0x0332,
+  EMU_QU8 = 0x0408, /* fixed point, unsigned */
+  EMU_QU16 = 0x0416,
+  EMU_QU32 = 0x0432,
   EMU_BOOL8 = 0x0508,
 };
 
 /* Values of Qnn_TensorType_t that the emulator knows. */
 enum emu_kind { EMU_APP_WRITE = 0, EMU_APP_READ = 1, EMU_NATIVE = 3, EMU_STATIC = 4 };
+
+/* Values of Qnn_QuantizationEncoding_t that the emulator knows. */
+enum emu_encoding {
+  EMU_Q_SCALE_OFFSET = 0,
+  EMU_Q_AXIS_SCALE_OFFSET = 1,
+  EMU_Q_BW_SCALE_OFFSET = 2,
+  EMU_Q_BW_AXIS_SCALE_OFFSET = 3,
+  EMU_Q_BLOCK = 4,
+  EMU_Q_LPBQ = 5, /* blockwise expansion */
+  EMU_Q_FLOAT_BLOCK = 7,
+  EMU_Q_BW_FLOAT_BLOCK = 11,
+  EMU_Q_NONE = 0x7fffffff,
+};
+
+/* What a stored integer q means: real = scale * (q + offset), as the vendor defines it.
+ *
+ * The API hands over sound ones only: count fits the shape, scales are finite and positive,
+ * the axis is a dimension, blocks divide their dimensions, bitwidth fits the container. The
+ * arrays live as long as their tensor. */
+typedef struct emu_quant {
+  uint32_t encoding; /* an emu_encoding */
+  uint32_t count;    /* scales: 1, dims[axis], or blocks; 0: not quantized, whatever else stands here */
+  uint32_t bitwidth; /* significant bits of a value in its container; 0: all */
+  uint32_t axis;     /* the per-channel forms and LPBQ */
+  uint32_t block[EMU_MAX_RANK]; /* block sizes: BLOCK, FLOAT_BLOCK, BW_FLOAT_BLOCK; else 0 */
+  uint32_t blocks_per_axis;     /* LPBQ: blocks of one channel */
+  uint32_t block_scale_bits;    /* LPBQ */
+  const float *scales;          /* blocks: as the client ordered them */
+  const int32_t *offsets;       /* NULL: all 0 */
+  const float *zeros;           /* real offsets of the FLOAT_BLOCK forms; NULL: all 0 */
+  /* LPBQ, [channel][block]: the scale of a block is scales[channel] * block_scales[...] */
+  const uint16_t *block_scales;
+} emu_quant;
 
 typedef struct emu_tensor {
   uint32_t id;
@@ -39,6 +83,7 @@ typedef struct emu_tensor {
   uint32_t dtype;
   uint32_t rank;
   uint32_t dims[EMU_MAX_RANK];
+  emu_quant quant;
   void *data; /* static: its elements, from creation on; others: set for each run */
 } emu_tensor;
 
@@ -93,6 +138,7 @@ const emu_op *emu_ops(size_t *count);
 
 /* tensor.c */
 size_t emu_dtype_size(uint32_t dtype); /* 0: unknown */
+bool emu_fixed_point(uint32_t dtype);
 uint64_t emu_elements(const emu_tensor *t); /* 0: overflow or a zero dim */
 const emu_param *emu_find_param(const emu_node *node, const char *name);
 

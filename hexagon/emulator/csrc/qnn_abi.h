@@ -101,6 +101,74 @@ typedef struct {
   uint64_t encoding_body[4];
 } qnn_quantize_params;
 
+/* Qnn_ScaleOffset_t (8): real = scale * (stored + offset) */
+typedef struct {
+  float scale;
+  int32_t offset;
+} qnn_scale_offset;
+
+/* The pair of the float block encodings (8) */
+typedef struct {
+  float scale;
+  float offset;
+} qnn_float_scale_offset;
+
+/* Bodies of qnn_quantize_params, by encoding. 0: a qnn_scale_offset. 1: */
+typedef struct {
+  int32_t axis;
+  uint32_t n;
+  const qnn_scale_offset *pairs;
+} qnn_axis_scale_offset;
+
+/* 2 */
+typedef struct {
+  uint32_t bitwidth;
+  float scale;
+  int32_t offset;
+} qnn_bw_scale_offset;
+
+/* 3 (32): offsets may be NULL */
+typedef struct {
+  uint32_t bitwidth;
+  int32_t axis;
+  uint32_t n;
+  uint32_t hole12;
+  const float *scales;
+  const int32_t *offsets;
+} qnn_bw_axis_scale_offset;
+
+/* 4: one block size per dimension */
+typedef struct {
+  const uint32_t *block_size;
+  const qnn_scale_offset *pairs;
+} qnn_block;
+
+/* 5: the body is a pointer to this (40) */
+typedef struct {
+  int32_t axis;
+  uint32_t hole4;
+  const qnn_scale_offset *pairs; /* one per index along axis */
+  uint32_t blocks_per_axis;
+  uint32_t block_scale_bits;
+  uint32_t storage; /* 0: 8-bit block scales, 1: 16-bit */
+  uint32_t hole28;
+  const void *block_scales; /* [channel][block] */
+} qnn_blockwise_expansion;
+
+/* 7 */
+typedef struct {
+  const uint32_t *block_size;
+  const qnn_float_scale_offset *pairs;
+} qnn_float_block;
+
+/* 11 */
+typedef struct {
+  uint32_t bitwidth;
+  uint32_t hole4;
+  const uint32_t *block_size;
+  const qnn_float_scale_offset *pairs;
+} qnn_bw_float_block;
+
 /* Qnn_Tensor_t (144): version 1 ends at 120, version 2 at 144; arrays stride 144 */
 typedef struct {
   uint32_t version;
@@ -269,6 +337,14 @@ typedef struct {
 QNN_LAYOUT(qnn_interface, core_version, 16);
 QNN_LAYOUT(qnn_interface, backend_version, 28);
 QNN_LAYOUT(qnn_interface, table, 40);
+QNN_LAYOUT(qnn_quantize_params, encoding_body, 8);
+QNN_LAYOUT(qnn_axis_scale_offset, pairs, 8);
+QNN_LAYOUT(qnn_bw_axis_scale_offset, scales, 16);
+QNN_LAYOUT(qnn_bw_axis_scale_offset, offsets, 24);
+QNN_LAYOUT(qnn_blockwise_expansion, pairs, 8);
+QNN_LAYOUT(qnn_blockwise_expansion, storage, 24);
+QNN_LAYOUT(qnn_blockwise_expansion, block_scales, 32);
+QNN_LAYOUT(qnn_bw_float_block, pairs, 16);
 QNN_LAYOUT(qnn_tensor, id, 8);
 QNN_LAYOUT(qnn_tensor, name, 16);
 QNN_LAYOUT(qnn_tensor, data_type, 32);
@@ -290,6 +366,8 @@ QNN_LAYOUT(qnn_htp_device_extension, soc_model, 16);
 QNN_LAYOUT(qnn_htp_device_extension, arch, 24);
 QNN_LAYOUT(qnn_hw_device_info, cores, 24);
 QNN_LAYOUT(qnn_infrastructure, create_power_config_id, 8);
+_Static_assert(sizeof(qnn_bw_axis_scale_offset) == 32, "Qnn_BwAxisScaleOffset_t");
+_Static_assert(sizeof(qnn_blockwise_expansion) == 40, "Qnn_BlockwiseExpansion_t");
 _Static_assert(sizeof(qnn_tensor) == 144, "Qnn_Tensor_t");
 _Static_assert(sizeof(qnn_param) == 160, "Qnn_Param_t");
 _Static_assert(sizeof(qnn_op_config) == 80, "Qnn_OpConfig_t");

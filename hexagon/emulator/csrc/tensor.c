@@ -6,18 +6,32 @@
 
 size_t emu_dtype_size(uint32_t dtype) {
   switch (dtype) {
+  case EMU_I64:
+    return 8;
   case EMU_I32:
   case EMU_U32:
   case EMU_F32:
+  case EMU_QS32:
+  case EMU_QU32:
     return 4;
+  case EMU_I16:
+  case EMU_U16:
   case EMU_F16:
+  case EMU_QS16:
+  case EMU_QU16:
     return 2;
+  case EMU_I8:
+  case EMU_U8:
+  case EMU_QS8:
+  case EMU_QU8:
   case EMU_BOOL8:
     return 1;
   default:
     return 0;
   }
 }
+
+bool emu_fixed_point(uint32_t dtype) { return dtype >> 8 == 3 || dtype >> 8 == 4; }
 
 uint64_t emu_elements(const emu_tensor *t) {
   uint64_t n = 1;

@@ -26,13 +26,34 @@ typedef struct { void *data; u32 dataSize; } Qnn_ClientBuffer_t;
 
 typedef struct { float scale; int32_t offset; } Qnn_ScaleOffset_t;
 typedef struct { int32_t axis; u32 numScaleOffsets; void *scaleOffset; } Qnn_AxisScaleOffset_t;
+typedef struct { u32 bitwidth; float scale; int32_t offset; } Qnn_BwScaleOffset_t;
 typedef struct { u32 bitwidth; int32_t axis; u32 numElements; void *scales, *offsets; } Qnn_BwAxisScaleOffset_t;
+typedef struct { float scale, offset; } Qnn_FloatScaleOffset_t;
+typedef struct { void *blockSize, *scaleOffset; } Qnn_BlockEncoding_t;
+typedef struct { void *blockSize, *scaleOffset; } Qnn_FloatBlockEncoding_t;
+typedef struct { u32 bitwidth; void *blockSize, *scaleOffset; } Qnn_BwFloatBlockEncoding_t;
+typedef struct {
+  int32_t axis;
+  void *scaleOffsets;
+  u32 numBlocksPerAxis, blockScaleBitwidth, blockScaleStorageType;
+  void *blocksScale;
+} Qnn_BlockwiseExpansion_t;
+typedef struct {
+  Qnn_BwAxisScaleOffset_t bwAxisScaleOffset;
+  u32 rowsPerBlock, columnsPerBlock;
+  u8 vectorDimension, vectorStride, indexBitwidth;
+} Qnn_VectorEncoding_t;
 typedef struct {
   u32 encodingDefinition, quantizationEncoding;
   union {
     Qnn_ScaleOffset_t scaleOffset;
     Qnn_AxisScaleOffset_t axis;
+    Qnn_BwScaleOffset_t bw;
     Qnn_BwAxisScaleOffset_t bwAxis;
+    Qnn_BlockEncoding_t block;
+    Qnn_FloatBlockEncoding_t floatBlock;
+    Qnn_BwFloatBlockEncoding_t bwFloatBlock;
+    void *vector;
     void *blockwiseExpansion;
   } encodingUnion;
 } Qnn_QuantizeParams_t;
@@ -106,7 +127,7 @@ typedef struct {
   union { struct { u32 word[16]; } dcvs; u32 rpcControlLatency; } value;
 } QnnHtpPerfInfrastructure_PowerConfig_t;
 
-#define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", void **: "pointer", function *: "pointer", default: "other")
+#define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", int32_t *: "i32", float *: "f32", void **: "pointer", function *: "pointer", default: "other")
 #define S(T) printf("struct %s %zu\n", #T, sizeof(T));
 /* F prints field PATH of T under the name NAME. */
 #define F(T, NAME, PATH) \
@@ -127,6 +148,31 @@ int main(void) {
   F(Qnn_QuantizeParams_t, encodingDefinition, encodingDefinition)
   F(Qnn_QuantizeParams_t, quantizationEncoding, quantizationEncoding)
   F(Qnn_QuantizeParams_t, encodingUnion, encodingUnion)
+  S(Qnn_ScaleOffset_t) F(Qnn_ScaleOffset_t, scale, scale) F(Qnn_ScaleOffset_t, offset, offset)
+  S(Qnn_FloatScaleOffset_t) F(Qnn_FloatScaleOffset_t, scale, scale) F(Qnn_FloatScaleOffset_t, offset, offset)
+  S(Qnn_AxisScaleOffset_t)
+  F(Qnn_AxisScaleOffset_t, axis, axis) F(Qnn_AxisScaleOffset_t, numScaleOffsets, numScaleOffsets)
+  F(Qnn_AxisScaleOffset_t, scaleOffset, scaleOffset)
+  S(Qnn_BwScaleOffset_t)
+  F(Qnn_BwScaleOffset_t, bitwidth, bitwidth) F(Qnn_BwScaleOffset_t, scale, scale) F(Qnn_BwScaleOffset_t, offset, offset)
+  S(Qnn_BwAxisScaleOffset_t)
+  F(Qnn_BwAxisScaleOffset_t, bitwidth, bitwidth) F(Qnn_BwAxisScaleOffset_t, axis, axis)
+  F(Qnn_BwAxisScaleOffset_t, numElements, numElements) F(Qnn_BwAxisScaleOffset_t, scales, scales)
+  F(Qnn_BwAxisScaleOffset_t, offsets, offsets)
+#define BLOCKS(T) S(T) F(T, blockSize, blockSize) F(T, scaleOffset, scaleOffset)
+  BLOCKS(Qnn_BlockEncoding_t) BLOCKS(Qnn_FloatBlockEncoding_t)
+  BLOCKS(Qnn_BwFloatBlockEncoding_t) F(Qnn_BwFloatBlockEncoding_t, bitwidth, bitwidth)
+  S(Qnn_BlockwiseExpansion_t)
+  F(Qnn_BlockwiseExpansion_t, axis, axis) F(Qnn_BlockwiseExpansion_t, scaleOffsets, scaleOffsets)
+  F(Qnn_BlockwiseExpansion_t, numBlocksPerAxis, numBlocksPerAxis)
+  F(Qnn_BlockwiseExpansion_t, blockScaleBitwidth, blockScaleBitwidth)
+  F(Qnn_BlockwiseExpansion_t, blockScaleStorageType, blockScaleStorageType)
+  F(Qnn_BlockwiseExpansion_t, blocksScale, blocksScale)
+  S(Qnn_VectorEncoding_t)
+  F(Qnn_VectorEncoding_t, bwAxisScaleOffset, bwAxisScaleOffset)
+  F(Qnn_VectorEncoding_t, rowsPerBlock, rowsPerBlock) F(Qnn_VectorEncoding_t, columnsPerBlock, columnsPerBlock)
+  F(Qnn_VectorEncoding_t, vectorDimension, vectorDimension) F(Qnn_VectorEncoding_t, vectorStride, vectorStride)
+  F(Qnn_VectorEncoding_t, indexBitwidth, indexBitwidth)
 #define TENSOR(V) \
   F(Qnn_Tensor_t, id, body.V.id) F(Qnn_Tensor_t, name, body.V.name) F(Qnn_Tensor_t, type, body.V.type) \
   F(Qnn_Tensor_t, dataFormat, body.V.dataFormat) F(Qnn_Tensor_t, dataType, body.V.dataType) \

@@ -155,6 +155,8 @@ static const struct {
     {"subset", test_subset},
     {"errors", test_errors},
     {"execute-errors", test_execute_errors},
+    {"quantization", test_quantization},
+    {"quantization-errors", test_quantization_errors},
     {"binary-errors", test_binary_errors},
     {"mutations", test_mutations},
     {"arena", test_arena},

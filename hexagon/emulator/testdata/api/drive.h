@@ -75,6 +75,8 @@ void test_round_trip(void);
 void test_subset(void);
 void test_errors(void);
 void test_execute_errors(void);
+void test_quantization(void);
+void test_quantization_errors(void);
 void test_binary_errors(void);
 void test_mutations(void);
 void test_arena(void);

@@ -91,9 +91,6 @@ static void tensors(void) {
   t.version = 3;
   refuse_tensor(t, "version");
   t.version = 1;
-  t.quantize.definition = 1;
-  refuse_tensor(t, "quantization");
-  t.quantize.definition = QNN_UNDEFINED;
   t.mem_type = 1;
   refuse_tensor(t, "memory handles");
   t.mem_type = 0;
