@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
@@ -112,6 +113,16 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 
 // VocabSize returns the number of tokens.
 func (t *Tokenizer) VocabSize() int { return len(t.vocab.texts) }
+
+// LongestPiece bounds the bytes of text that one token stands for: no encoding
+// of n bytes has fewer than n/LongestPiece tokens. It reads the vocabulary.
+func (t *Tokenizer) LongestPiece() int {
+	longest := utf8.UTFMax // the unknown token stands for any character
+	for _, text := range t.vocab.texts {
+		longest = max(longest, len(text)) // spellings are no shorter than what they stand for
+	}
+	return longest
+}
 
 // BOS returns the token that begins a text, or [None].
 func (t *Tokenizer) BOS() int32 { return t.vocab.bos }

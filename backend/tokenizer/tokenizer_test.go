@@ -123,6 +123,7 @@ func requireRoundTrip(t *testing.T, name string, tok *tokenizer.Tokenizer, text 
 	for _, parse := range []bool{false, true} {
 		ids, err := tok.Encode(text, tokenizer.EncodeOptions{ParseSpecial: parse})
 		require.NoError(t, err)
+		require.LessOrEqual(t, len(text), len(ids)*tok.LongestPiece(), "%s %q", name, text)
 		if !parse {
 			require.Equal(t, want, tok.Decode(ids), "%s %q", name, text)
 		} else if name != "stories" {
