@@ -1,6 +1,7 @@
 package llamaserver
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,6 +19,10 @@ const (
 	ModeListDevices
 	// ModeServe loads a model and serves it.
 	ModeServe
+	// ModeHelp asks what the arguments are.
+	ModeHelp
+	// ModeVersion asks which program this is.
+	ModeVersion
 )
 
 // AllLayers is the GPULayers value of "-ngl all".
@@ -56,11 +61,16 @@ type Args struct {
 	ChatTemplate             string
 	ListDevices              bool
 	Verbose                  bool
+	Help, Version            bool
 }
 
 // Mode tells what the arguments ask for.
 func (a Args) Mode() Mode {
 	switch {
+	case a.Help:
+		return ModeHelp
+	case a.Version:
+		return ModeVersion
 	case a.ListDevices:
 		return ModeListDevices
 	case a.Model == "":
@@ -81,7 +91,13 @@ type option struct {
 }
 
 func text(field func(*Args) *string) option {
-	return option{true, func(a *Args, v string) error { *field(a) = v; return nil }}
+	return option{true, func(a *Args, v string) error {
+		if v == "" { // of a script whose variable is not set
+			return errors.New("the value is empty")
+		}
+		*field(a) = v
+		return nil
+	}}
 }
 
 func number(least, most int, field func(*Args) *int) option {
@@ -137,6 +153,9 @@ func optionTable() map[string]option {
 	add(yes(func(a *Args) *bool { return &a.NoJinja }), "--no-jinja")
 	add(yes(func(a *Args) *bool { return &a.ListDevices }), "--list-devices")
 	add(yes(func(a *Args) *bool { return &a.Verbose }), "--verbose", "-v")
+	add(yes(func(a *Args) *bool { return &a.Help }), "--help", "-h", "--usage")
+	add(yes(func(a *Args) *bool { return &a.Version }), "--version")
+	add(option{false, func(a *Args, _ string) error { a.ContextShift = false; return nil }}, "--no-context-shift")
 	add(option{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
 	add(option{}, "--no-webui", "--offline", "--no-log-prefix", "--no-log-timestamps",
 		"--no-mmproj-offload", "--spec-draft-backend-sampling")
@@ -155,32 +174,35 @@ func setGPULayers(a *Args, v string) error {
 	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
 }
 
-// ParseArgs reads a command line without the program's name. What it does not
-// know becomes a warning, because hosts add flags with every version; a known
-// flag with a value it cannot have is an error that wraps [ErrArguments].
+// ParseArgs reads a command line without the program's name; "--name=value" is
+// "--name value". What it does not know becomes a warning, because hosts add
+// flags with every version; a known flag with a value it cannot have, and
+// values that contradict each other, are an error that wraps [ErrArguments].
 func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
 	for i := 0; i < len(args); i++ {
-		name := args[i]
+		name, value, joined := splitJoined(args[i])
 		f, known := table[name]
 		if !known {
-			ignored := name
+			ignored := args[i]
 			// Whether it takes a value is a guess: the next word, unless that
 			// looks like a flag.
-			if strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			if !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++
 				ignored += " " + args[i]
 			}
 			warnings = append(warnings, fmt.Sprintf("unknown argument %q is ignored", ignored))
 			continue
 		}
-		value := ""
-		if f.value {
+		switch {
+		case f.value && !joined:
 			if i++; i == len(args) {
 				return a, warnings, fmt.Errorf("llamaserver: %w: %s needs a value", ErrArguments, name)
 			}
 			value = args[i]
+		case joined && !f.value:
+			return a, warnings, fmt.Errorf("llamaserver: %w: %s takes no value", ErrArguments, name)
 		}
 		if f.set == nil {
 			continue
@@ -189,19 +211,29 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 			return a, warnings, fmt.Errorf("llamaserver: %w: %s: %w", ErrArguments, name, err)
 		}
 	}
-	warnings = append(warnings, a.conflicts()...)
-	return a, warnings, nil
+	if a.FlashAttn != "" && !slices.Contains([]string{"on", "off", "auto"}, a.FlashAttn) {
+		warnings = append(warnings, fmt.Sprintf("--flash-attn %q is ignored", a.FlashAttn))
+	}
+	return a, warnings, a.contradiction()
 }
 
-// conflicts names values that the host's flags make possible and that make no
-// sense together.
-func (a Args) conflicts() []string {
-	var w []string
-	if a.Context > 0 && a.Context < a.Parallel {
-		w = append(w, fmt.Sprintf("a context of %d cannot be shared by %d slots", a.Context, a.Parallel))
+// splitJoined takes "--name=value" apart. Short flags have no such form.
+func splitJoined(arg string) (name, value string, joined bool) {
+	if !strings.HasPrefix(arg, "--") {
+		return arg, "", false
 	}
-	if a.FlashAttn != "" && !slices.Contains([]string{"on", "off", "auto"}, a.FlashAttn) {
-		w = append(w, fmt.Sprintf("--flash-attn %q is ignored", a.FlashAttn))
-	}
-	return w
+	return strings.Cut(arg, "=")
 }
+
+// contradiction names values that cannot be had together. Without it they
+// would end in a model that is loaded for minutes and answers nothing.
+func (a Args) contradiction() error {
+	if a.Context > 0 && a.ContextPerSlot() < leastContext {
+		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): %d at least wanted",
+			ErrArguments, a.Context, a.ContextPerSlot(), a.Parallel, leastContext)
+	}
+	return nil
+}
+
+// leastContext holds one token of a prompt and one of an answer.
+const leastContext = 2

@@ -2,6 +2,7 @@ package llamaserver
 
 import (
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +37,9 @@ func TestModesOfDiscovery(t *testing.T) {
 		{"--list-devices --offline --verbose", ModeListDevices},
 		{"", ModeDiscover},
 		{"-m x", ModeServe},
+		{"-m x --help", ModeHelp},
+		{"--help --version", ModeHelp},
+		{"-m x --version", ModeVersion},
 	} {
 		a, warnings, err := ParseArgs(strings.Fields(c.args))
 		require.NoError(t, err)
@@ -60,10 +64,12 @@ func TestOlderAndNewerArguments(t *testing.T) {
 			[]string{`unknown argument "--new" is ignored`, `unknown argument "--newer" is ignored`},
 		},
 		{"stray word", "-m x stray", func(*Args) {}, []string{`unknown argument "stray" is ignored`}},
-		{
-			"too many slots", "-m x -c 2 -np 4", func(a *Args) { a.Context, a.Parallel = 2, 4 },
-			[]string{"a context of 2 cannot be shared by 4 slots"},
-		},
+		{"joined values", "--model=x --lora=a=b --port=9", func(a *Args) { a.Lora, a.Port = []string{"a=b"}, 9 }, nil},
+		{"unknown joined", "--new=5 -m x", func(*Args) {}, []string{`unknown argument "--new=5" is ignored`}},
+		{"no joining behind one dash", "-m -c=5", func(a *Args) { a.Model = "-c=5" }, nil},
+		{"the least context", "-m x -c 8 -np 4", func(a *Args) { a.Context, a.Parallel = 8, 4 }, nil},
+		{"the model's context", "-m x -c 0 -np 4", func(a *Args) { a.Parallel = 4 }, nil},
+		{"shift taken back", "-m x --context-shift --no-context-shift", func(*Args) {}, nil},
 		{"odd attention", "-m x -fa maybe", func(a *Args) { a.FlashAttn = "maybe" }, []string{`--flash-attn "maybe" is ignored`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,10 +86,29 @@ func TestOlderAndNewerArguments(t *testing.T) {
 func TestBrokenArgumentsAreErrors(t *testing.T) {
 	for _, args := range []string{
 		"--model", "-c x", "-c -1", "-np 0", "--port 70000", "--port -1", "-ngl some", "-ngl 99999999999", "-b 0", "-t 1.5", "--lora",
+		"--verbose=1", "--model=",
 	} {
 		_, _, err := ParseArgs(strings.Fields(args))
 		require.ErrorIs(t, err, ErrArguments, args)
-		require.ErrorContains(t, err, strings.Fields(args)[0])
+		name, _, _ := strings.Cut(strings.Fields(args)[0], "=")
+		require.ErrorContains(t, err, name)
+	}
+	for _, args := range []string{"-m x -c 3 -np 4", "-np 4 -c 7", "-c 1"} {
+		_, _, err := ParseArgs(strings.Fields(args))
+		require.ErrorIs(t, err, ErrArguments, args)
+		require.ErrorContains(t, err, "(-np): 2 at least wanted", args)
+	}
+}
+
+func TestTheHelpNamesNothingThatIsUnknown(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, AnswerHelp(&b))
+	flags := regexp.MustCompile(`(?m)^ {2,6}(-\w+), |(--[a-z-]+)`).FindAllStringSubmatch(b.String(), -1)
+	require.Greater(t, len(flags), 15)
+	for _, f := range flags {
+		if f[2] != "--name" {
+			require.Contains(t, optionTable(), f[1]+f[2])
+		}
 	}
 }
 
@@ -98,6 +123,7 @@ func FuzzParseArgsNeverGivesWhatMakesNoSense(f *testing.F) {
 			return
 		}
 		require.Positive(t, a.Parallel)
+		require.True(t, a.Context == 0 || a.ContextPerSlot() >= leastContext)
 		require.GreaterOrEqual(t, a.ContextPerSlot(), 0)
 		require.True(t, a.Port >= 0 && a.Port <= math.MaxUint16)
 		require.GreaterOrEqual(t, a.GPULayers, -1)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func refusalFor(err error) error {
 	var long *engine.PromptTooLongError
 	switch {
 	case errors.As(err, &long):
-		return tooLong(long.Tokens, long.Context)
+		return tooLong(fmt.Sprint(long.Tokens), long.Tokens, long.Context)
 	case errors.Is(err, sampler.ErrOptions), errors.Is(err, engine.ErrRequest):
 		return refuse(http.StatusBadRequest, "%v", err)
 	}

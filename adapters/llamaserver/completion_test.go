@@ -2,7 +2,6 @@ package llamaserver
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -325,18 +324,3 @@ func (d *deafWriter) Header() http.Header {
 }
 func (d *deafWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func (d *deafWriter) WriteHeader(int)           {}
-
-func TestABodyBeyondTheLimitIsRefused(t *testing.T) {
-	s, err := New(Options{Addr: "127.0.0.1:0"})
-	require.NoError(t, err)
-	defer s.Close()
-	s.SetModel(&fakeModel{})
-	answer := httptest.NewRecorder()
-	body := io.MultiReader(strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, maxBody))
-	s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/completion", body))
-	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte("0"), len(b))), nil }

@@ -34,3 +34,39 @@ func AnswerListDevices(stdout io.Writer) error {
 	}
 	return nil
 }
+
+// AnswerVersion says which program this is.
+func AnswerVersion(stdout io.Writer, version string) error {
+	if _, err := fmt.Fprintf(stdout, "sdnpu %s, in place of llama-server\n", version); err != nil {
+		return fmt.Errorf("llamaserver: %w", err)
+	}
+	return nil
+}
+
+// AnswerHelp lists the arguments that have an effect here.
+func AnswerHelp(stdout io.Writer) error {
+	if _, err := io.WriteString(stdout, help); err != nil {
+		return fmt.Errorf("llamaserver: %w", err)
+	}
+	return nil
+}
+
+const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU over HTTP, as Ollama starts it.
+
+  -m, --model FILE         GGUF file; it, an adapter or SDNPU_ENABLED selects it for the NPU
+      --lora FILE          adapter that carries settings (sdnpu.*); may be given again
+      --host ADDRESS       where to listen (127.0.0.1)
+      --port N             port (8080); 0 takes a free one
+  -c, --ctx-size N         tokens of context of all slots together; 0: the model's own
+  -np, --parallel N        slots: requests answered at the same time (1)
+      --context-shift      a full context drops the older half of the text and goes on
+      --no-context-shift   a full context ends the answer (default)
+      --keep N             leading tokens that a shift never drops; -1: the whole prompt (0)
+  -ngl, --gpu-layers N     0 asks for the CPU, which is not ours to give
+      --list-devices       list devices and end: none is ever listed
+      --version            which program this is
+  -h, --help               this text
+
+Ollama's other arguments are accepted and change nothing; unknown ones are told and ignored.
+"--name=value" may be written for "--name value". Settings: sdnpu --help.
+`

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"net/http"
+	"syscall"
 )
 
 var (
@@ -28,10 +31,11 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, sentence: fmt.Sprintf(format, args...)}
 }
 
-// tooLong has llama-server's form, whose type clients look for.
-func tooLong(tokens, context int) *refusal {
+// tooLong has llama-server's form, whose type clients look for. count is the
+// number of tokens in words.
+func tooLong(count string, tokens, context int) *refusal {
 	r := refuse(http.StatusBadRequest,
-		"the prompt has %d tokens and exceeds the available context of %d tokens", tokens, context)
+		"the prompt has %s tokens and exceeds the available context of %d tokens", count, context)
 	r.body = map[string]any{"error": map[string]any{
 		"code":            r.status,
 		"message":         r.sentence,
@@ -62,3 +66,19 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
+
+// listenError says what is wrong with an address, and what to do. The host
+// chooses free ports; people who start the program by hand do not.
+func listenError(addr string, err error) error {
+	host, port, _ := net.SplitHostPort(addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, windowsInUse):
+		return fmt.Errorf("port %s of %s is in use: end the program that listens there, or give another port with --port (0 takes a free one): %w", port, host, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("port %s of %s is not for this user: give one above 1023 with --port: %w", port, host, err)
+	}
+	return fmt.Errorf("cannot listen on %s: give an address of this machine with --host: %w", addr, err)
+}
+
+// windowsInUse is WSAEADDRINUSE, which Windows does not call EADDRINUSE.
+const windowsInUse = syscall.Errno(10048)

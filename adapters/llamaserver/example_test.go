@@ -20,8 +20,7 @@ func (echo) Generate(_ context.Context, r engine.Request, emit func(engine.Piece
 }
 func (echo) Encode(text string, _, _ bool) ([]int32, error) { return []rune(text), nil }
 func (echo) Decode(ids []int32) string                      { return string(ids) }
-func (echo) ContextLength() int                             { return 128 }
-func (echo) VocabSize() int                                 { return 0x110000 }
+func (echo) Limits() llamaserver.Limits                     { return llamaserver.Limits{Context: 128, Vocab: 0x110000} }
 
 func Example() {
 	args, _, err := llamaserver.ParseArgs([]string{"--model", "m.gguf", "--port", "0", "-np", "2"})

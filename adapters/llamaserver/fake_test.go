@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,10 @@ type fakeModel struct {
 	vocab   int
 	// generate, when set, takes the place of the script.
 	generate func(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
+
+	// encoded, when set, receives the length of each text that is tokenized.
+	encoded  chan int
+	encoding atomic.Int64 // calls of Encode that go on
 
 	mu   sync.Mutex
 	seen []engine.Request
@@ -80,6 +85,11 @@ func fakeReport(prompt, output int) engine.Report {
 }
 
 func (f *fakeModel) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	f.encoding.Add(1)
+	defer f.encoding.Add(-1)
+	if f.encoded != nil {
+		f.encoded <- len(text)
+	}
 	if strings.Contains(text, "\x00unspeakable") {
 		return nil, errors.New("no token for it")
 	}
@@ -113,18 +123,15 @@ func (f *fakeModel) Decode(ids []int32) string {
 	return b.String()
 }
 
-func (f *fakeModel) ContextLength() int {
-	if f.context == 0 {
-		return 1 << 20
+func (f *fakeModel) Limits() Limits {
+	l := Limits{Context: f.context, Vocab: f.vocab, LongestPiece: len("</tool_call>")}
+	if l.Context == 0 {
+		l.Context = 1 << 20
 	}
-	return f.context
-}
-
-func (f *fakeModel) VocabSize() int {
-	if f.vocab == 0 {
-		return 400
+	if l.Vocab == 0 {
+		l.Vocab = 400
 	}
-	return f.vocab
+	return l
 }
 
 // lastSeen is the newest request that reached the model.

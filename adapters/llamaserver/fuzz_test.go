@@ -38,10 +38,10 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 		}
 		for _, r := range m.seen {
 			require.NotEmpty(t, r.Prompt)
-			require.Less(t, len(r.Prompt), m.ContextLength())
+			require.Less(t, len(r.Prompt), m.Limits().Context)
 			require.NotContains(t, r.Stop, "")
 			for _, id := range r.Prompt {
-				require.True(t, id >= 0 && int(id) < m.VocabSize())
+				require.True(t, id >= 0 && int(id) < m.Limits().Vocab)
 			}
 			// What a client can spell is fit for the sampler, or it says so.
 			if _, err := sampler.New(r.Sampling); err != nil {

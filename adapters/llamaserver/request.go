@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -78,8 +79,8 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 	if len(prompt) == 0 {
 		return engine.Request{}, refuse(http.StatusBadRequest, "the prompt has no tokens")
 	}
-	if limit := m.ContextLength(); len(prompt) >= limit {
-		return engine.Request{}, tooLong(len(prompt), limit)
+	if limit := m.Limits().Context; len(prompt) >= limit {
+		return engine.Request{}, tooLong(fmt.Sprint(len(prompt)), len(prompt), limit)
 	}
 	preserve, err := c.preserved(m)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 		Sampling:    c.sampling(),
 		Stop:        stop,
 		Preserve:    preserve,
-		Logprobs:    min(max(c.NProbs, 0), m.VocabSize()),
+		Logprobs:    min(max(c.NProbs, 0), m.Limits().Vocab),
 		IgnoreEOS:   c.IgnoreEOS,
 	}, nil
 }
@@ -139,6 +140,12 @@ func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
 		text = object.Text
 	default:
 		return nil, refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	}
+	// Tokenizing takes about a second for each megabyte, and a prompt that
+	// cannot fit however it is cut need not be.
+	if l := m.Limits(); l.LongestPiece > 0 && len(text)/l.LongestPiece >= l.Context {
+		least := len(text) / l.LongestPiece
+		return nil, tooLong(fmt.Sprint("at least ", least), least, l.Context)
 	}
 	return encode(m, text, true, true)
 }
@@ -204,9 +211,10 @@ func encode(m Model, text string, addSpecial, parseSpecial bool) ([]int32, error
 
 // checkTokens refuses numbers that no token of the model has.
 func checkTokens(ids []int32, m Model) error {
+	vocab := m.Limits().Vocab
 	for _, id := range ids {
-		if id < 0 || int(id) >= m.VocabSize() {
-			return refuse(http.StatusBadRequest, "token %d does not exist: the model has %d tokens", id, m.VocabSize())
+		if id < 0 || int(id) >= vocab {
+			return refuse(http.StatusBadRequest, "token %d does not exist: the model has %d tokens", id, vocab)
 		}
 	}
 	return nil

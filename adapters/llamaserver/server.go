@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +17,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// maxBody bounds a request; the longest prompts have a few megabytes.
-const maxBody = 32 << 20
+const (
+	// maxBody bounds a request: a prompt for a context of a million tokens has
+	// about four megabytes, as text or as token numbers.
+	maxBody = 16 << 20
+	// readPatience is how long a client may take to send a body: a connection
+	// that stops half way must not be kept for ever.
+	readPatience = 30 * time.Second
+)
 
 // Model answers the requests. Its methods are called from many goroutines.
 type Model interface {
@@ -29,10 +36,19 @@ type Model interface {
 	Encode(text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode is the text of ids, control tokens included.
 	Decode(ids []int32) string
-	// ContextLength is how many tokens one request may have in all.
-	ContextLength() int
-	// VocabSize is one more than the highest token.
-	VocabSize() int
+	// Limits are those of the requests; they do not change.
+	Limits() Limits
+}
+
+// Limits bound what a Model can be asked.
+type Limits struct {
+	// Context is how many tokens one request may have in all.
+	Context int
+	// Vocab is one more than the highest token.
+	Vocab int
+	// LongestPiece is how many bytes of text one token stands for at most. Zero
+	// leaves it open.
+	LongestPiece int
 }
 
 // Options tunes a Server.
@@ -73,7 +89,7 @@ func New(o Options) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("llamaserver: %w", err)
+		return nil, fmt.Errorf("llamaserver: %w", listenError(o.Addr, err))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -94,8 +110,33 @@ func New(o Options) (*Server, error) {
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// SetModel ends the loading.
-func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
+// SetModel ends the loading; nil begins it again.
+func (s *Server) SetModel(m Model) {
+	if m != nil {
+		m = &frugal{m, make(chan struct{}, 1)}
+	}
+	s.state.Store(&state{model: m})
+}
+
+// frugal tokenizes one large text at a time: each takes about eighty times its
+// size in memory and a second for a megabyte, and any number of requests come
+// beside those that hold a slot.
+type frugal struct {
+	Model
+	large chan struct{}
+}
+
+// largeText is where a text begins to be large, in bytes.
+const largeText = 1 << 20
+
+// Encode is the model's.
+func (f *frugal) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	if len(text) >= largeText {
+		f.large <- struct{}{}
+		defer func() { <-f.large }()
+	}
+	return f.Model.Encode(text, addSpecial, parseSpecial)
+}
 
 // SetFailed makes /health and every request tell that there is no model.
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
@@ -183,11 +224,18 @@ func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model
 
 // readJSON reads a bounded body into v.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	control := http.NewResponseController(w)
+	// Not every connection has deadlines; without one the client is waited for.
+	_ = control.SetReadDeadline(time.Now().Add(readPatience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	// What is read from now on only tells that the client has gone.
+	_ = control.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", large.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readPatience)
 	case err != nil:
 		return refuse(http.StatusBadRequest, "the request ended early")
 	}

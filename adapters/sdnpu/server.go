@@ -57,6 +57,10 @@ func serveRunner(ctx context.Context, argv []string) error {
 		return llamaserver.AnswerDiscover(ctx, os.Stderr)
 	case mode == llamaserver.ModeListDevices:
 		return llamaserver.AnswerListDevices(os.Stdout)
+	case mode == llamaserver.ModeHelp:
+		return llamaserver.AnswerHelp(os.Stdout)
+	case mode == llamaserver.ModeVersion:
+		return llamaserver.AnswerVersion(os.Stdout, version())
 	case err != nil:
 		return err
 	}
@@ -161,7 +165,9 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 		cancel(err)
 		return errors.Join(err, <-served)
 	}
-	server.SetModel(answers{l})
+	server.SetModel(answers{l, llamaserver.Limits{
+		Context: l.engine.ContextLength(), Vocab: l.tokenizer.VocabSize(), LongestPiece: l.tokenizer.LongestPiece(),
+	}})
 	err = <-served
 	return errors.Join(err, l.Close())
 }
@@ -202,7 +208,10 @@ func progressText(p engine.Progress) string {
 }
 
 // answers answers the server's questions with a loaded model.
-type answers struct{ *loaded }
+type answers struct {
+	*loaded
+	limits llamaserver.Limits
+}
 
 func (m answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 	return m.engine.Generate(ctx, r, emit)
@@ -214,6 +223,4 @@ func (m answers) Encode(text string, addSpecial, parseSpecial bool) ([]int32, er
 
 func (m answers) Decode(ids []int32) string { return m.tokenizer.DecodeSpecial(ids) }
 
-func (m answers) ContextLength() int { return m.engine.ContextLength() }
-
-func (m answers) VocabSize() int { return m.tokenizer.VocabSize() }
+func (m answers) Limits() llamaserver.Limits { return m.limits }
