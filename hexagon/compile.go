@@ -24,12 +24,14 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{})
+	// One graph alone has nothing to share, and a shared image is another format.
+	shared := len(graphs) > 1 && d.shares()
+	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	m := &manifest{Fingerprint: d.Capabilities().Fingerprint}
+	m := &manifest{Fingerprint: d.fingerprint()}
 	for _, g := range graphs {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -38,6 +39,8 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
+	// shares asks, once, whether equal constants are stored once.
+	shares func() bool
 	// copies is set once the library has refused to use images in place.
 	copies atomic.Bool
 	closed atomic.Bool
@@ -75,6 +78,13 @@ func Open(o Options) (_ *Device, err error) {
 	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: o.SoC}); err != nil {
 		return nil, err
 	}
+	d.shares = sync.OnceValue(func() bool {
+		err := d.sharesConstants()
+		if err != nil {
+			d.options.Logger.Debug("graphs do not share constants", "reason", err)
+		}
+		return err == nil
+	})
 	return d, nil
 }
 
@@ -89,22 +99,31 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 	d.options.Logger.Debug("library", "severity", severity, "text", strings.TrimSpace(text))
 }
 
-// Capabilities describes library and chip.
+// Capabilities describes library and chip. The first call compiles and loads a
+// tiny image to see whether constants are shared.
 func (d *Device) Capabilities() backend.Capabilities {
-	p := d.library.Provider()
-	soc := "library's default"
-	if d.options.SoC != 0 {
-		soc = fmt.Sprint(d.options.SoC)
-	}
 	return backend.Capabilities{
-		Lane:     backend.NPU,
-		Name:     d.options.Name,
-		Provider: p.Name,
-		BuildID:  d.buildID,
-		SoC:      soc,
-		Fingerprint: fmt.Sprintf("hexagon lowering %d, %s, core %s, backend %s, build %s, soc %s",
-			loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, soc),
+		Lane:            backend.NPU,
+		Name:            d.options.Name,
+		Provider:        d.library.Provider().Name,
+		BuildID:         d.buildID,
+		SoC:             d.soc(),
+		SharesConstants: d.shares(),
+		Fingerprint:     d.fingerprint(),
 	}
+}
+
+func (d *Device) soc() string {
+	if d.options.SoC == 0 {
+		return "library's default"
+	}
+	return fmt.Sprint(d.options.SoC)
+}
+
+func (d *Device) fingerprint() string {
+	p := d.library.Provider()
+	return fmt.Sprintf("hexagon lowering %d, %s, core %s, backend %s, build %s, soc %s",
+		loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, d.soc())
 }
 
 // Close closes device, backend, log and library. Programs must be closed before.

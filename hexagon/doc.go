@@ -13,6 +13,10 @@
 // writes. A loaded program keeps its image in place where the library can use
 // it mapped.
 //
+// Graphs compiled together hold equal constants once where the library can load
+// such images, which [Device.Capabilities] finds out by trying: the emulator
+// can, the vendor's x86-64 library compiles them and then refuses to load them.
+//
 // What the library refuses at validation is [errors.ErrUnsupported], and so is
 // an RmsNorm with a beta other than zero, which the vendor's library accepts
 // and leaves out.

@@ -46,7 +46,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
 	}
-	if want := d.Capabilities().Fingerprint; m.Fingerprint != want {
+	if want := d.fingerprint(); m.Fingerprint != want {
 		return nil, fmt.Errorf("%w: made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
 	}
 	c, err := d.loadContext(contextBinary)

@@ -106,7 +106,7 @@ type cBlockwiseExpansion struct {
 	pairs     uintptr `c:"scaleOffsets"`
 	blocks    uint32  `c:"numBlocksPerAxis"`
 	scaleBits uint32  `c:"blockScaleBitwidth"`
-	storage   uint32  `c:"blockScaleStorageType"` // 0: bytes
+	_         uint32  `c:"blockScaleStorageType"` // 0: bytes
 	_         [4]byte
 	scales    uintptr `c:"blocksScale"`
 }
