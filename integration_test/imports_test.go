@@ -42,7 +42,7 @@ var walls = []wall{
 	{folder: "backend/quant", internal: []string{"backend"}},
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
 	{folder: "backend/sampler"},
-	{folder: "backend/imagecache", internal: []string{"backend/mapped"}},
+	{folder: "backend/imagecache", internal: []string{"backend/mapped"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/quant"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},

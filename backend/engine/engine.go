@@ -80,7 +80,7 @@ func (e *Engine) loadGraphs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := newLoader(e.dev, e.options, sets)
+	l := newLoader(e.dev, e.model.Digest(), e.options, sets)
 	o := e.options
 	e.widths = make([]width, len(o.Rows))
 	for i, rows := range slices.Backward(o.Rows) {

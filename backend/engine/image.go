@@ -10,6 +10,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -23,6 +24,7 @@ const imageVersion = 2
 type loader struct {
 	dev     backend.Device
 	options Options
+	digest  string // of the model's file
 	// shares tells that graphs of one set go into one image.
 	shares bool
 	// at is where the work stands.
@@ -34,8 +36,8 @@ type loader struct {
 
 // newLoader returns a loader of sets of graphs; those of one set hold mostly
 // equal constants.
-func newLoader(dev backend.Device, o Options, sets [][]*backend.Graph) *loader {
-	l := &loader{dev: dev, options: o, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
+func newLoader(dev backend.Device, digest string, o Options, sets [][]*backend.Graph) *loader {
+	l := &loader{dev: dev, digest: digest, options: o, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++
@@ -119,15 +121,16 @@ func (l *loader) load(ctx context.Context, set []*backend.Graph) (graphs []*load
 func (l *loader) loadImage(ctx context.Context, graphs []*backend.Graph) (*image, error) {
 	r := newReporter(l.options.Progress, l.at, graphs)
 	defer r.start()()
-	key := l.key(graphs)
+	key, miss := l.key(graphs), error(nil)
 	if l.cache != nil {
 		i, err := l.fromCache(ctx, key, graphs, r)
 		if !errors.Is(err, imagecache.ErrMiss) && !errors.Is(err, backend.ErrImage) {
 			return l.finish(i, err, r)
 		}
+		miss = err
 		r.cached.Store(false)
 	}
-	i, err := l.compile(ctx, key, graphs, r)
+	i, err := l.compile(ctx, key, graphs, r, errors.Is(miss, imagecache.ErrMiss))
 	return l.finish(i, err, r)
 }
 
@@ -169,20 +172,10 @@ func (l *loader) fromCache(ctx context.Context, key string, graphs []*backend.Gr
 }
 
 // compile makes the image, in the cache if that works and in memory otherwise.
-func (l *loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*image, error) {
-	// A device takes buffers as large as an image; what is left of them must not
-	// wait for the next collection, which may be gigabytes away.
-	defer debug.FreeOSMemory()
-	write := func(w io.Writer) error {
-		r.bytes.Store(0)
-		r.filled.Store(0)
-		if err := l.dev.Compile(ctx, io.MultiWriter(w, countBytes{&r.bytes}), r.counted(ctx, graphs)...); err != nil {
-			return fmt.Errorf("engine: compile %s: %w", r.at.Graph, err)
-		}
-		return nil
-	}
+// With look, the cache is asked again once this process alone may make it.
+func (l *loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*image, error) {
 	if l.cache != nil {
-		i, err := l.compileToCache(ctx, key, graphs, write)
+		i, err := l.compileToCache(ctx, key, graphs, r, look)
 		if !errors.Is(err, imagecache.ErrStore) {
 			return i, err
 		}
@@ -190,14 +183,45 @@ func (l *loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 		l.cache = nil
 	}
 	var image bytes.Buffer
-	if err := write(&image); err != nil {
+	if err := l.write(ctx, &image, graphs, r); err != nil {
 		return nil, err
 	}
 	return l.open(ctx, graphs, image.Bytes())
 }
 
-func (l *loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, write func(io.Writer) error) (*image, error) {
-	if err := l.cache.Put(key, write); err != nil {
+// write compiles into w.
+func (l *loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
+	// A device takes buffers as large as an image; what is left of them must not
+	// wait for the next collection, which may be gigabytes away.
+	defer debug.FreeOSMemory()
+	r.bytes.Store(0)
+	r.filled.Store(0)
+	if err := l.dev.Compile(ctx, io.MultiWriter(w, countBytes{&r.bytes}), r.counted(ctx, graphs)...); err != nil {
+		return fmt.Errorf("engine: compile %s: %w", r.at.Graph, err)
+	}
+	return nil
+}
+
+// compileToCache lets one process of many compile.
+func (l *loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*image, error) {
+	release, err := l.cache.Lock(ctx, key, func() { r.waiting.Store(true) })
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	r.waiting.Store(false)
+	if look {
+		i, err := l.fromCache(ctx, key, graphs, r)
+		if !errors.Is(err, imagecache.ErrMiss) && !errors.Is(err, backend.ErrImage) {
+			return i, err
+		}
+		r.cached.Store(false)
+	}
+	if err := l.cache.Reserve(r.weights); err != nil {
+		return nil, err
+	}
+	err = l.cache.Put(key, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
+	if err != nil {
 		return nil, err
 	}
 	entry, err := l.cache.Get(key)
@@ -205,6 +229,16 @@ func (l *loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
 	return l.openEntry(ctx, graphs, entry)
+}
+
+// label says to people what an image in the cache is.
+func (l *loader) label(graphs []*backend.Graph) imagecache.Label {
+	o, c := l.options, l.dev.Capabilities()
+	return imagecache.Label{
+		"model": o.Name, "digest": l.digest, "graphs": imageName(graphs), "recipe": o.Recipe.Name,
+		"rows": strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Rows), " ", ","), "[]"), "context": fmt.Sprint(o.slots()),
+		"device": c.Name, "fingerprint": c.Fingerprint,
+	}
 }
 
 // openEntry loads an image of the cache; a failure gives the entry back.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +155,95 @@ func TestWithoutAWorkingCacheEveryStartCompiles(t *testing.T) {
 	require.EqualValues(t, 2, dev.compiles.Load(), "the cache is found broken before anything is compiled for it")
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
 	require.Contains(t, log.String(), "without the image cache")
+}
+
+func TestTwoStartsAtOnceCompileEachImageOnce(t *testing.T) {
+	dir := t.TempDir()
+	var compiles atomic.Int64
+	var group sync.WaitGroup
+	waited := make(chan bool, 100)
+	compiling := make(chan bool)
+	engines := make([]*engine.Engine, 2)
+	for i := range engines {
+		o, log := cached(t, dir)
+		o.Progress = func(p engine.Progress) {
+			if p.Waiting {
+				waited <- true
+			}
+		}
+		dev := newDevice()
+		first := true
+		dev.onCompile = func(context.Context) error {
+			if compiles.Add(1); i == 0 && first { // until the other start waits
+				first = false
+				close(compiling)
+				<-waited
+			}
+			return nil
+		}
+		group.Go(func() {
+			if i == 1 {
+				<-compiling
+			}
+			var err error
+			engines[i], _, err = open(t, t.Context(), dev, o)
+			require.NoError(t, err)
+			require.Empty(t, log.String())
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 2, compiles.Load())
+	for _, e := range engines {
+		requireAnswers(t, e)
+		require.NoError(t, e.Close())
+	}
+}
+
+func TestImagesAreLabelledForPeople(t *testing.T) {
+	o, _ := cached(t, t.TempDir())
+	o.Name = "a story"
+	e, _ := start(t, newDevice(), o)
+	list, err := o.Cache.List()
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	for _, i := range list {
+		require.True(t, i.InUse)
+		require.Equal(t, "a story", i.Label["model"])
+		require.Equal(t, "8,1", i.Label["rows"])
+		require.Equal(t, "64", i.Label["context"])
+		require.Equal(t, "f32", i.Label["recipe"])
+		require.Len(t, i.Label["digest"], 64)
+		require.Equal(t, newDevice().Capabilities().Fingerprint, i.Label["fingerprint"])
+		require.Contains(t, []string{"block0_rows{1,8}", "head_rows1"}, i.Label["graphs"])
+	}
+	require.NoError(t, e.Close())
+	list, err = o.Cache.List()
+	require.NoError(t, err)
+	require.False(t, list[0].InUse || list[1].InUse, "a closed engine holds nothing")
+}
+
+func TestTheCachesLimitHoldsAcrossModelsAndSparesWhatRuns(t *testing.T) {
+	o, _ := cached(t, t.TempDir())
+	var err error
+	o.Cache, err = imagecache.Open(o.Cache.Dir(), imagecache.Options{Limit: 1})
+	require.NoError(t, err)
+	files := func() int {
+		list, err := o.Cache.List()
+		require.NoError(t, err)
+		return len(list)
+	}
+	first, _ := start(t, newDevice(), o)
+	require.Equal(t, 2, files(), "a model that runs is kept whole")
+	o.Rows = []int{4, 1}
+	second, _ := start(t, newDevice(), o)
+	require.Equal(t, 3, files(), "they share the head")
+	requireAnswers(t, first)
+	requireAnswers(t, second)
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+	o.Rows = []int{2, 1}
+	start(t, newDevice(), o)
+	require.Equal(t, 2, files(), "only what runs is left")
 }
 
 func TestAFailedStartLeavesNothingOpen(t *testing.T) {

@@ -44,6 +44,8 @@ type Options struct {
 	HeadRows int
 	// Cache keeps compiled images; nil means that every start compiles.
 	Cache *imagecache.Store
+	// Name is what the cache's images are labelled with: the model's, for people.
+	Name string
 	// Logger receives warnings. Nil means silence.
 	Logger *slog.Logger
 	// Progress, when set, is called while images are compiled and loaded: when
@@ -64,6 +66,8 @@ type Progress struct {
 	Bytes int64
 	// Elapsed is the time spent on it.
 	Elapsed time.Duration
+	// Waiting tells that another process compiles the image.
+	Waiting bool
 	// Cached tells that the image came from the cache and was not compiled.
 	Cached bool
 }

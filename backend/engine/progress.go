@@ -20,6 +20,7 @@ type reporter struct {
 	filled  atomic.Int64
 	bytes   atomic.Int64
 	cached  atomic.Bool
+	waiting atomic.Bool
 	done    atomic.Bool
 }
 
@@ -81,7 +82,7 @@ func (r *reporter) start() (stop func()) {
 	began := time.Now()
 	tell := func() {
 		p := r.at
-		p.Bytes, p.Cached, p.Elapsed = r.bytes.Load(), r.cached.Load(), time.Since(began)
+		p.Bytes, p.Cached, p.Waiting, p.Elapsed = r.bytes.Load(), r.cached.Load(), r.waiting.Load(), time.Since(began)
 		if r.done.Load() {
 			p.Done++
 			p.WeightsDone += r.weights

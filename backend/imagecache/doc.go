@@ -3,16 +3,19 @@
 //
 // A [Store] maps keys to bytes and knows neither devices nor models: whoever
 // builds the key puts everything into it that decides whether an image is
-// still valid. There is no limit and no eviction; deleting files, or the whole
-// folder, is always safe, also while a program runs on an entry (on Windows the
-// system refuses that one).
+// still valid. What people want to read about an image stands in its [Label],
+// which decides nothing. Deleting files, or the whole folder, is always safe,
+// also while a program runs on an entry (on Windows the system refuses that
+// one).
 //
 // # A file
 //
 // "<key>.image" is a header of [headerSize] bytes and the image. The header
-// names format, key, length and the image's SHA-256, and ends with a checksum
-// of itself. Its size keeps the image on a page of its own in the mapping:
-// devices use it in place.
+// names format, key, length, label and the image's checksum, and ends with a
+// checksum of itself, so that no bit of a file can change unseen. Its size
+// keeps the image on a page of its own in the mapping: devices use it in place.
+// The file's time is that of its last use. Files "put-….tmp" are being written,
+// "<key>.lock" are held by who makes an image.
 //
 // # Invariants
 //
@@ -20,12 +23,20 @@
 //     to the disk, renamed, and the folder is flushed too;
 //   - [Store.Get] hands out only what it has just checked; a damaged or foreign
 //     file is removed, reported as [ErrMiss] and named in a warning;
-//   - processes may share the folder: two that write one key both succeed and
-//     one of the two files stays. What a process that died left behind is
-//     removed by a later [Open]: a minute after its last write where the
-//     system tells that nobody holds it (not Windows), else a day after.
+//   - an open [Entry] is never removed by this package, in whatever process:
+//     it is locked until it is closed, by its process's end at the latest;
+//   - adding an image removes those used least recently until the folder keeps
+//     its limit; where all that is left is in use, the limit is exceeded;
+//   - processes may share the folder. [Store.Lock] lets one of them make an
+//     image while the others wait; two that write one key without it both
+//     succeed and one of the two files stays. What a process that died left
+//     behind is removed by a later [Open], a minute after its last write.
 //
-// Get costs one pass over the bytes (SHA-256: about 0.2 s for 300 MB where the
-// processor has instructions for it), which also brings them into memory, where
-// loading needs them next.
+// On file systems without locks, and on systems other than Linux, macOS,
+// FreeBSD and Windows, nothing is known to be in use: removing is still safe
+// there, work may be done twice, and leftovers go after a day.
+//
+// Get costs one pass over the bytes on all cores (SHA-256: about 0.3 s per GB
+// on two that have instructions for it), which also brings them into memory,
+// where loading needs them next.
 package imagecache

@@ -66,7 +66,7 @@ func (f *fullFile) Close() error {
 func TestADiskThatFailsAnywhereLeavesTheOldImage(t *testing.T) {
 	s, _ := open(t)
 	key, old, image := keyOf("a"), []byte("old"), bytes.Repeat([]byte("new "), 100)
-	require.NoError(t, s.Put(key, fillWith(old)))
+	require.NoError(t, s.Put(key, nil, fillWith(old)))
 	whole := headerSize + len(image)
 	disks := []*disk{{whole, "create"}, {whole, "writeat"}, {whole, "sync"}, {whole, "close"}}
 	for room := 0; room < whole; room += 7 {
@@ -85,7 +85,7 @@ func TestADiskThatFailsAnywhereLeavesTheOldImage(t *testing.T) {
 		for name, fill := range fills {
 			copied := *broken
 			s.create = copied.create
-			err := s.Put(key, fill)
+			err := s.Put(key, nil, fill)
 			require.ErrorIs(t, err, ErrStore, "%+v %s", broken, name)
 			require.ErrorIs(t, err, errDiskFull, "%+v %s", broken, name)
 			requireImage(t, s, key, old)
@@ -93,6 +93,6 @@ func TestADiskThatFailsAnywhereLeavesTheOldImage(t *testing.T) {
 		}
 	}
 	s.create = (&disk{room: whole}).create
-	require.NoError(t, s.Put(key, fillWith(image)))
+	require.NoError(t, s.Put(key, nil, fillWith(image)))
 	requireImage(t, s, key, image)
 }

@@ -1,13 +1,12 @@
 package imagecache
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"runtime"
+	"sync"
 )
 
 // file is what Put needs of a file under construction.
@@ -24,15 +23,15 @@ func createTemp(dir string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold(f)
+	_ = tryLock(f, true) // where there are no locks, its age decides
 	return f, nil
 }
 
 // Put keeps what fill writes as the image of key, in place of an older one.
-// When fill fails its error is returned; when the image could not be kept the
+// [Store.Reserve] makes room for it. When fill fails its error is returned; when the image could not be kept the
 // error is [ErrStore]. Either way the older image, if there is one, stays (or,
 // where only the folder could not be flushed, the new one).
-func (s *Store) Put(key string, fill func(w io.Writer) error) error {
+func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {
 		return err
@@ -41,7 +40,7 @@ func (s *Store) Put(key string, fill func(w io.Writer) error) error {
 	if err != nil {
 		return storeError(key, err)
 	}
-	if err := write(f, k, fill); err != nil {
+	if err := write(f, header{key: k, label: label.encode()}, fill); err != nil {
 		return errors.Join(putError(key, err), remove(f.Name()))
 	}
 	if err := os.Rename(f.Name(), s.path(key)); err != nil {
@@ -54,13 +53,13 @@ func (s *Store) Put(key string, fill func(w io.Writer) error) error {
 }
 
 // write fills, flushes and closes the file.
-func write(f file, k key, fill func(w io.Writer) error) (err error) {
+func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
 			err = &diskError{e}
 		}
 	}()
-	w := &writer{file: f, hash: sha256.New()}
+	w := &writer{file: f}
 	// Zeros keep the header's place: a file that a crash leaves here is no
 	// entry even if it were renamed.
 	if _, err := f.Write(make([]byte, headerSize)); err != nil {
@@ -75,7 +74,7 @@ func write(f file, k key, fill func(w io.Writer) error) (err error) {
 	if w.err != nil { // fill hid it
 		return w.err
 	}
-	h := header{key: k, size: w.size, sum: [sha256.Size]byte(w.hash.Sum(nil))}
+	h.size, h.sum = w.summer.size, w.summer.sum()
 	if _, err := f.WriteAt(h.encode(), 0); err != nil {
 		return &diskError{err}
 	}
@@ -87,19 +86,19 @@ func write(f file, k key, fill func(w io.Writer) error) (err error) {
 
 // writer hands bytes on, and remembers whether it was the disk that failed.
 type writer struct {
-	file io.Writer
-	hash hash.Hash
-	size uint64
-	err  error
+	file   io.Writer
+	summer summer
+	err    error
 }
 
 func (w *writer) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
+	var group sync.WaitGroup
+	group.Go(func() { w.summer.Write(p) }) // as long as the disk takes
 	n, err := w.file.Write(p)
-	w.hash.Write(p[:n])
-	w.size += uint64(n)
+	group.Wait()
 	if err != nil {
 		w.err = &diskError{err}
 		return n, w.err

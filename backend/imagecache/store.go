@@ -13,19 +13,27 @@ import (
 )
 
 const (
-	suffix    = ".image"
-	tempNames = "put-*.tmp"
+	suffix     = ".image"
+	lockSuffix = ".lock"
+	tempNames  = "put-*.tmp"
 	// tempAge is when a file that is still being written counts as left
 	// behind: longer than any compilation between two writes. With a writer
 	// that is known to have died, deadAge suffices: it covers the moments in
 	// which a living one does not hold its file.
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
+	// lookTime is how long a reader waits for one who holds a file
+	// exclusively, which is done for moments: to look whether it is in use, or
+	// to remove it.
+	lookTime = 2 * time.Second
 )
 
 // Options tunes a Store. The zero value is ready to use.
 type Options struct {
-	// Logger is told of damaged files. Nil means silence.
+	// Limit is how many bytes the folder keeps, images in use aside. Zero means
+	// no limit.
+	Limit int64
+	// Logger is told of damaged files and of what is removed. Nil means silence.
 	Logger *slog.Logger
 }
 
@@ -33,6 +41,7 @@ type Options struct {
 // goroutine.
 type Store struct {
 	dir    string
+	limit  int64
 	logger *slog.Logger
 	create func(dir string) (file, error) // replaced by tests that break it
 }
@@ -43,7 +52,7 @@ func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
 	}
-	s := &Store{dir: dir, logger: options.Logger, create: createTemp}
+	s := &Store{dir: dir, limit: options.Limit, logger: options.Logger, create: createTemp}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -54,14 +63,14 @@ func Open(dir string, options Options) (*Store, error) {
 // Dir is the folder.
 func (s *Store) Dir() string { return s.dir }
 
+// Limit is how many bytes the folder keeps, 0 for all.
+func (s *Store) Limit() int64 { return s.limit }
+
 func (s *Store) path(key string) string { return filepath.Join(s.dir, key+suffix) }
 
+// removeLeftovers removes what nobody writes or holds any more.
 func (s *Store) removeLeftovers() {
-	names, err := filepath.Glob(filepath.Join(s.dir, tempNames))
-	if err != nil { // a folder whose name is a broken pattern keeps its leftovers
-		s.logger.Warn("cannot look for leftovers in the image cache", "error", err)
-	}
-	for _, name := range names {
+	for _, name := range s.leftovers() {
 		info, err := os.Lstat(name)
 		if err != nil || !leftBehind(name, info) {
 			continue
@@ -72,13 +81,38 @@ func (s *Store) removeLeftovers() {
 	}
 }
 
+// leftovers are the files of ours that are no images.
+func (s *Store) leftovers() []string {
+	var names []string
+	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
+		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
+		if err != nil { // a folder whose name is a broken pattern keeps them
+			s.logger.Warn("cannot look for leftovers in the image cache", "error", err)
+		}
+		names = append(names, found...)
+	}
+	return names
+}
+
 func leftBehind(name string, info fs.FileInfo) bool {
 	age := time.Since(info.ModTime())
 	return age >= tempAge || age >= deadAge && info.Mode().IsRegular() && abandoned(name)
 }
 
+// abandoned reports whether nobody holds a file any more; without locks it
+// cannot tell.
+func abandoned(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return tryLock(f, true) == nil
+}
+
 // Entry is an image in memory.
 type Entry struct {
+	held  *os.File // keeps it from being removed
 	file  *mapped.File
 	bytes []byte
 }
@@ -88,43 +122,97 @@ func (e *Entry) Bytes() []byte { return e.bytes }
 
 // Close gives the memory back. It may be called twice.
 func (e *Entry) Close() error {
-	e.bytes = nil
-	if err := e.file.Close(); err != nil {
+	if e.bytes == nil && e.held == nil {
+		return nil
+	}
+	err := errors.Join(e.file.Close(), e.held.Close())
+	e.bytes, e.held = nil, nil
+	if err != nil {
 		return fmt.Errorf("imagecache: %w", err)
 	}
 	return nil
 }
 
-// Get maps the image of a key after checking every byte of it. Without a valid
-// one the error is [ErrMiss].
+// Get maps the image of a key after checking every byte of it, and notes the
+// use. Without a valid one the error is [ErrMiss].
 func (s *Store) Get(key string) (*Entry, error) {
 	want, err := parseKey(key)
 	if err != nil {
 		return nil, err
 	}
 	path := s.path(key)
-	f, err := mapped.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	e, err := openEntry(path, want)
+	switch {
+	case err == nil:
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // of a folder that can only be read, the order of use is not kept
+		return e, nil
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("imagecache: %s: %w", key, ErrMiss)
-	}
-	if err != nil {
+	case errors.Is(err, errDamaged):
+		s.logger.Warn("removing an image from the cache: it will be compiled again", "file", path, "reason", err)
+		if err := discard(path, e); err != nil {
+			s.logger.Warn("cannot remove an image from the cache", "error", err)
+		}
+	default:
 		s.logger.Warn("cannot read an image from the cache", "error", err)
-		return nil, fmt.Errorf("imagecache: %s: %w: %w", key, ErrMiss, err)
 	}
-	image, err := check(f.Bytes(), want)
-	if err == nil {
-		return &Entry{file: f, bytes: image}, nil
-	}
-	s.discard(path, f, err)
 	return nil, fmt.Errorf("imagecache: %s: %w: %w", key, ErrMiss, err)
 }
 
-// discard removes a damaged file, so that its bytes do not lie about for ever.
-// A file that another process has put in its place meanwhile goes with it,
-// which costs one compilation.
-func (s *Store) discard(path string, f *mapped.File, reason error) {
-	s.logger.Warn("removing an image from the cache: it will be compiled again", "file", path, "reason", reason)
-	if err := errors.Join(f.Close(), os.Remove(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.logger.Warn("cannot remove an image from the cache", "error", err)
+// openEntry maps and checks a file. One that is damaged comes open beside the error,
+// unless it is a link.
+func openEntry(path string, want key) (*Entry, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%w: it is a symbolic link", errDamaged)
 	}
+	f, err := openShared(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mapped.Map(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	e := &Entry{held: f, file: m}
+	e.bytes, err = check(m.Bytes(), want)
+	return e, err
+}
+
+// openShared opens a file as one of its users.
+func openShared(path string) (*os.File, error) {
+	began := time.Now()
+	for {
+		// Looked at before it is opened: opening a pipe waits for its writer.
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is no regular file (%s)", path, info.Mode().Type())
+		}
+		f, err := openHeld(path, os.O_RDONLY, false)
+		if !errors.Is(err, errHeld) || time.Since(began) > lookTime {
+			return f, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// discard removes a damaged file, so that its bytes do not lie about for ever.
+// e is the file as it was opened, nil for a link.
+func discard(path string, e *Entry) error {
+	if e == nil {
+		return os.Remove(path)
+	}
+	ours, err := e.held.Stat()
+	if closed := e.Close(); err != nil || closed != nil {
+		return errors.Join(err, closed)
+	}
+	// A whole file may have come into its place meanwhile. One that comes after
+	// this look goes with it, which costs one compilation.
+	there, err := os.Stat(path)
+	if err == nil && os.SameFile(ours, there) {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -69,7 +69,7 @@ func TestWhatIsPutIsGotFromAnotherStore(t *testing.T) {
 		key := keyOf(fmt.Sprint(size))
 		_, err := s.Get(key)
 		require.ErrorIs(t, err, ErrMiss)
-		require.NoError(t, s.Put(key, func(w io.Writer) error {
+		require.NoError(t, s.Put(key, nil, func(w io.Writer) error {
 			for rest := image; len(rest) > 0; {
 				n := min(len(rest), 1+rng.IntN(5000))
 				if _, err := w.Write(rest[:n]); err != nil {
@@ -89,10 +89,10 @@ func TestWhatIsPutIsGotFromAnotherStore(t *testing.T) {
 func TestPutReplacesAnImageThatIsInUse(t *testing.T) {
 	s, _ := open(t)
 	key := keyOf("a")
-	require.NoError(t, s.Put(key, fillWith([]byte("old"))))
+	require.NoError(t, s.Put(key, nil, fillWith([]byte("old"))))
 	old, err := s.Get(key)
 	require.NoError(t, err)
-	require.NoError(t, s.Put(key, fillWith([]byte("new"))))
+	require.NoError(t, s.Put(key, nil, fillWith([]byte("new"))))
 	require.Equal(t, "old", string(old.Bytes()))
 	require.NoError(t, old.Close())
 	requireImage(t, s, key, []byte("new"))
@@ -104,7 +104,7 @@ func TestKeysThatAreNoDigestsAreRefused(t *testing.T) {
 	for _, key := range []string{"", "abc", "../" + upper[3:], upper[:63] + "A", upper + "0"} {
 		_, err := s.Get(key)
 		require.ErrorIs(t, err, ErrKey)
-		require.ErrorIs(t, s.Put(key, fillWith(nil)), ErrKey)
+		require.ErrorIs(t, s.Put(key, nil, fillWith(nil)), ErrKey)
 	}
 	requireFiles(t, s)
 }
@@ -112,7 +112,7 @@ func TestKeysThatAreNoDigestsAreRefused(t *testing.T) {
 func TestEveryDamagedByteIsAMissAndTheFileGoes(t *testing.T) {
 	s, log := open(t)
 	key, image := keyOf("a"), bytes.Repeat([]byte("image "), 50)
-	require.NoError(t, s.Put(key, fillWith(image)))
+	require.NoError(t, s.Put(key, nil, fillWith(image)))
 	whole, err := os.ReadFile(s.path(key))
 	require.NoError(t, err)
 
@@ -122,13 +122,10 @@ func TestEveryDamagedByteIsAMissAndTheFileGoes(t *testing.T) {
 		"longer":        append(bytes.Clone(whole), 0),
 		"other version": otherVersion(whole),
 	}
-	for _, n := range []int{1, 8, headerEnd, headerSize - 1, headerSize, headerSize + 1, len(whole) - 1} {
+	for _, n := range []int{1, 8, labelStart, headerSum, headerSize - 1, headerSize, headerSize + 1, len(whole) - 1} {
 		damage[fmt.Sprintf("cut to %d", n)] = whole[:n]
 	}
 	for i := range whole {
-		if i >= headerEnd && i < headerSize {
-			continue // padding, which says nothing
-		}
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 1 << (i % 8)
 		damage[fmt.Sprintf("byte %d flipped", i)] = flipped
@@ -147,14 +144,19 @@ func TestEveryDamagedByteIsAMissAndTheFileGoes(t *testing.T) {
 func otherVersion(whole []byte) []byte {
 	b := bytes.Clone(whole)
 	b[8]++
-	sum := sha256.Sum256(b[:headerSum])
-	copy(b[headerSum:], sum[:])
+	resum(b)
 	return b
+}
+
+// resum makes a header's checksum right again.
+func resum(file []byte) {
+	s := sha256.Sum256(file[:headerSum])
+	copy(file[headerSum:headerSize], s[:])
 }
 
 func TestAnImageUnderAnotherKeysNameIsAMiss(t *testing.T) {
 	s, _ := open(t)
-	require.NoError(t, s.Put(keyOf("a"), fillWith([]byte("image"))))
+	require.NoError(t, s.Put(keyOf("a"), nil, fillWith([]byte("image"))))
 	require.NoError(t, os.Rename(s.path(keyOf("a")), s.path(keyOf("b"))))
 	_, err := s.Get(keyOf("b"))
 	require.ErrorIs(t, err, ErrMiss)
@@ -168,17 +170,17 @@ func TestAFolderInAnImagesPlaceIsAMissAndCannotBeReplaced(t *testing.T) {
 	_, err := s.Get(key)
 	require.ErrorIs(t, err, ErrMiss)
 	require.Contains(t, log.String(), "cannot read an image")
-	require.ErrorIs(t, s.Put(key, fillWith(nil)), ErrStore)
+	require.ErrorIs(t, s.Put(key, nil, fillWith(nil)), ErrStore)
 	requireFiles(t, s, filepath.Base(s.path(key)))
 }
 
 func TestAFailingFillLeavesTheOldImageAndReturnsItsError(t *testing.T) {
 	s, _ := open(t)
 	key, old := keyOf("a"), []byte("old")
-	require.NoError(t, s.Put(key, fillWith(old)))
+	require.NoError(t, s.Put(key, nil, fillWith(old)))
 	failed := errors.New("no such operator")
 	for _, written := range []int{0, 1, 5000} {
-		err := s.Put(key, func(w io.Writer) error {
+		err := s.Put(key, nil, func(w io.Writer) error {
 			if _, err := w.Write(make([]byte, written)); err != nil {
 				return err
 			}
@@ -212,7 +214,7 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 
 	s, _ := open(t)
 	require.NoError(t, os.RemoveAll(s.Dir()))
-	require.ErrorIs(t, s.Put(keyOf("a"), fillWith(nil)), ErrStore)
+	require.ErrorIs(t, s.Put(keyOf("a"), nil, fillWith(nil)), ErrStore)
 	_, err = s.Get(keyOf("a"))
 	require.ErrorIs(t, err, ErrMiss)
 }
@@ -226,7 +228,7 @@ func TestWritersAndReadersOfOneKeyAlwaysSeeAWholeImage(t *testing.T) {
 			own, err := Open(s.Dir(), Options{})
 			require.NoError(t, err)
 			for range 20 {
-				require.NoError(t, own.Put(key, fillWith(bytes.Repeat([]byte{byte(i)}, 10_000))))
+				require.NoError(t, own.Put(key, nil, fillWith(bytes.Repeat([]byte{byte(i)}, 10_000))))
 				e, err := s.Get(key)
 				require.NoError(t, err)
 				require.Equal(t, bytes.Repeat(e.Bytes()[:1], 10_000), e.Bytes())
@@ -243,7 +245,7 @@ func BenchmarkGet(b *testing.B) {
 	s, _ := open(b)
 	key := keyOf("a")
 	image := make([]byte, 300<<20)
-	require.NoError(b, s.Put(key, fillWith(image)))
+	require.NoError(b, s.Put(key, nil, fillWith(image)))
 	b.SetBytes(int64(len(image)))
 	for b.Loop() {
 		e, err := s.Get(key)
@@ -265,7 +267,7 @@ func Example() {
 	key := keyOf("graph, device and version")
 	image, err := store.Get(key)
 	if errors.Is(err, ErrMiss) {
-		err = store.Put(key, func(w io.Writer) error {
+		err = store.Put(key, nil, func(w io.Writer) error {
 			_, err := io.WriteString(w, "compiled")
 			return err
 		})

@@ -36,22 +36,27 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapped: %w", err)
 	}
-	defer f.Close() // the mapping outlives the descriptor
+	defer f.Close()
+	return Map(f)
+}
 
+// Map maps an open file, under the rules of [Open]. The caller keeps the
+// descriptor, which the mapping does not need.
+func Map(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("mapped: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, notRegular(path, info)
+		return nil, notRegular(f.Name(), info)
 	case info.Size() == 0:
 		return &File{}, nil
 	case info.Size() > math.MaxInt:
-		return nil, fmt.Errorf("mapped: %s: %d bytes exceed the address space", path, info.Size())
+		return nil, fmt.Errorf("mapped: %s: %d bytes exceed the address space", f.Name(), info.Size())
 	}
 	b, err := mapFile(f, int(info.Size()))
 	if err != nil {
-		return nil, fmt.Errorf("mapped: map %d bytes of %s: %w", info.Size(), path, err)
+		return nil, fmt.Errorf("mapped: map %d bytes of %s: %w", info.Size(), f.Name(), err)
 	}
 	return &File{bytes: b}, nil
 }

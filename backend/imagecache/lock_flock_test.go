@@ -20,12 +20,17 @@ func TestWhatADeadWriterLeftGoesAndALivingOneKeepsItsFile(t *testing.T) {
 	young := filepath.Join(s.Dir(), "put-young.tmp")
 	require.NoError(t, os.WriteFile(young, nil, 0o600))
 	when := time.Now().Add(-2 * deadAge)
-	for _, name := range []string{writing.Name(), dead} {
+	free := filepath.Join(s.Dir(), keyOf("free")+lockSuffix)
+	require.NoError(t, os.WriteFile(free, nil, 0o600))
+	release, err := s.Lock(t.Context(), keyOf("held"), func() {})
+	require.NoError(t, err)
+	for _, name := range []string{writing.Name(), dead, free, s.lockPath(keyOf("held"))} {
 		require.NoError(t, os.Chtimes(name, when, when))
 	}
 	_, err = Open(s.Dir(), Options{})
 	require.NoError(t, err)
-	requireFiles(t, s, filepath.Base(writing.Name()), "put-young.tmp")
+	requireFiles(t, s, filepath.Base(writing.Name()), "put-young.tmp", filepath.Base(s.lockPath(keyOf("held"))))
+	release()
 
 	require.NoError(t, writing.Close()) // as its process's end would
 	_, err = Open(s.Dir(), Options{})

@@ -1,0 +1,198 @@
+package imagecache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Info describes an image in the folder.
+type Info struct {
+	// Key is the image's, Path its file.
+	Key, Path string
+	// Label is what was said when it was put, nil where it cannot be read.
+	Label Label
+	// Size is the file's in bytes; Used is when it was put or last taken.
+	Size int64
+	Used time.Time
+	// InUse tells that a process runs on it.
+	InUse bool
+	// Damage says what is wrong with the file, as far as it was looked at; nil
+	// for a sound one.
+	Damage error
+}
+
+// List returns the images in the folder, those used last first. Of each it
+// reads the header alone.
+func (s *Store) List() ([]Info, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("imagecache: %w", err)
+	}
+	var list []Info
+	for _, entry := range entries {
+		key, ok := strings.CutSuffix(entry.Name(), suffix)
+		if !ok {
+			continue
+		}
+		want, err := parseKey(key)
+		if err != nil { // not our file
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil { // it has just gone
+			continue
+		}
+		i := Info{Key: key, Path: s.path(key), Size: info.Size(), Used: info.ModTime()}
+		if i.Damage = i.look(want, info); !errors.Is(i.Damage, fs.ErrNotExist) {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b Info) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.Key, b.Key)) })
+	return list, nil
+}
+
+// look reads the header.
+func (i *Info) look(want key, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: it is no regular file (%s)", errDamaged, info.Mode().Type())
+	}
+	f, err := os.Open(i.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	i.InUse = errors.Is(tryLock(f, true), errHeld)
+	b := make([]byte, headerSize)
+	n, err := io.ReadFull(f, b)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	h, err := parseHeader(b[:n], info.Size())
+	if err != nil {
+		return err
+	}
+	i.Label = h.readLabel()
+	if h.key != want {
+		return fmt.Errorf("%w: it holds the image of key %x", errDamaged, h.key)
+	}
+	return nil
+}
+
+// Verify reads every image whole and tells of each, in the order of List, what
+// it found. With fix it removes the damaged ones; their Info says so in Damage
+// if that failed. It ends with ctx's error or tell's.
+func (s *Store) Verify(ctx context.Context, fix bool, tell func(Info) error) error {
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("imagecache: verify: %w", err)
+		}
+		want, err := parseKey(i.Key)
+		if err != nil {
+			return err
+		}
+		e, err := openEntry(i.Path, want)
+		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
+			continue
+		}
+		i.Damage = err
+		if fix && errors.Is(err, errDamaged) {
+			i.Damage = errors.Join(err, discard(i.Path, e))
+		} else if e != nil {
+			i.Damage = errors.Join(err, e.Close())
+		}
+		if err := tell(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes an image unless a process runs on it, and reports whether it
+// is gone.
+func (s *Store) Remove(key string) (gone bool, err error) {
+	if _, err := parseKey(key); err != nil {
+		return false, err
+	}
+	path := s.path(key)
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err == nil && info.Mode().IsRegular() {
+		gone, err = removeUnused(path)
+	} else if err == nil {
+		err = os.Remove(path) // a link, or an empty folder, that somebody put there
+		gone = err == nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("imagecache: %w", err)
+	}
+	return gone, nil
+}
+
+func removeUnused(path string) (gone bool, err error) {
+	f, err := openHeld(path, os.O_RDONLY, true)
+	switch {
+	case errors.Is(err, errHeld):
+		return false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case errors.Is(err, fs.ErrPermission): // somebody's file in our folder, or one without rights
+		err = os.Remove(path)
+		return err == nil, err
+	case err != nil:
+		return false, err
+	}
+	err = removeHeld(f, path)
+	return err == nil, err
+}
+
+// Reserve makes room for an image of some size that is about to be put: those
+// used least recently go until the folder keeps its limit with it and the disk
+// has the room. Images in use stay. It is [ErrStore] when the disk is full all
+// the same.
+func (s *Store) Reserve(size int64) error {
+	size += headerSize
+	list, err := s.List()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	total := size
+	for _, i := range list {
+		total += i.Size
+	}
+	for _, i := range slices.Backward(list) {
+		free, known := s.free()
+		if (s.limit == 0 || total <= s.limit) && (!known || size <= free) {
+			return nil
+		}
+		if gone, err := s.Remove(i.Key); err != nil {
+			s.logger.Warn("cannot remove an image from the cache", "error", err)
+		} else if gone {
+			total -= i.Size
+			s.logger.Info("removed an image from the cache to make room", "model", i.Label["model"], "graphs", i.Label["graphs"], "bytes", i.Size, "last_use", i.Used)
+		}
+	}
+	if free, known := s.free(); known && size > free {
+		return fmt.Errorf("imagecache: %w: %s has %d MiB free, the image takes %d MiB", ErrStore, s.dir, free>>20, size>>20)
+	}
+	return nil
+}
+
+// free is the room on the disk, where the system tells.
+func (s *Store) free() (size int64, known bool) {
+	size, _, err := Space(s.dir)
+	return size, err == nil
+}

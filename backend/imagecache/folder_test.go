@@ -1,0 +1,269 @@
+package imagecache
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// used puts an image of a size and says when it was last used.
+func used(t *testing.T, s *Store, name string, size int, age time.Duration) string {
+	t.Helper()
+	key := keyOf(name)
+	require.NoError(t, s.Put(key, Label{"model": name}, fillWith(make([]byte, size))))
+	when := time.Now().Add(-age)
+	require.NoError(t, os.Chtimes(s.path(key), when, when))
+	return key
+}
+
+// models are the labels that List gives, in its order.
+func models(t *testing.T, s *Store) []string {
+	t.Helper()
+	list, err := s.List()
+	require.NoError(t, err)
+	names := []string{}
+	for _, i := range list {
+		require.NoError(t, i.Damage)
+		names = append(names, i.Label["model"])
+	}
+	return names
+}
+
+func TestListTellsWhatStandsInTheFiles(t *testing.T) {
+	s, _ := open(t)
+	old := used(t, s, "old", 10_000, time.Hour)
+	used(t, s, "new", 20_000, time.Minute)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir(), "holiday.image"), []byte("not ours"), 0o600))
+	require.NoError(t, os.WriteFile(s.path(keyOf("cut")), make([]byte, 100), 0o600))
+	require.NoError(t, os.Rename(s.path(old), s.path(keyOf("other"))))
+
+	list, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, list, 3, "what has no name of ours is not ours")
+	require.Equal(t, keyOf("cut"), list[0].Key)
+	require.ErrorContains(t, list[0].Damage, "less than a header")
+	require.Nil(t, list[0].Label)
+	require.Equal(t, "new", list[1].Label["model"])
+	require.EqualValues(t, headerSize+20_000, list[1].Size)
+	require.NoError(t, list[1].Damage)
+	require.InDelta(t, 60, time.Since(list[1].Used).Seconds(), 30)
+	require.ErrorContains(t, list[2].Damage, "it holds the image of key "+old)
+
+	taken, err := s.Get(keyOf("new"))
+	require.NoError(t, err)
+	list, err = s.List()
+	require.NoError(t, err)
+	require.Equal(t, keyOf("new"), list[0].Key)
+	require.WithinDuration(t, time.Now(), list[0].Used, 10*time.Second, "taking it is a use")
+	require.True(t, list[0].InUse)
+	require.NoError(t, taken.Close())
+	list, err = s.List()
+	require.NoError(t, err)
+	require.False(t, list[0].InUse)
+}
+
+func TestAnyLabelFitsIntoTheHeader(t *testing.T) {
+	s, _ := open(t)
+	many := Label{}
+	for i := range 400 {
+		many[fmt.Sprintf("name %d", i)] = "value"
+	}
+	for name, tt := range map[string]struct{ given, want Label }{
+		"none":      {nil, Label{}},
+		"plain":     {Label{"model": "a \"quoted\"\nname"}, Label{"model": "a \"quoted\"\nname"}},
+		"too long":  {Label{"model": strings.Repeat("x", 9000), "rows": "128,1"}, Label{"rows": "128,1"}},
+		"too many":  {many, Label{}},
+		"not UTF-8": {Label{"model": "\xff"}, Label{"model": "\ufffd"}},
+	} {
+		key := keyOf(name)
+		require.NoError(t, s.Put(key, tt.given, fillWith([]byte(name))))
+		requireImage(t, s, key, []byte(name))
+		list, err := s.List()
+		require.NoError(t, err)
+		for _, i := range list {
+			if i.Key != key {
+				continue
+			}
+			if name == "too long" {
+				require.Regexp(t, "^x{900,}$", i.Label["model"])
+				delete(i.Label, "model")
+			}
+			require.Equal(t, tt.want, i.Label, name)
+		}
+	}
+}
+
+func TestRoomIsMadeByWhatWasUsedLeastRecently(t *testing.T) {
+	s, log := open(t)
+	for i, name := range []string{"d", "c", "b", "a"} {
+		used(t, s, name, 1000-headerSize%1000, time.Duration(4-i)*time.Hour)
+	}
+	one := int64(headerSize + 1000 - headerSize%1000)
+	require.NoError(t, s.Reserve(1<<20), "without a limit nothing goes")
+	require.Equal(t, []string{"a", "b", "c", "d"}, models(t, s))
+
+	s.limit = 4 * one
+	require.NoError(t, s.Reserve(one-headerSize))
+	require.Equal(t, []string{"a", "b", "c"}, models(t, s))
+	require.Contains(t, log.String(), "model=d")
+
+	inUse, err := s.Get(keyOf("c")) // also the one used last now
+	require.NoError(t, err)
+	old := time.Now().Add(-24 * time.Hour)
+	require.NoError(t, os.Chtimes(s.path(keyOf("c")), old, old))
+	require.NoError(t, s.Reserve(2*one-headerSize))
+	require.Equal(t, []string{"a", "c"}, models(t, s), "what is in use stays however old")
+	require.NoError(t, s.Reserve(100*one), "more than the limit is put all the same")
+	require.Equal(t, []string{"c"}, models(t, s))
+	require.Equal(t, make([]byte, one-headerSize), inUse.Bytes())
+	require.NoError(t, inUse.Close())
+	require.NoError(t, s.Reserve(100*one))
+	require.Empty(t, models(t, s))
+}
+
+func TestMoreThanTheDiskHoldsIsRefusedBeforeItIsMade(t *testing.T) {
+	s, _ := open(t)
+	if _, known := s.free(); !known {
+		t.Skip("this system does not tell the room on a disk")
+	}
+	used(t, s, "a", 100, time.Hour)
+	err := s.Reserve(1 << 60)
+	require.ErrorIs(t, err, ErrStore)
+	require.ErrorContains(t, err, "MiB free")
+	require.Empty(t, models(t, s), "all that could go went first")
+}
+
+func TestAnyOrderOfUsesKeepsTheMostRecentOnes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 30 {
+		s, _ := open(t)
+		s.limit = 5 * (headerSize + 10)
+		var order []string // the most recent first
+		for step := range 20 {
+			name := fmt.Sprint(rng.IntN(9))
+			if _, err := os.Stat(s.path(keyOf(name))); err == nil {
+				requireImage(t, s, keyOf(name), make([]byte, 10))
+			} else {
+				require.NoError(t, s.Reserve(10))
+				used(t, s, name, 10, 0)
+			}
+			now := time.Now().Add(time.Duration(step) * time.Second) // as if that had passed
+			require.NoError(t, os.Chtimes(s.path(keyOf(name)), now, now))
+			kept := []string{name}
+			for _, o := range order {
+				if o != name && len(kept) < 5 {
+					kept = append(kept, o)
+				}
+			}
+			order = kept
+			require.Equal(t, order, models(t, s))
+		}
+	}
+}
+
+func TestVerifyFindsEveryDamageAndRemovesItOnRequest(t *testing.T) {
+	s, _ := open(t)
+	used(t, s, "sound", 5000, time.Minute)
+	for i, name := range []string{"flipped", "cut", "foreign"} {
+		used(t, s, name, 5000, time.Duration(i+2)*time.Minute)
+		path := s.path(keyOf(name))
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		switch name {
+		case "flipped":
+			raw[headerSize+4000] ^= 4
+		case "cut":
+			raw = raw[:headerSize+10]
+		case "foreign":
+			raw = bytes.Repeat([]byte("GGUF"), 5000)
+		}
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+	}
+	verify := func(fix bool) (broken []string) {
+		n := 0
+		require.NoError(t, s.Verify(t.Context(), fix, func(i Info) error {
+			n++
+			if i.Damage != nil {
+				broken = append(broken, i.Key)
+			}
+			return nil
+		}))
+		require.Positive(t, n)
+		return broken
+	}
+	all := []string{keyOf("flipped"), keyOf("cut"), keyOf("foreign")}
+	require.ElementsMatch(t, all, verify(false))
+	require.ElementsMatch(t, all, verify(true))
+	require.Empty(t, verify(false))
+	require.Equal(t, []string{"sound"}, models(t, s))
+	stop := errors.New("enough")
+	require.ErrorIs(t, s.Verify(t.Context(), false, func(Info) error { return stop }), stop)
+}
+
+func TestRemoveLeavesWhatIsInUse(t *testing.T) {
+	s, _ := open(t)
+	key := used(t, s, "a", 100, 0)
+	e, err := s.Get(key)
+	require.NoError(t, err)
+	gone, err := s.Remove(key)
+	require.NoError(t, err)
+	require.False(t, gone)
+	require.NoError(t, e.Close())
+	for range 2 {
+		gone, err = s.Remove(key)
+		require.NoError(t, err)
+		require.True(t, gone)
+	}
+	require.Empty(t, models(t, s))
+	_, err = s.Remove("../etc/passwd")
+	require.ErrorIs(t, err, ErrKey)
+}
+
+func TestALinkInAnImagesPlaceIsRemovedAndItsTargetStays(t *testing.T) {
+	s, log := open(t)
+	key := used(t, s, "a", 100, 0)
+	target := filepath.Join(t.TempDir(), "elsewhere")
+	require.NoError(t, os.Rename(s.path(key), target))
+	if err := os.Symlink(target, s.path(key)); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	_, err := s.Get(key)
+	require.ErrorIs(t, err, ErrMiss)
+	require.Contains(t, log.String(), "symbolic link")
+	requireFiles(t, s)
+	require.FileExists(t, target)
+
+	require.NoError(t, os.Symlink(target, s.path(key)))
+	list, err := s.List()
+	require.NoError(t, err)
+	require.ErrorContains(t, list[0].Damage, "no regular file")
+	gone, err := s.Remove(key)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.FileExists(t, target)
+}
+
+func TestALinkedFolderIsUsedAndFilesArePrivate(t *testing.T) {
+	real, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(real, link); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	s, err := Open(link, Options{})
+	require.NoError(t, err)
+	key := used(t, s, "a", 100, 0)
+	requireImage(t, s, key, make([]byte, 100))
+	info, err := os.Stat(filepath.Join(real, filepath.Base(s.path(key))))
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		require.Zero(t, info.Mode().Perm()&0o077)
+	}
+}

@@ -1,0 +1,24 @@
+package imagecache
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// tryLock locks a file until it is closed, by its process's end at the latest.
+// It returns errHeld when somebody else's lock forbids it. The locked byte lies
+// far behind the end: locks forbid reading here.
+func tryLock(f *os.File, exclusive bool) error {
+	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if exclusive {
+		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	at := windows.Overlapped{OffsetHigh: 1 << 30}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at)
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return errHeld
+	}
+	return os.NewSyscallError("LockFileEx", err)
+}

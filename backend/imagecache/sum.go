@@ -1,0 +1,90 @@
+package imagecache
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// section is how many bytes are summed by themselves, so that all cores take
+// part: one alone would be the slowest step of a load.
+const section = 4 << 20
+
+// sum is the SHA-256 of an image's length and of its sections' SHA-256s.
+type sum [sha256.Size]byte
+
+// sumOf returns the sum of a whole image.
+func sumOf(image []byte) sum {
+	var s summer
+	s.Write(image)
+	return s.sum()
+}
+
+// summer sums an image that comes in pieces.
+type summer struct {
+	sections []sum
+	open     hash.Hash // of the section that is not whole yet; nil without one
+	filled   int       // its bytes so far
+	size     uint64
+}
+
+// Write takes the next bytes; it never fails.
+func (s *summer) Write(p []byte) {
+	s.size += uint64(len(p))
+	if s.open != nil {
+		p = s.fill(p)
+	}
+	whole := len(p) / section
+	s.sections = append(s.sections, sumSections(p[:whole*section])...)
+	if p = p[whole*section:]; len(p) > 0 {
+		s.open, s.filled = sha256.New(), 0
+		s.fill(p)
+	}
+}
+
+// fill adds to the open section and returns what lies behind it.
+func (s *summer) fill(p []byte) []byte {
+	n := min(len(p), section-s.filled)
+	s.open.Write(p[:n])
+	if s.filled += n; s.filled == section {
+		s.close()
+	}
+	return p[n:]
+}
+
+func (s *summer) close() {
+	s.sections = append(s.sections, sum(s.open.Sum(nil)))
+	s.open = nil
+}
+
+// sum ends the image.
+func (s *summer) sum() sum {
+	if s.open != nil {
+		s.close()
+	}
+	h := sha256.New()
+	h.Write(binary.LittleEndian.AppendUint64(nil, s.size))
+	for i := range s.sections {
+		h.Write(s.sections[i][:])
+	}
+	return sum(h.Sum(nil))
+}
+
+// sumSections sums whole sections, on all cores.
+func sumSections(p []byte) []sum {
+	sums := make([]sum, len(p)/section)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(len(sums), runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(sums); i = int(next.Add(1)) - 1 {
+				sums[i] = sha256.Sum256(p[i*section : (i+1)*section])
+			}
+		})
+	}
+	group.Wait()
+	return sums
+}
