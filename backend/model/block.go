@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/sdnpu/sdnpu/backend"
 )
@@ -68,7 +67,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, c.Hidden)
 	w.declareViews(b.First, b.End)
-	w.scale = w.Constant("q_scale", t, w.scalar(1/math.Sqrt(float64(c.HeadDim))), 1)
+	w.scale = w.Constant("q_scale", t, w.scalar(c.QueryScale), 1)
 	for i := b.First; i < b.End; i++ {
 		name := PortY
 		if i < b.End-1 {

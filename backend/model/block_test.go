@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func randomEnds(rng *rand.Rand, layers int) []int {
 
 func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
 	tolerances := map[string]float64{"f32": 2e-5, "f16": 3e-2}
-	for _, arch := range []string{"llama", "qwen2"} {
+	for _, arch := range families {
 		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
 			for recipe, tolerance := range tolerances {
 				t.Run(fmt.Sprintf("%s %v in %s", arch, format, recipe), func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
 							got = append(got, d.feed(tokens[at:at+n])...)
 							at += n
 						}
-						worst = max(worst, requireClose(t, m.forward(tokens), got, tolerance))
+						worst = max(worst, requireClose(t, m.forward(tokens, d.longest), got, tolerance))
 					}
 					t.Logf("largest deviation %.2g of a row's size", worst)
 				})
@@ -132,23 +133,33 @@ func TestGraphsHaveTheFormsThatTheVendorComputesWell(t *testing.T) {
 }
 
 func TestGraphsOfOtherWidthsShareEveryWeight(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(9, 10)), "llama", quant.F32, true)
-	loaded := m.load(t)
-	constants := func(rows, context int) (ids map[string]string) {
-		ids = map[string]string{}
-		g, err := loaded.Block(model.Block{Name: "b", End: m.layers, Rows: rows, Context: context, Recipe: model.Recipes[0]})
-		require.NoError(t, err)
-		for _, tensor := range g.Tensors {
-			if tensor.Kind == backend.Constant {
-				require.NotContains(t, ids, tensor.Name)
-				ids[tensor.Name] = fmt.Sprint(tensor.Values.ID, tensor.Shape)
+	for _, arch := range families {
+		m := newTiny(rand.New(rand.NewPCG(9, 10)), arch, quant.F32, true)
+		loaded := m.load(t)
+		constants := func(rows, context int) (ids map[string]string) {
+			ids = map[string]string{}
+			g, err := loaded.Block(model.Block{Name: "b", End: m.layers, Rows: rows, Context: context, Recipe: model.Recipes[0]})
+			require.NoError(t, err)
+			for _, tensor := range g.Tensors {
+				if tensor.Kind == backend.Constant {
+					require.NotContains(t, ids, tensor.Name)
+					ids[tensor.Name] = fmt.Sprint(tensor.Values.ID, tensor.Shape)
+				}
 			}
+			return ids
 		}
-		return ids
+		narrow := constants(1, 16)
+		require.Equal(t, narrow, constants(128, 512), arch)
+		all := fmt.Sprint(narrow)
+		for _, tensor := range m.tensors {
+			require.Equal(t, strings.HasPrefix(tensor.Name, "blk."), strings.Contains(all, "/"+tensor.Name+"/"), tensor.Name)
+		}
+		ids := map[string]bool{}
+		for name, id := range narrow {
+			require.False(t, ids[id], "%s is there under another name", name)
+			ids[id] = true
+		}
 	}
-	narrow := constants(1, 16)
-	require.Equal(t, narrow, constants(128, 512))
-	require.Len(t, narrow, 2+9*m.layers, "nine tensors a layer, the zero beta and the scale")
 }
 
 func TestEqualRequestsGiveEqualGraphs(t *testing.T) {

@@ -24,10 +24,26 @@ type Config struct {
 	ContextLength int
 	// NormEpsilon is added to the mean square in every normalisation.
 	NormEpsilon float32
-	// RopeBase and RopeDim define the angles: pair j of RopeDim/2 turns by
-	// RopeBase^(-2j/RopeDim) per position.
-	RopeBase float64
-	RopeDim  int
+	// QueryScale multiplies the turned queries: 1/√HeadDim in most families.
+	QueryScale float64
+	// EmbeddingScale multiplies looked up embeddings, ResidualScale what
+	// attention and feed-forward network add to the stream, LogitScale the
+	// logits. They are 1 in most families.
+	EmbeddingScale, ResidualScale, LogitScale float64
+	// Window is the number of positions, its own included, that a row of a local
+	// layer sees. Local tells which layers are; nil means all. Zero means none.
+	Window int
+	Local  []bool
+	// RopeDim elements of each head turn, RopeBase and RopeScale define the
+	// angles: pair j turns by RopeBase^(-2j/RopeDim)/RopeScale per position.
+	// Where Local is set, local layers turn by LocalRopeBase, unscaled.
+	RopeDim                            int
+	RopeBase, RopeScale, LocalRopeBase float64
+	// RopeMagnitude multiplies cosines and sines. OriginalContext is the longest
+	// text that a model was made for before it was stretched; zero where that
+	// does not matter.
+	RopeMagnitude   float64
+	OriginalContext int
 }
 
 // groups is the number of query heads per key head.
@@ -75,29 +91,88 @@ func (r *keyReader) number(suffix string, fallback ...float64) float64 {
 	return v
 }
 
+func (r *keyReader) has(suffix string) bool { return r.file.Has(r.file.ArchKey(suffix)) }
+
+// window reads the sliding window; zero or no key means that there is none.
+func (r *keyReader) window() int {
+	if v, err := r.file.ArchUint("attention.sliding_window", 0); err == nil && v == 0 {
+		return 0
+	}
+	return r.size("attention.sliding_window", 0)
+}
+
+// flags reads one truth value per layer, or the period of the layers for which
+// it is false: the last of each period.
+func (r *keyReader) flags(suffix string, period, layers int) []bool {
+	if values, err := r.file.Bools(r.file.ArchKey(suffix)); err == nil {
+		if len(values) != layers && r.err == nil {
+			r.err = fmt.Errorf("model: %w: %s has %d values for %d layers", ErrInvalid, r.file.ArchKey(suffix), len(values), layers)
+		}
+		return values
+	}
+	period = r.size(suffix, period)
+	values := make([]bool, layers)
+	for i := range values {
+		values[i] = (i+1)%period != 0
+	}
+	return values
+}
+
+// linear reads by what angles are divided: the files' oldest way of stretching
+// a model, meant where they name no other.
+func (r *keyReader) linear() float64 {
+	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // checkKeys knows its type
+	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
+		v, err := r.file.ArchFloat(suffix, 0)
+		switch {
+		case err == nil && (v == 0 || v == 1), kind == "none", kind == "":
+			continue
+		case kind != "linear" && r.err == nil:
+			r.err = unsupported("rope scaling %q with a factor of %v", kind, v)
+		}
+		return r.number(suffix)
+	}
+	return 1
+}
+
 // readConfig reads the hyper-parameters; Vocab comes from the embedding.
-func readConfig(f *gguf.File) (Config, error) {
+func readConfig(f *gguf.File, arch architecture) (Config, error) {
 	r := keyReader{file: f}
 	c := Config{
-		Architecture:  f.Architecture(),
-		Layers:        r.size("block_count", 0),
-		Hidden:        r.size("embedding_length", 0),
-		Heads:         r.size("attention.head_count", 0),
-		FFN:           r.size("feed_forward_length", 0),
-		ContextLength: r.size("context_length", 0),
-		NormEpsilon:   float32(r.number("attention.layer_norm_rms_epsilon")),
-		RopeBase:      r.number("rope.freq_base", 10000),
+		Architecture:   f.Architecture(),
+		Layers:         r.size("block_count", 0),
+		Hidden:         r.size("embedding_length", 0),
+		Heads:          r.size("attention.head_count", 0),
+		FFN:            r.size("feed_forward_length", 0),
+		ContextLength:  r.size("context_length", 0),
+		NormEpsilon:    float32(r.epsilon(arch)),
+		RopeBase:       r.number("rope.freq_base", 10000),
+		RopeScale:      r.linear(),
+		RopeMagnitude:  1,
+		EmbeddingScale: 1, ResidualScale: 1, LogitScale: 1,
 	}
 	if r.err != nil {
 		return Config{}, r.err
 	}
 	c.KVHeads = r.size("attention.head_count_kv", c.Heads)
-	c.HeadDim = r.size("attention.key_length", c.Hidden/c.Heads)
+	c.HeadDim = r.size("attention.key_length", max(1, c.Hidden/c.Heads))
 	c.RopeDim = r.size("rope.dimension_count", c.HeadDim)
+	c.QueryScale = 1 / math.Sqrt(float64(c.HeadDim))
+	if arch.configure != nil && r.err == nil {
+		arch.configure(&r, &c)
+	}
 	if r.err != nil {
 		return Config{}, r.err
 	}
 	return c, c.check(f)
+}
+
+func (r *keyReader) epsilon(arch architecture) float64 {
+	const suffix = "attention.layer_norm_rms_epsilon"
+	if arch.epsilon > 0 {
+		return r.number(suffix, arch.epsilon)
+	}
+	return r.number(suffix)
 }
 
 // check refuses combinations that make no model or that the graphs lack.
@@ -114,10 +189,8 @@ func (c Config) check(f *gguf.File) error {
 		return fmt.Errorf("model: %w: %v is no epsilon for a normalisation", ErrInvalid, c.NormEpsilon)
 	case valueDim != uint64(c.HeadDim):
 		return unsupported("values %d wide beside keys %d wide", valueDim, c.HeadDim)
-	case c.RopeDim != c.HeadDim:
-		return unsupported("rope on %d of a head's %d elements", c.RopeDim, c.HeadDim)
-	case c.HeadDim%2 != 0:
-		return fmt.Errorf("model: %w: rope pairs the elements of a head, which has %d", ErrInvalid, c.HeadDim)
+	case c.RopeDim%2 != 0 || c.RopeDim > c.HeadDim:
+		return fmt.Errorf("model: %w: rope pairs elements of a head, %d of %d", ErrInvalid, c.RopeDim, c.HeadDim)
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 // elements of the recipe's activation type. A token outside the vocabulary is
 // [ErrToken]; dst then holds the rows before it.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
-	table := m.global[embedding]
+	table := *m.global[embedding] // the head may use it too, unscaled
+	table.scale = float32(m.config.EmbeddingScale)
 	rowSize := table.columns * r.Activations.Size()
 	if len(dst) != len(tokens)*rowSize {
 		return fmt.Errorf("model: embeddings of %d tokens take %d bytes, not %d", len(tokens), len(tokens)*rowSize, len(dst))

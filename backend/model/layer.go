@@ -13,17 +13,34 @@ type writer struct {
 	recipe        Recipe
 	rows, context int
 	views         []viewInputs // by index in the model's
-	zero, scale   backend.TensorID
+	scale         backend.TensorID
+	// zeros are betas by their length; those of GELU are 0 until it is used.
+	zeros                 map[int]backend.TensorID
+	geluLinear, geluCubic backend.TensorID
 }
 
 // viewInputs are the tensors that the layers of one view read.
 type viewInputs struct{ cos, sin, mask backend.TensorID }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
-	w := &writer{Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context}
-	beta := make([]byte, m.config.Hidden*r.Activations.Size())
-	w.zero = w.Constant("zero_beta", r.Activations, backend.Literal(beta), m.config.Hidden)
-	return w
+	return &writer{
+		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context,
+		zeros: make(map[int]backend.TensorID),
+	}
+}
+
+// zeroBeta is a vector of n zeros, declared once.
+func (w *writer) zeroBeta(n int) backend.TensorID {
+	id, ok := w.zeros[n]
+	if !ok {
+		name := "zero_beta"
+		if n != w.model.config.Hidden {
+			name = "zero_beta_head"
+		}
+		id = w.Constant(name, w.recipe.Activations, backend.Literal(make([]byte, n*w.recipe.Activations.Size())), n)
+		w.zeros[n] = id
+	}
+	return id
 }
 
 // declareViews declares the inputs of the views that layers [first,end) use.
@@ -55,7 +72,7 @@ func (w *writer) scalar(v float64) backend.Values {
 // weight declares a constant under its name in the file: devices that share
 // weights between graphs want equal names.
 func (w *writer) weight(t *weight) backend.TensorID {
-	return w.Constant(t.name, w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
+	return w.Constant(t.label(), w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
 }
 
 // project multiplies by a matrix of the file; bias may be nil.
@@ -68,7 +85,7 @@ func (w *writer) project(name string, x backend.TensorID, matrix, bias *weight) 
 }
 
 func (w *writer) norm(name string, x backend.TensorID, gamma *weight) backend.TensorID {
-	return w.RmsNorm(name, x, w.weight(gamma), w.zero, w.model.config.NormEpsilon)
+	return w.RmsNorm(name, x, w.weight(gamma), w.zeroBeta(gamma.rows), w.model.config.NormEpsilon)
 }
 
 func (w *writer) add(name string, a, b backend.TensorID) backend.TensorID {
@@ -82,10 +99,18 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 // layer writes layer i; its result has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
-	h := w.norm(p+"attn_norm", x, t[attentionNorm])
-	x = w.add(p+"attn_add", x, w.attention(p, i, h))
-	h = w.norm(p+"ffn_norm", x, t[ffnNorm])
-	return w.add(name, x, w.feedForward(p, t, h))
+	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
+	x = w.add(p+"attn_add", x, w.normIf(p+"attn_post_norm", h, t[attentionPostNorm]))
+	h = w.feedForward(p, t, w.norm(p+"ffn_norm", x, t[ffnNorm]))
+	return w.add(name, x, w.normIf(p+"ffn_post_norm", h, t[ffnPostNorm]))
+}
+
+// normIf normalises where the family has a weight for it.
+func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.TensorID {
+	if gamma == nil {
+		return x
+	}
+	return w.norm(name, x, gamma)
 }
 
 // attention writes the scores of all rows against past and new slots; h is
@@ -93,8 +118,8 @@ func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID 
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, cache, view := w.rows, c.HeadDim, w.recipe.Cache, w.views[w.model.viewOf(i)]
-	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads)
-	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads)
+	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
+	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.scale)
 	k = w.rope(NewKey(i), p+"k", k, view)
 	v := w.project(p+"v", h, t[value], t[valueBias])
@@ -111,34 +136,66 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
 	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
-	return w.project(p+"attn_out", o, t[attentionOut], nil)
+	return w.project(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 
-// heads turns [M,n·D] into [1,n,M,D].
-func (w *writer) heads(name string, x backend.TensorID, n int) backend.TensorID {
-	x = w.Reshape(name+"_heads", x, 1, w.rows, n, w.model.config.HeadDim)
+// heads turns [M,n·D] into [1,n,M,D]; each head is normalised by gamma [D]
+// unless that is nil. The norm works on rank 2: see the package comment.
+func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
+	m, d := w.rows, w.model.config.HeadDim
+	if gamma != nil {
+		x = w.norm(name+"_norm", w.Reshape(name+"_flat", x, m*n, d), gamma)
+	}
+	x = w.Reshape(name+"_heads", x, 1, m, n, d)
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// rope turns element j of every head together with element j+D/2. The result
-// is called name, the pieces start with prefix.
+// rope turns element j of every head together with element j+R/2 of the R
+// that turn; what is behind them stays. The result is called name, the pieces
+// start with prefix.
 func (w *writer) rope(name, prefix string, x backend.TensorID, v viewInputs) backend.TensorID {
-	d := w.model.config.HeadDim
-	a := w.Slice(prefix+"_lower", x, 3, 0, d/2)
-	b := w.Slice(prefix+"_upper", x, 3, d/2, d)
+	d, r := w.model.config.HeadDim, w.model.config.RopeDim
+	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
+	b := w.Slice(prefix+"_upper", x, 3, r/2, r)
 	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{
 		w.multiply(prefix+"_lower_cos", a, v.cos), w.multiply(prefix+"_upper_sin", b, v.sin),
 	})
 	upper := w.add(prefix+"_upper_turned",
 		w.multiply(prefix+"_upper_cos", b, v.cos), w.multiply(prefix+"_lower_sin", a, v.sin))
-	return w.Concat(name, 3, lower, upper)
+	if r == d {
+		return w.Concat(name, 3, lower, upper)
+	}
+	return w.Concat(name, 3, lower, upper, w.Slice(prefix+"_rest", x, 3, r, d))
 }
 
-// feedForward writes silu(gate)·up and the way back; h is normalised.
+// feedForward writes gate·up and the way back; h is normalised.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
-	gate := w.project(p+"gate", h, t[ffnGate], nil)
-	up := w.project(p+"up", h, t[ffnUp], nil)
-	sigmoid := w.Apply(p+"sigmoid", backend.Sigmoid, []backend.TensorID{gate})
-	h = w.multiply(p+"gated", w.multiply(p+"silu", gate, sigmoid), up)
-	return w.project(p+"down", h, t[ffnDown], nil)
+	gate := w.project(p+"gate", h, t[ffnGate], t[ffnGateBias])
+	up := w.project(p+"up", h, t[ffnUp], t[ffnUpBias])
+	h = w.multiply(p+"gated", w.model.arch.gate(w, p, gate), up)
+	return w.project(p+"down", h, t[ffnDown], t[ffnDownBias])
+}
+
+// silu is x·σ(x).
+func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
+	return w.multiply(p+"silu", x, w.sigmoid(p+"sigmoid", x))
+}
+
+// gelu is the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), written
+// as x·σ(x·(a+b·x²)): 1+tanh(z) is 2σ(2z). So associated nothing is NaN: where
+// x² overflows float16 the sum is infinite, the product has x's sign, and the
+// sigmoid is 0 or 1.
+func (w *writer) gelu(p string, x backend.TensorID) backend.TensorID {
+	const twice = 2 * 0.7978845608028654 // 2√(2/π)
+	if w.geluLinear == 0 {
+		w.geluLinear = w.Constant("gelu_linear", w.recipe.Activations, w.scalar(twice), 1)
+		w.geluCubic = w.Constant("gelu_cubic", w.recipe.Activations, w.scalar(twice*0.044715), 1)
+	}
+	square := w.multiply(p+"gate_cubic", w.multiply(p+"gate_square", x, x), w.geluCubic)
+	inner := w.multiply(p+"gate_inner", x, w.add(p+"gate_factor", square, w.geluLinear))
+	return w.multiply(p+"gelu", x, w.sigmoid(p+"sigmoid", inner))
+}
+
+func (w *writer) sigmoid(name string, x backend.TensorID) backend.TensorID {
+	return w.Apply(name, backend.Sigmoid, []backend.TensorID{x})
 }

@@ -20,6 +20,7 @@ func TestLoadReadsTheHyperParameters(t *testing.T) {
 	want := model.Config{
 		Architecture: "qwen2", Layers: m.layers, Hidden: m.hidden, Heads: m.heads, KVHeads: m.kvHeads, HeadDim: m.dim,
 		FFN: m.ffn, Vocab: m.vocab, ContextLength: 64, NormEpsilon: 1e-5, RopeBase: m.base, RopeDim: m.dim,
+		QueryScale: m.queryScale, EmbeddingScale: 1, ResidualScale: 1, LogitScale: 1, RopeScale: m.stretch, RopeMagnitude: 1,
 	}
 	require.Equal(t, want, m.load(t).Config())
 	require.Regexp(t, "^[0-9a-f]{64}$", m.load(t).Digest())
@@ -70,22 +71,31 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{"another architecture", func(m *tiny) { m.key("general.architecture", "mamba") }, unsupported, `"mamba" is none of llama, qwen2`},
+		{"another architecture", func(m *tiny) { m.key("general.architecture", "mamba") }, unsupported, `"mamba" is none of llama, qwen2, qwen3, gemma3, phi3, granite`},
 		{"no architecture", func(m *tiny) { m.key("general.architecture", nil) }, unsupported, `""`},
 		{"an adapter", func(m *tiny) { m.key("general.type", "adapter") }, unsupported, "adapter"},
 		{"general.type of another type", func(m *tiny) { m.key("general.type", uint8(1)) }, invalid, "general.type"},
 		{"rope scaling", key("rope.scaling.type", "yarn"), unsupported, "llama.rope.scaling.type"},
 		{"rope scaling of another type", key("rope.scaling.type", uint32(0)), unsupported, "llama.rope.scaling.type"},
-		{"linear rope scaling", key("rope.scaling.factor", float32(4)), unsupported, "llama.rope.scaling.factor"},
-		{"old linear rope scaling", key("rope.scale_linear", float32(2)), unsupported, "llama.rope.scale_linear"},
-		{"llama 3 rope scaling", add("rope_freqs.weight"), unsupported, "rope_freqs.weight"},
+		{"linear rope scaling of another type", key("rope.scaling.factor", "4"), invalid, "llama.rope.scaling.factor"},
+		{"negative rope scaling", key("rope.scaling.factor", float32(-4)), invalid, "llama.rope.scaling.factor"},
+		{"rope factors of another length", func(m *tiny) {
+			m.key("llama.rope.dimension_count", uint32(4))
+			m.vector("rope_freqs.weight", 4, 1)
+		}, invalid, "rope_freqs.weight has shape [4], [2] wanted"},
+		{"rope factors of zero", func(m *tiny) {
+			m.addVector("rope_freqs.weight", []float64{1, 2, 0, 4})
+		}, invalid, "rope_freqs.weight: factor 2 is 0"},
+		{"rope factors of NaN", func(m *tiny) {
+			m.addVector("rope_freqs.weight", []float64{1, 2, 3, math.NaN()})
+		}, invalid, "rope_freqs.weight"},
+		{"factors of another family", add("rope_factors_long.weight"), unsupported, "rope_factors_long.weight"},
 		{"sliding window", key("attention.sliding_window", uint32(4096)), unsupported, "sliding_window"},
 		{"attention in both directions", key("attention.causal", false), unsupported, "causal"},
 		{"experts", key("expert_count", uint32(8)), unsupported, "expert_count"},
 		{"soft capping", key("attn_logit_softcapping", float32(50)), unsupported, "softcapping"},
 		{"scaled residuals", key("residual_scale", float32(0.2)), unsupported, "residual_scale"},
 		{"an unknown key", key("attention.something_new", uint32(1)), unsupported, "llama.attention.something_new"},
-		{"rope on a part of a head", key("rope.dimension_count", uint32(2)), unsupported, "rope on 2 of a head's 8"},
 		{"values of another width", key("attention.value_length", uint32(16)), unsupported, "values 16 wide beside keys 8"},
 		{"key heads per layer", key("attention.head_count_kv", []uint32{2, 2}), unsupported, "head_count_kv"},
 		{"key heads that do not divide", key("attention.head_count_kv", uint32(3)), invalid, "3 key heads do not divide 4"},
@@ -98,7 +108,8 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 			for _, k := range []string{"attention.key_length", "attention.value_length", "rope.dimension_count"} {
 				m.key("llama."+k, uint32(7))
 			}
-		}, invalid, "which has 7"},
+		}, invalid, "elements of a head, 7 of 7"},
+		{"rope beyond the head", key("rope.dimension_count", uint32(10)), invalid, "elements of a head, 10 of 8"},
 		{"no layers", key("block_count", uint32(0)), invalid, "block_count"},
 		{"missing width", key("embedding_length", nil), invalid, "embedding_length"},
 		{"negative width", key("embedding_length", int32(-64)), unsupported, "embedding_length"},
@@ -118,7 +129,6 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"norm is a matrix", reshape("blk.0.attn_norm.weight", 32, 1), invalid, "blk.0.attn_norm.weight"},
 		{"output of another vocabulary", reshape("output.weight", 32, 5), invalid, "output.weight"},
 		{"layers beyond the count", key("block_count", uint32(1)), unsupported, "blk.1."},
-		{"biases in a family without", add("blk.0.attn_q.bias"), unsupported, "blk.0.attn_q.bias"},
 		{"normalised queries", add("blk.0.attn_q_norm.weight"), unsupported, "blk.0.attn_q_norm.weight"},
 		{"a format that is not decoded", func(m *tiny) {
 			*m.tensor("blk.0.ffn_up.weight") = gguf.NewTensor{
@@ -134,7 +144,10 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := newTiny(rand.New(rand.NewPCG(2, 2)), "llama", quant.F32, false)
 			m.layers, m.heads, m.kvHeads, m.dim, m.hidden, m.ffn, m.vocab = 2, 4, 2, 8, 32, 64, 11
-			m.rebuild().load(t) // right before the change
+			for m.rebuild(); m.factors; { // they are of one case
+				m.rebuild()
+			}
+			m.load(t) // right before the change
 			c.change(m)
 			_, err := model.Load(m.open(t))
 			require.ErrorIs(t, err, c.is)

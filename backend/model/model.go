@@ -16,6 +16,7 @@ import (
 // constants included, is used.
 type Model struct {
 	file   *gguf.File
+	arch   architecture
 	config Config
 	global layer
 	layers []layer
@@ -27,26 +28,29 @@ type layer [roles]*weight
 
 // Load checks hyper-parameters and the presence, type and shape of every
 // tensor. What is missing or contradicts itself is [ErrInvalid]; what a later
-// version might run is [errors.ErrUnsupported]. It reads no weights.
+// version might run is [errors.ErrUnsupported]. It reads no weights
+// but the factors of RoPE.
 func Load(f *gguf.File) (*Model, error) {
 	arch, err := findArchitecture(f.Architecture())
 	if err != nil {
 		return nil, err
 	}
-	if err := checkKeys(f); err != nil {
+	if err := checkKeys(f, arch); err != nil {
 		return nil, err
 	}
-	m := &Model{file: f}
-	if m.config, err = readConfig(f); err != nil {
+	m := &Model{file: f, arch: arch}
+	if m.config, err = readConfig(f, arch); err != nil {
 		return nil, err
 	}
 	if m.config.Vocab, err = countVocabulary(f); err != nil {
 		return nil, err
 	}
-	if err := m.findTensors(arch); err != nil {
+	if err := m.findTensors(); err != nil {
 		return nil, err
 	}
-	m.views = views(m.config)
+	if m.views, err = m.makeViews(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -84,61 +88,77 @@ func countVocabulary(f *gguf.File) (int, error) {
 }
 
 // findTensors gives every tensor of the file its role. A tensor left over
-// belongs to a feature that the graphs lack.
-func (m *Model) findTensors(arch architecture) error {
+// belongs to a feature that the graphs lack, unless its family says that text
+// does not need it.
+func (m *Model) findTensors() error {
 	used := make(map[string]bool)
-	for _, rule := range arch.global {
-		w, err := m.find(arch, rule, rule.pattern)
-		if err != nil {
-			return err
-		}
-		if m.global[rule.role] = w; w != nil {
-			used[w.name] = true
-		}
-	}
-	for i := range m.config.Layers {
+	err := m.findLayer(&m.global, m.arch.global, used, func(pattern string) string { return pattern })
+	for i := 0; i < m.config.Layers && err == nil; i++ {
 		m.layers = append(m.layers, layer{})
-		for _, rule := range arch.layer {
-			w, err := m.find(arch, rule, fmt.Sprintf(rule.pattern, i))
-			if err != nil {
-				return err
-			}
-			if m.layers[i][rule.role] = w; w != nil {
-				used[w.name] = true
-			}
-		}
+		err = m.findLayer(&m.layers[i], m.arch.layer, used, func(pattern string) string { return fmt.Sprintf(pattern, i) })
+	}
+	if err != nil {
+		return err
 	}
 	for t := range m.file.Tensors() {
-		if !used[t.Name] {
-			return unsupported("tensor %s has no place in architecture %s", t.Name, arch.name)
+		foreign := slices.ContainsFunc(m.arch.foreign, func(prefix string) bool { return strings.HasPrefix(t.Name, prefix) })
+		if !used[t.Name] && !foreign {
+			return unsupported("tensor %s has no place in architecture %s", t.Name, m.arch.name)
 		}
 	}
 	return nil
 }
 
-// find checks one tensor against its rule; nil is an optional one's absence.
-func (m *Model) find(arch architecture, rule tensorRule, name string) (*weight, error) {
-	t, err := m.file.Tensor(name)
-	if errors.Is(err, gguf.ErrNoTensor) && rule.optional {
-		return nil, nil
+// findLayer looks for the tensors of rules; name makes a tensor's name of a
+// pattern. A role that no rule fills misses the first one's tensor.
+func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, name func(pattern string) string) error {
+	for _, rule := range rules {
+		tensor, err := m.file.Tensor(name(rule.pattern))
+		if errors.Is(err, gguf.ErrNoTensor) || err == nil && l[rule.role] != nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("model: %w: %w", ErrInvalid, err)
+		}
+		if l[rule.role], err = m.newWeight(rule, tensor); err != nil {
+			return err
+		}
+		used[tensor.Name] = true
 	}
-	if err != nil {
-		return nil, fmt.Errorf("model: %w: %w", ErrInvalid, err)
+	for _, rule := range rules {
+		if l[rule.role] == nil && !rule.optional {
+			return fmt.Errorf("model: %w: no tensor %s", ErrInvalid, name(rule.pattern))
+		}
 	}
-	w := &weight{name: name, data: t.Bytes(), format: t.Type, rows: rule.rows(m.config), columns: 1, vector: rule.columns == nil}
-	want := []int{w.rows}
+	return nil
+}
+
+// newWeight checks a tensor against its rule.
+func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
+	c := m.config
+	w := &weight{
+		name: t.Name, data: t.Bytes(), format: t.Type, scale: 1,
+		rows: rule.rows(c), total: rule.rows(c), columns: 1, vector: rule.columns == nil,
+	}
+	if rule.total != nil {
+		w.first, w.total = rule.first(c), rule.total(c)
+	}
+	if rule.scale != nil {
+		w.scale = float32(rule.scale(c))
+	}
+	want := []int{w.total}
 	if !w.vector {
-		w.columns = rule.columns(m.config)
-		want = []int{w.columns, w.rows}
+		w.columns = rule.columns(c)
+		want = []int{w.columns, w.total}
 	}
 	if rule.rotated {
-		w.order, w.headDim = arch.rows, m.config.HeadDim
+		w.order, w.headDim, w.turned = m.arch.rows, c.HeadDim, c.RopeDim
 	}
 	switch {
 	case !slices.Equal(t.Shape, want):
-		return nil, fmt.Errorf("model: %w: tensor %s has shape %v, %v wanted (GGUF order)", ErrInvalid, name, t.Shape, want)
+		return nil, fmt.Errorf("model: %w: tensor %s has shape %v, %v wanted (GGUF order)", ErrInvalid, t.Name, t.Shape, want)
 	case !t.Type.CanDequantize() || w.columns%t.Type.BlockSize() != 0:
-		return nil, unsupported("tensor %s has type %v", name, t.Type)
+		return nil, unsupported("tensor %s has type %v", t.Name, t.Type)
 	}
 	return w, nil
 }

@@ -6,23 +6,23 @@ import (
 )
 
 // forward is the oracle: the model as its papers write it, in float64, the
-// whole text at once, no cache, no graph, no grouping. It returns the logits
-// of every position.
-func (m *tiny) forward(tokens []int32) [][]float64 {
+// whole text at once, no cache, no graph, no grouping. Angles are those for
+// texts of up to context tokens. It returns the logits of every position.
+func (m *tiny) forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
-		x[i] = append([]float64(nil), m.weights["token_embd.weight"][int(token)*m.hidden:int(token+1)*m.hidden]...)
+		x[i] = times(m.embed, m.weights["token_embd.weight"][int(token)*m.hidden:int(token+1)*m.hidden])
 	}
 	for l := range m.layers {
 		p := fmt.Sprintf("blk.%d.", l)
-		m.attend(p, x)
+		m.attend(l, x, context)
 		for i := range x {
 			h := m.normalise(x[i], p+"ffn_norm.weight")
-			gate, up := m.times(p+"ffn_gate", h), m.times(p+"ffn_up", h)
+			gate, up := m.project(p+"ffn_gate", h), m.project(p+"ffn_up", h)
 			for j := range gate {
-				gate[j] *= up[j] / (1 + math.Exp(-gate[j]))
+				gate[j] = m.activate(gate[j]) * up[j]
 			}
-			addTo(x[i], m.times(p+"ffn_down", gate))
+			m.add(x[i], m.project(p+"ffn_down", gate), p+"post_ffw_norm.weight")
 		}
 	}
 	head := "output"
@@ -31,19 +31,31 @@ func (m *tiny) forward(tokens []int32) [][]float64 {
 	}
 	logits := make([][]float64, len(x))
 	for i := range x {
-		logits[i] = m.times(head, m.normalise(x[i], "output_norm.weight"))
+		logits[i] = times(1/m.logitsDividedBy, m.project(head, m.normalise(x[i], "output_norm.weight")))
 	}
 	return logits
 }
 
+func (m *tiny) activate(x float64) float64 {
+	if m.gelu {
+		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	return x / (1 + math.Exp(-x))
+}
+
 // attend adds causal attention of every position over the ones before it.
-func (m *tiny) attend(p string, x [][]float64) {
+func (m *tiny) attend(l int, x [][]float64, context int) {
+	p := fmt.Sprintf("blk.%d.", l)
 	q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
 	for i := range x {
 		h := m.normalise(x[i], p+"attn_norm.weight")
-		q[i], k[i], v[i] = m.times(p+"attn_q", h), m.times(p+"attn_k", h), m.times(p+"attn_v", h)
-		m.rotate(q[i], i)
-		m.rotate(k[i], i)
+		q[i], k[i], v[i] = m.project(p+"attn_q", h), m.project(p+"attn_k", h), m.project(p+"attn_v", h)
+		m.turn(q[i], l, i, context, p+"attn_q_norm.weight")
+		m.turn(k[i], l, i, context, p+"attn_k_norm.weight")
+	}
+	window := m.window
+	if window == 0 || m.local != nil && !m.local[l] {
+		window = len(x)
 	}
 	for i := range x {
 		mixed := make([]float64, m.heads*m.dim)
@@ -51,12 +63,12 @@ func (m *tiny) attend(p string, x [][]float64) {
 			at, shared := head*m.dim, head/(m.heads/m.kvHeads)*m.dim
 			var sum float64
 			out := mixed[at : at+m.dim]
-			for j := 0; j <= i; j++ {
+			for j := max(0, i-window+1); j <= i; j++ {
 				var score float64
 				for d := range m.dim {
 					score += q[i][at+d] * k[j][shared+d]
 				}
-				e := math.Exp(score / math.Sqrt(float64(m.dim)))
+				e := math.Exp(score * m.queryScale)
 				sum += e
 				for d := range m.dim {
 					out[d] += e * v[j][shared+d]
@@ -66,21 +78,56 @@ func (m *tiny) attend(p string, x [][]float64) {
 				out[d] /= sum
 			}
 		}
-		addTo(x[i], m.times(p+"attn_output", mixed))
+		m.add(x[i], m.project(p+"attn_output", mixed), p+"post_attention_norm.weight")
 	}
 }
 
-// rotate turns the pairs of every head: neighbours in llama, halves in qwen2.
-func (m *tiny) rotate(x []float64, position int) {
+// turn normalises every head, where the family does, and rotates its pairs:
+// neighbours in llama and granite, halves in the others.
+func (m *tiny) turn(x []float64, l, position, context int, gamma string) {
+	n := m.ropeDim()
 	for start := 0; start < len(x); start += m.dim {
-		for j := range m.dim / 2 {
-			a, b := start+2*j, start+2*j+1
-			if m.arch == "qwen2" {
-				a, b = start+j, start+j+m.dim/2
-			}
-			s, c := math.Sincos(float64(position) / math.Pow(m.base, float64(2*j)/float64(m.dim)))
-			x[a], x[b] = x[a]*c-x[b]*s, x[a]*s+x[b]*c
+		head := x[start : start+m.dim]
+		if m.headNorms {
+			copy(head, m.normalise(head, gamma))
 		}
+		for j := range n / 2 {
+			a, b := j, j+n/2
+			if m.arch == "llama" || m.arch == "granite" {
+				a, b = 2*j, 2*j+1
+			}
+			s, c := math.Sincos(float64(position) * m.frequency(l, j, context))
+			s, c = s*m.magnitude, c*m.magnitude
+			head[a], head[b] = head[a]*c-head[b]*s, head[a]*s+head[b]*c
+		}
+	}
+}
+
+// frequency is the angle per position of pair j.
+func (m *tiny) frequency(l, j, context int) float64 {
+	exponent := float64(2*j) / float64(m.ropeDim())
+	if m.local != nil && m.local[l] {
+		return 1 / math.Pow(m.localBase, exponent)
+	}
+	f := 1 / math.Pow(m.base, exponent) / m.stretch
+	switch {
+	case m.factors:
+		f /= m.weights["rope_freqs.weight"][j]
+	case m.original > 0 && context > m.original:
+		f /= m.weights["rope_factors_long.weight"][j]
+	case m.original > 0:
+		f /= m.weights["rope_factors_short.weight"][j]
+	}
+	return f
+}
+
+// add adds y to the stream x, normalised and scaled where the family does.
+func (m *tiny) add(x, y []float64, gamma string) {
+	if m.postNorms {
+		y = m.normalise(y, gamma)
+	}
+	for i := range x {
+		x[i] += m.residual * y[i]
 	}
 }
 
@@ -97,8 +144,8 @@ func (m *tiny) normalise(x []float64, gamma string) []float64 {
 	return y
 }
 
-// times multiplies by name.weight and adds name.bias if there is one.
-func (m *tiny) times(name string, x []float64) []float64 {
+// project multiplies by name.weight and adds name.bias if there is one.
+func (m *tiny) project(name string, x []float64) []float64 {
 	w := m.weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))
 	copy(y, m.weights[name+".bias"])
@@ -110,8 +157,10 @@ func (m *tiny) times(name string, x []float64) []float64 {
 	return y
 }
 
-func addTo(x, y []float64) {
+func times(factor float64, x []float64) []float64 {
+	y := make([]float64, len(x))
 	for i := range x {
-		x[i] += y[i]
+		y[i] = factor * x[i]
 	}
+	return y
 }

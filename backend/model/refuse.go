@@ -40,10 +40,10 @@ func truth(wanted bool) neutral {
 	}
 }
 
-// hyperparameters are the architecture's keys that may stand in a file, with
-// the values that they may have. All others change what the model computes, or
-// might: they are refused.
-var hyperparameters = map[string]neutral{
+// commonKeys are the hyper-parameters that may stand in any file, with the
+// values that they may have. All others, unless the architecture has them,
+// change what the model computes, or might: they are refused.
+var commonKeys = map[string]neutral{
 	// Read by readConfig.
 	"block_count":                      anything,
 	"embedding_length":                 anything,
@@ -56,17 +56,17 @@ var hyperparameters = map[string]neutral{
 	"attention.layer_norm_rms_epsilon": anything,
 	"rope.dimension_count":             anything,
 	"rope.freq_base":                   anything,
+	"rope.scaling.type":                text("none", "", "linear"),
+	"rope.scaling.factor":              anything,
+	"rope.scale_linear":                anything,
 	// Without meaning here: the embedding's shape counts, there is no other
-	// normalisation, and rope scaling is off.
+	// normalisation, and linear scaling does not ask how long texts were before.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,
 	"rope.scaling.finetuned":               anything,
 	// Off.
-	"rope.scaling.type":        text("none", ""),
-	"rope.scaling.factor":      number(0, 1),
 	"rope.scaling.attn_factor": number(1),
-	"rope.scale_linear":        number(0, 1),
 	"attention.causal":         truth(true),
 	"attention.sliding_window": number(0),
 	"attention.clamp_kqv":      number(0),
@@ -84,7 +84,7 @@ var hyperparameters = map[string]neutral{
 }
 
 // checkKeys refuses files that ask for more than the graphs compute.
-func checkKeys(f *gguf.File) error {
+func checkKeys(f *gguf.File, arch architecture) error {
 	kind, err := f.Str("general.type", "model")
 	if err != nil {
 		return fmt.Errorf("model: %w: %w", ErrInvalid, err)
@@ -98,7 +98,11 @@ func checkKeys(f *gguf.File) error {
 		if !ok {
 			continue
 		}
-		switch allowed := hyperparameters[suffix]; {
+		allowed := arch.keys[suffix]
+		if allowed == nil {
+			allowed = commonKeys[suffix]
+		}
+		switch {
 		case allowed == nil:
 			return unsupported("hyper-parameter %s is not known", k.Name)
 		case !allowed(f, k.Name):

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -17,6 +18,10 @@ type View struct {
 
 	frequencies []float64 // angle per position of each pair
 	magnitude   float64   // of cosines and sines, 1 in most models
+	// long are the frequencies for contexts beyond original; nil where that
+	// makes no difference.
+	long     []float64
+	original int
 }
 
 // Oldest is the first position that a row at the given one sees.
@@ -46,22 +51,82 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 // are called mask, cos and sin in every model; names, windows and their number
 // do not depend on context.
 func (m *Model) Views(context int) []View {
-	return slices.Clone(m.views)
+	list := slices.Clone(m.views)
+	for i, v := range list {
+		if v.long != nil && context > v.original {
+			list[i].frequencies = v.long
+		}
+	}
+	return list
 }
+
+// The places in Views.
+const (
+	mainView  = 0 // of all layers, or of those that see the whole text
+	localView = 1 // of local layers, in models that have both kinds
+)
 
 // viewOf is the place in Views of what layer i sees.
-func (m *Model) viewOf(i int) int { return 0 }
-
-// views lists what the layers of a model see.
-func views(c Config) []View {
-	return []View{{Mask: "mask", Cos: "cos", Sin: "sin", frequencies: frequencies(c), magnitude: 1}}
+func (m *Model) viewOf(i int) int {
+	if m.config.Local != nil && m.config.Local[i] {
+		return localView
+	}
+	return mainView
 }
 
-// frequencies are the angles per position of the pairs of a head.
-func frequencies(c Config) []float64 {
-	f := make([]float64, c.RopeDim/2)
+// makeViews lists what the layers of a model see. Factors that would make
+// angles of no meaning are [ErrInvalid].
+func (m *Model) makeViews() ([]View, error) {
+	c := m.config
+	first := View{
+		Mask: "mask", Cos: "cos", Sin: "sin",
+		frequencies: frequencies(c.RopeDim, c.RopeBase, c.RopeScale), magnitude: c.RopeMagnitude, original: c.OriginalContext,
+	}
+	var err error
+	if m.global[ropeFactors] != nil {
+		first.frequencies, err = divided(first.frequencies, m.global[ropeFactors])
+	}
+	if short, long := m.global[ropeShort], m.global[ropeLong]; short != nil && long != nil {
+		if first.long, err = divided(first.frequencies, long); err == nil {
+			first.frequencies, err = divided(first.frequencies, short)
+		}
+	} else if short != nil || long != nil {
+		err = fmt.Errorf("model: %w: one of the rope factors for short and long texts is missing", ErrInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Local == nil {
+		first.Window = c.Window
+		return []View{first}, nil
+	}
+	local := View{
+		Mask: "mask_local", Cos: "cos_local", Sin: "sin_local", Window: c.Window,
+		frequencies: frequencies(c.RopeDim, c.LocalRopeBase, 1), magnitude: 1,
+	}
+	return []View{mainView: first, localView: local}, nil
+}
+
+// frequencies are the angles per position of the pairs among n elements.
+func frequencies(n int, base, scale float64) []float64 {
+	f := make([]float64, n/2)
 	for j := range f {
-		f[j] = math.Pow(c.RopeBase, -2*float64(j)/float64(c.RopeDim))
+		f[j] = math.Pow(base, -2*float64(j)/float64(n)) / scale
 	}
 	return f
+}
+
+// divided divides each frequency by its factor of the file.
+func divided(frequencies []float64, factors *weight) ([]float64, error) {
+	values, err := factors.floats()
+	if err != nil {
+		return nil, err
+	}
+	for j, v := range values {
+		if !(v > 0) {
+			return nil, fmt.Errorf("model: %w: tensor %s: factor %d is %v", ErrInvalid, factors.name, j, v)
+		}
+		values[j] = frequencies[j] / v
+	}
+	return values, nil
 }

@@ -16,9 +16,22 @@ type weight struct {
 	data          []byte // in the mapped file
 	format        quant.Type
 	rows, columns int
-	vector        bool
-	order         rowOrder
-	headDim       int // rows that RoPE turns together; of rotated tensors
+	// rows are those from first on of the tensor's total.
+	first, total int
+	vector       bool
+	order        rowOrder
+	// Of rotated tensors: the rows of a head, and how many of them turn.
+	headDim, turned int
+	scale           float32 // of the values
+}
+
+// label is the constant's name in a graph: the tensor's, unless that has
+// several roles.
+func (w *weight) label() string {
+	if w.rows == w.total {
+		return w.name
+	}
+	return fmt.Sprintf("%s.%d", w.name, w.first)
 }
 
 func (w *weight) shape() []int {
@@ -31,19 +44,31 @@ func (w *weight) shape() []int {
 // source is the file's row that becomes row i of the graph's constant.
 func (w *weight) source(i int) int {
 	if w.order == halves {
-		return i
+		return w.first + i
 	}
 	head, j := i/w.headDim, i%w.headDim
-	half := w.headDim / 2
-	return head*w.headDim + 2*(j%half) + j/half
+	if half := w.turned / 2; j < w.turned {
+		j = 2*(j%half) + j/half
+	}
+	return w.first + head*w.headDim + j
 }
 
-// transform names what happens to the rows, as part of a constant's ID.
+// transform names what happens to the tensor, as part of a constant's ID.
 func (w *weight) transform() string {
-	if w.order == halves {
-		return "rows"
+	name := "rows"
+	if w.order == pairs {
+		name = fmt.Sprintf("pairs%d", w.headDim)
+		if w.turned != w.headDim {
+			name += fmt.Sprintf("of%d", w.turned)
+		}
 	}
-	return fmt.Sprintf("pairs%d", w.headDim)
+	if w.rows != w.total {
+		name += fmt.Sprintf("+%d", w.first)
+	}
+	if w.scale != 1 {
+		name += fmt.Sprintf("*%x", w.scale)
+	}
+	return name
 }
 
 // scratchElements bounds the memory that one conversion takes, unless a single
@@ -73,19 +98,19 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 
 // convert dequantises as many of the file's rows as scratch holds.
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
-	stride := len(w.data) / w.rows
+	stride := len(w.data) / w.total
 	n := len(scratch) / w.columns
 	src := w.data[row*stride : (row+n)*stride]
 	beyond := -1 // the first element that is not finite as t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 { // the way of most large files
+	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // the way of most large files
 		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
 			copy(dst, src)
 		} else {
 			scratch[beyond] = quant.F16ToF32(binary.LittleEndian.Uint16(src[2*beyond:]))
 		}
 	} else if err = quant.Dequantize(scratch, src, w.format); err == nil {
-		if beyond = quant.FirstBeyond(scratch, largest(t)); beyond < 0 {
+		if beyond = quant.FirstBeyond(w.scaled(scratch), largest(t)); beyond < 0 {
 			err = encode(dst, scratch, t)
 		}
 	}
@@ -107,6 +132,29 @@ func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 		return fmt.Errorf("%w, too large for %v: use recipe f32", err, t)
 	}
 	return fmt.Errorf("%w: the file is damaged or was converted wrongly", err)
+}
+
+// scaled multiplies values in place.
+func (w *weight) scaled(values []float32) []float32 {
+	if w.scale != 1 {
+		for i := range values {
+			values[i] *= w.scale
+		}
+	}
+	return values
+}
+
+// floats returns the values of a vector, which the host needs itself.
+func (w *weight) floats() ([]float64, error) {
+	raw := make([]byte, 4*w.rows)
+	if err := w.fill(raw, backend.Float32); err != nil {
+		return nil, err
+	}
+	values := make([]float64, w.rows)
+	for i := range values {
+		values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+	}
+	return values, nil
 }
 
 // largest is the greatest magnitude that rounds to a finite number.

@@ -176,25 +176,34 @@ func TestEmbedLooksUpRows(t *testing.T) {
 }
 
 func TestRopeTurnsByThePositionsAngle(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(7, 8)), "qwen2", quant.F32, true)
 	positions := []int32{0, 1, 9, 8191, 131071}
-	half := m.dim / 2
-	var wantCos, wantSin []float32
-	for _, p := range positions {
-		for j := range half {
-			angle := float64(p) / math.Pow(m.base, float64(2*j)/float64(m.dim))
-			wantCos = append(wantCos, float32(math.Cos(angle)))
-			wantSin = append(wantSin, float32(math.Sin(angle)))
+	rng := rand.New(rand.NewPCG(7, 8))
+	for round := range 60 {
+		m := newTiny(rng, families[round%len(families)], quant.F32, true)
+		loaded := m.load(t)
+		layer, context := rng.IntN(m.layers), 1+rng.IntN(40)
+		view := loaded.Views(context)[0]
+		magnitude := m.magnitude
+		if m.local != nil && m.local[layer] {
+			view = loaded.Views(context)[1]
 		}
-	}
-	loaded := m.load(t)
-	for i, tolerance := range []float64{1e-3, 1e-7} {
-		r := model.Recipes[i]
-		size := len(positions) * half * r.Activations.Size()
-		cos, sin := make([]byte, size), make([]byte, size)
-		loaded.Views(0)[0].Rope(cos, sin, positions, r)
-		require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, r.Name)
-		require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, r.Name)
-		require.Panics(t, func() { loaded.Views(0)[0].Rope(cos[2:], sin, positions, r) })
+		half := m.ropeDim() / 2
+		var wantCos, wantSin []float32
+		for _, p := range positions {
+			for j := range half {
+				angle := float64(p) * m.frequency(layer, j, context)
+				wantCos = append(wantCos, float32(magnitude*math.Cos(angle)))
+				wantSin = append(wantSin, float32(magnitude*math.Sin(angle)))
+			}
+		}
+		for i, tolerance := range []float64{1e-3, 2e-7} {
+			r := model.Recipes[i]
+			size := len(positions) * half * r.Activations.Size()
+			cos, sin := make([]byte, size), make([]byte, size)
+			view.Rope(cos, sin, positions, r)
+			require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, "%s in %s", m.arch, r.Name)
+			require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, "%s in %s", m.arch, r.Name)
+			require.Panics(t, func() { view.Rope(cos[2:], sin, positions, r) })
+		}
 	}
 }

@@ -1,0 +1,73 @@
+package model
+
+import (
+	"math"
+	"slices"
+)
+
+// gemma3 is the text model of Gemma 3: norms before and behind attention and
+// feed-forward network, normalised heads, a gate of GELU, embeddings scaled by
+// the root of their width, and five layers of six that see a window of the text
+// and turn by other angles than the sixth. Files hold the norms' weights with
+// the one added that the family's own code adds.
+//
+// Files of Ollama's converter carry the vision model as well and leave out
+// what all models of the family share; see [configureGemma3].
+var gemma3 = architecture{
+	name:   "gemma3",
+	rows:   halves,
+	global: decoderGlobal,
+	layer: slices.Concat(attention, headNorms, gatedFFN, []tensorRule{
+		{role: attentionPostNorm, pattern: "blk.%d.post_attention_norm.weight", rows: hidden},
+		{role: ffnPostNorm, pattern: "blk.%d.post_ffw_norm.weight", rows: hidden},
+	}),
+	foreign: []string{"v.", "mm."},
+	epsilon: 1e-6,
+	keys: map[string]neutral{
+		"attention.sliding_window":         anything,
+		"attention.sliding_window_pattern": anything,
+		"rope.freq_base_swa":               anything,
+		"rope.local.freq_base":             anything,
+		"rope.global.freq_base":            anything,
+
+		"mm.tokens_per_image":                 anything,
+		"vision.block_count":                  anything,
+		"vision.embedding_length":             anything,
+		"vision.feed_forward_length":          anything,
+		"vision.image_size":                   anything,
+		"vision.patch_size":                   anything,
+		"vision.num_channels":                 anything,
+		"vision.attention.head_count":         anything,
+		"vision.attention.layer_norm_epsilon": anything,
+	},
+	configure: configureGemma3,
+	gate:      (*writer).gelu,
+}
+
+const (
+	// gemmaPeriod is the distance of layers that see the whole text.
+	gemmaPeriod = 6
+	// gemmaLargest is the number of layers of the 27B model, the only one whose
+	// queries are scaled by the hidden width per head instead of HeadDim. No
+	// key tells it.
+	gemmaLargest = 62
+	// gemmaLong is the context to which models were stretched, by gemmaStretch.
+	gemmaLong, gemmaStretch = 131072, 8
+)
+
+func configureGemma3(r *keyReader, c *Config) {
+	c.EmbeddingScale = math.Sqrt(float64(c.Hidden))
+	if c.Layers == gemmaLargest {
+		c.QueryScale = 1 / math.Sqrt(float64(c.Hidden/c.Heads))
+	}
+	c.RopeBase = r.number("rope.freq_base", r.number("rope.global.freq_base", 1e6))
+	c.LocalRopeBase = r.number("rope.freq_base_swa", r.number("rope.local.freq_base", 10000))
+	if c.Window = r.window(); c.Window > 0 {
+		c.Local = r.flags("attention.sliding_window_pattern", gemmaPeriod, c.Layers)
+	}
+	// Ollama's converter wrote no scaling for the models that have one.
+	converted := r.has("mm.tokens_per_image") || !r.has("attention.layer_norm_rms_epsilon")
+	if converted && c.ContextLength >= gemmaLong && !r.has("rope.scaling.factor") {
+		c.RopeScale = gemmaStretch
+	}
+}

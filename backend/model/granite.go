@@ -1,0 +1,28 @@
+package model
+
+import "slices"
+
+// granite is IBM's Granite 3: a llama with four multipliers. Those of
+// embeddings, residuals and logits go into weights, that of the scores takes
+// the place of 1/√HeadDim.
+var granite = architecture{
+	name:   "granite",
+	rows:   pairs,
+	global: slices.Concat(decoderGlobal, pairFactors),
+	layer:  slices.Concat(attention, gatedFFN, optional(biases), optional(otherBiases)),
+	keys: map[string]neutral{
+		"attention.scale": anything,
+		"embedding_scale": anything,
+		"residual_scale":  anything,
+		"logit_scale":     anything,
+		// In this family false means that nothing turns at all.
+		"rope.scaling.finetuned": truth(true),
+	},
+	configure: func(r *keyReader, c *Config) {
+		c.QueryScale = r.number("attention.scale", c.QueryScale)
+		c.EmbeddingScale = r.number("embedding_scale", 1)
+		c.ResidualScale = r.number("residual_scale", 1)
+		c.LogitScale = 1 / r.number("logit_scale", 1) // files hold the divisor
+	},
+	gate: (*writer).silu,
+}

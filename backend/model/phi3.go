@@ -1,0 +1,39 @@
+package model
+
+import "slices"
+
+// phi3 is Phi 3, 3.5 and 4: Q, K and V in one tensor, gate and up in another,
+// RoPE on a part of each head, and angles that differ between short and long
+// contexts, with cosines and sines enlarged where the model was stretched.
+var phi3 = architecture{
+	name: "phi3",
+	rows: halves,
+	global: slices.Concat(decoderGlobal, []tensorRule{
+		{role: ropeShort, pattern: "rope_factors_short.weight", rows: angles, optional: true},
+		{role: ropeLong, pattern: "rope_factors_long.weight", rows: angles, optional: true},
+	}),
+	layer: slices.Concat(attention, []tensorRule{
+		{role: ffnNorm, pattern: "blk.%d.ffn_norm.weight", rows: hidden},
+		{role: ffnGate, pattern: gateAndUp, rows: feedForward, columns: hidden, first: none, total: twiceFFN},
+		{role: ffnUp, pattern: gateAndUp, rows: feedForward, columns: hidden, first: feedForward, total: twiceFFN},
+		{role: ffnDown, pattern: "blk.%d.ffn_down.weight", rows: hidden, columns: feedForward},
+	}),
+	keys: map[string]neutral{
+		"rope.scaling.type":        text("none", "", "linear", "longrope"),
+		"rope.scaling.attn_factor": anything,
+		// The window is the whole family's: llama.cpp leaves it out, the
+		// models' own code applies it.
+		"attention.sliding_window": anything,
+	},
+	configure: func(r *keyReader, c *Config) {
+		c.RopeMagnitude = r.number("rope.scaling.attn_factor", 1)
+		c.OriginalContext = r.size("rope.scaling.original_context_length", c.ContextLength)
+		c.Window = r.window()
+	},
+	gate: (*writer).silu,
+}
+
+// gateAndUp holds the rows of both, the gate's first.
+const gateAndUp = "blk.%d.ffn_up.weight"
+
+func twiceFFN(c Config) int { return 2 * c.FFN }

@@ -1,0 +1,12 @@
+package model
+
+import "slices"
+
+// qwen2 is Qwen 2 and 2.5, with biases behind Q, K and V.
+var qwen2 = architecture{
+	name:   "qwen2",
+	rows:   halves,
+	global: decoderGlobal,
+	layer:  slices.Concat(attention, gatedFFN, biases),
+	gate:   (*writer).silu,
+}
