@@ -1,0 +1,228 @@
+"""Writes the models and recordings of this folder.
+
+Every case is a small model of one family with random weights, made and run by
+Hugging Face transformers (eager attention, float32), and written as the GGUF
+file that llama.cpp's converter would make of it: its tensor names, its keys,
+its order of the rows of Q and K, norms with the one added that Gemma adds,
+factors of RoPE as tensors. Matrices are stored as float16; the recorded run
+uses the stored values.
+
+A recording holds, per text, the context that the angles are made for, the
+token ids, and per position the most likely next tokens with their natural
+log-probabilities.
+
+    pip install numpy gguf==0.19.0 torch==2.6.0 transformers==4.57.1
+    python reference.py [CASE...]
+"""
+
+import json
+import math
+import sys
+
+import gguf
+import numpy as np
+import torch
+import transformers as hf
+
+VOCAB, TOP = 96, 6
+
+
+def randomise(model, seed):
+    """Weights large enough that attention is sharp and tokens differ."""
+    g = torch.Generator().manual_seed(seed)
+    gemma = "Gemma" in type(model).__name__
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() == 2:
+                deviation = 1.4 / math.sqrt(p.shape[1])
+                if "embed_tokens" in name:
+                    deviation = 0.3 if gemma else 0.8
+                p.copy_((torch.randn(p.shape, generator=g) * deviation).half().float())
+            elif name.endswith("bias"):
+                p.copy_(torch.randn(p.shape, generator=g) * 0.3)
+            else:  # norms; Gemma's are stored without the one
+                p.copy_(torch.randn(p.shape, generator=g) * 0.25 + (0.0 if gemma else 1.0))
+
+
+def permute(rows, heads):
+    """The converter's order for families whose RoPE turns neighbours."""
+    out = rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:])
+    return out.swapaxes(1, 2).reshape(rows.shape)
+
+
+NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+# What this name means depends on the family.
+AFTER = {"gemma3": {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}}
+GLOBAL = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+          "lm_head.weight": "output.weight"}
+
+
+def tensor_name(arch, name):
+    if name in GLOBAL:
+        return GLOBAL[name]
+    _, _, layer, rest = name.split(".", 3)
+    rest, kind = rest.rsplit(".", 1)
+    names = NAMES | AFTER.get(arch, {"post_attention_layernorm": "ffn_norm"})
+    return f"blk.{layer}.{names[rest]}.{kind}"
+
+
+def llama3_factors(c):
+    """By what each pair's frequency is divided, after Llama 3.1's rule."""
+    s = c.rope_scaling
+    low, high = s["original_max_position_embeddings"] / s["low_freq_factor"], s["original_max_position_embeddings"] / s["high_freq_factor"]
+    factors = []
+    for j in range(0, c.head_dim, 2):
+        wavelength = 2 * math.pi * c.rope_theta ** (j / c.head_dim)
+        if wavelength < high:
+            factors.append(1.0)
+        elif wavelength > low:
+            factors.append(s["factor"])
+        else:
+            smooth = (s["original_max_position_embeddings"] / wavelength - s["low_freq_factor"]) / (s["high_freq_factor"] - s["low_freq_factor"])
+            factors.append(1 / ((1 - smooth) / s["factor"] + smooth))
+    return np.array(factors, dtype=np.float32)
+
+
+def write(path, arch, c, model):
+    w = gguf.GGUFWriter(path, arch)
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(c.max_position_embeddings)
+    w.add_embedding_length(c.hidden_size)
+    w.add_feed_forward_length(c.intermediate_size)
+    w.add_head_count(c.num_attention_heads)
+    w.add_head_count_kv(c.num_key_value_heads)
+    w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    w.add_rope_freq_base(c.rope_theta)
+    w.add_vocab_size(c.vocab_size)
+    head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    if arch != "phi3":
+        w.add_key_length(head)
+        w.add_value_length(head)
+    w.add_rope_dimension_count(int(head * getattr(c, "partial_rotary_factor", 1.0)))
+    scaling = c.rope_scaling or {}
+    if scaling.get("rope_type") == "linear":
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(scaling["factor"])
+    if scaling.get("rope_type") == "llama3":
+        w.add_tensor("rope_freqs.weight", llama3_factors(c))
+    if arch == "gemma3":
+        w.add_sliding_window(c.sliding_window)
+    if arch == "phi3":
+        original = c.original_max_position_embeddings
+        w.add_sliding_window(c.sliding_window)
+        w.add_rope_scaling_orig_ctx_len(original)
+        scale = c.max_position_embeddings / original
+        w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)))
+        for length in ("long", "short"):
+            w.add_tensor(f"rope_factors_{length}.weight", np.array(scaling[f"{length}_factor"], dtype=np.float32))
+    if arch == "granite":
+        w.add_attention_scale(c.attention_multiplier)
+        w.add_embedding_scale(c.embedding_multiplier)
+        w.add_residual_scale(c.residual_multiplier)
+        w.add_logit_scale(c.logits_scaling)
+    vocabulary(w)
+    for name, p in model.named_parameters():
+        data = p.detach().numpy()
+        if arch in ("llama", "granite"):
+            if ".q_proj." in name:
+                data = permute(data, c.num_attention_heads)
+            if ".k_proj." in name:
+                data = permute(data, c.num_key_value_heads)
+        if arch == "gemma3" and name.endswith("norm.weight"):
+            data = data + 1
+        w.add_tensor(tensor_name(arch, name), data.astype(np.float16 if data.ndim == 2 else np.float32))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def vocabulary(w):
+    """A SentencePiece vocabulary that is just large enough to be one."""
+    tokens = ["<unk>", "<s>", "</s>"] + [chr(33 + i) for i in range(VOCAB - 3)]
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_scores([0.0] * VOCAB)
+    w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+
+
+def run(model, tokens):
+    with torch.no_grad():
+        logits = model(torch.tensor([tokens]), use_cache=False).logits[0].double()
+    values, ids = torch.log_softmax(logits, -1).topk(TOP)
+    return [[[i, round(v, 6)] for i, v in zip(row, column)] for row, column in zip(ids.tolist(), values.tolist())]
+
+
+BASE = dict(vocab_size=VOCAB, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=256, rms_norm_eps=1e-5, rope_theta=10000.0,
+            attn_implementation="eager", bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
+# name: architecture, class, configuration, (context, tokens) of each text.
+CASES = {
+    "llama": ("llama", hf.LlamaForCausalLM, hf.LlamaConfig(**BASE | dict(
+        head_dim=16, tie_word_embeddings=False, rope_scaling=dict(
+            rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=64))), [(256, 120)]),
+    "llama-biases": ("llama", hf.LlamaForCausalLM, hf.LlamaConfig(**BASE | dict(
+        tie_word_embeddings=True, attention_bias=True, mlp_bias=True,
+        rope_scaling=dict(rope_type="linear", factor=4.0))), [(256, 80)]),
+    "qwen2": ("qwen2", hf.Qwen2ForCausalLM, hf.Qwen2Config(**BASE | dict(
+        tie_word_embeddings=True, rope_theta=1e6)), [(256, 80)]),
+    "qwen3": ("qwen3", hf.Qwen3ForCausalLM, hf.Qwen3Config(**BASE | dict(
+        head_dim=20, tie_word_embeddings=False, rope_theta=1e6, rms_norm_eps=1e-6)), [(256, 80)]),
+    "gemma3": ("gemma3", hf.Gemma3ForCausalLM, hf.Gemma3TextConfig(**BASE | dict(
+        hidden_size=40, intermediate_size=56, num_hidden_layers=7, head_dim=16, query_pre_attn_scalar=16,
+        sliding_window=24, tie_word_embeddings=True, rope_theta=1e6, rope_local_base_freq=10000.0,
+        rope_scaling=dict(rope_type="linear", factor=8.0), rms_norm_eps=1e-6)), [(256, 90), (256, 30)]),
+    "phi3": ("phi3", hf.Phi3ForCausalLM, hf.Phi3Config(**BASE | dict(
+        hidden_size=64, tie_word_embeddings=False, partial_rotary_factor=0.75, sliding_window=40,
+        max_position_embeddings=192, original_max_position_embeddings=64, rope_scaling=dict(
+            type="longrope", short_factor=[1.0, 1.05, 1.1, 1.2, 1.4, 1.6],
+            long_factor=[1.0, 1.3, 1.9, 2.6, 3.3, 4.5]))), [(192, 130), (64, 50)]),
+    "granite": ("granite", hf.GraniteForCausalLM, hf.GraniteConfig(**BASE | dict(
+        tie_word_embeddings=True, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.4,
+        logits_scaling=2.5)), [(256, 80)]),
+}
+
+
+def main():
+    torch.set_num_threads(1)
+    for seed, (name, (arch, kind, config, texts)) in enumerate(CASES.items()):
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
+        torch.manual_seed(seed)
+        model = kind(config).eval()
+        randomise(model, seed)
+        write(name + ".gguf", arch, config, model)
+        rng = np.random.default_rng(seed)
+        recorded = []
+        for context, n in texts:
+            tokens = rng.integers(3, VOCAB, n).tolist()
+            recorded.append(dict(context=context, tokens=tokens, top=run(model, tokens)))
+        with open(name + ".json", "w") as f:
+            json.dump(recorded, f, separators=(",", ":"))
+            f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
