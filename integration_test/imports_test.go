@@ -55,6 +55,7 @@ var walls = []wall{
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
 	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/emulator"},
+	{folder: "hexagon/forms"}, // tests only
 	{folder: "adapters/config", internal: []string{"backend/gguf"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},

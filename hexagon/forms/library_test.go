@@ -1,0 +1,151 @@
+package forms
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+)
+
+// patience is how long a form may take before its library counts as hanging.
+const patience = 2 * time.Minute
+
+var emulatorFolder string
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(workerLibrary); path != "" {
+		if err := work(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(func() int {
+		folder, err := os.MkdirTemp("", "forms-test-")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(folder) }()
+		emulatorFolder = folder
+		return m.Run()
+	}())
+}
+
+// required says whether SDNPU_REQUIRE names what; its absence then fails.
+func required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
+}
+
+// libraries are those to be had: the emulator and the vendor's.
+func libraries(t *testing.T) []*library {
+	t.Helper()
+	var list []*library
+	path, err := emulator.Build(context.Background(), emulator.Options{Dir: emulatorFolder})
+	if errors.Is(err, emulator.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	list = append(list, &library{name: "emulator", path: path})
+	folder := os.Getenv("SDNPU_VENDOR")
+	path = filepath.Join(folder, "onnxruntime_qnn", "libQnnHtp.so")
+	_, err = os.Stat(path)
+	switch {
+	case folder != "" && err == nil:
+		list = append(list, &library{name: "vendor", path: path})
+	case required("vendor"):
+		t.Fatal("no vendor library in SDNPU_VENDOR: run make vendor")
+	default:
+		t.Log("no vendor library in SDNPU_VENDOR: forms run on the emulator alone")
+	}
+	return list
+}
+
+// library runs graphs in a child process, a new one after each crash.
+type library struct {
+	name, path string
+	version    string
+
+	child   *exec.Cmd
+	graphs  *gob.Encoder
+	answers *gob.Decoder
+	ends    []*os.File // of the pipes, here
+}
+
+func (l *library) start() error {
+	toChild, graphs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	answers, fromChild, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.child = exec.Command(os.Args[0])
+	l.child.Env = append(os.Environ(), workerLibrary+"="+l.path)
+	l.child.Stdin, l.child.Stderr = toChild, os.Stderr
+	if l.name == "vendor" {
+		l.child.Stderr = nil // its own chatter at a crash
+	}
+	l.child.ExtraFiles = []*os.File{fromChild}
+	err = l.child.Start()
+	_, _ = toChild.Close(), fromChild.Close()
+	l.ends = []*os.File{graphs, answers}
+	if err != nil {
+		return errors.Join(err, l.stop())
+	}
+	l.graphs, l.answers = gob.NewEncoder(graphs), gob.NewDecoder(answers)
+	if err := answers.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	return l.answers.Decode(&l.version)
+}
+
+// stop ends the child, which reads the end of its input or is killed.
+func (l *library) stop() error {
+	if l.child == nil || l.child.Process == nil {
+		return nil
+	}
+	for _, f := range l.ends {
+		_ = f.Close()
+	}
+	err := l.child.Wait()
+	l.child = nil
+	return err
+}
+
+// try runs a graph; a crash and a hang are results too.
+func (l *library) try(g *Graph) (*Result, error) {
+	if l.child == nil {
+		if err := l.start(); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+	}
+	r := &Result{}
+	err := l.graphs.Encode(g)
+	if err == nil {
+		if err := l.ends[1].SetReadDeadline(time.Now().Add(patience)); err != nil {
+			return nil, err
+		}
+		err = l.answers.Decode(r)
+	}
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = l.child.Process.Kill()
+		_ = l.stop()
+		return &Result{Outcome: Outcome{Stage: "hang"}, Text: err.Error()}, nil
+	}
+	return &Result{Outcome: Outcome{Stage: "crash"}, Text: fmt.Sprint(l.stop())}, nil
+}

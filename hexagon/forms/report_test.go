@@ -1,0 +1,83 @@
+package forms
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// line is the sum of all forms of one operator and one choice of types.
+type line struct {
+	row, types           string
+	forms, ran, refusals int
+	pending              int
+	worst                map[string]grade
+	notes                []string
+}
+
+// report sums up trials, in the order of the table.
+func report(trials []*trial) []*line {
+	var lines []*line
+	places := map[string]*line{}
+	for _, t := range trials {
+		key := t.row + "/" + t.types
+		l := places[key]
+		if l == nil {
+			l = &line{row: t.row, types: t.types, worst: map[string]grade{}}
+			places[key] = l
+			lines = append(lines, l)
+		}
+		l.forms++
+		switch {
+		case t.pending:
+			l.pending++
+		case t.want == Outcome{}:
+			l.ran++
+		default:
+			l.refusals++
+			l.note(t.want.String())
+		}
+		if t.unreliable != "" {
+			l.note("vendor: " + t.unreliable)
+		}
+		for library, g := range t.grades {
+			l.worst[library] = l.worst[library].worst(g)
+		}
+	}
+	return lines
+}
+
+func (l *line) note(text string) {
+	if !slices.Contains(l.notes, text) {
+		l.notes = append(l.notes, text)
+	}
+}
+
+// markdown is the report as a table with its totals.
+func markdown(lines []*line, libraries []*library) string {
+	var b strings.Builder
+	var sum line
+	fmt.Fprintln(&b, "| operator | types | forms | run | refused | emulator | vendor | remarks |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|")
+	for _, l := range lines {
+		sum.forms, sum.ran, sum.refusals, sum.pending = sum.forms+l.forms, sum.ran+l.ran, sum.refusals+l.refusals, sum.pending+l.pending
+		if l.pending > 0 {
+			l.note(fmt.Sprintf("%d pending", l.pending))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s | %s | %s |\n", l.row, l.types, l.forms, l.ran, l.refusals,
+			l.error("emulator"), l.error("vendor"), strings.Join(l.notes, "; "))
+	}
+	fmt.Fprintf(&b, "\n%d forms: %d run, %d are refused as expected, %d are pending. Libraries:", sum.forms, sum.ran, sum.refusals, sum.pending)
+	for i, l := range libraries {
+		fmt.Fprintf(&b, "%s %s %s", []string{"", ";"}[min(i, 1)], l.name, l.version)
+	}
+	return b.String() + ".\n"
+}
+
+func (l *line) error(library string) string {
+	g, ok := l.worst[library]
+	if !ok {
+		return ""
+	}
+	return g.String()
+}

@@ -1,0 +1,140 @@
+package forms
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strings"
+)
+
+// full says whether the long sweep was asked for: the documents' own large
+// shapes, every chip, more seeds.
+var full = os.Getenv("SDNPU_FULL") != ""
+
+// form is one row of the table: an operator with its types, shape and chip.
+type form struct {
+	// row is the operator, types its inputs' words of [formats], shape a name
+	// for the sizes.
+	row, types, shape string
+	soc               uint32
+	// want is what a library answers.
+	want Outcome
+	// limit is the error allowed.
+	limit limit
+	// unvalidated forms leave out the vendor's validation.
+	unvalidated bool
+	// unreliable says why the vendor's library is not held to outcome and error.
+	unreliable string
+	build      func(g *Graph)
+}
+
+// limit is the error that is stated for a form: relative rms for floats, output
+// steps for quantized numbers. Whole numbers are equal.
+type limit struct {
+	relrms, lsb float64
+	// vendor is how many times the stated error the vendor's library was seen
+	// to make at shapes that nobody stated it for; 0 means 1.
+	vendor float64
+}
+
+const (
+	// margin is how far beyond a stated figure, which belongs to one shape and
+	// one draw, another draw may go.
+	margin = 1.5
+	// exactLSB is what is left to whoever computes exactly and rounds once.
+	exactLSB = 0.6
+)
+
+// of is the limit for a library. The emulator computes quantized forms exactly
+// enough to round right, whatever is stated.
+func (l limit) of(library string) (relrms, lsb float64) {
+	if library == "emulator" {
+		return l.relrms * margin, min(l.lsb*margin, exactLSB)
+	}
+	factor := margin * max(l.vendor, 1)
+	return l.relrms * factor, l.lsb * factor
+}
+
+// The chips of the document: SM8650, SM8750, SM8550, and the library's own
+// choice, which is the oldest (v68).
+const (
+	sm8650 uint32 = 57
+	sm8750 uint32 = 69
+	sm8550 uint32 = 43
+	oldest uint32 = 0
+)
+
+func (f *form) name() string {
+	chip := fmt.Sprintf("soc%d", f.soc)
+	if f.soc == oldest {
+		chip = "v68"
+	}
+	return strings.Join([]string{f.row, f.types, f.shape, chip}, "/")
+}
+
+// graph builds the form's graph; equal names draw equal numbers.
+func (f *form) graph() *Graph {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(f.name()))
+	g := &Graph{
+		Name: f.name(), SoC: f.soc, Unvalidated: f.unvalidated,
+		rng: rand.New(rand.NewPCG(h.Sum64(), 1)), refused: f.want != Outcome{},
+	}
+	f.build(g)
+	return g
+}
+
+// table collects forms.
+type table struct{ forms []*form }
+
+// add appends a form for SM8650; the result may be adjusted.
+func (t *table) add(row, types, shape string, l limit, build func(g *Graph)) *form {
+	f := &form{row: row, types: types, shape: shape, soc: sm8650, limit: l, build: build}
+	t.forms = append(t.forms, f)
+	return f
+}
+
+// on moves a form to another chip.
+func (f *form) on(soc uint32) *form {
+	f.soc = soc
+	return f
+}
+
+// refused sets the call that ends the form.
+func (f *form) refused(stage string, code uint32) *form {
+	f.want = Outcome{stage, code}
+	return f
+}
+
+// elsewhere repeats the last n forms on the other chips in the long sweep.
+func (t *table) elsewhere(n int) {
+	if !full {
+		return
+	}
+	for _, f := range t.forms[len(t.forms)-n:] {
+		for _, soc := range []uint32{oldest, sm8750, sm8550} {
+			other := *f
+			other.soc = soc
+			t.forms = append(t.forms, &other)
+		}
+	}
+}
+
+// allForms is the table.
+func allForms() []*form {
+	t := &table{}
+	t.linear()
+	t.attention()
+	t.norms()
+	t.elementwise()
+	t.moves()
+	t.picks()
+	t.conversions()
+	return t.forms
+}
+
+// sizes are the dimensions of one case with a name.
+func sizes(dims ...int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(dims), " ", "x"), "[]")
+}
