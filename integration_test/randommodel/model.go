@@ -1,0 +1,188 @@
+// Package randommodel writes GGUF files with the shape of real models and
+// random weights, for what depends on sizes alone: times, memory and disk of a
+// first run. Their texts mean nothing.
+//
+// Equal shape, type and seed give equal files. All tensors differ, so that
+// nothing which stores equal constants once gains from them; they are windows
+// into one run of random blocks, so that writing takes little more than the
+// disk does. Activations stay finite in float16: matrices keep the size of what
+// they multiply.
+package randommodel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Shape is what decides a model's size.
+type Shape struct {
+	// Name is the file's general.name.
+	Name                                                     string
+	Layers, Hidden, FFN, Heads, KVHeads, Vocabulary, Context int
+}
+
+// Shapes are those of models that people run.
+var Shapes = map[string]Shape{
+	"tiny":         {"random tiny", 2, 64, 128, 4, 2, 512, 512},
+	"qwen2.5-0.5b": {"random Qwen2.5 0.5B", 24, 896, 4864, 14, 2, 151936, 32768},
+	"qwen2.5-1.5b": {"random Qwen2.5 1.5B", 28, 1536, 8960, 12, 2, 151936, 32768},
+}
+
+// Parameters counts the weights. The embedding is also the head.
+func (s Shape) Parameters() int {
+	n := 0
+	for _, t := range s.tensors() {
+		n += t.elements()
+	}
+	return n
+}
+
+// tensor is one of the file, in GGUF order: columns first.
+type tensor struct {
+	name  string
+	shape []int
+}
+
+func (t tensor) elements() int {
+	n := 1
+	for _, d := range t.shape {
+		n *= d
+	}
+	return n
+}
+
+func (s Shape) tensors() []tensor {
+	head := s.Hidden / s.Heads
+	kv := s.KVHeads * head
+	list := []tensor{{"token_embd.weight", []int{s.Hidden, s.Vocabulary}}, {"output_norm.weight", []int{s.Hidden}}}
+	for i := range s.Layers {
+		for _, t := range []tensor{
+			{"attn_norm.weight", []int{s.Hidden}},
+			{"attn_q.weight", []int{s.Hidden, s.Hidden}},
+			{"attn_q.bias", []int{s.Hidden}},
+			{"attn_k.weight", []int{s.Hidden, kv}},
+			{"attn_k.bias", []int{kv}},
+			{"attn_v.weight", []int{s.Hidden, kv}},
+			{"attn_v.bias", []int{kv}},
+			{"attn_output.weight", []int{s.Hidden, s.Hidden}},
+			{"ffn_norm.weight", []int{s.Hidden}},
+			{"ffn_gate.weight", []int{s.Hidden, s.FFN}},
+			{"ffn_up.weight", []int{s.Hidden, s.FFN}},
+			{"ffn_down.weight", []int{s.FFN, s.Hidden}},
+		} {
+			t.name = fmt.Sprintf("blk.%d.%s", i, t.name)
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// Write writes a model of architecture qwen2 whose matrices are Q4_0 or Q8_0.
+// The tokenizer's keys are from the given file, with as many tokens as Shape
+// says at most, or made up where it is nil.
+func Write(w io.Writer, s Shape, t quant.Type, tokens *gguf.File, seed uint64) error {
+	keys, err := s.keys(tokens)
+	if err != nil {
+		return err
+	}
+	d := &drawer{rng: rand.New(rand.NewPCG(seed, 0)), format: t}
+	var tensors []gguf.NewTensor
+	for _, spec := range s.tensors() {
+		written, err := d.draw(spec)
+		if err != nil {
+			return err
+		}
+		tensors = append(tensors, written)
+	}
+	return gguf.Write(w, keys, tensors)
+}
+
+func (s Shape) keys(tokens *gguf.File) ([]gguf.KeyValue, error) {
+	keys := []gguf.KeyValue{
+		{Name: "general.architecture", Value: "qwen2"},
+		{Name: "general.name", Value: s.Name},
+		{Name: "qwen2.block_count", Value: uint32(s.Layers)},
+		{Name: "qwen2.context_length", Value: uint32(s.Context)},
+		{Name: "qwen2.embedding_length", Value: uint32(s.Hidden)},
+		{Name: "qwen2.feed_forward_length", Value: uint32(s.FFN)},
+		{Name: "qwen2.attention.head_count", Value: uint32(s.Heads)},
+		{Name: "qwen2.attention.head_count_kv", Value: uint32(s.KVHeads)},
+		{Name: "qwen2.attention.layer_norm_rms_epsilon", Value: float32(1e-6)},
+		{Name: "qwen2.rope.freq_base", Value: float32(1e6)},
+	}
+	if tokens == nil {
+		return append(keys, s.syntheticTokenizer()...), nil
+	}
+	copied, err := copyTokenizer(tokens)
+	return append(keys, copied...), err
+}
+
+// drawer cuts tensors out of one run of random blocks.
+type drawer struct {
+	rng    *rand.Rand
+	format quant.Type
+	run    []byte
+	at     int // where the next tensor begins
+}
+
+// draw makes a matrix of the format, or a vector of float32: norms around one,
+// biases around zero.
+func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
+	w := gguf.NewTensor{Name: t.name, Type: d.format, Shape: t.shape}
+	if len(t.shape) == 1 {
+		w.Type = quant.F32
+		mean := 0.0
+		if t.name[len(t.name)-len("weight"):] == "weight" {
+			mean = 1
+		}
+		for range t.shape[0] {
+			w.Data = binary.LittleEndian.AppendUint32(w.Data, math.Float32bits(float32(mean+0.05*d.rng.NormFloat64())))
+		}
+		return w, nil
+	}
+	size, err := d.format.SizeBytes(t.elements())
+	if err != nil {
+		return w, fmt.Errorf("randommodel: tensor %s: %w", t.name, err)
+	}
+	block := d.format.TypeSize()
+	d.at += block // the next window is another one
+	if len(d.run) < d.at+size {
+		if err := d.grow(d.at + size); err != nil {
+			return w, err
+		}
+	}
+	w.Data = d.run[d.at : d.at+size : d.at+size]
+	return w, nil
+}
+
+// deviation of the weights: what they multiply has a width near 1/deviation².
+const deviation = 0.02
+
+// grow adds blocks to the run; windows into the old one stay valid.
+func (d *drawer) grow(size int) error {
+	block := d.format.TypeSize()
+	scale := map[quant.Type]float32{quant.Q4_0: deviation / 4.6, quant.Q8_0: deviation / 74}[d.format]
+	if scale == 0 {
+		return fmt.Errorf("randommodel: type %s: Q4_0 or Q8_0 wanted", d.format)
+	}
+	run := make([]byte, len(d.run), size+block)
+	copy(run, d.run)
+	for len(run) < size {
+		run = binary.LittleEndian.AppendUint16(run, quant.F32ToF16(scale*(0.5+d.rng.Float32())))
+		end := len(run) + block - 2
+		for len(run)+8 <= end {
+			run = binary.LittleEndian.AppendUint64(run, d.rng.Uint64())
+		}
+		for len(run) < end {
+			run = append(run, byte(d.rng.Uint32()))
+		}
+	}
+	d.run = run
+	return nil
+}
