@@ -44,6 +44,7 @@ var walls = []wall{
 	{folder: "backend/sampler"},
 	{folder: "backend/imagecache", internal: []string{"backend/mapped"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/quant"}},
+	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/engine", internal: []string{

@@ -7,14 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 func BenchmarkFill(b *testing.B) {
 	for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
-		m := newTiny(rand.New(rand.NewPCG(1, 2)), "llama", format, true)
-		m.layers, m.hidden, m.ffn = 1, 512, 1024
-		loaded := m.rebuild().load(b)
+		m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "llama", format, true)
+		m.Layers, m.Hidden, m.FFN = 1, 512, 1024
+		loaded := load(b, m.Rebuild())
 		for _, recipe := range model.Recipes {
 			b.Run(format.String()+" to "+recipe.Name, func(b *testing.B) {
 				w := constant(b, loaded, recipe, "blk.0.ffn_up.weight")
@@ -30,9 +31,9 @@ func BenchmarkFill(b *testing.B) {
 }
 
 func BenchmarkRope(b *testing.B) {
-	m := newTiny(rand.New(rand.NewPCG(1, 2)), "qwen2", quant.F32, true)
-	m.dim = 64
-	loaded := m.rebuild().load(b)
+	m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "qwen2", quant.F32, true)
+	m.Dim = 64
+	loaded := load(b, m.Rebuild())
 	positions := make([]int32, 128)
 	for i := range positions {
 		positions[i] = int32(4000 + i)

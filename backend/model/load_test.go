@@ -12,82 +12,85 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 func TestLoadReadsTheHyperParameters(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(1, 1)), "qwen2", quant.F32, false)
+	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "qwen2", quant.F32, false)
 	want := model.Config{
-		Architecture: "qwen2", Layers: m.layers, Hidden: m.hidden, Heads: m.heads, KVHeads: m.kvHeads, HeadDim: m.dim,
-		FFN: m.ffn, Vocab: m.vocab, ContextLength: 64, NormEpsilon: 1e-5, RopeBase: m.base, RopeDim: m.dim,
-		QueryScale: m.queryScale, EmbeddingScale: 1, ResidualScale: 1, LogitScale: 1, RopeScale: m.stretch, RopeMagnitude: 1,
+		Architecture: "qwen2", Layers: m.Layers, Hidden: m.Hidden, Heads: m.Heads, KVHeads: m.KVHeads, HeadDim: m.Dim,
+		FFN: m.FFN, Vocab: m.Vocab, ContextLength: 64, NormEpsilon: 1e-5, RopeBase: m.Base, RopeDim: m.Dim,
+		QueryScale: m.QueryScale, EmbeddingScale: 1, ResidualScale: 1, LogitScale: 1, RopeScale: m.Stretch, RopeMagnitude: 1,
 	}
-	require.Equal(t, want, m.load(t).Config())
-	require.Regexp(t, "^[0-9a-f]{64}$", m.load(t).Digest())
+	require.Equal(t, want, load(t, m).Config())
+	require.Regexp(t, "^[0-9a-f]{64}$", load(t, m).Digest())
 }
 
 func TestLoadFillsInWhatFilesMayLeaveOut(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
-	m.heads, m.kvHeads, m.dim, m.hidden, m.base = 4, 4, 8, 32, 10000
-	m = m.rebuild()
-	want := m.load(t).Config()
+	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
+	m.Heads, m.KVHeads, m.Dim, m.Hidden, m.Base = 4, 4, 8, 32, 10000
+	m = m.Rebuild()
+	want := load(t, m).Config()
 	for _, k := range []string{"attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.dimension_count", "rope.freq_base"} {
-		m.key("llama."+k, nil)
+		m.Key("llama."+k, nil)
 	}
-	require.Equal(t, want, m.load(t).Config())
+	require.Equal(t, want, load(t, m).Config())
 }
 
 func TestLoadAcceptsKeysThatSayAFeatureIsOff(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
-	m.key("general.type", "model")
-	m.key("llama.vocab_size", uint32(3)) // wrong in some files
-	m.key("llama.rope.scaling.type", "none")
-	m.key("llama.rope.scaling.factor", float32(1))
-	m.key("llama.attention.sliding_window", uint32(0))
-	m.key("llama.attention.causal", true)
-	m.key("llama.expert_count", uint32(0))
-	m.key("qwen2.rope.scaling.type", "yarn") // not this architecture's
-	m.key("sdnpu.enabled", true)
-	require.Equal(t, m.vocab, m.load(t).Config().Vocab)
+	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
+	m.Key("general.type", "model")
+	m.Key("llama.vocab_size", uint32(3)) // wrong in some files
+	m.Key("llama.rope.scaling.type", "none")
+	m.Key("llama.rope.scaling.factor", float32(1))
+	m.Key("llama.attention.sliding_window", uint32(0))
+	m.Key("llama.attention.causal", true)
+	m.Key("llama.expert_count", uint32(0))
+	m.Key("qwen2.rope.scaling.type", "yarn") // not this architecture's
+	m.Key("sdnpu.enabled", true)
+	require.Equal(t, m.Vocab, load(t, m).Config().Vocab)
 }
 
 func TestLoadRefusesWhatItCannotRun(t *testing.T) {
-	key := func(name string, value any) func(m *tiny) { return func(m *tiny) { m.key("llama."+name, value) } }
-	add := func(name string) func(m *tiny) { return func(m *tiny) { m.vector(name, 4, 1) } }
-	reshape := func(name string, shape ...int) func(m *tiny) {
-		return func(m *tiny) {
+	key := func(name string, value any) func(m *modeltest.Model) {
+		return func(m *modeltest.Model) { m.Key("llama."+name, value) }
+	}
+	add := func(name string) func(m *modeltest.Model) { return func(m *modeltest.Model) { m.Vector(name, 4, 1) } }
+	reshape := func(name string, shape ...int) func(m *modeltest.Model) {
+		return func(m *modeltest.Model) {
 			size := 4
 			for _, d := range shape {
 				size *= d
 			}
-			tensor := m.tensor(name)
+			tensor := m.Tensor(name)
 			tensor.Shape, tensor.Data = shape, make([]byte, size)
 		}
 	}
 	unsupported, invalid := errors.ErrUnsupported, model.ErrInvalid
 	for _, c := range []struct {
 		name   string
-		change func(m *tiny)
+		change func(m *modeltest.Model)
 		is     error
 		says   string
 	}{
-		{"another architecture", func(m *tiny) { m.key("general.architecture", "mamba") }, unsupported, `"mamba" is none of llama, qwen2, qwen3, gemma3, phi3, granite`},
-		{"no architecture", func(m *tiny) { m.key("general.architecture", nil) }, unsupported, `""`},
-		{"an adapter", func(m *tiny) { m.key("general.type", "adapter") }, unsupported, "adapter"},
-		{"general.type of another type", func(m *tiny) { m.key("general.type", uint8(1)) }, invalid, "general.type"},
+		{"another architecture", func(m *modeltest.Model) { m.Key("general.architecture", "mamba") }, unsupported, `"mamba" is none of llama, qwen2, qwen3, gemma3, phi3, granite`},
+		{"no architecture", func(m *modeltest.Model) { m.Key("general.architecture", nil) }, unsupported, `""`},
+		{"an adapter", func(m *modeltest.Model) { m.Key("general.type", "adapter") }, unsupported, "adapter"},
+		{"general.type of another type", func(m *modeltest.Model) { m.Key("general.type", uint8(1)) }, invalid, "general.type"},
 		{"rope scaling", key("rope.scaling.type", "yarn"), unsupported, "llama.rope.scaling.type"},
 		{"rope scaling of another type", key("rope.scaling.type", uint32(0)), unsupported, "llama.rope.scaling.type"},
 		{"linear rope scaling of another type", key("rope.scaling.factor", "4"), invalid, "llama.rope.scaling.factor"},
 		{"negative rope scaling", key("rope.scaling.factor", float32(-4)), invalid, "llama.rope.scaling.factor"},
-		{"rope factors of another length", func(m *tiny) {
-			m.key("llama.rope.dimension_count", uint32(4))
-			m.vector("rope_freqs.weight", 4, 1)
+		{"rope factors of another length", func(m *modeltest.Model) {
+			m.Key("llama.rope.dimension_count", uint32(4))
+			m.Vector("rope_freqs.weight", 4, 1)
 		}, invalid, "rope_freqs.weight has shape [4], [2] wanted"},
-		{"rope factors of zero", func(m *tiny) {
-			m.addVector("rope_freqs.weight", []float64{1, 2, 0, 4})
+		{"rope factors of zero", func(m *modeltest.Model) {
+			m.AddVector("rope_freqs.weight", []float64{1, 2, 0, 4})
 		}, invalid, "rope_freqs.weight: factor 2 is 0"},
-		{"rope factors of NaN", func(m *tiny) {
-			m.addVector("rope_freqs.weight", []float64{1, 2, 3, math.NaN()})
+		{"rope factors of NaN", func(m *modeltest.Model) {
+			m.AddVector("rope_freqs.weight", []float64{1, 2, 3, math.NaN()})
 		}, invalid, "rope_freqs.weight"},
 		{"factors of another family", add("rope_factors_long.weight"), unsupported, "rope_factors_long.weight"},
 		{"sliding window", key("attention.sliding_window", uint32(4096)), unsupported, "sliding_window"},
@@ -100,13 +103,13 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"key heads per layer", key("attention.head_count_kv", []uint32{2, 2}), unsupported, "head_count_kv"},
 		{"key heads that do not divide", key("attention.head_count_kv", uint32(3)), invalid, "3 key heads do not divide 4"},
 		{"more key heads than heads", key("attention.head_count_kv", uint32(8)), invalid, "8 key heads"},
-		{"heads that do not divide", func(m *tiny) {
-			m.key("llama.attention.key_length", nil)
-			m.key("llama.attention.head_count", uint32(5))
+		{"heads that do not divide", func(m *modeltest.Model) {
+			m.Key("llama.attention.key_length", nil)
+			m.Key("llama.attention.head_count", uint32(5))
 		}, invalid, "5 heads do not divide"},
-		{"odd heads", func(m *tiny) {
+		{"odd heads", func(m *modeltest.Model) {
 			for _, k := range []string{"attention.key_length", "attention.value_length", "rope.dimension_count"} {
-				m.key("llama."+k, uint32(7))
+				m.Key("llama."+k, uint32(7))
 			}
 		}, invalid, "elements of a head, 7 of 7"},
 		{"rope beyond the head", key("rope.dimension_count", uint32(10)), invalid, "elements of a head, 10 of 8"},
@@ -122,34 +125,34 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"rope base is negative", key("rope.freq_base", float32(-1)), invalid, "rope.freq_base"},
 		{"rope base is infinite", key("rope.freq_base", float32(math.Inf(1))), invalid, "rope.freq_base"},
 		{"rope base is text", key("rope.freq_base", "10000"), invalid, "rope.freq_base"},
-		{"no embedding", func(m *tiny) { m.remove("token_embd.weight") }, invalid, "token_embd.weight"},
+		{"no embedding", func(m *modeltest.Model) { m.Remove("token_embd.weight") }, invalid, "token_embd.weight"},
 		{"embedding is a vector", reshape("token_embd.weight", 32), invalid, "token_embd.weight"},
-		{"missing tensor", func(m *tiny) { m.remove("blk.1.ffn_down.weight") }, invalid, "blk.1.ffn_down.weight"},
+		{"missing tensor", func(m *modeltest.Model) { m.Remove("blk.1.ffn_down.weight") }, invalid, "blk.1.ffn_down.weight"},
 		{"transposed tensor", reshape("blk.1.ffn_down.weight", 32, 64), invalid, "blk.1.ffn_down.weight has shape [32 64], [64 32] wanted"},
 		{"norm is a matrix", reshape("blk.0.attn_norm.weight", 32, 1), invalid, "blk.0.attn_norm.weight"},
 		{"output of another vocabulary", reshape("output.weight", 32, 5), invalid, "output.weight"},
 		{"layers beyond the count", key("block_count", uint32(1)), unsupported, "blk.1."},
 		{"normalised queries", add("blk.0.attn_q_norm.weight"), unsupported, "blk.0.attn_q_norm.weight"},
-		{"a format that is not decoded", func(m *tiny) {
-			*m.tensor("blk.0.ffn_up.weight") = gguf.NewTensor{
+		{"a format that is not decoded", func(m *modeltest.Model) {
+			*m.Tensor("blk.0.ffn_up.weight") = gguf.NewTensor{
 				Name: "blk.0.ffn_up.weight", Type: quant.Type(9), Shape: []int{32, 64}, Data: make([]byte, 64*36),
 			}
 		}, unsupported, "blk.0.ffn_up.weight has type Q8_1"},
-		{"a vector in blocks", func(m *tiny) {
-			*m.tensor("output_norm.weight") = gguf.NewTensor{
+		{"a vector in blocks", func(m *modeltest.Model) {
+			*m.Tensor("output_norm.weight") = gguf.NewTensor{
 				Name: "output_norm.weight", Type: quant.Q8_0, Shape: []int{32}, Data: make([]byte, 34),
 			}
 		}, unsupported, "output_norm.weight has type Q8_0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := newTiny(rand.New(rand.NewPCG(2, 2)), "llama", quant.F32, false)
-			m.layers, m.heads, m.kvHeads, m.dim, m.hidden, m.ffn, m.vocab = 2, 4, 2, 8, 32, 64, 11
-			for m.rebuild(); m.factors; { // they are of one case
-				m.rebuild()
+			m := modeltest.New(rand.New(rand.NewPCG(2, 2)), "llama", quant.F32, false)
+			m.Layers, m.Heads, m.KVHeads, m.Dim, m.Hidden, m.FFN, m.Vocab = 2, 4, 2, 8, 32, 64, 11
+			for m.Rebuild(); m.Factors; { // they are of one case
+				m.Rebuild()
 			}
-			m.load(t) // right before the change
+			load(t, m) // right before the change
 			c.change(m)
-			_, err := model.Load(m.open(t))
+			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
 			require.ErrorContains(t, err, c.says)
 		})
@@ -157,9 +160,9 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 }
 
 func TestLoadRefusesQwenWithoutItsBiases(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(2, 2)), "qwen2", quant.F32, false)
-	m.remove("blk.0.attn_v.bias")
-	_, err := model.Load(m.open(t))
+	m := modeltest.New(rand.New(rand.NewPCG(2, 2)), "qwen2", quant.F32, false)
+	m.Remove("blk.0.attn_v.bias")
+	_, err := model.Load(open(t, m))
 	require.ErrorIs(t, err, model.ErrInvalid)
 	require.ErrorContains(t, err, "blk.0.attn_v.bias")
 }
@@ -167,9 +170,9 @@ func TestLoadRefusesQwenWithoutItsBiases(t *testing.T) {
 // FuzzLoad changes bytes of a right file: whatever opens is refused or gives
 // graphs that are valid.
 func FuzzLoad(f *testing.F) {
-	m := newTiny(rand.New(rand.NewPCG(3, 3)), "llama", quant.F16, false)
-	m.layers, m.ffn, m.hidden = 1, 32, 32
-	right, err := os.ReadFile(m.rebuild().open(f).Path())
+	m := modeltest.New(rand.New(rand.NewPCG(3, 3)), "llama", quant.F16, false)
+	m.Layers, m.FFN, m.Hidden = 1, 32, 32
+	right, err := os.ReadFile(open(f, m.Rebuild()).Path())
 	require.NoError(f, err)
 	f.Add(uint16(0), byte(0), uint16(0), byte(0))
 	f.Add(uint16(60), byte(1), uint16(300), byte(255))

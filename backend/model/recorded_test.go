@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 )
 
 // recordedText is what Hugging Face transformers computed for a text fed to
@@ -32,7 +33,7 @@ func recordings(t *testing.T) (names []string) {
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(file), ".gguf"))
 	}
-	require.GreaterOrEqual(t, len(names), len(families))
+	require.GreaterOrEqual(t, len(names), len(modeltest.Families))
 	return names
 }
 
@@ -82,7 +83,7 @@ func TestRecordedTextsAreReadAsTransformersReadThem(t *testing.T) {
 			})
 		}
 	}
-	for _, arch := range families {
+	for _, arch := range modeltest.Families {
 		require.True(t, seen[arch], "nothing is recorded for %s", arch)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
@@ -32,19 +33,19 @@ func constant(t testing.TB, m *model.Model, recipe model.Recipe, name string) ba
 func TestConstantsHoldTheFilesWeights(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen2"} {
 		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
-			m := newTiny(rand.New(rand.NewPCG(1, 2)), arch, format, true)
-			m.hidden, m.ffn = 64, 320 // ffn_gate takes more than one chunk of rows
-			m = m.rebuild()
-			loaded := m.load(t)
+			m := modeltest.New(rand.New(rand.NewPCG(1, 2)), arch, format, true)
+			m.Hidden, m.FFN = 64, 320 // ffn_gate takes more than one chunk of rows
+			m = m.Rebuild()
+			loaded := load(t, m)
 			for _, recipe := range model.Recipes {
 				for _, part := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down"} {
 					name := "blk.0." + part + ".weight"
 					c := constant(t, loaded, recipe, name)
 					data := make([]byte, c.SizeBytes())
 					require.NoError(t, c.Values.Fill(data))
-					want := m.weights[name]
+					want := m.Weights[name]
 					if arch == "llama" && (part == "attn_q" || part == "attn_k") {
-						want = toHalves(want, m.dim, m.hidden)
+						want = toHalves(want, m.Dim, m.Hidden)
 					}
 					rounded := make([]float32, len(want))
 					for i, v := range want {
@@ -58,8 +59,8 @@ func TestConstantsHoldTheFilesWeights(t *testing.T) {
 }
 
 func TestConstantsAreIdentifiedByFileTensorOrderAndType(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(1, 2)), "llama", quant.Q8_0, true)
-	loaded := m.load(t)
+	m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "llama", quant.Q8_0, true)
+	loaded := load(t, m)
 	require.Equal(t, loaded.Digest()+"/blk.0.attn_q.weight/pairs32/f16",
 		constant(t, loaded, model.Recipes[0], "blk.0.attn_q.weight").Values.ID)
 	require.Equal(t, loaded.Digest()+"/blk.0.attn_v.weight/rows/f32",
@@ -97,10 +98,10 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 		{"vanishes in f16", 1e-30, f16, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
-			data := m.tensor("blk.0.attn_k.weight").Data
+			m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
+			data := m.Tensor("blk.0.attn_k.weight").Data
 			binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(c.value))
-			w := constant(t, m.load(t), c.recipe, "blk.0.attn_k.weight")
+			w := constant(t, load(t, m), c.recipe, "blk.0.attn_k.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			if c.text == "" {
 				require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 			require.ErrorIs(t, err, model.ErrInvalid)
 			last := len(data)/4 - 1
 			require.ErrorContains(t, err, fmt.Sprintf("blk.0.attn_k.weight (F32), element %d (row %d, column %d)",
-				last, last/m.hidden, last%m.hidden))
+				last, last/m.Hidden, last%m.Hidden))
 			require.ErrorContains(t, err, c.text)
 		})
 	}
@@ -117,12 +118,12 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 
 func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	for _, bits := range []uint16{0x7c00, 0xfc00, 0x7e00, 0xfdff} {
-		m := newTiny(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
-		data := m.tensor("blk.0.ffn_up.weight").Data
+		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
+		data := m.Tensor("blk.0.ffn_up.weight").Data
 		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest is fine
 		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
 		for _, recipe := range model.Recipes {
-			w := constant(t, m.load(t), recipe, "blk.0.ffn_up.weight")
+			w := constant(t, load(t, m), recipe, "blk.0.ffn_up.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
 			require.ErrorContains(t, err, fmt.Sprintf("blk.0.ffn_up.weight (F16), element %d ", len(data)/2-1))
@@ -132,16 +133,16 @@ func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 }
 
 func TestFillDemandsTheExactLength(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true).load(t)
+	m := load(t, modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true))
 	w := constant(t, m, model.Recipes[0], "blk.0.ffn_up.weight")
 	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()-1)))
 	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()+1)))
 }
 
 func TestFillTakesLittleMemoryBesideItsResult(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(3, 4)), "llama", quant.F16, true)
-	m.hidden, m.ffn = 64, 1024 // eight chunks
-	w := constant(t, m.rebuild().load(t), model.Recipes[1], "blk.0.ffn_up.weight")
+	m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F16, true)
+	m.Hidden, m.FFN = 64, 1024 // eight chunks
+	w := constant(t, load(t, m.Rebuild()), model.Recipes[1], "blk.0.ffn_up.weight")
 	dst := make([]byte, w.SizeBytes())
 	require.LessOrEqual(t, testing.AllocsPerRun(5, func() {
 		if err := w.Values.Fill(dst); err != nil {
@@ -151,27 +152,27 @@ func TestFillTakesLittleMemoryBesideItsResult(t *testing.T) {
 }
 
 func TestEmbedLooksUpRows(t *testing.T) {
-	m := newTiny(rand.New(rand.NewPCG(5, 6)), "llama", quant.Q8_0, true)
-	loaded := m.load(t)
-	tokens := []int32{int32(m.vocab - 1), 0, 3, 0}
+	m := modeltest.New(rand.New(rand.NewPCG(5, 6)), "llama", quant.Q8_0, true)
+	loaded := load(t, m)
+	tokens := []int32{int32(m.Vocab - 1), 0, 3, 0}
 	var want []float32
 	for _, token := range tokens {
-		for _, v := range m.weights["token_embd.weight"][int(token)*m.hidden:][:m.hidden] {
+		for _, v := range m.Weights["token_embd.weight"][int(token)*m.Hidden:][:m.Hidden] {
 			want = append(want, float32(v))
 		}
 	}
 	for _, r := range model.Recipes {
-		dst := make([]byte, len(tokens)*m.hidden*r.Activations.Size())
+		dst := make([]byte, len(tokens)*m.Hidden*r.Activations.Size())
 		require.NoError(t, loaded.Embed(dst, tokens, r))
 		require.Equal(t, encode(want, r.Activations), dst)
-		for _, token := range []int32{-1, int32(m.vocab), math.MaxInt32, math.MinInt32} {
-			err := loaded.Embed(dst[:m.hidden*r.Activations.Size()], []int32{token}, r)
+		for _, token := range []int32{-1, int32(m.Vocab), math.MaxInt32, math.MinInt32} {
+			err := loaded.Embed(dst[:m.Hidden*r.Activations.Size()], []int32{token}, r)
 			require.ErrorIs(t, err, model.ErrToken)
 		}
 		require.Error(t, loaded.Embed(dst[1:], tokens, r))
 		require.NoError(t, loaded.Embed(nil, nil, r))
 	}
-	err := loaded.Embed(make([]byte, m.hidden), []int32{0}, model.Recipe{Activations: backend.Bool8})
+	err := loaded.Embed(make([]byte, m.Hidden), []int32{0}, model.Recipe{Activations: backend.Bool8})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
@@ -179,19 +180,19 @@ func TestRopeTurnsByThePositionsAngle(t *testing.T) {
 	positions := []int32{0, 1, 9, 8191, 131071}
 	rng := rand.New(rand.NewPCG(7, 8))
 	for round := range 60 {
-		m := newTiny(rng, families[round%len(families)], quant.F32, true)
-		loaded := m.load(t)
-		layer, context := rng.IntN(m.layers), 1+rng.IntN(40)
+		m := modeltest.New(rng, modeltest.Families[round%len(modeltest.Families)], quant.F32, true)
+		loaded := load(t, m)
+		layer, context := rng.IntN(m.Layers), 1+rng.IntN(40)
 		view := loaded.Views(context)[0]
-		magnitude := m.magnitude
-		if m.local != nil && m.local[layer] {
+		magnitude := m.Magnitude
+		if m.Local != nil && m.Local[layer] {
 			view = loaded.Views(context)[1]
 		}
-		half := m.ropeDim() / 2
+		half := m.RopeDim() / 2
 		var wantCos, wantSin []float32
 		for _, p := range positions {
 			for j := range half {
-				angle := float64(p) * m.frequency(layer, j, context)
+				angle := float64(p) * m.Frequency(layer, j, context)
 				wantCos = append(wantCos, float32(magnitude*math.Cos(angle)))
 				wantSin = append(wantSin, float32(magnitude*math.Sin(angle)))
 			}
@@ -201,8 +202,8 @@ func TestRopeTurnsByThePositionsAngle(t *testing.T) {
 			size := len(positions) * half * r.Activations.Size()
 			cos, sin := make([]byte, size), make([]byte, size)
 			view.Rope(cos, sin, positions, r)
-			require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, "%s in %s", m.arch, r.Name)
-			require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, "%s in %s", m.arch, r.Name)
+			require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
+			require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
 			require.Panics(t, func() { view.Rope(cos[2:], sin, positions, r) })
 		}
 	}

@@ -1,19 +1,19 @@
-package model_test
+package modeltest
 
 import (
 	"fmt"
 	"math"
 )
 
-// forward is the oracle: the model as its papers write it, in float64, the
+// Forward is the oracle: the model as its papers write it, in float64, the
 // whole text at once, no cache, no graph, no grouping. Angles are those for
 // texts of up to context tokens. It returns the logits of every position.
-func (m *tiny) forward(tokens []int32, context int) [][]float64 {
+func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
-		x[i] = times(m.embed, m.weights["token_embd.weight"][int(token)*m.hidden:int(token+1)*m.hidden])
+		x[i] = times(m.embed, m.Weights["token_embd.weight"][int(token)*m.Hidden:int(token+1)*m.Hidden])
 	}
-	for l := range m.layers {
+	for l := range m.Layers {
 		p := fmt.Sprintf("blk.%d.", l)
 		m.attend(l, x, context)
 		for i := range x {
@@ -26,7 +26,7 @@ func (m *tiny) forward(tokens []int32, context int) [][]float64 {
 		}
 	}
 	head := "output"
-	if _, ok := m.weights["output.weight"]; !ok {
+	if _, ok := m.Weights["output.weight"]; !ok {
 		head = "token_embd"
 	}
 	logits := make([][]float64, len(x))
@@ -36,7 +36,7 @@ func (m *tiny) forward(tokens []int32, context int) [][]float64 {
 	return logits
 }
 
-func (m *tiny) activate(x float64) float64 {
+func (m *Model) activate(x float64) float64 {
 	if m.gelu {
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
@@ -44,7 +44,7 @@ func (m *tiny) activate(x float64) float64 {
 }
 
 // attend adds causal attention of every position over the ones before it.
-func (m *tiny) attend(l int, x [][]float64, context int) {
+func (m *Model) attend(l int, x [][]float64, context int) {
 	p := fmt.Sprintf("blk.%d.", l)
 	q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
 	for i := range x {
@@ -53,24 +53,24 @@ func (m *tiny) attend(l int, x [][]float64, context int) {
 		m.turn(q[i], l, i, context, p+"attn_q_norm.weight")
 		m.turn(k[i], l, i, context, p+"attn_k_norm.weight")
 	}
-	window := m.window
-	if window == 0 || m.local != nil && !m.local[l] {
+	window := m.Window
+	if window == 0 || m.Local != nil && !m.Local[l] {
 		window = len(x)
 	}
 	for i := range x {
-		mixed := make([]float64, m.heads*m.dim)
-		for head := range m.heads {
-			at, shared := head*m.dim, head/(m.heads/m.kvHeads)*m.dim
+		mixed := make([]float64, m.Heads*m.Dim)
+		for head := range m.Heads {
+			at, shared := head*m.Dim, head/(m.Heads/m.KVHeads)*m.Dim
 			var sum float64
-			out := mixed[at : at+m.dim]
+			out := mixed[at : at+m.Dim]
 			for j := max(0, i-window+1); j <= i; j++ {
 				var score float64
-				for d := range m.dim {
+				for d := range m.Dim {
 					score += q[i][at+d] * k[j][shared+d]
 				}
-				e := math.Exp(score * m.queryScale)
+				e := math.Exp(score * m.QueryScale)
 				sum += e
-				for d := range m.dim {
+				for d := range m.Dim {
 					out[d] += e * v[j][shared+d]
 				}
 			}
@@ -84,45 +84,45 @@ func (m *tiny) attend(l int, x [][]float64, context int) {
 
 // turn normalises every head, where the family does, and rotates its pairs:
 // neighbours in llama and granite, halves in the others.
-func (m *tiny) turn(x []float64, l, position, context int, gamma string) {
-	n := m.ropeDim()
-	for start := 0; start < len(x); start += m.dim {
-		head := x[start : start+m.dim]
+func (m *Model) turn(x []float64, l, position, context int, gamma string) {
+	n := m.RopeDim()
+	for start := 0; start < len(x); start += m.Dim {
+		head := x[start : start+m.Dim]
 		if m.headNorms {
 			copy(head, m.normalise(head, gamma))
 		}
 		for j := range n / 2 {
 			a, b := j, j+n/2
-			if m.arch == "llama" || m.arch == "granite" {
+			if m.Arch == "llama" || m.Arch == "granite" {
 				a, b = 2*j, 2*j+1
 			}
-			s, c := math.Sincos(float64(position) * m.frequency(l, j, context))
-			s, c = s*m.magnitude, c*m.magnitude
+			s, c := math.Sincos(float64(position) * m.Frequency(l, j, context))
+			s, c = s*m.Magnitude, c*m.Magnitude
 			head[a], head[b] = head[a]*c-head[b]*s, head[a]*s+head[b]*c
 		}
 	}
 }
 
-// frequency is the angle per position of pair j.
-func (m *tiny) frequency(l, j, context int) float64 {
-	exponent := float64(2*j) / float64(m.ropeDim())
-	if m.local != nil && m.local[l] {
+// Frequency is the angle per position of pair j in layer l.
+func (m *Model) Frequency(l, j, context int) float64 {
+	exponent := float64(2*j) / float64(m.RopeDim())
+	if m.Local != nil && m.Local[l] {
 		return 1 / math.Pow(m.localBase, exponent)
 	}
-	f := 1 / math.Pow(m.base, exponent) / m.stretch
+	f := 1 / math.Pow(m.Base, exponent) / m.Stretch
 	switch {
-	case m.factors:
-		f /= m.weights["rope_freqs.weight"][j]
-	case m.original > 0 && context > m.original:
-		f /= m.weights["rope_factors_long.weight"][j]
-	case m.original > 0:
-		f /= m.weights["rope_factors_short.weight"][j]
+	case m.Factors:
+		f /= m.Weights["rope_freqs.weight"][j]
+	case m.Original > 0 && context > m.Original:
+		f /= m.Weights["rope_factors_long.weight"][j]
+	case m.Original > 0:
+		f /= m.Weights["rope_factors_short.weight"][j]
 	}
 	return f
 }
 
 // add adds y to the stream x, normalised and scaled where the family does.
-func (m *tiny) add(x, y []float64, gamma string) {
+func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)
 	}
@@ -131,24 +131,24 @@ func (m *tiny) add(x, y []float64, gamma string) {
 	}
 }
 
-func (m *tiny) normalise(x []float64, gamma string) []float64 {
+func (m *Model) normalise(x []float64, gamma string) []float64 {
 	var squares float64
 	for _, v := range x {
 		squares += v * v
 	}
-	scale := 1 / math.Sqrt(squares/float64(len(x))+float64(m.epsilon))
+	scale := 1 / math.Sqrt(squares/float64(len(x))+float64(m.Epsilon))
 	y := make([]float64, len(x))
 	for i := range x {
-		y[i] = x[i] * scale * m.weights[gamma][i]
+		y[i] = x[i] * scale * m.Weights[gamma][i]
 	}
 	return y
 }
 
 // project multiplies by name.weight and adds name.bias if there is one.
-func (m *tiny) project(name string, x []float64) []float64 {
-	w := m.weights[name+".weight"]
+func (m *Model) project(name string, x []float64) []float64 {
+	w := m.Weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))
-	copy(y, m.weights[name+".bias"])
+	copy(y, m.Weights[name+".bias"])
 	for i := range y {
 		for j := range x {
 			y[i] += w[i*len(x)+j] * x[j]

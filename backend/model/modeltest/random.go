@@ -1,0 +1,132 @@
+package modeltest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Families are the architectures, by their names in files.
+var Families = []string{"llama", "qwen2", "qwen3", "gemma3", "phi3", "granite"}
+
+// Model is a random model: the file's keys and tensors, and the numbers that
+// its weights stand for. Sizes may be changed before [Model.Rebuild].
+type Model struct {
+	Arch                                string
+	Layers, Hidden, Heads, KVHeads, Dim int
+	FFN, Vocab, Context                 int
+	Base                                float64
+	Epsilon                             float32
+	// Format is that of matrices; Tied models have no output.weight.
+	Format quant.Type
+	Tied   bool
+	// Keys and Tensors are the file's, Weights the values of the latter; parts
+	// of fused tensors stand under the names that they would have alone.
+	Keys    []gguf.KeyValue
+	Tensors []gguf.NewTensor
+	Weights map[string][]float64
+	Special
+	rng *rand.Rand
+}
+
+// Special is what only some families have; Rebuild draws it.
+type Special struct {
+	// Window is the sliding window, Local the layers that have it; nil: all.
+	Window int
+	Local  []bool
+	// Stretch divides angles, Factors says that rope_freqs.weight does too,
+	// Original is the longest context for which the short factors hold, zero
+	// where there are none, and Magnitude enlarges cosines and sines.
+	Stretch, Magnitude float64
+	Factors            bool
+	Original           int
+	// QueryScale multiplies scores.
+	QueryScale float64
+
+	biases, otherBiases, headNorms, postNorms, fused, gelu, partly bool
+	localBase, embed, residual, logitsDividedBy                    float64
+}
+
+// New draws a model whose matrices have the given format.
+func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
+	m := &Model{
+		Arch: arch, Format: format, rng: rng, Context: 64, Tied: tied,
+		Layers: 1 + rng.IntN(4), KVHeads: 1 + rng.IntN(3), Dim: 2 * (1 + rng.IntN(5)),
+		Vocab: 7 + rng.IntN(20), Base: []float64{10000, 500, 1e6}[rng.IntN(3)], Epsilon: 1e-5,
+	}
+	m.Heads = m.KVHeads * (1 + rng.IntN(4))
+	m.Hidden, m.FFN = 32*(1+rng.IntN(2)), 32*(1+rng.IntN(3))
+	if n := format.BlockSize(); n > 1 { // rows are whole blocks, those of attn_output too
+		m.Dim, m.Hidden, m.FFN = 32, max(n, m.Hidden), max(n, m.FFN)
+		if n > m.Dim {
+			m.KVHeads, m.Heads = n/64, n/32
+		}
+	}
+	return m.Rebuild()
+}
+
+// Rebuild draws keys and tensors again, after sizes were changed.
+func (m *Model) Rebuild() *Model {
+	m.Tensors, m.Weights = nil, map[string][]float64{}
+	m.drawSpecial()
+	m.setKeys()
+	m.matrix("token_embd.weight", m.Vocab, m.Hidden)
+	m.Vector("output_norm.weight", m.Hidden, 1)
+	if !m.Tied {
+		m.matrix("output.weight", m.Vocab, m.Hidden)
+	}
+	m.ropeTensors()
+	for i := range m.Layers {
+		m.layer(fmt.Sprintf("blk.%d.", i))
+	}
+	return m
+}
+
+// drawSpecial draws what the family has, or may have.
+func (m *Model) drawSpecial() {
+	coin := func() bool { return m.rng.IntN(2) == 0 }
+	m.Special = Special{
+		Stretch: 1, Magnitude: 1, embed: 1, residual: 1, logitsDividedBy: 1,
+		QueryScale: 1 / math.Sqrt(float64(m.Dim)),
+	}
+	switch m.Arch {
+	case "llama":
+		m.biases, m.otherBiases, m.Factors = coin(), coin(), coin()
+	case "qwen2":
+		m.biases = true
+	case "qwen3":
+		m.headNorms = true
+	case "gemma3":
+		m.headNorms, m.postNorms, m.gelu = true, true, true
+		m.embed, m.localBase = math.Sqrt(float64(m.Hidden)), 700
+		if m.Window = m.rng.IntN(7); m.Window > 0 {
+			m.Local = make([]bool, m.Layers)
+			for i := range m.Local {
+				m.Local[i] = coin()
+			}
+		}
+	case "phi3":
+		m.fused, m.partly = true, coin()
+		m.Window = m.rng.IntN(7)
+		if coin() {
+			m.Original, m.Magnitude = 1+m.rng.IntN(20), 1.25
+		}
+	case "granite":
+		m.QueryScale, m.embed, m.residual, m.logitsDividedBy = 0.4, 2.5, 0.375, 3
+		m.otherBiases, m.Factors = coin(), coin()
+	}
+	if m.Original == 0 && coin() {
+		m.Stretch = 4
+	}
+}
+
+// RopeDim is the number of elements of a head that turn.
+func (m *Model) RopeDim() int {
+	if m.partly {
+		return 2 * ((m.Dim/2*3 + 3) / 4)
+	}
+	return m.Dim
+}
