@@ -27,7 +27,20 @@
 //   - plain text never yields a control, unknown or byte token, not even when
 //     its spelling can be put together from other tokens;
 //   - invalid UTF-8 is kept byte for byte instead of becoming U+FFFD;
-//   - BPE files that name no BOS or EOS have none (there: token 11).
+//   - BPE files that name no BOS or EOS have none (there: token 11);
+//   - "</s>" ends a generation only where a key says so (there: wherever a
+//     vocabulary has it, and Qwen's has it as a word of HTML);
+//   - gpt-4o and tekken use the patterns of the models' own files, which know
+//     upper and lower case beyond ASCII; llama.cpp's do not.
+//
+// # Which models
+//
+// The families that run here carry: llama, smollm and mistral the "llama" kind
+// or the pre-tokenizers llama-bpe, smollm, tekken; qwen2 and qwen3 qwen2;
+// gemma3 the "llama" kind without the blank in front; phi3 the "llama" kind,
+// whose special tokens swallow white space, phi-4 dbrx and phi-4-mini gpt-4o;
+// granite refact. pretokenizers.go lists what else is known, as data; another
+// row is all that a new one takes.
 //
 // # Invariants
 //

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // specials finds the spellings of special tokens in a text.
@@ -10,6 +11,18 @@ type specials struct {
 	ids     map[string]int32
 	lengths []int // of the spellings, each once, in bytes
 	first   [256]bool
+	trims   bool // white space after a token goes with it
+}
+
+// keepsSpace are the special tokens of Phi-3 that leave white space alone.
+var keepsSpace = map[string]bool{"<unk>": true, "<s>": true, "<|endoftext|>": true}
+
+// trimsSpace reports whether special tokens swallow the white space after them.
+// Phi-3's tokenizer file says so token by token ("rstrip"); GGUF has no place
+// for that, so llama.cpp goes by the model's name, and so does this.
+func trimsSpace(modelName string) bool {
+	name := strings.ToLower(modelName)
+	return strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
 }
 
 func newSpecials(v *vocabulary, types ...tokenType) specials {
@@ -54,7 +67,7 @@ func (s *specials) find(text string) []match {
 		}
 	}
 	if !overlap {
-		return all
+		return s.trim(all, text)
 	}
 	slices.SortFunc(all, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.end-b.start, a.end-a.start), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start))
@@ -73,5 +86,25 @@ func (s *specials) find(text string) []match {
 		kept = append(kept, m)
 	}
 	slices.SortFunc(kept, func(a, b match) int { return cmp.Compare(a.start, b.start) })
-	return kept
+	return s.trim(kept, text)
+}
+
+// trim makes the matches longer by the white space after them, where the model
+// wants that.
+func (s *specials) trim(found []match, text string) []match {
+	if !s.trims {
+		return found
+	}
+	for i := range found {
+		m := &found[i]
+		if keepsSpace[text[m.start:m.end]] {
+			continue
+		}
+		limit := len(text)
+		if i+1 < len(found) {
+			limit = found[i+1].start
+		}
+		m.end = limit - len(strings.TrimLeft(text[m.end:limit], " \t\n\v\f\r"))
+	}
+	return found
 }

@@ -78,6 +78,12 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	}
 	t.plain = newSpecials(v, typeUserDefined)
 	t.parsed = newSpecials(v, typeUserDefined, typeControl, typeUnknown)
+	name, err := f.Str("general.name", "")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t.plain.trims = trimsSpace(name)
+	t.parsed.trims = t.plain.trims
 	return t, nil
 }
 

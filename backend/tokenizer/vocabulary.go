@@ -53,6 +53,9 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 		if types != nil {
 			v.types[id] = tokenType(min(max(types[id], 0), math.MaxInt8))
 		}
+		if endings[text] {
+			v.types[id] = typeControl
+		}
 		switch v.types[id] {
 		case typeControl, typeUnknown, typeByte:
 		default:
@@ -70,12 +73,20 @@ func (v *vocabulary) id(text string) int32 {
 	return None
 }
 
-// endings are names under which control tokens end a generation, whatever the
-// keys say; the names are those that llama.cpp knows.
+// endings are names of tokens that end a generation, whatever the keys say;
+// the names are those that llama.cpp knows, but for a plain "</s>", which some
+// vocabularies have as a tag of HTML, and those of models that are not run
+// here. Some files carry them as ordinary tokens by mistake: they become
+// control tokens.
 var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
-	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true,
+	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
+	"<｜end▁of▁sentence｜>": true,
+	// Of code models: what follows would be another file.
+	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
+	"<|fim_repo|>": true, "<|repo_name|>": true, "<fim-repo>": true, "<reponame>": true,
+	"<|file_sep|>": true,
 }
 
 // readSpecial reads the keys of special tokens over the defaults that the kind
