@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
@@ -32,15 +33,18 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	m := &manifest{Fingerprint: d.fingerprint()}
-	for _, g := range graphs {
-		if err := ctx.Err(); err != nil {
+	// Shared constants are filled once for all graphs; without sharing, one graph
+	// is finished before the next is begun, as some libraries want it.
+	together := [][]*backend.Graph{graphs}
+	if !shared {
+		together = slices.Collect(slices.Chunk(graphs, 1))
+	}
+	for _, part := range together {
+		lowered, err := lower(ctx, d.backend, c, part)
+		if err != nil {
 			return err
 		}
-		tensors, err := lower(d.backend, c, g)
-		if err != nil {
-			return fmt.Errorf("graph %q: %w", g.Name, err)
-		}
-		m.Graphs = append(m.Graphs, describe(g, tensors))
+		m.Graphs = append(m.Graphs, lowered...)
 	}
 	size, err := c.BinarySize()
 	if err != nil {

@@ -1,6 +1,7 @@
 package hexagon
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,43 +34,93 @@ type lowering struct {
 	tensors []qnn.Tensor
 }
 
-// lower builds and finalizes the graph; it returns the tensors with the
-// library's numbers.
-func lower(b *qnn.Backend, context *qnn.Context, source *backend.Graph) ([]qnn.Tensor, error) {
-	graph, err := context.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3})
-	if err != nil {
-		return nil, err
+// lower builds and finalizes graphs, each constant filled once for all of them.
+// ctx is looked at between graphs.
+func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph) ([]graphManifest, error) {
+	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
+	lowerings := make([]*lowering, len(sources))
+	constants := make(map[string][]place)
+	for i, source := range sources {
+		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3})
+		if err != nil {
+			return nil, inGraph(source.Name, err)
+		}
+		l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors))}
+		for j := range source.Tensors {
+			if t := &source.Tensors[j]; t.Kind == backend.Constant {
+				id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
+				constants[id] = append(constants[id], place{l, j})
+			}
+		}
+		lowerings[i] = l
 	}
-	l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors))}
-	for i := range source.Tensors {
-		if err := l.tensor(i); err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", source.Tensors[i].Name, err)
+	for _, l := range lowerings {
+		if err := l.createTensors(constants); err != nil {
+			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	for i := range source.Nodes {
-		if err := l.node(&source.Nodes[i]); err != nil {
-			return nil, fmt.Errorf("node %q (%s): %w", source.Nodes[i].Name, source.Nodes[i].Op, err)
+	var manifests []graphManifest
+	for _, l := range lowerings {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
+		if err := l.finish(); err != nil {
+			return nil, inGraph(l.source.Name, err)
+		}
+		manifests = append(manifests, describe(l.source, l.tensors))
 	}
-	if err := graph.Finalize(nil); err != nil {
-		return nil, err
-	}
-	return l.tensors, nil
+	return manifests, nil
 }
 
-func (l *lowering) tensor(i int) error {
-	from, to := &l.source.Tensors[i], &l.tensors[i]
-	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
-	to.Dims = dims(from.Shape)
-	if from.Kind == backend.Constant {
-		to.Data = make([]byte, from.SizeBytes())
-		if err := from.Values.Fill(to.Data); err != nil {
-			return err
+// place is a tensor of a lowering.
+type place struct {
+	lowering *lowering
+	tensor   int
+}
+
+// createTensors creates the graph's tensors, and with each constant those of
+// other graphs that hold the same one.
+func (l *lowering) createTensors(constants map[string][]place) error {
+	for i := range l.source.Tensors {
+		t := &l.source.Tensors[i]
+		places, data := []place{{l, i}}, []byte(nil)
+		if t.Kind == backend.Constant {
+			id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
+			if places = constants[id]; len(places) == 0 { // created with another graph's
+				continue
+			}
+			delete(constants, id)
+			data = make([]byte, t.SizeBytes())
+			if err := t.Values.Fill(data); err != nil {
+				return fmt.Errorf("tensor %q: %w", t.Name, err)
+			}
+		}
+		for _, p := range places {
+			if err := p.lowering.create(p.tensor, data); err != nil {
+				return fmt.Errorf("tensor %q: %w", t.Name, err)
+			}
 		}
 	}
+	return nil
+}
+
+func (l *lowering) create(i int, data []byte) error {
+	from, to := &l.source.Tensors[i], &l.tensors[i]
+	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
+	to.Dims, to.Data = dims(from.Shape), data
 	err := l.graph.CreateTensor(to)
 	to.Data = nil // the library has its copy
 	return err
+}
+
+// finish adds the nodes and lets the library compile the graph.
+func (l *lowering) finish() error {
+	for i := range l.source.Nodes {
+		if err := l.node(&l.source.Nodes[i]); err != nil {
+			return fmt.Errorf("node %q (%s): %w", l.source.Nodes[i].Name, l.source.Nodes[i].Op, err)
+		}
+	}
+	return l.graph.Finalize(nil)
 }
 
 func dims(shape []int) []uint32 {
