@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -75,20 +77,44 @@ func (w *weight) transform() string {
 // row is longer.
 const scratchElements = 1 << 13
 
-// fill converts all rows into elements of type t. It takes a few kilobytes
-// besides dst.
+// parallelElements is how many elements are worth another core.
+const parallelElements = 1 << 18
+
+// fill converts all rows into elements of type t, on all cores. It takes a few
+// kilobytes besides dst for each.
 func (w *weight) fill(dst []byte, t backend.DataType) error {
 	rowSize := w.columns * t.Size()
 	if len(dst) != w.rows*rowSize {
 		return fmt.Errorf("model: tensor %s has %d bytes as %v, %d wanted", w.name, w.rows*rowSize, t, len(dst))
 	}
+	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
+	if parts == 1 {
+		return w.fillRows(dst, t, 0, w.rows)
+	}
+	errs := make([]error, parts)
+	var group sync.WaitGroup
+	for i := range parts {
+		group.Go(func() { errs[i] = w.fillRows(dst, t, i*w.rows/parts, (i+1)*w.rows/parts) })
+	}
+	group.Wait()
+	for _, err := range errs { // the one of the first rows
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillRows converts the rows [first,end) to their places in dst.
+func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error {
+	rowSize := w.columns * t.Size()
 	chunk := 1
 	if w.order == halves {
-		chunk = min(w.rows, max(1, scratchElements/w.columns))
+		chunk = min(end-first, max(1, scratchElements/w.columns))
 	}
 	scratch := make([]float32, chunk*w.columns)
-	for row := 0; row < w.rows; row += chunk {
-		n := min(chunk, w.rows-row)
+	for row := first; row < end; row += chunk {
+		n := min(chunk, end-row)
 		if err := w.convert(dst[row*rowSize:(row+n)*rowSize], t, w.source(row), scratch[:n*w.columns]); err != nil {
 			return err
 		}
