@@ -82,6 +82,8 @@ type library struct {
 	ends    []*os.File // of the pipes, here
 }
 
+func (l *library) label() string { return l.name }
+
 func (l *library) start() error {
 	toChild, graphs, err := os.Pipe()
 	if err != nil {

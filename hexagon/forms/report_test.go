@@ -10,6 +10,7 @@ import (
 type line struct {
 	row, types           string
 	forms, ran, refusals int
+	floats               int // forms that the float device ran
 	pending              int
 	worst                map[string]grade
 	notes                []string
@@ -37,14 +38,25 @@ func report(trials []*trial) []*line {
 			l.refusals++
 			l.note(t.want.String())
 		}
-		if t.unreliable != "" {
-			l.note("vendor: " + t.unreliable)
+		if t.quirk != nil {
+			l.note("vendor " + t.quirk.text())
+		}
+		if _, ok := t.grades["float"]; ok {
+			l.floats++
 		}
 		for library, g := range t.grades {
 			l.worst[library] = l.worst[library].worst(g)
 		}
 	}
 	return lines
+}
+
+// text is the quirk as a remark.
+func (q *quirk) text() string {
+	if q.want == nil {
+		return "is not judged: " + q.reason
+	}
+	return fmt.Sprintf("ends with %v: %s", *q.want, q.reason)
 }
 
 func (l *line) note(text string) {
@@ -57,17 +69,19 @@ func (l *line) note(text string) {
 func markdown(lines []*line, libraries []*library) string {
 	var b strings.Builder
 	var sum line
-	fmt.Fprintln(&b, "| operator | types | forms | run | refused | emulator | vendor | remarks |")
-	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(&b, "| operator | types | forms | run | refused | float | emulator | vendor | remarks |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|")
 	for _, l := range lines {
 		sum.forms, sum.ran, sum.refusals, sum.pending = sum.forms+l.forms, sum.ran+l.ran, sum.refusals+l.refusals, sum.pending+l.pending
+		sum.floats += l.floats
 		if l.pending > 0 {
 			l.note(fmt.Sprintf("%d pending", l.pending))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s | %s | %s |\n", l.row, l.types, l.forms, l.ran, l.refusals,
-			l.error("emulator"), l.error("vendor"), strings.Join(l.notes, "; "))
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s | %s | %s | %s |\n", l.row, l.types, l.forms, l.ran, l.refusals,
+			l.error("float"), l.error("emulator"), l.error("vendor"), strings.Join(l.notes, "; "))
 	}
-	fmt.Fprintf(&b, "\n%d forms: %d run, %d are refused as expected, %d are pending. Libraries:", sum.forms, sum.ran, sum.refusals, sum.pending)
+	fmt.Fprintf(&b, "\n%d forms: %d run, %d are refused as expected, %d are pending; %d ran on the float device too. Libraries:",
+		sum.forms, sum.ran, sum.refusals, sum.pending, sum.floats)
 	for i, l := range libraries {
 		fmt.Fprintf(&b, "%s %s %s", []string{"", ";"}[min(i, 1)], l.name, l.version)
 	}

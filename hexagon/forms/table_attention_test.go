@@ -44,7 +44,7 @@ func (t *table) attention() {
 					boolean("transpose_in0", false), boolean("transpose_in1", false))
 			})
 			if row.b == "s8" && context == 1024 {
-				values.unreliable = "finalize 1002 at this size only"
+				values.unlike("cannot compile this size", "finalize", 1002)
 			}
 		}
 		t.elsewhere(2)

@@ -90,7 +90,7 @@ func linearRefusals(f *form, row, act, weight string) {
 	case act == "f32" && weight == "f16", act == "f16" && weight == "s8", row == "MatMul transposed" && blockwise:
 		f.refused("validate", 3110)
 	case row == "FullyConnected" && formatOf(weight).scheme == lpbq:
-		f.refused("finalize", 1002).unreliable = "refuses LPBQ in FullyConnected or computes nonsense, as the sizes are"
+		f.refused("finalize", 1002).unjudged("refuses LPBQ in FullyConnected or computes nonsense, as the sizes are")
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
 // full says whether the long sweep was asked for: the documents' own large
@@ -24,9 +27,30 @@ type form struct {
 	limit limit
 	// unvalidated forms leave out the vendor's validation.
 	unvalidated bool
-	// unreliable says why the vendor's library is not held to outcome and error.
-	unreliable string
-	build      func(g *Graph)
+	// quirk is where the vendor's library does otherwise.
+	quirk *quirk
+	build func(g *Graph)
+}
+
+// quirk is a known difference of the vendor's library, on purpose: the emulator
+// does better or is stricter.
+type quirk struct {
+	reason string
+	// want is the outcome of the vendor's library; nil leaves outcome and error
+	// unjudged.
+	want *Outcome
+}
+
+// unlike sets a quirk whose outcome is known.
+func (f *form) unlike(reason, stage string, code uint32) *form {
+	f.quirk = &quirk{reason, &Outcome{stage, code}}
+	return f
+}
+
+// unjudged sets a quirk whose outcome is not.
+func (f *form) unjudged(reason string) *form {
+	f.quirk = &quirk{reason: reason}
+	return f
 }
 
 // limit is the error that is stated for a form: relative rms for floats, output
@@ -42,15 +66,21 @@ const (
 	// margin is how far beyond a stated figure, which belongs to one shape and
 	// one draw, another draw may go.
 	margin = 1.5
-	// exactLSB is what is left to whoever computes exactly and rounds once.
+	// exactLSB is what is left to whoever computes exactly and rounds once, and
+	// exactF32 to whoever computes in float32 throughout.
 	exactLSB = 0.6
+	exactF32 = 2e-6
 )
 
-// of is the limit for a library. The emulator computes quantized forms exactly
-// enough to round right, whatever is stated.
-func (l limit) of(library string) (relrms, lsb float64) {
-	if library == "emulator" {
-		return l.relrms * margin, min(l.lsb*margin, exactLSB)
+// of is the limit for a runner. What is not the vendor's computes quantized forms
+// exactly enough to round right, and float32 in float32, whatever is stated.
+func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
+	if runner != "vendor" {
+		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB)
+		if !slices.ContainsFunc(g.Tensors, func(t *Tensor) bool { return t.Type != qnn.Float32 }) {
+			relrms = min(relrms, exactF32)
+		}
+		return relrms, lsb
 	}
 	factor := margin * max(l.vendor, 1)
 	return l.relrms * factor, l.lsb * factor
@@ -125,12 +155,14 @@ func (t *table) elsewhere(n int) {
 func allForms() []*form {
 	t := &table{}
 	t.linear()
+	t.biases()
 	t.attention()
 	t.norms()
 	t.elementwise()
 	t.moves()
 	t.picks()
 	t.conversions()
+	t.bad()
 	return t.forms
 }
 

@@ -27,7 +27,8 @@ type Result struct {
 }
 
 // Outcome is the call that ended a form and its code; the zero value means
-// that it ran.
+// that it ran. What package qnn refuses before it calls the library has "Go: "
+// before the stage, and no code.
 type Outcome struct {
 	Stage string
 	Code  uint32
@@ -100,10 +101,10 @@ func (w *worker) try(g *Graph) *Result {
 	b := build{worker: w, source: g, result: &Result{}}
 	err := b.run()
 	if err != nil {
-		b.result.Stage, b.result.Text = b.stage, err.Error()
+		b.result.Stage, b.result.Text = "Go: "+b.stage, err.Error()
 		var failed *qnn.Error
 		if errors.As(err, &failed) {
-			b.result.Code = uint32(failed.Code)
+			b.result.Stage, b.result.Code = b.stage, uint32(failed.Code)
 		}
 	}
 	return b.result

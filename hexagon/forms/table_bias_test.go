@@ -1,0 +1,60 @@
+package forms
+
+import "github.com/sdnpu/sdnpu/hexagon/qnn"
+
+// biases has the linear layers with a bias and with more dimensions.
+func (t *table) biases() {
+	m, k, n := 8, 64, 96
+	for _, x := range []struct {
+		act, weight string
+		limit       limit
+	}{
+		{"f16", "f16", limit{relrms: 2.1e-4}},
+		{"f32", "f32", limit{relrms: 3.6e-4, vendor: 1.5}},
+		{"u8", "s8c", limit{lsb: 0.6}},
+		{"u16", "s8c", limit{lsb: 1, vendor: 2}},
+		{"u8", "s8", limit{lsb: 0.6}},
+		{"u16", "s8", limit{lsb: 1, vendor: 2}},
+	} {
+		for _, op := range linearOps {
+			f := t.add(op.row+" with bias", x.act+"·"+x.weight, sizes(m, k, n), x.limit, func(g *Graph) {
+				op.build(g, x.act, x.weight, m, k, n, func() *Tensor { return g.bias(x.act, n) })
+			})
+			if formatOf(x.act).quantized() && (op.row == "MatMul" || op.row == "MatMul transposed") {
+				f.refused("validate", 3110).unjudged("adds a quantized bias wrongly, or refuses it in addNode (1000) where weights are per channel")
+			}
+		}
+		t.elsewhere(len(linearOps))
+	}
+	for _, x := range []struct {
+		act, weight string
+		limit       limit
+	}{{"f16", "f16", limit{relrms: 2.1e-4}}, {"u8", "s8c", limit{lsb: 0.6}}, {"u16", "s8c", limit{lsb: 1, vendor: 2}}} {
+		for _, lead := range [][]int{{1, m}, {1, 1, m}, {1, 2, m}} {
+			f := t.add("FullyConnected keep_dims", x.act+"·"+x.weight, sizes(append(lead, k, n)...), x.limit, func(g *Graph) {
+				in := []*Tensor{g.input(x.act, append(lead[:len(lead):len(lead)], k)...), g.weights(x.weight, 0, 1, n, k)}
+				g.apply("FullyConnected", in, []*Tensor{g.output(x.act, append(lead[:len(lead):len(lead)], n)...)}, boolean("keep_dims", true))
+			})
+			f.unlike("its validation refuses to keep dimensions, which its compiler keeps", "validate", 3110)
+			t.add("FullyConnected flattened", x.act+"·"+x.weight, sizes(append(lead, k, n)...), x.limit, func(g *Graph) {
+				in := []*Tensor{g.input(x.act, append(lead[:len(lead):len(lead)], k)...), g.weights(x.weight, 0, 1, n, k)}
+				g.apply("FullyConnected", in, []*Tensor{g.output(x.act, count(lead), n)}, boolean("keep_dims", false))
+			})
+		}
+	}
+}
+
+// bias declares the bias of a linear layer whose input and weights are the last
+// two tensors: of the same type where that is a float, else with the scale of
+// their products.
+func (g *Graph) bias(act string, n int) *Tensor {
+	if !formatOf(act).quantized() {
+		return g.static(act, n)
+	}
+	x, w := g.Tensors[len(g.Tensors)-2], g.Tensors[len(g.Tensors)-1]
+	e := Encoding{Scheme: w.Enc.Scheme}
+	for _, scale := range w.Enc.Scales {
+		e.Scales, e.Offsets = append(e.Scales, x.Enc.Scales[0]*scale), append(e.Offsets, 0)
+	}
+	return g.add(qnn.Static, formatOf("s32"), []int{n}, g.normal([]int{n}, 3), e)
+}
