@@ -66,14 +66,15 @@ func (c *cursor) count(what string, minBytes uint64) int {
 
 // bytes reads a string without copying it.
 func (c *cursor) bytes(what string) []byte {
-	n := c.uint64("length of " + what)
+	n := c.uint64(what) // its length; no words are put together here, per string
 	if n > maxStringBytes {
 		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d; %d are allowed", ErrMalformed, what, n, c.pos, maxStringBytes))
 	}
 	return c.take(n, what)
 }
 
-// maxStringBytes and maxArray are the limits of Ollama's reader.
+// maxStringBytes and maxArray are the limits of Ollama's own reader, which meets
+// every file before we do.
 const (
 	maxStringBytes = 16 << 20
 	maxArray       = 64 << 20

@@ -7,21 +7,19 @@ import (
 	"slices"
 	"sync"
 
-	ollama "github.com/ollama/ollama/fs/gguf"
-
 	"github.com/sdnpu/sdnpu/backend/mapped"
 )
 
 // File is an open GGUF file.
 type File struct {
-	path    string
-	mapping *mapped.File
-	data    []byte
-	header  header
-	values  []ollama.KeyValue // in the order of header.keys
-	keys    map[string]int    // name to place in header.keys
-	tensors map[string]int    // name to place in header.tensors
-	digest  func() [sha256.Size]byte
+	path     string
+	mapping  *mapped.File
+	data     []byte
+	header   header
+	keyBytes string         // the file up to the end of the keys; outlives the mapping
+	keys     map[string]int // name to place in header.keys
+	tensors  map[string]int // name to place in header.tensors
+	digest   func() [sha256.Size]byte
 }
 
 // Open maps and checks a whole model or adapter file. The doc of the package
@@ -56,6 +54,7 @@ func (f *File) read(whole bool) error {
 		return c.err
 	}
 	f.header = h
+	f.keyBytes = string(f.data[:h.keysEnd])
 	f.keys = make(map[string]int, len(h.keys))
 	for i, k := range h.keys {
 		f.keys[k.Name] = i
@@ -63,9 +62,6 @@ func (f *File) read(whole bool) error {
 	f.tensors = make(map[string]int, len(h.tensors))
 	for i, t := range h.tensors {
 		f.tensors[t.Name] = i
-	}
-	if err := f.readValues(); err != nil {
-		return err
 	}
 	if !whole {
 		return nil
@@ -75,29 +71,6 @@ func (f *File) read(whole bool) error {
 		return err
 	case parts > 1:
 		return fmt.Errorf("%w: one of %d parts of a split model; join them first (llama-gguf-split --merge)", ErrUnsupported, parts)
-	}
-	return nil
-}
-
-// readValues lets Ollama's package read the values of a header that is known
-// to be right.
-func (f *File) readValues() error {
-	r, err := ollama.Open(f.path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	f.values = make([]ollama.KeyValue, 0, len(f.header.keys))
-	for _, kv := range r.KeyValues() {
-		f.values = append(f.values, kv)
-	}
-	if err := r.Err(); err != nil {
-		return err
-	}
-	// It opens the file a second time, by name; another file may be there now.
-	same := slices.EqualFunc(f.values, f.header.keys, func(kv ollama.KeyValue, k Key) bool { return kv.Key == k.Name })
-	if !same {
-		return fmt.Errorf("%w: changed while it was read", ErrMalformed)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package gguf_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -56,8 +57,53 @@ func TestEveryCarriedModelIsReadAsOllamaReadsIt(t *testing.T) {
 			require.EqualValues(t, len(raw), f.Size())
 			require.Equal(t, 3, f.Version())
 			require.Len(t, slices.Collect(f.Keys()), want.NumKeyValues())
+			for _, kv := range want.KeyValues() {
+				requireValue(t, f, kv)
+			}
 		})
 	}
+}
+
+// requireValue compares a key's value with that of Ollama's reader, which gives
+// the zero value for what a key is not.
+func requireValue(t *testing.T, f *gguf.File, kv ollama.KeyValue) {
+	t.Helper()
+	none := errors.New("another type")
+	for name, pair := range map[string][2]any{
+		"Str": {orNil(f.Str(kv.Key)), kv.String()}, "Bool": {orNil(f.Bool(kv.Key)), kv.Bool()},
+		"Strs": {orNil(f.Strs(kv.Key)), kv.Strings()}, "Bools": {orNil(f.Bools(kv.Key)), kv.Bools()},
+		"Floats": {orNil(f.Floats(kv.Key)), kv.Floats()},
+	} {
+		if pair[0] != nil {
+			require.Equal(t, pair[1], pair[0], "%s %s", name, kv.Key)
+			none = nil
+		}
+	}
+	if n, err := f.Int(kv.Key); err == nil {
+		require.Equal(t, max(kv.Int(), int64(kv.Uint())), n, kv.Key)
+		none = nil
+	} else if x, err := f.Float(kv.Key); err == nil {
+		require.InDelta(t, kv.Float(), x, 0, kv.Key)
+		none = nil
+	}
+	if ints, err := f.Ints(kv.Key); err == nil {
+		require.Len(t, ints, max(len(kv.Ints()), len(kv.Uints())), kv.Key)
+		for i, n := range kv.Ints() {
+			require.Equal(t, n, ints[i], kv.Key)
+		}
+		for i, n := range kv.Uints() {
+			require.EqualValues(t, n, ints[i], kv.Key)
+		}
+		none = nil
+	}
+	require.NoError(t, none, "%s has no value of any type", kv.Key)
+}
+
+func orNil[T any](v T, err error) any {
+	if err != nil {
+		return nil
+	}
+	return v
 }
 
 func TestModelKeysHaveTheirValues(t *testing.T) {
@@ -162,6 +208,15 @@ func asker[T any](get func(string, ...T) (T, error), fallback T) func(string, bo
 		v, err := get(key)
 		return v, err
 	}
+}
+
+func TestKeysOutliveTheMapping(t *testing.T) {
+	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	tokens, err := f.Strs("tokenizer.ggml.tokens")
+	require.NoError(t, err)
+	require.Len(t, tokens, 512)
 }
 
 func TestArchitectureIsEmptyWhereItIsMissing(t *testing.T) {

@@ -3,9 +3,8 @@ package gguf
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
-
-	ollama "github.com/ollama/ollama/fs/gguf"
 )
 
 // The getters below share one rule. An absent key gives the fallback, or
@@ -21,87 +20,108 @@ func (f *File) Has(key string) bool {
 
 // Str returns a string.
 func (f *File) Str(key string, fallback ...string) (string, error) {
-	return get(f, key, fallback, "string", func(k Key, v ollama.KeyValue) (string, bool) {
-		return v.String(), k.Type == String
+	return get(f, key, fallback, "string", func(k Key, v value) (s string, ok bool) {
+		if k.Type == String {
+			s, _ = v.next()
+		}
+		return s, k.Type == String
 	})
 }
 
 // Uint returns a whole number that is not negative, of any integer type.
 func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
-	return get(f, key, fallback, "whole number of at least 0", func(k Key, v ollama.KeyValue) (uint64, bool) {
-		if k.Type.signed() {
-			return uint64(v.Int()), v.Int() >= 0
+	return get(f, key, fallback, "whole number of at least 0", func(k Key, v value) (uint64, bool) {
+		switch {
+		case k.Type.signed():
+			n := v.signed(k.Type, 0)
+			return uint64(n), n >= 0
+		case k.Type.unsigned():
+			return v.bits(k.Type, 0), true
 		}
-		return v.Uint(), k.Type.unsigned()
+		return 0, false
 	})
 }
 
 // Int returns a whole number of any integer type.
 func (f *File) Int(key string, fallback ...int64) (int64, error) {
-	return get(f, key, fallback, "whole number", func(k Key, v ollama.KeyValue) (int64, bool) {
-		if k.Type.unsigned() {
-			return int64(v.Uint()), v.Uint() <= math.MaxInt64
+	return get(f, key, fallback, "whole number", func(k Key, v value) (int64, bool) {
+		switch {
+		case k.Type.unsigned():
+			n := v.bits(k.Type, 0)
+			return int64(n), n <= math.MaxInt64
+		case k.Type.signed():
+			return v.signed(k.Type, 0), true
 		}
-		return v.Int(), k.Type.signed()
+		return 0, false
 	})
 }
 
 // Float returns a number of any type; hand-written files give 1 for 1.0.
 func (f *File) Float(key string, fallback ...float64) (float64, error) {
-	return get(f, key, fallback, "number", func(k Key, v ollama.KeyValue) (float64, bool) {
+	return get(f, key, fallback, "number", func(k Key, v value) (float64, bool) {
 		switch {
 		case k.Type.unsigned():
-			return float64(v.Uint()), true
+			return float64(v.bits(k.Type, 0)), true
 		case k.Type.signed():
-			return float64(v.Int()), true
+			return float64(v.signed(k.Type, 0)), true
+		case k.Type.floating():
+			return v.float(k.Type, 0), true
 		}
-		return v.Float(), k.Type == Float32 || k.Type == Float64
+		return 0, false
 	})
 }
 
 // Bool returns a truth value.
 func (f *File) Bool(key string, fallback ...bool) (bool, error) {
-	return get(f, key, fallback, "bool", func(k Key, v ollama.KeyValue) (bool, bool) {
-		return v.Bool(), k.Type == Bool
+	return get(f, key, fallback, "bool", func(k Key, v value) (bool, bool) {
+		return k.Type == Bool && v.bits(Bool, 0) != 0, k.Type == Bool
 	})
 }
 
-// Strs returns an array of strings.
+// Strs returns an array of strings. They share the memory of all keys.
 func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
-	return get(f, key, fallback, "array of strings", func(k Key, v ollama.KeyValue) ([]string, bool) {
-		return v.Strings(), k.Type == Array && k.Elem == String
+	return get(f, key, fallback, "array of strings", func(k Key, v value) ([]string, bool) {
+		if k.Type != Array || k.Elem != String {
+			return nil, false
+		}
+		return list(k, func(int) (s string) {
+			s, v = v.next()
+			return s
+		}), true
 	})
 }
 
 // Ints returns an array of whole numbers of any integer type.
 func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
-	return get(f, key, fallback, "array of whole numbers", func(k Key, v ollama.KeyValue) ([]int64, bool) {
-		if k.Type != Array || !k.Elem.unsigned() {
-			return v.Ints(), k.Type == Array && k.Elem.signed()
+	return get(f, key, fallback, "array of whole numbers", func(k Key, v value) ([]int64, bool) {
+		switch {
+		case k.Type == Array && k.Elem.signed():
+			return list(k, func(i int) int64 { return v.signed(k.Elem, i) }), true
+		case k.Type == Array && k.Elem.unsigned():
+			ints := list(k, func(i int) int64 { return int64(v.bits(k.Elem, i)) })
+			return ints, !slices.ContainsFunc(ints, func(n int64) bool { return n < 0 }) // above 2^63
 		}
-		unsigned := v.Uints()
-		ints := make([]int64, len(unsigned))
-		for i, u := range unsigned {
-			if u > math.MaxInt64 {
-				return nil, false
-			}
-			ints[i] = int64(u)
-		}
-		return ints, true
+		return nil, false
 	})
 }
 
 // Floats returns an array of floating-point numbers.
 func (f *File) Floats(key string, fallback ...[]float64) ([]float64, error) {
-	return get(f, key, fallback, "array of floats", func(k Key, v ollama.KeyValue) ([]float64, bool) {
-		return v.Floats(), k.Type == Array && (k.Elem == Float32 || k.Elem == Float64)
+	return get(f, key, fallback, "array of floats", func(k Key, v value) ([]float64, bool) {
+		if k.Type != Array || !k.Elem.floating() {
+			return nil, false
+		}
+		return list(k, func(i int) float64 { return v.float(k.Elem, i) }), true
 	})
 }
 
 // Bools returns an array of truth values.
 func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
-	return get(f, key, fallback, "array of bools", func(k Key, v ollama.KeyValue) ([]bool, bool) {
-		return v.Bools(), k.Type == Array && k.Elem == Bool
+	return get(f, key, fallback, "array of bools", func(k Key, v value) ([]bool, bool) {
+		if k.Type != Array || k.Elem != Bool {
+			return nil, false
+		}
+		return list(k, func(i int) bool { return v.bits(Bool, i) != 0 }), true
 	})
 }
 
@@ -128,7 +148,7 @@ func (f *File) ArchFloat(suffix string, fallback ...float64) (float64, error) {
 	return f.Float(f.ArchKey(suffix), fallback...)
 }
 
-func get[T any](f *File, key string, fallback []T, want string, value func(Key, ollama.KeyValue) (T, bool)) (T, error) {
+func get[T any](f *File, key string, fallback []T, want string, read func(Key, value) (T, bool)) (T, error) {
 	var none T
 	i, ok := f.keys[key]
 	switch {
@@ -138,7 +158,7 @@ func get[T any](f *File, key string, fallback []T, want string, value func(Key, 
 		return none, fmt.Errorf("%w: %s", ErrNoKey, key)
 	}
 	k := f.header.keys[i]
-	v, ok := value(k, f.values[i])
+	v, ok := read(k, f.payload(k))
 	if !ok {
 		return none, fmt.Errorf("%w: %s is %s, not a %s", ErrKeyType, key, k.describe(), want)
 	}
@@ -160,3 +180,5 @@ func (t ValueType) signed() bool {
 func (t ValueType) unsigned() bool {
 	return t == Uint8 || t == Uint16 || t == Uint32 || t == Uint64
 }
+
+func (t ValueType) floating() bool { return t == Float32 || t == Float64 }

@@ -54,7 +54,6 @@ type Key struct {
 	Len  int       // number of an array's elements
 
 	start, end int // the entry's bytes in the file
-	index      int // its place among the keys
 }
 
 // header is what one walk over the start of a file found.
@@ -90,7 +89,6 @@ func scanKeys(c *cursor) (h header, tensors int) {
 	seen := make(map[string]bool, keys)
 	for i := range keys {
 		k := scanKey(c)
-		k.index = i
 		switch {
 		case c.err != nil:
 			return h, 0
@@ -163,8 +161,9 @@ func scanArray(c *cursor, k Key) int {
 		c.take(uint64(n)*size, k.Name)
 		return n
 	}
+	what := "string in " + k.Name
 	for i := 0; i < n && c.err == nil; i++ {
-		c.bytes("string in " + k.Name)
+		c.bytes(what)
 	}
 	return n
 }

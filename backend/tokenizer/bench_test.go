@@ -1,6 +1,9 @@
 package tokenizer_test
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,5 +70,33 @@ func BenchmarkNew(b *testing.B) {
 				require.NoError(b, err)
 			}
 		})
+	}
+}
+
+// BenchmarkHuge opens and builds a SentencePiece vocabulary of the size and
+// shape of Gemma 3's: 262144 tokens, 6 letters on average.
+func BenchmarkHuge(b *testing.B) {
+	const n = 262144
+	texts, types, scores := make([]string, n), make([]int32, n), make([]float32, n)
+	for id := range texts {
+		texts[id], types[id], scores[id] = "▁"+strconv.FormatInt(int64(id)*7919, 36), 1, -float32(id)
+	}
+	for id, text := range []string{"<pad>", "<eos>", "<bos>", "<unk>", "<end_of_turn>"} {
+		texts[id], types[id] = text, 3
+	}
+	path := filepath.Join(b.TempDir(), "huge.gguf")
+	w, err := os.Create(path)
+	require.NoError(b, err)
+	require.NoError(b, gguf.Write(w, []gguf.KeyValue{
+		{Name: "tokenizer.ggml.model", Value: "llama"},
+		{Name: "tokenizer.ggml.tokens", Value: texts},
+		{Name: "tokenizer.ggml.token_type", Value: types},
+		{Name: "tokenizer.ggml.scores", Value: scores},
+		{Name: "tokenizer.ggml.add_space_prefix", Value: false},
+	}, nil))
+	require.NoError(b, w.Close())
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = load(b, path)
 	}
 }

@@ -12,8 +12,14 @@ type bytePair struct {
 	vocab *vocabulary
 	rule  pretokenizer
 	bytes [256]int32 // tokens of single bytes, or None
-	joins map[[2]int32]join
+	joins map[pair]join
 }
+
+// pair is two neighbouring tokens, the left one in the upper half: a plain
+// number is hashed fastest.
+type pair uint64
+
+func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
 
 // join is an entry of the merge table.
 type join struct {
@@ -34,10 +40,11 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 	if err != nil {
 		return nil, err
 	}
-	bp := &bytePair{vocab: v, rule: rule, joins: make(map[[2]int32]join, len(merges))}
+	bp := &bytePair{vocab: v, rule: rule, joins: make(map[pair]join, len(merges))}
 	for b := range bp.bytes {
 		bp.bytes[b] = v.id(string(byteRune(byte(b))))
 	}
+	var both []byte // reused: a vocabulary has some 150000 merges
 	for rank, merge := range merges {
 		if merge == "" {
 			return nil, fmt.Errorf("%w: merge %d is empty", ErrVocabulary, rank)
@@ -47,14 +54,15 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 		if cut == 0 {
 			return nil, fmt.Errorf("%w: merge %d is %q", ErrVocabulary, rank, merge)
 		}
+		both = append(append(both[:0], merge[:cut]...), merge[cut+1:]...)
 		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
-		joined := v.id(merge[:cut] + merge[cut+1:])
-		if left == None || right == None || joined == None {
+		joined, ok := v.ids[string(both)]
+		if left == None || right == None || !ok {
 			continue // of a vocabulary that was cut down: it can yield no token
 		}
-		pair := [2]int32{left, right}
-		if _, twice := bp.joins[pair]; !twice {
-			bp.joins[pair] = join{int32(rank), joined}
+		key := newPair(left, right)
+		if _, twice := bp.joins[key]; !twice {
+			bp.joins[key] = join{int32(rank), joined}
 		}
 	}
 	v.addBOS = rule.addBOS
@@ -63,7 +71,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 
 func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
 	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
-		j, ok := bp.joins[[2]int32{left.id, right.id}]
+		j, ok := bp.joins[newPair(left.id, right.id)]
 		// Ranks are whole numbers far below 2^24, hence exact.
 		return float32(j.rank), j.id, ok
 	}}
