@@ -41,11 +41,11 @@ var defaultModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
 // suite is what the tests share.
 type suite struct {
-	options  Options
-	recipe   model.Recipe
-	open     func(t *testing.T) backend.Device
-	dir      string
-	expected map[string]struct {
+	options   Options
+	recipe    model.Recipe
+	newDevice func(t *testing.T) backend.Device
+	dir       string
+	expected  map[string]struct {
 		Generations []recording `json:"generations"`
 	}
 	images string // folder of the image cache
@@ -67,7 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	if len(options.Models) == 0 {
 		options.Models = defaultModels
 	}
-	s := &suite{options: options, open: open, dir: modelDir, images: t.TempDir()}
+	s := &suite{options: options, newDevice: open, dir: modelDir, images: t.TempDir()}
 	var err error
 	s.recipe, err = model.FindRecipe(options.Recipe)
 	require.NoError(t, err)
@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	}{
 		{"greedy", greedy},
 		{"split", split},
+		{"families", families},
 		{"tree", tree},
 		{"branch", branch},
 		{"two-sequences", twoSequences},
@@ -105,7 +106,7 @@ func (s *suite) some(all, brief int) int {
 // device opens a device that is closed after the test.
 func (s *suite) device(t *testing.T) backend.Device {
 	t.Helper()
-	dev := s.open(t)
+	dev := s.newDevice(t)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	return dev
 }
@@ -113,7 +114,13 @@ func (s *suite) device(t *testing.T) backend.Device {
 // engine loads a model by its name in expected.json.
 func (s *suite) engine(t *testing.T, name string, dev backend.Device, o engine.Options) *engine.Engine {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join(s.dir, "stories260K-"+name+".gguf"))
+	return s.open(t, filepath.Join(s.dir, "stories260K-"+name+".gguf"), dev, o)
+}
+
+// open loads a model file.
+func (s *suite) open(t *testing.T, path string, dev backend.Device, o engine.Options) *engine.Engine {
+	t.Helper()
+	f, err := gguf.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	m, err := model.Load(f)

@@ -1,0 +1,132 @@
+package enginetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// families holds random models of every family against the obvious forward
+// pass: cut into passes of several widths and into blocks, across the borders
+// of windows, in trees, and behind the branch that was kept.
+func families(t *testing.T, s *suite) {
+	for i, arch := range modeltest.Families {
+		t.Run(arch, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			m := drawFamily(rng, arch)
+			text := make([]int32, s.some(60, 25))
+			for i := range text {
+				text[i] = int32(rng.IntN(m.Vocab))
+			}
+			f := &family{suite: s, model: m, device: s.device(t), path: filepath.Join(t.TempDir(), "model.gguf")}
+			file, err := os.Create(f.path)
+			require.NoError(t, err)
+			require.NoError(t, m.Write(file))
+			require.NoError(t, file.Close())
+			f.widths(t, text)
+			f.trees(t, rng, text)
+		})
+	}
+}
+
+// family is a random model on a device.
+type family struct {
+	*suite
+	model  *modeltest.Model
+	device backend.Device
+	path   string
+}
+
+// familyContext is the context of the engines, for which angles are made.
+const familyContext = 100
+
+// drawFamily draws a model whose windows, where its family has them, are short
+// and of some layers, if they can be.
+func drawFamily(rng *rand.Rand, arch string) *modeltest.Model {
+	for {
+		m := modeltest.New(rng, arch, quant.F16, false)
+		m.Context, m.Layers = familyContext, 3
+		m.Rebuild()
+		mixed := arch != "gemma3" || slices.Contains(m.Local, true) && slices.Contains(m.Local, false)
+		windowed := arch != "gemma3" && arch != "phi3" || m.Window > 1
+		if mixed && windowed {
+			m.AddTokenizer()
+			return m
+		}
+	}
+}
+
+func (f *family) engine(t *testing.T, o engine.Options) *engine.Engine {
+	t.Helper()
+	o.Context = familyContext
+	return f.suite.open(t, f.path, f.device, o)
+}
+
+// widths feeds a text in passes of several widths.
+func (f *family) widths(t *testing.T, text []int32) {
+	want := f.model.Forward(text, familyContext)
+	settings := []engine.Options{
+		{Rows: []int{8, 1}, Blocks: 2, HeadRows: 8},
+		{Rows: []int{1}, Blocks: 1},
+		{Rows: []int{64, 3}, Blocks: 3, HeadRows: 5},
+	}
+	for _, o := range settings[:f.some(len(settings), 1)] {
+		e := f.engine(t, o)
+		for at, logits := range feed(t, e, 0, text, o.Rows[0]) {
+			f.near(t, want[at], logits, fmt.Sprintf("rows %v, token %d", o.Rows, at))
+		}
+	}
+}
+
+// trees compares every node of random trees, commits a branch and goes on; a
+// second sequence stands in the same passes.
+func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
+	e := f.engine(t, engine.Options{Rows: []int{16, 4}, Sequences: 2, HeadRows: 16})
+	held := [2][]int32{text[:9], text[10:15]}
+	for i, tokens := range held {
+		feed(t, e, i, tokens, 16)
+	}
+	for round := range f.some(4, 1) {
+		own := [2][]engine.Row{randomTree(rng, 6, 0, text), randomTree(rng, 8, 1, text)}
+		rows, place := interleave(rng, own)
+		logits := forward(t, e, engine.Pass{Rows: rows})
+		for i, tree := range own {
+			for node := range tree {
+				whole := slices.Concat(held[i], tokensOf(tree, pathTo(tree, node)))
+				want := f.model.Forward(whole, familyContext)[len(whole)-1]
+				f.near(t, want, logits[place[i][node]], fmt.Sprintf("round %d, sequence %d, node %d", round, i, node))
+			}
+			path := pathTo(tree, rng.IntN(len(tree)))
+			held[i] = slices.Concat(held[i], tokensOf(tree, path))
+			for j := range path {
+				path[j] = place[i][path[j]]
+			}
+			require.NoError(t, e.Commit(i, path))
+		}
+	}
+}
+
+// near holds logits against the oracle's, relative to the size of the row.
+func (f *family) near(t *testing.T, want []float64, got []float32, what string) {
+	t.Helper()
+	tolerance := map[backend.DataType]float64{backend.Float32: 2e-5, backend.Float16: 4e-2}[f.recipe.Activations]
+	var squares float64
+	for _, v := range want {
+		squares += v * v
+	}
+	size := math.Sqrt(squares / float64(len(want)))
+	for i := range want {
+		require.InDelta(t, want[i]/size, float64(got[i])/size, tolerance, "%s, logit %d", what, i)
+	}
+}
