@@ -14,6 +14,11 @@ type Request struct {
 	// MaxTokens ends the output with [StopLimit]; negative means that only
 	// the context ends it.
 	MaxTokens int
+	// Shift lets a full context drop the older half of its tokens, but the first
+	// Keep, and go on; without it the output ends with [StopLimit]. The last
+	// four places of a context are never kept.
+	Shift bool
+	Keep  int
 	// CachePrompt reuses the longest common prefix that some sequence still
 	// holds.
 	CachePrompt bool
@@ -70,10 +75,19 @@ type Report struct {
 	// Prefill ends with the first token's logits; FirstToken counts from the
 	// start of the request; Decode is the rest.
 	Prefill, FirstToken, Decode time.Duration
-	// Steps counts passes through the model.
+	// Context is what the graphs held at the end, in tokens of one sequence;
+	// Growths are those that this request made.
+	Context int
+	Growths []Growth
+	// Truncated tells that the context was full. Shifts counts how often room
+	// was made, DroppedTokens what went.
+	Truncated             bool
+	Shifts, DroppedTokens int
+	// Steps counts passes that had rows of this request.
 	Steps int
-	// ValidRows and PaddingRows count rows of the graphs that ran.
-	ValidRows, PaddingRows int
-	// Ops counts graph operators run per lane.
+	// The rows of these passes: ValidRows are the request's, SharedRows those of
+	// other requests, PaddingRows nobody's.
+	ValidRows, SharedRows, PaddingRows int
+	// Ops counts graph operators run per lane in these passes.
 	Ops map[backend.Lane]int64
 }

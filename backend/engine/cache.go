@@ -28,13 +28,13 @@ func (e *Engine) commit(sequence int, rows []int) error {
 		return err
 	}
 	delete(e.last.bases, sequence)
-	c, o := e.config, e.options
-	size, m := c.HeadDim*o.Recipe.Cache.Size(), e.last.width
-	for i := range e.memory.layers {
-		l := &e.memory.layers[i]
+	c, f := e.config, e.family.Load()
+	size, m := c.HeadDim*e.options.Recipe.Cache.Size(), e.last.width
+	for i := range f.memory.layers {
+		l := &f.memory.layers[i]
 		for kv := range 2 {
 			past, fresh := l.past[kv].bytes(l.past[kv].size), l.fresh[kv].bytes(c.KVHeads*m*size)
-			copyRows(past, fresh, c.KVHeads, o.slots(), m, size, sequence*o.Context+base, rows)
+			copyRows(past, fresh, c.KVHeads, f.slots, m, size, sequence*f.context+base, rows)
 		}
 	}
 	tokens := make([]int32, len(rows))
@@ -67,13 +67,13 @@ func (e *Engine) truncate(sequence, length int) {
 	if e.last != nil {
 		delete(e.last.bases, sequence)
 	}
-	c, o := e.config, e.options
-	size := c.HeadDim * o.Recipe.Cache.Size()
-	for i := range e.memory.layers {
-		for _, r := range e.memory.layers[i].past {
+	c, f := e.config, e.family.Load()
+	size := c.HeadDim * e.options.Recipe.Cache.Size()
+	for i := range f.memory.layers {
+		for _, r := range f.memory.layers[i].past {
 			past := r.bytes(r.size)
 			for head := range c.KVHeads {
-				at := head*o.slots() + sequence*o.Context
+				at := head*f.slots + sequence*f.context
 				clear(past[(at+length)*size : (at+old)*size])
 			}
 		}
@@ -96,14 +96,14 @@ func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 	if sequence < 0 || sequence >= e.options.Sequences {
 		return dst, fmt.Errorf("engine: %w: read sequence %d of %d", ErrPass, sequence, e.options.Sequences)
 	}
-	c, o := e.config, e.options
-	size := c.HeadDim * o.Recipe.Cache.Size()
+	c, f := e.config, e.family.Load()
+	size := c.HeadDim * e.options.Recipe.Cache.Size()
 	n := e.sequences.length(sequence) * size
-	for i := range e.memory.layers {
-		for _, r := range e.memory.layers[i].past {
+	for i := range f.memory.layers {
+		for _, r := range f.memory.layers[i].past {
 			past := r.bytes(r.size)
 			for head := range c.KVHeads {
-				at := (head*o.slots() + sequence*o.Context) * size
+				at := (head*f.slots + sequence*f.context) * size
 				dst = append(dst, past[at:at+n]...)
 			}
 		}

@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"fmt"
+	"slices"
+)
+
 // passCost is the fixed share of a pass, in rows: a pass of w rows takes
 // w+passCost. It stands for reading the weights, which narrow passes do as
 // often as wide ones. 11 follows from the only published pair of one model on
@@ -25,3 +30,13 @@ func planChunks(rows []int) []int {
 
 // chunk is how many of n waiting rows the next pass takes.
 func (e *Engine) chunk(n int) int { return e.chunks[min(n, e.options.Rows[0])] }
+
+// widthFor is the narrowest width that holds n rows.
+func (e *Engine) widthFor(n int) int {
+	for _, w := range slices.Backward(e.options.Rows) {
+		if w >= n {
+			return w
+		}
+	}
+	panic(fmt.Sprintf("engine: no graph has %d rows", n))
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -19,31 +21,23 @@ type Engine struct {
 	config    model.Config
 	tokenizer *tokenizer.Tokenizer
 	options   Options
-	images    []*image
-	widths    []width // ascending
-	head      step
-	memory    *memory
+	head      *head
 	sequences *pool
+	line      *line // of generations
 	chunks    []int // rows of the next pass by what is left of a prompt
+
+	// family is what passes run on: exchanged by who holds lane and growing.
+	family  atomic.Pointer[family]
+	growing chan struct{} // held by who makes a longer family
+	closing closing
 
 	// lane is held by who runs programs or touches what follows.
 	lane   chan struct{}
 	closed bool
+	broken error // why there are no graphs any more
 	last   *plan // the last pass, for Commit; nil if it failed
-	hidden []byte
 	logits []float32
-}
-
-// width is the model at one number of rows.
-type width struct {
-	rows   int
-	blocks []step
-}
-
-// step is one graph, ready to run.
-type step struct {
-	*loaded
-	bindings []backend.Binding
+	took   map[int]time.Duration // how long the last pass of each width lasted
 }
 
 // New compiles or loads all graphs of m on dev and allocates the cache. The
@@ -58,68 +52,41 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), chunks: planChunks(options.Rows), lane: make(chan struct{}, 1),
+		sequences: newPool(options.Sequences), chunks: planChunks(options.Rows), line: newLine(), took: make(map[int]time.Duration),
+		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	// The cache comes before the programs: it is what a device has to place in
-	// one piece.
-	if e.memory, err = newMemory(dev, e.config, m.Views(options.Context), options); err != nil {
+	f, err := e.newFamily(options.contextFor(0))
+	if err != nil {
 		return nil, err
 	}
-	e.hidden = hiddenRow(options.slots()+options.Rows[0], options.Recipe.Activations)
-	return e, e.loadGraphs(ctx)
+	e.family.Store(f)
+	e.head = &head{rows: options.headRows()}
+	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
+		return nil, err
+	}
+	return e, e.loadGraphs(ctx, f)
 }
 
 // loadGraphs makes the programs of every block and of the head.
-func (e *Engine) loadGraphs(ctx context.Context) error {
-	sets, err := writeGraphs(e.model, e.options)
+func (e *Engine) loadGraphs(ctx context.Context, f *family) error {
+	sets, err := writeBlocks(e.model, e.options, f.slots)
 	if err != nil {
 		return err
 	}
-	l := newLoader(e.dev, e.model.Digest(), e.options, sets)
-	o := e.options
-	e.widths = make([]width, len(o.Rows))
-	for i, rows := range slices.Backward(o.Rows) {
-		e.widths[len(o.Rows)-1-i].rows = rows
-	}
-	for block, graphs := range sets[:o.Blocks] {
-		first, end := o.blockRange(block, e.config.Layers)
-		steps, err := e.addSteps(ctx, l, graphs, e.memory.blockPorts(block, first, end))
-		if err != nil {
-			return err
-		}
-		for i, s := range steps {
-			e.widths[i].blocks = append(e.widths[i].blocks, s)
-		}
-	}
-	head, err := e.addSteps(ctx, l, sets[o.Blocks], e.memory.headPorts())
+	graphs, err := writeHead(e.model, e.options, e.head.rows)
 	if err != nil {
 		return err
 	}
-	e.head = head[0]
-	return nil
-}
-
-// addSteps loads graphs that bind the same memory.
-func (e *Engine) addSteps(ctx context.Context, l *loader, graphs []*backend.Graph, ports map[string]*region) ([]step, error) {
-	loaded, images, err := l.load(ctx, graphs)
-	e.images = append(e.images, images...)
-	if err != nil {
-		return nil, err
+	l := newLoader(e.dev, e.model.Digest(), e.options, f.slots, append(slices.Clone(sets), graphs))
+	if err := f.load(ctx, l, sets, e.options, e.config.Layers); err != nil {
+		return err
 	}
-	steps := make([]step, len(loaded))
-	for i, p := range loaded {
-		bindings, err := bind(p.graph, p.signature, ports)
-		if err != nil {
-			return nil, err
-		}
-		steps[i] = step{loaded: p, bindings: bindings}
-	}
-	return steps, nil
+	return e.head.load(ctx, l, graphs)
 }
 
 // Memory tells what an Engine occupies, in bytes.
@@ -129,16 +96,20 @@ type Memory struct {
 	Programs, Cache, IO int64
 }
 
-// Memory returns the sizes; they do not change.
+func (m Memory) total() int64 { return m.Programs + m.Cache + m.IO }
+
+// Memory returns the sizes, which a growth of the context changes.
 func (e *Engine) Memory() Memory {
-	m := Memory{Cache: e.memory.cacheBytes, IO: e.memory.ioBytes}
-	for _, p := range e.images {
-		m.Programs += p.program.SizeBytes()
+	f := e.family.Load()
+	return Memory{
+		Programs: f.programBytes.Load() + programBytes(e.head.images),
+		Cache:    f.memory.cacheBytes,
+		IO:       f.memory.ioBytes + e.head.memory.sizeBytes(),
 	}
-	return m
 }
 
-// ContextLength is the number of tokens that one sequence holds.
+// ContextLength is the number of tokens that one sequence can hold: the graphs
+// grow up to it.
 func (e *Engine) ContextLength() int { return e.options.Context }
 
 // lock waits for the programs.
@@ -151,9 +122,20 @@ func (e *Engine) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("engine: %w", ctx.Err())
 	}
-	if e.closed {
+	err := e.usable()
+	if err != nil {
 		e.unlock()
+	}
+	return err
+}
+
+// usable tells who holds the lane whether there is something to run.
+func (e *Engine) usable() error {
+	switch {
+	case e.closed:
 		return fmt.Errorf("engine: %w", backend.ErrClosed)
+	case e.broken != nil:
+		return fmt.Errorf("engine: %w", e.broken)
 	}
 	return nil
 }
@@ -163,6 +145,9 @@ func (e *Engine) unlock() { <-e.lane }
 // Close waits for the pass that runs and frees programs, images and buffers.
 // Generations that go on end with [backend.ErrClosed]. It may be called twice.
 func (e *Engine) Close() error {
+	e.closing.begin()
+	e.growing <- struct{}{}
+	defer func() { <-e.growing }()
 	e.lane <- struct{}{}
 	defer e.unlock()
 	if e.closed {
@@ -170,11 +155,11 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	var err error
-	for _, p := range e.images {
-		err = errors.Join(err, p.close())
+	if f := e.family.Load(); f != nil {
+		err = f.close()
 	}
-	if e.memory != nil {
-		err = errors.Join(err, e.memory.close())
+	if e.head != nil {
+		err = errors.Join(err, e.head.close())
 	}
 	if err != nil {
 		return fmt.Errorf("engine: close: %w", err)

@@ -9,38 +9,46 @@ import (
 )
 
 // Forward runs a pass on the smallest width that holds its rows. It changes no
-// sequence: see [Engine.Commit]. Rows that do not fit are [ErrPass].
+// sequence: see [Engine.Commit]. Rows that do not fit are [ErrPass]. A pass
+// that needs a longer context than the graphs have makes them grow first.
 func (e *Engine) Forward(ctx context.Context, p Pass) (*Result, error) {
-	var result *Result
-	err := e.pass(ctx, p, func(r *Result) error {
-		result = r
-		return nil
-	})
-	return result, err
+	for {
+		r, need, err := e.tryForward(ctx, p)
+		if r != nil || err != nil {
+			return r, err
+		}
+		if _, err := e.reserve(ctx, need); err != nil {
+			return nil, err
+		}
+	}
 }
 
-// pass runs a pass and then use, which may commit, before any other pass.
-func (e *Engine) pass(ctx context.Context, p Pass, use func(*Result) error) error {
+// tryForward returns neither result nor error when the graphs are too short:
+// need is the context that they must have.
+func (e *Engine) tryForward(ctx context.Context, p Pass) (r *Result, need int, err error) {
 	if err := e.lock(ctx); err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer e.unlock()
-	r, err := e.forward(ctx, p)
-	if err != nil {
-		return err
-	}
-	return use(r)
-}
-
-func (e *Engine) forward(ctx context.Context, p Pass) (*Result, error) {
 	e.last = nil // its keys and values are about to be overwritten
 	pl, err := e.plan(p)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	w := e.widths[slices.IndexFunc(e.widths, func(w width) bool { return w.rows >= len(pl.rows) })]
-	pl.width = w.rows
-	if err := e.fillInputs(pl); err != nil {
+	if pl.length > e.family.Load().context {
+		return nil, pl.length, nil
+	}
+	r, err = e.forward(ctx, pl)
+	return r, 0, err
+}
+
+// forward runs a plan that fits.
+func (e *Engine) forward(ctx context.Context, pl *plan) (*Result, error) {
+	e.last = nil
+	f := e.family.Load()
+	pl.width = e.widthFor(len(pl.rows))
+	w := f.widths[slices.IndexFunc(f.widths, func(w width) bool { return w.rows == pl.width })]
+	if err := e.fillInputs(f, pl); err != nil {
 		return nil, err
 	}
 	r := &Result{
@@ -53,7 +61,7 @@ func (e *Engine) forward(ctx context.Context, p Pass) (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := e.runHead(ctx, pl, len(w.blocks), r); err != nil {
+	if err := e.runHead(ctx, f.memory.x[len(w.blocks)%2], pl, r); err != nil {
 		return nil, err
 	}
 	pl.rows = slices.Clone(pl.rows) // the caller may reuse its slice
@@ -70,14 +78,14 @@ func (e *Engine) run(ctx context.Context, s step, r *Result) error {
 }
 
 // fillInputs writes what the first block reads.
-func (e *Engine) fillInputs(pl *plan) error {
+func (e *Engine) fillInputs(f *family, pl *plan) error {
 	m := pl.width
 	c, o, element := e.config, e.options, e.options.Recipe.Activations.Size()
 	tokens := make([]int32, len(pl.rows))
 	for i, r := range pl.rows {
 		tokens[i] = r.Token
 	}
-	x := e.memory.x[0].bytes(m * c.Hidden * element)
+	x := f.memory.x[0].bytes(m * c.Hidden * element)
 	valid := len(tokens) * c.Hidden * element
 	if err := e.model.Embed(x[:valid], tokens, o.Recipe); err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -87,17 +95,18 @@ func (e *Engine) fillInputs(pl *plan) error {
 	copy(positions, pl.positions)
 	angles := m * c.RopeDim / 2 * element
 	groups := c.Heads / c.KVHeads
-	for i, v := range e.memory.views {
-		in := &e.memory.viewPorts[i]
+	for i, v := range f.memory.views {
+		in := &f.memory.viewPorts[i]
 		v.Rope(in.cos.bytes(angles), in.sin.bytes(angles), positions, o.Recipe)
-		mask := in.mask.bytes(groups * m * (o.slots() + m) * element)
-		pl.fillMask(mask, e.hidden, v, groups, o.Context, o.slots(), element)
+		mask := in.mask.bytes(groups * m * (f.slots + m) * element)
+		pl.fillMask(mask, f.hidden, v, groups, f.context, f.slots, element)
 	}
 	return nil
 }
 
-// runHead computes the logits that the rows ask for, HeadRows at a time.
-func (e *Engine) runHead(ctx context.Context, pl *plan, blocks int, r *Result) error {
+// runHead computes the logits that the rows ask for, as many at a time as the
+// head has rows; hidden is what the last block wrote.
+func (e *Engine) runHead(ctx context.Context, hidden region, pl *plan, r *Result) error {
 	var wanted []int
 	for i, row := range pl.rows {
 		if row.Logits {
@@ -107,24 +116,26 @@ func (e *Engine) runHead(ctx context.Context, pl *plan, blocks int, r *Result) e
 	vocab, element := e.config.Vocab, e.options.Recipe.Activations.Size()
 	e.logits = slices.Grow(e.logits[:0], len(wanted)*vocab)[:len(wanted)*vocab]
 	size := e.config.Hidden * element
-	from := e.memory.x[blocks%2].bytes(len(pl.rows) * size)
-	to := e.memory.headX.bytes(e.options.HeadRows * size)
-	for i := 0; i < len(wanted); i += e.options.HeadRows {
-		part := wanted[i:min(i+e.options.HeadRows, len(wanted))]
+	from := hidden.bytes(len(pl.rows) * size)
+	for at := 0; at < len(wanted); {
+		s, rows := e.head.fitting(len(wanted) - at)
+		part := wanted[at:min(at+rows, len(wanted))]
+		to := e.head.memory.x.bytes(rows * size)
 		for j, row := range part {
 			copy(to[j*size:(j+1)*size], from[row*size:])
 		}
 		clear(to[len(part)*size:])
-		if err := e.run(ctx, e.head, r); err != nil {
+		if err := e.run(ctx, s, r); err != nil {
 			return err
 		}
-		logits := e.logits[i*vocab : (i+len(part))*vocab]
-		if err := decodeFloats(logits, e.memory.logits.bytes(len(logits)*element), e.options.Recipe.Activations); err != nil {
+		logits := e.logits[at*vocab : (at+len(part))*vocab]
+		if err := decodeFloats(logits, e.head.memory.logits.bytes(len(logits)*element), e.options.Recipe.Activations); err != nil {
 			return fmt.Errorf("engine: %w", err)
 		}
 		for j, row := range part {
 			r.Logits[row] = logits[j*vocab : (j+1)*vocab : (j+1)*vocab]
 		}
+		at += len(part)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 		return g.report, err
 	}
 	defer e.sequences.release(sequence)
-	g.sequence = sequence
+	g.job.sequence, g.job.report = sequence, &g.report
 	err = g.run(ctx, min(common, len(r.Prompt)-1))
 	if errors.Is(err, sampler.ErrLogits) {
 		// What made them is in the cache and must not reach the next request.
@@ -61,21 +61,23 @@ func (e *Engine) checkRequest(r Request) error {
 
 // generation is one Generate that goes on.
 type generation struct {
-	engine   *Engine
-	request  Request
-	emit     func(Piece) error
-	began    time.Time
-	sequence int
-	sampler  *sampler.Sampler
-	text     *text
-	report   Report
-	logits   []float32 // of the next token
+	engine  *Engine
+	request Request
+	emit    func(Piece) error
+	began   time.Time
+	sampler *sampler.Sampler
+	text    *text
+	report  Report
+	job     job // its logits are those of the next token
 }
 
 func (g *generation) run(ctx context.Context, cached int) error {
-	if err := g.engine.Truncate(g.sequence, cached); err != nil {
+	if err := g.engine.Truncate(g.job.sequence, cached); err != nil {
 		return err
 	}
+	g.engine.line.enter()
+	defer g.engine.line.leave()
+	defer func() { g.report.Context = g.engine.family.Load().context }()
 	g.report.CachedTokens = cached
 	err := g.prefill(ctx, cached)
 	g.report.Prefill = time.Since(g.began)
@@ -94,39 +96,34 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	for _, token := range prompt {
 		g.sampler.Accept(token)
 	}
-	for at := cached; at < len(prompt); {
-		n := g.engine.chunk(len(prompt) - at)
-		if err := g.feed(ctx, prompt[at:at+n], at+n == len(prompt)); err != nil {
-			return err
-		}
-		at += n
-		g.report.PromptTokens += n
-	}
-	return nil
+	before := g.report.ValidRows
+	err := g.feed(ctx, cached, prompt[cached:])
+	g.report.PromptTokens = g.report.ValidRows - before
+	return err
 }
 
-// feed runs a pass of consecutive tokens, commits it and, if wanted, keeps the
-// logits that follow.
-func (g *generation) feed(ctx context.Context, tokens []int32, logits bool) error {
-	p := Pass{Rows: make([]Row, len(tokens))}
-	path := make([]int, len(tokens))
-	for i, token := range tokens {
-		p.Rows[i] = Row{Token: token, Sequence: g.sequence, Parent: i - 1}
-		path[i] = i
+// feed has tokens computed that follow the first length ones; the logits behind
+// the last of them are then the job's.
+func (g *generation) feed(ctx context.Context, length int, tokens []int32) error {
+	if err := g.reserve(ctx, length+len(tokens)); err != nil {
+		return err
 	}
-	last := len(tokens) - 1
-	p.Rows[last].Logits = logits
-	return g.engine.pass(ctx, p, func(r *Result) error {
-		g.report.Steps++
-		g.report.ValidRows += r.ValidRows
-		g.report.PaddingRows += r.PaddingRows
-		for lane, n := range r.Ops {
-			g.report.Ops[lane] += n
-		}
-		// The pass belongs to nobody else yet: its logits are copied now.
-		g.logits = append(g.logits[:0], r.Logits[last]...)
-		return g.engine.commit(g.sequence, path)
-	})
+	g.job.tokens = tokens
+	return g.engine.compute(ctx, &g.job)
+}
+
+// reserve lets the context grow; nobody waits for this generation meanwhile.
+func (g *generation) reserve(ctx context.Context, n int) error {
+	if n <= g.engine.family.Load().context {
+		return nil
+	}
+	g.engine.line.leave()
+	defer g.engine.line.enter()
+	growth, err := g.engine.reserve(ctx, n)
+	if growth != nil {
+		g.report.Growths = append(g.report.Growths, *growth)
+	}
+	return err
 }
 
 // decode draws tokens until the output ends.
@@ -150,19 +147,59 @@ func (g *generation) decode(ctx context.Context) error {
 		switch {
 		case g.text.stopped:
 			return g.end(StopWord)
-		case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens,
-			g.engine.sequences.length(g.sequence) == g.engine.options.Context:
+		case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens:
 			return g.end(StopLimit)
 		}
-		if err := g.feed(ctx, []int32{token}, true); err != nil {
+		more, err := g.goOn(ctx, token)
+		if err != nil {
 			return err
+		}
+		if !more {
+			return g.end(StopLimit)
 		}
 	}
 }
 
+// goOn computes what follows token, or reports that there is no place for it.
+func (g *generation) goOn(ctx context.Context, token int32) (more bool, err error) {
+	length := g.engine.sequences.length(g.job.sequence)
+	if length < g.engine.options.Context {
+		return true, g.feed(ctx, length, []int32{token})
+	}
+	g.report.Truncated = true
+	if !g.request.Shift {
+		return false, nil
+	}
+	return g.shift(ctx, token)
+}
+
+// shift makes room in a full context: of the tokens behind those to keep the
+// older half goes, and what follows is computed again at its new place. So the
+// text goes on as a new prompt of these tokens would, to the bit on devices
+// whose rows do not depend on their pass; it costs the prefill of half a
+// context for every half context of output.
+func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
+	held := g.engine.Tokens(g.job.sequence)
+	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
+	drop := (len(held) - keep) / 2
+	if drop == 0 {
+		return false, nil
+	}
+	if err := g.engine.Truncate(g.job.sequence, keep); err != nil {
+		return false, err
+	}
+	g.report.Shifts++
+	g.report.DroppedTokens += drop
+	return true, g.feed(ctx, keep, append(held[keep+drop:], token))
+}
+
+// leastShifting is how many tokens of a context can always be dropped or
+// written, whatever the request wants to keep (llama-server's number).
+const leastShifting = 4
+
 // draw takes the next token out of the logits.
 func (g *generation) draw() (int32, error) {
-	token, err := g.sampler.Sample(g.logits, g.request.Mask)
+	token, err := g.sampler.Sample(g.job.logits, g.request.Mask)
 	if err != nil {
 		return 0, fmt.Errorf("engine: %w", err)
 	}
@@ -207,5 +244,5 @@ func (g *generation) logprob(token int32) TokenLogprob {
 	if g.request.Logprobs == 0 {
 		return TokenLogprob{ID: token, Text: spell(token)}
 	}
-	return logprobs(g.logits, token, g.request.Logprobs, spell)
+	return logprobs(g.job.logits, token, g.request.Logprobs, spell)
 }

@@ -25,6 +25,7 @@ type loader struct {
 	dev     backend.Device
 	options Options
 	digest  string // of the model's file
+	slots   int    // past slots of the graphs
 	// shares tells that graphs of one set go into one image.
 	shares bool
 	// at is where the work stands.
@@ -36,8 +37,8 @@ type loader struct {
 
 // newLoader returns a loader of sets of graphs; those of one set hold mostly
 // equal constants.
-func newLoader(dev backend.Device, digest string, o Options, sets [][]*backend.Graph) *loader {
-	l := &loader{dev: dev, digest: digest, options: o, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
+func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][]*backend.Graph) *loader {
+	l := &loader{dev: dev, digest: digest, options: o, slots: slots, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++
@@ -236,7 +237,7 @@ func (l *loader) label(graphs []*backend.Graph) imagecache.Label {
 	o, c := l.options, l.dev.Capabilities()
 	return imagecache.Label{
 		"model": o.Name, "digest": l.digest, "graphs": imageName(graphs), "recipe": o.Recipe.Name,
-		"rows": strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Rows), " ", ","), "[]"), "context": fmt.Sprint(o.slots()),
+		"rows": strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Rows), " ", ","), "[]"), "context": fmt.Sprint(l.slots),
 		"device": c.Name, "fingerprint": c.Fingerprint,
 	}
 }

@@ -62,14 +62,13 @@ type memory struct {
 	// x are a block's input and output, in turn.
 	x [2]region
 	// views are the model's, viewPorts what each of them binds.
-	views         []model.View
-	viewPorts     []viewPorts
-	headX, logits region
+	views     []model.View
+	viewPorts []viewPorts
 	// cacheBytes is the size of the blocks' buffers, ioBytes of the rest.
 	cacheBytes, ioBytes int64
 }
 
-func newMemory(dev backend.Device, c model.Config, views []model.View, o Options) (_ *memory, err error) {
+func newMemory(dev backend.Device, c model.Config, views []model.View, o Options, slots int) (_ *memory, err error) {
 	m := &memory{layers: make([]layerCache, c.Layers), views: views, viewPorts: make([]viewPorts, len(views))}
 	defer func() {
 		if err != nil {
@@ -82,7 +81,7 @@ func newMemory(dev backend.Device, c model.Config, views []model.View, o Options
 		first, end := o.blockRange(block, c.Layers)
 		for i := first; i < end; i++ {
 			for kv := range 2 {
-				a.place(&m.layers[i].past[kv], c.KVHeads*o.slots()*c.HeadDim*o.Recipe.Cache.Size())
+				a.place(&m.layers[i].past[kv], c.KVHeads*slots*c.HeadDim*o.Recipe.Cache.Size())
 				a.place(&m.layers[i].fresh[kv], c.KVHeads*rows*c.HeadDim*o.Recipe.Cache.Size())
 			}
 		}
@@ -98,10 +97,8 @@ func newMemory(dev backend.Device, c model.Config, views []model.View, o Options
 		v := &m.viewPorts[i]
 		a.place(&v.cos, rows*c.RopeDim/2*element)
 		a.place(&v.sin, rows*c.RopeDim/2*element)
-		a.place(&v.mask, c.Heads/c.KVHeads*rows*(o.slots()+rows)*element)
+		a.place(&v.mask, c.Heads/c.KVHeads*rows*(slots+rows)*element)
 	}
-	a.place(&m.headX, o.HeadRows*c.Hidden*element)
-	a.place(&m.logits, o.HeadRows*c.Vocab*element)
 	m.ioBytes = int64(a.size)
 	return m, m.allocate(dev, &a)
 }
@@ -139,8 +136,34 @@ func (m *memory) blockPorts(block, first, end int) map[string]*region {
 	return ports
 }
 
-func (m *memory) headPorts() map[string]*region {
-	return map[string]*region{model.PortX: &m.headX, model.PortLogits: &m.logits}
+// total is the size of all buffers.
+func (m *memory) total() int64 { return m.cacheBytes + m.ioBytes }
+
+// headMemory is what the head binds.
+type headMemory struct {
+	buffer    backend.Buffer
+	x, logits region
+}
+
+func newHeadMemory(dev backend.Device, c model.Config, o Options) (*headMemory, error) {
+	var a arena
+	m := &headMemory{}
+	widths, element := o.headRows(), o.Recipe.Activations.Size()
+	rows := widths[len(widths)-1]
+	a.place(&m.x, rows*c.Hidden*element)
+	a.place(&m.logits, rows*c.Vocab*element)
+	var err error
+	m.buffer, err = a.allocate(dev)
+	return m, err
+}
+
+func (m *headMemory) sizeBytes() int64 { return int64(len(m.buffer.Bytes())) }
+
+func (m *headMemory) close() error {
+	if m.buffer == nil {
+		return nil
+	}
+	return m.buffer.Close()
 }
 
 // bind orders the regions as the signature wants them.

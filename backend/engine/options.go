@@ -28,7 +28,7 @@ type Options struct {
 	// Recipe is the precision. Zero means the first of [model.Recipes].
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. None means 128
-	// and 1.
+	// and 1, and with several sequences a width for one row of each of them.
 	Rows []int
 	// Blocks is the number of runs of layers. Zero means one per 100 million
 	// parameters.
@@ -36,11 +36,15 @@ type Options struct {
 	// Context is the number of tokens that one sequence holds. Zero means what
 	// the model was made for, 4096 at most.
 	Context int
+	// FirstContext is the context that the graphs begin with; it doubles, up to
+	// Context, when a sequence needs more. Zero means 512; Context or more means
+	// that it never grows.
+	FirstContext int
 	// Sequences is the number of texts held and generated at the same time.
 	// Zero means one.
 	Sequences int
 	// HeadRows is the width of the head's graph. Zero means the smallest of
-	// Rows.
+	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int
 	// Cache keeps compiled images; nil means that every start compiles.
 	Cache *imagecache.Store
@@ -77,18 +81,25 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	if o.Recipe == (model.Recipe{}) {
 		o.Recipe = model.Recipes[0]
 	}
-	if len(o.Rows) == 0 {
-		o.Rows = []int{128, 1}
-	}
-	o.Rows = slices.Clone(o.Rows)
 	if o.Blocks == 0 {
 		o.Blocks = defaultBlocks(c)
 	}
 	if o.Context == 0 {
 		o.Context = min(c.ContextLength, defaultContext)
 	}
+	if o.FirstContext == 0 {
+		o.FirstContext = firstContext
+	}
+	o.FirstContext = min(o.FirstContext, max(o.Context, 1))
 	if o.Sequences == 0 {
 		o.Sequences = 1
+	}
+	o.Rows = slices.Clone(o.Rows)
+	if len(o.Rows) == 0 {
+		o.Rows = []int{128, 1}
+		if n := o.Sequences; n > 1 && n < 128 {
+			o.Rows = []int{128, n, 1}
+		}
 	}
 	if o.HeadRows == 0 {
 		o.HeadRows = o.Rows[len(o.Rows)-1]
@@ -113,6 +124,8 @@ func (o Options) check(c model.Config) error {
 		return fmt.Errorf("engine: %w: %d blocks of %d layers", ErrOptions, o.Blocks, c.Layers)
 	case o.Context < 1 || o.Context > c.ContextLength:
 		return fmt.Errorf("engine: %w: a context of %d, the model was made for %d", ErrOptions, o.Context, c.ContextLength)
+	case o.FirstContext < 1:
+		return fmt.Errorf("engine: %w: graphs that begin with a context of %d", ErrOptions, o.FirstContext)
 	case o.Sequences < 1 || o.Sequences > maxSlots/o.Context:
 		return fmt.Errorf("engine: %w: %d sequences of %d tokens: 1 to %d slots in all wanted", ErrOptions, o.Sequences, o.Context, maxSlots)
 	case o.HeadRows < 1 || o.HeadRows > maxRows:
@@ -134,5 +147,11 @@ func (o Options) blockRange(block, layers int) (first, end int) {
 	return block * layers / o.Blocks, (block + 1) * layers / o.Blocks
 }
 
-// slots is the number of past slots that the graphs see.
-func (o Options) slots() int { return o.Context * o.Sequences }
+// headRows are the widths of the head's graphs, ascending: passes that several
+// generations share have a row of logits for each.
+func (o Options) headRows() []int {
+	if o.Sequences > o.HeadRows {
+		return []int{o.HeadRows, min(o.Sequences, maxRows)}
+	}
+	return []int{o.HeadRows}
+}

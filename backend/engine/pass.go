@@ -49,6 +49,8 @@ type plan struct {
 	positions []int32
 	// width is the number of rows of the graphs that run it.
 	width int
+	// length is the context that its rows need.
+	length int
 	// bases holds, per sequence of the pass, the committed tokens that its rows
 	// follow. What is committed or taken back leaves the map.
 	bases map[int]int
@@ -75,7 +77,8 @@ func (e *Engine) plan(p Pass) (*plan, error) {
 		if pl.positions[i] = int32(base); r.Parent >= 0 {
 			pl.positions[i] = pl.positions[r.Parent] + 1
 		}
-		if int(pl.positions[i]) >= e.options.Context {
+		pl.length = max(pl.length, int(pl.positions[i])+1)
+		if pl.length > e.options.Context {
 			return nil, fmt.Errorf("engine: %w: row %d: position %d is behind the context of %d", ErrPass, i, pl.positions[i], e.options.Context)
 		}
 	}

@@ -95,30 +95,41 @@ func leftovers(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent runs more requests at once than there are sequences.
+// concurrent runs more requests at once than there are sequences, on graphs
+// that have a row for each sequence and on such that have not, and with a
+// context that grows meanwhile.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()
-	alone := s.engine(t, name, s.device(t), engine.Options{Sequences: 2, Context: 128, Rows: []int{32, 1}})
+	dev := s.device(t)
 	n := s.some(25, 5)
 	var prompts, want [][]int32
-	for i := range 5 {
+	fixed := s.engine(t, name, dev, engine.Options{Context: 128, Rows: []int{32, 1}})
+	for i := range 7 {
 		prompt := story[10*i : 10*i+5+15*i]
 		prompts = append(prompts, prompt)
-		want = append(want, ask(t, alone, prompt, n, false).Output)
+		want = append(want, ask(t, fixed, prompt, n, false).Output)
 	}
-	var group sync.WaitGroup
-	got := make([][]int32, len(prompts))
-	errs := make([]error, len(prompts))
-	for i := range prompts {
-		group.Go(func() {
-			var r engine.Report
-			r, errs[i] = alone.Generate(t.Context(), engine.Request{Prompt: prompts[i], MaxTokens: n, CachePrompt: true}, ignore)
-			got[i] = r.Output
-		})
-	}
-	group.Wait()
-	for i := range prompts {
-		require.NoError(t, errs[i])
-		s.sameTokens(t, name, prompts[i], want[i], got[i], fmt.Sprintf("request %d among others", i))
+	for _, o := range []engine.Options{
+		{Sequences: 2, Rows: []int{32, 1}},
+		{Sequences: 4, Rows: []int{32, 4, 1}},
+		{Sequences: 3, FirstContext: 16},
+	} {
+		o.Context = 128
+		e := s.engine(t, name, dev, o)
+		var group sync.WaitGroup
+		reports := make([]engine.Report, len(prompts))
+		errs := make([]error, len(prompts))
+		for i := range prompts {
+			group.Go(func() {
+				reports[i], errs[i] = e.Generate(t.Context(), engine.Request{Prompt: prompts[i], MaxTokens: n, CachePrompt: true}, ignore)
+			})
+		}
+		group.Wait()
+		for i, r := range reports {
+			require.NoError(t, errs[i])
+			s.sameTokens(t, name, prompts[i], want[i], r.Output, fmt.Sprintf("request %d among others", i))
+			require.Equal(t, len(prompts[i])-r.CachedTokens+n-1, r.ValidRows)
+			require.GreaterOrEqual(t, r.Steps, n)
+		}
 	}
 }

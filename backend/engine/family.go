@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// family is the blocks at one length of past: their graphs in every width and
+// the memory that those bind.
+type family struct {
+	context int     // tokens of one sequence
+	slots   int     // of all sequences
+	widths  []width // ascending
+	images  []*image
+	memory  *memory
+	hidden  []byte // a row of a mask that sees nothing
+	// programBytes is the device memory of the images.
+	programBytes atomic.Int64
+}
+
+// width is the model at one number of rows.
+type width struct {
+	rows   int
+	blocks []step
+}
+
+// step is one graph, ready to run.
+type step struct {
+	*loaded
+	bindings []backend.Binding
+}
+
+// newFamily allocates the memory for a context; its graphs come by load. The
+// cache comes before the programs: it is what a device has to place in one
+// piece.
+func (e *Engine) newFamily(context int) (*family, error) {
+	o := e.options
+	f := &family{context: context, slots: context * o.Sequences}
+	var err error
+	f.memory, err = newMemory(e.dev, e.config, e.model.Views(o.Context), o, f.slots)
+	if err != nil {
+		return nil, err
+	}
+	f.hidden = hiddenRow(f.slots+o.Rows[0], o.Recipe.Activations)
+	return f, nil
+}
+
+// load makes the family's programs of sets of graphs, one for each block. After
+// an error there are none.
+func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o Options, layers int) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.unload())
+		}
+	}()
+	f.widths = make([]width, len(o.Rows))
+	for i, rows := range slices.Backward(o.Rows) {
+		f.widths[len(o.Rows)-1-i].rows = rows
+	}
+	for block, graphs := range sets {
+		first, end := o.blockRange(block, layers)
+		steps, images, err := l.steps(ctx, graphs, f.memory.blockPorts(block, first, end))
+		f.images = append(f.images, images...)
+		if err != nil {
+			return err
+		}
+		for i, s := range steps {
+			f.widths[i].blocks = append(f.widths[i].blocks, s)
+		}
+	}
+	f.programBytes.Store(programBytes(f.images))
+	return nil
+}
+
+// unload frees the programs and keeps the memory.
+func (f *family) unload() error {
+	err := closeImages(f.images)
+	f.images, f.widths = nil, nil
+	f.programBytes.Store(0)
+	return err
+}
+
+// sizeBytes is what programs and buffers take.
+func (f *family) sizeBytes() int64 { return f.programBytes.Load() + f.memory.total() }
+
+func (f *family) close() error { return errors.Join(f.unload(), f.memory.close()) }
+
+func closeImages(images []*image) error {
+	var err error
+	for _, i := range images {
+		err = errors.Join(err, i.close())
+	}
+	return err
+}
+
+// programBytes is the device memory of the loaded images.
+func programBytes(images []*image) (size int64) {
+	for _, i := range images {
+		size += i.program.SizeBytes()
+	}
+	return size
+}
+
+// steps loads graphs that bind the same memory. The images are the caller's,
+// after an error too.
+func (l *loader) steps(ctx context.Context, graphs []*backend.Graph, ports map[string]*region) ([]step, []*image, error) {
+	loaded, images, err := l.load(ctx, graphs)
+	if err != nil {
+		return nil, images, err
+	}
+	steps := make([]step, len(loaded))
+	for i, p := range loaded {
+		bindings, err := bind(p.graph, p.signature, ports)
+		if err != nil {
+			return nil, images, err
+		}
+		steps[i] = step{loaded: p, bindings: bindings}
+	}
+	return steps, images, nil
+}
+
+// head is the way from hidden states to logits, in one width or several.
+type head struct {
+	widths []step // ascending, as rows are
+	rows   []int
+	images []*image
+	memory *headMemory
+}
+
+func (h *head) load(ctx context.Context, l *loader, graphs []*backend.Graph) error {
+	var err error
+	h.widths, h.images, err = l.steps(ctx, graphs, map[string]*region{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits})
+	return err
+}
+
+func (h *head) close() error { return errors.Join(closeImages(h.images), h.memory.close()) }
+
+// fitting is the narrowest width that holds n rows, or the widest.
+func (h *head) fitting(n int) (step, int) {
+	for i, rows := range h.rows {
+		if rows >= n || i == len(h.rows)-1 {
+			return h.widths[i], rows
+		}
+	}
+	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
+}
+
+// copyFrom takes the committed keys and values of all sequences over from a
+// family of another context. Slots behind them hold zeros already.
+func (f *family) copyFrom(old *family, sequences *pool, kvHeads, size int) {
+	for i := range f.memory.layers {
+		for kv := range 2 {
+			to, from := f.memory.layers[i].past[kv], old.memory.layers[i].past[kv]
+			dst, src := to.bytes(to.size), from.bytes(from.size)
+			for s := range sequences.sequences {
+				n := sequences.length(s) * size
+				for h := range kvHeads {
+					at, was := (h*f.slots+s*f.context)*size, (h*old.slots+s*old.context)*size
+					copy(dst[at:at+n], src[was:was+n])
+				}
+			}
+		}
+	}
+}
