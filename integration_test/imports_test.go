@@ -50,6 +50,9 @@ var walls = []wall{
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache", "spec/...", "graphswap/...", "calibration/...",
 	}},
+	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
+	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
+	{folder: "adapters/bench", internal: []string{"backend/engine/draft", "backend/tokenizer", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
 		"backend/...",
 	}, modules: []string{"github.com/stretchr/testify"}},
@@ -60,7 +63,7 @@ var walls = []wall{
 	{folder: "adapters/config", internal: []string{"backend/gguf"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
+	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/spec"
+	"github.com/sdnpu/sdnpu/spec/replay"
+)
+
+// ReplayOptions says what to replay.
+type ReplayOptions struct {
+	Mode draft.Mode
+	// Rows is the width of the verification graph: one row is the last token's.
+	Rows int
+	// Corpus holds texts that the database knows before the first request.
+	// Requests add their outputs only when Online is set.
+	Corpus []replay.Trace
+	Online bool
+	// Progress is told after each request.
+	Progress func(done, total int)
+}
+
+// databaseTokens bounds the replayed database: more than any trace file has.
+const databaseTokens = 64 << 20
+
+// Replay is the outcome: scores of all requests and per task.
+type Replay struct {
+	All   replay.Score            `json:"all"`
+	Tasks map[string]replay.Score `json:"tasks"`
+}
+
+// RunReplay replays traces in their order.
+func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Replay, error) {
+	database := draft.NewDatabase(databaseTokens)
+	for _, t := range o.Corpus {
+		database.Add(t.Output)
+	}
+	if o.Mode.Database && !o.Online {
+		return replayWith(ctx, traces, o, frozen{draft.New(o.Mode, database)})
+	}
+	return replayWith(ctx, traces, o, draft.New(o.Mode, database))
+}
+
+// frozen remembers no request.
+type frozen struct{ *draft.Drafter }
+
+func (f frozen) End(bool) { f.Drafter.End(false) }
+
+func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d replay.Drafter) (*Replay, error) {
+	var all replay.Count
+	tasks := make(map[string]*replay.Count)
+	start := time.Now()
+	clock := func() int64 { return time.Since(start).Nanoseconds() }
+	for i, t := range traces {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var c replay.Count
+		replay.Run(d, t, o.Rows-1, clock, &c)
+		all.Add(&c)
+		if tasks[t.Task] == nil {
+			tasks[t.Task] = &replay.Count{}
+		}
+		tasks[t.Task].Add(&c)
+		if o.Progress != nil {
+			o.Progress(i+1, len(traces))
+		}
+	}
+	r := &Replay{All: all.Score(o.Rows), Tasks: make(map[string]replay.Score, len(tasks))}
+	for name, c := range tasks {
+		r.Tasks[name] = c.Score(o.Rows)
+	}
+	return r, nil
+}
+
+// Baseline replays prompt lookup, which every ratio is against: three tokens,
+// ten drafted, the first occurrence. Longer drafts and the latest occurrence
+// show how much of a gain is theirs.
+type Baseline struct {
+	Name   string
+	Replay *Replay
+}
+
+// Baselines replays the forms of prompt lookup, the published one first.
+func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline, error) {
+	var baselines []Baseline
+	for _, b := range []struct {
+		name   string
+		lookup spec.Lookup
+	}{
+		{"prompt lookup", spec.Lookup{}},
+		{"latest", spec.Lookup{Latest: true}},
+		{"latest, long", spec.Lookup{Latest: true, Tokens: rows - 1}},
+	} {
+		r, err := replayWith(ctx, traces, ReplayOptions{Rows: rows}, &lookup{Lookup: b.lookup})
+		if err != nil {
+			return nil, err
+		}
+		baselines = append(baselines, Baseline{b.name, r})
+	}
+	return baselines, nil
+}
+
+// lookup is prompt lookup as a drafter.
+type lookup struct {
+	spec.Lookup
+	text []int32
+}
+
+func (l *lookup) Begin(prompt []int32)            { l.text = append(l.text[:0], prompt...) }
+func (l *lookup) Observe(int, []int32, []float32) {}
+func (l *lookup) Commit(tokens []int32)           { l.text = append(l.text, tokens...) }
+func (l *lookup) End(bool)                        {}
+func (l *lookup) Propose(t *spec.Tree, rows int)  { l.Lookup.Propose(t, l.text, rows) }
+
+// Table prints scores beside the baselines' MAT.
+func (r *Replay) Table(w io.Writer, baselines []Baseline) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "task\t")
+	for _, b := range baselines {
+		fmt.Fprintf(t, "%s\t", b.Name)
+	}
+	fmt.Fprintln(t, "MAT\tratio\tutilisation\tfill\tempty\tpropose p50 µs\tp99\t")
+	row := func(name string, s replay.Score, of func(*Replay) replay.Score) {
+		fmt.Fprintf(t, "%s\t", name)
+		for _, b := range baselines {
+			fmt.Fprintf(t, "%.2f\t", of(b.Replay).MAT)
+		}
+		fmt.Fprintf(t, "%.2f\t%.2f\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t\n", s.MAT, s.MAT/max(1, of(baselines[0].Replay).MAT),
+			100*s.Utilisation, 100*s.Fill, 100*s.Empty, s.Propose.P50, s.Propose.P99)
+	}
+	names := make([]string, 0, len(r.Tasks))
+	for name := range r.Tasks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		row(name, r.Tasks[name], func(b *Replay) replay.Score { return b.Tasks[name] })
+	}
+	row("all", r.All, func(b *Replay) replay.Score { return b.All })
+	return t.Flush()
+}

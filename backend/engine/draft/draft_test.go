@@ -1,0 +1,105 @@
+package draft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+func TestModesAreTermsJoinedByPlus(t *testing.T) {
+	for text, want := range map[string]Mode{
+		"off":         {},
+		"default":     Default,
+		"pld":         {Lookup: true},
+		"sam+cal":     {Automaton: true, Calibration: true},
+		"db+sam+cal":  Default,
+		"pld+sam+cal": {Lookup: true, Automaton: true, Calibration: true},
+	} {
+		m, err := Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, m, text)
+	}
+	for _, text := range []string{"", "on", "pld+", "+sam", "sam cal", "default+cal", "off+sam", "PLD"} {
+		_, err := Parse(text)
+		require.ErrorIs(t, err, ErrMode, text)
+		require.ErrorContains(t, err, "cal, db, pld, sam", text)
+	}
+}
+
+func propose(d *Drafter, rows int) []int32 {
+	var tree spec.Tree
+	d.Propose(&tree, rows)
+	return append([]int32{}, tree.Tokens...)
+}
+
+func TestEachModeDraftsFromItsSources(t *testing.T) {
+	text := []int32{1, 2, 3, 4, 9, 8, 7, 6, 5, 11, 12, 13, 14, 1, 2}
+	for mode, want := range map[string][]int32{
+		"off":     {},
+		"pld":     {3, 4, 9, 8, 7, 6},
+		"sam":     {3, 4, 9, 8, 7, 6},
+		"cal":     {40},
+		"sam+cal": {3, 4, 40, 9, 8, 7},
+		"db":      {3, 50, 51, 52, 53},
+	} {
+		m, err := Parse(mode)
+		require.NoError(t, err)
+		database := NewDatabase(1000)
+		database.Add([]int32{3, 50, 51, 52, 53})
+		d := New(m, database)
+		for range 2 { // a second request sees nothing of the first
+			d.Begin(text)
+			d.Observe(len(text)-1, []int32{40}, []float32{0.1})
+			got := propose(d, 6)
+			if mode == "sam+cal" {
+				require.Contains(t, got, int32(40))
+				require.Contains(t, got, int32(3))
+			} else {
+				require.Subset(t, want, got, mode)
+				require.Equal(t, len(want) == 0, len(got) == 0, mode)
+			}
+			d.End(false)
+		}
+	}
+}
+
+func TestOnlyRequestsThatEndWellAreRemembered(t *testing.T) {
+	database := NewDatabase(1000)
+	d := New(Mode{Database: true}, database)
+	said := func(well bool, tokens ...int32) {
+		d.Begin([]int32{1, 2, 3})
+		d.Commit(tokens)
+		d.End(well)
+	}
+	said(false, 10, 11, 12)
+	require.Zero(t, database.Len())
+	said(true, 20, 21, 22)
+	require.Equal(t, 4, database.Len(), "the output and a separator, no prompt")
+	d.Begin([]int32{20})
+	require.Equal(t, []int32{21, 22}, propose(d, 2))
+	d.Begin([]int32{22})
+	require.NotContains(t, propose(d, 31), spec.Separator)
+}
+
+func TestDatabaseStaysWithinItsBounds(t *testing.T) {
+	database := NewDatabase(100)
+	text := func(n int32) []int32 {
+		tokens := make([]int32, 20)
+		for i := range tokens {
+			tokens[i] = n
+		}
+		return tokens
+	}
+	for n := range int32(50) {
+		database.Add(text(n))
+		require.LessOrEqual(t, database.Len(), 100)
+	}
+	database.Add(make([]int32, 500))
+	d := New(Mode{Database: true}, database)
+	d.Begin([]int32{49, 49})
+	require.Equal(t, []int32{49, 49}, propose(d, 2), "the newest text is kept")
+	d.Begin([]int32{3, 3})
+	require.NotContains(t, propose(d, 31), int32(3), "the oldest is gone")
+}

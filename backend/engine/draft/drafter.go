@@ -1,0 +1,124 @@
+package draft
+
+import (
+	"github.com/sdnpu/sdnpu/calibration"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+const (
+	// contextDepth is the longest context that counts are kept for, lookupDepth
+	// that of prompt lookup.
+	contextDepth, lookupDepth = 8, 3
+	// databaseWeight is what an occurrence in an earlier text counts for beside
+	// one in this text. 0.1 to 0.3 differ little on recorded texts.
+	databaseWeight = 0.15
+	// escape is how much a context distrusts itself: less once the
+	// model's own probabilities are among its counts.
+	escape, calibratedEscape = 3, 2
+)
+
+// Drafter drafts for one sequence.
+type Drafter struct {
+	mode      Mode
+	database  *Database
+	context   *spec.Index
+	automaton *spec.Automaton
+	table     *calibration.Table
+	blend     *spec.Drafter
+	prompt    int // tokens of the prompt
+}
+
+// New returns a drafter; database may be nil unless the mode asks for it.
+func New(m Mode, database *Database) *Drafter {
+	d := &Drafter{mode: m, database: database, context: spec.NewIndex(m.depth())}
+	if m.Calibration {
+		d.table = calibration.New(calibration.Options{})
+	}
+	if m == (Mode{Automaton: true}) {
+		d.automaton = spec.NewAutomaton(nil)
+	}
+	d.blend = spec.NewDrafter(escape)
+	if m.Lookup || m.Automaton {
+		d.blend.Use(d.context, 1)
+	}
+	if m.Calibration {
+		d.blend.Use(d.table, 1)
+	}
+	if m.Database {
+		d.blend.Use(shared{database}, databaseWeight)
+	}
+	return d
+}
+
+func (m Mode) depth() int {
+	if m.Lookup && !m.Automaton {
+		return lookupDepth
+	}
+	return contextDepth
+}
+
+// shared is a database as a source; Propose holds its lock.
+type shared struct{ *Database }
+
+func (s shared) Levels(context []int32, total, distinct []float32, first []int32) int {
+	return s.index.Levels(context, total, distinct, first)
+}
+
+func (s shared) Successor(at int32) (int32, float32, int32) { return s.index.Successor(at) }
+
+// Begin starts a request. What the sequence said before is in the prompt.
+func (d *Drafter) Begin(prompt []int32) {
+	d.context.Reset()
+	d.context.Reserve(len(prompt))
+	if d.table != nil {
+		d.table.Reset()
+	}
+	if d.automaton != nil {
+		d.automaton.Reset()
+	}
+	d.blend.Escape = escape
+	d.prompt = len(prompt)
+	d.Commit(prompt)
+}
+
+// Commit appends tokens that were said.
+func (d *Drafter) Commit(tokens []int32) {
+	for _, token := range tokens {
+		d.context.Append(token)
+		if d.automaton != nil {
+			d.automaton.Append(token)
+		}
+	}
+}
+
+// Observe tells what the model thought likely after the token at a position of
+// the text: tokens and probabilities, likeliest first.
+func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32) {
+	if d.table != nil {
+		d.blend.Escape = calibratedEscape
+		d.table.Observe(d.context.Text()[:position+1], tokens, probabilities)
+	}
+}
+
+// Propose fills an empty tree with up to rows rows.
+func (d *Drafter) Propose(t *spec.Tree, rows int) {
+	switch text := d.context.Text(); {
+	case d.automaton != nil:
+		d.automaton.Propose(t, rows)
+	case d.mode.chain():
+		spec.Lookup{}.Propose(t, text, rows)
+	case d.mode.Database:
+		d.database.mu.Lock()
+		defer d.database.mu.Unlock()
+		fallthrough
+	default:
+		d.blend.Propose(t, text, rows)
+	}
+}
+
+// End ends the request; one that went well is remembered.
+func (d *Drafter) End(well bool) {
+	if well && d.mode.Database {
+		d.database.Add(d.context.Text()[d.prompt:])
+	}
+}

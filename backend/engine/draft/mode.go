@@ -1,0 +1,63 @@
+package draft
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrMode is returned for a mode that is not known.
+var ErrMode = errors.New("draft: unknown mode")
+
+// Mode says where drafts come from. The zero value drafts nothing.
+type Mode struct {
+	// Lookup and Automaton draft from the text so far. Alone they are the
+	// published baselines, one chain: prompt lookup and suffix automaton. With
+	// other terms they are counts in one tree, of short contexts and of long.
+	Lookup, Automaton bool
+	// Calibration drafts what the model nearly said, too.
+	Calibration bool
+	// Database drafts from earlier requests.
+	Database bool
+}
+
+var terms = map[string]func(*Mode){
+	"pld": func(m *Mode) { m.Lookup = true },
+	"sam": func(m *Mode) { m.Automaton = true },
+	"cal": func(m *Mode) { m.Calibration = true },
+	"db":  func(m *Mode) { m.Database = true },
+}
+
+// Default is every source that costs no model work.
+var Default = Mode{Automaton: true, Calibration: true, Database: true}
+
+// Parse reads a mode: terms joined by "+" (pld, sam, cal, db), "default" or
+// "off".
+func Parse(s string) (Mode, error) {
+	switch s {
+	case "off":
+		return Mode{}, nil
+	case "default":
+		return Default, nil
+	}
+	var m Mode
+	for term := range strings.SplitSeq(s, "+") {
+		set, ok := terms[term]
+		if !ok {
+			known := make([]string, 0, len(terms))
+			for name := range terms {
+				known = append(known, name)
+			}
+			slices.Sort(known)
+			return Mode{}, fmt.Errorf("%w: %q in %q: off, default or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
+		}
+		set(&m)
+	}
+	return m, nil
+}
+
+// chain reports whether the mode is a published baseline: one source, one chain.
+func (m Mode) chain() bool {
+	return m == Mode{Lookup: true} || m == Mode{Automaton: true}
+}

@@ -1,0 +1,58 @@
+package replay
+
+import "slices"
+
+// Score is what a count says of a drafter.
+type Score struct {
+	// MAT is the mean of tokens per step, the model's own included. Spec-Bench
+	// counts the first forward as a step, too.
+	MAT          float64 `json:"mat"`
+	MATSpecBench float64 `json:"mat_specbench"`
+	// Utilisation is the share of drafted rows that were accepted, Waste the mean
+	// of those that were not per step.
+	Utilisation float64 `json:"utilisation"`
+	Waste       float64 `json:"waste"`
+	// Fill is the mean share of the graph's rows in use, RowsPerStep their mean
+	// number, the last committed token's row included.
+	Fill        float64 `json:"fill"`
+	RowsPerStep float64 `json:"rows_per_step"`
+	// Empty is the share of steps without a draft.
+	Empty   float64 `json:"empty"`
+	Propose Times   `json:"propose_us"`
+	Commit  Times   `json:"commit_us"`
+}
+
+// Times are percentiles in microseconds.
+type Times struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// Score evaluates a count of steps through graphs of the given number of rows;
+// times were taken in nanoseconds. A count without steps scores zero.
+func (c *Count) Score(rows int) Score {
+	if c.Steps == 0 {
+		return Score{}
+	}
+	steps := float64(c.Steps)
+	s := Score{
+		MAT:          float64(c.Committed) / steps,
+		MATSpecBench: float64(c.Committed+c.Requests) / (steps + float64(c.Requests)),
+		Waste:        float64(c.Drafted-c.Accepted) / steps,
+		RowsPerStep:  1 + float64(c.Drafted)/steps,
+		Empty:        float64(c.Empty) / steps,
+		Propose:      percentiles(c.Propose),
+		Commit:       percentiles(c.Commit),
+	}
+	if c.Drafted > 0 {
+		s.Utilisation = float64(c.Accepted) / float64(c.Drafted)
+	}
+	s.Fill = s.RowsPerStep / float64(rows)
+	return s
+}
+
+func percentiles(ns []int64) Times {
+	sorted := slices.Sorted(slices.Values(ns))
+	at := func(q float64) float64 { return float64(sorted[int(q*float64(len(sorted)-1))]) / 1e3 }
+	return Times{P50: at(0.5), P99: at(0.99)}
+}

@@ -1,0 +1,41 @@
+package spec
+
+// None is the parent of rows that follow the last committed token.
+const None int32 = -1
+
+// Tree is a draft: rows that continue the committed text, each with its parent
+// among the rows before it. Siblings carry different tokens. The zero value is
+// an empty draft; Reset keeps the memory.
+type Tree struct {
+	// Tokens and Parents describe row i; Parents[i] < i, or [None].
+	Tokens, Parents []int32
+	// Scores estimate the probability that row i is accepted. They never grow
+	// from a row to its children.
+	Scores []float32
+}
+
+// Len is the number of rows.
+func (t *Tree) Len() int { return len(t.Tokens) }
+
+// Reset empties the tree and keeps its memory.
+func (t *Tree) Reset() {
+	t.Tokens, t.Parents, t.Scores = t.Tokens[:0], t.Parents[:0], t.Scores[:0]
+}
+
+// Add appends a row and returns its index. The caller keeps siblings distinct.
+func (t *Tree) Add(token, parent int32, score float32) int32 {
+	t.Tokens = append(t.Tokens, token)
+	t.Parents = append(t.Parents, parent)
+	t.Scores = append(t.Scores, score)
+	return int32(len(t.Tokens) - 1)
+}
+
+// Child returns the row that continues parent with token, or [None].
+func (t *Tree) Child(parent, token int32) int32 {
+	for i := int(parent) + 1; i < len(t.Tokens); i++ {
+		if t.Parents[i] == parent && t.Tokens[i] == token {
+			return int32(i)
+		}
+	}
+	return None
+}
