@@ -141,7 +141,7 @@ func (t *trial) accept(library string, r *Result) {
 	}
 	t.grades[library] = g
 	if relrms, lsb := t.limit.of(library, t.graph); !g.within(relrms, lsb) {
-		fault("error %v, allowed is %v", g, grade{relrms: relrms, lsb: lsb})
+		fault("error %v, allowed are %.1e and %.2f LSB", g, relrms, lsb)
 	}
 	r.Outputs = nil
 }

@@ -7,33 +7,36 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// grade is the error of a result.
+// grade is the error of a result; quantized ones have both errors.
 type grade struct {
 	relrms, lsb float64
-	wrong       int // whole numbers that are not equal
+	steps       bool // some results have steps
+	wrong       int  // whole numbers that are not equal
 }
 
 func (g grade) String() string {
 	switch {
 	case g.wrong > 0:
 		return fmt.Sprintf("%d whole numbers differ", g.wrong)
-	case g.relrms > 0 && g.lsb > 0:
-		return fmt.Sprintf("%.1e, %.2f LSB", g.relrms, g.lsb)
-	case g.relrms > 0:
-		return fmt.Sprintf("%.1e", g.relrms)
-	case g.lsb > 0:
-		return fmt.Sprintf("%.2f LSB", g.lsb)
+	case g.steps && g.lsb > 0:
+		return fmt.Sprintf("%.2f LSB, %.1e", g.lsb, g.relrms)
+	case g.relrms == 0:
+		return "exact"
 	}
-	return "exact"
+	return fmt.Sprintf("%.1e", g.relrms)
 }
 
-// within tells whether an error is allowed.
+// within tells whether an error is allowed: a quantized result is measured in
+// steps where a number of steps is stated.
 func (g grade) within(relrms, lsb float64) bool {
-	return g.wrong == 0 && g.relrms <= relrms && g.lsb <= lsb
+	if g.steps && lsb > 0 {
+		return g.wrong == 0 && g.lsb <= lsb
+	}
+	return g.wrong == 0 && g.relrms <= relrms
 }
 
 func (g grade) worst(other grade) grade {
-	return grade{max(g.relrms, other.relrms), max(g.lsb, other.lsb), g.wrong + other.wrong}
+	return grade{max(g.relrms, other.relrms), max(g.lsb, other.lsb), g.steps || other.steps, g.wrong + other.wrong}
 }
 
 // judge compares outputs with the reference.
@@ -62,6 +65,7 @@ func (t *Tensor) judge(data []byte) grade {
 			g.lsb = max(g.lsb, math.Abs(got[i]-want)/scale)
 		}
 		g.lsb = math.Round(g.lsb*1e4) / 1e4 // scales are float32
+		g.relrms, g.steps = relrms(got, t.real), true
 		return g
 	}
 	if _, whole := integers[t.Type]; whole {
@@ -72,16 +76,21 @@ func (t *Tensor) judge(data []byte) grade {
 		}
 		return g
 	}
+	return grade{relrms: relrms(got, t.real)}
+}
+
+// relrms is the rms of the error by that of the wanted values.
+func relrms(got, want []float64) float64 {
 	errorSquares, squares := 0.0, 0.0
-	for i, want := range t.real {
+	for i, w := range want {
 		if math.IsNaN(got[i]) || math.IsInf(got[i], 0) {
-			return grade{relrms: math.Inf(1)}
+			return math.Inf(1)
 		}
-		errorSquares += (got[i] - want) * (got[i] - want)
-		squares += want * want
+		errorSquares += (got[i] - w) * (got[i] - w)
+		squares += w * w
 	}
-	if errorSquares > 0 {
-		g.relrms = math.Sqrt(errorSquares / max(squares, 1e-30))
+	if errorSquares == 0 {
+		return 0
 	}
-	return g
+	return math.Sqrt(errorSquares / max(squares, 1e-30))
 }

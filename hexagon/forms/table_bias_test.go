@@ -18,7 +18,7 @@ func (t *table) biases() {
 	} {
 		for _, op := range linearOps {
 			f := t.add(op.row+" with bias", x.act+"·"+x.weight, sizes(m, k, n), x.limit, func(g *Graph) {
-				op.build(g, x.act, x.weight, m, k, n, func() *Tensor { return g.bias(x.act, n) })
+				op.build(g, x.act, x.weight, m, k, n, func(x, w *Tensor) *Tensor { return g.biasOf(x, w, n, 3) })
 			})
 			if formatOf(x.act).quantized() && (op.row == "MatMul" || op.row == "MatMul transposed") {
 				f.refused("validate", 3110).unjudged("adds a quantized bias wrongly, or refuses it in addNode (1000) where weights are per channel")
@@ -44,17 +44,19 @@ func (t *table) biases() {
 	}
 }
 
-// bias declares the bias of a linear layer whose input and weights are the last
-// two tensors: of the same type where that is a float, else with the scale of
-// their products.
-func (g *Graph) bias(act string, n int) *Tensor {
-	if !formatOf(act).quantized() {
-		return g.static(act, n)
+// biasOf declares the bias of a linear layer: of the input's type where that is a
+// float, else with the scale of the products.
+func (g *Graph) biasOf(x, w *Tensor, outputs int, deviation float64) *Tensor {
+	n := []int{outputs}
+	if x.Enc.Scheme == unquantized {
+		return g.add(qnn.Static, format{Type: x.Type}, n, g.normal(n, deviation), x.Enc)
 	}
-	x, w := g.Tensors[len(g.Tensors)-2], g.Tensors[len(g.Tensors)-1]
-	e := Encoding{Scheme: w.Enc.Scheme}
+	e := Encoding{Scheme: perChannel}
+	if len(w.Enc.Scales) == 1 {
+		e.Scheme = perTensor
+	}
 	for _, scale := range w.Enc.Scales {
 		e.Scales, e.Offsets = append(e.Scales, x.Enc.Scales[0]*scale), append(e.Offsets, 0)
 	}
-	return g.add(qnn.Static, formatOf("s32"), []int{n}, g.normal([]int{n}, 3), e)
+	return g.add(qnn.Static, formatOf("s32"), n, g.normal(n, deviation), e)
 }
