@@ -93,6 +93,8 @@ typedef struct {
   qnn_platform_info platform;
 } api_device;
 
+uint32_t api_arch_of(uint32_t soc); /* 73 for SM8550; 0: unknown */
+
 /* Profiles */
 typedef struct api_profile api_profile;
 api_profile *api_profile_begin(qnn_handle handle, uint32_t log, qnn_status *status);

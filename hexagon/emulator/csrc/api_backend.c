@@ -115,7 +115,7 @@ qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
   if (parsed != NULL) {
     status = api_parse_node(log, "validation", &config, NULL, parsed);
     if (status == QNN_OK) {
-      status = api_check_node(log, "validation", &parsed->node);
+      status = api_check_node(log, "validation", &parsed->node, NULL);
     }
     if (status != QNN_OK && status != QNN_BACKEND_NO_OP) {
       status = QNN_OP_VALIDATION;

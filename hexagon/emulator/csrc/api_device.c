@@ -23,7 +23,7 @@ enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 
 enum { OPTION_SOC = 0, OPTION_ARCH = 1, OPTION_SIGNED_PD = 2, OPTION_SECURE_PD = 3, VTCM_MB = 8 };
 
-static uint32_t arch_of(uint32_t soc) {
+uint32_t api_arch_of(uint32_t soc) {
   for (size_t i = 0; i < N_CHIPS; i++) {
     if (chips[i].soc == soc) {
       return chips[i].arch;
@@ -56,7 +56,7 @@ static qnn_status read_config(uint32_t log, const qnn_config *const *config, uin
     } else {
       *soc = custom->word0;
     }
-    if (arch_of(*soc) == 0) {
+    if (api_arch_of(*soc) == 0) {
       return api_fail(log, QNN_DEVICE_CONFIG,
                       "deviceCreate: socModel %u is none of 30, 36, 42, 43, 57, 60, 69, 87 (the field "
                       "lies at offset 8)",
@@ -68,7 +68,7 @@ static qnn_status read_config(uint32_t log, const qnn_config *const *config, uin
 
 static void describe(api_device *device, uint32_t soc) {
   device->soc = soc;
-  device->arch = arch_of(soc);
+  device->arch = api_arch_of(soc);
   device->extension = (qnn_htp_device_extension){
       .vtcm_mb = VTCM_MB, .soc_model = soc, .arch = device->arch};
   device->core = (qnn_core_info){.version = 1};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "api_node.h"
 
 static bool alive(const emu_node *node) {
   for (uint32_t i = 0; i < node->n_out; i++) {
@@ -153,6 +153,9 @@ static qnn_status finalize(api_graph *graph) {
     return api_fail(log, QNN_GRAPH_FINALIZE, "graph \"%s\": it has no nodes", graph->name);
   }
   qnn_status status = api_graph_connected(graph, QNN_GRAPH_UNCONNECTED);
+  for (uint32_t i = 0; i < graph->n_nodes && status == QNN_OK; i++) {
+    status = api_check_prepared(graph, &graph->nodes[i]->n);
+  }
   if (status != QNN_OK) {
     return status;
   }

@@ -144,7 +144,8 @@ static int ask_operator(const emu_node *node, char *why, size_t size) {
   return node->op->check(&view, why, size);
 }
 
-qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node) {
+qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
+                          const api_context *context) {
   char why[256] = "";
   for (uint32_t i = 0; i < node->n_params; i++) {
     const emu_param *param = &node->params[i];
@@ -165,11 +166,22 @@ qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node)
                       node->name, node->out[i]->name);
     }
   }
-  if (ask_operator(node, why, sizeof why) != 0) {
+  int verdict = ask_operator(node, why, sizeof why);
+  bool old_chip = context != NULL && api_arch_of(context->soc) < 73;
+  if (verdict == EMU_WRONG || (verdict == EMU_SINCE_V73 && old_chip)) {
     return api_fail(log, QNN_GRAPH_OP_CONFIG, "graph \"%s\", node \"%s\": %s: %s", where, node->name,
                     node->op->type, why);
   }
   return QNN_OK;
+}
+
+qnn_status api_check_prepared(const api_graph *graph, const emu_node *node) {
+  char why[256] = "";
+  if (ask_operator(node, why, sizeof why) != EMU_UNPREPARED) {
+    return QNN_OK;
+  }
+  return api_fail(graph->context->log, QNN_MEMORY, "graph \"%s\", node \"%s\": could not create op %s: %s",
+                  graph->name, node->name, node->op->type, why);
 }
 
 static bool written_here(const emu_node *node, uint32_t output) {
@@ -281,7 +293,7 @@ static int make_room(api_graph *graph) {
 qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec) {
   qnn_status status = check_order(graph, spec);
   if (status == QNN_OK) {
-    status = api_check_node(graph->context->log, graph->name, spec);
+    status = api_check_node(graph->context->log, graph->name, spec, graph->context);
   }
   if (status != QNN_OK) {
     return status;

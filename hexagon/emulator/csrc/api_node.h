@@ -19,7 +19,10 @@ typedef struct {
 qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *config,
                           const api_graph *graph, api_parsed_node *out);
 void api_forget_node(api_parsed_node *parsed); /* NULL: nothing happens */
-/* api_check_node asks the operator, after what holds for all of them. */
-qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node);
+/* api_check_node asks the operator, after what holds for all of them. Without a context (at
+ * validation) no chip is known. What only finalize refuses passes; api_check_prepared refuses it. */
+qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
+                          const api_context *context);
+qnn_status api_check_prepared(const api_graph *graph, const emu_node *node);
 
 #endif

@@ -44,13 +44,8 @@ static const char *shape_text(char *text, size_t size, uint32_t rank, const uint
   return text;
 }
 
-/* What the operators here can compute with. */
-static bool computable(uint32_t dtype) {
-  return dtype == EMU_I32 || dtype == EMU_U32 || dtype == EMU_F16 || dtype == EMU_F32 || dtype == EMU_BOOL8;
-}
-
 static int check_tensor(const emu_tensor *t, const char *role, emu_why why) {
-  if (!computable(t->dtype)) {
+  if (emu_dtype_size(t->dtype) == 0) {
     return emu_refuse(why, "%s %s has data type 0x%04x, which is not supported", role, name_of(t),
                       t->dtype);
   }

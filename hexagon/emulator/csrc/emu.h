@@ -105,7 +105,7 @@ struct emu_op;
 
 /* Binaries carry packed constants: raise this whenever pack() of any operator writes other
  * bytes for the same inputs. They must not depend on the code path or the thread count. */
-enum { EMU_PACKING_VERSION = 1 };
+enum { EMU_PACKING_VERSION = 2 };
 
 typedef struct emu_node {
   char *name;
@@ -116,11 +116,19 @@ typedef struct emu_node {
   const void *packed; /* what pack() wrote, 64-byte aligned, or NULL */
 } emu_node;
 
+/* What a check says, in the terms of the vendor's library: the call that refuses the node. */
+enum emu_verdict {
+  EMU_RIGHT = 0,
+  EMU_WRONG = 1,      /* validation (3110), and addNode here, where it would take most of them */
+  EMU_UNPREPARED = 2, /* graphFinalize alone: 1002 */
+  EMU_SINCE_V73 = 3,  /* right, but addNode answers 6005 for chips before v73 */
+};
+
 /* One operator form. */
 typedef struct emu_op {
   const char *type; /* "FullyConnected" */
-  /* check: 0 when the node is right; else writes the reason and returns 1. It looks at
-   * counts, ranks, dims, dtypes and parameters, and at which inputs must be static. */
+  /* check: an emu_verdict; unless EMU_RIGHT it has written the reason. It looks at counts,
+   * ranks, dims, dtypes and parameters, and at which inputs must be static. */
   int (*check)(const emu_node *node, char *why, size_t why_size);
   /* packed_size and pack: NULL when the operator packs nothing. After pack the static
    * inputs named in packs_input (bit i = input i) are no longer read by run. */

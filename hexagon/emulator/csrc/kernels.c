@@ -37,7 +37,8 @@ static void probe(const emu_kernels *kernels, unsigned char *result) {
   for (uint32_t rows = 1; rows <= PROBE_ROWS; rows++) {
     emu_block b = {.a = a, .a_stride = PROBE_K, .rows = rows, .k = PROBE_K, .w = w,
                    .k_stride = EMU_LANES, .panel_stride = PROBE_K * EMU_LANES, .out = out,
-                   .out_stride = PROBE_COLUMNS, .columns = PROBE_COLUMNS, .half = true};
+                   .out_stride = PROBE_COLUMNS, .columns = PROBE_COLUMNS, .weight = EMU_W_F16,
+                   .half = true};
     kernels->block(&b);
     out += rows * PROBE_COLUMNS;
   }

@@ -20,8 +20,11 @@ enum {
 enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY_OPS };
 enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
 
+/* Weights of a block of floats; s8 are small whole numbers, exact in f32. */
+enum emu_weight { EMU_W_F32, EMU_W_F16, EMU_W_S8, EMU_WEIGHTS };
+
 /* Up to EMU_BLOCK_ROWS rows of a matrix product:
- *   out[r][c] = bias[c] + sum over k ascending of a[r][k] * w[k][c], fused.
+ *   out[r][c] = bias[c] + scale[c] * sum over k ascending of a[r][k] * w[k][c], fused.
  * Element (k, c) of w is w[(c / 16) * panel_stride + k * k_stride + c % 16];
  * all 16 columns of a panel are readable, `columns` of them are written. */
 typedef struct emu_block {
@@ -32,17 +35,47 @@ typedef struct emu_block {
   const uint32_t *index; /* the k values to sum over, ascending; NULL: all */
   const void *w;
   size_t k_stride, panel_stride;
-  const float *bias; /* padded to whole panels; NULL: +0 */
+  const float *scale, *bias; /* padded to whole panels; NULL: 1, +0 */
   void *out;
   size_t out_stride;
   uint32_t columns;
-  bool half; /* of w and out; a is f32 */
+  enum emu_weight weight;
+  bool half; /* out is f16, else f32 */
 } emu_block;
+
+/* Whole numbers of 8 or 16 bits, signed or not. */
+enum emu_whole { EMU_WHOLE_S8, EMU_WHOLE_U8, EMU_WHOLE_S16, EMU_WHOLE_U16, EMU_WHOLES };
+
+/* Up to EMU_BLOCK_ROWS rows of a product of whole numbers, exact whatever the order:
+ *   t = base[c] + row[r] + sum over k of a[r][k] * w[k][c],
+ *   out[r][c] = floor(t * scale[c] + add[c]), fused, saturated to `type`.
+ * w is one s8, or 256 * high + low of two s8 planes. Step s holds the terms 2s and 2s+1 (a zero
+ * where K is odd); element (s, c, i) of plane j of panel c / 16 is byte
+ * s * 32 + c % 16 * 2 + i from its beginning. |sums| stay below 2^52, so f64 holds them exactly. */
+typedef struct emu_int_block {
+  const int16_t *a;
+  size_t a_stride;
+  uint32_t rows, steps;
+  uint32_t chunk; /* steps whose sum cannot leave 32 bits */
+  const int8_t *w;
+  size_t plane_stride; /* bytes; a panel is `planes` of them */
+  uint32_t planes;     /* 1, or 2: high, low */
+  const double *base, *scale, *add; /* padded to whole panels */
+  const double *row;                /* NULL: zeros */
+  void *out;
+  size_t out_stride;
+  uint32_t columns;
+  enum emu_whole type;
+} emu_int_block;
 
 typedef struct emu_kernels {
   const char *name;
   /* block returns whether it wrote a NaN. */
   bool (*block)(const emu_block *b);
+  void (*int_block)(const emu_int_block *b);
+  /* int_rows copies n numbers into s16, u16 lowered by 32768, pads a zero where n is odd, and
+   * returns the sum of what it wrote. */
+  int64_t (*int_rows)(int16_t *dst, const void *src, size_t n, enum emu_whole type);
   /* panel writes dst[k][16], dst[k][c] = src[c * stride + k], zero for c >= columns. */
   void (*panel)(void *dst, const void *src, size_t stride, size_t k, uint32_t columns, bool half);
   /* nonzero lists the k at which any of the rows is not zero and returns their number. */

@@ -15,6 +15,7 @@
 #define KERNELS_X86
 /* At least 8 accumulators hide the latency of the fused multiply-add; 12 fill the registers. */
 #define WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
+#define INT_WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
 
 typedef struct {
   __m256 lo, hi;
@@ -36,6 +37,12 @@ LANE void v_store_s(float *p, v16 a) {
 LANE v16 v_load_h(const uint16_t *p) {
   return v_of(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
               _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8))));
+}
+
+LANE v16 v_load_b(const int8_t *p) {
+  __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+  return v_of(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+              _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))));
 }
 
 LANE void v_store_h(uint16_t *p, v16 a) {
@@ -96,6 +103,7 @@ LANE uint32_t v_below(v16 a, v16 b) {
   return v_mask(_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ));
 }
 
+#include "kernels_x86_int.h"
 #include "kernels_impl.h"
 #else
 typedef int emu_no_avx2_here;

@@ -15,6 +15,7 @@
 #define KERNELS emu_kernels_avx512
 #define KERNELS_X86
 #define WIDE_TILES(T) T(1, 8) T(2, 4) T(3, 4) T(4, 2) T(5, 2) T(6, 2)
+#define INT_WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
 
 typedef struct {
   __m512 v;
@@ -31,6 +32,11 @@ LANE void v_store_s(float *p, v16 a) { _mm512_storeu_ps(p, a.v); }
 
 LANE v16 v_load_h(const uint16_t *p) {
   return v_of(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)));
+}
+
+LANE v16 v_load_b(const int8_t *p) {
+  __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+  return v_of(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
 }
 
 LANE void v_store_h(uint16_t *p, v16 a) {
@@ -73,6 +79,7 @@ LANE uint32_t v_not_zero(v16 a) {
 LANE uint32_t v_is_nan(v16 a) { return _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q); }
 LANE uint32_t v_below(v16 a, v16 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
 
+#include "kernels_x86_int.h"
 #include "kernels_impl.h"
 #else
 typedef int emu_no_avx512_here;

@@ -9,6 +9,7 @@
 #define KERNELS_NAME "c"
 #define KERNELS emu_kernels_c
 #define WIDE_TILES(T)
+#define INT_WIDE_TILES(T)
 
 typedef struct {
   float f[EMU_LANES];
@@ -33,6 +34,12 @@ LANE void v_store_s(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
 LANE v16 v_load_h(const uint16_t *p) {
   v16 r;
   EACH_LANE r.f[l] = emu_f16_to_f32(p[l]);
+  return r;
+}
+
+LANE v16 v_load_b(const int8_t *p) {
+  v16 r;
+  EACH_LANE r.f[l] = p[l];
   return r;
 }
 
@@ -88,5 +95,111 @@ LANE v16 v_scale(v16 a, v16 shifted) {
 LANE_MASK(v_not_zero, (v16 a), a.f[l] != 0)
 LANE_MASK(v_is_nan, (v16 a), a.f[l] != a.f[l])
 LANE_MASK(v_below, (v16 a, v16 b), a.f[l] < b.f[l])
+
+/* ---- whole numbers, and f64 for their sums ---- */
+
+typedef struct {
+  int32_t i[EMU_LANES];
+} i16;
+
+typedef struct {
+  int16_t h[2 * EMU_LANES];
+} pairs;
+
+typedef struct {
+  double d[EMU_LANES];
+} d16;
+
+LANE i16 i_zero(void) {
+  i16 r = {{0}};
+  return r;
+}
+
+LANE i16 i_load(const int32_t *p) {
+  i16 r;
+  memcpy(r.i, p, sizeof r.i);
+  return r;
+}
+
+LANE void i_store(int32_t *p, i16 a) { memcpy(p, a.i, sizeof a.i); }
+
+LANE pairs p_load(const int8_t *p) {
+  pairs r;
+  for (int l = 0; l < 2 * EMU_LANES; l++) {
+    r.h[l] = p[l];
+  }
+  return r;
+}
+
+LANE pairs p_repeat(const int16_t *p) {
+  pairs r;
+  for (int l = 0; l < 2 * EMU_LANES; l++) {
+    r.h[l] = p[l % 2];
+  }
+  return r;
+}
+
+LANE i16 i_add_products(i16 sum, pairs a, pairs b) {
+  EACH_LANE sum.i[l] += a.h[2 * l] * b.h[2 * l] + a.h[2 * l + 1] * b.h[2 * l + 1];
+  return sum;
+}
+
+/* i_narrow writes the low `size` bytes of each lane, 1 or 2; the values fit. */
+LANE void i_narrow(void *dst, i16 a, size_t size) {
+  EACH_LANE {
+    if (size == 2) {
+      ((uint16_t *)dst)[l] = (uint16_t)a.i[l];
+    } else {
+      ((uint8_t *)dst)[l] = (uint8_t)a.i[l];
+    }
+  }
+}
+
+LANE d16 d_set1(double x) {
+  d16 r;
+  EACH_LANE r.d[l] = x;
+  return r;
+}
+
+LANE d16 d_load(const double *p) {
+  d16 r;
+  memcpy(r.d, p, sizeof r.d);
+  return r;
+}
+
+LANE void d_store(double *p, d16 a) { memcpy(p, a.d, sizeof a.d); }
+
+LANE d16 d_of_i(i16 a) {
+  d16 r;
+  EACH_LANE r.d[l] = a.i[l];
+  return r;
+}
+
+/* The lanes are whole and fit 32 bits. */
+LANE i16 i_of_d(d16 a) {
+  i16 r;
+  EACH_LANE r.i[l] = (int32_t)a.d[l];
+  return r;
+}
+
+#define LANE_DOUBLE(NAME, EXPRESSION)                                                              \
+  LANE d16 NAME(d16 a, d16 b) {                                                                    \
+    EACH_LANE a.d[l] = EXPRESSION;                                                                 \
+    return a;                                                                                      \
+  }
+
+LANE_DOUBLE(d_add, a.d[l] + b.d[l])
+LANE_DOUBLE(d_min, a.d[l] < b.d[l] ? a.d[l] : b.d[l])
+LANE_DOUBLE(d_max, a.d[l] > b.d[l] ? a.d[l] : b.d[l])
+
+LANE d16 d_fma(d16 a, d16 b, d16 c) {
+  EACH_LANE a.d[l] = fma(a.d[l], b.d[l], c.d[l]);
+  return a;
+}
+
+LANE d16 d_floor(d16 a) {
+  EACH_LANE a.d[l] = floor(a.d[l]);
+  return a;
+}
 
 #include "kernels_impl.h"

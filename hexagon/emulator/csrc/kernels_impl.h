@@ -7,98 +7,6 @@
  * -ffp-contract=off.
  */
 
-typedef float elem_s;
-typedef uint16_t elem_h;
-
-/* ---- blocks of a matrix product ---- */
-
-#define ROWS1(F, E) F(E, 0)
-#define ROWS2(F, E) ROWS1(F, E) F(E, 1)
-#define ROWS3(F, E) ROWS2(F, E) F(E, 2)
-#define ROWS4(F, E) ROWS3(F, E) F(E, 3)
-#define ROWS5(F, E) ROWS4(F, E) F(E, 4)
-#define ROWS6(F, E) ROWS5(F, E) F(E, 5)
-#define PANELS1(X, r) X(r, 0)
-#define PANELS2(X, r) PANELS1(X, r) X(r, 1)
-#define PANELS4(X, r) PANELS2(X, r) X(r, 2) X(r, 3)
-#define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
-
-#define DECLARE(r, p) v16 acc##r##_##p = v_set1(0);
-#define DECLARE_ROW(E, r)                                                                          \
-  const float *a##r = b->a + r * b->a_stride;                                                      \
-  E(DECLARE, r)
-#define LOAD_s(unused, p) v16 w##p = v_load_s(at + p * b->panel_stride);
-#define LOAD_h(unused, p) v16 w##p = v_load_h(at + p * b->panel_stride);
-#define FUSE(r, p) acc##r##_##p = v_fma(x, w##p, acc##r##_##p);
-#define FUSE_ROW(E, r)                                                                             \
-  {                                                                                                \
-    v16 x = v_set1(a##r[k]);                                                                       \
-    E(FUSE, r)                                                                                     \
-  }
-#define STORE(r, p) v_store_s(out + p * EMU_LANES, acc##r##_##p);
-#define STORE_ROW(E, r)                                                                            \
-  E(STORE, r)                                                                                      \
-  out += panels * EMU_LANES;
-
-/* A single panel is one stream, which the hardware fetches too late when it comes from memory:
- * 4 rows read 16 GB/s without, 21 GB/s with it on the machine of the first measurements. Several
- * panels at once lose by it. */
-enum { PREFETCH_BYTES = 2048 };
-
-#define K_dense(i) (i)
-#define K_listed(i) (b->index[i])
-
-/* One tile: R rows by P panels, accumulated in registers, written to out[R][P * 16]. */
-#define TILE_OF(R, P, TYPE, WHICH)                                                                 \
-  KERNEL void tile_##R##_##P##_##TYPE##_##WHICH(const emu_block *b, const void *panel,             \
-                                                float *out) {                                      \
-    enum { panels = P };                                                                           \
-    const elem_##TYPE *w = panel;                                                                  \
-    ROWS##R(DECLARE_ROW, PANELS##P)                                                                \
-    for (size_t i = 0; i < b->k; i++) {                                                            \
-      size_t k = K_##WHICH(i);                                                                     \
-      const elem_##TYPE *at = w + k * b->k_stride;                                                 \
-      if (panels == 1) {                                                                           \
-        __builtin_prefetch((const char *)at + PREFETCH_BYTES);                                     \
-      }                                                                                            \
-      PANELS##P(LOAD_##TYPE, 0)                                                                    \
-      ROWS##R(FUSE_ROW, PANELS##P)                                                                 \
-    }                                                                                              \
-    ROWS##R(STORE_ROW, PANELS##P)                                                                  \
-  }
-
-#define TILE(R, P)                                                                                 \
-  TILE_OF(R, P, s, dense)                                                                          \
-  TILE_OF(R, P, s, listed)                                                                         \
-  TILE_OF(R, P, h, dense)                                                                          \
-  TILE_OF(R, P, h, listed)
-
-TILE(1, 1)
-TILE(2, 1)
-TILE(3, 1)
-TILE(4, 1)
-TILE(5, 1)
-TILE(6, 1)
-WIDE_TILES(TILE)
-
-typedef void (*tile_fn)(const emu_block *b, const void *panel, float *out);
-
-/* The tile for a row count: by f16 weights, then by listed k. */
-typedef struct {
-  uint32_t panels;
-  tile_fn run[2][2];
-} tile_set;
-
-#define TILE_ENTRY(R, P)                                                                           \
-  [R] = {P,                                                                                        \
-         {{tile_##R##_##P##_s_dense, tile_##R##_##P##_s_listed},                                   \
-          {tile_##R##_##P##_h_dense, tile_##R##_##P##_h_listed}}},
-
-static const tile_set narrow_tiles[EMU_BLOCK_ROWS + 1] = {
-    TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
-        TILE_ENTRY(6, 1)};
-static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
-
 LANE void store_part(void *dst, v16 v, size_t n, bool half) {
   if (half && n >= EMU_LANES) {
     v_store_h(dst, v);
@@ -115,36 +23,8 @@ LANE void store_part(void *dst, v16 v, size_t n, bool half) {
   }
 }
 
-/* finish adds the bias, rounds and stores one tile; +0 turns a sum of -0 into +0, so that
- * it does not matter whether a zero term was skipped. Returns the lanes that are NaN. */
-KERNEL uint32_t finish(const emu_block *b, size_t column, uint32_t panels, const float *tile) {
-  uint32_t nan = 0;
-  size_t size = b->half ? sizeof(uint16_t) : sizeof(float);
-  for (uint32_t r = 0; r < b->rows; r++) {
-    for (uint32_t p = 0; p < panels; p++, tile += EMU_LANES) {
-      size_t c = column + (size_t)p * EMU_LANES;
-      v16 sum = v_add(v_load_s(tile), b->bias ? v_load_s(b->bias + c) : v_set1(0));
-      nan |= v_is_nan(sum);
-      store_part((char *)b->out + (r * b->out_stride + c) * size, sum, b->columns - c, b->half);
-    }
-  }
-  return nan;
-}
-
-KERNEL bool block(const emu_block *b) {
-  float tile[EMU_BLOCK_ROWS * 8 * EMU_LANES];
-  uint32_t nan = 0, panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
-  size_t size = b->half ? sizeof(uint16_t) : sizeof(float);
-  const tile_set *wide = &wide_tiles[b->rows];
-  for (uint32_t p = 0; p < panels;) {
-    const tile_set *set = wide->panels && panels - p >= wide->panels ? wide : &narrow_tiles[b->rows];
-    const void *w = (const char *)b->w + p * b->panel_stride * size;
-    set->run[b->half][b->index != NULL](b, w, tile);
-    nan |= finish(b, (size_t)p * EMU_LANES, set->panels, tile);
-    p += set->panels;
-  }
-  return nan != 0;
-}
+#include "kernels_block.h"
+#include "kernels_int.h"
 
 /* ---- preparing operands ---- */
 
@@ -440,6 +320,8 @@ KERNEL void rotate(void *y1, void *y2, const void *x1, const void *x2, const voi
 const emu_kernels KERNELS = {
     .name = KERNELS_NAME,
     .block = block,
+    .int_block = int_block,
+    .int_rows = int_rows,
     .panel = panel,
     .nonzero = nonzero,
     .widen = widen,

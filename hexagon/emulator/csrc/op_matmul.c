@@ -8,19 +8,12 @@
  */
 #include <string.h>
 
-#include "kernels.h"
-#include "ops.h"
+#include "linear.h"
+#include "matmul.h"
 
-/* The product's sizes, and where each batch of an operand lies. */
-typedef struct {
-  const emu_tensor *a, *b, *y;
-  bool turn_a, turn_b, half;
-  uint32_t m, n, k, batches;
-  size_t element;
-} product;
-
-static product product_of(const emu_node *node) {
-  product p = {.a = node->in[0], .b = node->in[1], .y = node->out[0]};
+emu_product emu_product_of(const emu_node *node) {
+  emu_product p = {.a = node->in[0], .b = node->in[1], .y = node->out[0]};
+  p.bias = node->n_in == 3 ? node->in[2] : NULL;
   p.turn_a = emu_flag(node, "transpose_in0");
   p.turn_b = emu_flag(node, "transpose_in1");
   p.half = emu_half(p.a);
@@ -35,8 +28,7 @@ static product product_of(const emu_node *node) {
   return p;
 }
 
-/* batch_of is the batch of operand t that belongs to batch i of the output. */
-static uint32_t batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i) {
+uint32_t emu_batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i) {
   uint32_t result = 0, stride = 1;
   for (uint32_t d = y->rank - 2; d-- > 0;) {
     result += t->dims[d] == 1 ? 0 : i % y->dims[d] * stride;
@@ -46,12 +38,42 @@ static uint32_t batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i) {
   return result;
 }
 
-static uint32_t batches_of(const emu_tensor *t) {
+uint32_t emu_batches_of(const emu_tensor *t) {
   uint32_t n = 1;
   for (uint32_t d = 0; d + 2 < t->rank; d++) {
     n *= t->dims[d];
   }
   return n;
+}
+
+uint32_t emu_product_parts(const emu_product *p, uint32_t blocks) {
+  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* multiply-adds worth a task */
+  uint32_t tasks = p->batches * blocks, wanted = TASKS_PER_THREAD * emu_pool_threads();
+  uint64_t work = (uint64_t)p->m * p->n * p->k / blocks / PART_WORK + 1;
+  uint32_t parts = tasks < wanted ? (wanted + tasks - 1) / tasks : 1;
+  uint32_t panels = (emu_product_panels(p) + 3) / 4; /* whole wide tiles */
+  parts = parts < panels ? parts : panels;
+  return parts < work ? parts : (uint32_t)work;
+}
+
+/* A static quantized right operand makes a layer of static weights. */
+static bool is_layer(const emu_product *p) {
+  return p->b->kind == EMU_STATIC && emu_fixed_point(p->b->dtype) && emu_batches_of(p->b) == 1;
+}
+
+static bool is_whole(const emu_product *p) { return emu_fixed_point(p->a->dtype); }
+
+static emu_linear layer_of(const emu_product *p) {
+  uint32_t last = p->b->rank - 1;
+  return (emu_linear){.x = p->a,
+                      .w = p->b,
+                      .bias = p->bias,
+                      .y = p->y,
+                      .rows = (uint32_t)emu_rows(p->a),
+                      .in = p->k,
+                      .out = p->n,
+                      .in_axis = last - !p->turn_b,
+                      .out_axis = last - p->turn_b};
 }
 
 static int check_shapes(const emu_node *node, emu_why why) {
@@ -61,7 +83,7 @@ static int check_shapes(const emu_node *node, emu_why why) {
     return emu_refuse(why, "ranks are %u, %u and %u; they must be equal and at least 2", rank,
                       b->rank, node->out[0]->rank);
   }
-  product p = product_of(node);
+  emu_product p = emu_product_of(node);
   uint32_t k = b->dims[rank - (p.turn_b ? 1 : 2)];
   if (p.k != k) {
     return emu_refuse(why, "the left operand has %u columns, the right one %u rows", p.k, k);
@@ -77,35 +99,77 @@ static int check_shapes(const emu_node *node, emu_why why) {
   return emu_check_dims(node->out[0], rank, dims, why);
 }
 
+/* What the vendor's library cannot do with static quantized weights. */
+static int check_layer(const emu_node *node, const emu_product *p, emu_why why) {
+  uint32_t encoding = p->b->quant.encoding;
+  bool blocks = encoding == EMU_Q_BW_FLOAT_BLOCK;
+  bool channels = encoding == EMU_Q_AXIS_SCALE_OFFSET || encoding == EMU_Q_BW_AXIS_SCALE_OFFSET;
+  if (p->turn_a) {
+    return emu_refuse(why, "transpose_in0 with quantized weights");
+  }
+  if (encoding == EMU_Q_LPBQ && p->turn_b) {
+    return emu_refuse(why, "LPBQ weights lie as [in, out], not turned");
+  }
+  if ((blocks || (channels && is_whole(p))) && emu_find_param(node, "transpose_in1") == NULL) {
+    return emu_refuse(why, "parameter transpose_in1 is missing: the vendor's library crashes "
+                           "without it on weights with several scales");
+  }
+  if (blocks && p->b->rank != 4) {
+    return emu_refuse(why, "weights in float blocks have rank %u; the vendor's library crashes "
+                           "unless it is 4", p->b->rank);
+  }
+  emu_linear l = layer_of(p);
+  return emu_check_linear(&l, why);
+}
+
+static int check_forms(const emu_node *node, emu_why why) {
+  emu_product p = emu_product_of(node);
+  if (p.bias != NULL && p.bias->kind != EMU_STATIC) {
+    return emu_refuse(why, "the bias is not static");
+  }
+  if (p.bias != NULL && emu_check_dims(p.bias, 1, &p.n, why)) {
+    return 1;
+  }
+  if (p.bias != NULL && is_whole(&p)) {
+    return emu_refuse(why, "MatMul with a quantized bias: the vendor's library computes wrong "
+                           "values; FullyConnected and Conv2d take it");
+  }
+  if (is_layer(&p)) {
+    return check_layer(node, &p, why);
+  }
+  return is_whole(&p) ? emu_check_product_whole(&p, why) : emu_check_float(node, why);
+}
+
 int emu_check_matmul(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"transpose_in0", 0, EMU_BOOL8, false},
                                          {"transpose_in1", 0, EMU_BOOL8, false}};
   emu_why why = {text, size};
-  return emu_check_ports(node, 2, 2, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
-         emu_check_float(node, why) || check_shapes(node, why);
+  if (emu_check_ports(node, 2, 3, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
+      check_shapes(node, why)) {
+    return EMU_WRONG;
+  }
+  return check_forms(node, why);
 }
 
 /* ---- the right operand as panels [N/16][K][16] ---- */
 
 /* A right operand [K, N] with whole panels is used as it lies. */
-static bool used_in_place(const product *p) { return !p->turn_b && p->n % EMU_LANES == 0; }
+static bool used_in_place(const emu_product *p) { return !p->turn_b && p->n % EMU_LANES == 0; }
 
-static uint32_t panels_of(const product *p) { return (p->n + EMU_LANES - 1) / EMU_LANES; }
+static size_t panel_bytes(const emu_product *p) { return (size_t)p->k * EMU_LANES * p->element; }
 
-static size_t panel_bytes(const product *p) { return (size_t)p->k * EMU_LANES * p->element; }
-
-static size_t panels_bytes(const product *p) {
-  return emu_align((size_t)batches_of(p->b) * panels_of(p) * panel_bytes(p));
+static size_t panels_bytes(const emu_product *p) {
+  return emu_align((size_t)emu_batches_of(p->b) * emu_product_panels(p) * panel_bytes(p));
 }
 
 typedef struct {
-  const product *p;
+  const emu_product *p;
   char *dst;
   uint32_t step; /* panels of one task */
 } pack_job;
 
-static void pack_panel(const product *p, char *dst, uint32_t index) {
-  uint32_t batch = index / panels_of(p), first = index % panels_of(p) * EMU_LANES;
+static void pack_panel(const emu_product *p, char *dst, uint32_t index) {
+  uint32_t batch = index / emu_product_panels(p), first = index % emu_product_panels(p) * EMU_LANES;
   uint32_t columns = p->n - first < EMU_LANES ? p->n - first : EMU_LANES;
   const char *b = (const char *)p->b->data + (size_t)batch * p->k * p->n * p->element;
   dst += index * panel_bytes(p);
@@ -122,58 +186,79 @@ static void pack_panel(const product *p, char *dst, uint32_t index) {
 
 static void pack_some(void *arg, uint32_t task) {
   const pack_job *job = arg;
-  uint32_t all = batches_of(job->p->b) * panels_of(job->p);
+  uint32_t all = emu_batches_of(job->p->b) * emu_product_panels(job->p);
   for (uint32_t i = task * job->step; i < all && i < (task + 1) * job->step; i++) {
     pack_panel(job->p, job->dst, i);
   }
 }
 
-static void pack_all(const product *p, void *dst) {
+static void pack_all(const emu_product *p, void *dst) {
   enum { TASK_BYTES = 64 * 1024 };
   pack_job job = {p, dst, (uint32_t)(TASK_BYTES / panel_bytes(p)) + 1};
-  uint32_t all = batches_of(p->b) * panels_of(p);
+  uint32_t all = emu_batches_of(p->b) * emu_product_panels(p);
   emu_parallel((all + job.step - 1) / job.step, pack_some, &job);
 }
 
 size_t emu_packed_matmul(const emu_node *node) {
-  product p = product_of(node);
-  return p.b->kind == EMU_STATIC ? panels_bytes(&p) : 0;
+  emu_product p = emu_product_of(node);
+  if (is_layer(&p)) {
+    emu_linear l = layer_of(&p);
+    return emu_packing_of(&l).bytes;
+  }
+  return p.b->kind == EMU_STATIC && !is_whole(&p) ? panels_bytes(&p) : 0;
 }
 
 void emu_pack_matmul(const emu_node *node, void *dst) {
-  product p = product_of(node);
-  pack_all(&p, dst);
+  emu_product p = emu_product_of(node);
+  if (is_layer(&p)) {
+    emu_linear l = layer_of(&p);
+    emu_pack_linear(&l, dst);
+  } else {
+    pack_all(&p, dst);
+  }
 }
 
 /* ---- the product ---- */
 
 /* What one task needs: some rows in f32, and the list of k they use. */
-static size_t wide_stride(const product *p) {
+static size_t wide_stride(const emu_product *p) {
   return emu_align(p->k * sizeof(float)) / sizeof(float) + EMU_LANES;
 }
 
-static size_t slot_bytes(const product *p) {
+static size_t slot_bytes(const emu_product *p) {
   return emu_align(EMU_BLOCK_ROWS * wide_stride(p) * sizeof(float)) +
          emu_align(p->k * sizeof(uint32_t));
 }
 
+static size_t bias_bytes(const emu_product *p) {
+  return p->bias ? emu_product_panels(p) * EMU_LANES * sizeof(float) : 0;
+}
+
 size_t emu_scratch_matmul(const emu_node *node) {
-  product p = product_of(node);
+  emu_product p = emu_product_of(node);
+  if (is_layer(&p)) {
+    emu_linear l = layer_of(&p);
+    return emu_scratch_linear(&l);
+  }
+  if (is_whole(&p)) {
+    return emu_scratch_product_whole(&p);
+  }
   bool packs = p.b->kind != EMU_STATIC && !used_in_place(&p);
-  return 64 + (packs ? panels_bytes(&p) : 0) + emu_slots() * slot_bytes(&p);
+  return 64 + (packs ? panels_bytes(&p) : 0) + bias_bytes(&p) + emu_slots() * slot_bytes(&p);
 }
 
 typedef struct {
-  product p;
+  emu_product p;
   const char *w; /* the right operand, from its first batch */
   size_t k_stride, panel_stride, batch_stride;
+  const float *bias;
   char *slots;
   uint32_t blocks;      /* row blocks of one batch */
   uint32_t panel_parts; /* tasks along the columns */
 } matmul_job;
 
 /* widen_rows reads rows of the left operand into scratch. */
-static void widen_rows(const product *p, float *dst, uint32_t batch, uint32_t first,
+static void widen_rows(const emu_product *p, float *dst, uint32_t batch, uint32_t first,
                        uint32_t rows) {
   const char *a = (const char *)p->a->data + (size_t)batch * p->m * p->k * p->element;
   for (uint32_t r = 0; r < rows; r++) {
@@ -197,16 +282,16 @@ static bool listed(emu_block *b, uint32_t *index, uint32_t k) {
 
 static void multiply(void *arg, uint32_t task, uint32_t slot) {
   const matmul_job *job = arg;
-  const product *p = &job->p;
+  const emu_product *p = &job->p;
   uint32_t part = task % job->panel_parts, block = task / job->panel_parts % job->blocks;
   uint32_t batch = task / job->panel_parts / job->blocks;
-  uint32_t first = emu_cut(p->m, block, job->blocks), panels = panels_of(p);
+  uint32_t first = emu_cut(p->m, block, job->blocks), panels = emu_product_panels(p);
   uint32_t panel = emu_cut(panels, part, job->panel_parts);
   uint32_t column = panel * EMU_LANES, end = emu_cut(panels, part + 1, job->panel_parts) * EMU_LANES;
   float *wide = (float *)(job->slots + slot * slot_bytes(p));
   uint32_t *index =
       (uint32_t *)((char *)wide + emu_align(EMU_BLOCK_ROWS * wide_stride(p) * sizeof(float)));
-  size_t right = batch_of(p->b, p->y, batch) * job->batch_stride + panel * job->panel_stride;
+  size_t right = emu_batch_of(p->b, p->y, batch) * job->batch_stride + panel * job->panel_stride;
   emu_block b = {
       .a = wide,
       .a_stride = wide_stride(p),
@@ -216,10 +301,12 @@ static void multiply(void *arg, uint32_t task, uint32_t slot) {
       .panel_stride = job->panel_stride,
       .out = (char *)p->y->data + (((size_t)batch * p->m + first) * p->n + column) * p->element,
       .out_stride = p->n,
+      .bias = job->bias ? job->bias + column : NULL,
       .columns = (end < p->n ? end : p->n) - column,
+      .weight = p->half ? EMU_W_F16 : EMU_W_F32,
       .half = p->half,
   };
-  widen_rows(p, wide, batch_of(p->a, p->y, batch), first, b.rows);
+  widen_rows(p, wide, emu_batch_of(p->a, p->y, batch), first, b.rows);
   if (!listed(&b, index, p->k)) {
     return;
   }
@@ -231,24 +318,11 @@ static void multiply(void *arg, uint32_t task, uint32_t slot) {
   }
 }
 
-/* parts_of is the number of tasks along the columns: more than one when there are few rows. */
-static uint32_t parts_of(const matmul_job *job) {
-  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* fused multiply-adds worth a task */
-  const product *p = &job->p;
-  uint32_t tasks = p->batches * job->blocks, wanted = TASKS_PER_THREAD * emu_pool_threads();
-  uint64_t work = (uint64_t)p->m * p->n * p->k / job->blocks / PART_WORK + 1;
-  uint32_t parts = tasks < wanted ? (wanted + tasks - 1) / tasks : 1;
-  uint32_t panels = (panels_of(p) + 3) / 4; /* whole wide tiles */
-  parts = parts < panels ? parts : panels;
-  return parts < work ? parts : (uint32_t)work;
-}
-
-void emu_run_matmul(const emu_node *node, void *scratch) {
-  matmul_job job = {.p = product_of(node), .slots = emu_aligned(scratch)};
-  const product *p = &job.p;
+static void run_floats(const emu_node *node, const emu_product *p, void *scratch) {
+  matmul_job job = {.p = *p, .slots = emu_aligned(scratch)};
   job.k_stride = EMU_LANES;
   job.panel_stride = (size_t)p->k * EMU_LANES;
-  job.batch_stride = panels_of(p) * job.panel_stride;
+  job.batch_stride = emu_product_panels(p) * job.panel_stride;
   if (node->packed != NULL) {
     job.w = node->packed;
   } else if (used_in_place(p)) {
@@ -261,7 +335,26 @@ void emu_run_matmul(const emu_node *node, void *scratch) {
     pack_all(p, job.slots);
     job.slots += panels_bytes(p);
   }
+  if (p->bias != NULL) {
+    float *bias = (float *)job.slots;
+    memset(bias, 0, bias_bytes(p));
+    emu_kernel()->widen(bias, p->bias->data, p->n, p->half);
+    job.bias = bias;
+    job.slots += bias_bytes(p);
+  }
   job.blocks = (p->m + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS;
-  job.panel_parts = parts_of(&job);
+  job.panel_parts = emu_product_parts(p, job.blocks);
   emu_parallel_slots(p->batches * job.blocks * job.panel_parts, multiply, &job);
+}
+
+void emu_run_matmul(const emu_node *node, void *scratch) {
+  emu_product p = emu_product_of(node);
+  if (is_layer(&p)) {
+    emu_linear l = layer_of(&p);
+    emu_run_linear(&l, node->packed, scratch);
+  } else if (is_whole(&p)) {
+    emu_run_product_whole(&p, scratch);
+  } else {
+    run_floats(node, &p, scratch);
+  }
 }

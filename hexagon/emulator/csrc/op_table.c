@@ -20,6 +20,7 @@
 
 static const emu_op table[] = {
     PACKED("FullyConnected", fully_connected, 1u << 1 | 1u << 2),
+    PACKED("Conv2d", conv2d, 1u << 1 | 1u << 2),
     PACKED("MatMul", matmul, 1u << 1),
     SCRATCHED("RmsNorm", rms_norm),
     SCRATCHED("Softmax", softmax),

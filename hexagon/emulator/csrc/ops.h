@@ -88,6 +88,7 @@ void emu_strides(const emu_tensor *t, uint64_t *strides);
   void emu_run_##NAME(const emu_node *node, void *scratch);
 
 EMU_OPERATOR(fully_connected)
+EMU_OPERATOR(conv2d)
 EMU_OPERATOR(matmul)
 EMU_OPERATOR(rms_norm)
 EMU_OPERATOR(softmax)
@@ -113,6 +114,9 @@ EMU_OPERATOR(argmax)
 size_t emu_packed_fully_connected(const emu_node *node);
 void emu_pack_fully_connected(const emu_node *node, void *dst);
 size_t emu_scratch_fully_connected(const emu_node *node);
+size_t emu_packed_conv2d(const emu_node *node);
+void emu_pack_conv2d(const emu_node *node, void *dst);
+size_t emu_scratch_conv2d(const emu_node *node);
 size_t emu_packed_matmul(const emu_node *node);
 void emu_pack_matmul(const emu_node *node, void *dst);
 size_t emu_scratch_matmul(const emu_node *node);

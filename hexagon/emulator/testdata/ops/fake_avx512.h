@@ -58,6 +58,15 @@ FAKE_INT(sub_int, _mm256_sub_epi32(INT(a.lo), INT(b.lo)), _mm256_sub_epi32(INT(a
 FAKE_INT(half_int, _mm256_srai_epi32(INT(a.lo), 1), _mm256_srai_epi32(INT(a.hi), 1))
 FAKE_INT(exponent, _mm256_slli_epi32(INT(a.lo), 23), _mm256_slli_epi32(INT(a.hi), 23))
 
+FAKE fake_widen_bytes(__m128i bytes) {
+  return fake_of(_mm256_castsi256_ps(_mm256_cvtepi8_epi32(bytes)),
+                 _mm256_castsi256_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))));
+}
+
+FAKE fake_float_of_int(fake512 a) {
+  return fake_of(_mm256_cvtepi32_ps(INT(a.lo)), _mm256_cvtepi32_ps(INT(a.hi)));
+}
+
 static int fake_wrong;
 __attribute__((constructor, unused)) static void read_fake_wrong(void) {
   fake_wrong = getenv("FAKE_WRONG") != NULL;
@@ -90,6 +99,8 @@ FAKE fake_blend(uint16_t mask, fake512 no, fake512 yes) {
 #define _mm512_cvtps_ph(a, how)                                                                    \
   _mm256_inserti128_si256(_mm256_castsi128_si256(_mm256_cvtps_ph((a).lo, how)),                    \
                           _mm256_cvtps_ph((a).hi, how), 1)
+#define _mm512_cvtepi8_epi32 fake_widen_bytes
+#define _mm512_cvtepi32_ps fake_float_of_int
 #define _mm512_add_ps fake_add
 #define _mm512_sub_ps fake_sub
 #define _mm512_mul_ps fake_mul

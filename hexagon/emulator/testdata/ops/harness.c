@@ -127,7 +127,8 @@ void values(emu_node *n, const char *name, uint32_t dtype, uint32_t rank, const 
 const char *refusal(const emu_node *n) {
   static char why[256];
   why[0] = '\0';
-  return n->op->check(n, why, sizeof why) ? why : NULL;
+  int verdict = n->op->check(n, why, sizeof why);
+  return verdict == EMU_RIGHT || verdict == EMU_SINCE_V73 ? NULL : why;
 }
 
 static void digest_output(const emu_tensor *t) {

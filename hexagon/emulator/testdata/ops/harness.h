@@ -86,6 +86,6 @@ typedef struct {
 } test;
 
 extern const test linear_tests[], row_tests[], element_tests[], move_tests[], refusal_tests[],
-    pool_tests[];
+    pool_tests[], quant_linear_tests[];
 
 #endif

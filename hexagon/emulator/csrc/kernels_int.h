@@ -1,0 +1,164 @@
+/* kernels_int.h: blocks of a product of whole numbers, included by kernels_impl.h.
+ *
+ * The including file also defines i16 (16 lanes of s32), pairs (16 lanes of two
+ * s16), d16 (16 lanes of f64) and their operations. 8-bit weights are widened to
+ * 16 bits and multiplied two by two into 32 bits: no product saturates, and after
+ * `chunk` steps the sums move to f64.
+ */
+
+#define INT_DECLARE(r, p) i16 sum##r##_##p = i_zero();
+#define INT_DECLARE_ROW(E, r)                                                                      \
+  const int16_t *a##r = b->a + r * b->a_stride;                                                    \
+  E(INT_DECLARE, r)
+#define INT_LOAD(unused, p) pairs w##p = p_load(at + p * panel_bytes);
+#define INT_ADD(r, p) sum##r##_##p = i_add_products(sum##r##_##p, x, w##p);
+#define INT_ADD_ROW(E, r)                                                                          \
+  {                                                                                                \
+    pairs x = p_repeat(a##r + 2 * s);                                                              \
+    E(INT_ADD, r)                                                                                  \
+  }
+#define INT_STORE(r, p) i_store(out + p * EMU_LANES, sum##r##_##p);
+#define INT_STORE_ROW(E, r)                                                                        \
+  E(INT_STORE, r)                                                                                  \
+  out += panels * EMU_LANES;
+
+/* One tile: R rows by P panels over the steps [first, end), written to out[R][P * 16]. */
+#define INT_TILE(R, P)                                                                             \
+  KERNEL void int_tile_##R##_##P(const emu_int_block *b, const int8_t *w, size_t first,            \
+                                 size_t end, int32_t *out) {                                       \
+    enum { panels = P };                                                                           \
+    const size_t panel_bytes = b->plane_stride * b->planes;                                        \
+    (void)panel_bytes;                                                                             \
+    ROWS##R(INT_DECLARE_ROW, PANELS##P)                                                            \
+    for (size_t s = first; s < end; s++) {                                                         \
+      const int8_t *at = w + s * 2 * EMU_LANES;                                                    \
+      if (panels == 1) {                                                                           \
+        __builtin_prefetch(at + PREFETCH_BYTES);                                                   \
+      }                                                                                            \
+      PANELS##P(INT_LOAD, 0)                                                                       \
+      ROWS##R(INT_ADD_ROW, PANELS##P)                                                              \
+    }                                                                                              \
+    ROWS##R(INT_STORE_ROW, PANELS##P)                                                              \
+  }
+
+INT_TILE(1, 1)
+INT_TILE(2, 1)
+INT_TILE(3, 1)
+INT_TILE(4, 1)
+INT_TILE(5, 1)
+INT_TILE(6, 1)
+INT_WIDE_TILES(INT_TILE)
+
+typedef struct {
+  uint32_t panels;
+  void (*run)(const emu_int_block *b, const int8_t *w, size_t first, size_t end, int32_t *out);
+} int_tile_set;
+
+#define INT_TILE_ENTRY(R, P) [R] = {P, int_tile_##R##_##P},
+
+static const int_tile_set int_narrow_tiles[EMU_BLOCK_ROWS + 1] = {
+    INT_TILE_ENTRY(1, 1) INT_TILE_ENTRY(2, 1) INT_TILE_ENTRY(3, 1) INT_TILE_ENTRY(4, 1)
+        INT_TILE_ENTRY(5, 1) INT_TILE_ENTRY(6, 1)};
+static const int_tile_set int_wide_tiles[EMU_BLOCK_ROWS + 1] = {
+    [0] = {0, NULL}, INT_WIDE_TILES(INT_TILE_ENTRY)};
+
+enum { MOST_PANELS = 8 };
+
+/* int_sums adds up one tile in f64: chunk by chunk, the high plane times 256 before the low one. */
+KERNEL void int_sums(const emu_int_block *b, const int8_t *w, const int_tile_set *tile,
+                     double *sums) {
+  int32_t part[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
+  size_t n = (size_t)b->rows * tile->panels * EMU_LANES;
+  for (uint32_t plane = 0; plane < b->planes; plane++, w += b->plane_stride) {
+    for (size_t first = 0; first < b->steps; first += b->chunk) {
+      size_t end = b->steps - first < b->chunk ? b->steps : first + b->chunk;
+      d16 times = d_set1(plane == 1 && first == 0 ? 256 : 1);
+      bool fresh = plane == 0 && first == 0;
+      tile->run(b, w, first, end, part);
+      for (size_t i = 0; i < n; i += EMU_LANES) {
+        d16 sum = d_of_i(i_load(part + i));
+        d_store(sums + i, fresh ? sum : d_fma(d_load(sums + i), times, sum));
+      }
+    }
+  }
+}
+
+static const struct {
+  double least, most;
+  size_t size;
+} wholes[EMU_WHOLES] = {
+    [EMU_WHOLE_S8] = {INT8_MIN, INT8_MAX, 1},
+    [EMU_WHOLE_U8] = {0, UINT8_MAX, 1},
+    [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX, 2},
+    [EMU_WHOLE_U16] = {0, UINT16_MAX, 2},
+};
+
+KERNEL void int_finish(const emu_int_block *b, size_t column, uint32_t panels, const double *sums) {
+  size_t size = wholes[b->type].size;
+  const d16 least = d_set1(wholes[b->type].least), most = d_set1(wholes[b->type].most);
+  for (uint32_t r = 0; r < b->rows; r++) {
+    const d16 row = d_set1(b->row ? b->row[r] : 0);
+    for (uint32_t p = 0; p < panels; p++, sums += EMU_LANES) {
+      size_t c = column + (size_t)p * EMU_LANES;
+      d16 t = d_add(d_add(d_load(sums), d_load(b->base + c)), row);
+      d16 y = d_floor(d_fma(t, d_load(b->scale + c), d_load(b->add + c)));
+      i16 whole = i_of_d(d_min(d_max(y, least), most));
+      char *out = (char *)b->out + (r * b->out_stride + c) * size;
+      if (b->columns - c >= EMU_LANES) {
+        i_narrow(out, whole, size);
+      } else {
+        uint16_t lanes[EMU_LANES];
+        i_narrow(lanes, whole, size);
+        memcpy(out, lanes, (b->columns - c) * size);
+      }
+    }
+  }
+}
+
+KERNEL void int_block(const emu_int_block *b) {
+  double sums[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
+  uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
+  const int_tile_set *wide = &int_wide_tiles[b->rows];
+  for (uint32_t p = 0; p < panels;) {
+    const int_tile_set *tile =
+        wide->panels && panels - p >= wide->panels ? wide : &int_narrow_tiles[b->rows];
+    int_sums(b, b->w + p * b->plane_stride * b->planes, tile, sums);
+    int_finish(b, (size_t)p * EMU_LANES, tile->panels, sums);
+    p += tile->panels;
+  }
+}
+
+/* Plain loops: compilers turn them into vectors where it matters. */
+#define INT_ROW(TYPE, LOWER)                                                                       \
+  for (size_t i = 0; i < n; i++) {                                                                 \
+    dst[i] = (int16_t)(((const TYPE *)src)[i] - (LOWER));                                          \
+  }
+
+KERNEL int64_t int_rows(int16_t *dst, const void *src, size_t n, enum emu_whole type) {
+  enum { SUMMED = 32768 }; /* numbers of 16 bits whose sum fits 32 */
+  int64_t sum = 0;
+  switch (type) {
+  case EMU_WHOLE_S8:
+    INT_ROW(int8_t, 0)
+    break;
+  case EMU_WHOLE_U8:
+    INT_ROW(uint8_t, 0)
+    break;
+  case EMU_WHOLE_U16:
+    INT_ROW(uint16_t, 32768)
+    break;
+  default:
+    memcpy(dst, src, n * sizeof *dst);
+  }
+  for (size_t i = 0; i < n; i += SUMMED) {
+    int32_t part = 0;
+    for (size_t j = i; j < n && j < i + SUMMED; j++) {
+      part += dst[j];
+    }
+    sum += part;
+  }
+  if (n % 2 != 0) {
+    dst[n] = 0;
+  }
+  return sum;
+}

@@ -1,0 +1,113 @@
+/* kernels_x86_int.h: whole numbers and f64 for kernels_int.h, out of AVX2
+ * registers; the AVX-512 path uses them too. */
+#ifndef SDNPU_KERNELS_X86_INT_H
+#define SDNPU_KERNELS_X86_INT_H
+
+typedef struct {
+  __m256i lo, hi;
+} i16;
+
+typedef i16 pairs;
+
+typedef struct {
+  __m256d v[4];
+} d16;
+
+LANE i16 i_of(__m256i lo, __m256i hi) {
+  i16 r = {lo, hi};
+  return r;
+}
+
+LANE i16 i_zero(void) { return i_of(_mm256_setzero_si256(), _mm256_setzero_si256()); }
+
+LANE i16 i_load(const int32_t *p) {
+  return i_of(_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)(p + 8)));
+}
+
+LANE void i_store(int32_t *p, i16 a) {
+  _mm256_storeu_si256((__m256i *)p, a.lo);
+  _mm256_storeu_si256((__m256i *)(p + 8), a.hi);
+}
+
+LANE pairs p_load(const int8_t *p) {
+  return i_of(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)),
+              _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(p + 16))));
+}
+
+LANE pairs p_repeat(const int16_t *p) {
+  int32_t both;
+  memcpy(&both, p, sizeof both);
+  __m256i x = _mm256_set1_epi32(both);
+  return i_of(x, x);
+}
+
+LANE i16 i_add_products(i16 sum, pairs a, pairs b) {
+  return i_of(_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b.lo)),
+              _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi)));
+}
+
+/* i_narrow writes the low `size` bytes of each lane, 1 or 2; the values fit. */
+LANE void i_narrow(void *dst, i16 a, size_t size) {
+  const __m256i low = _mm256_set1_epi32(0xffff);
+  __m256i both = _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
+  both = _mm256_permute4x64_epi64(both, 0xd8);
+  if (size == 2) {
+    _mm256_storeu_si256((__m256i *)dst, both);
+    return;
+  }
+  both = _mm256_and_si256(both, _mm256_set1_epi16(0xff));
+  _mm_storeu_si128((__m128i *)dst, _mm_packus_epi16(_mm256_castsi256_si128(both),
+                                                    _mm256_extracti128_si256(both, 1)));
+}
+
+#define EACH_QUARTER for (int q = 0; q < 4; q++)
+
+LANE d16 d_set1(double x) {
+  d16 r;
+  EACH_QUARTER r.v[q] = _mm256_set1_pd(x);
+  return r;
+}
+
+LANE d16 d_load(const double *p) {
+  d16 r;
+  EACH_QUARTER r.v[q] = _mm256_loadu_pd(p + 4 * q);
+  return r;
+}
+
+LANE void d_store(double *p, d16 a) { EACH_QUARTER _mm256_storeu_pd(p + 4 * q, a.v[q]); }
+
+LANE d16 d_of_i(i16 a) {
+  d16 r = {{_mm256_cvtepi32_pd(_mm256_castsi256_si128(a.lo)),
+            _mm256_cvtepi32_pd(_mm256_extracti128_si256(a.lo, 1)),
+            _mm256_cvtepi32_pd(_mm256_castsi256_si128(a.hi)),
+            _mm256_cvtepi32_pd(_mm256_extracti128_si256(a.hi, 1))}};
+  return r;
+}
+
+/* The lanes are whole and fit 32 bits. */
+LANE i16 i_of_d(d16 a) {
+  return i_of(_mm256_set_m128i(_mm256_cvtpd_epi32(a.v[1]), _mm256_cvtpd_epi32(a.v[0])),
+              _mm256_set_m128i(_mm256_cvtpd_epi32(a.v[3]), _mm256_cvtpd_epi32(a.v[2])));
+}
+
+#define QUARTERS(NAME, INTRINSIC)                                                                  \
+  LANE d16 NAME(d16 a, d16 b) {                                                                    \
+    EACH_QUARTER a.v[q] = INTRINSIC(a.v[q], b.v[q]);                                               \
+    return a;                                                                                      \
+  }
+
+QUARTERS(d_add, _mm256_add_pd)
+QUARTERS(d_min, _mm256_min_pd)
+QUARTERS(d_max, _mm256_max_pd)
+
+LANE d16 d_fma(d16 a, d16 b, d16 c) {
+  EACH_QUARTER a.v[q] = _mm256_fmadd_pd(a.v[q], b.v[q], c.v[q]);
+  return a;
+}
+
+LANE d16 d_floor(d16 a) {
+  EACH_QUARTER a.v[q] = _mm256_floor_pd(a.v[q]);
+  return a;
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* op_linear_pack.c: weights into panels, scales and biases beside them. */
+#include <math.h>
+#include <string.h>
+
+#include "f16.h"
+#include "linear.h"
+
+enum emu_whole emu_whole_of(uint32_t dtype) {
+  return dtype == EMU_QS8    ? EMU_WHOLE_S8
+         : dtype == EMU_QU8  ? EMU_WHOLE_U8
+         : dtype == EMU_QS16 ? EMU_WHOLE_S16
+                             : EMU_WHOLE_U16;
+}
+
+int32_t emu_lowering(uint32_t dtype) { return dtype == EMU_QU16 ? 32768 : 0; }
+
+int32_t emu_shift(uint32_t dtype) {
+  return dtype == EMU_QU8 ? 128 : dtype == EMU_QS16 ? 128 : dtype == EMU_QU16 ? 32768 + 128 : 0;
+}
+
+uint32_t emu_planes(uint32_t dtype) { return (uint32_t)emu_dtype_size(dtype); }
+
+/* Two products of a left number and an s8, times the steps, stay below 2^31. */
+uint32_t emu_chunk(uint32_t dtype) {
+  return emu_dtype_size(dtype) == 2 ? (1u << 31) / (2 * 32768 * 128) - 1 : (1u << 31) / (2 * 255 * 128) - 1;
+}
+
+double emu_scale_of(const emu_tensor *t, uint32_t channel) {
+  return (double)t->quant.scales[t->quant.count > 1 ? channel : 0];
+}
+
+int32_t emu_offset_of(const emu_tensor *t) {
+  return t->quant.offsets != NULL ? t->quant.offsets[0] : 0;
+}
+
+/* ---- reading a weight ---- */
+
+static size_t weight_at(const emu_linear *l, uint32_t k, uint32_t c) {
+  return l->in_axis < l->out_axis ? (size_t)k * l->out + c : (size_t)c * l->in + k;
+}
+
+static bool four_bits(const emu_quant *q) { return q->bitwidth == 4 || q->encoding == EMU_Q_LPBQ; }
+
+/* stored is the integer in the container; of 4 bits the low ones count, as the vendor's library
+ * reads them. */
+static int32_t stored(const emu_tensor *w, size_t i) {
+  switch (w->dtype) {
+  case EMU_QS8: {
+    int8_t v = ((const int8_t *)w->data)[i];
+    return four_bits(&w->quant) ? (int8_t)((uint8_t)v << 4) >> 4 : v;
+  }
+  case EMU_QU8: {
+    uint8_t v = ((const uint8_t *)w->data)[i];
+    return four_bits(&w->quant) ? v & 15 : v;
+  }
+  case EMU_QS16:
+    return ((const int16_t *)w->data)[i];
+  default:
+    return ((const uint16_t *)w->data)[i];
+  }
+}
+
+static uint32_t block_of(const emu_linear *l, uint32_t k, uint32_t c) {
+  uint32_t blocks = l->w->quant.blocks_per_axis;
+  return c * blocks + (uint32_t)((uint64_t)k * blocks / l->in);
+}
+
+/* ---- layout ---- */
+
+static uint32_t panels_of(const emu_linear *l) { return (l->out + EMU_LANES - 1) / EMU_LANES; }
+
+/* LPBQ weights are 4 bits times their block's scale: one plane where that fits 8 bits. */
+static uint32_t planes_of(const emu_linear *l) {
+  const emu_quant *q = &l->w->quant;
+  uint32_t most = 0;
+  if (q->encoding != EMU_Q_LPBQ) {
+    return emu_planes(l->w->dtype);
+  }
+  for (uint32_t i = 0; i < l->out * q->blocks_per_axis; i++) {
+    most = q->block_scales[i] > most ? q->block_scales[i] : most;
+  }
+  return most <= 16 ? 1 : 2;
+}
+
+static void plan_floats(const emu_linear *l, emu_packing *p) {
+  const emu_tensor *w = l->w;
+  static const size_t sizes[EMU_WEIGHTS] = {sizeof(float), sizeof(uint16_t), sizeof(int8_t)};
+  p->weight = w->dtype == EMU_F32 ? EMU_W_F32 : EMU_W_F16;
+  if (w->quant.count > 0 && emu_fixed_point(w->dtype)) {
+    p->scaled = true;
+    p->weight = w->quant.encoding != EMU_Q_BW_FLOAT_BLOCK ? EMU_W_S8
+                : w->quant.zeros != NULL                  ? EMU_W_F32
+                                                          : EMU_W_F16;
+  }
+  p->panel_bytes = (size_t)l->in * EMU_LANES * sizes[p->weight];
+  p->column_bytes = emu_align(panels_of(l) * EMU_LANES * sizeof(float));
+  p->weight_bytes = emu_align(panels_of(l) * p->panel_bytes);
+  p->bytes = p->weight_bytes + p->column_bytes * ((p->scaled ? 1 : 0) + (l->bias ? 1 : 0));
+}
+
+emu_packing emu_packing_of(const emu_linear *l) {
+  emu_packing p = {.whole = emu_fixed_point(l->x->dtype)};
+  if (!p.whole) {
+    plan_floats(l, &p);
+    return p;
+  }
+  p.planes = planes_of(l);
+  p.offset = emu_offset_of(l->w) + emu_shift(l->w->dtype);
+  if (l->w->quant.encoding == EMU_Q_LPBQ) {
+    p.offset = p.planes == 2 ? 128 : 0;
+  }
+  p.steps = (l->in + 1) / 2;
+  p.panel_bytes = (size_t)p.steps * 2 * EMU_LANES * p.planes;
+  p.weight_bytes = emu_align(panels_of(l) * p.panel_bytes);
+  p.column_bytes = emu_align(panels_of(l) * EMU_LANES * sizeof(double));
+  p.bytes = p.weight_bytes + 3 * p.column_bytes;
+  return p;
+}
+
+/* ---- panels ---- */
+
+typedef struct {
+  const emu_linear *l;
+  emu_packing p;
+  char *dst;
+} pack_job;
+
+/* channel_scale is what a column's sums are multiplied by; of float blocks the largest, so that
+ * the weights relative to it suit f16. */
+static float channel_scale(const emu_linear *l, uint32_t c) {
+  const emu_quant *q = &l->w->quant;
+  float most = 0;
+  if (q->encoding != EMU_Q_BW_FLOAT_BLOCK) {
+    return (float)emu_scale_of(l->w, c);
+  }
+  uint32_t blocks = q->count / l->out;
+  for (uint32_t i = 0; i < blocks; i++) {
+    most = q->scales[c * blocks + i] > most ? q->scales[c * blocks + i] : most;
+  }
+  return most;
+}
+
+static float float_of(const emu_linear *l, uint32_t k, uint32_t c, float channel) {
+  const emu_quant *q = &l->w->quant;
+  size_t i = weight_at(l, k, c);
+  if (l->w->dtype == EMU_F16 || l->w->dtype == EMU_F32) {
+    return emu_get(l->w->data, i, emu_half(l->w));
+  }
+  float v = (float)stored(l->w, i);
+  if (q->encoding != EMU_Q_BW_FLOAT_BLOCK) {
+    return v;
+  }
+  uint32_t blocks = q->count / l->out, block = c * blocks + k / (l->in / blocks);
+  return (v + (q->zeros ? q->zeros[block] : 0)) * (q->scales[block] / channel);
+}
+
+static void pack_float_panel(const pack_job *job, uint32_t panel, uint32_t columns) {
+  const emu_linear *l = job->l;
+  char *dst = job->dst + panel * job->p.panel_bytes;
+  if (!job->p.scaled && l->in_axis > l->out_axis) {
+    size_t offset = (size_t)panel * EMU_LANES * l->in * emu_dtype_size(l->w->dtype);
+    emu_kernel()->panel(dst, (const char *)l->w->data + offset, l->in, l->in, columns,
+                        emu_half(l->w));
+    return;
+  }
+  float scale[EMU_LANES];
+  for (uint32_t c = 0; c < columns; c++) {
+    scale[c] = job->p.scaled ? channel_scale(l, panel * EMU_LANES + c) : 1;
+  }
+  for (uint32_t k = 0; k < l->in; k++) {
+    for (uint32_t c = 0; c < EMU_LANES; c++) {
+      size_t at = (size_t)k * EMU_LANES + c;
+      float v = c < columns ? float_of(l, k, panel * EMU_LANES + c, scale[c]) : 0;
+      if (job->p.weight == EMU_W_S8) {
+        ((int8_t *)dst)[at] = (int8_t)v;
+      } else {
+        emu_put(dst, at, job->p.weight == EMU_W_F16, v);
+      }
+    }
+  }
+}
+
+/* stored_whole is a weight as the planes hold it: lowered, and times its block's scale. */
+static int32_t stored_whole(const emu_linear *l, uint32_t k, uint32_t c) {
+  int32_t v = stored(l->w, weight_at(l, k, c));
+  if (l->w->quant.encoding == EMU_Q_LPBQ) {
+    return v * l->w->quant.block_scales[block_of(l, k, c)];
+  }
+  return l->w->dtype == EMU_QU8 ? v - 128 : l->w->dtype == EMU_QU16 ? v - 32768 : v;
+}
+
+/* pack_columns writes base, scale and add of one column, given the sum of its weights. */
+static void pack_column(const pack_job *job, uint32_t c, double sum) {
+  const emu_linear *l = job->l;
+  double *columns = (double *)(job->dst + job->p.weight_bytes);
+  size_t step = job->p.column_bytes / sizeof *columns;
+  double x_offset = emu_offset_of(l->x) + emu_lowering(l->x->dtype);
+  double to_y = 1 / emu_scale_of(l->y, 0), bias = 0;
+  columns[c] = x_offset * (sum + job->p.offset * l->in);
+  columns[step + c] = emu_scale_of(l->x, 0) * emu_scale_of(l->w, c) * to_y;
+  if (l->bias != NULL && l->bias->dtype == EMU_QS32) {
+    bias = ((double)((const int32_t *)l->bias->data)[c] + emu_offset_of(l->bias)) *
+           emu_scale_of(l->bias, c);
+  } else if (l->bias != NULL) {
+    bias = (double)(((const uint8_t *)l->bias->data)[c] + emu_offset_of(l->bias)) *
+           emu_scale_of(l->bias, 0);
+  }
+  columns[2 * step + c] = bias * to_y - emu_offset_of(l->y) + 0.5;
+}
+
+static void pack_whole_panel(const pack_job *job, uint32_t panel, uint32_t columns) {
+  const emu_linear *l = job->l;
+  const emu_packing *p = &job->p;
+  int8_t *dst = (int8_t *)job->dst + panel * p->panel_bytes;
+  int64_t sums[EMU_LANES] = {0};
+  memset(dst, 0, p->panel_bytes);
+  for (uint32_t k = 0; k < l->in; k++) {
+    for (uint32_t c = 0; c < columns; c++) {
+      int32_t v = stored_whole(l, k, panel * EMU_LANES + c);
+      sums[c] += p->planes == 2 ? v - 128 : v;
+      emu_put_planes(dst, p->panel_bytes / p->planes, p->planes, k, c, v);
+    }
+  }
+  for (uint32_t c = 0; c < columns; c++) {
+    pack_column(job, panel * EMU_LANES + c, (double)sums[c]);
+  }
+}
+
+static void pack_panel(void *arg, uint32_t panel) {
+  const pack_job *job = arg;
+  uint32_t left = job->l->out - panel * EMU_LANES, columns = left < EMU_LANES ? left : EMU_LANES;
+  if (job->p.whole) {
+    pack_whole_panel(job, panel, columns);
+  } else {
+    pack_float_panel(job, panel, columns);
+  }
+}
+
+void emu_pack_linear(const emu_linear *l, void *dst) {
+  pack_job job = {l, emu_packing_of(l), dst};
+  char *end = (char *)dst + panels_of(l) * job.p.panel_bytes;
+  memset(end, 0, job.p.bytes - (size_t)(end - (char *)dst)); /* gaps and columns beyond the last */
+  emu_parallel(panels_of(l), pack_panel, &job);
+  if (job.p.whole) {
+    return;
+  }
+  float *column = (float *)((char *)dst + job.p.weight_bytes);
+  for (uint32_t c = 0; job.p.scaled && c < l->out; c++) {
+    column[c] = channel_scale(l, c);
+  }
+  column += job.p.scaled ? job.p.column_bytes / sizeof *column : 0;
+  for (uint32_t c = 0; l->bias != NULL && c < l->out; c++) {
+    column[c] = emu_get(l->bias->data, c, emu_half(l->bias));
+  }
+}

@@ -1,0 +1,202 @@
+/* op_matmul_whole.c: MatMul of two quantized activations. Both are lowered to signed numbers and
+ * multiplied exactly; the right one is packed at every run. With a' and b' as stored here,
+ *   sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w),
+ * where x and w are what offset and lowering leave over. */
+#include <string.h>
+
+#include "linear.h"
+#include "matmul.h"
+
+static bool is_number(const emu_tensor *t) {
+  return t->dtype == EMU_QU8 || t->dtype == EMU_QS8 || t->dtype == EMU_QU16 || t->dtype == EMU_QS16;
+}
+
+int emu_check_product_whole(const emu_product *p, emu_why why) {
+  const emu_tensor *all[] = {p->a, p->b, p->y};
+  for (int i = 0; i < 3; i++) {
+    if (!is_number(all[i]) || all[i]->quant.count != 1 ||
+        all[i]->quant.encoding != EMU_Q_SCALE_OFFSET) {
+      return emu_refuse(why, "an operand is not fixed point of 8 or 16 bits with one scale");
+    }
+    int32_t offset = emu_offset_of(all[i]);
+    if (offset > EMU_MOST_OFFSET || offset < -EMU_MOST_OFFSET) {
+      return emu_refuse(why, "offset %d is beyond 2^17", offset);
+    }
+  }
+  if (p->y->dtype != p->a->dtype) {
+    return emu_refuse(why, "the left operand and the output have different data types");
+  }
+  if (p->k > EMU_MOST_TERMS) {
+    return emu_refuse(why, "%u terms, above 2^17", p->k);
+  }
+  if (emu_dtype_size(p->b->dtype) > emu_dtype_size(p->a->dtype)) {
+    return emu_refuse(why, "the right operand has 16 bits, the left one 8");
+  }
+  uint32_t a = p->a->dtype, b = p->b->dtype;
+  if (a == EMU_QS16 && (b == EMU_QU8 || b == EMU_QU16)) {
+    return emu_refuse(why, "an unsigned right operand beside SFIXED_POINT_16");
+  }
+  if (b == EMU_QU16 && emu_offset_of(p->b) != -32768) {
+    return emu_refuse(why, "a right operand of UFIXED_POINT_16 has offset -32768 only");
+  }
+  bool symmetric = b == EMU_QS8 && emu_offset_of(p->b) == 0;
+  if (!p->turn_b && (b == EMU_QS16 || a == EMU_QS16 || (a == EMU_QU8 && symmetric))) {
+    emu_refuse(why, "this signed right operand needs transpose_in1");
+    return EMU_UNPREPARED;
+  }
+  if (emu_dtype_size(b) == 2) {
+    emu_refuse(why, "two operands of 16 bits");
+    return EMU_SINCE_V73;
+  }
+  return EMU_RIGHT;
+}
+
+/* ---- scratch ---- */
+
+typedef struct {
+  const emu_product *p;
+  double x, w; /* see above */
+  uint32_t planes, panels, blocks, panel_parts;
+  size_t row_bytes, panel_bytes;
+  char *rows, *panels_at;
+  double *row_sums;           /* per row of a: w times its sum */
+  double *base, *scale, *add; /* base per column and batch of b */
+} whole_job;
+
+static uint32_t rows_of(const emu_product *p) { return emu_batches_of(p->a) * p->m; }
+
+/* lay_out places the parts one after the other and returns their size. */
+static size_t lay_out(whole_job *job, const emu_product *p, char *at) {
+  char *start = at;
+  job->p = p;
+  job->planes = emu_planes(p->b->dtype);
+  job->panels = emu_product_panels(p);
+  job->row_bytes = emu_align((p->k + 1) * sizeof(int16_t)) + 64;
+  job->panel_bytes = (size_t)((p->k + 1) / 2) * 2 * EMU_LANES * job->planes;
+  size_t columns = emu_align(job->panels * EMU_LANES * sizeof(double));
+  uint32_t batches = emu_batches_of(p->b);
+  job->rows = at;
+  at += rows_of(p) * job->row_bytes;
+  job->panels_at = at;
+  at += emu_align(batches * job->panels * job->panel_bytes);
+  job->row_sums = (double *)at;
+  at += emu_align(rows_of(p) * sizeof(double));
+  job->base = (double *)at;
+  at += batches * columns;
+  job->scale = (double *)at;
+  at += columns;
+  job->add = (double *)at;
+  return (size_t)(at + columns - start);
+}
+
+size_t emu_scratch_product_whole(const emu_product *p) {
+  whole_job job;
+  return 64 + lay_out(&job, p, NULL);
+}
+
+/* ---- operands ---- */
+
+static void prepare_row(void *arg, uint32_t row) {
+  const whole_job *job = arg;
+  const emu_product *p = job->p;
+  size_t size = emu_dtype_size(p->a->dtype);
+  int16_t *to = (int16_t *)(job->rows + row * job->row_bytes);
+  const char *a = (const char *)p->a->data + (size_t)(row / p->m) * p->m * p->k * size;
+  enum emu_whole type = emu_whole_of(p->a->dtype);
+  int64_t sum = 0;
+  if (!p->turn_a) {
+    sum = emu_kernel()->int_rows(to, a + (size_t)(row % p->m) * p->k * size, p->k, type);
+  } else { /* one by one; each pads a zero that the next overwrites */
+    for (uint32_t k = 0; k < p->k; k++) {
+      sum += emu_kernel()->int_rows(to + k, a + ((size_t)k * p->m + row % p->m) * size, 1, type);
+    }
+  }
+  job->row_sums[row] = job->w * (double)sum;
+}
+
+static int32_t right(const emu_product *p, size_t i) {
+  switch (p->b->dtype) {
+  case EMU_QS8:
+    return ((const int8_t *)p->b->data)[i];
+  case EMU_QU8:
+    return ((const uint8_t *)p->b->data)[i] - 128;
+  case EMU_QS16:
+    return ((const int16_t *)p->b->data)[i];
+  default:
+    return ((const uint16_t *)p->b->data)[i] - 32768;
+  }
+}
+
+static void prepare_panel(void *arg, uint32_t index) {
+  const whole_job *job = arg;
+  const emu_product *p = job->p;
+  uint32_t batch = index / job->panels, first = index % job->panels * EMU_LANES;
+  uint32_t columns = p->n - first < EMU_LANES ? p->n - first : EMU_LANES;
+  int8_t *panel = (int8_t *)job->panels_at + index * job->panel_bytes;
+  size_t plane = job->panel_bytes / job->planes;
+  size_t c_step = p->turn_b ? p->k : 1, k_step = p->turn_b ? 1 : p->n;
+  size_t at = (size_t)batch * p->k * p->n + first * c_step;
+  int64_t sums[EMU_LANES] = {0};
+  if (columns < EMU_LANES || p->k % 2 != 0) {
+    memset(panel, 0, job->panel_bytes);
+  }
+  for (uint32_t c = 0; c < columns; c++) {
+    for (uint32_t k = 0; k < p->k; k++) {
+      int32_t v = right(p, at + c * c_step + k * k_step);
+      sums[c] += v;
+      emu_put_planes(panel, plane, job->planes, k, c, v);
+    }
+  }
+  int64_t less = job->planes == 2 ? 128 * (int64_t)p->k : 0;
+  for (uint32_t c = 0; c < EMU_LANES; c++) {
+    job->base[index * EMU_LANES + c] = job->x * ((double)(sums[c] - less) + job->w * p->k);
+  }
+}
+
+static void multiply(void *arg, uint32_t task) {
+  const whole_job *job = arg;
+  const emu_product *p = job->p;
+  uint32_t part = task % job->panel_parts, block = task / job->panel_parts % job->blocks;
+  uint32_t batch = task / job->panel_parts / job->blocks, size = (uint32_t)emu_dtype_size(p->y->dtype);
+  uint32_t first = emu_cut(p->m, block, job->blocks);
+  uint32_t panel = emu_cut(job->panels, part, job->panel_parts);
+  uint32_t end = emu_cut(job->panels, part + 1, job->panel_parts) * EMU_LANES;
+  uint32_t column = panel * EMU_LANES, row = emu_batch_of(p->a, p->y, batch) * p->m + first;
+  uint32_t b_panel = emu_batch_of(p->b, p->y, batch) * job->panels + panel;
+  emu_int_block b = {
+      .a = (const int16_t *)(job->rows + row * job->row_bytes),
+      .a_stride = job->row_bytes / sizeof(int16_t),
+      .rows = emu_cut(p->m, block + 1, job->blocks) - first,
+      .steps = (p->k + 1) / 2,
+      .chunk = emu_chunk(p->a->dtype),
+      .w = (const int8_t *)job->panels_at + b_panel * job->panel_bytes,
+      .plane_stride = job->panel_bytes / job->planes,
+      .planes = job->planes,
+      .base = job->base + (size_t)b_panel * EMU_LANES,
+      .scale = job->scale,
+      .add = job->add,
+      .row = job->row_sums + row,
+      .out = (char *)p->y->data + (((size_t)batch * p->m + first) * p->n + column) * size,
+      .out_stride = p->n,
+      .columns = (end < p->n ? end : p->n) - column,
+      .type = emu_whole_of(p->y->dtype),
+  };
+  emu_kernel()->int_block(&b);
+}
+
+void emu_run_product_whole(const emu_product *p, void *scratch) {
+  whole_job job;
+  lay_out(&job, p, emu_aligned(scratch));
+  job.x = emu_offset_of(p->a) + emu_lowering(p->a->dtype);
+  job.w = emu_offset_of(p->b) + emu_shift(p->b->dtype);
+  job.blocks = (p->m + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS;
+  job.panel_parts = emu_product_parts(p, job.blocks);
+  double scale = emu_scale_of(p->a, 0) * emu_scale_of(p->b, 0) / emu_scale_of(p->y, 0);
+  for (uint32_t c = 0; c < job.panels * EMU_LANES; c++) {
+    job.scale[c] = scale;
+    job.add[c] = 0.5 - emu_offset_of(p->y);
+  }
+  emu_parallel(rows_of(p), prepare_row, &job);
+  emu_parallel(emu_batches_of(p->b) * job.panels, prepare_panel, &job);
+  emu_parallel(p->batches * job.blocks * job.panel_parts, multiply, &job);
+}
