@@ -108,7 +108,13 @@ func choose(tasks map[string][]recording, count map[string]int) []recording {
 // openSmolLM loads the model on a device.
 func openSmolLM(t testing.TB, folder string, dev backend.Device, recipe string, o engine.Options) *engine.Engine {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join(folder, "models", "smollm2-135m-instruct-q4_1.gguf"))
+	return openModel(t, filepath.Join(folder, "models", "smollm2-135m-instruct-q4_1.gguf"), dev, recipe, o)
+}
+
+// openModel loads a model file on a device.
+func openModel(t testing.TB, path string, dev backend.Device, recipe string, o engine.Options) *engine.Engine {
+	t.Helper()
+	f, err := gguf.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	m, err := model.Load(f)

@@ -1,0 +1,221 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// recordedModels are small random models of every family, with what Hugging
+// Face transformers computed for texts.
+const recordedModels = "../backend/model/testdata"
+
+// lane is one way to run a model, and what it must reach: the share of first
+// choices that agree with the reference, and the largest error of a
+// log-probability.
+type lane struct {
+	name, recipe string
+	device       backend.Device
+	share, worst float64
+}
+
+func (l lane) judge(t *testing.T, a *agreement) string {
+	t.Helper()
+	require.GreaterOrEqual(t, a.share(), l.share, "%s: %+v", l.name, a)
+	require.LessOrEqual(t, a.worst, l.worst, "%s: %+v", l.name, a)
+	return fmt.Sprintf(" %.1f %%, %.2g |", 100*a.share(), a.worst)
+}
+
+// lanes are the devices that every machine has. What differs in float16 are
+// choices that are close to ties: random models are seldom sure.
+func lanes(t *testing.T) []lane {
+	t.Helper()
+	float := cpu.New(cpu.Options{})
+	t.Cleanup(func() { require.NoError(t, float.Close()) })
+	emulated := openEmulator(t)
+	return []lane{
+		{"float, f32", "f32", float, 1, 1e-3},
+		{"emulator, f32", "f32", emulated, 1, 1e-3},
+		{"emulator, f16", "f16", emulated, 0.9, 0.2},
+	}
+}
+
+// against replays a text on a model file and compares all positions.
+func against(t *testing.T, path string, l lane, context int, tokens []int32, want []candidates) *agreement {
+	t.Helper()
+	e := openModel(t, path, l.device, l.recipe, engine.Options{Rows: []int{32, 1}, HeadRows: 32, Blocks: 2, Context: context})
+	a := &agreement{}
+	for at := 0; at < len(tokens); at += 32 {
+		p, path := engine.Pass{}, []int(nil)
+		for i, token := range tokens[at:min(at+32, len(tokens))] {
+			p.Rows, path = append(p.Rows, engine.Row{Token: token, Parent: i - 1, Logits: true}), append(path, i)
+		}
+		r, err := e.Forward(t.Context(), p)
+		require.NoError(t, err)
+		require.NoError(t, e.Commit(0, path))
+		for i, logits := range r.Logits {
+			a.add(logits, want[at+i])
+		}
+	}
+	return a
+}
+
+// TestEveryFamilyAgreesWithItsReferences prints the rows of two tables: per
+// model and device the share of equal first choices and the largest error of a
+// log-probability.
+func TestEveryFamilyAgreesWithItsReferences(t *testing.T) {
+	all := lanes(t)
+	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, all) })
+	t.Run("formats", func(t *testing.T) { testFormats(t, all) })
+}
+
+// testRecordedFamilies holds the models of recordedModels against transformers.
+func testRecordedFamilies(t *testing.T, all []lane) {
+	files, err := filepath.Glob(filepath.Join(recordedModels, "*.gguf"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), len(modeltest.Families))
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".gguf")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join(recordedModels, name+".json"))
+			require.NoError(t, err)
+			var texts []struct {
+				Context int
+				Tokens  []int32
+				Top     []candidates
+			}
+			require.NoError(t, json.Unmarshal(data, &texts))
+			row := "| " + name + " |"
+			for _, l := range all {
+				sum := &agreement{}
+				for _, text := range texts {
+					sum.merge(against(t, file, l, text.Context, text.Tokens, text.Top))
+				}
+				row += l.judge(t, sum)
+			}
+			t.Log(row)
+		})
+	}
+}
+
+// testFormats holds random models in every weight format against the float64
+// oracle on the values that the weights stand for.
+func testFormats(t *testing.T, all []lane) {
+	for i, arch := range modeltest.Families {
+		for format := range quant.Type(64) {
+			if !format.CanDequantize() || testing.Short() && format != quant.F16 && format != quant.Q4_K {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%v", arch, format), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(i), uint64(format)))
+				m := shaped(rng, arch, format, 256, 2)
+				path := writeModel(t, m)
+				tokens := make([]int32, 48)
+				for i := range tokens {
+					tokens[i] = int32(rng.IntN(m.Vocab))
+				}
+				want := likeliest(m.Forward(tokens, len(tokens)))
+				row := fmt.Sprintf("| %s | %v |", arch, format)
+				for _, l := range all {
+					row += l.judge(t, against(t, path, l, len(tokens), tokens, want))
+				}
+				t.Log(row)
+			})
+		}
+	}
+}
+
+// shaped draws a model of a family with sizes that every format takes.
+func shaped(rng *rand.Rand, arch string, format quant.Type, hidden, layers int) *modeltest.Model {
+	m := modeltest.New(rng, arch, format, false)
+	m.Hidden, m.FFN, m.Layers, m.Dim, m.Context = hidden, 2*hidden, layers, 32, 512
+	m.Heads, m.KVHeads, m.Vocab = hidden/32, hidden/64, 64
+	m.Rebuild()
+	m.AddTokenizer()
+	return m
+}
+
+func writeModel(t testing.TB, m *modeltest.Model) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, m.Write(f))
+	require.NoError(t, f.Close())
+	return path
+}
+
+// likeliest turns the oracle's logits into the five best with their
+// log-probabilities.
+func likeliest(logits [][]float64) (list []candidates) {
+	for _, row := range logits {
+		sum := 0.0
+		ids := make([]int, len(row))
+		for i, v := range row {
+			ids[i] = i
+			sum += math.Exp(v)
+		}
+		slices.SortFunc(ids, func(a, b int) int {
+			if row[a] > row[b] {
+				return -1
+			}
+			return 1
+		})
+		var best candidates
+		for _, id := range ids[:5] {
+			best = append(best, [2]float64{float64(id), row[id] - math.Log(sum)})
+		}
+		list = append(list, best)
+	}
+	return list
+}
+
+// BenchmarkFamilies reads and writes with a model of about twenty million
+// parameters of each family, on the emulator. Only their ratio means anything.
+func BenchmarkFamilies(b *testing.B) {
+	const context, decoded = 512, 32
+	dev := openEmulator(b)
+	for i, arch := range modeltest.Families {
+		path := writeModel(b, shaped(rand.New(rand.NewPCG(1, uint64(i))), arch, quant.F16, 512, 6))
+		tokens := make([]int32, context)
+		for i := range tokens {
+			tokens[i] = int32(3 + i%60)
+		}
+		for _, recipe := range []string{"f16", "f32"} {
+			e := openModel(b, path, dev, recipe, engine.Options{Rows: []int{chunk, 1}, Context: context})
+			b.Run(arch+" "+recipe+" prefill", func(b *testing.B) {
+				for b.Loop() {
+					feed(b, e, tokens, chunk)
+					require.NoError(b, e.Truncate(0, 0))
+				}
+				b.ReportMetric(float64(b.N*context)/b.Elapsed().Seconds(), "tokens/s")
+				b.ReportMetric(0, "ns/op")
+			})
+			b.Run(arch+" "+recipe+" decode", func(b *testing.B) {
+				feed(b, e, tokens[:context-decoded], chunk)
+				for b.Loop() {
+					feed(b, e, tokens[context-decoded:], 1)
+					require.NoError(b, e.Truncate(0, context-decoded))
+				}
+				require.NoError(b, e.Truncate(0, 0))
+				b.ReportMetric(float64(b.N*decoded)/b.Elapsed().Seconds(), "tokens/s")
+				b.ReportMetric(0, "ns/op")
+			})
+			require.NoError(b, e.Close())
+		}
+	}
+}
