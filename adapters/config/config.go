@@ -22,6 +22,9 @@ type Config struct {
 	Plan string
 	// Rows are the widths of the graphs, descending.
 	Rows []int
+	// FirstContext is the past that graphs begin with, in tokens; zero leaves it
+	// to the engine.
+	FirstContext int
 	// Blocks is the number of runs of layers, 0 for a fitting one.
 	Blocks int
 	// Origin tells for each key that some source set where its value came from.

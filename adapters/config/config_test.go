@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,15 @@ func TestNothingSetIsNotSelected(t *testing.T) {
 	require.False(t, c.Enabled)
 	require.Equal(t, "off", c.Draft)
 	require.Equal(t, []int{128, 1}, c.Rows)
+	require.Zero(t, c.FirstContext)
+}
+
+func TestTheFirstContextIsANumberOrAWord(t *testing.T) {
+	for value, want := range map[string]int{"grow": 0, "fixed": math.MaxInt, "64": 64} {
+		c, err := Resolve(source("model", map[string]string{"sdnpu.context": value}))
+		require.NoError(t, err)
+		require.Equal(t, want, c.FirstContext)
+	}
 }
 
 func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
@@ -49,6 +59,8 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 		{"an unknown recipe", "sdnpu.recipe", "w2a1"},
 		{"a draft source of the future", "sdnpu.draft", "sam"},
 		{"a plan of the future", "sdnpu.plan", "greedy"},
+		{"no first context", "sdnpu.context", "0"},
+		{"a context that is no number", "sdnpu.context", "growing"},
 		{"ascending rows", "sdnpu.rows", "8,32"},
 		{"equal rows", "sdnpu.rows", "32,32"},
 		{"no rows", "sdnpu.rows", ""},

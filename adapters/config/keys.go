@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,8 +52,12 @@ var Keys = []Key{
 		choice(func(c *Config) *string { return &c.Plan }, "both_resident"),
 	},
 	{
-		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first",
+		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number",
 		func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
+	},
+	{
+		"sdnpu.context", "string", "grow", "past that graphs begin with: grow (512 tokens) or a number, doubled on demand up to num_ctx; fixed (num_ctx at once)",
+		func(c *Config, v string) (err error) { c.FirstContext, err = parseContext(v); return err },
 	},
 	{
 		"sdnpu.blocks", "int", "0", "runs of layers that are compiled apart; 0 chooses",
@@ -129,6 +134,22 @@ func parseCount(v string) (int, error) {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 0 || n > 1024 {
 		return 0, errors.New("a number from 0 to 1024 wanted")
+	}
+	return n, nil
+}
+
+// parseContext reads the past that graphs begin with: zero stands for "grow",
+// more than any context for "fixed".
+func parseContext(v string) (int, error) {
+	switch v {
+	case "grow":
+		return 0, nil
+	case "fixed":
+		return math.MaxInt, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		return 0, errors.New("grow, fixed or a number of tokens wanted")
 	}
 	return n, nil
 }

@@ -21,6 +21,7 @@ const writePatience = time.Minute
 // completion answers /completion.
 func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) error {
 	body := defaults()
+	body.NKeep = s.keep
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
@@ -28,6 +29,7 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	if err != nil {
 		return err
 	}
+	request.Shift = s.shift
 	ctx := r.Context()
 	select {
 	case s.slots <- struct{}{}:

@@ -13,6 +13,8 @@
 //     cleanly without one: the host would take a cut answer for a whole one;
 //   - no event is empty, and no more than thirty in a row have the same
 //     trimmed content: the host drops such a stream without a word;
+//   - what cannot be served is refused before it costs anything: a prompt that
+//     cannot fit is not tokenized, and bodies are bounded in size and time;
 //   - what a request asks for and the server cannot do is refused with a
 //     sentence (the host shows the body to people) and not left out;
 //   - a line that reports no failure holds none of the words by which the host

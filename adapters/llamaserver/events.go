@@ -15,9 +15,10 @@ type event struct {
 	Stop          bool          `json:"stop"`
 	Probabilities []probability `json:"completion_probabilities,omitempty"`
 
-	StopType engine.StopReason `json:"stop_type,omitempty"`
-	Timings  *timings          `json:"timings,omitempty"`
-	Sdnpu    *effects          `json:"sdnpu,omitempty"`
+	StopType  engine.StopReason `json:"stop_type,omitempty"`
+	Truncated *bool             `json:"truncated,omitempty"`
+	Timings   *timings          `json:"timings,omitempty"`
+	Sdnpu     *effects          `json:"sdnpu,omitempty"`
 }
 
 type timings struct {
@@ -34,11 +35,33 @@ type effects struct {
 	Recipe      string           `json:"recipe"`
 	Widths      []int            `json:"widths"`
 	Blocks      int              `json:"blocks"`
+	Context     int              `json:"context"`
+	Growths     []growth         `json:"growths,omitempty"`
+	Shifts      int              `json:"shifts"`
+	Dropped     int              `json:"dropped_tokens"`
 	Steps       int              `json:"steps"`
 	ValidRows   int              `json:"valid_rows"`
+	SharedRows  int              `json:"shared_rows"`
 	PaddingRows int              `json:"padding_rows"`
 	Lanes       map[string]int64 `json:"lanes"`
 	TTFTMS      float64          `json:"ttft_ms"`
+}
+
+// growth is an exchange of the graphs for those of a longer context.
+type growth struct {
+	From      int     `json:"from"`
+	To        int     `json:"to"`
+	TookMS    float64 `json:"took_ms"`
+	MovedMS   float64 `json:"moved_ms"`
+	PeakBytes int64   `json:"peak_bytes"`
+}
+
+func growths(r engine.Report) []growth {
+	var list []growth
+	for _, g := range r.Growths {
+		list = append(list, growth{g.From, g.To, milliseconds(g.Took), milliseconds(g.Moved), g.PeakBytes})
+	}
+	return list
 }
 
 type probability struct {
@@ -58,8 +81,9 @@ func pieceEvent(p engine.Piece, probs bool) event {
 
 func finalEvent(r engine.Report) event {
 	return event{
-		Stop:     true,
-		StopType: r.Stop,
+		Stop:      true,
+		StopType:  r.Stop,
+		Truncated: &r.Truncated,
 		Timings: &timings{
 			CacheN:      r.CachedTokens,
 			PromptN:     r.PromptTokens,
@@ -68,8 +92,10 @@ func finalEvent(r engine.Report) event {
 			PredictedMS: milliseconds(r.Decode),
 		},
 		Sdnpu: &effects{
+			Context: r.Context, Growths: growths(r), Shifts: r.Shifts, Dropped: r.DroppedTokens,
 			Steps:       r.Steps,
 			ValidRows:   r.ValidRows,
+			SharedRows:  r.SharedRows,
 			PaddingRows: r.PaddingRows,
 			Recipe:      r.Recipe, Widths: r.Widths, Blocks: r.Blocks,
 			Lanes:  laneOps(r),

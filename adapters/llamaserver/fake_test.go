@@ -24,7 +24,8 @@ import (
 // fakeFirst, but for BOS and the control tokens.
 type fakeModel struct {
 	pieces  []engine.Piece
-	fail    error // after the pieces
+	fail    error          // after the pieces
+	report  *engine.Report // in place of fakeReport's
 	context int
 	vocab   int
 	// generate, when set, takes the place of the script.
@@ -71,6 +72,9 @@ func (f *fakeModel) Generate(ctx context.Context, r engine.Request, emit func(en
 			return engine.Report{}, err
 		}
 	}
+	if f.report != nil {
+		return *f.report, f.fail
+	}
 	return fakeReport(len(r.Prompt), len(f.pieces)), f.fail
 }
 
@@ -79,7 +83,7 @@ func fakeReport(prompt, output int) engine.Report {
 		Recipe: "f16", Widths: []int{128, 1}, Blocks: 2,
 		PromptTokens: prompt - 1, CachedTokens: 1, OutputTokens: output, Stop: engine.StopEOS,
 		Prefill: 12500 * time.Microsecond, FirstToken: 13 * time.Millisecond, Decode: 50250 * time.Microsecond,
-		Steps: 1 + output, ValidRows: prompt + output, PaddingRows: 5,
+		Context: 512, Steps: 1 + output, ValidRows: prompt + output, PaddingRows: 5,
 		Ops: map[backend.Lane]int64{backend.NPU: 700},
 	}
 }

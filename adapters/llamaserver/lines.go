@@ -71,8 +71,15 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sdnpu report outcome=%s recipe=%s widths=%s blocks=%d",
 		outcome, r.Recipe, strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Widths)), ","), "[]"), r.Blocks)
-	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d padding_rows=%d",
-		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.PaddingRows)
+	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
+		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
+	fmt.Fprintf(&b, " context=%d", r.Context)
+	for _, g := range r.Growths {
+		fmt.Fprintf(&b, " grown=%d-%d grown_ms=%.3f grown_peak_bytes=%d", g.From, g.To, milliseconds(g.Took), g.PeakBytes)
+	}
+	if r.Truncated {
+		fmt.Fprintf(&b, " truncated=true shifts=%d dropped=%d", r.Shifts, r.DroppedTokens)
+	}
 	ops := laneOps(r)
 	for _, lane := range slices.Sorted(maps.Keys(ops)) {
 		fmt.Fprintf(&b, " %s=%d", lane, ops[lane])

@@ -20,6 +20,7 @@ type completionRequest struct {
 	Stream      bool            `json:"stream"`
 	CachePrompt bool            `json:"cache_prompt"`
 	NPredict    int             `json:"n_predict"`
+	NKeep       int             `json:"n_keep"`
 	IgnoreEOS   bool            `json:"ignore_eos"`
 	NProbs      int             `json:"n_probs"`
 	Stop        texts           `json:"stop"`
@@ -92,9 +93,14 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 			stop = append(stop, s)
 		}
 	}
+	keep, err := c.keep(m, prompt)
+	if err != nil {
+		return engine.Request{}, err
+	}
 	return engine.Request{
 		Prompt:      prompt,
 		MaxTokens:   max(c.NPredict, -1),
+		Keep:        keep,
 		CachePrompt: c.CachePrompt,
 		Sampling:    c.sampling(),
 		Stop:        stop,
@@ -148,6 +154,23 @@ func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
 		return nil, tooLong(fmt.Sprint("at least ", least), least, l.Context)
 	}
 	return encode(m, text, true, true)
+}
+
+// keep counts the tokens that a context shift must not drop. What the model
+// wants at the start of every text (BOS) comes on top of what was asked.
+func (c *completionRequest) keep(m Model, prompt []int32) (int, error) {
+	if c.NKeep < 0 || c.NKeep >= len(prompt) {
+		return len(prompt), nil
+	}
+	start, err := encode(m, "", true, true)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for n < len(start) && n < len(prompt) && prompt[n] == start[n] {
+		n++
+	}
+	return min(c.NKeep+n, len(prompt)), nil
 }
 
 // preserved looks up the control tokens to be shown. A text of several tokens

@@ -58,6 +58,11 @@ type Options struct {
 	// Slots is how many generations run at once; further ones wait. Zero
 	// means one.
 	Slots int
+	// ContextShift lets a full context drop the older half of its text and go
+	// on, but for the first Keep tokens of a request that does not say how many;
+	// -1 keeps the whole prompt.
+	ContextShift bool
+	Keep         int
 	// Lines receives reports and failures. Nil means silence.
 	Lines *Lines
 	// Logger receives warnings. Nil means silence.
@@ -69,6 +74,8 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	slots    chan struct{}
+	shift    bool
+	keep     int
 	lines    *Lines
 	state    atomic.Pointer[state]
 	serving  atomic.Bool
@@ -97,7 +104,7 @@ func New(o Options) (*Server, error) {
 	if o.Lines == nil {
 		o.Lines = NewLines(io.Discard)
 	}
-	s := &Server{listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), lines: o.Lines}
+	s := &Server{listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines}
 	s.state.Store(&state{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),

@@ -33,6 +33,15 @@ type job struct {
 	progress           func(engine.Progress)
 }
 
+// rows are the widths that somebody asked for; else the engine chooses, by the
+// number of sequences.
+func (j job) rows() []int {
+	if j.config.Origin["sdnpu.rows"] == "" {
+		return nil
+	}
+	return j.config.Rows
+}
+
 // load opens the model, the device and the engine.
 func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err error) {
 	l := &loaded{}
@@ -60,8 +69,8 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 		return nil, err
 	}
 	l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, engine.Options{
-		Recipe: recipe, Rows: j.config.Rows, Blocks: j.config.Blocks,
-		Context: j.context, Sequences: j.sequences,
+		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks,
+		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Logger: j.logger, Progress: j.progress,
 	})
 	if err != nil {

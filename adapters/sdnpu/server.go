@@ -147,6 +147,7 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	logger := newLogger(lines, hostDebugs())
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
+		ContextShift: args.ContextShift, Keep: args.Keep,
 	})
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	}
 	server.SetModel(answers{l, llamaserver.Limits{
 		Context: l.engine.ContextLength(), Vocab: l.tokenizer.VocabSize(), LongestPiece: l.tokenizer.LongestPiece(),
-	}})
+	}, lines})
 	err = <-served
 	return errors.Join(err, l.Close())
 }
@@ -183,6 +184,16 @@ func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver
 	if err != nil {
 		return nil, err
 	}
+	device := l.buffers(lines)
+	if device != "CPU" {
+		lines.Offloaded(l.layers+1, l.layers+1)
+	}
+	lines.Device(l.device.Capabilities())
+	return l, nil
+}
+
+// buffers tells the host what is held where, and the device's name in its words.
+func (l *loaded) buffers(lines *llamaserver.Lines) (device string) {
 	device, m := "HTP0", l.engine.Memory()
 	if l.device.Capabilities().Lane == backend.CPU {
 		device = "CPU"
@@ -190,11 +201,7 @@ func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver
 	lines.Buffer(device, llamaserver.ModelBuffer, m.Programs)
 	lines.Buffer(device, llamaserver.KVBuffer, m.Cache)
 	lines.Buffer(device, llamaserver.ComputeBuffer, m.IO)
-	if device != "CPU" {
-		lines.Offloaded(l.layers+1, l.layers+1)
-	}
-	lines.Device(l.device.Capabilities())
-	return l, nil
+	return device
 }
 
 func progressText(p engine.Progress) string {
@@ -211,10 +218,15 @@ func progressText(p engine.Progress) string {
 type answers struct {
 	*loaded
 	limits llamaserver.Limits
+	lines  *llamaserver.Lines
 }
 
 func (m answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
-	return m.engine.Generate(ctx, r, emit)
+	report, err := m.engine.Generate(ctx, r, emit)
+	if len(report.Growths) > 0 {
+		m.buffers(m.lines) // the host's sums follow
+	}
+	return report, err
 }
 
 func (m answers) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {

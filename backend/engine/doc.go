@@ -6,8 +6,14 @@
 // # Two levels
 //
 // [Engine.Generate] answers a [Request] and may be called by many goroutines:
-// as many as there are sequences run at once, pass by pass in turn, the others
-// wait. Below it are passes: [Engine.Forward] runs a [Pass], which holds rows of
+// as many as there are sequences run at once, the others wait. They queue the
+// tokens that they want computed, and whoever gets hold of the device runs a
+// pass with as many of the waiting rows as pay (planChunks): a row for each in
+// turn, the rest for the first. So answers share passes with each other and
+// with the prompts of others, if there is a width that fits, and nobody waits
+// for the end of another one's prompt.
+//
+// Below it are passes: [Engine.Forward] runs a [Pass], which holds rows of
 // several sequences and, per sequence, a tree of tokens; [Engine.Commit] then
 // keeps the rows that were accepted, and [Engine.Truncate] takes committed ones
 // back. The two levels are not mixed: passes have one caller at a time and none
@@ -27,11 +33,30 @@
 // # The cache
 //
 // Keys and values live in the host's memory, in buffers that every width binds.
-// Sequence i owns the slots [i·Context,(i+1)·Context), its tokens in order of
-// position; graphs see the slots of all sequences, and the mask tells whose
-// they are. A pass writes nothing there: a rejected draft costs nothing, an
-// accepted branch is a gather of rows, and what fails or is cancelled leaves
-// the state before it.
+// With graphs for C past tokens sequence i owns the slots [i·C,(i+1)·C), its
+// tokens in order of position; graphs see the slots of all sequences, and the
+// mask tells whose they are. A pass writes nothing there: a rejected draft costs
+// nothing, an accepted branch is a gather of rows, and what fails or is
+// cancelled leaves the state before it.
+//
+// # Growth
+//
+// C begins with [Options].FirstContext and doubles up to Context, because a
+// graph reads all its slots, used or not: short texts are faster on short
+// graphs, and the first load is. Who needs more compiles or loads the next
+// family beside the passes of others; keys and values move over in one copy
+// between two passes, and the old family is freed. While both are there programs
+// and cache take their place twice; a device that refuses that
+// ([backend.ErrNoMemory]) has the old programs freed first, and they come back
+// if the new ones do not. A growth that fails ends the request that needed it
+// and nothing else. C never shrinks: a later, shorter text runs on what is
+// there. The images of each family lie in the image cache with weights of their
+// own.
+//
+// At Context a request either ends or shifts: it drops the older half behind
+// the tokens to keep, and computes the rest again at its new place. Keys are
+// turned by their position and hold what was attended to, so moving them would
+// be neither exact nor what a fresh prompt gives.
 //
 // # Invariants
 //
