@@ -11,6 +11,7 @@
 //
 //	go test ./hexagon/forms -v                      # prints the table
 //	go test ./hexagon/forms -v -forms 'Softmax/u8'  # some forms, one line each
+//	go test ./hexagon/forms -keep /some/folder      # saves building the emulator again
 //	go test ./hexagon/forms -update                 # rewrites testdata/forms.md
 //	SDNPU_FULL=1 go test ./hexagon/forms            # large shapes, more seeds, all chips
 //

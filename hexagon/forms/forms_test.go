@@ -14,6 +14,7 @@ import (
 
 var (
 	chosen = flag.String("forms", "", "run only forms whose name matches this expression, and print each")
+	keep   = flag.String("keep", "", "folder that keeps built emulators from run to run")
 	update = flag.Bool("update", false, "write testdata/forms.md")
 )
 

@@ -18,6 +18,8 @@ type Graph struct {
 	// Unvalidated leaves out the question whether the nodes are right, to see
 	// what the calls after it do.
 	Unvalidated bool
+	// Script is the number of one of [scripts], counted from 1; 0 is the usual life.
+	Script int
 
 	rng *rand.Rand
 	// refused graphs have no results, so nothing computes them.

@@ -51,13 +51,17 @@ func required(what string) bool {
 func libraries(t *testing.T) []*library {
 	t.Helper()
 	var list []*library
-	path, err := emulator.Build(context.Background(), emulator.Options{Dir: emulatorFolder})
+	folder := emulatorFolder
+	if *keep != "" {
+		folder = *keep
+	}
+	path, err := emulator.Build(context.Background(), emulator.Options{Dir: folder})
 	if errors.Is(err, emulator.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
 	list = append(list, &library{name: "emulator", path: path})
-	folder := os.Getenv("SDNPU_VENDOR")
+	folder = os.Getenv("SDNPU_VENDOR")
 	path = filepath.Join(folder, "onnxruntime_qnn", "libQnnHtp.so")
 	_, err = os.Stat(path)
 	switch {

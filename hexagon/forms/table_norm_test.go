@@ -25,11 +25,16 @@ func (t *table) norms() {
 	}
 	t.add("RmsNorm", "f16·f32", "1x8x64", limit{}, func(g *Graph) { rmsNorm(g, "f16", "f32", "f16", []int{1, 8, 64}) }).
 		refused("validate", 3110)
-	for _, types := range []string{"f32", "u16"} {
-		t.add("RmsNorm rank 4", types, "1x2x8x64", limit{relrms: 7e-4, lsb: 1}, func(g *Graph) {
-			beta := map[string]string{"f32": "f32", "u16": "s32"}[types]
-			rmsNorm(g, types, types, beta, []int{1, 2, 8, 64})
-		})
+	for _, types := range []string{"f16", "f32", "u16"} {
+		for _, s := range [][]int{{1, 2, 8, 64}, {1, 4, 32, 128}} {
+			f := t.add("RmsNorm rank 4", types, sizes(s...), limit{relrms: 7e-4, lsb: 1}, func(g *Graph) {
+				beta := map[string]string{"f16": "f16", "f32": "f32", "u16": "s32"}[types]
+				rmsNorm(g, types, types, beta, s)
+			})
+			if types == "f16" {
+				f.refused("validate", 3110).unjudged("computes some sizes wrongly (relative error about 1)")
+			}
+		}
 	}
 	perType{"f16": {relrms: 2.1e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.8}, "u8": {lsb: 0.8}}.each(func(types string, l limit) {
 		for _, s := range shapes {

@@ -175,11 +175,14 @@ func allForms() []*form {
 	t.attention()
 	t.norms()
 	t.elementwise()
+	t.masks()
 	t.moves()
+	t.otherEncodings()
 	t.picks()
 	t.conversions()
 	t.blocks()
 	t.bad()
+	t.lives()
 	return t.forms
 }
 

@@ -135,6 +135,9 @@ func (b *build) run() (err error) {
 	if b.graph, err = b.context.NewGraph("g", qnn.GraphOptions{Optimization: 3}); err != nil {
 		return err
 	}
+	if b.source.Script > 0 {
+		return scripts[b.source.Script-1].run(b)
+	}
 	for _, step := range []func() error{b.create, b.nodes, b.finalize, b.execute} {
 		if err := step(); err != nil {
 			return err
