@@ -24,6 +24,12 @@ func (c *configs) addCustom(custom cCustomConfig) {
 	c.add(0, uint64(uintptr(unsafe.Pointer(kept))))
 }
 
+// keepString returns the address of a C string as a number.
+func (c *configs) keepString(s *byte) uint64 {
+	c.keep = append(c.keep, s)
+	return uint64(uintptr(unsafe.Pointer(s)))
+}
+
 // addNames appends an option whose value is a NULL-terminated array of strings.
 func (c *configs) addNames(option uint32, names []string) error {
 	array := make([]*byte, 0, len(names)+1)

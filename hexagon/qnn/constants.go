@@ -123,12 +123,27 @@ type Capability uint32
 
 // Capabilities that matter to static graphs.
 const (
-	CapabilityMemoryLimitHint  Capability = 206
-	CapabilityPersistentBinary Capability = 207
+	CapabilityComposition      Capability = 107
+	CapabilityCaching          Capability = 202
+	CapabilityContextConfig    Capability = 205
+	CapabilityEnableGraphs     Capability = 206
+	CapabilityMemoryLimitHint  Capability = 207
+	CapabilityPersistentBinary Capability = 208
+	CapabilityCompatibility    Capability = 209
 	CapabilityValidateBinary   Capability = 210
+	CapabilityLoadWithSignal   Capability = 211
 	CapabilityListAsync        Capability = 212
-	CapabilityDeferredInit     Capability = 216
+	CapabilityIncremental      Capability = 216
+	CapabilityDeferredInit     Capability = 217
 	CapabilityRetentionOrder   Capability = 220
+	CapabilityGraphConfig      Capability = 302
+	CapabilityAsyncExecution   Capability = 304
+	CapabilityGraphPriority    Capability = 306
+	CapabilityExecuteSignal    Capability = 308
+	CapabilityExecution        Capability = 311
+	CapabilityExecuteProfiling Capability = 313
+	CapabilityOnlinePrepare    Capability = 322
 	CapabilityMemHandle        Capability = 502
 	CapabilityContextTensors   Capability = 503
+	CapabilityDynamicShapes    Capability = 504
 )

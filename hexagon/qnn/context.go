@@ -8,10 +8,20 @@ import (
 
 // Options of QnnContext_Config_t and QnnHtpContext_CustomConfig_t.
 const (
-	contextPriority     = 1
-	contextEnableGraphs = 5
-	contextPersistent   = 7
+	contextPriority       = 1
+	contextAsyncDepth     = 4
+	contextEnableGraphs   = 5
+	contextMemoryHint     = 6
+	contextPersistent     = 7
+	contextCompatibility  = 8
+	contextDeferGraphs    = 9
+	contextRetentionOrder = 10
+
 	htpWeightSharing    = 1
+	htpSpillFillGroup   = 2
+	htpFileReadBudget   = 3
+	htpEstimateIOMemory = 6
+	htpFastInit         = 8
 )
 
 // ContextOptions tunes a [Context]. The zero value is ready to use; the
@@ -29,6 +39,35 @@ type ContextOptions struct {
 	EnableGraphs []string
 	// WeightSharing stores equal weights of several graphs once.
 	WeightSharing bool
+	// AsyncDepth is how many runs may wait in line.
+	AsyncDepth uint32
+	// MemoryHintMB together with Persistent makes the library swap graphs in and
+	// out by itself; the number is only a hint.
+	MemoryHintMB uint64
+	// RetentionOrder names the graphs that the library swaps out last, the most
+	// important first.
+	RetentionOrder []string
+	// Strict refuses an image that is not optimal for this library and chip.
+	Strict bool
+	// DeferGraphs leaves loading a graph to [Context.Graph].
+	DeferGraphs bool
+	// SpillFill lets contexts use one memory for intermediate results.
+	SpillFill SpillFill
+	// FileReadBudgetMB bounds the memory for reading an image.
+	FileReadBudgetMB uint64
+	// EstimateIOMemory keeps room for buffers in the session that is chosen.
+	EstimateIOMemory bool
+	// FastInit loads with several threads.
+	FastInit bool
+}
+
+// SpillFill describes a group of contexts that share spill memory. They must
+// not run at the same time.
+type SpillFill struct {
+	// SizeBytes is the most that any of them needs. Zero means no group.
+	SizeBytes uint64
+	// First is the group's first context; nil makes this one the first.
+	First *Context
 }
 
 func (o *ContextOptions) encode(c *configs) error {
@@ -43,10 +82,77 @@ func (o *ContextOptions) encode(c *configs) error {
 			return fmt.Errorf("qnn: enabled graph %w", err)
 		}
 	}
-	if o.WeightSharing {
-		c.addCustom(cCustomConfig{option: htpWeightSharing, value: [7]uint64{1}})
+	if o.MemoryHintMB != 0 {
+		c.add(contextMemoryHint, o.MemoryHintMB)
+	}
+	if len(o.RetentionOrder) > 0 {
+		if err := c.addNames(contextRetentionOrder, o.RetentionOrder); err != nil {
+			return fmt.Errorf("qnn: retained graph %w", err)
+		}
+	}
+	if o.AsyncDepth != 0 {
+		const numeric = 0 // the depth is given as a number
+		c.add(contextAsyncDepth, numeric|uint64(o.AsyncDepth)<<32)
+	}
+	for _, flag := range []struct {
+		on     bool
+		option uint32
+	}{{o.Strict, contextCompatibility}, {o.DeferGraphs, contextDeferGraphs}} {
+		if flag.on {
+			c.add(flag.option, 1)
+		}
+	}
+	return o.encodeCustom(c)
+}
+
+func (o *ContextOptions) encodeCustom(c *configs) error {
+	for _, flag := range []struct {
+		on     bool
+		option uint32
+	}{{o.WeightSharing, htpWeightSharing}, {o.EstimateIOMemory, htpEstimateIOMemory}, {o.FastInit, htpFastInit}} {
+		if flag.on {
+			c.addCustom(cCustomConfig{option: flag.option, value: [7]uint64{1}})
+		}
+	}
+	if o.FileReadBudgetMB != 0 {
+		c.addCustom(cCustomConfig{option: htpFileReadBudget, value: [7]uint64{o.FileReadBudgetMB}})
+	}
+	if o.SpillFill.SizeBytes != 0 {
+		var first uintptr
+		if o.SpillFill.First != nil {
+			var err error
+			if first, err = o.SpillFill.First.handle.live("first context of the spill group"); err != nil {
+				return err
+			}
+		}
+		c.addCustom(cCustomConfig{option: htpSpillFillGroup, value: [7]uint64{uint64(first), o.SpillFill.SizeBytes}})
 	}
 	return nil
+}
+
+// Configure changes options of a living context: its priority, the memory hint
+// and the retention order.
+func (c *Context) Configure(o ContextOptions) error {
+	id, err := c.handle.live("context")
+	if err != nil {
+		return err
+	}
+	var options configs
+	if err := o.encode(&options); err != nil {
+		return err
+	}
+	defer options.done()
+	return c.handle.library.call(fnContextSetConfig, id, uintptr(options.pointer()))
+}
+
+// ValidateImage asks whether an image fits device and library, without loading
+// it. A nil device means the default one.
+func (b *Backend) ValidateImage(d *Device, image []byte) error {
+	_, err := b.newContext(d, ContextOptions{}, func(backend, device uintptr, config unsafe.Pointer, _ *uintptr) error {
+		return b.handle.library.call(fnContextValidateBinary, backend, device, uintptr(config),
+			uintptr(unsafe.Pointer(unsafe.SliceData(image))), uintptr(len(image)))
+	})
+	return err
 }
 
 // Context holds graphs and their weights in the library's memory.

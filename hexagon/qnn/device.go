@@ -8,8 +8,15 @@ import (
 // deviceLimit bounds the devices and cores that a library may report.
 const deviceLimit = 64
 
-// socOption is QnnHtpDevice_CustomConfig_t's choice of a SoC.
-const socOption = 0
+// Options of QnnHtpDevice_CustomConfig_t.
+const (
+	socOption      = 0
+	archOption     = 1
+	signedPDOption = 2
+)
+
+// platformOption is QnnDevice_Config_t's choice of devices and cores.
+const platformOption = 1
 
 // DeviceOptions tunes a [Device].
 type DeviceOptions struct {
@@ -17,6 +24,50 @@ type DeviceOptions struct {
 	// library finds its own. The x86-64 library compiles for it, and takes the
 	// oldest (30, no float32 RmsNorm) for zero.
 	SoC uint32
+	// Arch is the Hexagon version (75). The library prefers SoC, which decides
+	// where both are given.
+	Arch uint32
+	// SignedPD asks for a signed process on the DSP.
+	SignedPD bool
+	// Cores are the cores of device 0 to use. Empty leaves it to the library.
+	Cores []uint32
+}
+
+// custom is a device option. Its union moved from +4 to +8 between 2.32 and
+// 2.36: both are read from a struct that has a lone number in both places, and
+// a pair, which does not fit twice, lies where the library looks.
+func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
+	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
+	if len(words) > 1 {
+		c.value[0] |= uint64(words[1]) << 32
+		if l.has(quirkEarlyDeviceUnion) {
+			c.value[0] = uint64(words[1])
+		}
+	}
+	return c
+}
+
+func (o *DeviceOptions) encode(l *Library, c *configs) {
+	if o.Arch != 0 {
+		c.addCustom(l.custom(archOption, 0, o.Arch))
+	}
+	if o.SoC != 0 {
+		c.addCustom(l.custom(socOption, o.SoC))
+	}
+	if o.SignedPD {
+		c.addCustom(l.custom(signedPDOption, 0, 1))
+	}
+	if len(o.Cores) > 0 {
+		cores := make([]cCore, len(o.Cores))
+		for i, id := range o.Cores {
+			cores[i].version, cores[i].id = 1, id
+		}
+		info := &cPlatformInfo{version: 1, numDevices: 1, devices: &cHardwareDevice{
+			version: 1, numCores: uint32(len(cores)), cores: unsafe.SliceData(cores),
+		}}
+		c.keep = append(c.keep, info)
+		c.add(platformOption, uint64(uintptr(unsafe.Pointer(info))))
+	}
 }
 
 // Device is an open NPU.
@@ -29,11 +80,7 @@ func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 		return nil, err
 	}
 	var c configs
-	if o.SoC != 0 {
-		// The union moved from +4 to +8 between 2.32 and 2.36; both are read
-		// from a struct that has the number in both places.
-		c.addCustom(cCustomConfig{option: socOption, early: o.SoC, value: [7]uint64{uint64(o.SoC)}})
-	}
+	o.encode(l, &c)
 	defer c.done()
 	var id uintptr
 	if err := l.call(fnDeviceCreate, logID, uintptr(c.pointer()), uintptr(unsafe.Pointer(&id))); err != nil {

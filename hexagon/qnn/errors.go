@@ -24,9 +24,12 @@ const (
 	codeFatalCommunication Code = 1011
 	codeOpInvalid          Code = 3110
 	codeOpUnknown          Code = 4005
+	codeBackendHandle      Code = 4011
 	codeContextHandle      Code = 5002
+	codeContextOpen        Code = 5003
 	codeBinaryVersion      Code = 5004
 	codeCreateFromBinary   Code = 5005
+	codeContextConfig      Code = 5010
 	codeGraphHandle        Code = 6001
 	codeGraphName          Code = 6003
 	codeGraphTensor        Code = 6004
@@ -36,7 +39,10 @@ const (
 	codeTensorHandle       Code = 7001
 	codeTensorExists       Code = 7003
 	codeTensorParameter    Code = 7004
+	codeMemoryHandle       Code = 8001
 	codePowerInput         Code = 13001
+	codePowerOption        Code = 13002
+	codePowerUnsupported   Code = 13004
 	codeDeviceHandle       Code = 14000
 	codeDeviceConfig       Code = 14001
 	codeHardware           Code = 14002
@@ -104,6 +110,18 @@ var (
 	ErrTensorParameter = &Error{Code: codeTensorParameter}
 	// ErrPowerInput is returned when a power vote is refused.
 	ErrPowerInput = &Error{Code: codePowerInput}
+	// ErrPowerUnsupported is returned when the chip has no such vote. It also
+	// matches [errors.ErrUnsupported].
+	ErrPowerUnsupported = &Error{Code: codePowerUnsupported}
+	// ErrInvalidMemory is returned when memory is not registered.
+	ErrInvalidMemory = &Error{Code: codeMemoryHandle}
+	// ErrInvalidBackend is returned when a backend handle is not alive.
+	ErrInvalidBackend = &Error{Code: codeBackendHandle}
+	// ErrContextOpen is returned when a context is saved before all its graphs
+	// are finalized.
+	ErrContextOpen = &Error{Code: codeContextOpen}
+	// ErrContextConfig is returned when a context refuses an option of its own.
+	ErrContextConfig = &Error{Code: codeContextConfig}
 	// ErrInvalidDevice is returned when a device handle is not alive.
 	ErrInvalidDevice = &Error{Code: codeDeviceHandle}
 	// ErrDeviceConfig is returned when a device refuses its options, such as an
@@ -166,7 +184,7 @@ func (e *Error) Error() string {
 // codes that mean "cannot do this at all" also match [errors.ErrUnsupported].
 func (e *Error) Is(target error) bool {
 	if target == errors.ErrUnsupported {
-		return e.Code == codeNotSupported || e.Code == codeOpUnknown
+		return e.Code == codeNotSupported || e.Code == codeOpUnknown || e.Code == codePowerOption || e.Code == codePowerUnsupported
 	}
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code

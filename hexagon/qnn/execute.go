@@ -18,6 +18,8 @@ type ExecTensor struct {
 	// Data is the memory, Go's or the library's. It must be writable for an
 	// output.
 	Data []byte
+	// Memory takes the place of Data where the tensor lives in shared memory.
+	Memory *Memory
 }
 
 // Binding is a graph with its inputs and outputs bound to memory, ready to be
@@ -58,13 +60,37 @@ func (b *Binding) bind(to []cTensor, i int, t ExecTensor, kind TensorKind) error
 		quantize: cQuantizeParams{definition: undefined, encoding: undefined},
 		buffer:   cClientBuffer{size: t.SizeBytes},
 	}
+	if t.Memory != nil {
+		return b.setMemory(&to[i], t)
+	}
 	return b.set(to, i, t.Data, kind)
 }
+
+// setMemory binds a handle, which lies where the address of a buffer would and
+// must not be taken for one: it is written as a number.
+func (b *Binding) setMemory(to *cTensor, t ExecTensor) error {
+	id, err := t.Memory.handle.live("memory")
+	if err != nil {
+		return err
+	}
+	if t.Memory.size != t.SizeBytes || t.Data != nil {
+		return fmt.Errorf("qnn: graph %s: id %d wants %d bytes, the memory has %d: %w", b.graph.name, t.ID, t.SizeBytes, t.Memory.size, ErrSize)
+	}
+	to.memType, to.buffer.size = memoryHandle, 0
+	*(*uintptr)(unsafe.Pointer(&to.buffer.data)) = id
+	return nil
+}
+
+// memoryHandle is Qnn_TensorMemType_t for registered memory.
+const memoryHandle = 1
 
 // set rebinds one tensor; its size stays.
 func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
 	if i < 0 || i >= len(to) {
 		return fmt.Errorf("qnn: graph %s has no %v %d: %w", b.graph.name, kind, i, ErrGraphTensor)
+	}
+	if to[i].memType == memoryHandle {
+		return fmt.Errorf("qnn: graph %s: %v %d lives in registered memory: %w", b.graph.name, kind, i, ErrGraphTensor)
 	}
 	buffer := &to[i].buffer
 	if len(data) == 0 || uint64(len(data)) > math.MaxUint32 || uint32(len(data)) != buffer.size {
@@ -83,10 +109,19 @@ func (b *Binding) SetOutput(i int, data []byte) error { return b.set(b.outputs, 
 
 // Execute runs the graph once and returns when its outputs are written. The
 // profile may be nil. It cannot be interrupted.
-func (b *Binding) Execute(p *Profile) error {
+func (b *Binding) Execute(p *Profile) error { return b.ExecuteWith(p, nil) }
+
+// ExecuteWith is Execute with a signal that can end it; both may be nil.
+func (b *Binding) ExecuteWith(p *Profile, s *Signal) error {
 	id, err := b.graph.live()
 	if err != nil {
 		return err
+	}
+	var signal uintptr
+	if s != nil {
+		if signal, err = s.handle.live("signal"); err != nil {
+			return err
+		}
 	}
 	profile, err := p.optional()
 	if err != nil {
@@ -94,10 +129,10 @@ func (b *Binding) Execute(p *Profile) error {
 	}
 	b.args = [...]uintptr{
 		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0,
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, signal,
 	}
 	library := b.graph.context.handle.library
-	if library.provider.Core.Minor < coreMinorLanes {
+	if library.has(quirkOneRun) {
 		library.lane.Lock()
 		defer library.lane.Unlock()
 	}

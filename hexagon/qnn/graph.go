@@ -9,10 +9,14 @@ import (
 
 // Options of QnnGraph_Config_t and QnnHtpGraph_CustomConfig_t.
 const (
-	graphPriority    = 3
-	htpOptimization  = 1
-	htpVTCMMegabytes = 3
-	htpHVXThreads    = 6
+	graphPriority     = 3
+	htpOptimization   = 1
+	htpPrecision      = 2
+	htpVTCMMegabytes  = 3
+	htpHVXThreads     = 6
+	htpFinalizeConfig = 7
+	htpCores          = 8
+	htpVTCMBytes      = 10
 
 	finalizeLevel = 3 // a kind of htpOptimization
 )
@@ -25,11 +29,32 @@ type GraphOptions struct {
 	Optimization int
 	// VTCMMegabytes is the fast memory that the graph may use.
 	VTCMMegabytes uint32
+	// VTCMBytes is the same in bytes; give one of the two.
+	VTCMBytes uint32
 	// HVXThreads is the number of vector threads that the graph may use.
 	HVXThreads uint32
+	// Half asks for float16 arithmetic where tensors are float32. The vendor's
+	// library computes so anyway on chips that can.
+	Half bool
+	// Cores is the number of NPU cores that share the graph.
+	Cores uint32
+	// Finalize are options of the vendor's compiler, which ignores names and
+	// types that it does not know.
+	Finalize []FinalizeOption
 }
 
-func (o *GraphOptions) encode(c *configs) {
+// FinalizeOption is a named option of the vendor's compiler.
+type FinalizeOption struct {
+	Key string
+	// Value is a number; Text takes its place where it is not empty.
+	Value Scalar
+	Text  string
+}
+
+// stringType is the type of a scalar that is a C string.
+const stringType DataType = 0x0608
+
+func (o *GraphOptions) encode(c *configs) error {
 	if o.Priority != DefaultPriority {
 		c.add(graphPriority, uint64(o.Priority))
 	}
@@ -43,6 +68,31 @@ func (o *GraphOptions) encode(c *configs) {
 	if o.HVXThreads != 0 {
 		c.addCustom(cCustomConfig{option: htpHVXThreads, value: [7]uint64{uint64(o.HVXThreads)}})
 	}
+	if o.VTCMBytes != 0 {
+		c.addCustom(cCustomConfig{option: htpVTCMBytes, value: [7]uint64{uint64(o.VTCMBytes)}})
+	}
+	if o.Half {
+		c.addCustom(cCustomConfig{option: htpPrecision, value: [7]uint64{1}})
+	}
+	if o.Cores != 0 {
+		c.addCustom(cCustomConfig{option: htpCores, value: [7]uint64{uint64(o.Cores)}})
+	}
+	for _, f := range o.Finalize {
+		key, err := cString(f.Key)
+		if err != nil {
+			return fmt.Errorf("qnn: finalize option %w", err)
+		}
+		kind, bits := f.Value.kind, f.Value.bits
+		if f.Text != "" {
+			text, err := cString(f.Text)
+			if err != nil {
+				return fmt.Errorf("qnn: finalize option %s: %w", f.Key, err)
+			}
+			kind, bits = stringType, c.keepString(text)
+		}
+		c.addCustom(cCustomConfig{option: htpFinalizeConfig, value: [7]uint64{c.keepString(key), uint64(kind), bits}})
+	}
+	return nil
 }
 
 // Graph is a static graph. It lives as long as its context.
@@ -55,7 +105,9 @@ type Graph struct {
 // NewGraph starts a graph. Names are unique within the context.
 func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	var options configs
-	o.encode(&options)
+	if err := o.encode(&options); err != nil {
+		return nil, err
+	}
 	defer options.done()
 	return c.openGraph(name, func(context uintptr, name *byte, id *uintptr) error {
 		return c.handle.library.call(fnGraphCreate, context, uintptr(unsafe.Pointer(name)),
@@ -84,6 +136,21 @@ func (c *Context) openGraph(name string, open func(context uintptr, name *byte, 
 		return nil, err
 	}
 	return &Graph{context: c, id: *id, name: name}, nil
+}
+
+// Configure changes options of a graph that is not finalized yet, its priority
+// also later.
+func (g *Graph) Configure(o GraphOptions) error {
+	id, err := g.live()
+	if err != nil {
+		return err
+	}
+	var options configs
+	if err := o.encode(&options); err != nil {
+		return err
+	}
+	defer options.done()
+	return g.context.handle.library.call(fnGraphSetConfig, id, uintptr(options.pointer()))
 }
 
 // Name returns the graph's name.
@@ -148,7 +215,7 @@ func (g *Graph) Finalize(p *Profile) error {
 	}
 	defer runtime.KeepAlive(p)
 	library := g.context.handle.library
-	if library.provider.Core.Minor < coreMinorQuiet {
+	if library.has(quirkTalksAtFinalize) {
 		return library.quietly(fnGraphFinalize, id, profile, 0)
 	}
 	return library.call(fnGraphFinalize, id, profile, 0)

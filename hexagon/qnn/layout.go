@@ -215,6 +215,39 @@ type cEventData struct {
 	name  *byte  `c:"identifier"`
 }
 
+// cExtendedEventData is QnnProfile_ExtendedEventData_t, version 1.
+type cExtendedEventData struct {
+	version uint32 `c:"version"`
+	_       [4]byte
+	kind    uint32    `c:"type"`
+	unit    uint32    `c:"unit"`
+	value   [3]uint64 `c:"value"` // a Qnn_Scalar_t, and room
+	stamp   uint64    `c:"timestamp"`
+	name    *byte     `c:"identifier"`
+}
+
+// cMemDescriptor is Qnn_MemDescriptor_t.
+type cMemDescriptor struct {
+	rank     uint32 `c:"numDim"`
+	_        [4]byte
+	dims     *uint32 `c:"dimSize"`
+	_        *byte   `c:"shapeConfig"`
+	dataType uint32  `c:"dataType"`
+	memType  uint32  `c:"memType"`
+	fd       uint64  `c:"fd"` // or the address of a cSharedBuffer, which a keeper holds
+	_        uint64
+}
+
+// cSharedBuffer is QnnMemHtp_Descriptor_t for a shared buffer.
+type cSharedBuffer struct {
+	kind   uint32 `c:"type"`
+	_      [4]byte
+	size   uint64 `c:"size"`
+	fd     int32  `c:"fd"`
+	_      [4]byte
+	offset uint64 `c:"offset"`
+}
+
 // cPlatformInfo is QnnDevice_PlatformInfo_t.
 type cPlatformInfo struct {
 	version    uint32 `c:"version"`
@@ -226,7 +259,7 @@ type cPlatformInfo struct {
 
 // cHardwareDevice is QnnDevice_HardwareDeviceInfo_t.
 type cHardwareDevice struct {
-	_         uint32 `c:"version"`
+	version   uint32 `c:"version"`
 	_         [4]byte
 	id        uint32 `c:"deviceId"`
 	kind      uint32 `c:"deviceType"`
@@ -238,11 +271,11 @@ type cHardwareDevice struct {
 
 // cCore is QnnDevice_CoreInfo_t.
 type cCore struct {
-	_  uint32 `c:"version"`
-	_  [4]byte
-	id uint32         `c:"coreId"`
-	_  uint32         `c:"coreType"`
-	_  unsafe.Pointer `c:"extension"`
+	version uint32 `c:"version"`
+	_       [4]byte
+	id      uint32         `c:"coreId"`
+	_       uint32         `c:"coreType"`
+	_       unsafe.Pointer `c:"extension"`
 }
 
 // cDeviceExtension is QnnHtpDevice_DeviceInfoExtension_t.
@@ -265,7 +298,13 @@ type cInfrastructure struct {
 	create  uintptr `c:"createPowerConfigId"`
 	destroy uintptr `c:"destroyPowerConfigId"`
 	set     uintptr `c:"setPowerConfig"`
-	_       uintptr `c:"setMemoryConfig"`
+	memory  uintptr `c:"setMemoryConfig"`
+}
+
+// cMemoryConfig is QnnHtpPerfInfrastructure_MemoryConfig_t.
+type cMemoryConfig struct {
+	option uint32 `c:"option"`
+	grow   uint32 `c:"memGrowSizeConfig"`
 }
 
 // cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t; the longest of its
@@ -273,4 +312,133 @@ type cInfrastructure struct {
 type cPowerConfig struct {
 	option uint32     `c:"option"`
 	value  [16]uint32 `c:"value"`
+}
+
+// cSystemInterface is QnnSystemInterface_t with the part of its table that is
+// used.
+type cSystemInterface struct {
+	_     uint32 `c:"backendId"`
+	_     [4]byte
+	name  *byte    `c:"providerName"`
+	api   cVersion `c:"systemApiVersion"`
+	_     [4]byte
+	table [systemFunctionCount]uintptr `c:"table"`
+}
+
+// The structs below describe an image. They are copied out of the library's
+// memory before they are looked at, and their pointers are numbers, which a
+// memory follows.
+
+// cBinaryInfo is QnnSystemContext_BinaryInfo_t up to where its versions differ.
+type cBinaryInfo struct {
+	version uint32 `c:"version"`
+	_       [4]byte
+	backend uint32 `c:"backendId"`
+	_       [4]byte
+	build   uintptr  `c:"buildId"`
+	core    cVersion `c:"coreApiVersion"`
+	htp     cVersion `c:"backendApiVersion"`
+	_       uintptr  `c:"socVersion"`
+}
+
+// cBinaryInfoV2 is versions 1 and 2 of it; the platform is version 2's.
+type cBinaryInfoV2 struct {
+	_           [56]byte
+	_           cVersion `c:"hwInfoBlobVersion"`
+	blobVersion cVersion `c:"contextBlobVersion"`
+	_           uint32   `c:"hwInfoBlobSize"`
+	_           [4]byte
+	_           uintptr `c:"hwInfoBlob"`
+	blobSize    uint64  `c:"contextBlobSize"`
+	_           uint32  `c:"numContextTensors"`
+	_           [4]byte
+	_           uintptr `c:"contextTensors"`
+	numGraphs   uint32  `c:"numGraphs"`
+	_           [4]byte
+	graphs      uintptr `c:"graphs"`
+}
+
+// cBinaryInfoV3 is version 3 of it.
+type cBinaryInfoV3 struct {
+	_           [56]byte
+	blobVersion cVersion `c:"contextBlobVersion"`
+	_           [4]byte
+	blobSize    uint64 `c:"contextBlobSize"`
+	_           uint32 `c:"numContextTensors"`
+	_           [4]byte
+	_           uintptr `c:"contextTensors"`
+	numGraphs   uint32  `c:"numGraphs"`
+	_           [4]byte
+	graphs      uintptr `c:"graphs"`
+	_           uintptr `c:"hwInfo"`
+	_           uint32  `c:"contextMetadataSize"`
+	_           [4]byte
+	_           uintptr `c:"contextMetadata"`
+	soc         uint32  `c:"socModel"`
+	_           [4]byte
+}
+
+// cGraphInfo is QnnSystemContext_GraphInfo_t: its versions 1 to 3 lie within
+// each other, and all have this stride.
+type cGraphInfo struct {
+	version    uint32 `c:"version"`
+	_          [4]byte
+	name       uintptr `c:"graphName"`
+	numInputs  uint32  `c:"numGraphInputs"`
+	_          [4]byte
+	inputs     uintptr `c:"graphInputs"`
+	numOutputs uint32  `c:"numGraphOutputs"`
+	_          [4]byte
+	outputs    uintptr `c:"graphOutputs"`
+	_          uint32  `c:"numUpdateableTensors"`
+	_          [4]byte
+	_          uintptr `c:"updateableTensors"`
+	blobSize   uint32  `c:"graphBlobInfoSize"`
+	_          [4]byte
+	blob       uintptr `c:"graphBlobInfo"`
+	_          uint32  `c:"startOpIndex"`
+	_          uint32  `c:"endOpIndex"`
+}
+
+// cGraphBlob is the Hexagon library's own part of a graph's description, its
+// version 1 and behind it version 2.
+type cGraphBlob struct {
+	version   uint32 `c:"version"`
+	_         [4]byte
+	spill     uint64 `c:"spillFillBufferSize"`
+	vtcm      uint32 `c:"vtcmSize"`
+	level     uint32 `c:"optimizationLevel"`
+	_         uint8  `c:"htpDlbc"`
+	_         [7]byte
+	hvx       uint64 `c:"numHvxThreads"`
+	version2  uint32 `c:"version2"`
+	_         [4]byte
+	_         uint64 `c:"nativeKSize"`
+	_         uint64 `c:"nativeVSize"`
+	_         uint32 `c:"safeShareIO"`
+	_         [4]byte
+	_         uint64 `c:"ioTensorSize"`
+	_         uint64 `c:"opDataSize"`
+	constants uint64 `c:"constSize"`
+	_         uint64 `c:"ddrTensorSize"`
+	shared    uint64 `c:"sharedWeightsSize"`
+}
+
+// cTensorImage is cTensor with numbers for pointers, up to what an image's
+// description fills in.
+type cTensorImage struct {
+	version  uint32 `c:"version"`
+	_        [4]byte
+	id       uint32 `c:"id"`
+	_        [4]byte
+	name     uintptr `c:"name"`
+	kind     uint32  `c:"type"`
+	_        uint32  `c:"dataFormat"`
+	dataType uint32  `c:"dataType"`
+	_        [4]byte
+	quantize cQuantizeParams `c:"quantizeParams"`
+	rank     uint32          `c:"rank"`
+	_        [4]byte
+	dims     uintptr `c:"dimensions"`
+	_        [48]byte
 }

@@ -15,11 +15,6 @@ const (
 	coreMajor       = 2
 	coreMinorOldest = 32
 	coreMinorTested = 40
-	coreMinorQuiet  = 37 // older ones print build stages at finalize
-	// coreMinorLanes is the first whose graphs were seen to run side by side. In
-	// the x86-64 library 2.36 two runs at once wait for each other's threads for
-	// ever (8 of 12 tries); one at a time they finish (12 of 12).
-	coreMinorLanes = 40
 )
 
 // Options tunes [Open]. The zero value asks for a Hexagon library.
@@ -52,7 +47,7 @@ type Library struct {
 	table    [functionCount]uintptr
 	lines    errorLines
 	messages sync.Map   // Code → string, as errorGetMessage gave it
-	lane     sync.Mutex // held during a run where coreMinorLanes asks for it
+	lane     sync.Mutex // held during a run where quirkOneRun asks for it
 }
 
 // Open loads a library, asks it for its interface and checks that this package
@@ -205,6 +200,18 @@ func (l *Library) ErrorMessage(code Code) string {
 	}
 	s := goString(text)
 	l.messages.Store(code, s)
+	return s
+}
+
+// VerboseMessage returns the library's long text for a code, which may tell of
+// the last failure, "" where it has none.
+func (l *Library) VerboseMessage(code Code) string {
+	var text *byte
+	if err := l.call(fnErrorGetVerboseMessage, uintptr(code), uintptr(unsafe.Pointer(&text))); err != nil || text == nil {
+		return ""
+	}
+	s := goString(text)
+	_ = l.call(fnErrorFreeVerboseMessage, uintptr(unsafe.Pointer(text))) // nothing follows from a failure
 	return s
 }
 

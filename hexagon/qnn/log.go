@@ -12,10 +12,6 @@ const (
 	lineMemory = 8    // error lines kept for Error.Detail
 )
 
-// harmless is logged at error level by the vendor's library 2.40 for every
-// graph, and means nothing.
-const harmless = "unexpected GraphHtpSettings option 66"
-
 // Log receives the library's log lines. Give it to [Library.NewBackend] and
 // [Library.NewDevice] and close it after both.
 type Log struct {
@@ -120,7 +116,7 @@ func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintp
 		text = goString(&buffer[0])
 	}
 	text = trimLine(text)
-	if text == "" || strings.Contains(text, harmless) {
+	if text == "" || target.library.noise(text) {
 		return 0
 	}
 	if LogLevel(level) == LogError {

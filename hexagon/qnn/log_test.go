@@ -38,7 +38,7 @@ func TestLogLinesAreRendered(t *testing.T) {
 		require.NotEmpty(t, lines)
 		for _, line := range lines {
 			require.NotRegexp(t, `%[-0-9.]*(s|d|u|x|p|lu|zu|llu)\b`, line, "a format was not filled in")
-			require.NotContains(t, line, harmless)
+			require.NotContains(t, line, option66)
 			require.NotRegexp(t, `<[EWIVD]>`, line)
 		}
 		require.True(t, strings.HasPrefix(lines[len(lines)-1], "1 "), "the last line is the error: %q", lines[len(lines)-1])
@@ -68,11 +68,11 @@ func TestEachLogHasItsOwnLines(t *testing.T) {
 }
 
 func TestLinesWithoutArgumentsAreTheirFormat(t *testing.T) {
-	l := &Library{}
+	l := at(40)
 	sink := &lineSink{}
 	slot := takeSlot(&logTarget{library: l, sink: sink.add})
 	defer slot.release()
-	for _, text := range []string{"<E> 100 % sure\x00", harmless + "\x00", "\x00"} {
+	for _, text := range []string{"<E> 100 % sure\x00", option66 + "\x00", "\x00"} {
 		format := []byte(text)
 		slot.line(&format[0], uint32(LogError), 0, 0)
 	}

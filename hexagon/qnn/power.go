@@ -13,7 +13,14 @@ const (
 	powerDCVS       = 1
 	powerRPCLatency = 2
 	powerRPCPolling = 3
+	powerHMXTimeout = 4
+	powerHMX        = 5
+	powerAdaptive   = 6
+	powerDDR        = 7
 )
+
+// growSize is the option of QnnHtpPerfInfrastructure_MemoryConfig_t.
+const growSize = 1
 
 // maxPolling is the longest time that the library polls for an answer.
 const maxPolling = 9999 * time.Microsecond
@@ -33,6 +40,19 @@ const (
 	CornerTurbo     Corner = 0x80
 	CornerTurboPlus Corner = 0x90
 	CornerMax       Corner = 0xa0
+)
+
+// ExpandedCorner is a corner of the matrix unit, whose scale is its own.
+type ExpandedCorner uint32
+
+// The corners of the matrix unit.
+const (
+	HMXMin     ExpandedCorner = 0x100
+	HMXSVS     ExpandedCorner = 0x180
+	HMXNominal ExpandedCorner = 0x200
+	HMXTurbo   ExpandedCorner = 0x280
+	HMXTurboL3 ExpandedCorner = 0x2c0
+	HMXMax     ExpandedCorner = 0xffff
 )
 
 // PowerMode is how clocks follow the load while DCVS is on.
@@ -61,6 +81,18 @@ type Vote struct {
 	SleepLatency time.Duration
 	// RPCLatency is the longest time of a call to accept. Zero does not ask.
 	RPCLatency time.Duration
+	// HMX is the corner of the matrix unit, as least, target and most at once.
+	// Zero leaves it to the system; parts before v79 may not know it.
+	HMX ExpandedCorner
+	// HMXTimeout is how long the matrix unit stays on when idle. Zero does not
+	// ask.
+	HMXTimeout time.Duration
+	// AdaptivePolling is how long the host spins at most when it guesses the
+	// time of a run itself. Zero does not ask.
+	AdaptivePolling time.Duration
+	// DDRMode is the memory's performance mode, which wants Bus at its highest.
+	// Zero does not ask.
+	DDRMode uint32
 	// RPCPolling is how long the host spins for an answer before it sleeps, at
 	// most 9999 µs. Zero does not ask.
 	RPCPolling time.Duration
@@ -105,7 +137,7 @@ func (p *PowerConfig) Set(v Vote) error {
 	if p.closed {
 		return fmt.Errorf("qnn: power config %w", ErrClosed)
 	}
-	if v.RPCPolling < 0 || v.RPCPolling > maxPolling || v.RPCLatency < 0 || v.SleepLatency < 0 {
+	if v.RPCPolling > maxPolling || min(v.RPCPolling, v.RPCLatency, v.SleepLatency, v.HMXTimeout, v.AdaptivePolling) < 0 {
 		return fmt.Errorf("qnn: power vote %+v: a time is out of range: %w", v, ErrPowerInput)
 	}
 	configs := append(v.encode(p.id), nil)
@@ -134,13 +166,35 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		flag(bus != 0), bus, bus, bus,
 		flag(core != 0), core, core, core,
 	}}}
-	if v.RPCLatency > 0 {
-		configs = append(configs, &cPowerConfig{option: powerRPCLatency, value: [16]uint32{micros(v.RPCLatency)}})
+	for _, one := range []struct{ option, value uint32 }{
+		{powerRPCLatency, micros(v.RPCLatency)},
+		{powerRPCPolling, micros(v.RPCPolling)},
+		{powerHMXTimeout, micros(v.HMXTimeout)},
+		{powerAdaptive, micros(v.AdaptivePolling)},
+		{powerDDR, v.DDRMode},
+	} {
+		if one.value != 0 {
+			configs = append(configs, &cPowerConfig{option: one.option, value: [16]uint32{one.value}})
+		}
 	}
-	if v.RPCPolling > 0 {
-		configs = append(configs, &cPowerConfig{option: powerRPCPolling, value: [16]uint32{micros(v.RPCPolling)}})
+	if hmx := uint32(v.HMX); hmx != 0 {
+		const choose = 0 // the corners below, not the library's
+		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{choose, hmx, hmx, hmx, 1}})
 	}
 	return configs
+}
+
+// SetGrowSize sets by how much the DSP's heap for a core grows at once.
+func (p *PowerConfig) SetGrowSize(device, core, sizeBytes uint32) error {
+	if p.closed {
+		return fmt.Errorf("qnn: power config %w", ErrClosed)
+	}
+	if p.infra.memory == 0 {
+		return fmt.Errorf("qnn: setMemoryConfig: %w", errors.ErrUnsupported)
+	}
+	configs := []*cMemoryConfig{{option: growSize, grow: sizeBytes}, nil}
+	defer runtime.KeepAlive(configs)
+	return p.call("setMemoryConfig", p.infra.memory, uintptr(device), uintptr(core), uintptr(unsafe.Pointer(&configs[0])))
 }
 
 // Close withdraws the vote. Withdraw before the device is closed.

@@ -16,21 +16,38 @@ type ProfileLevel uint32
 
 // The profile levels.
 const (
-	ProfileBasic    ProfileLevel = 1 // times of whole calls
-	ProfileDetailed ProfileLevel = 2 // and of each node
+	ProfileBasic    ProfileLevel = 1    // times of whole calls
+	ProfileDetailed ProfileLevel = 2    // and of each node
+	ProfileLinting  ProfileLevel = 7001 // and what each node waits for; the Hexagon library's own
 )
 
 // EventType says what an event measures. Values above 1000 are HTP's own.
 type EventType uint32
 
-// Events that are looked for by name.
+// Types of events. Those of 1000 and more are the Hexagon library's own.
 const (
-	EventInit       EventType = 100
-	EventFinalize   EventType = 300
-	EventExecute    EventType = 400
-	EventNode       EventType = 404
-	EventExecuteNPU EventType = 3004 // µs on the accelerator
-	EventHVXThreads EventType = 8001
+	EventInit           EventType = 100
+	EventFinalize       EventType = 300
+	EventExecute        EventType = 400
+	EventNode           EventType = 404
+	EventQueueWait      EventType = 405
+	EventPreprocess     EventType = 406
+	EventDevice         EventType = 407
+	EventPostprocess    EventType = 408
+	EventDeinit         EventType = 500
+	EventTrace          EventType = 600
+	EventLoadHostRPC    EventType = 1002
+	EventLoadRPC        EventType = 1003
+	EventLoadNPU        EventType = 1004
+	EventEstimates      EventType = 2004 // simulated cycles and bytes, as parts
+	EventExecuteHostRPC EventType = 3001
+	EventExecuteRPC     EventType = 3002
+	EventExecuteCycles  EventType = 3003 // of the accelerator
+	EventExecuteNPU     EventType = 3004 // µs on the accelerator
+	EventVTCMAcquire    EventType = 3010
+	EventPowerUp        EventType = 3011
+	EventFreeRPC        EventType = 4001
+	EventHVXThreads     EventType = 8001
 )
 
 // EventUnit is the unit of an event's value.
@@ -42,7 +59,17 @@ const (
 	UnitBytes        EventUnit = 2
 	UnitCycles       EventUnit = 3
 	UnitCount        EventUnit = 4
+	UnitObject       EventUnit = 5
+	UnitNone         EventUnit = 6
 )
+
+// String returns the unit's sign.
+func (u EventUnit) String() string {
+	if names := []string{"µs", "B", "cycles", "×", "object", ""}; u >= 1 && int(u) <= len(names) {
+		return names[u-1]
+	}
+	return fmt.Sprintf("unit %d", uint32(u))
+}
 
 // Event is one measurement and its parts.
 type Event struct {
@@ -51,6 +78,9 @@ type Event struct {
 	Value uint64
 	Name  string
 	Parts []Event
+	// Time is the library's clock when the event ended, in µs; 0 where the
+	// library does not extend its events.
+	Time uint64
 }
 
 // Profile collects measurements of the calls that it is given to. The x86-64
@@ -71,6 +101,37 @@ func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
 	p.handle.library = b.handle.library
 	p.handle.id.Store(id)
 	return p, nil
+}
+
+// ProfileOptions tunes a [Profile]. Zero fields leave the choice to the library.
+type ProfileOptions struct {
+	// MaxEvents bounds the events that are kept.
+	MaxEvents uint64
+	// OpTrace traces each operator on each thread.
+	OpTrace bool
+}
+
+// Options of QnnProfile_Config_t.
+const (
+	profileMaxEvents = 1
+	profileOpTrace   = 2
+)
+
+// Configure changes what the profile keeps from the next call on.
+func (p *Profile) Configure(o ProfileOptions) error {
+	id, err := p.handle.live("profile")
+	if err != nil {
+		return err
+	}
+	var c configs
+	if o.MaxEvents != 0 {
+		c.add(profileMaxEvents, o.MaxEvents)
+	}
+	if o.OpTrace {
+		c.add(profileOpTrace, 1)
+	}
+	defer c.done()
+	return p.handle.library.call(fnProfileSetConfig, id, uintptr(c.pointer()))
 }
 
 // Close frees the profile.
@@ -118,6 +179,10 @@ func (p *Profile) events(f function, owner uintptr, depth int) ([]Event, error) 
 			return nil, err
 		}
 		events[i] = Event{Type: EventType(c.kind), Unit: EventUnit(c.unit), Value: c.value, Name: goString(c.name), Parts: parts}
+		var x cExtendedEventData
+		if library.call(fnProfileGetExtendedEventData, uintptr(number), uintptr(unsafe.Pointer(&x))) == nil && x.version == 1 {
+			events[i].Time = x.stamp
+		}
 	}
 	return events, nil
 }

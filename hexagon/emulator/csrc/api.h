@@ -27,7 +27,7 @@ enum { API_ALIGN = 64, API_DEFAULT_SOC = 30 };
 #define API_MAX_TENSOR_BYTES ((uint64_t)UINT32_MAX)
 
 /* api_handle.c */
-typedef enum { API_LOG, API_BACKEND, API_DEVICE, API_CONTEXT, API_GRAPH, API_PROFILE, API_KINDS } api_kind;
+typedef enum { API_LOG, API_BACKEND, API_DEVICE, API_CONTEXT, API_GRAPH, API_PROFILE, API_MEMORY, API_SYSTEM, API_KINDS } api_kind;
 
 typedef struct api_object {
   uint32_t id;
@@ -42,6 +42,8 @@ void api_release(void *object);
 /* api_withdraw makes the handle (and those of its graphs) unknown, waits for the calls
  * inside, and returns the object, now the caller's alone; NULL: no such object. */
 void *api_withdraw(api_kind kind, qnn_handle handle);
+/* The handle of some memory that belongs to a context; NULL: none is left. */
+qnn_handle api_first_memory(uint32_t context);
 
 /* api_log.c */
 typedef struct {
@@ -61,6 +63,7 @@ typedef struct api_chunk {
   uint64_t hash;
   uint32_t refs;
   uint32_t index; /* its place in a binary; set by the writer */
+  bool checked;   /* data has its hash; false only for what a binary holds and nobody ran yet */
   bool borrowed;  /* data lies in a persistent binary of the client */
   struct api_chunk *next;
 } api_chunk;
@@ -73,7 +76,8 @@ void *api_aligned(size_t size);
 uint64_t api_hash(const void *data, size_t size, uint64_t seed);
 api_chunk *api_store_copy(api_store *store, const void *data, size_t size);
 api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size);
-api_chunk *api_store_load(api_store *store, const void *data, size_t size, bool borrow);
+api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash, bool borrow);
+bool api_store_check(api_chunk *chunk); /* false: the bytes are not those that were saved */
 void api_store_drop(api_store *store, api_chunk *chunk);
 void api_store_clear(api_store *store);
 
@@ -146,6 +150,7 @@ typedef struct api_graph {
   uint64_t arena_size;
   size_t scratch_size;
   atomic_bool finalized;
+  bool checked; /* its chunks have their hashes; guarded by the lane */
 } api_graph;
 
 struct api_context {
@@ -160,6 +165,9 @@ struct api_context {
 };
 
 /* api_context.c */
+/* For describing a binary: a context that has no handle and belongs to no device. */
+qnn_status api_context_unregistered(api_context **out);
+void api_context_discard(api_context *context);
 api_graph *api_context_find_graph(const api_context *context, const char *name, size_t length);
 
 /* api_graph.c */
@@ -204,12 +212,21 @@ void api_lane_trim(void); /* the last context is gone: give the arena back */
 typedef struct {
   const char *const *enabled; /* NULL: all graphs */
   bool persistent;
+  bool inspect; /* for reading only: any chip, any alignment, nothing copied */
 } api_load_options;
 
 qnn_status api_binary_size(api_context *context, uint64_t *size);
 qnn_status api_binary_write(api_context *context, void *buffer, uint64_t size, uint64_t *written);
 qnn_status api_binary_read(api_context *context, const void *blob, uint64_t size,
                            const api_load_options *options);
+
+/* api_memory.c */
+uint32_t api_memory_context(const api_object *memory);
+void api_memory_release_all(uint32_t context);
+qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
+
+/* api_device.c: the newest power vote of a kind; NULL: none. Tests only. */
+const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
 
 /* Entries of the function table */
 qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out);
@@ -220,6 +237,16 @@ qnn_status api_backend_validate(qnn_handle backend, qnn_op_config config);
 qnn_status api_backend_free(qnn_handle backend);
 qnn_status api_property(uint32_t key);
 qnn_status api_error_message(qnn_status code, const char **message);
+qnn_status api_error_verbose(qnn_status code, const char **message);
+qnn_status api_error_free(const char *message);
+qnn_status api_backend_set_config(qnn_handle backend, const qnn_config *const *config);
+qnn_status api_context_set_config(qnn_handle context, const qnn_config *const *config);
+qnn_status api_context_validate(qnn_handle backend, qnn_handle device, const qnn_config *const *config,
+                                const void *blob, uint64_t size);
+qnn_status api_graph_set_config(qnn_handle graph, const qnn_config *const *config);
+qnn_status api_memory_register(qnn_handle context, const qnn_mem_descriptor *in, uint32_t n,
+                               qnn_handle *out);
+qnn_status api_memory_deregister(const qnn_handle *handles, uint32_t n);
 qnn_status api_log_create(qnn_log_callback callback, uint32_t level, qnn_handle *out);
 qnn_status api_log_set_level(qnn_handle log, uint32_t level);
 qnn_status api_log_free(qnn_handle log);
@@ -247,6 +274,8 @@ qnn_status api_graph_execute(qnn_handle graph, const qnn_tensor *inputs, uint32_
                              qnn_handle signal);
 qnn_status api_graph_create_tensor(qnn_handle graph, qnn_tensor *tensor);
 qnn_status api_profile_create(qnn_handle backend, uint32_t level, qnn_handle *out);
+qnn_status api_profile_set_config(qnn_handle profile, const qnn_config *const *config);
+qnn_status api_profile_extended(uint64_t event, qnn_extended_event_data *out);
 qnn_status api_profile_events(qnn_handle profile, const uint64_t **ids, uint32_t *n);
 qnn_status api_profile_sub_events(uint64_t event, const uint64_t **ids, uint32_t *n);
 qnn_status api_profile_event_data(uint64_t event, qnn_event_data *out);

@@ -38,6 +38,22 @@ qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, q
   return QNN_OK;
 }
 
+qnn_status api_backend_set_config(qnn_handle handle, const qnn_config *const *config) {
+  api_backend *backend = api_hold(API_BACKEND, handle);
+  if (backend == NULL) {
+    return api_fail(0, QNN_BACKEND_HANDLE, "backendSetConfig: no backend %p", handle);
+  }
+  qnn_status status = QNN_OK;
+  for (; status == QNN_OK && config != NULL && *config != NULL; config++) {
+    if ((*config)->option != 1) {
+      status = api_fail(backend->log, QNN_BACKEND_CONFIG, "backendSetConfig: unknown option %u",
+                        (*config)->option);
+    }
+  }
+  api_release(backend);
+  return status;
+}
+
 qnn_status api_backend_free(qnn_handle handle) {
   api_backend *backend = api_withdraw(API_BACKEND, handle);
   if (backend == NULL) {

@@ -6,7 +6,7 @@
  * and no addresses, so a binary is used where it is mapped. The metadata is a
  * stream of little-endian numbers and strings (length, bytes, NUL):
  *
- *   chunk table: u64 offset, u64 size, each
+ *   chunk table: u64 offset, u64 size, u64 hash, each
  *   graphs:      u32 bytes of this graph, then
  *     name, u32 tensors, u32 nodes
  *     tensor: u32 id, name, u32 kind, dtype, rank, dims[rank], quantization, chunk or none
@@ -16,19 +16,21 @@
  *             u32 parameters, each: name, u32 kind, dtype and value, or tensor id,
  *             chunk of the packed constants or none
  *
- * Arena places are planned anew by the reader, from checked shapes. The
- * checksum covers header and metadata; the chunks are plain numbers that no
- * value can turn into an access out of bounds, and summing them would read a
- * mapped model from end to end: who stores binaries keeps a sum beside them.
+ * Arena places are planned anew by the reader, from checked shapes. What is
+ * checked when: the header and the metadata, with the chunks' hashes, before
+ * anything is used; a chunk that is copied, at once; one that is used in place,
+ * before the first run of a graph that reads it, because to sum a mapped model
+ * when it is loaded would read it from end to end for graphs that may never run.
  */
 #ifndef SDNPU_API_BINARY_H
 #define SDNPU_API_BINARY_H
 
 #include <stdint.h>
 
-enum { API_BINARY_FORMAT = 2, API_BINARY_HEADER = 128 };
+enum { API_BINARY_FORMAT = 3, API_BINARY_HEADER = 128 };
 #define API_BINARY_MAGIC "SDNPUEMU"
 #define API_NO_CHUNK UINT32_MAX
+enum { API_CHUNK_ENTRY = 24 }; /* bytes of one in the table */
 enum { API_HAS_OFFSETS = 1, API_HAS_ZEROS = 2 };
 
 typedef struct {

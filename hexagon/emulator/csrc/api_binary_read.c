@@ -15,7 +15,7 @@ typedef struct {
 } cursor;
 
 typedef struct {
-  uint64_t offset, size;
+  uint64_t offset, size, hash;
   api_chunk *chunk; /* once something uses it */
 } entry;
 
@@ -72,7 +72,7 @@ static uint64_t padded(uint64_t size) { return (size + API_ALIGN - 1) / API_ALIG
 /* Every chunk has the one place the writer would give it, so none overlap. */
 static qnn_status read_chunks(loader *l, cursor *c) {
   uint64_t offset = padded(API_BINARY_HEADER + l->header.meta_size);
-  if (l->header.n_chunks > l->header.meta_size / 16) {
+  if (l->header.n_chunks > l->header.meta_size / API_CHUNK_ENTRY) {
     return damaged(l, "more chunks than the metadata can name");
   }
   l->entries = calloc((size_t)l->header.n_chunks + 1, sizeof *l->entries);
@@ -83,6 +83,7 @@ static qnn_status read_chunks(loader *l, cursor *c) {
     entry *e = &l->entries[i];
     e->offset = get_u64(c);
     e->size = get_u64(c);
+    e->hash = get_u64(c);
     if (c->bad || e->offset != offset || e->size == 0 || e->offset > l->header.total_size ||
         e->size > l->header.total_size - e->offset) {
       return damaged(l, "a chunk lies outside");
@@ -92,8 +93,11 @@ static qnn_status read_chunks(loader *l, cursor *c) {
   return offset == l->header.total_size ? QNN_OK : damaged(l, "the chunks do not fill it");
 }
 
+/* Elements up to this size may be parameters, which checks look at while loading. */
+enum { SMALL_CONSTANT = 4096 };
+
 /* use gives the chunk's bytes to one more user; NULL in *out where there is none. */
-static qnn_status use(loader *l, uint32_t index, uint64_t size, api_chunk **out) {
+static qnn_status use(loader *l, uint32_t index, uint64_t size, bool is_read_now, api_chunk **out) {
   *out = NULL;
   if (index == API_NO_CHUNK) {
     return QNN_OK;
@@ -103,9 +107,16 @@ static qnn_status use(loader *l, uint32_t index, uint64_t size, api_chunk **out)
   }
   entry *e = &l->entries[index];
   if (e->chunk == NULL) {
-    e->chunk = api_store_load(&l->context->store, l->blob + e->offset, e->size, l->borrow);
+    const uint8_t *at = l->blob + e->offset;
+    /* a binary that is only looked at may lie anywhere */
+    bool borrow = l->borrow && !(is_read_now && (uintptr_t)at % API_ALIGN != 0);
+    e->chunk = api_store_load(&l->context->store, at, e->size, e->hash, borrow);
     if (e->chunk == NULL) {
       return QNN_MEMORY;
+    }
+    /* quantizations are looked at while loading: their arrays are small */
+    if ((!l->borrow || is_read_now) && !api_store_check(e->chunk)) {
+      return damaged(l, "the elements of a constant are not those that were saved");
     }
   } else {
     e->chunk->refs++;
@@ -144,7 +155,7 @@ static qnn_status read_quant(loader *l, cursor *c, emu_tensor *spec, void *small
     if ((index == API_NO_CHUNK) != (size <= API_QUANT_SMALL)) {
       return damaged(l, "a quantization lies in the wrong place");
     }
-    qnn_status status = use(l, index, size, chunk);
+    qnn_status status = use(l, index, size, true, chunk);
     if (status != QNN_OK) {
       return status;
     }
@@ -178,7 +189,7 @@ static qnn_status read_tensor(loader *l, cursor *c, api_graph *graph, uint32_t *
     status = read_quant(l, c, &spec, small, &quant);
   }
   if (status == QNN_OK) {
-    status = use(l, get_u32(c), bytes, &chunk);
+    status = use(l, get_u32(c), bytes, spec.kind == EMU_STATIC && bytes <= SMALL_CONSTANT, &chunk);
   }
   if (status == QNN_OK && chunk != NULL && spec.kind != EMU_STATIC) {
     return damaged(l, "a tensor that is not static has data");
@@ -238,7 +249,7 @@ static qnn_status attach_packed(loader *l, api_node *node, uint32_t index) {
   if (packs != (index != API_NO_CHUNK)) {
     return damaged(l, "a node has packed constants and should not, or the other way round");
   }
-  qnn_status status = use(l, index, size, &node->packed);
+  qnn_status status = use(l, index, size, false, &node->packed);
   if (status != QNN_OK) {
     return status;
   }
@@ -380,6 +391,9 @@ static qnn_status check_header(loader *l, uint64_t size) {
   if (api_hash(l->blob + sizeof *h, h->meta_size, seed) != h->checksum) {
     return damaged(l, "the checksum is wrong");
   }
+  if (l->options->inspect) {
+    l->context->soc = h->soc;
+  }
   if (h->soc != l->context->soc) {
     return api_fail(log, QNN_CONTEXT_FROM_BINARY, "binary: it is for SoC %u, the device is SoC %u",
                     h->soc, l->context->soc);
@@ -413,8 +427,8 @@ qnn_status api_binary_read(api_context *context, const void *blob, uint64_t size
   if (blob == NULL || size == 0) {
     return api_fail(context->log, QNN_CONTEXT_ARGUMENT, "binary: it is empty");
   }
-  loader l = {.context = context, .blob = blob, .options = options, .borrow = options->persistent};
-  if (l.borrow && (uintptr_t)blob % API_ALIGN != 0) {
+  loader l = {.context = context, .blob = blob, .options = options, .borrow = options->persistent || options->inspect};
+  if (l.borrow && !options->inspect && (uintptr_t)blob % API_ALIGN != 0) {
     api_log(context->log, QNN_LOG_WARN, "binary: its address is not a multiple of %d, so it is copied",
             API_ALIGN);
     l.borrow = false;

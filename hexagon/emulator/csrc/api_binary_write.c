@@ -162,7 +162,7 @@ static qnn_status number_chunks(const api_context *context, image *out) {
 static void place_chunks(image *out) {
   uint64_t offset = padded(API_BINARY_HEADER + out->meta.size);
   for (uint32_t i = 0; i < out->header.n_chunks; i++) {
-    memcpy(out->meta.data + (size_t)i * 16, &offset, sizeof offset);
+    memcpy(out->meta.data + (size_t)i * API_CHUNK_ENTRY, &offset, sizeof offset);
     offset += padded(out->chunks[i]->size);
   }
   out->header.total_size = offset;
@@ -205,6 +205,7 @@ static qnn_status make_image(const api_context *context, image *out) {
   for (uint32_t i = 0; i < out->header.n_chunks; i++) {
     put_u64(&out->meta, 0);
     put_u64(&out->meta, out->chunks[i]->size);
+    put_u64(&out->meta, out->chunks[i]->hash);
   }
   for (const api_graph *graph = context->graphs; graph != NULL; graph = graph->next) {
     put_graph(&out->meta, graph);

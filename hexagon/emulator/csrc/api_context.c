@@ -17,6 +17,7 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
 }
 
 static void destroy(api_context *context) {
+  api_memory_release_all(context->base.id);
   api_graph *graph = context->graphs;
   while (graph != NULL) {
     api_graph *next = graph->next;
@@ -30,6 +31,27 @@ static void destroy(api_context *context) {
     api_lane_trim();
   }
 }
+
+static api_context *blank(uint32_t log, uint32_t soc) {
+  api_context *context = calloc(1, sizeof *context);
+  if (context == NULL || pthread_mutex_init(&context->build, NULL) != 0) {
+    free(context);
+    return NULL;
+  }
+  context->log = log;
+  context->soc = soc;
+  context->graphs_end = &context->graphs;
+  context->next_id = 1;
+  atomic_fetch_add(&live_contexts, 1);
+  return context;
+}
+
+qnn_status api_context_unregistered(api_context **out) {
+  *out = blank(0, API_DEFAULT_SOC);
+  return *out != NULL ? QNN_OK : QNN_MEMORY;
+}
+
+void api_context_discard(api_context *context) { destroy(context); }
 
 /* The new context is not registered yet: nobody sees it half built. */
 static qnn_status make(qnn_handle backend_handle, qnn_handle device_handle, api_context **out) {
@@ -47,18 +69,8 @@ static qnn_status make(qnn_handle backend_handle, qnn_handle device_handle, api_
     soc = device->soc;
     api_release(device);
   }
-  api_context *context = calloc(1, sizeof *context);
-  if (context == NULL || pthread_mutex_init(&context->build, NULL) != 0) {
-    free(context);
-    return QNN_MEMORY;
-  }
-  context->log = log;
-  context->soc = soc;
-  context->graphs_end = &context->graphs;
-  context->next_id = 1;
-  atomic_fetch_add(&live_contexts, 1);
-  *out = context;
-  return QNN_OK;
+  *out = blank(log, soc);
+  return *out != NULL ? QNN_OK : QNN_MEMORY;
 }
 
 static qnn_status publish(api_context *context, qnn_handle *out) {
@@ -71,6 +83,9 @@ static qnn_status publish(api_context *context, qnn_handle *out) {
   return QNN_OK;
 }
 
+/* Options of a context, and at which calls the emulator takes them. What it has no use for and
+ * a phone would take is accepted; the rest is answered as the vendor's x86-64 library does. */
+enum { AT_CREATE = 1, AT_LOAD = 2, AT_SET = 4 };
 enum {
   OPTION_CUSTOM = 0,
   OPTION_PRIORITY = 1,
@@ -79,54 +94,98 @@ enum {
   OPTION_ENABLE_GRAPHS = 5,
   OPTION_PERSISTENT = 7,
   OPTION_COMPATIBILITY = 8,
+  OPTION_RETENTION_ORDER = 10,
 };
 
-/* HTP options whose meaning holds here without doing anything: weights are always shared (1),
- * there is no file-read budget (3), no DSP to profile (4), no I/O estimate (6), no slow
- * start to speed up (8). */
+static const struct {
+  uint32_t option, calls;
+} options_taken[] = {
+    {OPTION_PRIORITY, AT_CREATE | AT_LOAD | AT_SET}, /* one lane: nobody to go before */
+    {OPTION_ERROR_REPORTING, AT_CREATE | AT_LOAD | AT_SET},
+    {OPTION_ASYNC_DEPTH, AT_CREATE | AT_LOAD}, /* nothing is asynchronous */
+    {OPTION_ENABLE_GRAPHS, AT_LOAD},
+    {OPTION_PERSISTENT, AT_LOAD},
+    {OPTION_COMPATIBILITY, AT_LOAD}, /* strict is the only way here */
+    {OPTION_RETENTION_ORDER, AT_CREATE | AT_SET}, /* every graph is kept */
+};
+
+/* Weights are always shared (1), and there is no file-read budget (3). */
 static bool known_custom(const qnn_htp_config *custom) {
-  return custom != NULL && (custom->option == 1 || custom->option == 3 || custom->option == 4 ||
-                            custom->option == 6 || custom->option == 8);
+  return custom != NULL && (custom->option == 1 || custom->option == 3);
 }
 
-/* An option that would be ignored is refused: the caller asked for something. */
-static qnn_status read_config(uint32_t log, const qnn_config *const *config, bool from_binary,
+static bool taken(uint32_t option, uint32_t call) {
+  for (size_t i = 0; i < sizeof options_taken / sizeof options_taken[0]; i++) {
+    if (options_taken[i].option == option) {
+      return (options_taken[i].calls & call) != 0;
+    }
+  }
+  return false;
+}
+
+static bool all_there(const api_context *context, const char *const *names) {
+  for (; names != NULL && *names != NULL; names++) {
+    if (api_context_find_graph(context, *names, strlen(*names)) == NULL) {
+      return false;
+    }
+  }
+  return names != NULL;
+}
+
+static qnn_status read_config(const api_context *context, const qnn_config *const *config, uint32_t call,
                               api_load_options *options) {
   for (; config != NULL && *config != NULL; config++) {
     const qnn_config *c = *config;
-    switch (c->option) {
-      case OPTION_PRIORITY:
-      case OPTION_ERROR_REPORTING:
-      case OPTION_ASYNC_DEPTH:
-        continue;
-      case OPTION_CUSTOM:
-        if (known_custom(c->value.custom)) {
-          continue;
-        }
-        break;
-      case OPTION_ENABLE_GRAPHS:
-        if (from_binary && c->value.names != NULL) {
-          options->enabled = c->value.names;
-          continue;
-        }
-        break;
-      case OPTION_PERSISTENT:
-        if (from_binary) {
-          options->persistent = c->value.u8 != 0;
-          continue;
-        }
-        break;
-      case OPTION_COMPATIBILITY:
-        if (from_binary) {
-          continue; /* strict is the only way here */
-        }
-        break;
-      default:
-        break;
+    if (c->option == OPTION_CUSTOM) {
+      if (!known_custom(c->value.custom)) {
+        return api_fail(context->log, QNN_CONTEXT_CONFIG, "context: custom option %u is not supported",
+                        c->value.custom != NULL ? ((const qnn_htp_config *)c->value.custom)->option : 0);
+      }
+      continue;
     }
-    return api_fail(log, QNN_NOT_SUPPORTED, "context: option %u is not supported", c->option);
+    if (!taken(c->option, call) || (c->option == OPTION_ENABLE_GRAPHS && c->value.names == NULL)) {
+      return api_fail(context->log, QNN_NOT_SUPPORTED, "context: option %u is not supported here", c->option);
+    }
+    if (c->option == OPTION_RETENTION_ORDER && call == AT_SET && !all_there(context, c->value.names)) {
+      return api_fail(context->log, QNN_CONTEXT_CONFIG, "context: the retention order names no graph of it");
+    }
+    if (c->option == OPTION_ENABLE_GRAPHS) {
+      options->enabled = c->value.names;
+    } else if (c->option == OPTION_PERSISTENT) {
+      options->persistent = c->value.u8 != 0;
+    }
   }
   return QNN_OK;
+}
+
+qnn_status api_context_set_config(qnn_handle handle, const qnn_config *const *config) {
+  api_load_options unused = {0};
+  api_context *context = api_hold(API_CONTEXT, handle);
+  if (context == NULL) {
+    return api_fail(0, QNN_CONTEXT_HANDLE, "contextSetConfig: no context %p", handle);
+  }
+  pthread_mutex_lock(&context->build);
+  qnn_status status = read_config(context, config, AT_SET, &unused);
+  pthread_mutex_unlock(&context->build);
+  api_release(context);
+  return status;
+}
+
+/* The whole binary is read, elements included, and nothing is kept. */
+qnn_status api_context_validate(qnn_handle backend, qnn_handle device, const qnn_config *const *config,
+                                const void *blob, uint64_t size) {
+  api_context *context = NULL;
+  api_load_options options = {0};
+  qnn_status status = make(backend, device, &context);
+  if (status != QNN_OK) {
+    return status;
+  }
+  status = read_config(context, config, AT_LOAD, &options);
+  if (status == QNN_OK) {
+    status = api_binary_read(context, blob, size, &options);
+  }
+  destroy(context);
+  return status;
 }
 
 qnn_status api_context_create(qnn_handle backend, qnn_handle device, const qnn_config *const *config,
@@ -140,7 +199,7 @@ qnn_status api_context_create(qnn_handle backend, qnn_handle device, const qnn_c
   if (status != QNN_OK) {
     return status;
   }
-  status = read_config(context->log, config, false, &options);
+  status = read_config(context, config, AT_CREATE, &options);
   if (status != QNN_OK) {
     destroy(context);
     return status;
@@ -172,13 +231,15 @@ qnn_status api_context_from_binary(qnn_handle backend, qnn_handle device,
   }
   api_profile *profile = api_profile_begin(profile_handle, context->log, &status);
   if (status == QNN_OK) {
-    status = read_config(context->log, config, true, &options);
+    status = read_config(context, config, AT_LOAD, &options);
   }
   if (status == QNN_OK) {
     status = api_binary_read(context, blob, size, &options);
   }
   if (status == QNN_OK) {
-    api_profile_add(profile, 0, 100, 1, api_now_us() - start, "context create from binary (us)");
+    uint64_t took = api_now_us() - start;
+    api_profile_add(profile, 0, 1004, 1, took, "Accelerator (load binary) time");
+    api_profile_add(profile, 0, 100, 1, took, "QNN (load binary) time");
   }
   api_profile_end(profile);
   if (status != QNN_OK) {
@@ -208,7 +269,9 @@ qnn_status api_context_free(qnn_handle handle, qnn_handle profile_handle) {
     return api_fail(0, QNN_CONTEXT_HANDLE, "contextFree: no context %p", handle);
   }
   destroy(context);
-  api_profile_add(profile, 0, 500, 1, api_now_us() - start, "context free (us)");
+  uint64_t took = api_now_us() - start;
+  api_profile_add(profile, 0, 4003, 1, took, "Accelerator (deinit) time");
+  api_profile_add(profile, 0, 500, 1, took, "QNN (deinit) time");
   api_profile_end(profile);
   return QNN_OK;
 }

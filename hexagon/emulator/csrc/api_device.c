@@ -21,6 +21,7 @@ static const struct {
 };
 enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 
+enum { OPTION_PLATFORM = 1 }; /* of the device itself */
 enum { OPTION_SOC = 0, OPTION_ARCH = 1, OPTION_SIGNED_PD = 2, OPTION_SECURE_PD = 3, VTCM_MB = 8 };
 
 uint32_t api_arch_of(uint32_t soc) {
@@ -44,6 +45,14 @@ static uint32_t soc_with(uint32_t arch) {
 static qnn_status read_config(uint32_t log, const qnn_config *const *config, uint32_t *soc) {
   for (; config != NULL && *config != NULL; config++) {
     const qnn_htp_config *custom = (*config)->value.custom;
+    if ((*config)->option == OPTION_PLATFORM) {
+      const qnn_platform_info *platform = (*config)->value.custom;
+      if (platform == NULL || platform->n_devices != 1 || platform->devices == NULL ||
+          platform->devices[0].n_cores != 1) {
+        return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: there is one device of one core");
+      }
+      continue;
+    }
     if ((*config)->option != 0 || custom == NULL || custom->option > OPTION_SECURE_PD) {
       return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: unknown option %u", (*config)->option);
     }
@@ -146,15 +155,19 @@ qnn_status api_free_platform_info(qnn_handle log, const qnn_platform_info *info)
 
 /* Power votes. An id is a number handed out once; the newest vote of each kind is kept. */
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
+typedef struct {
+  uint32_t id;
+  qnn_power_config newest[POWER_OPTIONS + 1]; /* by option; option 0: none given */
+} vote;
 static struct {
   pthread_mutex_t lock;
-  uint32_t ids[MAX_VOTES];
+  vote list[MAX_VOTES];
   uint32_t n, last_id;
 } votes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint32_t vote_at(uint32_t id) {
   uint32_t at = 0;
-  while (at < votes.n && votes.ids[at] != id) {
+  while (at < votes.n && votes.list[at].id != id) {
     at++;
   }
   return at;
@@ -165,7 +178,7 @@ static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, u
   pthread_mutex_lock(&votes.lock);
   if (device_id == 0 && core_id == 0 && id != NULL && votes.n < MAX_VOTES) {
     *id = ++votes.last_id;
-    votes.ids[votes.n++] = *id;
+    votes.list[votes.n++] = (vote){.id = *id};
     status = QNN_OK;
   }
   pthread_mutex_unlock(&votes.lock);
@@ -177,27 +190,45 @@ static qnn_status destroy_power_config_id(uint32_t id) {
   pthread_mutex_lock(&votes.lock);
   uint32_t at = vote_at(id);
   if (at < votes.n) {
-    votes.ids[at] = votes.ids[--votes.n];
+    votes.list[at] = votes.list[--votes.n];
   }
   qnn_status status = id > 0 && id <= votes.last_id ? QNN_OK : QNN_PERF_INPUT;
   pthread_mutex_unlock(&votes.lock);
   return status;
 }
 
-static qnn_status set_power_config(uint32_t id, const void *const *configs) {
+static qnn_status take_vote(uint32_t id, const qnn_power_config *config) {
+  if (config->option < 1 || config->option > POWER_OPTIONS) {
+    return api_fail(0, QNN_PERF_OPTION, "setPowerConfig: unknown option %u", config->option);
+  }
   pthread_mutex_lock(&votes.lock);
-  qnn_status status = configs != NULL && vote_at(id) < votes.n ? QNN_OK : QNN_PERF_INPUT;
+  uint32_t at = vote_at(id);
+  bool there = at < votes.n;
+  if (there) {
+    votes.list[at].newest[config->option] = *config;
+  }
   pthread_mutex_unlock(&votes.lock);
+  if (!there) {
+    return api_fail(0, QNN_PERF_INPUT, "setPowerConfig: no id %u", id);
+  }
+  api_log(0, QNN_LOG_VERBOSE, "power vote %u: option %u, first word %u", id, config->option,
+          config->words[0]);
+  return QNN_OK;
+}
+
+static qnn_status set_power_config(uint32_t id, const void *const *configs) {
+  qnn_status status = configs != NULL && *configs != NULL ? QNN_OK : QNN_PERF_INPUT;
   for (; status == QNN_OK && *configs != NULL; configs++) {
-    const qnn_power_config *config = *configs;
-    if (config->option < 1 || config->option > POWER_OPTIONS) {
-      status = QNN_PERF_INPUT;
-    } else {
-      api_log(0, QNN_LOG_VERBOSE, "power vote %u: option %u, first word %u", id, config->option,
-              config->words[0]);
-    }
+    status = take_vote(id, *configs);
   }
   return status;
+}
+
+const qnn_power_config *api_power_vote(uint32_t id, uint32_t option) {
+  uint32_t at = vote_at(id);
+  return at < votes.n && option <= POWER_OPTIONS && votes.list[at].newest[option].option != 0
+             ? &votes.list[at].newest[option]
+             : NULL;
 }
 
 static qnn_status set_memory_config(uint32_t device_id, uint32_t core_id, const void *const *configs) {

@@ -5,7 +5,9 @@
  * their ends without a word.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api.h"
 
@@ -158,29 +160,54 @@ static qnn_status place_natives(const api_graph *graph) {
   return QNN_OK;
 }
 
-static void run_nodes(const api_graph *graph, api_profile *profile) {
-  uint64_t start = api_now_us();
-  emu_pool_enter();
-  if (!api_profile_detailed(profile)) {
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-      const emu_node *node = &graph->nodes[i]->n;
-      node->op->run(node, memory.scratch);
-    }
-    emu_pool_leave();
-    api_profile_add(profile, 0, 400, 1, api_now_us() - start, "graph execute (us)");
-    return;
+/* The sum of a chunk used in place is taken before its first use; see api_binary.h. */
+static qnn_status check_chunks(api_graph *graph) {
+  bool sound = true;
+  for (uint32_t i = 0; !graph->checked && i < graph->n_tensors; i++) {
+    api_chunk *chunk = graph->tensors[i]->chunk;
+    sound = sound && (chunk == NULL || api_store_check(chunk));
   }
-  uint32_t parent = api_profile_add(profile, 0, 400, 1, 0, "graph execute, one by one (us)");
-  uint64_t before = start;
+  for (uint32_t i = 0; !graph->checked && i < graph->n_nodes; i++) {
+    api_chunk *chunk = graph->nodes[i]->packed;
+    sound = sound && (chunk == NULL || api_store_check(chunk));
+  }
+  graph->checked = sound;
+  return sound ? QNN_OK
+               : api_fail(graph->context->log, QNN_CONTEXT_FROM_BINARY,
+                          "graph \"%s\": the elements of a constant are not those that were saved",
+                          graph->name);
+}
+
+/* Events have the types, order and names of the vendor's. Cycles are those of a clock of 1 GHz
+ * that stands still between microseconds. */
+static void run_nodes(const api_graph *graph, api_profile *profile, uint64_t waited) {
+  uint64_t start = api_now_us(), before = start;
+  uint32_t parent = 0;
+  api_profile_add(profile, 0, 8001, 4, emu_pool_threads(), "Number of HVX threads used");
+  bool detailed = api_profile_detailed(profile);
+  if (detailed) {
+    api_profile_add(profile, 0, 3009, 4, 0, "Num times yield occured");
+    api_profile_add(profile, 0, 3010, 1, waited, "Time for initial VTCM acquire");
+    api_profile_add(profile, 0, 3011, 1, 0, "Time for HVX + HMX power on and acquire");
+    parent = api_profile_add(profile, 0, 3003, 3, 0, "Accelerator (execute) time (cycles)");
+  }
+  emu_pool_enter();
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     const emu_node *node = &graph->nodes[i]->n;
     node->op->run(node, memory.scratch);
-    uint64_t now = api_now_us();
-    api_profile_add(profile, parent, 404, 1, now - before, node->name);
-    before = now;
+    if (detailed) {
+      char name[512];
+      uint64_t now = api_now_us();
+      snprintf(name, sizeof name, "%s:OpId_%u (cycles)", node->name, i + 1);
+      api_profile_add(profile, parent, 404, 3, 1000 * (now - before), name);
+      before = now;
+    }
   }
   emu_pool_leave();
-  api_profile_set(profile, parent, before - start);
+  uint64_t took = (detailed ? before : api_now_us()) - start;
+  api_profile_set(profile, parent, 1000 * took);
+  api_profile_add(profile, 0, 3004, 1, took, "Accelerator (execute) time");
+  api_profile_add(profile, 0, 400, 1, waited + took, "QNN (execute) time");
 }
 
 static qnn_status execute(api_graph *graph, const qnn_tensor *inputs, uint32_t n_inputs,
@@ -193,11 +220,48 @@ static qnn_status execute(api_graph *graph, const qnn_tensor *inputs, uint32_t n
     status = place_natives(graph);
   }
   if (status == QNN_OK) {
-    run_nodes(graph, profile);
-    api_profile_add(profile, 0, 405, 1, waited, "wait for the lane (us)");
+    status = check_chunks(graph);
+  }
+  if (status == QNN_OK) {
+    run_nodes(graph, profile, waited);
   }
   unbind(graph);
   pthread_mutex_unlock(&lane);
+  return status;
+}
+
+static bool any_registered(const qnn_tensor *tensors, uint32_t n) {
+  for (uint32_t i = 0; tensors != NULL && i < n; i++) {
+    if (tensors[i].mem_type == 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Tensors in registered memory are bound by its address; the memory is held while it is used. */
+static qnn_status execute_registered(api_graph *graph, const qnn_tensor *inputs, uint32_t n_inputs,
+                                     const qnn_tensor *outputs, uint32_t n_outputs, api_profile *profile) {
+  size_t n = (size_t)n_inputs + n_outputs;
+  if (n > graph->n_tensors) {
+    return api_fail(graph->context->log, QNN_GRAPH_ARGUMENT, "graph \"%s\": execute got %zu tensors",
+                    graph->name, n);
+  }
+  qnn_tensor *resolved = malloc(n * sizeof *resolved);
+  void **held = calloc(n, sizeof *held);
+  qnn_status status = resolved != NULL && held != NULL ? QNN_OK : QNN_MEMORY;
+  for (size_t i = 0; i < n && status == QNN_OK; i++) {
+    resolved[i] = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
+    status = api_memory_resolve(graph->context, &resolved[i], &held[i]);
+  }
+  if (status == QNN_OK) {
+    status = execute(graph, resolved, n_inputs, resolved + n_inputs, n_outputs, profile);
+  }
+  for (size_t i = 0; held != NULL && i < n; i++) {
+    api_release(held[i]);
+  }
+  free(held);
+  free(resolved);
   return status;
 }
 
@@ -217,7 +281,9 @@ qnn_status api_graph_execute(qnn_handle handle, const qnn_tensor *inputs, uint32
   } else {
     api_profile *profile = api_profile_begin(profile_handle, graph->context->log, &status);
     if (status == QNN_OK) {
-      status = execute(graph, inputs, n_inputs, outputs, n_outputs, profile);
+      bool registered = any_registered(inputs, n_inputs) || any_registered(outputs, n_outputs);
+      status = registered ? execute_registered(graph, inputs, n_inputs, outputs, n_outputs, profile)
+                          : execute(graph, inputs, n_inputs, outputs, n_outputs, profile);
     }
     api_profile_end(profile);
   }

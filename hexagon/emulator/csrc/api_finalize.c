@@ -187,7 +187,7 @@ qnn_status api_graph_finalize(qnn_handle handle, qnn_handle profile_handle, qnn_
       pthread_mutex_unlock(&graph->context->build);
     }
     if (status == QNN_OK) {
-      api_profile_add(profile, 0, 300, 1, api_now_us() - start, "graph finalize (us)");
+      api_profile_add(profile, 0, 300, 1, api_now_us() - start, "QNN (finalize) time");
     }
     api_profile_end(profile);
   }

@@ -109,7 +109,7 @@ static bool known_options(uint32_t log, const char *name, const qnn_config *cons
 static qnn_status create(api_context *context, const char *name, const qnn_config *const *config,
                          qnn_handle *out) {
   if (context->from_binary) {
-    return api_fail(context->log, QNN_GRAPH_CREATE,
+    return api_fail(context->log, QNN_GENERAL,
                     "graph \"%s\": a context from a binary takes no more graphs", name);
   }
   if (api_context_find_graph(context, name, strlen(name)) != NULL) {
@@ -130,6 +130,34 @@ static qnn_status create(api_context *context, const char *name, const qnn_confi
   *context->graphs_end = graph;
   context->graphs_end = &graph->next;
   return QNN_OK;
+}
+
+/* Custom options that a finalized graph cannot take any more: level, VTCM, finalize options. */
+static bool too_late(const qnn_config *const *config) {
+  for (; config != NULL && *config != NULL; config++) {
+    const qnn_htp_config *custom = (*config)->value.custom;
+    if ((*config)->option == 0 && custom != NULL &&
+        (custom->option == 1 || custom->option == 3 || custom->option == 7)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+qnn_status api_graph_set_config(qnn_handle handle, const qnn_config *const *config) {
+  api_graph *graph = api_hold(API_GRAPH, handle);
+  if (graph == NULL) {
+    return api_fail(0, QNN_GRAPH_HANDLE, "graphSetConfig: no graph %p", handle);
+  }
+  qnn_status status = QNN_OK;
+  if (!known_options(graph->context->log, graph->name, config)) {
+    status = QNN_GRAPH_ARGUMENT;
+  } else if (atomic_load(&graph->finalized) && too_late(config)) {
+    status = api_fail(graph->context->log, QNN_GRAPH_FINALIZED, "graph \"%s\": options came after finalize",
+                      graph->name);
+  }
+  api_release(graph);
+  return status;
 }
 
 qnn_status api_graph_create(qnn_handle handle, const char *name, const qnn_config *const *config,

@@ -107,6 +107,17 @@ static void remove_owned(table *t, const api_object *owner) {
   t->n = kept;
 }
 
+qnn_handle api_first_memory(uint32_t context) {
+  pthread_mutex_lock(&registry);
+  const table *t = &tables[API_MEMORY];
+  uint32_t id = 0;
+  for (uint32_t i = 0; i < t->n && id == 0; i++) {
+    id = api_memory_context(t->objects[i]) == context ? t->objects[i]->id : 0;
+  }
+  pthread_mutex_unlock(&registry);
+  return (qnn_handle)(uintptr_t)id;
+}
+
 /* The tables' memory goes with the last object, so an unloaded library leaves none. */
 static void trim(table *t) {
   if (t->n == 0) {

@@ -56,7 +56,8 @@ qnn_status api_fail(uint32_t log, qnn_status code, const char *format, ...) {
   return code;
 }
 
-static bool known_level(uint32_t level) { return level >= QNN_LOG_ERROR && level <= QNN_LOG_DEBUG; }
+/* 0 is silence. */
+static bool known_level(uint32_t level) { return level <= QNN_LOG_DEBUG; }
 
 qnn_status api_log_create(qnn_log_callback callback, uint32_t level, qnn_handle *out) {
   if (out == NULL || !known_level(level)) {
@@ -79,7 +80,7 @@ qnn_status api_log_create(qnn_log_callback callback, uint32_t level, qnn_handle 
 qnn_status api_log_set_level(qnn_handle log, uint32_t level) {
   api_logger *logger = api_hold(API_LOG, log);
   if (logger == NULL) {
-    return api_fail(0, QNN_LOG_HANDLE, "logSetLogLevel: no log %p", log);
+    return api_fail(0, QNN_LOG_ARGUMENT, "logSetLogLevel: no log %p", log);
   }
   qnn_status status = QNN_OK;
   if (known_level(level)) {
@@ -94,7 +95,7 @@ qnn_status api_log_set_level(qnn_handle log, uint32_t level) {
 qnn_status api_log_free(qnn_handle log) {
   api_logger *logger = api_withdraw(API_LOG, log);
   if (logger == NULL) {
-    return api_fail(0, QNN_LOG_HANDLE, "logFree: no log %p", log);
+    return api_fail(0, QNN_LOG_ARGUMENT, "logFree: no log %p", log);
   }
   free(logger);
   return QNN_OK;

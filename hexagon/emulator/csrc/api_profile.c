@@ -24,7 +24,7 @@ struct api_profile {
   uint64_t *ids; /* what the last getEvents or getSubEvents handed out */
 };
 
-enum { LEVEL_BASIC = 1, LEVEL_DETAILED = 2 };
+enum { LEVEL_BASIC = 1, LEVEL_DETAILED = 2, LEVEL_LINTING = 7001 };
 
 static void forget(api_profile *profile) {
   for (uint32_t i = 0; i < profile->n; i++) {
@@ -56,7 +56,7 @@ void api_profile_end(api_profile *profile) {
 }
 
 bool api_profile_detailed(const api_profile *profile) {
-  return profile != NULL && profile->level == LEVEL_DETAILED;
+  return profile != NULL && profile->level != LEVEL_BASIC;
 }
 
 /* Without memory an event is lost, never the call it describes. */
@@ -99,8 +99,8 @@ qnn_status api_profile_create(qnn_handle backend_handle, uint32_t level, qnn_han
   }
   uint32_t log = backend->log;
   api_release(backend);
-  if (out == NULL || (level != LEVEL_BASIC && level != LEVEL_DETAILED)) {
-    return api_fail(log, QNN_INVALID_ARGUMENT, "profileCreate: level %u is not 1 or 2", level);
+  if (out == NULL || (level != LEVEL_BASIC && level != LEVEL_DETAILED && level != LEVEL_LINTING)) {
+    return api_fail(log, QNN_INVALID_ARGUMENT, "profileCreate: level %u is not 1, 2 or 7001", level);
   }
   api_profile *profile = calloc(1, sizeof *profile);
   if (profile == NULL || pthread_mutex_init(&profile->lock, NULL) != 0) {
@@ -115,6 +115,24 @@ qnn_status api_profile_create(qnn_handle backend_handle, uint32_t level, qnn_han
     return QNN_MEMORY;
   }
   return QNN_OK;
+}
+
+/* As the vendor's: no bound of events (option 1), and a trace of operators (2) in detail only. */
+qnn_status api_profile_set_config(qnn_handle handle, const qnn_config *const *config) {
+  api_profile *profile = api_hold(API_PROFILE, handle);
+  if (profile == NULL) {
+    return api_fail(0, QNN_PROFILE_HANDLE, "profileSetConfig: no profile %p", handle);
+  }
+  qnn_status status = QNN_OK;
+  for (; status == QNN_OK && config != NULL && *config != NULL; config++) {
+    if ((*config)->option != 2) {
+      status = QNN_NOT_SUPPORTED;
+    } else if (profile->level != LEVEL_DETAILED) {
+      status = QNN_INVALID_ARGUMENT;
+    }
+  }
+  api_release(profile);
+  return status;
 }
 
 qnn_status api_profile_free(qnn_handle handle) {
@@ -182,7 +200,7 @@ qnn_status api_profile_sub_events(uint64_t event_id, const uint64_t **ids, uint3
   }
   api_profile *profile = profile_of(event_id);
   if (profile == NULL) {
-    return QNN_PROFILE_EVENT;
+    return QNN_INVALID_ARGUMENT;
   }
   qnn_status status = list(profile, (uint32_t)event_id, ids, n);
   api_profile_end(profile);
@@ -195,9 +213,21 @@ qnn_status api_profile_event_data(uint64_t event_id, qnn_event_data *out) {
   }
   api_profile *profile = profile_of(event_id);
   if (profile == NULL) {
-    return QNN_PROFILE_EVENT;
+    return QNN_INVALID_ARGUMENT;
   }
   *out = profile->events[(uint32_t)event_id - 1].data;
   api_profile_end(profile);
+  return QNN_OK;
+}
+
+qnn_status api_profile_extended(uint64_t event_id, qnn_extended_event_data *out) {
+  qnn_event_data data;
+  qnn_status status = out != NULL ? api_profile_event_data(event_id, &data) : QNN_INVALID_ARGUMENT;
+  if (status != QNN_OK) {
+    return status;
+  }
+  *out = (qnn_extended_event_data){.version = 1, .type = data.type, .unit = data.unit, .identifier = data.identifier};
+  out->value.data_type = 0x0164; /* UINT_64 */
+  out->value.value.u64 = data.value;
   return QNN_OK;
 }

@@ -46,6 +46,7 @@ static api_chunk *append(api_store *store, const void *data, size_t size, uint64
   chunk->size = size;
   chunk->hash = hash;
   chunk->refs = 1;
+  chunk->checked = true;
   if (store->last == NULL) {
     store->first = chunk;
   } else {
@@ -96,9 +97,9 @@ api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size) {
   return chunk;
 }
 
-/* For contexts from binaries: a persistent, aligned binary is used in place. Not hashed, which
- * would read it from end to end: nothing is added to such a context, so nothing is searched. */
-api_chunk *api_store_load(api_store *store, const void *data, size_t size, bool borrow) {
+/* For contexts from binaries: a persistent, aligned binary is used in place. The hash is the
+ * binary's word; nothing is added to such a context, so nothing is searched by it. */
+api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash, bool borrow) {
   void *copy = borrow ? NULL : api_aligned(size);
   if (!borrow && copy == NULL) {
     return NULL;
@@ -106,13 +107,19 @@ api_chunk *api_store_load(api_store *store, const void *data, size_t size, bool 
   if (!borrow) {
     memcpy(copy, data, size);
   }
-  api_chunk *chunk = append(store, borrow ? data : copy, size, 0);
+  api_chunk *chunk = append(store, borrow ? data : copy, size, hash);
   if (chunk == NULL) {
     free(copy);
     return NULL;
   }
   chunk->borrowed = borrow;
+  chunk->checked = false;
   return chunk;
+}
+
+bool api_store_check(api_chunk *chunk) {
+  chunk->checked = chunk->checked || api_hash(chunk->data, chunk->size, 0) == chunk->hash;
+  return chunk->checked;
 }
 
 static void release_chunk(api_chunk *chunk) {

@@ -22,6 +22,9 @@ enum {
   QNN_HTP_MAJOR = 5,
   QNN_HTP_MINOR = 51,
   QNN_HTP_PATCH = 0,
+  QNN_SYSTEM_MAJOR = 1,
+  QNN_SYSTEM_MINOR = 15,
+  QNN_SYSTEM_TABLE_USED = 16,
   QNN_TABLE_USED = 71,    /* entries 0..70 have a name */
   QNN_TABLE_ENTRIES = 80, /* a caller of 2.40 may look up to 74; ours are NULL there */
 };
@@ -53,21 +56,22 @@ enum {
   QNN_GRAPH_TENSOR = 6004,
   QNN_GRAPH_OP_CONFIG = 6005,
   QNN_GRAPH_UNCONNECTED = 6007,
-  QNN_GRAPH_CREATE = 6020,
   QNN_GRAPH_FINALIZE = 6022,
   QNN_GRAPH_NOT_FINALIZED = 6023,
   QNN_GRAPH_FINALIZED = 6024,
   QNN_TENSOR_HANDLE = 7001,
   QNN_TENSOR_EXISTS = 7003,
   QNN_TENSOR_PARAMETER = 7004,
+  QNN_MEMORY_HANDLE = 8001,
+  QNN_MEMORY_MAPPING = 8003,
   QNN_ERROR_UNKNOWN = 10001,
   QNN_LOG_ARGUMENT = 11003,
-  QNN_LOG_HANDLE = 11004,
   QNN_PROFILE_HANDLE = 12000,
-  QNN_PROFILE_EVENT = 12002,
   QNN_PERF_INPUT = 13001,
+  QNN_PERF_OPTION = 13002,
   QNN_DEVICE_HANDLE = 14000,
   QNN_DEVICE_CONFIG = 14001,
+  QNN_SYSTEM_HANDLE = 30000,
   QNN_BLOB_FOREIGN = 30001,   /* not one of our binaries at all */
   QNN_BLOB_TRUNCATED = 30010, /* shorter than it says */
 };
@@ -332,6 +336,101 @@ typedef struct {
   const char *identifier;
 } qnn_event_data;
 
+/* QnnProfile_ExtendedEventData_t (56), version 1 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t type;
+  uint32_t unit;
+  qnn_scalar value;
+  uint64_t hole32;
+  uint64_t timestamp;
+  const char *identifier;
+} qnn_extended_event_data;
+
+/* QnnMemHtp_Descriptor_t (32): a part of a buffer that many tensors share */
+typedef struct {
+  uint32_t type; /* 1 */
+  uint32_t hole4;
+  uint64_t size; /* of the whole buffer */
+  int32_t fd;
+  uint32_t hole20;
+  uint64_t offset;
+} qnn_shared_buffer;
+
+/* Qnn_MemDescriptor_t (48) */
+typedef struct {
+  uint32_t rank;
+  uint32_t hole4;
+  const uint32_t *dims;
+  const char *shape_config;
+  uint32_t data_type;
+  uint32_t mem_type; /* 1 ION, 2 custom, 3 dma-buf */
+  union {
+    int32_t fd;
+    const qnn_shared_buffer *custom;
+    uint64_t words[2];
+  } info;
+} qnn_mem_descriptor;
+
+/* QnnSystemContext_GraphInfo_t (88), version 3 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  const char *name;
+  uint32_t n_inputs;
+  uint32_t hole20;
+  const qnn_tensor *inputs;
+  uint32_t n_outputs;
+  uint32_t hole36;
+  const qnn_tensor *outputs;
+  uint32_t n_updateable;
+  uint32_t hole52;
+  const qnn_tensor *updateable;
+  uint32_t blob_info_size;
+  uint32_t hole68;
+  const void *blob_info;
+  uint32_t start_op;
+  uint32_t end_op;
+} qnn_graph_info;
+
+/* QnnSystemContext_BinaryInfo_t, version 3 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t backend_id;
+  uint32_t hole12;
+  const char *build_id;
+  uint32_t core_version[3];
+  uint32_t backend_version[3];
+  const char *soc_version;
+  uint32_t blob_version[3];
+  uint32_t hole68;
+  uint64_t blob_size;
+  uint32_t n_context_tensors;
+  uint32_t hole84;
+  const qnn_tensor *context_tensors;
+  uint32_t n_graphs;
+  uint32_t hole100;
+  const qnn_graph_info *graphs;
+  const qnn_platform_info *platform;
+  uint32_t metadata_size;
+  uint32_t hole124;
+  const void *metadata;
+  uint32_t soc_model;
+  uint32_t hole140;
+} qnn_binary_info;
+
+/* QnnSystemInterface_t: the provider that QnnSystemInterface_getProviders returns */
+typedef struct {
+  uint32_t backend_id; /* 0 */
+  uint32_t hole4;
+  const char *provider_name;
+  uint32_t version[3];
+  uint32_t hole28;
+  qnn_fn table[QNN_TABLE_ENTRIES];
+} qnn_system_interface;
+
 #define QNN_LAYOUT(type, field, offset) \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " is misplaced")
 QNN_LAYOUT(qnn_interface, core_version, 16);
@@ -345,6 +444,15 @@ QNN_LAYOUT(qnn_blockwise_expansion, pairs, 8);
 QNN_LAYOUT(qnn_blockwise_expansion, storage, 24);
 QNN_LAYOUT(qnn_blockwise_expansion, block_scales, 32);
 QNN_LAYOUT(qnn_bw_float_block, pairs, 16);
+QNN_LAYOUT(qnn_extended_event_data, value, 16);
+QNN_LAYOUT(qnn_extended_event_data, timestamp, 40);
+QNN_LAYOUT(qnn_shared_buffer, fd, 16);
+QNN_LAYOUT(qnn_mem_descriptor, info, 32);
+QNN_LAYOUT(qnn_graph_info, blob_info, 72);
+QNN_LAYOUT(qnn_binary_info, blob_size, 72);
+QNN_LAYOUT(qnn_binary_info, graphs, 104);
+QNN_LAYOUT(qnn_binary_info, soc_model, 136);
+QNN_LAYOUT(qnn_system_interface, table, 32);
 QNN_LAYOUT(qnn_tensor, id, 8);
 QNN_LAYOUT(qnn_tensor, name, 16);
 QNN_LAYOUT(qnn_tensor, data_type, 32);
@@ -376,6 +484,10 @@ _Static_assert(sizeof(qnn_hw_device_info) == 40, "QnnDevice_HardwareDeviceInfo_t
 _Static_assert(sizeof(qnn_core_info) == 24, "QnnDevice_CoreInfo_t");
 _Static_assert(sizeof(qnn_infrastructure) == 40, "QnnDevice_Infrastructure_t");
 _Static_assert(sizeof(qnn_power_config) == 68, "PowerConfig_t");
+_Static_assert(sizeof(qnn_extended_event_data) == 56, "QnnProfile_ExtendedEventData_t");
+_Static_assert(sizeof(qnn_shared_buffer) == 32, "QnnMemHtp_Descriptor_t");
+_Static_assert(sizeof(qnn_mem_descriptor) == 48, "Qnn_MemDescriptor_t");
+_Static_assert(sizeof(qnn_graph_info) == 88, "QnnSystemContext_GraphInfo_t");
 _Static_assert(sizeof(qnn_event_data) == 24, "QnnProfile_EventData_t");
 #undef QNN_LAYOUT
 

@@ -84,6 +84,8 @@ typedef struct {
 } Qnn_TensorV2_t;
 typedef struct { u32 version; union { Qnn_TensorV1_t v1; Qnn_TensorV2_t v2; } body; } Qnn_Tensor_t;
 
+typedef Qnn_Tensor_t TensorImage;
+
 typedef struct { u32 dataType; union { u64 u; float f; u8 b; } value; } Qnn_Scalar_t;
 typedef struct { u32 paramType; void *name; union { Qnn_Scalar_t scalar; Qnn_Tensor_t tensor; } value; } Qnn_Param_t;
 typedef struct {
@@ -108,6 +110,20 @@ typedef struct { u32 option; union { u32 soc; struct { u32 device, arch; } arch;
 
 typedef struct { void *packageName, *name, *target; } QnnBackend_OperationName_t;
 typedef struct { u32 type, unit; u64 value; void *identifier; } QnnProfile_EventData_t;
+typedef struct { u32 type, unit; struct { u64 word[3]; } value; u64 timestamp; void *identifier; } QnnProfile_ExtendedEventDataV1_t;
+typedef struct { u32 version; QnnProfile_ExtendedEventDataV1_t v1; } QnnProfile_ExtendedEventData_t;
+typedef struct {
+  u32 numDim;
+  void *dimSize, *shapeConfig;
+  u32 dataType, memType;
+  union { u64 fd; void *custom; struct { int32_t fd; void *data; } dmaBuf; } info;
+} Qnn_MemDescriptor_t;
+typedef struct {
+  u32 type;
+  u64 size;
+  union { u32 address; struct { int32_t fd; u64 offset; } shared; } config;
+} QnnMemHtp_Descriptor_t;
+typedef struct { u32 option, memGrowSizeConfig; } QnnHtpPerfInfrastructure_MemoryConfig_t;
 typedef struct { u32 version; struct { u32 numHwDevices; void *hwDevices; } v1; } QnnDevice_PlatformInfo_t;
 typedef struct {
   u32 version;
@@ -126,6 +142,63 @@ typedef struct {
   u32 option;
   union { struct { u32 word[16]; } dcvs; u32 rpcControlLatency; } value;
 } QnnHtpPerfInfrastructure_PowerConfig_t;
+
+typedef struct { u32 backendId; void *providerName; Qnn_Version_t systemApiVersion; function table[4]; } QnnSystemInterface_t;
+typedef struct { u32 backendId; void *buildId; Qnn_Version_t coreApiVersion, backendApiVersion; void *socVersion; } BinaryInfoHead;
+typedef struct { u32 version; BinaryInfoHead head; } QnnSystemContext_BinaryInfo_t;
+typedef struct {
+  u32 version;
+  struct {
+    BinaryInfoHead head;
+    Qnn_Version_t hwInfoBlobVersion, contextBlobVersion;
+    u32 hwInfoBlobSize;
+    void *hwInfoBlob;
+    u64 contextBlobSize;
+    u32 numContextTensors;
+    void *contextTensors;
+    u32 numGraphs;
+    void *graphs;
+  } v;
+} QnnSystemContext_BinaryInfoV1_t;
+typedef struct {
+  u32 version;
+  struct {
+    BinaryInfoHead head;
+    Qnn_Version_t contextBlobVersion;
+    u64 contextBlobSize;
+    u32 numContextTensors;
+    void *contextTensors;
+    u32 numGraphs;
+    void *graphs, *hwInfo;
+    u32 contextMetadataSize;
+    void *contextMetadata;
+    u32 socModel;
+  } v;
+} QnnSystemContext_BinaryInfoV3_t;
+typedef struct {
+  u32 version;
+  struct {
+    void *graphName;
+    u32 numGraphInputs;
+    void *graphInputs;
+    u32 numGraphOutputs;
+    void *graphOutputs;
+    u32 numUpdateableTensors;
+    void *updateableTensors;
+    u32 graphBlobInfoSize;
+    void *graphBlobInfo;
+    u32 startOpIndex, endOpIndex;
+  } v3;
+} QnnSystemContext_GraphInfo_t;
+typedef struct {
+  struct { u32 version; u64 spillFillBufferSize; u32 vtcmSize, optimizationLevel; u8 htpDlbc; u64 numHvxThreads; } v1;
+  struct {
+    u32 version;
+    u64 nativeKSize, nativeVSize;
+    u32 safeShareIO;
+    u64 ioTensorSize, opDataSize, constSize, ddrTensorSize, sharedWeightsSize;
+  } v2;
+} QnnHtpSystemContext_GraphBlobInfo_t;
 
 #define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", int32_t *: "i32", float *: "f32", void **: "pointer", function *: "pointer", default: "other")
 #define S(T) printf("struct %s %zu\n", #T, sizeof(T));
@@ -207,6 +280,21 @@ int main(void) {
   S(QnnProfile_EventData_t)
   F(QnnProfile_EventData_t, type, type) F(QnnProfile_EventData_t, unit, unit)
   F(QnnProfile_EventData_t, value, value) F(QnnProfile_EventData_t, identifier, identifier)
+  S(QnnProfile_ExtendedEventData_t)
+  F(QnnProfile_ExtendedEventData_t, version, version)
+  F(QnnProfile_ExtendedEventData_t, type, v1.type) F(QnnProfile_ExtendedEventData_t, unit, v1.unit)
+  F(QnnProfile_ExtendedEventData_t, value, v1.value) F(QnnProfile_ExtendedEventData_t, timestamp, v1.timestamp)
+  F(QnnProfile_ExtendedEventData_t, identifier, v1.identifier)
+  S(Qnn_MemDescriptor_t)
+  F(Qnn_MemDescriptor_t, numDim, numDim) F(Qnn_MemDescriptor_t, dimSize, dimSize)
+  F(Qnn_MemDescriptor_t, shapeConfig, shapeConfig) F(Qnn_MemDescriptor_t, dataType, dataType)
+  F(Qnn_MemDescriptor_t, memType, memType) F(Qnn_MemDescriptor_t, fd, info.fd)
+  S(QnnMemHtp_Descriptor_t)
+  F(QnnMemHtp_Descriptor_t, type, type) F(QnnMemHtp_Descriptor_t, size, size)
+  F(QnnMemHtp_Descriptor_t, fd, config.shared.fd) F(QnnMemHtp_Descriptor_t, offset, config.shared.offset)
+  S(QnnHtpPerfInfrastructure_MemoryConfig_t)
+  F(QnnHtpPerfInfrastructure_MemoryConfig_t, option, option)
+  F(QnnHtpPerfInfrastructure_MemoryConfig_t, memGrowSizeConfig, memGrowSizeConfig)
   S(QnnDevice_PlatformInfo_t)
   F(QnnDevice_PlatformInfo_t, version, version) F(QnnDevice_PlatformInfo_t, numHwDevices, v1.numHwDevices)
   F(QnnDevice_PlatformInfo_t, hwDevices, v1.hwDevices)
@@ -234,5 +322,36 @@ int main(void) {
   S(QnnHtpPerfInfrastructure_PowerConfig_t)
   F(QnnHtpPerfInfrastructure_PowerConfig_t, option, option)
   F(QnnHtpPerfInfrastructure_PowerConfig_t, value, value)
+#define G(T, NAME) F(T, NAME, NAME)
+  S(QnnSystemInterface_t) G(QnnSystemInterface_t, backendId) G(QnnSystemInterface_t, providerName)
+  G(QnnSystemInterface_t, systemApiVersion) G(QnnSystemInterface_t, table)
+  S(QnnSystemContext_BinaryInfo_t) G(QnnSystemContext_BinaryInfo_t, version)
+#define H(NAME) F(QnnSystemContext_BinaryInfo_t, NAME, head.NAME)
+  H(backendId) H(buildId) H(coreApiVersion) H(backendApiVersion) H(socVersion)
+#define BODY(T, NAME) F(T, NAME, v.NAME)
+#define SIZES(T) \
+  S(T) BODY(T, contextBlobVersion) BODY(T, contextBlobSize) BODY(T, numContextTensors) \
+  BODY(T, contextTensors) BODY(T, numGraphs) BODY(T, graphs)
+  SIZES(QnnSystemContext_BinaryInfoV1_t) BODY(QnnSystemContext_BinaryInfoV1_t, hwInfoBlobVersion)
+  BODY(QnnSystemContext_BinaryInfoV1_t, hwInfoBlobSize) BODY(QnnSystemContext_BinaryInfoV1_t, hwInfoBlob)
+  SIZES(QnnSystemContext_BinaryInfoV3_t) BODY(QnnSystemContext_BinaryInfoV3_t, hwInfo)
+  BODY(QnnSystemContext_BinaryInfoV3_t, contextMetadataSize)
+  BODY(QnnSystemContext_BinaryInfoV3_t, contextMetadata) BODY(QnnSystemContext_BinaryInfoV3_t, socModel)
+  S(QnnSystemContext_GraphInfo_t) G(QnnSystemContext_GraphInfo_t, version)
+#define I(NAME) F(QnnSystemContext_GraphInfo_t, NAME, v3.NAME)
+  I(graphName) I(numGraphInputs) I(graphInputs) I(numGraphOutputs) I(graphOutputs) I(numUpdateableTensors)
+  I(updateableTensors) I(graphBlobInfoSize) I(graphBlobInfo) I(startOpIndex) I(endOpIndex)
+  S(QnnHtpSystemContext_GraphBlobInfo_t)
+#define B(NAME, PATH) F(QnnHtpSystemContext_GraphBlobInfo_t, NAME, PATH)
+  B(version, v1.version) B(spillFillBufferSize, v1.spillFillBufferSize) B(vtcmSize, v1.vtcmSize)
+  B(optimizationLevel, v1.optimizationLevel) B(htpDlbc, v1.htpDlbc) B(numHvxThreads, v1.numHvxThreads)
+  B(version2, v2.version) B(nativeKSize, v2.nativeKSize) B(nativeVSize, v2.nativeVSize)
+  B(safeShareIO, v2.safeShareIO) B(ioTensorSize, v2.ioTensorSize) B(opDataSize, v2.opDataSize)
+  B(constSize, v2.constSize) B(ddrTensorSize, v2.ddrTensorSize) B(sharedWeightsSize, v2.sharedWeightsSize)
+  S(TensorImage)
+#define J(NAME, PATH) F(TensorImage, NAME, PATH)
+  J(version, version) J(id, body.v1.id) J(name, body.v1.name) J(type, body.v1.type)
+  J(dataFormat, body.v1.dataFormat) J(dataType, body.v1.dataType)
+  J(quantizeParams, body.v1.quantizeParams) J(rank, body.v1.rank) J(dimensions, body.v1.dimensions)
   return 0;
 }

@@ -37,6 +37,7 @@ extern qnn_handle log_handle, backend, device;
 void open_library(void);  /* log, backend and device of SoC 57 */
 void close_library(void); /* frees them; every code must be 0 */
 
+qnn_status QnnSystemInterface_getProviders(const qnn_system_interface *const **list, uint32_t *n);
 qnn_status QnnInterface_getProviders(const qnn_interface *const **list, uint32_t *n);
 /* The calls that tests repeat; each is one entry of the table. */
 qnn_status new_context(qnn_handle *out);
@@ -79,6 +80,11 @@ void test_quantization(void);
 void test_quantization_errors(void);
 void test_binary_errors(void);
 void test_mutations(void);
+void test_flipped_elements(void);
+void test_memory(void);
+void test_memory_errors(void);
+void test_configs(void);
+void test_system(void);
 void test_arena(void);
 void test_threads(void);
 void test_free_while_running(void);

@@ -236,7 +236,7 @@ void test_execute_errors(void) {
   odd.dimensions = flat;
   refuse_run(&s, odd, out, "shape");
   odd = in;
-  odd.mem_type = 1;
+  odd.mem_type = 2;
   refuse_run(&s, odd, out, "raw buffer");
   REQUIRE_CODE(0, execute(s.graph, &in, 1, &out, 1));
   REQUIRE(y[0] == 0.5f && y[7] == 0.5f && y[8] == 0);

@@ -128,8 +128,8 @@ void test_logs(void) {
   REQUIRE_CODE(QNN_GRAPH_NAME, retrieve(context, "nowhere", &none));
   REQUIRE(last_level == QNN_LOG_ERROR && strstr(last_line, "nowhere") != NULL);
   REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(26, qnn_handle, uint32_t)(log_handle, 9));
-  REQUIRE_CODE(QNN_LOG_HANDLE, CALL(26, qnn_handle, uint32_t)(NULL, 1));
-  REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(25, qnn_log_callback, uint32_t, qnn_handle *)(NULL, 0, &none));
+  REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(26, qnn_handle, uint32_t)(NULL, 1));
+  REQUIRE_CODE(QNN_LOG_ARGUMENT, CALL(25, qnn_log_callback, uint32_t, qnn_handle *)(NULL, 6, &none));
   REQUIRE_CODE(0, free_context(context));
   const char *text = "";
   REQUIRE_CODE(0, CALL(48, uint64_t, const char **)(6004, &text));
@@ -138,10 +138,13 @@ void test_logs(void) {
   REQUIRE(text == NULL);
 }
 
-static uint64_t event_value(uint64_t id, uint32_t type, const char *name) {
+static uint64_t event_value(uint64_t id, uint32_t type, uint32_t unit, const char *name) {
   qnn_event_data data;
+  qnn_extended_event_data extended;
   REQUIRE_CODE(0, CALL(32, uint64_t, qnn_event_data *)(id, &data));
-  REQUIRE(data.type == type && data.unit == 1 && strstr(data.identifier, name) != NULL);
+  REQUIRE(data.type == type && data.unit == unit && strstr(data.identifier, name) != NULL);
+  REQUIRE_CODE(0, CALL(33, uint64_t, qnn_extended_event_data *)(id, &extended));
+  REQUIRE(extended.version == 1 && extended.type == type && extended.value.value.u64 == data.value);
   return data.value;
 }
 
@@ -164,25 +167,28 @@ void test_profiles(void) {
                      graph, &in, 1, &out, 1, profiles[i], NULL));
   }
   REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(basic, &events, &n));
-  REQUIRE(n == 2);
-  event_value(events[0], 400, "execute");
-  event_value(events[1], 405, "wait");
+  REQUIRE(n == 3);
+  event_value(events[0], 8001, 4, "threads");
+  event_value(events[1], 3004, 1, "Accelerator (execute)");
+  event_value(events[2], 400, 1, "QNN (execute)");
   REQUIRE_CODE(0, CALL(31, uint64_t, const uint64_t **, uint32_t *)(events[0], &events, &n));
   REQUIRE(n == 0);
   REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(detailed, &events, &n));
-  uint64_t total = event_value(events[0], 400, "execute"), sum = 0;
-  REQUIRE_CODE(0, CALL(31, uint64_t, const uint64_t **, uint32_t *)(events[0], &events, &n));
+  REQUIRE(n == 7);
+  uint64_t total = event_value(events[4], 3003, 3, "cycles"), sum = 0;
+  REQUIRE_CODE(0, CALL(31, uint64_t, const uint64_t **, uint32_t *)(events[4], &events, &n));
   REQUIRE(n == 5);
   static const char *const names[] = {"fc", "act", "there", "scale", "back"};
   for (uint32_t i = 0; i < n; i++) {
-    sum += event_value(events[i], 404, names[i]);
+    sum += event_value(events[i], 404, 3, names[i]);
   }
   REQUIRE(sum == total);
-  REQUIRE_CODE(QNN_PROFILE_EVENT, CALL(32, uint64_t, qnn_event_data *)(0, (qnn_event_data[1]){{0}}));
+  REQUIRE_CODE(QNN_INVALID_ARGUMENT, CALL(32, uint64_t, qnn_event_data *)(0, (qnn_event_data[1]){{0}}));
   REQUIRE_CODE(0, CALL(14, qnn_handle, qnn_handle)(context, basic));
   REQUIRE_CODE(0, CALL(30, qnn_handle, const uint64_t **, uint32_t *)(basic, &events, &n));
-  REQUIRE(n == 1);
-  event_value(events[0], 500, "free");
+  REQUIRE(n == 2);
+  event_value(events[0], 4003, 1, "deinit");
+  event_value(events[1], 500, 1, "deinit");
   REQUIRE_CODE(0, CALL(34, qnn_handle)(basic));
   REQUIRE_CODE(0, CALL(34, qnn_handle)(detailed));
   REQUIRE_CODE(QNN_PROFILE_HANDLE, CALL(34, qnn_handle)(basic));
@@ -205,7 +211,10 @@ static void power_votes(void) {
   REQUIRE_CODE(0, power->create_power_config_id(0, 0, &id));
   REQUIRE_CODE(0, power->set_power_config(id, good));
   REQUIRE(last_level == QNN_LOG_VERBOSE && strstr(last_line, "power vote") != NULL);
-  REQUIRE_CODE(QNN_PERF_INPUT, power->set_power_config(id, bad));
+  REQUIRE_CODE(QNN_PERF_OPTION, power->set_power_config(id, bad));
+  burst.words[3] = 0x10;
+  REQUIRE_CODE(0, power->set_power_config(id, good));
+  REQUIRE(api_power_vote(id, 1)->words[3] == 0x10 && api_power_vote(id, 2) == NULL);
   REQUIRE_CODE(QNN_PERF_INPUT, power->set_power_config(id + 1, good));
   REQUIRE_CODE(0, power->destroy_power_config_id(id));
   REQUIRE_CODE(0, power->destroy_power_config_id(id));
@@ -234,9 +243,14 @@ void test_devices(void) {
   REQUIRE_CODE(0, CALL(38, qnn_handle, const qnn_platform_info *)(NULL, info));
   power_votes();
   REQUIRE_CODE(0, CALL(0, uint32_t)(202));
-  REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(0, uint32_t)(502));
+  REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(0, uint32_t)(503));
   REQUIRE_CODE(QNN_UNKNOWN_PROPERTY, CALL(0, uint32_t)(4242));
   REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(22, qnn_handle)(NULL)); /* graphExecuteAsync */
+  static const uint32_t vendor_says[][2] = {{107, 0}, {108, 1}, {206, 0}, {207, 0}, {208, 0}, {212, 1},
+                                            {217, 1}, {220, 1}, {304, 1}, {308, 0}, {322, 0}, {504, 1}};
+  for (size_t i = 0; i < sizeof vendor_says / sizeof vendor_says[0]; i++) {
+    REQUIRE_CODE(vendor_says[i][1] != 0 ? QNN_NOT_SUPPORTED : QNN_OK, CALL(0, uint32_t)(vendor_says[i][0]));
+  }
   const qnn_operation_name *operations = NULL;
   const char *build = NULL;
   uint32_t n = 0;

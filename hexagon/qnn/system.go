@@ -1,0 +1,113 @@
+package qnn
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+)
+
+// Functions of the system library's table.
+const (
+	systemContextCreate = iota
+	systemGetBinaryInfo
+	systemGetMetadata
+	systemContextFree
+	systemFunctionCount
+)
+
+// System is an open libQnnSystem, which reads images without a device. The
+// emulator's library answers for it too.
+type System struct {
+	mu     sync.Mutex
+	handle uintptr // of the dynamic loader; 0 once closed
+	table  [systemFunctionCount]uintptr
+	// Name and Version are what the library says of itself.
+	Name    string
+	Version Version
+}
+
+// OpenSystem loads a system library.
+func OpenSystem(path string) (*System, error) {
+	if err := checkName(path); err != nil {
+		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
+	}
+	s := &System{}
+	var err error
+	stdoutToStderr(func() { err = s.load(path) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("qnn: open %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *System) load(path string) (err error) {
+	if s.handle, err = loadLibrary(path); err != nil {
+		return err
+	}
+	getProviders, err := findSymbol(s.handle, "QnnSystemInterface_getProviders")
+	if err != nil {
+		return fmt.Errorf("not a QNN system library: %w", err)
+	}
+	var list **cSystemInterface
+	var n uint32
+	if r := invoke(getProviders, uintptr(unsafe.Pointer(&list)), uintptr(unsafe.Pointer(&n))); r != 0 {
+		return &Error{Call: "systemGetProviders", Code: Code(r & 0xffff)}
+	}
+	if n == 0 || list == nil || *list == nil {
+		return errors.New("the library offers no provider")
+	}
+	s.Name, s.Version = goString((*list).name), (*list).api.version()
+	if s.Version.Major != 1 {
+		return fmt.Errorf("%w: system API %v, needed is 1", ErrVersion, s.Version)
+	}
+	s.table = (*list).table
+	return nil
+}
+
+// Close unloads the library.
+func (s *System) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	handle := s.handle
+	s.handle = 0
+	if handle == 0 {
+		return nil
+	}
+	return unloadLibrary(handle)
+}
+
+// BinaryInfo reads what an image holds. What the library answers is not
+// believed: counts and texts are bounded, and copied before it is asked again.
+func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle == 0 {
+		return nil, fmt.Errorf("qnn: system library %w", ErrClosed)
+	}
+	var id uintptr
+	if err := s.call("systemContextCreate", systemContextCreate, uintptr(unsafe.Pointer(&id))); err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.call("systemContextFree", systemContextFree, id) }()
+	defer runtime.KeepAlive(image)
+	var info uintptr
+	err := s.call("systemContextGetMetaData", systemGetMetadata, id, uintptr(unsafe.Pointer(unsafe.SliceData(image))),
+		uintptr(len(image)), uintptr(unsafe.Pointer(&info)))
+	if err != nil {
+		return nil, err
+	}
+	return readBinaryInfo(ownMemory{}, info)
+}
+
+//go:uintptrescapes
+func (s *System) call(name string, f int, args ...uintptr) error {
+	if s.table[f] == 0 {
+		return fmt.Errorf("qnn: %s: the library has no such function: %w", name, errors.ErrUnsupported)
+	}
+	if r := invoke(s.table[f], args...); r != 0 {
+		return &Error{Call: name, Code: Code(r & 0xffff)}
+	}
+	return nil
+}
