@@ -110,7 +110,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 		}
 		return values
 	}
-	period = r.size(suffix, period)
+	period = max(1, r.size(suffix, period)) // a wrong one is kept as an error
 	values := make([]bool, layers)
 	for i := range values {
 		values[i] = (i+1)%period != 0
@@ -189,8 +189,24 @@ func (c Config) check(f *gguf.File) error {
 		return fmt.Errorf("model: %w: %v is no epsilon for a normalisation", ErrInvalid, c.NormEpsilon)
 	case valueDim != uint64(c.HeadDim):
 		return unsupported("values %d wide beside keys %d wide", valueDim, c.HeadDim)
+	case !c.scalesFit():
+		return fmt.Errorf("model: %w: scales of queries %v, embeddings %v, residuals %v, logits %v, angles %v: %v to %v wanted", ErrInvalid,
+			c.QueryScale, c.EmbeddingScale, c.ResidualScale, c.LogitScale, c.RopeMagnitude, leastScale, largestScale)
 	case c.RopeDim%2 != 0 || c.RopeDim > c.HeadDim:
 		return fmt.Errorf("model: %w: rope pairs elements of a head, %d of %d", ErrInvalid, c.RopeDim, c.HeadDim)
 	}
 	return nil
+}
+
+// The numbers that activations and weights are multiplied by are normal ones
+// in every type.
+const leastScale, largestScale = 1.0 / (1 << 14), 65504
+
+func (c Config) scalesFit() bool {
+	for _, v := range []float64{c.QueryScale, c.EmbeddingScale, c.ResidualScale, c.LogitScale, c.RopeMagnitude} {
+		if !(v >= leastScale && v <= largestScale) {
+			return false
+		}
+	}
+	return true
 }

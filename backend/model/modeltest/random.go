@@ -116,7 +116,7 @@ func (m *Model) drawSpecial() {
 		}
 	case "granite":
 		m.QueryScale, m.embed, m.residual, m.logitsDividedBy = 0.4, 2.5, 0.375, 3
-		m.otherBiases, m.Factors = coin(), coin()
+		m.otherBiases, m.Factors, m.partly = coin(), coin(), coin()
 	}
 	if m.Original == 0 && coin() {
 		m.Stretch = 4
