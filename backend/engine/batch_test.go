@@ -197,3 +197,18 @@ func TestALingeringPassWaitsForWhoComesButNotForLong(t *testing.T) {
 		})
 	}
 }
+
+func TestTheSeriesOfContextsDoublesAndEndsWithTheContext(t *testing.T) {
+	for first := 1; first <= 20; first++ {
+		for context := first; context <= 70; context++ {
+			o := Options{FirstContext: first, Context: context}
+			want := first
+			for n := 0; n <= context; n++ {
+				if n > want {
+					want = min(2*want, context)
+				}
+				require.Equal(t, want, o.contextFor(n), "%d tokens, %d to %d", n, first, context)
+			}
+		}
+	}
+}
