@@ -45,7 +45,7 @@ var quirks = [...]quirkRow{
 	quirkRmsNormBeta: {
 		name: "RmsNorm of float16 without beta does not compile", first: 32, last: 39,
 		seen: "x86-64 libraries 2.36 and 2.37, finalize answers 1002; 2.40 compiles it",
-		act:  "callers ask Library.WantsBeta and pass zeros",
+		act:  "none here: package hexagon gives every RmsNorm its third input, of zeros",
 	},
 	quirkOption66: {
 		name: "an error line of no meaning per graph", first: 40,
@@ -66,9 +66,6 @@ func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last ==
 
 // has tells whether the open library has a quirk.
 func (l *Library) has(q quirk) bool { return quirks[q].in(l.provider.Core.Minor) }
-
-// WantsBeta tells whether RmsNorm needs its third input even when it is zero.
-func (l *Library) WantsBeta() bool { return l.has(quirkRmsNormBeta) }
 
 // noise tells whether a line at error level means nothing.
 func (l *Library) noise(line string) bool {

@@ -38,9 +38,7 @@ func TestQuirksHaveTheirVersions(t *testing.T) {
 		}},
 		quirkOneRun:          {with: []uint32{32, 36, 39}, without: []uint32{40, 41}},
 		quirkTalksAtFinalize: {with: []uint32{32, 36}, without: []uint32{37, 40}},
-		quirkRmsNormBeta: {with: []uint32{32, 37, 39}, without: []uint32{40}, act: func(t *testing.T, l *Library, has bool) {
-			require.Equal(t, has, l.WantsBeta())
-		}},
+		quirkRmsNormBeta:     {with: []uint32{32, 37, 39}, without: []uint32{40}},
 		quirkOption66: {with: []uint32{40, 41}, without: []uint32{32, 39}, act: func(t *testing.T, l *Library, has bool) {
 			require.Equal(t, has, l.noise("graph: "+option66+"."))
 			require.False(t, l.noise("could not create op"))
