@@ -23,7 +23,7 @@ var operandRows = []struct {
 	{"u16", "u16z", limit{lsb: 2.1, vendor: 40}, limit{lsb: 1.6, vendor: 40}},
 	{"u16", "u8z", limit{lsb: 0.6, vendor: 10}, limit{lsb: 0.6, vendor: 10}},
 	{"u16", "u8", limit{lsb: 144}, limit{lsb: 236}},
-	{"u8", "u8", limit{lsb: 0.7}, limit{lsb: 0.8}},
+	{"u8", "u8", limit{lsb: 0.7, vendor: 1.5}, limit{lsb: 0.8, vendor: 1.5}},
 	{"u16", "s8", limit{lsb: 2.1}, limit{lsb: 2.1}},
 }
 

@@ -38,7 +38,7 @@ var pairs = []struct {
 	limits perType
 }{
 	{"ElementWiseAdd", nil, perType{"f16": {relrms: 2.4e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 1.1}, "u8": {lsb: 0.5}}},
-	{"ElementWiseSubtract", nil, perType{"f16": {relrms: 2.4e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.8}, "u8": {lsb: 0.5}}},
+	{"ElementWiseSubtract", nil, perType{"f16": {relrms: 2.4e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.8, vendor: 1.5}, "u8": {lsb: 0.5}}},
 	{"ElementWiseMultiply", nil, perType{"f16": {relrms: 2e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.5}, "u8": {lsb: 0.5}}},
 	{"ElementWiseDivide", nil, perType{"f16": {relrms: 4e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 10.6, vendor: 1.5}, "u8": {lsb: 0.5}}},
 	{"ElementWiseBinary", []Param{u32("operation", 0)}, binaryLimits},
@@ -86,17 +86,35 @@ func (g *Graph) second(types, row string, dims []int) *Tensor {
 	return g.given(kind, types, dims, wish)
 }
 
-var singleRows = []struct {
+// singleRow is an operator of one operand.
+type singleRow struct {
 	row, op string
 	params  []Param
 	unit    bool // the result lies between 0 and 1
 	input   func(x float64) float64
 	limits  perType
-}{
+}
+
+// apply adds the operator to a graph.
+func (r *singleRow) apply(g *Graph, types string, s []int) {
+	wish := g.normal(s, 2)
+	for i := range wish {
+		if r.input != nil {
+			wish[i] = r.input(wish[i])
+		}
+	}
+	y := g.output(types, s...)
+	if f := formatOf(types); r.unit && f.quantized() {
+		y.encoded(unit(f, 1))
+	}
+	g.apply(r.op, []*Tensor{g.given(qnn.AppWrite, types, s, wish)}, []*Tensor{y}, r.params...)
+}
+
+var singleRows = []singleRow{
 	{row: "Sigmoid", op: "Sigmoid", unit: true, limits: sigmoidLimits},
 	{row: "ElementWiseNeuron 6", op: "ElementWiseNeuron", params: []Param{u32("operation", 6)}, unit: true, limits: sigmoidLimits},
 	{row: "Gelu", op: "Gelu", limits: perType{"f16": {relrms: 7e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 24}, "u8": {lsb: 0.5}}},
-	{row: "HardSwish", op: "HardSwish", limits: perType{"f16": {relrms: 4.7e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 3.2}, "u8": {lsb: 0.5}}},
+	{row: "HardSwish", op: "HardSwish", limits: perType{"f16": {relrms: 4.7e-4, vendor: 2.5}, "f32": {relrms: 7e-4}, "u16": {lsb: 3.2}, "u8": {lsb: 0.5}}},
 	{row: "ElementWiseNeg", op: "ElementWiseNeg", limits: perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.6}, "u8": {lsb: 0.5}}},
 	{
 		row: "ElementWiseRsqrt", op: "ElementWiseRsqrt", input: func(x float64) float64 { return 0.5 + math.Abs(x) },
@@ -110,19 +128,7 @@ func (t *table) singles() {
 	for _, op := range singleRows {
 		op.limits.each(func(types string, l limit) {
 			for _, s := range [][]int{{1, 8, 64}, {1, 2, 5, 40}, {300}} {
-				t.add(op.row, types, sizes(s...), l, func(g *Graph) {
-					wish := g.normal(s, 2)
-					for i := range wish {
-						if op.input != nil {
-							wish[i] = op.input(wish[i])
-						}
-					}
-					y := g.output(types, s...)
-					if f := formatOf(types); op.unit && f.quantized() {
-						y.encoded(unit(f, 1))
-					}
-					g.apply(op.op, []*Tensor{g.given(qnn.AppWrite, types, s, wish)}, []*Tensor{y}, op.params...)
-				})
+				t.add(op.row, types, sizes(s...), l, func(g *Graph) { op.apply(g, types, s) })
 			}
 			t.elsewhere(1)
 		})

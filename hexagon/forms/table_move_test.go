@@ -2,6 +2,7 @@ package forms
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
@@ -14,27 +15,21 @@ var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8":
 // encoded as their first input is.
 func (t *table) moves() {
 	exact.each(func(types string, l limit) {
-		// one adds a form with one input and one output.
-		one := func(row string, x, y []int, op string, params ...Param) {
-			t.add(row, types, sizes(x...)+" to "+sizes(y...), l, func(g *Graph) {
-				in := g.input(types, x...)
-				g.apply(op, []*Tensor{in}, []*Tensor{g.output(types, y...).encoded(in.Enc)}, params...)
-			})
-		}
+		one := func(op string, x, y []int, params ...Param) { t.move(op, types, "", l, x, y, params...) }
 		before := len(t.forms)
-		one("Reshape", []int{1, 8, 64}, []int{1, 8, 4, 16}, "Reshape")
-		one("Reshape", []int{1, 2, 3, 40}, []int{6, 40}, "Reshape")
-		one("Transpose", []int{1, 8, 4, 16}, []int{1, 4, 8, 16}, "Transpose", u32s("perm", 0, 2, 1, 3))
-		one("Transpose", []int{6, 40}, []int{40, 6}, "Transpose", u32s("perm", 1, 0))
-		one("Transpose", []int{2, 3, 5, 7}, []int{7, 5, 2, 3}, "Transpose", u32s("perm", 3, 2, 0, 1))
-		one("StridedSlice", []int{1, 2, 8, 16}, []int{1, 2, 8, 8}, "StridedSlice", ranges(0, 1, 1, 0, 2, 1, 0, 8, 1, 8, 16, 1))
-		one("StridedSlice", []int{9, 40}, []int{4, 13}, "StridedSlice", ranges(1, 9, 2, 0, 39, 3))
+		one("Reshape", []int{1, 8, 64}, []int{1, 8, 4, 16})
+		one("Reshape", []int{1, 2, 3, 40}, []int{6, 40})
+		one("Transpose", []int{1, 8, 4, 16}, []int{1, 4, 8, 16}, u32s("perm", 0, 2, 1, 3))
+		one("Transpose", []int{6, 40}, []int{40, 6}, u32s("perm", 1, 0))
+		one("Transpose", []int{2, 3, 5, 7}, []int{7, 5, 2, 3}, u32s("perm", 3, 2, 0, 1))
+		one("StridedSlice", []int{1, 2, 8, 16}, []int{1, 2, 8, 8}, ranges(0, 1, 1, 0, 2, 1, 0, 8, 1, 8, 16, 1))
+		one("StridedSlice", []int{9, 40}, []int{4, 13}, ranges(1, 9, 2, 0, 39, 3))
 		if types != "s16" { // which Tile refuses, below
-			one("Tile", []int{1, 1, 8, 16}, []int{1, 3, 8, 16}, "Tile", u32s("multiples", 1, 3, 1, 1))
-			one("Tile", []int{4, 10}, []int{8, 30}, "Tile", u32s("multiples", 2, 3))
+			one("Tile", []int{1, 1, 8, 16}, []int{1, 3, 8, 16}, u32s("multiples", 1, 3, 1, 1))
+			one("Tile", []int{4, 10}, []int{8, 30}, u32s("multiples", 2, 3))
 		}
-		one("Pad", []int{1, 2, 8, 16}, []int{1, 2, 11, 16}, "Pad", u32("scheme", 0), pads(0, 0, 0, 0, 1, 2, 0, 0))
-		one("Pad", []int{4, 10}, []int{5, 16}, "Pad", u32("scheme", 0), pads(1, 0, 4, 2))
+		one("Pad", []int{1, 2, 8, 16}, []int{1, 2, 11, 16}, u32("scheme", 0), pads(0, 0, 0, 0, 1, 2, 0, 0))
+		one("Pad", []int{4, 10}, []int{5, 16}, u32("scheme", 0), pads(1, 0, 4, 2))
 		t.joins(types, l)
 		t.elsewhere(len(t.forms) - before)
 	})
@@ -43,6 +38,14 @@ func (t *table) moves() {
 		g.apply("Tile", []*Tensor{x}, []*Tensor{g.output("s16", 8, 30).encoded(x.Enc)}, u32s("multiples", 2, 3))
 	}).refused("validate", 3110)
 	t.rotary()
+}
+
+// move is an operator with one input and one output.
+func (t *table) move(op, types, name string, l limit, x, y []int, params ...Param) {
+	t.add(op, types, strings.TrimSpace(name+" "+sizes(x...)+" to "+sizes(y...)), l, func(g *Graph) {
+		in := g.input(types, x...)
+		g.apply(op, []*Tensor{in}, []*Tensor{g.output(types, y...).encoded(in.Enc)}, params...)
+	})
 }
 
 func ranges(values ...int) Param {
@@ -65,18 +68,23 @@ func (t *table) joins(types string, l limit) {
 	} {
 		joined := append([]int(nil), s.x...)
 		joined[s.axis] += s.more[s.axis]
-		name := fmt.Sprintf("%s and %s along %d", sizes(s.x...), sizes(s.more...), s.axis)
-		t.add("Concat", types, name, l, func(g *Graph) {
-			a := g.input(types, s.x...)
-			b := g.input(types, s.more...).like(a)
-			g.apply("Concat", []*Tensor{a, b}, []*Tensor{g.output(types, joined...).encoded(a.Enc)}, u32("axis", s.axis))
-		})
-		t.add("Split", types, name, l, func(g *Graph) {
-			x := g.input(types, joined...)
-			out := []*Tensor{g.output(types, s.x...).encoded(x.Enc), g.output(types, s.more...).encoded(x.Enc)}
-			g.apply("Split", []*Tensor{x}, out, u32("axis", s.axis), u32s("split_index", s.x[s.axis]))
-		})
+		t.join(types, "", l, s.axis, s.x, s.more, joined)
 	}
+}
+
+// join is one Concat along an axis and the Split that undoes it.
+func (t *table) join(types, name string, l limit, axis int, x, more, joined []int) {
+	name += fmt.Sprintf("%s and %s along %d", sizes(x...), sizes(more...), axis)
+	t.add("Concat", types, name, l, func(g *Graph) {
+		a := g.input(types, x...)
+		b := g.input(types, more...).like(a)
+		g.apply("Concat", []*Tensor{a, b}, []*Tensor{g.output(types, joined...).encoded(a.Enc)}, u32("axis", axis))
+	})
+	t.add("Split", types, name, l, func(g *Graph) {
+		whole := g.input(types, joined...)
+		out := []*Tensor{g.output(types, x...).encoded(whole.Enc), g.output(types, more...).encoded(whole.Enc)}
+		g.apply("Split", []*Tensor{whole}, out, u32("axis", axis), u32s("split_index", x[axis]))
+	})
 }
 
 // rotary has RotaryEmbedding with its options.

@@ -2,22 +2,36 @@ package forms
 
 import "github.com/sdnpu/sdnpu/hexagon/qnn"
 
+var rmsNormRows = []struct {
+	act, gamma, beta string
+	limit            limit
+}{
+	{"f16", "f16", "f16", limit{relrms: 2.1e-4}},
+	{"f32", "f32", "f32", limit{relrms: 7e-4}},
+	{"u16", "u16", "s32", limit{lsb: 1}},
+	{"u16", "u8", "s32", limit{lsb: 1}},
+	{"u8", "u8", "s32", limit{lsb: 1}},
+}
+
+var layerNormLimits = perType{"f16": {relrms: 2.1e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.8}, "u8": {lsb: 0.8}}
+
+var softmaxRows = []struct {
+	types string
+	limit limit
+}{
+	{"f16", limit{relrms: 2.2e-3}},
+	{"f32", limit{relrms: 2.2e-3}},
+	{"u16", limit{lsb: 1.1, vendor: 250}},
+	{"u8", limit{lsb: 0.5, vendor: 2}},
+}
+
 // norms has the operators that work on rows.
 func (t *table) norms() {
 	shapes := [][]int{{1, 8, 64}, {4, 96}}
 	if full {
 		shapes = append(shapes, []int{1, 32, 896}, []int{1, 7, 288}, []int{1, 1, 576}, []int{128, 64})
 	}
-	for _, x := range []struct {
-		act, gamma, beta string
-		limit            limit
-	}{
-		{"f16", "f16", "f16", limit{relrms: 2.1e-4}},
-		{"f32", "f32", "f32", limit{relrms: 7e-4}},
-		{"u16", "u16", "s32", limit{lsb: 1}},
-		{"u16", "u8", "s32", limit{lsb: 1}},
-		{"u8", "u8", "s32", limit{lsb: 1}},
-	} {
+	for _, x := range rmsNormRows {
 		for _, s := range shapes {
 			t.add("RmsNorm", x.act+"·"+x.gamma, sizes(s...), x.limit, func(g *Graph) { rmsNorm(g, x.act, x.gamma, x.beta, s) })
 		}
@@ -36,16 +50,9 @@ func (t *table) norms() {
 			}
 		}
 	}
-	perType{"f16": {relrms: 2.1e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.8}, "u8": {lsb: 0.8}}.each(func(types string, l limit) {
+	layerNormLimits.each(func(types string, l limit) {
 		for _, s := range shapes {
-			t.add("LayerNorm", types, sizes(s...), l, func(g *Graph) {
-				d, gamma, beta := s[len(s)-1], types, types
-				if formatOf(types).quantized() {
-					gamma, beta = "u8", "s32"
-				}
-				g.apply("LayerNorm", []*Tensor{g.input(types, s...), g.static(gamma, d), g.static(beta, d)},
-					[]*Tensor{g.output(types, s...)}, f32("epsilon", 1e-6), u32s("axes", len(s)-1))
-			})
+			t.add("LayerNorm", types, sizes(s...), l, func(g *Graph) { layerNorm(g, types, s) })
 		}
 		t.elsewhere(len(shapes))
 	})
@@ -54,6 +61,15 @@ func (t *table) norms() {
 			[]*Tensor{g.output("u16", 1, 8, 64)}, f32("epsilon", 1e-6), u32s("axes", 2))
 	}).refused("validate", 3110)
 	t.softmax()
+}
+
+func layerNorm(g *Graph, types string, s []int) {
+	d, gamma, beta := s[len(s)-1], types, types
+	if formatOf(types).quantized() {
+		gamma, beta = "u8", "s32"
+	}
+	g.apply("LayerNorm", []*Tensor{g.input(types, s...), g.static(gamma, d), g.static(beta, d)},
+		[]*Tensor{g.output(types, s...)}, f32("epsilon", 1e-6), u32s("axes", len(s)-1))
 }
 
 func rmsNorm(g *Graph, act, gamma, beta string, s []int) {
@@ -68,15 +84,7 @@ func (t *table) softmax() {
 	if full {
 		shapes = append(shapes, []int{1, 14, 32, 1024}, []int{1, 2, 224, 1056}, []int{1, 3, 5, 77})
 	}
-	for _, x := range []struct {
-		types string
-		limit limit
-	}{
-		{"f16", limit{relrms: 2.2e-3}},
-		{"f32", limit{relrms: 2.2e-3}},
-		{"u16", limit{lsb: 1.1, vendor: 250}},
-		{"u8", limit{lsb: 0.5, vendor: 2}},
-	} {
+	for _, x := range softmaxRows {
 		for _, s := range shapes {
 			t.add("Softmax", x.types, sizes(s...), x.limit, func(g *Graph) {
 				softmax(g, x.types, s, u32("axis", len(s)-1))

@@ -180,6 +180,7 @@ func allForms() []*form {
 	t.otherEncodings()
 	t.picks()
 	t.conversions()
+	t.random()
 	t.blocks()
 	t.bad()
 	t.lives()
