@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -54,10 +55,16 @@ func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backe
 		}
 		lowerings[i] = l
 	}
+	var buffer []byte
 	for _, l := range lowerings {
-		if err := l.createTensors(constants); err != nil {
+		var err error
+		if buffer, err = l.createTensors(constants, buffer); err != nil {
 			return nil, inGraph(l.source.Name, err)
 		}
+	}
+	if cap(buffer) >= largeBuffer { // the library is about to take its own share
+		buffer = nil
+		debug.FreeOSMemory()
 	}
 	var manifests []graphManifest
 	for _, l := range lowerings {
@@ -72,6 +79,9 @@ func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backe
 	return manifests, nil
 }
 
+// largeBuffer is a size that is worth a collection.
+const largeBuffer = 16 << 20
+
 // place is a tensor of a lowering.
 type place struct {
 	lowering *lowering
@@ -79,8 +89,9 @@ type place struct {
 }
 
 // createTensors creates the graph's tensors, and with each constant those of
-// other graphs that hold the same one.
-func (l *lowering) createTensors(constants map[string][]place) error {
+// other graphs that hold the same one. It fills them into buffer, or a larger one
+// that it returns.
+func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
 		places, data := []place{{l, i}}, []byte(nil)
@@ -90,18 +101,21 @@ func (l *lowering) createTensors(constants map[string][]place) error {
 				continue
 			}
 			delete(constants, id)
-			data = make([]byte, t.SizeBytes())
+			if size := t.SizeBytes(); cap(buffer) < size {
+				buffer = make([]byte, size)
+			}
+			data = buffer[:t.SizeBytes()]
 			if err := t.Values.Fill(data); err != nil {
-				return fmt.Errorf("tensor %q: %w", t.Name, err)
+				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
 		for _, p := range places {
 			if err := p.lowering.create(p.tensor, data); err != nil {
-				return fmt.Errorf("tensor %q: %w", t.Name, err)
+				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
 	}
-	return nil
+	return buffer, nil
 }
 
 func (l *lowering) create(i int, data []byte) error {
