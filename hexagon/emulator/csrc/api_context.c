@@ -2,6 +2,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "api.h"
 
@@ -16,8 +19,17 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
   return NULL;
 }
 
+/* Building takes and frees as much as an image, in pieces that glibc would keep for the thread
+ * that frees them: they go back to the system. */
+static void give_back(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 static void destroy(api_context *context) {
   api_memory_release_all(context->base.id);
+  bool built = !context->from_binary;
   api_graph *graph = context->graphs;
   while (graph != NULL) {
     api_graph *next = graph->next;
@@ -27,6 +39,9 @@ static void destroy(api_context *context) {
   api_store_clear(&context->store);
   pthread_mutex_destroy(&context->build);
   free(context);
+  if (built) {
+    give_back();
+  }
   if (atomic_fetch_sub(&live_contexts, 1) == 1) {
     api_lane_trim();
   }
