@@ -40,6 +40,7 @@ func imageName(graphs []*backend.Graph) string {
 	if len(graphs) == 1 {
 		return prefix
 	}
+	prefix = strings.TrimRight(prefix, "0123456789") // 1 and 128, not nothing and 28
 	var rest []string
 	for _, g := range graphs {
 		rest = append(rest, strings.TrimPrefix(g.Name, prefix))
