@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -11,32 +12,63 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// bar shows the progress of a load: a bar on a terminal, else a line per image.
+// lineEvery is how often a long image gets another line without a terminal.
+const lineEvery = 10 * time.Second
+
+// bar shows the progress of a load: a bar on a terminal, else a line per image
+// and one more every lineEvery.
 type bar struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar
 	// terminal is whether somebody looks.
 	terminal bool
+	began    time.Time
+	lines    int // of the image that is worked on
 }
 
 func newBar(w io.Writer) *bar {
 	f, ok := w.(*os.File)
-	return &bar{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+	return &bar{w: w, terminal: ok && term.IsTerminal(int(f.Fd())), began: time.Now()}
 }
 
 func (b *bar) step(p engine.Progress) {
-	text := progressText(p)
-	if !b.terminal {
-		if p.Elapsed == 0 {
-			fmt.Fprintf(b.w, "%s (%d of %d)\n", text, p.Done+1, p.Total)
-		}
+	text := fmt.Sprintf("%s (%d of %d)", progressText(p), min(p.Done+1, p.Total), p.Total)
+	if b.terminal {
+		b.draw(text, p)
 		return
 	}
+	switch {
+	case p.Elapsed == 0:
+		b.lines = 1
+		fmt.Fprintln(b.w, text)
+	case p.Elapsed >= time.Duration(b.lines)*lineEvery:
+		b.lines++
+		fmt.Fprintf(b.w, "%s%s\n", text, b.farther(p))
+	}
+}
+
+func (b *bar) draw(text string, p engine.Progress) {
 	if b.bar == nil {
-		b.bar = progressbar.NewOptions(p.Total, progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+		b.bar = progressbar.NewOptions64(max(p.Weights, 1), progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true))
 	}
 	b.bar.Describe(text)
-	_ = b.bar.Set(p.Done) // a terminal that cannot be written to shows nothing
+	_ = b.bar.Set64(p.WeightsDone) // a terminal that cannot be written to shows nothing
+}
+
+// farther says how much of the weights is done and how long the rest takes at
+// this pace.
+func (b *bar) farther(p engine.Progress) string {
+	if p.Weights == 0 {
+		return ""
+	}
+	took := time.Since(b.began)
+	text := fmt.Sprintf(": %s of %s, %v so far", bytesText(p.WeightsDone), bytesText(p.Weights), took.Round(time.Second))
+	if p.WeightsDone > 0 {
+		left := time.Duration(float64(took) * float64(p.Weights-p.WeightsDone) / float64(p.WeightsDone))
+		text += fmt.Sprintf(", about %v left", left.Round(time.Second))
+	}
+	return text
 }
 
 func (b *bar) close() {

@@ -29,31 +29,70 @@ type finding struct {
 
 func newDoctorCommand() *cobra.Command {
 	var executable string
+	var f modelFlags
+	var library string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what was found on this machine, what is missing and what to do",
+		Use:   "doctor [MODEL.gguf]",
+		Short: "Say what was found on this machine, what is missing and what to do; what a model costs",
 		Long: "Doctor opens the device that models would run on and looks for a C compiler, the\n" +
-			"cache of compiled images and Ollama, and says of each what was found or what to do.",
-		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			"cache of compiled images and Ollama, and says of each what was found or what to do.\n\n" +
+			"With a model it says what the file holds and what it will take of disk and memory,\n" +
+			"compiles it, loads it again out of the cache, generates a token and prints what all\n" +
+			"that took, beside the budget that the emulator must keep.",
+		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := readSettings()
 			if err != nil {
 				return err
 			}
-			findings := []finding{
-				{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
-				s.lookAtDevice(cmd.Context()), lookAtCompiler(), s.lookAtCache(),
+			if library != "" {
+				s.library = library
 			}
-			findings = append(findings, s.lookAtOllama(executable)...)
-			if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
-				return fmt.Errorf("doctor: %d of %d things are missing", missing, len(findings))
+			if len(args) == 1 {
+				return s.examine(cmd, args[0], f)
 			}
-			return nil
+			return s.lookAround(cmd, executable)
 		},
 	}
-	cmd.Flags().StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
+	flags := cmd.Flags()
+	flags.StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
+	flags.StringVar(&library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&f.recipe, "recipe", "", "with a model: precision recipe (default: the model's config)")
+	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
+	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
+	flags.IntVar(&f.blocks, "blocks", 0, "with a model: runs of layers compiled apart (default: the model's config)")
+	flags.BoolVar(&f.json, "json", false, "with a model: print one JSON object")
+	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile anew into a folder that is removed again")
+	flags.BoolVar(&f.anyway, "anyway", false, "with a model: go on where disk or memory seem too small")
 	return cmd
+}
+
+// examine is the doctor with a model.
+func (s settings) examine(cmd *cobra.Command, path string, f modelFlags) error {
+	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+	if err != nil {
+		return err
+	}
+	if f.context < 0 {
+		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
+	}
+	d := &checkup{flags: f, settings: s, config: c, path: path, logger: newLogger(cmd.ErrOrStderr(), false)}
+	return d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// lookAround is the doctor without a model.
+func (s settings) lookAround(cmd *cobra.Command, executable string) error {
+	findings := []finding{
+		{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
+		s.lookAtDevice(cmd.Context()), lookAtCompiler(), s.lookAtCache(),
+	}
+	findings = append(findings, s.lookAtOllama(executable)...)
+	findings = append(findings, lookAtVariables(environmentNames())...)
+	if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
+		return fmt.Errorf("doctor: %d of %d things are missing", missing, len(findings))
+	}
+	return nil
 }
 
 // report prints the findings and counts what is missing.
@@ -116,7 +155,15 @@ func (s settings) lookAtCache() finding {
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		f.remedy = err.Error()
 	}
-	f.found = fmt.Sprintf("%s, %.1f MiB", s.cache, float64(folderSize(s.cache))/(1<<20))
+	limit, err := s.cacheLimit()
+	if err != nil {
+		f.remedy = err.Error()
+		return f
+	}
+	f.found = fmt.Sprintf("%s, %s", s.cache, bytesText(folderSize(s.cache)))
+	if limit > 0 {
+		f.found += " of at most " + bytesText(limit)
+	}
 	return f
 }
 

@@ -64,7 +64,7 @@ func TestAnInterruptedOrMisdirectedCopyLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	done, cancel := context.WithCancel(t.Context())
 	out := filepath.Join(dir, "out.gguf")
-	err := writeFile(done, out, func(w io.Writer) error {
+	err := writeFile(done, out, 0o600, func(w io.Writer) error {
 		_, err := w.Write(make([]byte, 10))
 		require.NoError(t, err)
 		cancel()
@@ -72,7 +72,7 @@ func TestAnInterruptedOrMisdirectedCopyLeavesNothing(t *testing.T) {
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, writeFile(t.Context(), dir, func(io.Writer) error { return nil }), "no regular file")
+	require.ErrorContains(t, writeFile(t.Context(), dir, 0o600, func(io.Writer) error { return nil }), "no regular file")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
@@ -50,10 +52,6 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	recipe, err := model.FindRecipe(j.config.Recipe)
-	if err != nil {
-		return nil, err
-	}
 	if l.file, err = gguf.Open(j.path); err != nil {
 		return nil, err
 	}
@@ -68,15 +66,33 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if l.device, err = s.openDevice(ctx, arg0, j.logger); err != nil {
 		return nil, err
 	}
-	l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, engine.Options{
-		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks,
-		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
-		Cache: s.openCache(j.logger), Logger: j.logger, Progress: j.progress,
-	})
+	options, err := j.options(modelName(l.file), s.openCache(j.logger))
 	if err != nil {
 		return nil, err
 	}
+	if l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, options); err != nil {
+		return nil, err
+	}
 	return l, nil
+}
+
+// options are the engine's.
+func (j job) options(name string, cache *imagecache.Store) (engine.Options, error) {
+	recipe, err := model.FindRecipe(j.config.Recipe)
+	return engine.Options{
+		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks,
+		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
+		Cache: cache, Name: name, Logger: j.logger, Progress: j.progress,
+	}, err
+}
+
+// modelName is what people call a model: the name in the file, and the file's.
+func modelName(f *gguf.File) string {
+	base := filepath.Base(f.Path())
+	if name, err := f.Str("general.name"); err == nil && name != "" {
+		return name + ", " + base
+	}
+	return base
 }
 
 // openCache opens the image cache; without one every start compiles.
@@ -84,12 +100,25 @@ func (s settings) openCache(logger *slog.Logger) *imagecache.Store {
 	if s.cache == "" {
 		return nil
 	}
-	store, err := imagecache.Open(s.cache, imagecache.Options{Logger: logger})
+	store, err := s.openStore(logger)
 	if err != nil {
 		logger.Warn("no image cache: every start compiles anew", "detail", err, "remedy", "set SDNPU_CACHE to a folder that can be written, or to off")
 		return nil
 	}
 	return store
+}
+
+// openStore opens the folder of the image cache, which is made where it is
+// missing.
+func (s settings) openStore(logger *slog.Logger) (*imagecache.Store, error) {
+	if err := os.MkdirAll(s.cache, 0o700); err != nil {
+		return nil, err
+	}
+	limit, err := s.cacheLimit()
+	if err != nil {
+		return nil, err
+	}
+	return imagecache.Open(s.cache, imagecache.Options{Limit: limit, Logger: logger})
 }
 
 // describe is a device in one line.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,4 +19,13 @@ func peakMemory() int64 {
 		return usage.Maxrss
 	}
 	return usage.Maxrss * 1024
+}
+
+// processorTime is what all cores have spent on this process so far.
+func processorTime() time.Duration {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -24,4 +25,14 @@ func peakMemory() int64 {
 		return 0
 	}
 	return int64(c.peakWorkingSet)
+}
+
+// processorTime is what all cores have spent on this process so far.
+func processorTime() time.Duration {
+	var created, ended, kernel, user windows.Filetime
+	if windows.GetProcessTimes(windows.CurrentProcess(), &created, &ended, &kernel, &user) != nil {
+		return 0
+	}
+	ticks := func(t windows.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
+	return time.Duration(ticks(kernel)+ticks(user)) * 100 // in 100 ns
 }

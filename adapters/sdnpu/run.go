@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +25,7 @@ import (
 type runFlags struct {
 	model, prompt, promptIDs, library string
 	recipe, rows                      string
-	tokens, context                   int
+	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
 	json, verbose                     bool
@@ -49,6 +51,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
+	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
 	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
@@ -93,6 +96,9 @@ type result struct {
 
 func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
+	if err := f.check(); err != nil {
+		return err
+	}
 	s, err := readSettings()
 	if err != nil {
 		return err
@@ -129,23 +135,43 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	return f.generate(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), l, ids, load)
 }
 
+// check refuses numbers that mean nothing.
+func (f *runFlags) check() error {
+	switch {
+	case !(f.temperature >= 0) || math.IsInf(float64(f.temperature), 0):
+		return fmt.Errorf("--temperature %v: 0 or more wanted", f.temperature)
+	case f.tokens < -1:
+		return fmt.Errorf("-n %d: -1 (until the context is full) or more wanted", f.tokens)
+	case f.context < 0:
+		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
+	}
+	return nil
+}
+
 // resolve reads the model's config; flags and environment win over it. The
 // model needs no selection: naming it here is one.
 func (f *runFlags) resolve() (config.Config, error) {
-	source, err := fileSource("the model", f.model)
+	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+}
+
+// resolveConfig reads a model's config with the environment and then flags over
+// it; empty flags are not set.
+func resolveConfig(path string, flags map[string]string) (config.Config, error) {
+	source, err := fileSource("the model", path)
 	if err != nil {
 		return config.Config{}, err
 	}
-	flags := config.Source{Name: "the flags", Lookup: func(k config.Key) (string, bool) {
-		switch k.Name {
-		case "sdnpu.recipe":
-			return f.recipe, f.recipe != ""
-		case "sdnpu.rows":
-			return f.rows, f.rows != ""
-		}
-		return "", false
-	}}
-	return config.Resolve(source, config.Environment(os.LookupEnv), flags)
+	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: func(k config.Key) (string, bool) {
+		return flags[k.Name], flags[k.Name] != ""
+	}})
+}
+
+// countText is a flag's number as a key's value; 0 is not set.
+func countText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // readIDs reads a prompt that is given as tokens.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -117,7 +118,7 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 		return err
 	}
 	defer f.Close()
-	if err := writeFile(ctx, out, func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
+	if err := writeFile(ctx, out, permissions(from), func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile line, for `ollama create NAME -f Modelfile`:\n  FROM %s\n", out, absolute(out))
@@ -141,11 +142,20 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 		{Name: "general.name", Value: "sdnpu selection"},
 	}, keys...)
 	tensors := []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}
-	if err := writeFile(ctx, out, func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
+	if err := writeFile(ctx, out, permissions(from), func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, absolute(from), absolute(out))
 	return nil
+}
+
+// permissions are those of the model: what may not be read by all does not
+// become so by being selected.
+func permissions(model string) os.FileMode {
+	if info, err := os.Stat(model); err == nil {
+		return info.Mode().Perm()
+	}
+	return 0o600
 }
 
 func absolute(path string) string {

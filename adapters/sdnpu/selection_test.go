@@ -16,7 +16,7 @@ func TestAnAdapterThatChangesWeightsIsNotLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	adapter := func(tensor string) string {
 		path := filepath.Join(dir, tensor+".gguf")
-		require.NoError(t, writeFile(t.Context(), path, func(w io.Writer) error {
+		require.NoError(t, writeFile(t.Context(), path, 0o600, func(w io.Writer) error {
 			return gguf.Write(w,
 				[]gguf.KeyValue{{Name: "general.type", Value: "adapter"}, {Name: "sdnpu.enabled", Value: true}},
 				[]gguf.NewTensor{{Name: tensor, Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}})

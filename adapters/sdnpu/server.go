@@ -206,6 +206,8 @@ func (l *loaded) buffers(lines *llamaserver.Lines) (device string) {
 
 func progressText(p engine.Progress) string {
 	switch {
+	case p.Waiting:
+		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:
 		return "loading " + p.Graph
 	case p.Elapsed == 0: // whether the cache has it is not known yet

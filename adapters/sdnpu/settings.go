@@ -27,6 +27,9 @@ type settings struct {
 	soc uint32
 	// cache is the folder of compiled images; empty means none.
 	cache string
+	// cacheSize is what the folder keeps, as the user wrote it; empty means the
+	// default.
+	cacheSize string
 	// original is the llama-server that models not selected are handed to.
 	original string
 }
@@ -37,7 +40,7 @@ const x86SoC = 57
 
 // readSettings reads the machine's variables.
 func readSettings() (settings, error) {
-	s := settings{library: os.Getenv("SDNPU_LIBRARY"), original: os.Getenv("SDNPU_ORIGINAL")}
+	s := settings{library: os.Getenv("SDNPU_LIBRARY"), original: os.Getenv("SDNPU_ORIGINAL"), cacheSize: os.Getenv("SDNPU_CACHE_SIZE")}
 	if runtime.GOARCH == "amd64" {
 		s.soc = x86SoC
 	}
@@ -47,6 +50,11 @@ func readSettings() (settings, error) {
 			return settings{}, fmt.Errorf("SDNPU_SOC=%q is not a number such as 57 (SM8650)", v)
 		}
 		s.soc = uint32(n)
+	}
+	if s.cacheSize != "" {
+		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
+			return settings{}, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
+		}
 	}
 	switch v := os.Getenv("SDNPU_CACHE"); v {
 	case "off":
@@ -80,6 +88,15 @@ func cacheFolder(name string) (string, error) {
 		return "", fmt.Errorf("%s is not a private folder of this user", base)
 	}
 	return filepath.Join(base, name), nil
+}
+
+// cacheParent is the folder that the image cache lies in, or that of temporary
+// files where there is no cache.
+func (s settings) cacheParent() string {
+	if s.cache == "" {
+		return os.TempDir()
+	}
+	return filepath.Dir(s.cache)
 }
 
 // newLogger logs for people; verbose adds what the QNN library itself says.

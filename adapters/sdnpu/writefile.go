@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 )
 
-// writeFile writes a whole file or none: under another name first, then renamed.
+// writeFile writes a whole file of some permissions, or none: under another name
+// first, then renamed.
 // It replaces regular files only: a rename would do away with a device or pipe.
-func writeFile(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+func writeFile(ctx context.Context, path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no regular file (%s): name another", path, info.Mode().Type())
 	}
@@ -27,7 +28,7 @@ func writeFile(ctx context.Context, path string, write func(io.Writer) error) (e
 	if err := write(untilDone{ctx, f}); err != nil {
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
+	if err := f.Chmod(mode); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const otherStory = "../../integration_test/models/stories260K-qwen2-f16.gguf"
+
+// useCache gives the test a cache folder and the float device.
+func useCache(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "images")
+	t.Setenv("SDNPU_LIBRARY", "float")
+	t.Setenv("SDNPU_CACHE", dir)
+	t.Setenv("SDNPU_CACHE_SIZE", "")
+	return dir
+}
+
+// compileInto runs a model for a token.
+func compileInto(t *testing.T, model string, more ...string) {
+	t.Helper()
+	_, err := sdnpu(t, append([]string{"run", "--model", model, "--prompt", "a", "-n", "1"}, more...)...)
+	require.NoError(t, err)
+}
+
+func cacheJSON(t *testing.T, args ...string) []cacheEntry {
+	t.Helper()
+	out, err := sdnpu(t, append(append([]string{"cache"}, args...), "--json")...)
+	require.NoError(t, err)
+	var entries []cacheEntry
+	require.NoError(t, json.Unmarshal([]byte(out), &entries), out)
+	return entries
+}
+
+func TestCacheListShowsWhatRunsLeftBehind(t *testing.T) {
+	dir := useCache(t)
+	require.Empty(t, cacheJSON(t, "list"))
+	compileInto(t, story, "--rows", "16,1", "--context", "64")
+	entries := cacheJSON(t, "list")
+	require.Len(t, entries, 2)
+	for _, e := range entries {
+		require.Equal(t, "stories260K, stories260K-f16.gguf", e.Model)
+		require.Equal(t, "16,1", e.Rows)
+		require.Equal(t, "64", e.Context)
+		require.Equal(t, "f16", e.Recipe)
+		require.Equal(t, "float", e.Device)
+		require.NotEmpty(t, e.Fingerprint)
+		require.Greater(t, e.Bytes, int64(10_000))
+		require.Empty(t, e.Damage)
+		require.False(t, e.InUse)
+	}
+	out, err := sdnpu(t, "cache", "list")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^KEY +MODEL +GRAPHS +ROWS +CONTEXT +RECIPE +SIZE +LAST USE +DEVICE +STATE$`, out)
+	require.Contains(t, out, "block0_rows{1,16}")
+	require.Regexp(t, `2 images, \d+ KiB of limit .* in `+dir, out)
+}
+
+func TestCacheVerifyFindsAndFixes(t *testing.T) {
+	useCache(t)
+	compileInto(t, story)
+	out, err := sdnpu(t, "cache", "verify")
+	require.NoError(t, err)
+	require.Contains(t, out, "2 images, 0 damaged")
+	path := filepath.Join(os.Getenv("SDNPU_CACHE"), cacheJSON(t, "list")[0].Key+".image")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	raw[len(raw)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+
+	out, err = sdnpu(t, "cache", "verify")
+	require.ErrorContains(t, err, "1 of 2 images are damaged")
+	require.Contains(t, out, "fails its checksum")
+	require.FileExists(t, path)
+	fixed := cacheJSON(t, "verify", "--fix")
+	require.Len(t, fixed, 2)
+	require.True(t, fixed[0].Removed != fixed[1].Removed)
+	require.NoFileExists(t, path)
+	compileInto(t, story)
+	require.Len(t, cacheJSON(t, "verify"), 2, "what was removed is compiled again")
+}
+
+func TestCacheClearTakesAModelByFileOrNameOrAll(t *testing.T) {
+	useCache(t)
+	copied := filepath.Join(t.TempDir(), "copy.gguf")
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(copied, raw, 0o600))
+	for _, name := range []string{copied, "stories260K-f16.gguf", "stories260K, stories260K-f16.gguf"} {
+		compileInto(t, story)
+		compileInto(t, otherStory)
+		before := len(cacheJSON(t, "list"))
+		out, err := sdnpu(t, "cache", "clear", name)
+		require.NoError(t, err, name)
+		require.Contains(t, out, "2 images removed", name)
+		require.Len(t, cacheJSON(t, "list"), before-2)
+	}
+	_, err = sdnpu(t, "cache", "clear", "gone.gguf")
+	require.ErrorContains(t, err, "no image of gone.gguf is in the cache")
+	out, err := sdnpu(t, "cache", "clear")
+	require.NoError(t, err)
+	require.Contains(t, out, "0 kept")
+	require.Empty(t, cacheJSON(t, "list"))
+}
+
+func TestTheCachesSizeIsKept(t *testing.T) {
+	useCache(t)
+	compileInto(t, story)
+	t.Setenv("SDNPU_CACHE_SIZE", "1KiB")
+	compileInto(t, otherStory)
+	for _, e := range cacheJSON(t, "list") {
+		require.Contains(t, e.Model, "qwen2", "the model used before had to go")
+	}
+	t.Setenv("SDNPU_CACHE_SIZE", "plenty")
+	_, err := sdnpu(t, "cache", "list")
+	require.ErrorContains(t, err, "SDNPU_CACHE_SIZE")
+	t.Setenv("SDNPU_CACHE", "off")
+	t.Setenv("SDNPU_CACHE_SIZE", "")
+	_, err = sdnpu(t, "cache", "list")
+	require.ErrorContains(t, err, "there is no cache")
+	_, err = sdnpu(t, "cache", "wash")
+	require.ErrorContains(t, err, `unknown command "wash"`)
+}
+
+func TestRunRefusesNumbersThatMeanNothing(t *testing.T) {
+	useCache(t)
+	for _, tt := range []struct{ flag, value, want string }{
+		{"--temperature", "-0.5", "0 or more wanted"},
+		{"--temperature", "NaN", "0 or more wanted"},
+		{"-n", "-2", "-1 (until the context is full) or more"},
+		{"--context", "-1", "1 or more wanted"},
+		{"--blocks", "-1", "a number from 0 to 1024"},
+		{"--blocks", "6", "6 blocks of 5 layers"},
+	} {
+		_, err := sdnpu(t, "run", "--model", story, "--prompt", "a", tt.flag, tt.value)
+		require.ErrorContains(t, err, tt.want, "%s %s", tt.flag, tt.value)
+	}
+	compileInto(t, story, "--blocks", "5")
+	require.Len(t, cacheJSON(t, "list"), 6)
+}
+
+func TestSelectKeepsThePermissionsOfTheModel(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("permissions are others there")
+	}
+	dir := t.TempDir()
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	for _, mode := range []os.FileMode{0o600, 0o640, 0o444} {
+		model, out := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "out.gguf")
+		require.NoError(t, os.WriteFile(model, raw, 0o600))
+		require.NoError(t, os.Chmod(model, mode))
+		for _, flag := range []string{"-o", "--adapter"} {
+			_, err := sdnpu(t, "select", model, flag, out)
+			require.NoError(t, err)
+			info, err := os.Stat(out)
+			require.NoError(t, err)
+			require.Equal(t, mode, info.Mode().Perm())
+		}
+		require.NoError(t, os.Remove(model))
+	}
+}
