@@ -70,6 +70,9 @@ type result struct {
 	Recipe    string            `json:"recipe"`
 	Widths    []int             `json:"widths"`
 	Blocks    int               `json:"blocks"`
+	Context   int               `json:"context"` // of the graphs at the end
+	Grown     int               `json:"grown"`   // how often they were exchanged for longer ones
+	GrowthMS  float64           `json:"growth_ms"`
 	Steps     int               `json:"steps"`
 	Rows      struct {
 		Valid   int `json:"valid"`
@@ -235,6 +238,10 @@ func (l *loaded) result(report engine.Report, prompt []int32, text string, load 
 		PromptIDs: prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
 		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
+	}
+	r.Context, r.Grown = report.Context, len(report.Growths)
+	for _, g := range report.Growths {
+		r.GrowthMS += ms(g.Took)
 	}
 	r.Rows.Valid, r.Rows.Padding = report.ValidRows, report.PaddingRows
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
