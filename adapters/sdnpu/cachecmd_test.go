@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
 const otherStory = "../../integration_test/models/stories260K-qwen2-f16.gguf"
@@ -165,4 +169,31 @@ func TestSelectKeepsThePermissionsOfTheModel(t *testing.T) {
 		}
 		require.NoError(t, os.Remove(model))
 	}
+}
+
+func TestClearLeavesWhatARunnerUses(t *testing.T) {
+	useCache(t)
+	s, err := readSettings()
+	require.NoError(t, err)
+	c, err := resolveConfig(story, nil)
+	require.NoError(t, err)
+	l, err := s.load(t.Context(), "sdnpu", job{path: story, config: c, context: 64, sequences: 1, logger: newLogger(io.Discard, false)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	compileInto(t, otherStory)
+	out, err := sdnpu(t, "cache", "list")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, "in use"))
+	out, err = sdnpu(t, "cache", "clear")
+	require.NoError(t, err)
+	require.Contains(t, out, "2 images removed")
+	require.Contains(t, out, "; 2 kept")
+	require.Equal(t, 2, strings.Count(out, "it is in use"))
+	report, err := l.engine.Generate(t.Context(), engine.Request{Prompt: []int32{1}, MaxTokens: 3}, func(engine.Piece) error { return nil })
+	require.NoError(t, err)
+	require.Len(t, report.Output, 3)
+	require.NoError(t, l.engine.Close())
+	out, err = sdnpu(t, "cache", "clear", "--json")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, `"removed":true`))
 }
