@@ -48,7 +48,7 @@ var walls = []wall{
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/engine", internal: []string{
-		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache", "spec/...", "graphswap/...", "calibration/...",
+		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache", "backend/engine/draft", "spec/...", "graphswap/...", "calibration/...",
 	}},
 	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
@@ -60,7 +60,7 @@ var walls = []wall{
 	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/forms"}, // tests only
-	{folder: "adapters/config", internal: []string{"backend/gguf"}},
+	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine/draft"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{

@@ -30,6 +30,11 @@ func (t *Tree) Add(token, parent int32, score float32) int32 {
 	return int32(len(t.Tokens) - 1)
 }
 
+// Head is a view of the first n rows, which are a tree, too.
+func (t *Tree) Head(n int) *Tree {
+	return &Tree{Tokens: t.Tokens[:n], Parents: t.Parents[:n], Scores: t.Scores[:n]}
+}
+
 // Child returns the row that continues parent with token, or [None].
 func (t *Tree) Child(parent, token int32) int32 {
 	for i := int(parent) + 1; i < len(t.Tokens); i++ {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
 // ErrSetting is returned when a value is not one that the key takes, or a key
@@ -16,8 +18,8 @@ type Config struct {
 	Enabled bool
 	// Recipe names the precision recipe.
 	Recipe string
-	// Draft names the sources of speculative drafts.
-	Draft string
+	// Draft says where speculative drafts come from.
+	Draft draft.Mode
 	// Plan names how graphs are made resident.
 	Plan string
 	// Rows are the widths of the graphs, descending.

@@ -40,7 +40,7 @@ func TestNothingSetIsNotSelected(t *testing.T) {
 	c, err := Resolve()
 	require.NoError(t, err)
 	require.False(t, c.Enabled)
-	require.Equal(t, "off", c.Draft)
+	require.Equal(t, "off", c.Draft.String())
 	require.Equal(t, []int{128, 1}, c.Rows)
 	require.Zero(t, c.FirstContext)
 }
@@ -57,7 +57,7 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 	for _, tt := range []struct{ name, key, value string }{
 		{"a misspelt key", "sdnpu.recipes", "f16"},
 		{"an unknown recipe", "sdnpu.recipe", "w2a1"},
-		{"a draft source of the future", "sdnpu.draft", "sam"},
+		{"a draft source of the future", "sdnpu.draft", "eagle"},
 		{"a plan of the future", "sdnpu.plan", "greedy"},
 		{"no first context", "sdnpu.context", "0"},
 		{"a context that is no number", "sdnpu.context", "growing"},

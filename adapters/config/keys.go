@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
 // Prefix is what all keys in a GGUF's metadata begin with.
@@ -44,8 +46,8 @@ var Keys = []Key{
 		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32"),
 	},
 	{
-		"sdnpu.draft", "string", "off", "sources of speculative drafts: off",
-		choice(func(c *Config) *string { return &c.Draft }, "off"),
+		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, or pld, sam, cal, db joined by +",
+		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
 	},
 	{
 		"sdnpu.plan", "string", "both_resident", "how graphs are made resident: both_resident",

@@ -80,7 +80,7 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 func (j job) options(name string, cache *imagecache.Store) (engine.Options, error) {
 	recipe, err := model.FindRecipe(j.config.Recipe)
 	return engine.Options{
-		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks,
+		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft,
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: cache, Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

@@ -24,7 +24,7 @@ import (
 // runFlags are the flags of `sdnpu run`.
 type runFlags struct {
 	model, prompt, promptIDs, library string
-	recipe, rows                      string
+	recipe, rows, draft               string
 	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
@@ -50,6 +50,7 @@ func newRunCommand() *cobra.Command {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one")
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, or pld, sam, cal, db joined by + (default: the model's config)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
@@ -74,8 +75,14 @@ type result struct {
 	Grown     int               `json:"grown"`   // how often they were exchanged for longer ones
 	GrowthMS  float64           `json:"growth_ms"`
 	Steps     int               `json:"steps"`
-	Rows      struct {
+	// Draft is the mode of speculative decoding, AcceptLength the mean of output
+	// tokens per pass, DraftMS the time spent on drafts.
+	Draft        string  `json:"draft"`
+	AcceptLength float64 `json:"accept_length"`
+	DraftMS      float64 `json:"draft_ms"`
+	Rows         struct {
 		Valid   int `json:"valid"`
+		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
 	PrefillMS    float64 `json:"prefill_ms"`
@@ -154,7 +161,7 @@ func (f *runFlags) check() error {
 // resolve reads the model's config; flags and environment win over it. The
 // model needs no selection: naming it here is one.
 func (f *runFlags) resolve() (config.Config, error) {
-	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft})
 }
 
 // resolveConfig reads a model's config with the environment and then flags over
@@ -217,6 +224,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		return json.NewEncoder(stdout).Encode(l.result(report, prompt, text, load))
 	}
 	fmt.Fprintln(stdout)
+	if report.DraftedRows > 0 {
+		fmt.Fprintf(stderr, "\ndrafts (%s): %.2f tokens per pass, %d of %d drafted rows accepted", report.Draft, report.AcceptLength(), report.AcceptedRows, report.DraftedRows)
+	}
 	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
@@ -243,7 +253,8 @@ func (l *loaded) result(report engine.Report, prompt []int32, text string, load 
 	for _, g := range report.Growths {
 		r.GrowthMS += ms(g.Took)
 	}
-	r.Rows.Valid, r.Rows.Padding = report.ValidRows, report.PaddingRows
+	r.Rows.Valid, r.Rows.Wasted, r.Rows.Padding = report.ValidRows, report.WastedRows, report.PaddingRows
+	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
 	r.Device.Provider, r.Device.BuildID, r.Device.SoC = c.Provider, c.BuildID, c.SoC
 	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, peakMemory()

@@ -61,6 +61,15 @@ const (
 	StopLimit StopReason = "limit"
 )
 
+// AcceptLength is the mean number of output tokens per pass, 1 without drafts.
+// The prefill, which gives the first token, counts as no pass.
+func (r *Report) AcceptLength() float64 {
+	if r.DecodeSteps == 0 {
+		return 1
+	}
+	return 1 + float64(r.AcceptedRows)/float64(r.DecodeSteps)
+}
+
 // Report tells what a request did. Every later feature adds its effect here.
 type Report struct {
 	// Recipe, Widths (rows of the graphs, descending) and Blocks are the
@@ -85,9 +94,16 @@ type Report struct {
 	Shifts, DroppedTokens int
 	// Steps counts passes that had rows of this request.
 	Steps int
-	// The rows of these passes: ValidRows are the request's, SharedRows those of
-	// other requests, PaddingRows nobody's.
-	ValidRows, SharedRows, PaddingRows int
+	// The rows of these passes: ValidRows are the request's that became text,
+	// WastedRows its drafts that did not, SharedRows those of other requests,
+	// PaddingRows nobody's.
+	ValidRows, WastedRows, SharedRows, PaddingRows int
+	// Draft is the mode of speculative decoding. DraftedRows of drafts ran beside
+	// DecodeSteps passes for output tokens, and AcceptedRows of them were right.
+	Draft                                  string
+	DecodeSteps, DraftedRows, AcceptedRows int
+	// Drafting is the time spent on drafts.
+	Drafting time.Duration
 	// Ops counts graph operators run per lane in these passes.
 	Ops map[backend.Lane]int64
 }

@@ -8,17 +8,26 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/spec"
 )
 
 // job is what one generation waits to have computed: tokens that follow those
-// of its sequence. Its result are the logits behind the last one.
+// of its sequence, and drafts that may follow the last one.
 type job struct {
 	sequence int
 	tokens   []int32 // not computed yet; what is computed is committed
+	// drafts run beside the last token, as many of the first as a pass has room
+	// for.
+	drafts *spec.Tree
+	// everyRow asks for the logits of all tokens, not of the last alone.
+	everyRow bool
 	report   *Report
-	logits   []float32     // appended to its beginning
-	done     chan struct{} // closed when no tokens are left, or with err
-	err      error
+	// verify is told the logits of a pass's rows once all tokens are computed and
+	// returns the drafts that were accepted, each the parent of the next one.
+	// Whoever leads the pass calls it, while the job's owner waits.
+	verify func(verdict) ([]int32, error)
+	done   chan struct{} // closed when no tokens are left, or with err
+	err    error
 	// gone tells that nobody waits for the rest.
 	gone bool
 }
@@ -36,11 +45,25 @@ type line struct {
 
 func newLine() *line { return &line{news: make(chan struct{}, 1)} }
 
-// share is the part that a job has in a pass: the next n of its tokens.
+// share is the part that a job has in a pass: the next n of its tokens and,
+// behind the last, the first of its drafts.
 type share struct {
-	job *job
-	n   int
+	job       *job
+	n, drafts int
 }
+
+// last tells that no token of the job is left for another pass.
+func (s share) last() bool { return s.n == len(s.job.tokens) }
+
+// verdict is what a pass says of a share's rows. Its logits are gone with the
+// next pass.
+type verdict struct {
+	share share
+	rows  [][]float32 // logits of the tokens and then of the drafts
+}
+
+// logits are those behind a draft, or behind the last token for [spec.None].
+func (v verdict) logits(draft int32) []float32 { return v.rows[v.share.n+int(draft)] }
 
 // change lets f change the line.
 func (l *line) change(f func()) {
@@ -105,7 +128,7 @@ func (l *line) take(chunk func(rows int) int) (shares []share) {
 	l.change(func() {
 		left := chunk(l.waiting())
 		for _, j := range l.jobs[:min(left, len(l.jobs))] {
-			shares = append(shares, share{j, 1})
+			shares = append(shares, share{job: j, n: 1})
 			left--
 		}
 		l.jobs = append(l.jobs[:0], l.jobs[len(shares):]...)
@@ -178,22 +201,24 @@ func finished(j *job) bool {
 func (e *Engine) lead(ctx context.Context, own *job) {
 	e.linger()
 	shares := e.line.take(e.chunk)
+	e.addDrafts(shares)
 	if len(shares) > 1 || shares[0].job != own {
 		ctx = context.WithoutCancel(ctx) // it is not for who leads alone
 	}
 	begin := time.Now()
 	r, err := e.runShares(ctx, shares)
 	if err == nil {
-		e.took[r.ValidRows+r.PaddingRows] = time.Since(begin)
+		e.timed(r.ValidRows+r.PaddingRows, time.Since(begin))
 	}
 	at := 0
 	for _, s := range shares {
-		if err == nil {
-			err = e.settle(s, at, r)
+		own := err // what goes wrong with one job is not another one's
+		if own == nil {
+			own = e.settle(s, at, r)
 		}
-		at += s.n
-		if err != nil || len(s.job.tokens) == 0 || !e.line.give(s.job) {
-			e.line.finish(s.job, err)
+		at += s.n + s.drafts
+		if own != nil || len(s.job.tokens) == 0 || !e.line.give(s.job) {
+			e.line.finish(s.job, own)
 		}
 	}
 }
@@ -209,7 +234,14 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 			}
 			p.Rows = append(p.Rows, Row{
 				Token: token, Sequence: s.job.sequence, Parent: parent,
-				Logits: i == len(s.job.tokens)-1,
+				Logits: s.job.everyRow || i == len(s.job.tokens)-1,
+			})
+		}
+		root := len(p.Rows) - 1
+		for i := range s.drafts {
+			p.Rows = append(p.Rows, Row{
+				Token: s.job.drafts.Tokens[i], Sequence: s.job.sequence,
+				Parent: root + 1 + int(s.job.drafts.Parents[i]), Logits: true,
 			})
 		}
 	}
@@ -222,25 +254,35 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 
 // settle commits a share, whose rows begin at row at, and reports it.
 func (e *Engine) settle(s share, at int, r *Result) error {
-	path := make([]int, s.n)
+	path := make([]int, s.n, s.n+s.drafts)
 	for i := range path {
 		path[i] = at + i
+	}
+	var refused error
+	if s.last() || s.job.everyRow {
+		accepted, err := s.job.verify(verdict{s, r.Logits[at : at+s.n+s.drafts]})
+		for _, draft := range accepted {
+			path = append(path, at+s.n+int(draft))
+		}
+		refused = err
+		if s.drafts > 0 {
+			e.trust.observe(s.job.drafts, s.drafts, len(accepted))
+		}
 	}
 	if err := e.commit(s.job.sequence, path); err != nil {
 		return err
 	}
 	s.job.tokens = s.job.tokens[s.n:]
-	s.job.report.add(r, s.n)
-	// The logits are those of the next pass soon: they are copied now.
-	s.job.logits = append(s.job.logits[:0], r.Logits[at+s.n-1]...)
-	return nil
+	s.job.report.add(r, len(path), s.n+s.drafts)
+	return refused
 }
 
-// add counts a pass that had n rows of the request.
-func (r *Report) add(pass *Result, n int) {
+// add counts a pass that had rows of the request, of which some were valid.
+func (r *Report) add(pass *Result, valid, rows int) {
 	r.Steps++
-	r.ValidRows += n
-	r.SharedRows += pass.ValidRows - n
+	r.ValidRows += valid
+	r.WastedRows += rows - valid
+	r.SharedRows += pass.ValidRows - rows
 	r.PaddingRows += pass.PaddingRows
 	if r.Ops == nil {
 		r.Ops = make(map[backend.Lane]int64)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
@@ -24,6 +25,7 @@ type Engine struct {
 	head      *head
 	sequences *pool
 	line      *line // of generations
+	database  *draft.Database
 	chunks    []int // rows of the next pass by what is left of a prompt
 
 	// family is what passes run on: exchanged by who holds lane and growing.
@@ -37,8 +39,12 @@ type Engine struct {
 	broken error // why there are no graphs any more
 	last   *plan // the last pass, for Commit; nil if it failed
 	logits []float32
-	took   map[int]time.Duration // how long the last pass of each width lasted
+	took   map[int]time.Duration // how long a pass of each width lasts
+	trust  trust
 }
+
+// databaseTokens bounds what is remembered of earlier outputs: about 60 MB.
+const databaseTokens = 1 << 20
 
 // New compiles or loads all graphs of m on dev and allocates the cache. The
 // caller keeps dev, m and tok open until the Engine is closed.
@@ -53,7 +59,8 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
 		sequences: newPool(options.Sequences), chunks: planChunks(options.Rows), line: newLine(), took: make(map[int]time.Duration),
-		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
+		database: draft.NewDatabase(databaseTokens),
+		lane:     make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {

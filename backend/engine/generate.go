@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/calibration"
+	"github.com/sdnpu/sdnpu/spec"
 )
 
 // Generate continues a prompt and hands the text to emit piece by piece, none
@@ -33,7 +36,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 		return g.report, err
 	}
 	defer e.sequences.release(sequence)
-	g.job.sequence, g.job.report = sequence, &g.report
+	g.job.sequence, g.job.report, g.job.verify = sequence, &g.report, g.verify
 	err = g.run(ctx, min(common, len(r.Prompt)-1))
 	if errors.Is(err, sampler.ErrLogits) {
 		// What made them is in the cache and must not reach the next request.
@@ -68,7 +71,17 @@ type generation struct {
 	sampler *sampler.Sampler
 	text    *text
 	report  Report
-	job     job // its logits are those of the next token
+	job     job
+	// drafter and tree are nil without drafts.
+	drafter *draft.Drafter
+	tree    *spec.Tree
+	top     calibration.Row
+	// prompted counts the prompt's tokens that the drafter has been told of.
+	prompted int
+	// pieces is the text of what the last pass drew; ending is why the output
+	// ends with it.
+	pieces []Piece
+	ending StopReason
 }
 
 func (g *generation) run(ctx context.Context, cached int) error {
@@ -79,14 +92,16 @@ func (g *generation) run(ctx context.Context, cached int) error {
 	defer g.engine.line.leave()
 	defer func() { g.report.Context = g.engine.family.Load().context }()
 	g.report.CachedTokens = cached
+	g.startDrafts()
 	err := g.prefill(ctx, cached)
-	g.report.Prefill = time.Since(g.began)
 	if err != nil {
-		return err
+		g.report.Prefill = time.Since(g.began)
+	} else {
+		started := time.Now()
+		err = g.decode(ctx)
+		g.report.Decode = time.Since(started)
 	}
-	started := time.Now()
-	err = g.decode(ctx)
-	g.report.Decode = time.Since(started)
+	g.endDrafts(err == nil)
 	return err
 }
 
@@ -98,12 +113,13 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	}
 	before := g.report.ValidRows
 	err := g.feed(ctx, cached, prompt[cached:])
+	g.job.everyRow = false
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
 }
 
-// feed has tokens computed that follow the first length ones; the logits behind
-// the last of them are then the job's.
+// feed has tokens computed that follow the first length ones, and draws what
+// follows them.
 func (g *generation) feed(ctx context.Context, length int, tokens []int32) error {
 	if err := g.reserve(ctx, length+len(tokens)); err != nil {
 		return err
@@ -126,31 +142,19 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	return err
 }
 
-// decode draws tokens until the output ends.
+// decode hands out what was drawn and goes on until the output ends.
 func (g *generation) decode(ctx context.Context) error {
-	r := &g.request
 	for {
-		if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
-			return g.end(StopLimit)
+		for _, piece := range g.pieces {
+			if err := g.send(piece); err != nil {
+				return err
+			}
 		}
-		token, err := g.draw()
-		if err != nil {
-			return err
+		g.pieces = g.pieces[:0]
+		if g.ending != "" {
+			return g.end(g.ending)
 		}
-		if !r.IgnoreEOS && g.engine.tokenizer.IsEOG(token) {
-			return g.end(StopEOS)
-		}
-		piece := g.text.add(g.bytes(token), g.logprob(token))
-		if err := g.send(piece); err != nil {
-			return err
-		}
-		switch {
-		case g.text.stopped:
-			return g.end(StopWord)
-		case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens:
-			return g.end(StopLimit)
-		}
-		more, err := g.goOn(ctx, token)
+		more, err := g.goOn(ctx, g.report.Output[len(g.report.Output)-1])
 		if err != nil {
 			return err
 		}
@@ -164,8 +168,10 @@ func (g *generation) decode(ctx context.Context) error {
 func (g *generation) goOn(ctx context.Context, token int32) (more bool, err error) {
 	length := g.engine.sequences.length(g.job.sequence)
 	if length < g.engine.options.Context {
+		g.propose(length)
 		return true, g.feed(ctx, length, []int32{token})
 	}
+	g.job.drafts = nil
 	g.report.Truncated = true
 	if !g.request.Shift {
 		return false, nil
@@ -197,22 +203,68 @@ func (g *generation) shift(ctx context.Context, token int32) (more bool, err err
 // written, whatever the request wants to keep (llama-server's number).
 const leastShifting = 4
 
-// draw takes the next token out of the logits.
-func (g *generation) draw() (int32, error) {
-	token, err := g.sampler.Sample(g.job.logits, g.request.Mask)
-	if err != nil {
-		return 0, fmt.Errorf("engine: %w", err)
+// verify draws what follows the job's tokens, along its drafts as far as they
+// are right. What is drawn depends on the logits of the right rows only, so it
+// is the same with any drafts or none.
+func (g *generation) verify(v verdict) (path []int32, err error) {
+	if !v.share.last() {
+		g.learn(v, nil, nil)
+		return nil, nil
+	}
+	drafts := &spec.Tree{}
+	if v.share.drafts > 0 {
+		drafts = g.job.drafts.Head(v.share.drafts)
+	}
+	before := g.report.OutputTokens
+	if before == 0 {
+		g.report.Prefill = time.Since(g.began)
+	}
+	path, _ = spec.Verify(drafts, func(row int32) (token int32, more bool) {
+		token, more, err = g.draw(v.logits(row))
+		return token, more
+	}, nil, nil)
+	if before > 0 {
+		g.report.DecodeSteps++
+		g.report.DraftedRows += drafts.Len()
+		g.report.AcceptedRows += len(path)
+	}
+	if err == nil {
+		g.learn(v, path, g.report.Output[before:])
+	}
+	return path, err
+}
+
+// draw takes the next token out of logits; nothing may follow it unless more.
+func (g *generation) draw(logits []float32) (token int32, more bool, err error) {
+	r := &g.request
+	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
+		g.ending = StopLimit
+		return 0, false, nil
+	}
+	if token, err = g.sampler.Sample(logits, r.Mask); err != nil {
+		return 0, false, fmt.Errorf("engine: %w", err)
 	}
 	g.sampler.Accept(token)
-	if g.request.Mask != nil {
-		g.request.Mask.Accept(token)
+	if r.Mask != nil {
+		r.Mask.Accept(token)
 	}
 	if g.report.OutputTokens == 0 {
 		g.report.FirstToken = time.Since(g.began)
 	}
 	g.report.OutputTokens++
 	g.report.Output = append(g.report.Output, token)
-	return token, nil
+	if !r.IgnoreEOS && g.engine.tokenizer.IsEOG(token) {
+		g.ending = StopEOS
+		return token, false, nil
+	}
+	g.pieces = append(g.pieces, g.text.add(g.bytes(token), g.logprob(token, logits)))
+	switch {
+	case g.text.stopped:
+		g.ending = StopWord
+	case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens:
+		g.ending = StopLimit
+	}
+	return token, g.ending == "", nil
 }
 
 // end hands out what was held back.
@@ -239,10 +291,10 @@ func (g *generation) bytes(token int32) []byte {
 	return g.engine.tokenizer.Piece(token)
 }
 
-func (g *generation) logprob(token int32) TokenLogprob {
+func (g *generation) logprob(token int32, logits []float32) TokenLogprob {
 	spell := func(id int32) string { return tokenText(g.engine.tokenizer.PieceSpecial(id)) }
 	if g.request.Logprobs == 0 {
 		return TokenLogprob{ID: token, Text: spell(token)}
 	}
-	return logprobs(g.job.logits, token, g.request.Logprobs, spell)
+	return logprobs(logits, token, g.request.Logprobs, spell)
 }

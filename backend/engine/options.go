@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	// Sequences is the number of texts held and generated at the same time.
 	// Zero means one.
 	Sequences int
+	// Draft says where speculative drafts come from. They change the time and
+	// never the text.
+	Draft draft.Mode
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int
@@ -97,7 +101,9 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	o.Rows = slices.Clone(o.Rows)
 	if len(o.Rows) == 0 {
 		o.Rows = []int{128, 1}
-		if n := o.Sequences; n > 1 && n < 128 {
+		if n := o.Sequences; o.Draft != (draft.Mode{}) {
+			o.Rows = []int{128, 32, 8, 1}
+		} else if n > 1 && n < 128 {
 			o.Rows = []int{128, n, 1}
 		}
 	}
@@ -147,9 +153,17 @@ func (o Options) blockRange(block, layers int) (first, end int) {
 	return block * layers / o.Blocks, (block + 1) * layers / o.Blocks
 }
 
+// maxHeads bounds the head's widths with drafts: the narrowest ones.
+const maxHeads = 3
+
 // headRows are the widths of the head's graphs, ascending: passes that several
-// generations share have a row of logits for each.
+// generations share have a row of logits for each, and so has every draft.
 func (o Options) headRows() []int {
+	if o.Draft != (draft.Mode{}) {
+		rows := slices.Clone(o.Rows[max(len(o.Rows)-maxHeads, 0):])
+		slices.Reverse(rows)
+		return rows
+	}
 	if o.Sequences > o.HeadRows {
 		return []int{o.HeadRows, min(o.Sequences, maxRows)}
 	}

@@ -20,6 +20,9 @@ func TestModesAreTermsJoinedByPlus(t *testing.T) {
 		m, err := Parse(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, m, text)
+		again, err := Parse(m.String())
+		require.NoError(t, err)
+		require.Equal(t, m, again)
 	}
 	for _, text := range []string{"", "on", "pld+", "+sam", "sam cal", "default+cal", "off+sam", "PLD"} {
 		_, err := Parse(text)

@@ -66,6 +66,9 @@ func (s shared) Levels(context []int32, total, distinct []float32, first []int32
 
 func (s shared) Successor(at int32) (int32, float32, int32) { return s.index.Successor(at) }
 
+// Len is the number of tokens of the text.
+func (d *Drafter) Len() int { return d.context.Len() }
+
 // Begin starts a request. What the sequence said before is in the prompt.
 func (d *Drafter) Begin(prompt []int32) {
 	d.context.Reset()

@@ -57,6 +57,26 @@ func Parse(s string) (Mode, error) {
 	return m, nil
 }
 
+// String writes the mode as Parse reads it.
+func (m Mode) String() string {
+	switch m {
+	case Mode{}:
+		return "off"
+	case Default:
+		return "default"
+	}
+	var list []string
+	for _, term := range []struct {
+		name string
+		on   bool
+	}{{"pld", m.Lookup}, {"sam", m.Automaton}, {"cal", m.Calibration}, {"db", m.Database}} {
+		if term.on {
+			list = append(list, term.name)
+		}
+	}
+	return strings.Join(list, "+")
+}
+
 // chain reports whether the mode is a published baseline: one source, one chain.
 func (m Mode) chain() bool {
 	return m == Mode{Lookup: true} || m == Mode{Automaton: true}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// scored is a chain of drafts with falling scores.
+func scored(scores ...float32) *spec.Tree {
+	t := &spec.Tree{}
+	parent := spec.None
+	for i, s := range scores {
+		parent = t.Add(int32(i), parent, s)
+	}
+	return t
+}
+
+func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
+	return &Engine{options: Options{Rows: rows}, took: costs}
+}
+
+func TestTheWidthPaysForItself(t *testing.T) {
+	costs := map[int]time.Duration{1: 10, 8: 13, 32: 36}
+	for _, tt := range []struct {
+		name   string
+		scores []float32
+		tokens int
+		want   int
+	}{
+		{"no drafts", nil, 1, 0},
+		{"hopeless drafts", []float32{0.1, 0.05, 0.01}, 1, 0},
+		{"a few good ones", []float32{0.9, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 1, 7},
+		{"a long copy", slices.Repeat([]float32{0.95}, 40), 1, 31},
+		{"padding is filled with anything", []float32{0.001, 0.001, 0.001}, 7, 1},
+		{"an unfinished prompt has none", []float32{0.9}, -1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := fillEngine(costs, 32, 8, 1)
+			j := &job{tokens: make([]int32, max(tt.tokens, 2)), drafts: scored(tt.scores...)}
+			n := tt.tokens
+			if n < 0 {
+				n = 1
+			} else {
+				j.tokens = j.tokens[:n]
+			}
+			shares := []share{{job: j, n: n}}
+			e.addDrafts(shares)
+			require.Equal(t, tt.want, shares[0].drafts)
+		})
+	}
+}
+
+// The choice is the best of all, found by trying each width.
+func TestNoOtherWidthWouldHaveBeenBetter(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		costs := map[int]time.Duration{}
+		at := time.Duration(5)
+		for _, w := range []int{1, 4, 16, 64} {
+			at += time.Duration(1 + rng.IntN(30))
+			costs[w] = at
+		}
+		e := fillEngine(costs, 64, 16, 4, 1)
+		var shares []share
+		var all []float64
+		rows := 0
+		for range 1 + rng.IntN(3) {
+			var scores []float32
+			score := float32(1)
+			for range rng.IntN(40) {
+				score *= 0.8 + 0.2*rng.Float32()
+				scores = append(scores, score)
+				all = append(all, float64(score))
+			}
+			shares = append(shares, share{job: &job{tokens: make([]int32, 1), drafts: scored(scores...)}, n: 1})
+			rows++
+		}
+		e.addDrafts(shares)
+		total, expected := 0, 0.0
+		for _, s := range shares {
+			total += s.drafts
+			for _, score := range s.job.drafts.Scores[:s.drafts] {
+				expected += float64(score)
+			}
+		}
+		rate := func(w, expectedRows int, sum float64) float64 {
+			return (float64(rows) + sum) / costs[w].Seconds()
+		}
+		chosen := rate(e.widthFor(rows+total), total, expected)
+		for _, w := range e.options.Rows {
+			if w < rows {
+				continue
+			}
+			sum := bestSum(all, w-rows)
+			require.GreaterOrEqual(t, chosen*(1+1e-6), rate(w, w-rows, sum), "seed %d: width %d", seed, w)
+		}
+	}
+}
+
+// bestSum is the sum of the n largest scores.
+func bestSum(scores []float64, n int) float64 {
+	left, sum := append([]float64(nil), scores...), 0.0
+	for range min(n, len(left)) {
+		best := 0
+		for i := range left {
+			if left[i] > left[best] {
+				best = i
+			}
+		}
+		sum += left[best]
+		left[best] = -1
+	}
+	return sum
+}
+
+func TestTrustFollowsWhatWasAccepted(t *testing.T) {
+	var tr trust
+	require.InDelta(t, 1, tr.factor(), 0)
+	drafts := scored(0.9, 0.8, 0.7)
+	for range 200 {
+		tr.observe(drafts, 3, 1)
+	}
+	require.InDelta(t, 1/2.4, tr.factor(), 0.05)
+	for range 200 {
+		tr.observe(drafts, 3, 3)
+	}
+	require.InDelta(t, 3/2.4, tr.factor(), 0.05)
+}
+
+func TestUnknownCostsFollowTheModel(t *testing.T) {
+	e := fillEngine(map[int]time.Duration{}, 32, 8, 1)
+	require.Less(t, e.cost(8), e.cost(32))
+	e.timed(8, 19*time.Millisecond)
+	require.Equal(t, 12*time.Millisecond, e.cost(1))
+	require.Equal(t, 43*time.Millisecond, e.cost(32))
+	e.timed(32, 100*time.Millisecond)
+	e.timed(32, 50*time.Millisecond)
+	require.Equal(t, 90*time.Millisecond, e.cost(32))
+}

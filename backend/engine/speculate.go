@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// startDrafts begins to draft for the request, if that is asked for.
+func (g *generation) startDrafts() {
+	mode := g.engine.options.Draft
+	g.report.Draft = mode.String()
+	if mode == (draft.Mode{}) {
+		return
+	}
+	defer g.drafting(time.Now())
+	g.drafter, g.tree = draft.New(mode, g.engine.database), &spec.Tree{}
+	g.drafter.Begin(g.request.Prompt)
+	g.job.everyRow, g.prompted = mode.Calibration, g.report.CachedTokens
+}
+
+func (g *generation) drafting(since time.Time) { g.report.Drafting += time.Since(since) }
+
+// propose gives the job drafts that follow a text of length tokens and the one
+// to be computed.
+func (g *generation) propose(length int) {
+	if g.job.drafts = nil; g.drafter == nil {
+		return
+	}
+	defer g.drafting(time.Now())
+	rows := g.engine.options.Rows[0] - 1
+	if rows > maxDrafts {
+		rows = maxDrafts
+	}
+	g.tree.Reset()
+	g.drafter.Propose(g.tree, rows)
+	g.job.drafts = g.tree.Head(fitting(g.tree, g.engine.family.Load().context-length-1))
+}
+
+// maxDrafts is the most that is drafted for one token: a tree of it fills the
+// verification graph of 32 rows, and what lies behind is hardly ever right.
+const maxDrafts = 31
+
+// fitting is how many rows of a tree come before the first one that is deeper
+// than room.
+func fitting(t *spec.Tree, room int) int {
+	depths := make([]int, t.Len())
+	for i, parent := range t.Parents {
+		if depths[i] = 1; parent != spec.None {
+			depths[i] += depths[parent]
+		}
+		if depths[i] > room {
+			return i
+		}
+	}
+	return t.Len()
+}
+
+// observe shows the drafter what the model thought likely behind tokens that
+// are certain, of which the first stands at a position of the drafter's text.
+func (g *generation) observe(position int, rows [][]float32) {
+	for i, logits := range rows {
+		g.top.Read(logits)
+		g.drafter.Observe(position+i, g.top.Tokens, g.top.Probabilities)
+	}
+}
+
+// learn tells the drafter what came of a pass: the accepted drafts and the
+// tokens that were said.
+func (g *generation) learn(v verdict, path, said []int32) {
+	if g.drafter == nil {
+		return
+	}
+	defer g.drafting(time.Now())
+	if v.share.last() {
+		g.drafter.Commit(said)
+	}
+	if !g.engine.options.Draft.Calibration {
+		return
+	}
+	if g.job.everyRow { // the prompt's
+		g.observe(g.prompted, v.rows[:v.share.n])
+		g.prompted += v.share.n
+		return
+	}
+	last := g.drafter.Len() - len(said) - 1
+	g.observe(last, v.rows[v.share.n-1:v.share.n])
+	for i, draft := range path {
+		g.observe(last+1+i, [][]float32{v.logits(draft)})
+	}
+}
+
+// endDrafts remembers an output that came to its end.
+func (g *generation) endDrafts(well bool) {
+	if g.drafter != nil {
+		g.drafter.End(well)
+	}
+}
