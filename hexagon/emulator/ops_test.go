@@ -87,14 +87,16 @@ func TestUnloadingTheLibraryEndsItsThreads(t *testing.T) {
 	runC(t, "threads=3", driver, library)
 }
 
-// BenchmarkOperators reports the shares of the machine's peak that bench_ops.c
-// prints, not times of Go.
+// BenchmarkOperators reports the shares of the machine's peaks that
+// testdata/bench prints, not times of Go.
 func BenchmarkOperators(b *testing.B) {
 	dir := b.TempDir()
-	object, driver := filepath.Join(dir, "bench.o"), filepath.Join(dir, "bench")
-	compileC(b, "-std=c11", "-O2", "-ffp-contract=fast", "-Icsrc", "-c", "testdata/bench_ops.c", "-o", object)
-	args := append([]string{"-std=c11", "-O2", "-ffp-contract=off", object}, operatorFiles(b)...)
-	compileC(b, append(args, "-o", driver, "-lm", "-pthread")...)
+	peaks, driver := filepath.Join(dir, "peaks.o"), filepath.Join(dir, "bench")
+	flags := []string{"-std=c11", "-O2", "-Icsrc", "-Itestdata/bench"}
+	compileC(b, append(flags, "-ffp-contract=fast", "-c", "testdata/bench/peaks.c", "-o", peaks)...)
+	files := []string{"testdata/bench/main.c", "testdata/bench/linear.c", "testdata/bench/node.c", peaks}
+	flags = append(append(append(flags, "-ffp-contract=off"), files...), operatorFiles(b)...)
+	compileC(b, append(flags, "-o", driver, "-lm", "-pthread")...)
 	var output string
 	for b.Loop() {
 		output = runC(b, "", driver)
@@ -123,9 +125,13 @@ func operatorFiles(t testing.TB) []string {
 // buildOperatorTests compiles the operators and their C tests, file by file and
 // side by side, and returns the program.
 func buildOperatorTests(t *testing.T, flags ...string) string {
+	return buildOperatorTestsWith(t, compilerOf(t), flags...)
+}
+
+func buildOperatorTestsWith(t *testing.T, compiler string, flags ...string) string {
 	files, err := filepath.Glob("testdata/ops/*.c")
 	require.NoError(t, err)
-	compiler, dir, objects := compilerOf(t), t.TempDir(), []string{}
+	dir, objects := t.TempDir(), []string{}
 	wait, slots := sync.WaitGroup{}, make(chan struct{}, runtime.GOMAXPROCS(0))
 	failed := make(chan string, 100)
 	for _, file := range append(files, operatorFiles(t)...) {
@@ -150,14 +156,14 @@ func buildOperatorTests(t *testing.T, flags ...string) string {
 	close(failed)
 	require.Empty(t, <-failed)
 	driver := filepath.Join(dir, "ops")
-	compileC(t, append(append(objects, sanitizerOf(flags)...), "-o", driver, "-lm", "-pthread")...)
+	compileWith(t, compiler, append(append(objects, linkFlagsOf(flags)...), "-o", driver, "-lm", "-pthread")...)
 	return driver
 }
 
-// sanitizerOf is what the linker needs of the compiler's flags.
-func sanitizerOf(flags []string) []string {
+// linkFlagsOf is what the linker needs of the compiler's flags.
+func linkFlagsOf(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
-		return !strings.HasPrefix(flag, "-fsanitize")
+		return !strings.HasPrefix(flag, "-fsanitize") && flag != "-static"
 	})
 }
 
@@ -185,8 +191,10 @@ func compilerOf(t testing.TB) string {
 	return compiler
 }
 
-func compileC(t testing.TB, args ...string) {
-	output, err := exec.Command(compilerOf(t), args...).CombinedOutput()
+func compileC(t testing.TB, args ...string) { compileWith(t, compilerOf(t), args...) }
+
+func compileWith(t testing.TB, compiler string, args ...string) {
+	output, err := exec.Command(compiler, args...).CombinedOutput()
 	require.NoError(t, err, "%v\n%s", args, output)
 }
 

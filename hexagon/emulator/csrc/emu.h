@@ -158,7 +158,7 @@ void emu_pool_leave(void);
 void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg);
 uint32_t emu_pool_threads(void);
 
-/* kernels.c: "avx512", "avx2" or "c", chosen at load; SDNPU_EMULATOR=cpu=c|avx2|avx512 and
+/* kernels.c: "avx512", "avx2", "neon" or "c", chosen at load; SDNPU_EMULATOR=cpu=NAME and
  * threads=N (comma-separated, with other keys) override. */
 const char *emu_code_path(void);
 int emu_select_code_path(const char *name); /* 0 when this machine has it; tests only */

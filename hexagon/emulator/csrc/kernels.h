@@ -108,6 +108,8 @@ extern const emu_kernels emu_kernels_c;
 #if defined(__x86_64__)
 extern const emu_kernels emu_kernels_avx2;
 extern const emu_kernels emu_kernels_avx512;
+#elif defined(__aarch64__)
+extern const emu_kernels emu_kernels_neon;
 #endif
 
 #endif

@@ -1,0 +1,69 @@
+package emulator_test
+
+import (
+	"cmp"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+	"github.com/stretchr/testify/require"
+)
+
+// arm64 returns a compiler for 64-bit Arm and the command that runs its
+// programs: none on such a machine, elsewhere qemu.
+func arm64(t *testing.T) (compiler string, runner []string) {
+	if runtime.GOARCH == "arm64" {
+		return compilerOf(t), nil
+	}
+	for _, tool := range []string{"aarch64-linux-gnu-gcc", "qemu-aarch64"} {
+		path, err := exec.LookPath(tool)
+		if err == nil {
+			compiler, runner = cmp.Or(compiler, path), []string{path}
+			continue
+		}
+		message := tool + " not found: apt-get install gcc-aarch64-linux-gnu qemu-user"
+		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "arm64") {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	return compiler, runner
+}
+
+// The NEON path runs what every operator test computes, bit by bit as plain C
+// does; the pool's own tests say nothing about a path.
+func TestTheNEONPathEqualsPlainC(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute under qemu")
+	}
+	compiler, runner := arm64(t)
+	driver := buildOperatorTestsWith(t, compiler, "-O2", "-static")
+	run := func(setting, name string) []string {
+		words := strings.Fields(runC(t, setting, slices.Concat(runner, []string{driver, name})...))
+		require.GreaterOrEqual(t, len(words), 2)
+		return words
+	}
+	for _, name := range run("", "list") {
+		if strings.Contains(name, "pool") || strings.Contains(name, "thread") || strings.Contains(name, "task_runs") {
+			continue
+		}
+		expected, got := run("cpu=c,threads=1", name), run("cpu=neon,threads=2", name)
+		require.Equal(t, "neon", got[len(got)-1])
+		require.Equal(t, expected[len(expected)-3], got[len(got)-3], name)
+	}
+}
+
+func TestBuildServes64BitArm(t *testing.T) {
+	compiler, _ := arm64(t)
+	library, err := emulator.Build(t.Context(), emulator.Options{Dir: t.TempDir(), CC: compiler})
+	require.NoError(t, err)
+	file, err := elf.Open(library)
+	require.NoError(t, err)
+	defer file.Close()
+	require.Equal(t, elf.EM_AARCH64, file.Machine)
+}

@@ -1,0 +1,45 @@
+/* bench.h: what the parts of the benchmark share. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "f16.h"
+#include "kernels.h"
+#include "ops.h"
+
+/* best is the shortest of many runs within the time given: other programs only add to it. */
+double best(double seconds, void (*fn)(void *), void *arg);
+
+/* peaks.c: what the machine can do, on all threads of the pool. */
+typedef struct {
+  double fused;    /* multiply-adds per second, f32, in registers */
+  double products; /* of s16 pairs, with their widening and additions, in registers; 0: unknown */
+  double bytes;    /* read from memory per second */
+} peaks;
+peaks measure_peaks(void);
+
+/* node.c: nodes with made-up contents. */
+typedef struct {
+  emu_node node;
+  emu_tensor *in[3], *out[1];
+  emu_param params[2];
+  void *scratch, *packed;
+  bool borrowed; /* packed belongs to another node */
+} bench;
+void *aligned(size_t size);
+emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
+bench *make(const char *type, emu_tensor *a, emu_tensor *b, emu_tensor *y);
+void flag(bench *w, const char *name, bool value);
+void prepare(bench *w);
+void once(void *w);
+void report(const char *name, bench *w);
+void drop(bench *w);
+
+/* linear.c */
+void bench_layers(const peaks *p);
+
+#endif

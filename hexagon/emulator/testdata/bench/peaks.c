@@ -1,0 +1,117 @@
+/* peaks.c: multiply-adds per second from registers, and bytes per second from memory. Compiled
+ * with -ffp-contract=fast. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "bench.h"
+
+/* One thread alone is timed by its processor time, which a busy machine changes little. */
+static double now(void) {
+  struct timespec t;
+  clock_gettime(emu_pool_threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double best(double seconds, void (*fn)(void *), void *arg) {
+  double shortest = 1e9, end = now() + seconds;
+  for (int i = 0; i < 3 || now() < end; i++) {
+    double start = now();
+    fn(arg);
+    double took = now() - start;
+    shortest = took < shortest ? took : shortest;
+  }
+  return shortest;
+}
+
+/* ---- registers ---- */
+
+enum { CHAINS = 10, ROUNDS = 100000, FLOATS = 8, PAIRS = 16 };
+typedef float vector __attribute__((vector_size(4 * FLOATS)));
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define REGISTER "+x"
+__attribute__((target("avx2,fma")))
+#else
+#define REGISTER "+m"
+#endif
+static void
+fuse_in_registers(void *arg, uint32_t task) {
+  vector by = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+  vector a = by + (float)task, b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a;
+  for (int round = 0; round < ROUNDS; round++) {
+    a = a * by + by, b = b * by + by, c = c * by + by, d = d * by + by, e = e * by + by;
+    f = f * by + by, g = g * by + by, h = h * by + by, i = i * by + by, j = j * by + by;
+    __asm__ volatile("" : REGISTER(a), REGISTER(b), REGISTER(c), REGISTER(d), REGISTER(e));
+    __asm__ volatile("" : REGISTER(f), REGISTER(g), REGISTER(h), REGISTER(i), REGISTER(j));
+  }
+  a += b + c + d + e + f + g + h + i + j;
+  ((float *)arg)[task * 64] = a[0];
+}
+
+static void fuse(void *sink) { emu_parallel(emu_pool_threads(), fuse_in_registers, sink); }
+
+#if defined(__x86_64__)
+/* The mix of the kernels: a multiplication of 16 pairs into 8 sums, and its addition. In
+ * assembly, because compilers would do one multiplication for all. */
+#define MULTIPLY_ADD(sum)                                                                          \
+  __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(product) : "x"(x), "x"(w));                        \
+  __asm__ volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
+
+__attribute__((target("avx2"))) static void multiply_in_registers(void *arg, uint32_t task) {
+  __m256i x = _mm256_set1_epi16(3), w = _mm256_set1_epi16((short)(task + 1)), product;
+  __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a;
+  for (int round = 0; round < ROUNDS; round++) {
+    MULTIPLY_ADD(a) MULTIPLY_ADD(b) MULTIPLY_ADD(c) MULTIPLY_ADD(d) MULTIPLY_ADD(e)
+    MULTIPLY_ADD(f) MULTIPLY_ADD(g) MULTIPLY_ADD(h) MULTIPLY_ADD(i) MULTIPLY_ADD(j)
+  }
+  a = _mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)),
+                       _mm256_add_epi32(_mm256_add_epi32(e, f), _mm256_add_epi32(g, h)));
+  a = _mm256_add_epi32(a, _mm256_add_epi32(i, j));
+  _mm256_storeu_si256((__m256i *)((float *)arg + task * 64), a);
+}
+
+static void multiply(void *sink) { emu_parallel(emu_pool_threads(), multiply_in_registers, sink); }
+#endif
+
+/* ---- memory ---- */
+
+enum { STREAM_BYTES = 192 << 20, STREAM_TASKS = 96 };
+typedef uint64_t words __attribute__((vector_size(32)));
+
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+#endif
+static void
+read_part(void *arg, uint32_t task) {
+  size_t count = STREAM_BYTES / STREAM_TASKS / sizeof(words);
+  const words *from = (const words *)arg + task * count;
+  words a = {0}, b = {0}, c = {0}, d = {0};
+  for (size_t i = 0; i < count; i += 4) {
+    a ^= from[i];
+    b ^= from[i + 1];
+    c ^= from[i + 2];
+    d ^= from[i + 3];
+  }
+  a ^= b ^ c ^ d;
+  __asm__ volatile("" : : "m"(a));
+}
+
+static void stream(void *bytes) { emu_parallel(STREAM_TASKS, read_part, bytes); }
+
+peaks measure_peaks(void) {
+  float *sink = aligned(64 * 64 * sizeof *sink);
+  void *bytes = aligned(STREAM_BYTES);
+  double rounds = (double)CHAINS * ROUNDS * emu_pool_threads();
+  memset(bytes, 1, STREAM_BYTES);
+  peaks p = {.fused = rounds * FLOATS / best(0.5, fuse, sink),
+             .bytes = STREAM_BYTES / best(1, stream, bytes)};
+#if defined(__x86_64__)
+  p.products = rounds * PAIRS / best(0.5, multiply, sink);
+#endif
+  free(sink);
+  free(bytes);
+  printf("threads %u %s\npeak_fused %.1f G/s\npeak_products %.1f G/s\nstreaming %.1f GB/s\n",
+         emu_pool_threads(), emu_code_path(), p.fused * 1e-9, p.products * 1e-9, p.bytes * 1e-9);
+  return p;
+}
