@@ -18,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/hexagon"
 )
 
 // recordedModels are small random models of every family, with what Hugging
@@ -40,18 +41,27 @@ func (l lane) judge(t *testing.T, a *agreement) string {
 	return fmt.Sprintf(" %.1f %%, %.2g |", 100*a.share(), a.worst)
 }
 
-// lanes are the devices that every machine has. What differs in float16 are
-// choices that are close to ties: random models are seldom sure.
-func lanes(t *testing.T) []lane {
+// lanes are the devices that every machine has, and the vendor's library where
+// there is one. What differs in float16 are choices that are close to ties:
+// random models are seldom sure.
+func lanes(t *testing.T) (always, vendor []lane) {
 	t.Helper()
 	float := cpu.New(cpu.Options{})
 	t.Cleanup(func() { require.NoError(t, float.Close()) })
 	emulated := openEmulator(t)
-	return []lane{
+	always = []lane{
 		{"float, f32", "f32", float, 1, 1e-3},
 		{"emulator, f32", "f32", emulated, 1, 1e-3},
 		{"emulator, f16", "f16", emulated, 0.9, 0.2},
 	}
+	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
+	if _, err := os.Stat(path); err == nil && !testing.Short() {
+		dev, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, dev.Close()) })
+		vendor = []lane{{"vendor, f16", "f16", dev, 0.9, 0.3}}
+	}
+	return always, vendor
 }
 
 // against replays a text on a model file and compares all positions.
@@ -78,9 +88,9 @@ func against(t *testing.T, path string, l lane, context int, tokens []int32, wan
 // model and device the share of equal first choices and the largest error of a
 // log-probability.
 func TestEveryFamilyAgreesWithItsReferences(t *testing.T) {
-	all := lanes(t)
-	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, all) })
-	t.Run("formats", func(t *testing.T) { testFormats(t, all) })
+	always, vendor := lanes(t)
+	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, append(always, vendor...)) })
+	t.Run("formats", func(t *testing.T) { testFormats(t, always) })
 }
 
 // testRecordedFamilies holds the models of recordedModels against transformers.
