@@ -29,7 +29,9 @@ func TestGeluOfHugeNumbersIsNotNaN(t *testing.T) {
 		scalar := func(name string, v float32) backend.TensorID {
 			return b.Constant(name, backend.Float16, backend.Literal(encode([]float32{v}, backend.Float16)), 1)
 		}
-		apply := func(name string, op backend.Op, in ...backend.TensorID) backend.TensorID { return b.Apply(name, op, in) }
+		apply := func(name string, op backend.Op, in ...backend.TensorID) backend.TensorID {
+			return b.Apply(name, op, in)
+		}
 		linear, cubic := scalar("linear", 1.5957691), scalar("cubic", 1.5957691*0.044715)
 		factor := apply("factor", backend.Add, apply("cubed", backend.Multiply, apply("square", backend.Multiply, in, in), cubic), linear)
 		sigmoid := apply("sigmoid", backend.Sigmoid, apply("inner", backend.Multiply, in, factor))
