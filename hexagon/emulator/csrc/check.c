@@ -13,23 +13,36 @@ int emu_refuse(emu_why why, const char *format, ...) {
   return 1;
 }
 
-static const char *name_of(const emu_tensor *t) { return t->name ? t->name : "(unnamed)"; }
+const char *emu_name(const emu_tensor *t) { return t->name ? t->name : "(unnamed)"; }
 
-static const char *dtype_name(uint32_t dtype) {
-  switch (dtype) {
-  case EMU_I32:
-    return "INT_32";
-  case EMU_U32:
-    return "UINT_32";
-  case EMU_F16:
-    return "FLOAT_16";
-  case EMU_F32:
-    return "FLOAT_32";
-  case EMU_BOOL8:
-    return "BOOL_8";
-  default:
-    return "an unknown data type";
+const char *emu_dtype_name(uint32_t dtype) {
+  static const struct {
+    uint32_t dtype;
+    const char *name;
+  } names[] = {
+      {EMU_I8, "INT_8"},
+      {EMU_I16, "INT_16"},
+      {EMU_I32, "INT_32"},
+      {EMU_I64, "INT_64"},
+      {EMU_U8, "UINT_8"},
+      {EMU_U16, "UINT_16"},
+      {EMU_U32, "UINT_32"},
+      {EMU_F16, "FLOAT_16"},
+      {EMU_F32, "FLOAT_32"},
+      {EMU_QS8, "SFIXED_POINT_8"},
+      {EMU_QS16, "SFIXED_POINT_16"},
+      {EMU_QS32, "SFIXED_POINT_32"},
+      {EMU_QU8, "UFIXED_POINT_8"},
+      {EMU_QU16, "UFIXED_POINT_16"},
+      {EMU_QU32, "UFIXED_POINT_32"},
+      {EMU_BOOL8, "BOOL_8"},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (names[i].dtype == dtype) {
+      return names[i].name;
+    }
   }
+  return "an unknown data type";
 }
 
 /* shape_text writes "[1,2,3]". */
@@ -46,17 +59,17 @@ static const char *shape_text(char *text, size_t size, uint32_t rank, const uint
 
 static int check_tensor(const emu_tensor *t, const char *role, emu_why why) {
   if (emu_dtype_size(t->dtype) == 0) {
-    return emu_refuse(why, "%s %s has data type 0x%04x, which is not supported", role, name_of(t),
+    return emu_refuse(why, "%s %s has data type 0x%04x, which is not supported", role, emu_name(t),
                       t->dtype);
   }
   if (t->rank == 0 || t->rank > EMU_MAX_RANK) {
-    return emu_refuse(why, "%s %s has rank %u, not 1 to %d", role, name_of(t), t->rank,
+    return emu_refuse(why, "%s %s has rank %u, not 1 to %d", role, emu_name(t), t->rank,
                       EMU_MAX_RANK);
   }
   uint64_t n = emu_elements(t);
   if (n == 0 || n > UINT32_MAX) {
     return emu_refuse(why, "%s %s has a zero dimension or more than 2^32-1 elements", role,
-                      name_of(t));
+                      emu_name(t));
   }
   /* A static input may come without data: validation asks about forms, not about elements. */
   return 0;
@@ -80,7 +93,7 @@ int emu_check_ports(const emu_node *node, uint32_t min_in, uint32_t max_in, uint
       return 1;
     }
     if (node->out[i]->kind == EMU_STATIC) {
-      return emu_refuse(why, "output %s is static", name_of(node->out[i]));
+      return emu_refuse(why, "output %s is static", emu_name(node->out[i]));
     }
   }
   return 0;
@@ -102,8 +115,8 @@ static int check_param(const emu_param *p, const emu_param_rule *rule, emu_why w
   }
   uint32_t dtype = p->kind ? p->tensor->dtype : p->dtype;
   if (dtype != rule->dtype) {
-    return emu_refuse(why, "parameter %s is %s, not %s", rule->name, dtype_name(dtype),
-                      dtype_name(rule->dtype));
+    return emu_refuse(why, "parameter %s is %s, not %s", rule->name, emu_dtype_name(dtype),
+                      emu_dtype_name(rule->dtype));
   }
   if (p->kind == 1 && p->tensor->kind != EMU_STATIC) {
     return emu_refuse(why, "parameter %s is not static", rule->name);
@@ -174,8 +187,8 @@ int emu_check_same_dtype(const emu_node *node, emu_why why) {
   for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
     const emu_tensor *t = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
     if (t->dtype != first->dtype) {
-      return emu_refuse(why, "%s is %s, but %s is %s", name_of(t), dtype_name(t->dtype),
-                        name_of(first), dtype_name(first->dtype));
+      return emu_refuse(why, "%s is %s, but %s is %s", emu_name(t), emu_dtype_name(t->dtype),
+                        emu_name(first), emu_dtype_name(first->dtype));
     }
   }
   return 0;
@@ -184,8 +197,8 @@ int emu_check_same_dtype(const emu_node *node, emu_why why) {
 int emu_check_float(const emu_node *node, emu_why why) {
   uint32_t dtype = node->in[0]->dtype;
   if (dtype != EMU_F16 && dtype != EMU_F32) {
-    return emu_refuse(why, "input %s is %s, not FLOAT_16 or FLOAT_32", name_of(node->in[0]),
-                      dtype_name(dtype));
+    return emu_refuse(why, "input %s is %s, not FLOAT_16 or FLOAT_32", emu_name(node->in[0]),
+                      emu_dtype_name(dtype));
   }
   return emu_check_same_dtype(node, why);
 }
@@ -193,7 +206,7 @@ int emu_check_float(const emu_node *node, emu_why why) {
 int emu_check_dims(const emu_tensor *t, uint32_t rank, const uint32_t *dims, emu_why why) {
   if (t->rank != rank || memcmp(t->dims, dims, rank * sizeof *dims) != 0) {
     char got[64], wanted[64];
-    return emu_refuse(why, "%s has shape %s, not %s", name_of(t),
+    return emu_refuse(why, "%s has shape %s, not %s", emu_name(t),
                       shape_text(got, sizeof got, t->rank, t->dims),
                       shape_text(wanted, sizeof wanted, rank, dims));
   }

@@ -1,55 +1,42 @@
-/* op_elementwise.c: operators that treat each element alone: Add, Subtract, Multiply and
- * Divide with broadcasting, Neg, Sigmoid, Neuron 6 (also the sigmoid), Cast. */
-#include "f16.h"
+/* op_elementwise.c: operators that treat elements alone and broadcast their operands as NumPy
+ * does: Add, Subtract, Multiply, Divide, the same and Maximum and Minimum by number (Binary),
+ * and Select. */
+#include <string.h>
+
 #include "kernels.h"
 #include "ops.h"
 
-/* ---- two operands ---- */
+/* ---- broadcasting ---- */
 
 /* dim_of is dim i of t, counted as if t had leading ones up to rank. */
 static uint32_t dim_of(const emu_tensor *t, uint32_t rank, uint32_t i) {
   return i + t->rank < rank ? 1 : t->dims[i + t->rank - rank];
 }
 
-static int check_binary(const emu_node *node, char *text, size_t size) {
-  emu_why why = {text, size};
-  if (emu_check_ports(node, 2, 2, 1, 1, why) || emu_check_params(node, NULL, 0, why) ||
-      emu_check_float(node, why)) {
-    return 1;
+static int check_broadcast(const emu_node *node, emu_why why) {
+  uint32_t dims[EMU_MAX_RANK], rank = 0;
+  for (uint32_t o = 0; o < node->n_in; o++) {
+    rank = node->in[o]->rank > rank ? node->in[o]->rank : rank;
   }
-  const emu_tensor *a = node->in[0], *b = node->in[1];
-  uint32_t dims[EMU_MAX_RANK], rank = a->rank > b->rank ? a->rank : b->rank;
   for (uint32_t i = 0; i < rank; i++) {
-    uint32_t x = dim_of(a, rank, i), y = dim_of(b, rank, i);
-    if (x != y && x != 1 && y != 1) {
-      return emu_refuse(why, "dimension %u of the operands is %u and %u", i, x, y);
+    dims[i] = 1;
+    for (uint32_t o = 0; o < node->n_in; o++) {
+      uint32_t x = dim_of(node->in[o], rank, i);
+      if (x != dims[i] && x != 1 && dims[i] != 1) {
+        return emu_refuse(why, "dimension %u of the operands is %u and %u", i, dims[i], x);
+      }
+      dims[i] = x == 1 ? dims[i] : x;
     }
-    dims[i] = x > y ? x : y;
   }
   return emu_check_dims(node->out[0], rank, dims, why);
 }
 
-typedef struct {
-  const emu_node *node;
-  enum emu_binary_op op;
-} binary_job;
-
-static void binary_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
-  const binary_job *job = arg;
-  const emu_node *node = job->node;
-  uint32_t inner = walk->rank - 1;
-  size_t size = emu_dtype_size(node->out[0]->dtype);
-  emu_kernel()->binary(job->op, (char *)node->out[0]->data + at[0] * size,
-                       (const char *)node->in[0]->data + at[1] * size, walk->strides[1][inner],
-                       (const char *)node->in[1]->data + at[2] * size, walk->strides[2][inner], n,
-                       emu_half(node->out[0]));
-}
-
-static void run_binary(const emu_node *node, enum emu_binary_op op) {
+/* run_broadcast walks over the output, operand 0, and the inputs after it. */
+static void run_broadcast(const emu_node *node, emu_walk_fn fn, const void *arg) {
   const emu_tensor *y = node->out[0];
-  emu_walk walk = {.rank = y->rank, .operands = 3};
+  emu_walk walk = {.rank = y->rank, .operands = 1 + node->n_in};
   emu_strides(y, walk.strides[0]);
-  for (uint32_t o = 0; o < 2; o++) {
+  for (uint32_t o = 0; o < node->n_in; o++) {
     uint64_t strides[EMU_MAX_RANK];
     const emu_tensor *t = node->in[o];
     emu_strides(t, strides);
@@ -62,126 +49,157 @@ static void run_binary(const emu_node *node, enum emu_binary_op op) {
     walk.dims[i] = y->dims[i];
   }
   emu_walk_collapse(&walk);
-  binary_job job = {node, op};
-  emu_walk_run(&walk, binary_piece, &job);
+  emu_walk_run(&walk, fn, arg);
 }
 
-#define BINARY(NAME, OP)                                                                           \
-  int emu_check_##NAME(const emu_node *node, char *why, size_t size) {                             \
-    return check_binary(node, why, size);                                                          \
-  }                                                                                                \
-  void emu_run_##NAME(const emu_node *node, void *scratch) {                                       \
-    (void)scratch;                                                                                 \
-    run_binary(node, OP);                                                                          \
+/* ---- arithmetic ---- */
+
+/* The values of ElementWiseBinary's operation. */
+enum operation { ADD = 0, DIVIDE = 2, MAXIMUM = 10, MINIMUM = 11, MULTIPLY = 13, SUBTRACT = 18 };
+
+/* kernel_of is the kernel's name for an operation; EMU_BINARY_OPS: it has none. */
+static enum emu_binary_op kernel_of(uint32_t operation) {
+  switch (operation) {
+  case ADD:
+    return EMU_ADD;
+  case SUBTRACT:
+    return EMU_SUBTRACT;
+  case MULTIPLY:
+    return EMU_MULTIPLY;
+  case DIVIDE:
+    return EMU_DIVIDE;
+  default:
+    return EMU_BINARY_OPS;
   }
-
-BINARY(add, EMU_ADD)
-BINARY(subtract, EMU_SUBTRACT)
-BINARY(multiply, EMU_MULTIPLY)
-BINARY(divide, EMU_DIVIDE)
-
-/* ---- one operand ---- */
-
-static emu_walk flat_walk(const emu_tensor *t) {
-  emu_walk walk = {.rank = 1, .operands = 1, .dims = {emu_elements(t)}, .strides = {{1}}};
-  return walk;
 }
 
-static int check_unary(const emu_node *node, const emu_param_rule *rules, size_t n, emu_why why) {
-  return emu_check_ports(node, 1, 1, 1, 1, why) || emu_check_params(node, rules, n, why) ||
-         emu_check_float(node, why) ||
-         emu_check_dims(node->out[0], node->in[0]->rank, node->in[0]->dims, why);
+static int check_binary(const emu_node *node, const emu_param_rule *rules, size_t n, emu_why why) {
+  return emu_check_ports(node, 2, 2, 1, 1, why) || emu_check_params(node, rules, n, why) ||
+         emu_check_types(node, EMU_T_FLOAT | EMU_T_FIXED, why) || check_broadcast(node, why);
 }
 
 typedef struct {
   const emu_node *node;
-  enum emu_unary_op op;
-} unary_job;
+  enum operation operation;
+} binary_job;
 
-static void unary_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
-  (void)walk;
-  const unary_job *job = arg;
-  size_t offset = at[0] * emu_dtype_size(job->node->in[0]->dtype);
-  emu_kernel()->unary(job->op, (char *)job->node->out[0]->data + offset,
-                      (const char *)job->node->in[0]->data + offset, n,
-                      emu_half(job->node->in[0]));
+/* compute: where one operand is NaN, the extremes are the second one, as in the kernels. */
+static void compute(enum operation operation, float *y, const float *a, size_t a_step,
+                    const float *b, size_t b_step, size_t n) {
+  if (operation == MAXIMUM || operation == MINIMUM) {
+    for (size_t i = 0; i < n; i++) {
+      float u = a[i * a_step], v = b[i * b_step];
+      y[i] = operation == MAXIMUM ? (u > v ? u : v) : (u < v ? u : v);
+    }
+    return;
+  }
+  emu_kernel()->binary(kernel_of(operation), y, a, a_step, b, b_step, n, false);
 }
 
-static void run_unary(const emu_node *node, enum emu_unary_op op) {
-  emu_walk walk = flat_walk(node->in[0]);
-  unary_job job = {node, op};
-  emu_walk_run(&walk, unary_piece, &job);
+static void binary_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
+  const binary_job *job = arg;
+  const emu_tensor *a = job->node->in[0], *b = job->node->in[1], *y = job->node->out[0];
+  size_t a_step = walk->strides[1][walk->rank - 1], b_step = walk->strides[2][walk->rank - 1];
+  enum emu_binary_op direct = kernel_of(job->operation);
+  if (emu_is_float(y) && direct != EMU_BINARY_OPS) {
+    size_t size = emu_dtype_size(y->dtype);
+    emu_kernel()->binary(direct, (char *)y->data + at[0] * size,
+                         (const char *)a->data + at[1] * size, a_step,
+                         (const char *)b->data + at[2] * size, b_step, n, emu_half(y));
+    return;
+  }
+  float left[EMU_CHUNK], right[EMU_CHUNK], result[EMU_CHUNK];
+  for (uint64_t done = 0, some; done < n; done += some) {
+    some = n - done < EMU_CHUNK ? n - done : EMU_CHUNK;
+    emu_read(left, a, at[1] + done * a_step, 1, a_step ? some : 1);
+    emu_read(right, b, at[2] + done * b_step, 1, b_step ? some : 1);
+    compute(job->operation, result, left, a_step, right, b_step, some);
+    emu_write(y, EMU_TIES_UP, at[0] + done, 1, result, some);
+  }
 }
 
-int emu_check_neg(const emu_node *node, char *text, size_t size) {
-  return check_unary(node, NULL, 0, (emu_why){text, size});
+static void run_binary(const emu_node *node, enum operation operation) {
+  binary_job job = {node, operation};
+  run_broadcast(node, binary_piece, &job);
 }
 
-void emu_run_neg(const emu_node *node, void *scratch) {
-  (void)scratch;
-  run_unary(node, EMU_NEGATE);
-}
+#define BINARY(NAME, OPERATION)                                                                    \
+  int emu_check_##NAME(const emu_node *node, char *text, size_t size) {                            \
+    return check_binary(node, NULL, 0, (emu_why){text, size});                                     \
+  }                                                                                                \
+  void emu_run_##NAME(const emu_node *node, void *scratch) {                                       \
+    (void)scratch;                                                                                 \
+    run_binary(node, OPERATION);                                                                   \
+  }
 
-int emu_check_sigmoid(const emu_node *node, char *text, size_t size) {
-  return check_unary(node, NULL, 0, (emu_why){text, size});
-}
+BINARY(add, ADD)
+BINARY(subtract, SUBTRACT)
+BINARY(multiply, MULTIPLY)
+BINARY(divide, DIVIDE)
 
-void emu_run_sigmoid(const emu_node *node, void *scratch) {
-  (void)scratch;
-  run_unary(node, EMU_SIGMOID);
-}
-
-int emu_check_neuron(const emu_node *node, char *text, size_t size) {
-  enum { SIGMOID = 6 };
+int emu_check_binary(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"operation", 0, EMU_U32, true}};
   emu_why why = {text, size};
-  if (check_unary(node, rules, 1, why)) {
+  if (check_binary(node, rules, 1, why)) {
     return 1;
   }
-  uint32_t operation = emu_u32(node, "operation", SIGMOID);
-  return operation == SIGMOID
-             ? 0
-             : emu_refuse(why, "operation %u is not supported, only 6, the sigmoid", operation);
+  uint32_t operation = emu_u32(node, "operation", ADD);
+  bool known =
+      kernel_of(operation) != EMU_BINARY_OPS || operation == MAXIMUM || operation == MINIMUM;
+  return known ? 0 : emu_refuse(why, "operation %u is not supported", operation);
 }
 
-void emu_run_neuron(const emu_node *node, void *scratch) { emu_run_sigmoid(node, scratch); }
+void emu_run_binary(const emu_node *node, void *scratch) {
+  (void)scratch;
+  run_binary(node, (enum operation)emu_u32(node, "operation", ADD));
+}
 
-/* ---- Cast ---- */
+/* ---- Select: a where the condition is not zero, else b ---- */
 
-int emu_check_cast(const emu_node *node, char *text, size_t size) {
+int emu_check_select(const emu_node *node, char *text, size_t size) {
   emu_why why = {text, size};
-  if (emu_check_ports(node, 1, 1, 1, 1, why) || emu_check_params(node, NULL, 0, why)) {
+  if (emu_check_ports(node, 3, 3, 1, 1, why) || emu_check_params(node, NULL, 0, why) ||
+      emu_check_type(node->in[0], EMU_T_BOOL, why)) {
     return 1;
   }
-  uint32_t from = node->in[0]->dtype, to = node->out[0]->dtype;
-  bool known = (from == EMU_F16 && to == EMU_F32) || (from == EMU_F32 && to == EMU_F16) ||
-               (from == EMU_I32 && (to == EMU_F16 || to == EMU_F32));
-  if (!known) {
-    return emu_refuse(why, "cast from data type 0x%04x to 0x%04x is not supported", from, to);
+  const emu_tensor *values[] = {node->in[1], node->in[2], node->out[0]};
+  for (int i = 0; i < 3; i++) {
+    if (emu_check_type(values[i], EMU_T_FLOAT | EMU_T_FIXED | EMU_T_I32, why)) {
+      return 1;
+    }
+    if (values[i]->dtype != values[0]->dtype) {
+      return emu_refuse(why, "%s is %s, but %s is %s", emu_name(values[i]),
+                        emu_dtype_name(values[i]->dtype), emu_name(values[0]),
+                        emu_dtype_name(values[0]->dtype));
+    }
   }
-  return emu_check_dims(node->out[0], node->in[0]->rank, node->in[0]->dims, why);
+  return check_broadcast(node, why);
 }
 
-static void cast_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
-  (void)walk;
+/* select_piece moves elements whose encoding is the output's and converts the others. */
+static void select_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
   const emu_node *node = arg;
-  const emu_tensor *x = node->in[0], *y = node->out[0];
-  const char *from = (const char *)x->data + at[0] * emu_dtype_size(x->dtype);
-  char *to = (char *)y->data + at[0] * emu_dtype_size(y->dtype);
-  if (x->dtype == EMU_F16) {
-    emu_kernel()->widen((float *)to, from, n, true);
-  } else if (x->dtype == EMU_F32) {
-    emu_kernel()->narrow(to, (const float *)from, n, true);
-  } else {
-    /* Above 2^24 an integer rounds to f32 first; f16 has overflowed long before. */
-    for (uint64_t i = 0; i < n; i++) {
-      emu_put(to, i, emu_half(y), (float)((const int32_t *)from)[i]);
+  const emu_tensor *y = node->out[0];
+  const uint8_t *condition = (const uint8_t *)node->in[0]->data + at[1];
+  const uint64_t steps[] = {0, walk->strides[1][walk->rank - 1], walk->strides[2][walk->rank - 1],
+                            walk->strides[3][walk->rank - 1]};
+  size_t size = emu_dtype_size(y->dtype);
+  bool moves[] = {false, emu_same_grid(node->in[1], y), emu_same_grid(node->in[2], y)};
+  for (uint64_t i = 0; i < n; i++) {
+    uint32_t which = condition[i * steps[1]] != 0 ? 1 : 2;
+    const emu_tensor *x = node->in[which];
+    uint64_t from = at[which + 1] + i * steps[which + 1];
+    if (moves[which]) {
+      memcpy((char *)y->data + (at[0] + i) * size, (const char *)x->data + from * size, size);
+    } else {
+      float value;
+      emu_read(&value, x, from, 1, 1);
+      emu_write(y, EMU_TIES_UP, at[0] + i, 1, &value, 1);
     }
   }
 }
 
-void emu_run_cast(const emu_node *node, void *scratch) {
+void emu_run_select(const emu_node *node, void *scratch) {
   (void)scratch;
-  emu_walk walk = flat_walk(node->in[0]);
-  emu_walk_run(&walk, cast_piece, node);
+  run_broadcast(node, select_piece, node);
 }

@@ -2,8 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "f16.h"
-#include "kernels.h"
 #include "ops.h"
 
 /* ---- Gather: output[..., i..., ...] = table[..., indices[i...], ...] ---- */
@@ -15,15 +13,15 @@ static int check_gather_shapes(const emu_node *node, emu_why why) {
   if (axis < 0 || (uint32_t)axis >= table->rank) {
     return emu_refuse(why, "axis %d is outside rank %u", axis, table->rank);
   }
-  if (index->dtype != EMU_I32 && index->dtype != EMU_U32) {
-    return emu_refuse(why, "the indices are of data type 0x%04x, not INT_32 or UINT_32",
-                      index->dtype);
-  }
-  if (node->out[0]->dtype != table->dtype) {
-    return emu_refuse(why, "the output's data type is not the table's");
-  }
+  uint64_t before = 1;
   for (uint32_t i = 0; i < (uint32_t)axis; i++) {
+    before *= table->dims[i];
     dims[rank++] = table->dims[i];
+  }
+  if (emu_is_float(table) && index->kind != EMU_STATIC && (uint32_t)axis + 2 == table->rank &&
+      before > 1) {
+    return emu_refuse(why, "floats along the last axis but one, below others, with indices that "
+                           "are not static give wrong values in the vendor's library");
   }
   for (uint32_t i = 0; i < index->rank; i++) {
     dims[rank++] = index->dims[i];
@@ -39,7 +37,10 @@ int emu_check_gather(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"axis", 0, EMU_I32, true}};
   emu_why why = {text, size};
   return emu_check_ports(node, 2, 2, 1, 1, why) || emu_check_params(node, rules, 1, why) ||
-         check_gather_shapes(node, why);
+         emu_check_type(node->in[0], EMU_T_MOVED | EMU_T_INDEX, why) ||
+         emu_check_type(node->in[1], EMU_T_INDEX, why) ||
+         emu_check_type(node->out[0], emu_type(node->in[0]), why) ||
+         emu_check_same_grid(node->out[0], node->in[0], why) || check_gather_shapes(node, why);
 }
 
 /* An index outside the table cannot be refused here; its elements become all ones (NaN or -1),
@@ -69,6 +70,10 @@ void emu_run_gather(const emu_node *node, void *scratch) {
   }
 }
 
+/* What TopK and Argmax order. Integers are compared as they are: their scale is positive. */
+enum { PICKED = EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS8 };
+static const emu_grid bare = {1, 0};
+
 /* ---- TopK along the last axis, sorted, the lowest index first among equals ---- */
 
 int emu_check_top_k(const emu_node *node, char *text, size_t size) {
@@ -79,11 +84,12 @@ int emu_check_top_k(const emu_node *node, char *text, size_t size) {
   }
   const emu_tensor *x = node->in[0], *values = node->out[0], *indices = node->out[1];
   uint32_t dims[EMU_MAX_RANK], k = emu_u32(node, "k", 0);
-  if (x->dtype != EMU_F16 && x->dtype != EMU_F32) {
-    return emu_refuse(why, "the input is of data type 0x%04x, not a float", x->dtype);
+  if (emu_check_type(x, PICKED, why) || emu_check_type(values, emu_type(x), why) ||
+      emu_check_type(indices, EMU_T_INDEX, why) || emu_check_same_grid(values, x, why)) {
+    return 1;
   }
-  if (values->dtype != x->dtype || (indices->dtype != EMU_U32 && indices->dtype != EMU_I32)) {
-    return emu_refuse(why, "the outputs are not values of the input's type and 32-bit indices");
+  if (x->rank > 4) {
+    return emu_refuse(why, "the input has rank %u, not 1 to 4", x->rank);
   }
   if (k == 0 || k > emu_last(x)) {
     return emu_refuse(why, "k is %u of %u", k, emu_last(x));
@@ -158,7 +164,7 @@ static void top_k_row(void *arg, uint32_t r, uint32_t slot) {
   const char *from = (const char *)x->data + (size_t)r * n * size;
   uint32_t *indices = (uint32_t *)job->node->out[1]->data + (size_t)r * k;
   char *values = (char *)job->node->out[0]->data + (size_t)r * k * size;
-  emu_kernel()->widen(row, from, n, emu_half(x));
+  emu_read_on(row, x, bare, (uint64_t)r * n, 1, n);
   bool smallest = largest != NULL && largest->scalar.b8 == 0;
   for (uint32_t i = 0; i < n; i++) {
     float v = smallest ? -row[i] : row[i];
@@ -187,11 +193,9 @@ int emu_check_argmax(const emu_node *node, char *text, size_t size) {
   const emu_tensor *x = node->in[0];
   uint32_t axis = emu_u32(node, "axis", 0), dims[EMU_MAX_RANK], rank = 0;
   bool keep = emu_flag(node, "keep_dims");
-  if (x->dtype != EMU_F16 && x->dtype != EMU_F32) {
-    return emu_refuse(why, "the input is of data type 0x%04x, not a float", x->dtype);
-  }
-  if (node->out[0]->dtype != EMU_I32) {
-    return emu_refuse(why, "the output is of data type 0x%04x, not INT_32", node->out[0]->dtype);
+  if (emu_check_type(x, PICKED, why) ||
+      emu_check_type(node->out[0], emu_is_float(x) ? EMU_T_I32 : EMU_T_INDEX, why)) {
+    return 1;
   }
   if (axis >= x->rank || (x->rank == 1 && !keep)) {
     return emu_refuse(why, "axis %u of rank %u leaves no shape", axis, x->rank);
@@ -215,13 +219,16 @@ void emu_run_argmax(const emu_node *node, void *scratch) {
   uint64_t n = x->dims[axis], results = emu_elements(x) / n;
   for (uint64_t r = 0; r < results; r++) {
     uint64_t at = r / inner * inner * n + r % inner;
-    float greatest = -INFINITY;
+    float greatest = -INFINITY, values[EMU_CHUNK];
     int32_t index = -1;
-    for (uint64_t i = 0; i < n; i++) {
-      float v = emu_get(x->data, at + i * inner, emu_half(x));
-      if (v > greatest || (index < 0 && v == v)) {
-        greatest = v;
-        index = (int32_t)i;
+    for (uint64_t done = 0, some; done < n; done += some) {
+      some = n - done < EMU_CHUNK ? n - done : EMU_CHUNK;
+      emu_read_on(values, x, bare, at + done * inner, inner, some);
+      for (uint64_t i = 0; i < some; i++) {
+        if (values[i] > greatest || (index < 0 && values[i] == values[i])) {
+          greatest = values[i];
+          index = (int32_t)(done + i);
+        }
       }
     }
     ((int32_t *)node->out[0]->data)[r] = index < 0 ? 0 : index;

@@ -1,7 +1,16 @@
-/* op_rotary.c: RotaryEmbedding of x [B, heads, S, D] by cos and sin [S, D/2] or [1, S, D/2]:
- * half split (pairs i and i + D/2) or interleaved (pairs 2i and 2i + 1). */
+/* op_rotary.c: RotaryEmbedding of x [B, heads, S, D]: the first R of the D elements turn, in
+ * pairs i and i + R/2 (half split) or 2i and 2i + 1 (interleaved); R is rotary_embedding_dim, by
+ * default D. The angles' cosines and sines are [B, S, R/2], or [positions, R/2] with the position
+ * of each row, [B, S], as fourth input.
+ */
+#include <string.h>
+
 #include "kernels.h"
 #include "ops.h"
+
+static uint32_t turned(const emu_node *node) {
+  return emu_u32(node, "rotary_embedding_dim", emu_last(node->in[0]));
+}
 
 static int check_shapes(const emu_node *node, emu_why why) {
   const emu_tensor *x = node->in[0];
@@ -9,52 +18,109 @@ static int check_shapes(const emu_node *node, emu_why why) {
     return emu_refuse(why, "the input has rank %u, not 4, [batch, heads, positions, size]",
                       x->rank);
   }
-  uint32_t d = emu_last(x), angles[] = {1, x->dims[2], d / 2};
-  if (d % 2 != 0) {
-    return emu_refuse(why, "the head size %u is odd", d);
+  uint32_t r = turned(node), angles[] = {x->dims[0], x->dims[2], r / 2};
+  if (r == 0 || r % 2 != 0 || r > emu_last(x)) {
+    return emu_refuse(why, "rotary_embedding_dim is %u, not even and up to the head size %u", r,
+                      emu_last(x));
   }
-  if (emu_u32(node, "rotary_embedding_dim", d) != d) {
-    return emu_refuse(why, "rotary_embedding_dim is %u, not the head size %u",
-                      emu_u32(node, "rotary_embedding_dim", d), d);
-  }
-  for (uint32_t i = 1; i <= 2; i++) {
-    uint32_t flat = node->in[i]->rank == 2;
-    if (emu_check_dims(node->in[i], 3 - flat, angles + flat, why)) {
+  if (node->n_in == 4) {
+    const uint32_t positions[] = {node->in[1]->dims[0], r / 2};
+    if (node->in[3]->dtype != EMU_I32) {
+      return emu_refuse(why, "the positions are %s, not INT_32",
+                        emu_dtype_name(node->in[3]->dtype));
+    }
+    if (emu_check_dims(node->in[1], 2, positions, why) ||
+        emu_check_dims(node->in[2], 2, positions, why)) {
       return 1;
     }
+    return emu_check_dims(node->in[3], 2, angles, why) ||
+           emu_check_dims(node->out[0], 4, x->dims, why);
   }
-  return emu_check_dims(node->out[0], 4, x->dims, why);
+  return emu_check_dims(node->in[1], 3, angles, why) ||
+         emu_check_dims(node->in[2], 3, angles, why) ||
+         emu_check_dims(node->out[0], 4, x->dims, why);
 }
 
 int emu_check_rotary_embedding(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"interleaved", 0, EMU_BOOL8, false},
                                          {"rotary_embedding_dim", 0, EMU_U32, false}};
   emu_why why = {text, size};
-  return emu_check_ports(node, 3, 3, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
-         emu_check_float(node, why) || check_shapes(node, why);
+  if (emu_check_ports(node, 3, 4, 1, 1, why) || emu_check_params(node, rules, 2, why)) {
+    return 1;
+  }
+  emu_node values = *node; /* the positions are of another type */
+  values.n_in = 3;
+  return emu_check_types(&values, EMU_T_FLOAT | EMU_T_UNSIGNED, why) || check_shapes(node, why);
+}
+
+/* A slot holds a row, its cosines and its sines as floats; floats need none. */
+static size_t slot_floats(const emu_tensor *x) {
+  return emu_align(2 * (size_t)emu_last(x) * sizeof(float)) / sizeof(float);
+}
+
+size_t emu_scratch_rotary_embedding(const emu_node *node) {
+  const emu_tensor *x = node->in[0];
+  return emu_is_float(x) ? 0 : 64 + emu_slots() * slot_floats(x) * sizeof(float);
+}
+
+typedef struct {
+  const emu_node *node;
+  float *slots;
+  uint32_t turned;
+  bool interleaved;
+} rotary_job;
+
+static void rotate_floats(const rotary_job *job, uint64_t at, uint64_t angle) {
+  const emu_node *node = job->node;
+  const emu_tensor *x = node->in[0];
+  size_t size = emu_dtype_size(x->dtype), pairs = job->turned / 2;
+  size_t other = (job->interleaved ? 1 : pairs) * size, end = job->turned * size;
+  const char *from = (const char *)x->data + at * size;
+  char *to = (char *)node->out[0]->data + at * size;
+  emu_kernel()->rotate(
+      to, to + other, from, from + other, (const char *)node->in[1]->data + angle * size,
+      (const char *)node->in[2]->data + angle * size, pairs, job->interleaved ? 2 : 1, emu_half(x));
+  memcpy(to + end, from + end, emu_last(x) * size - end);
+}
+
+static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, float *row) {
+  const emu_node *node = job->node;
+  size_t n = emu_last(node->in[0]), pairs = job->turned / 2;
+  float *cosine = row + n, *sine = cosine + pairs, *other = row + (job->interleaved ? 1 : pairs);
+  emu_read(row, node->in[0], at, 1, n);
+  emu_read(cosine, node->in[1], angle, 1, pairs);
+  emu_read(sine, node->in[2], angle, 1, pairs);
+  emu_kernel()->rotate(row, other, row, other, cosine, sine, pairs, job->interleaved ? 2 : 1,
+                       false);
+  emu_write(node->out[0], EMU_TIES_UP, at, 1, row, n);
 }
 
 enum { ROTARY_ROWS = 64 }; /* rows of one task */
 
-static void rotate_rows(void *arg, uint32_t task) {
-  const emu_node *node = arg;
-  const emu_tensor *x = node->in[0];
-  bool interleaved = emu_flag(node, "interleaved");
-  size_t d = emu_last(x), size = emu_dtype_size(x->dtype), other = interleaved ? 1 : d / 2;
-  uint64_t rows = emu_rows(x), first = (uint64_t)task * ROTARY_ROWS;
+/* rotate_rows: a row whose position has no angles becomes all ones (NaN, or the greatest
+ * value), so that the mistake shows. */
+static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
+  const rotary_job *job = arg;
+  const emu_tensor *x = job->node->in[0], *angles = job->node->in[1];
+  const int32_t *positions = job->node->n_in == 4 ? job->node->in[3]->data : NULL;
+  uint64_t rows = emu_rows(x), first = (uint64_t)task * ROTARY_ROWS, n = emu_last(x);
+  uint64_t known = emu_rows(angles), per_batch = (uint64_t)x->dims[1] * x->dims[2];
   for (uint64_t r = first; r < rows && r < first + ROTARY_ROWS; r++) {
-    size_t at = r * d * size, angle = r % x->dims[2] * (d / 2) * size;
-    const char *from = (const char *)x->data + at;
-    char *to = (char *)node->out[0]->data + at;
-    emu_kernel()->rotate(to, to + other * size, from, from + other * size,
-                         (const char *)node->in[1]->data + angle,
-                         (const char *)node->in[2]->data + angle, d / 2, interleaved ? 2 : 1,
-                         emu_half(x));
+    uint64_t which = r / per_batch * x->dims[2] + r % x->dims[2];
+    which = positions != NULL ? (uint64_t)positions[which] : which;
+    if (which >= known) {
+      size_t size = emu_dtype_size(x->dtype);
+      memset((char *)job->node->out[0]->data + r * n * size, 0xff, n * size);
+    } else if (emu_is_float(x)) {
+      rotate_floats(job, r * n, which * (job->turned / 2));
+    } else {
+      rotate_fixed(job, r * n, which * (job->turned / 2), job->slots + slot * slot_floats(x));
+    }
   }
 }
 
 void emu_run_rotary_embedding(const emu_node *node, void *scratch) {
-  (void)scratch;
   uint64_t rows = emu_rows(node->in[0]);
-  emu_parallel((uint32_t)((rows + ROTARY_ROWS - 1) / ROTARY_ROWS), rotate_rows, (void *)node);
+  rotary_job job = {node, emu_aligned(scratch), turned(node), emu_flag(node, "interleaved")};
+  emu_parallel_slots((uint32_t)((rows + ROTARY_ROWS - 1) / ROTARY_ROWS), rotate_rows, &job);
 }

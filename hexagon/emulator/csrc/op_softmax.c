@@ -3,6 +3,9 @@
  * The sum runs over the slots in order, so masked slots (whose exponential is
  * exactly zero) may stand anywhere, in any number, without changing a bit of the
  * others. A row of -inf alone gives zeros.
+ *
+ * MaskedSoftmax stands here to be refused: the vendor's library knows the name but compiles no
+ * form of it.
  */
 #include <math.h>
 
@@ -13,7 +16,8 @@ int emu_check_softmax(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"axis", 0, EMU_U32, false}, {"beta", 0, EMU_F32, false}};
   emu_why why = {text, size};
   if (emu_check_ports(node, 1, 1, 1, 1, why) || emu_check_params(node, rules, 2, why) ||
-      emu_check_float(node, why) || emu_check_last_axis(node, "axis", why)) {
+      emu_check_types(node, EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS16, why) ||
+      emu_check_last_axis(node, "axis", why)) {
     return 1;
   }
   const emu_param *beta = emu_find_param(node, "beta");
@@ -64,21 +68,27 @@ typedef struct {
 static void softmax_rows(void *arg, uint32_t task, uint32_t slot) {
   const softmax_job *job = arg;
   const emu_kernels *kernels = emu_kernel();
-  const emu_tensor *x = job->node->in[0];
-  size_t n = emu_last(x), stride = row_stride(x), bytes = n * emu_dtype_size(x->dtype);
-  uint32_t first = task * EMU_SUM_ROWS, left = job->rows - first;
-  uint32_t count = left < EMU_SUM_ROWS ? left : EMU_SUM_ROWS;
+  const emu_tensor *x = job->node->in[0], *y = job->node->out[0];
+  size_t n = emu_last(x), stride = row_stride(x);
+  uint64_t first = (uint64_t)task * EMU_SUM_ROWS, left = job->rows - first;
+  uint32_t count = left < EMU_SUM_ROWS ? (uint32_t)left : EMU_SUM_ROWS;
   float *wide = job->slots + slot * EMU_SUM_ROWS * stride, sums[EMU_SUM_ROWS];
   for (uint32_t r = 0; r < count; r++) {
     float *row = wide + r * stride;
-    kernels->widen(row, (const char *)x->data + (first + r) * bytes, n, emu_half(x));
+    emu_read(row, x, (first + r) * n, 1, n);
     float most = kernels->max(row, n);
     kernels->exponentials(row, n, most == -INFINITY ? 0 : most, job->beta);
   }
   sum_rows(sums, wide, stride, count, n);
   for (uint32_t r = 0; r < count; r++) {
-    kernels->divide((char *)job->node->out[0]->data + (first + r) * bytes, wide + r * stride, n,
-                    sums[r] == 0 ? 1 : sums[r], emu_half(x));
+    float *row = wide + r * stride, sum = sums[r] == 0 ? 1 : sums[r];
+    if (emu_is_float(y)) {
+      kernels->divide((char *)y->data + (first + r) * n * emu_dtype_size(y->dtype), row, n, sum,
+                      emu_half(y));
+      continue;
+    }
+    kernels->divide(row, row, n, sum, false);
+    emu_write(y, EMU_TIES_UP, (first + r) * n, 1, row, n);
   }
 }
 
@@ -87,4 +97,9 @@ void emu_run_softmax(const emu_node *node, void *scratch) {
   softmax_job job = {node, emu_aligned(scratch), (uint32_t)emu_rows(node->in[0]),
                      beta ? beta->scalar.f32 : 1};
   emu_parallel_slots((job.rows + EMU_SUM_ROWS - 1) / EMU_SUM_ROWS, softmax_rows, &job);
+}
+
+int emu_check_masked_softmax(const emu_node *node, char *text, size_t size) {
+  (void)node;
+  return emu_refuse((emu_why){text, size}, "is not supported; use ElementWiseAdd and Softmax");
 }

@@ -112,8 +112,9 @@ static void the_exponential_is_right_within_two_units(void) {
     }
   }
   printf("exp: at most %.3f units off\n", worst);
-  static const float edges[][2] = {{0, 1},        {-0.0f, 1},       {-104.5f, 0}, {-1e30f, 0},
-                                   {-INFINITY, 0}, {1e30f, INFINITY}, {NAN, NAN},   {89.5f, INFINITY}};
+  static const float edges[][2] = {{0, 1},      {-0.0f, 1},       {-104.5f, 0},
+                                   {-1e30f, 0}, {-INFINITY, 0},   {1e30f, INFINITY},
+                                   {NAN, NAN},  {89.5f, INFINITY}};
   for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
     float y = edges[i][0], wanted = edges[i][1];
     emu_kernel()->exponentials(&y, 1, 0, 1);
@@ -227,8 +228,8 @@ static void half_precision_widens_exactly(void) {
 }
 
 static void integers_become_floats(void) {
-  static const int32_t numbers[] = {0, 1, -1, 2049, 2051, -2049, 65504, 65519, 65520, 70000, -70000,
-                                    16777217, INT32_MAX, INT32_MIN};
+  static const int32_t numbers[] = {0,     1,     -1,    2049,   2051,     -2049,     65504,
+                                    65519, 65520, 70000, -70000, 16777217, INT32_MAX, INT32_MIN};
   for (int i = 0; i < 2; i++) {
     begin();
     uint32_t count = sizeof numbers / sizeof *numbers;

@@ -49,16 +49,101 @@ emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t 
   t->rank = rank;
   memcpy(t->dims, dims, rank * sizeof *dims);
   t->data = take(emu_elements(t) * emu_dtype_size(dtype));
+  t->quant.encoding = EMU_Q_NONE;
+  if (emu_fixed_point(dtype)) {
+    double low = -(double)random_below(1000) / 100, high = (double)random_between(1, 1000) / 100;
+    span(t, low, high);
+  }
   return t;
 }
 
-emu_tensor *like(const emu_tensor *t, uint32_t kind) {
-  return tensor(kind, t->dtype, t->rank, t->dims);
+emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const uint32_t *dims) {
+  emu_tensor *other = tensor(kind, t->dtype, rank, dims);
+  other->quant = t->quant;
+  return other;
+}
+
+emu_tensor *like(const emu_tensor *t, uint32_t kind) { return reshaped(t, kind, t->rank, t->dims); }
+
+/* ---- fixed point, in double and without the emulator's code ---- */
+
+void encode(emu_tensor *t, float scale, int32_t offset) {
+  float *scales = take(sizeof *scales);
+  int32_t *offsets = take(sizeof *offsets);
+  *scales = scale;
+  *offsets = offset;
+  t->quant =
+      (emu_quant){.encoding = EMU_Q_SCALE_OFFSET, .count = 1, .scales = scales, .offsets = offsets};
+}
+
+static double least(const emu_tensor *t) {
+  return t->dtype >> 8 == 3 ? -ldexp(1, (int)emu_dtype_size(t->dtype) * 8 - 1) : 0;
+}
+
+static double steps(const emu_tensor *t) { return ldexp(1, (int)emu_dtype_size(t->dtype) * 8) - 1; }
+
+emu_tensor *span(emu_tensor *t, double low, double high) {
+  if (t->dtype == EMU_QS32) { /* a bias: symmetric */
+    encode(t, (float)(fmax(fabs(low), fabs(high)) * 0x1p-31), 0);
+  } else if (emu_fixed_point(t->dtype)) {
+    float scale = (float)((high - low) / steps(t));
+    encode(t, scale, (int32_t)floor(low / (double)scale - least(t) + 0.5));
+  }
+  return t;
+}
+
+int64_t integer(const emu_tensor *t, uint64_t i) {
+  switch (t->dtype) {
+  case EMU_QS8:
+    return ((const int8_t *)t->data)[i];
+  case EMU_QS16:
+    return ((const int16_t *)t->data)[i];
+  case EMU_QS32:
+  case EMU_I32:
+    return ((const int32_t *)t->data)[i];
+  case EMU_QU16:
+    return ((const uint16_t *)t->data)[i];
+  case EMU_U32:
+    return ((const uint32_t *)t->data)[i];
+  default:
+    return ((const uint8_t *)t->data)[i];
+  }
+}
+
+double real(const emu_tensor *t, uint64_t i) {
+  if (t->dtype == EMU_F16 || t->dtype == EMU_F32) {
+    return (double)get(t, i);
+  }
+  double q = (double)integer(t, i);
+  return emu_fixed_point(t->dtype) ? (q + t->quant.offsets[0]) * (double)t->quant.scales[0] : q;
+}
+
+double step(const emu_tensor *t, double value) {
+  int exponent, bits = t->dtype == EMU_F16 ? 11 : 24,
+                least_exponent = t->dtype == EMU_F16 ? -24 : -149;
+  if (emu_fixed_point(t->dtype)) {
+    return (double)t->quant.scales[0];
+  }
+  frexp(value, &exponent);
+  return ldexp(1, exponent - bits > least_exponent ? exponent - bits : least_exponent);
+}
+
+void expect_near(const emu_tensor *t, uint64_t i, double exact, double slack, const char *what) {
+  double wanted = exact, got = real(t, i);
+  if (emu_fixed_point(t->dtype)) {
+    double low = (least(t) + t->quant.offsets[0]) * (double)t->quant.scales[0];
+    wanted = fmax(low, fmin(exact, low + steps(t) * (double)t->quant.scales[0]));
+  }
+  double allowed = 0.5 * step(t, wanted) * (1 + 1e-9) + slack;
+  CHECK(fabs(got - wanted) <= allowed, "%s: element %llu of type %04x is %.9g, not %.9g (+- %.3g)",
+        what, (unsigned long long)i, t->dtype, got, wanted, allowed);
 }
 
 float get(const emu_tensor *t, uint64_t i) { return emu_get(t->data, i, t->dtype == EMU_F16); }
 
-void put(emu_tensor *t, uint64_t i, float value) { emu_put(t->data, i, t->dtype == EMU_F16, value); }
+void put(emu_tensor *t, uint64_t i, float value) {
+  emu_put(t->data, i, t->dtype == EMU_F16, value);
+}
 
 void fill(emu_tensor *t, float scale, uint32_t zeros) {
   bool is_float = t->dtype == EMU_F16 || t->dtype == EMU_F32;

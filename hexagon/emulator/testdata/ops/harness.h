@@ -46,14 +46,25 @@ void begin(void);
 void end(void);
 void *take(size_t size);
 
+/* A fixed-point tensor gets a random scale and offset; span chooses them so that [low, high] is
+ * covered (other types: nothing happens). */
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
+emu_tensor *span(emu_tensor *t, double low, double high);
+void encode(emu_tensor *t, float scale, int32_t offset);
 #define DIMS(...) (uint32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]){__VA_ARGS__}
 
-/* fill: random values; one in `zeros` is zero (0: none). */
+/* fill: random values, of fixed point all that can be stored; one in `zeros` is zero (0: none). */
 void fill(emu_tensor *t, float scale, uint32_t zeros);
 float get(const emu_tensor *t, uint64_t i);
 void put(emu_tensor *t, uint64_t i, float value);
-emu_tensor *like(const emu_tensor *t, uint32_t kind); /* another one, not filled */
+/* Another one, not filled, of the same type and encoding; reshaped: of another shape. */
+emu_tensor *like(const emu_tensor *t, uint32_t kind);
+emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const uint32_t *dims);
+
+/* real is what element i means; step is the distance of t's neighbouring values there. */
+double real(const emu_tensor *t, uint64_t i);
+double step(const emu_tensor *t, double value);
+int64_t integer(const emu_tensor *t, uint64_t i); /* as stored; not of floats */
 
 emu_node *node(const char *type);
 void input(emu_node *n, emu_tensor *t);
@@ -71,6 +82,9 @@ const char *refusal(const emu_node *n);
 void run(emu_node *n);
 /* reference rounds `value` to t's dtype and demands those bits at element i. */
 void expect(const emu_tensor *t, uint64_t i, float value, const char *what);
+/* expect_near demands the value of t's type that is nearest to `exact`, which may be off by
+ * `slack` (an absolute error); fixed-point types saturate. */
+void expect_near(const emu_tensor *t, uint64_t i, double exact, double slack, const char *what);
 /* expect_equal demands equal bits, NaN for NaN, of n elements. */
 void expect_equal(const emu_tensor *a, uint64_t a_at, const emu_tensor *b, uint64_t b_at,
                   uint64_t n, const char *what);
@@ -86,6 +100,7 @@ typedef struct {
 } test;
 
 extern const test linear_tests[], row_tests[], element_tests[], move_tests[], refusal_tests[],
-    pool_tests[], quant_linear_tests[];
+    pool_tests[], quant_linear_tests[], value_tests[], broadcast_tests[], unary_tests[],
+    fixed_tests[], scatter_tests[];
 
 #endif

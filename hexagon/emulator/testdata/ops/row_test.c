@@ -160,15 +160,15 @@ static void rotary_embedding_turns_pairs(void) {
     begin();
     uint32_t heads = random_between(1, 9), s = random_between(1, 20), d = 2 * random_between(1, 40);
     uint32_t half = d / 2, type = float_types[random_below(2)];
-    bool interleaved = random_below(2), flat = random_below(2);
-    emu_tensor *x = tensor(EMU_NATIVE, type, DIMS(random_between(1, 2), heads, s, d));
+    bool interleaved = random_below(2);
+    uint32_t batches = random_between(1, 2);
+    emu_tensor *x = tensor(EMU_NATIVE, type, DIMS(batches, heads, s, d));
     emu_tensor *y = like(x, EMU_NATIVE), *angle[2];
     emu_node *n = node("RotaryEmbedding");
     fill(x, 3, 0);
     input(n, x);
     for (int i = 0; i < 2; i++) {
-      angle[i] = flat ? tensor(EMU_NATIVE, type, DIMS(s, half))
-                      : tensor(EMU_NATIVE, type, DIMS(1, s, half));
+      angle[i] = tensor(EMU_NATIVE, type, DIMS(batches, s, half));
       fill(angle[i], 1, 0);
       input(n, angle[i]);
     }
@@ -185,7 +185,8 @@ static void rotary_embedding_turns_pairs(void) {
         uint64_t first = row * d + (interleaved ? 2 * i : i);
         uint64_t second = interleaved ? first + 1 : first + half;
         float a = get(x, first), b = get(x, second);
-        float c = get(angle[0], row % s * half + i), sine = get(angle[1], row % s * half + i);
+        uint64_t at = (row / (heads * s) * s + row % s) * half + i;
+        float c = get(angle[0], at), sine = get(angle[1], at);
         expect(y, first, fmaf(a, c, -(b * sine)), "first of a pair");
         expect(y, second, fmaf(b, c, a * sine), "second of a pair");
       }
