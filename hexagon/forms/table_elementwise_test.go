@@ -145,7 +145,7 @@ func (t *table) singles() {
 
 // silu is x·sigmoid(x), which has no operator of its own.
 func (t *table) silu() {
-	perType{"f16": {relrms: 3.8e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 2.7}, "u8": {lsb: 0.5}}.each(func(types string, l limit) {
+	perType{"f16": {relrms: 3.8e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 2.7}, "u8": {lsb: 0.7}}.each(func(types string, l limit) {
 		t.add("SiLU", types, "1x8x64", l, func(g *Graph) {
 			x, s := g.given(qnn.AppWrite, types, []int{1, 8, 64}, g.normal([]int{1, 8, 64}, 2)), g.between(types, 1, 8, 64)
 			if f := formatOf(types); f.quantized() {

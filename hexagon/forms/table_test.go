@@ -67,8 +67,8 @@ const (
 	// margin is how far beyond a stated figure, which belongs to one shape and
 	// one draw, another draw may go.
 	margin = 1.5
-	// exactLSB is what is left to whoever computes exactly and rounds once, and
-	// exactF32 to whoever computes in float32 throughout.
+	// exactLSB is what is left to whoever computes exactly and rounds once per
+	// node, and exactF32 to whoever computes in float32 throughout.
 	exactLSB = 0.6
 	exactF32 = 2e-6
 	// coarseLSB is what the vendor's library may be further off for the oldest
@@ -80,7 +80,7 @@ const (
 // exactly enough to round right, and float32 in float32, whatever is stated.
 func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	if runner != "vendor" {
-		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB)
+		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB*float64(len(g.Nodes)))
 		if !slices.ContainsFunc(g.Tensors, func(t *Tensor) bool { return t.Type != qnn.Float32 }) {
 			relrms = min(relrms, exactF32)
 		}
