@@ -106,6 +106,11 @@ func TestDraftsScoreAsTheyDid(t *testing.T) {
 	}
 }
 
+func TestDraftExtensionIsNotReplayed(t *testing.T) {
+	_, err := RunReplay(t.Context(), []replay.Trace{{Prompt: []int32{1}, Output: []int32{2}}}, ReplayOptions{Mode: draft.Mode{Extension: true}, Rows: 4})
+	require.ErrorIs(t, err, ErrNoReplay)
+}
+
 func TestTracesThatMakeNoSenseAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "no traces",

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -35,8 +36,16 @@ type Replay struct {
 	Tasks map[string]replay.Score `json:"tasks"`
 }
 
-// RunReplay replays traces in their order.
+// ErrNoReplay is returned for draft extension: what the model says behind a
+// wrong token is not recorded.
+var ErrNoReplay = errors.New("ext cannot be replayed: the model's choices after wrong tokens are not recorded; leave it out")
+
+// RunReplay replays traces in their order. Of recycling only the accepted rows'
+// part is there to be replayed, which calibration has already.
 func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Replay, error) {
+	if o.Mode.Extension {
+		return nil, ErrNoReplay
+	}
 	database := draft.NewDatabase(databaseTokens)
 	for _, t := range o.Corpus {
 		database.Add(t.Output)

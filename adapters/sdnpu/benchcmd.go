@@ -44,13 +44,14 @@ func newReplayCommand() *cobra.Command {
 Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or
 with prompt (or system and messages) and output as text, which --tokenizer
 encodes; prompt_topk and output_topk may hold the model's likeliest next tokens.
-MAT is the mean number of tokens per step through the model.`,
+MAT is the mean number of tokens per step through the model. Draft extension (ext)
+and what rec learns from rejected rows need the model and are not in the score.`,
 		Args: oneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF with the vocabulary of traces that are text")
-	flags.StringVar(&f.draft, "draft", "default", "off, default, or terms joined by +: pld, sam, cal, db")
+	flags.StringVar(&f.draft, "draft", "default", "off, default, or terms joined by +: pld, sam, cal, rec, db")
 	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or a trace file whose outputs are known from the start")
 	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, the last token's included")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

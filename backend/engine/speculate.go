@@ -76,7 +76,12 @@ func (g *generation) learn(v verdict, path, said []int32) {
 	if v.share.last() {
 		g.drafter.Commit(said)
 	}
-	if !g.engine.options.Draft.Calibration {
+	mode := g.engine.options.Draft
+	last := g.drafter.Len() - len(said) - 1
+	if mode.Rejected() && v.share.drafts > 0 {
+		g.observeRejected(last, v, path)
+	}
+	if !mode.Calibration {
 		return
 	}
 	if g.job.everyRow { // the prompt's
@@ -84,10 +89,22 @@ func (g *generation) learn(v verdict, path, said []int32) {
 		g.prompted += v.share.n
 		return
 	}
-	last := g.drafter.Len() - len(said) - 1
 	g.observe(last, v.rows[v.share.n-1:v.share.n])
 	for i, draft := range path {
 		g.observe(last+1+i, [][]float32{v.logits(draft)})
+	}
+}
+
+// observeRejected shows the drafter what the model thought likely behind drafts
+// that were not accepted: texts often come to them a little later.
+func (g *generation) observeRejected(last int, v verdict, path []int32) {
+	for row := range int32(v.share.drafts) {
+		if len(path) > 0 && path[0] == row {
+			path = path[1:]
+			continue
+		}
+		g.top.Read(v.logits(row))
+		g.drafter.ObserveRejected(last, g.job.drafts, row, g.top.Tokens, g.top.Probabilities)
 	}
 }
 

@@ -62,7 +62,7 @@ func outcomeOf(t *testing.T, e *engine.Engine, r engine.Request) (outcome, engin
 func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 	accepted, rejected := 0, 0
 	plain, _ := start(t, newDevice(), engine.Options{Context: 192, FirstContext: 64, Rows: []int{128, 1}})
-	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "default"} {
+	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "default"} {
 		for _, rows := range [][]int{{32, 8, 1}, {16, 5}, {7}} {
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
 				continue

@@ -9,6 +9,8 @@ const (
 	// contextDepth is the longest context that counts are kept for, lookupDepth
 	// that of prompt lookup.
 	contextDepth, lookupDepth = 8, 3
+	// observedDepth is the longest context of the model's probabilities.
+	observedDepth = 4
 	// databaseWeight is what an occurrence in an earlier text counts for beside
 	// one in this text. 0.1 to 0.3 differ little on recorded texts.
 	databaseWeight = 0.15
@@ -26,13 +28,14 @@ type Drafter struct {
 	table     *calibration.Table
 	blend     *spec.Drafter
 	prompt    int // tokens of the prompt
+	end       [observedDepth]int32
 }
 
 // New returns a drafter; database may be nil unless the mode asks for it.
 func New(m Mode, database *Database) *Drafter {
 	d := &Drafter{mode: m, database: database, context: spec.NewIndex(m.depth())}
-	if m.Calibration {
-		d.table = calibration.New(calibration.Options{})
+	if m.table() {
+		d.table = calibration.New(calibration.Options{Depth: observedDepth})
 	}
 	if m == (Mode{Automaton: true}) {
 		d.automaton = spec.NewAutomaton(nil)
@@ -41,7 +44,7 @@ func New(m Mode, database *Database) *Drafter {
 	if m.Lookup || m.Automaton {
 		d.blend.Use(d.context, 1)
 	}
-	if m.Calibration {
+	if m.table() {
 		d.blend.Use(d.table, 1)
 	}
 	if m.Database {
@@ -101,6 +104,35 @@ func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32)
 		d.blend.Escape = calibratedEscape
 		d.table.Observe(d.context.Text()[:position+1], tokens, probabilities)
 	}
+}
+
+// ObserveRejected tells what the model thought likely behind a draft that was
+// not accepted. last is the position of the token that the tree followed.
+func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []int32, probabilities []float32) {
+	if len(tokens) == 0 {
+		return
+	}
+	if !d.mode.Recycling {
+		if t.Child(row, tokens[0]) == spec.None {
+			return
+		}
+		tokens, probabilities = tokens[:1], probabilities[:1]
+	}
+	d.blend.Escape = calibratedEscape
+	d.table.Observe(d.behind(last, t, row), tokens, probabilities)
+}
+
+// behind is the end of the text that a draft ends.
+func (d *Drafter) behind(last int, t *spec.Tree, row int32) []int32 {
+	at := len(d.end)
+	for ; row != spec.None && at > 0; row = t.Parents[row] {
+		at--
+		d.end[at] = t.Tokens[row]
+	}
+	text := d.context.Text()[:last+1]
+	n := min(at, len(text))
+	copy(d.end[at-n:at], text[len(text)-n:])
+	return d.end[at-n:]
 }
 
 // Propose fills an empty tree with up to rows rows.

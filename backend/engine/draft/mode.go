@@ -16,8 +16,13 @@ type Mode struct {
 	// published baselines, one chain: prompt lookup and suffix automaton. With
 	// other terms they are counts in one tree, of short contexts and of long.
 	Lookup, Automaton bool
-	// Calibration drafts what the model nearly said, too.
+	// Calibration drafts what the model nearly said, too: behind the tokens of
+	// the prompt and of the output.
 	Calibration bool
+	// Extension drafts again what was rejected and yet is what the model says
+	// behind it (draft extension, sd.npu section 4.4); Recycling goes further and
+	// learns from all that the model thought likely behind rejected rows.
+	Extension, Recycling bool
 	// Database drafts from earlier requests.
 	Database bool
 }
@@ -26,13 +31,16 @@ var terms = map[string]func(*Mode){
 	"pld": func(m *Mode) { m.Lookup = true },
 	"sam": func(m *Mode) { m.Automaton = true },
 	"cal": func(m *Mode) { m.Calibration = true },
+	"ext": func(m *Mode) { m.Extension = true },
+	"rec": func(m *Mode) { m.Recycling = true },
 	"db":  func(m *Mode) { m.Database = true },
 }
 
-// Default is every source that costs no model work.
-var Default = Mode{Automaton: true, Calibration: true, Database: true}
+// Default is every source that costs no model work but those that another one
+// includes.
+var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
-// Parse reads a mode: terms joined by "+" (pld, sam, cal, db), "default" or
+// Parse reads a mode: terms joined by "+" (pld, sam, cal, ext, rec, db), "default" or
 // "off".
 func Parse(s string) (Mode, error) {
 	switch s {
@@ -69,13 +77,19 @@ func (m Mode) String() string {
 	for _, term := range []struct {
 		name string
 		on   bool
-	}{{"pld", m.Lookup}, {"sam", m.Automaton}, {"cal", m.Calibration}, {"db", m.Database}} {
+	}{{"pld", m.Lookup}, {"sam", m.Automaton}, {"cal", m.Calibration}, {"ext", m.Extension}, {"rec", m.Recycling}, {"db", m.Database}} {
 		if term.on {
 			list = append(list, term.name)
 		}
 	}
 	return strings.Join(list, "+")
 }
+
+// Rejected reports whether the mode learns from rows that were not accepted.
+func (m Mode) Rejected() bool { return m.Extension || m.Recycling }
+
+// table reports whether the mode learns from the model's probabilities.
+func (m Mode) table() bool { return m.Calibration || m.Rejected() }
 
 // chain reports whether the mode is a published baseline: one source, one chain.
 func (m Mode) chain() bool {
