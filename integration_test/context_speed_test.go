@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
 // BenchmarkShortText reads a prompt of 256 tokens and decodes 32 more on graphs
@@ -40,16 +41,24 @@ func BenchmarkShortText(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth grows a context that is half full, with images in the cache.
+// BenchmarkGrowth grows a full context, with the images in the cache.
 func BenchmarkGrowth(b *testing.B) {
 	folder := dataFolder(b)
 	text, dev := longText(b, folder), openEmulator(b)
 	for _, first := range []int{512, 1024} {
 		b.Run(fmt.Sprintf("%d to %d", first, 2*first), func(b *testing.B) {
+			cache, err := imagecache.Open(b.TempDir(), imagecache.Options{})
+			require.NoError(b, err)
+			o := engine.Options{Rows: []int{chunk, 1}, Context: 2 * first, Cache: cache}
+			o.FirstContext = first
+			openSmolLM(b, folder, dev, "f16", o)
+			o.FirstContext = 2 * first
+			openSmolLM(b, folder, dev, "f16", o)
+			o.FirstContext = first
 			var took, moved time.Duration
 			var peak int64
 			for b.Loop() {
-				e := openSmolLM(b, folder, dev, "f16", engine.Options{Rows: []int{chunk, 1}, Context: 2 * first, FirstContext: first})
+				e := openSmolLM(b, folder, dev, "f16", o)
 				r, err := e.Generate(b.Context(), engine.Request{Prompt: text[:first], MaxTokens: 2}, func(engine.Piece) error { return nil })
 				require.NoError(b, err)
 				require.Len(b, r.Growths, 1)

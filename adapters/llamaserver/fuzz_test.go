@@ -15,7 +15,7 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 	for i, body := range []string{
 		streamed, `{"prompt":[1,2,3],"stream":false,"n_probs":3,"stop":"x"}`, `{"prompt":{"prompt_string":"a"},"stream":true}`,
 		`{"prompt":"\ud800","seed":-9223372036854775808}`, `{"content":"A<|end|>","add_special":true}`, `{"tokens":[1,2147483648]}`,
-		`[[[[`, `{"prompt":"a","stop":[null]}`, `{"prompt":"a","top_p":-3e38,"repeat_last_n":-9}`,
+		`[[[[`, `{"prompt":"a","n_keep":-9223372036854775808}`, `{"prompt":[1],"n_keep":9223372036854775807}`, `{"prompt":"a","stop":[null]}`, `{"prompt":"a","top_p":-3e38,"repeat_last_n":-9}`,
 	} {
 		f.Add(uint8(i), body)
 	}
@@ -40,6 +40,7 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 			require.NotEmpty(t, r.Prompt)
 			require.Less(t, len(r.Prompt), m.Limits().Context)
 			require.NotContains(t, r.Stop, "")
+			require.True(t, r.Keep >= 0 && r.Keep <= len(r.Prompt), "%d", r.Keep)
 			for _, id := range r.Prompt {
 				require.True(t, id >= 0 && int(id) < m.Limits().Vocab)
 			}
