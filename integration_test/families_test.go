@@ -90,7 +90,8 @@ func against(t *testing.T, path string, l lane, context int, tokens []int32, wan
 func TestEveryFamilyAgreesWithItsReferences(t *testing.T) {
 	always, vendor := lanes(t)
 	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, append(always, vendor...)) })
-	t.Run("formats", func(t *testing.T) { testFormats(t, always) })
+	// How the emulator computes in f32 does not depend on how weights are stored.
+	t.Run("formats", func(t *testing.T) { testFormats(t, []lane{always[0], always[2]}) })
 }
 
 // testRecordedFamilies holds the models of recordedModels against transformers.
