@@ -94,13 +94,17 @@ func product(x, w []float64, turned bool, bias, out []float64, k int) {
 		if bias != nil {
 			copy(to, bias)
 		}
-		for i, a := range row {
+		if turned {
 			for c := range to {
-				if turned {
-					to[c] += a * w[c*k+i]
-				} else {
-					to[c] += a * w[i*n+c]
+				for i, b := range w[c*k:][:k] {
+					to[c] += row[i] * b
 				}
+			}
+			continue
+		}
+		for i, a := range row {
+			for c, b := range w[i*n:][:n] {
+				to[c] += a * b
 			}
 		}
 	}
