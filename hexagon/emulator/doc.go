@@ -4,21 +4,24 @@
 //
 // The library has the vendor's entry point, function table (core API 2.40) and
 // struct layouts; the binding that ships is the binding that is tested. It says
-// what it is: provider "HTP_EMULATOR_SDNPU", build id "sdnpu-emulator ...".
+// what it is: provider "HTP_EMULATOR_SDNPU", build id "sdnpu-emulator ...". The
+// same file answers for the system library, which describes binaries without a
+// device ("SYSTEM_EMULATOR_SDNPU").
 //
 // # What it is not
 //
 // It emulates results, not a chip: times, power, memory windows and the choice
 // of the SoC change nothing it computes, and its numbers are those of no phone.
-// Its context binaries are its own format and fit no device. Quantized types,
-// memory handles, signals and asynchronous calls answer "not supported".
+// Its context binaries are its own format and fit no device. Signals and
+// asynchronous calls answer "not supported", as on the vendor's x86-64 library.
 //
 // # Stricter than the vendor's library
 //
 // What the vendor's x86-64 library accepts in silence is refused with the
 // fitting code and an error line that names graph, node, tensor and reason:
 // static data or buffers of a wrong size, a wrong data type or shape at
-// execute, overlapping output buffers, duplicate names, nodes that the operator
+// execute, quantizations that do not fit their tensor, overlapping output
+// buffers, duplicate names, nodes that the operator
 // refuses (at addNode, not at finalize), tensors nobody writes or reads, damaged
 // or foreign context binaries, a binary of another SoC, options that would be
 // ignored.
@@ -34,7 +37,8 @@
 //
 // Calls may come from any thread. Executes run one at a time in the process and
 // share one arena; contexts are built, loaded and freed beside them. The client's
-// buffers are read and written in place. With a persistent binary the packed
+// buffers are read and written in place, and so is memory that was registered
+// by a file descriptor, which a run keeps from going away. With a persistent binary the packed
 // weights are used where the client mapped them, so the mapping must outlive the
 // context.
 //

@@ -12,6 +12,7 @@ const (
 	imageGraphLimit  = 1 << 10
 	imageTensorLimit = 1 << 14 // of all graphs together
 	imageNameLimit   = 1 << 12
+	imageTextLimit   = 1 << 20 // of all names together
 )
 
 // ErrBinaryInfo is returned when a description of an image cannot be right.
@@ -63,14 +64,22 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 	return v, err
 }
 
+// infoReader counts tensors and letters, of which many may be said to lie in
+// one place.
+type infoReader struct {
+	memory
+	tensors, letters int
+}
+
 // text reads a C string of at most imageNameLimit bytes.
-func text(m memory, address uintptr) (string, error) {
+func (r *infoReader) text(address uintptr) (string, error) {
 	if address == 0 {
 		return "", nil
 	}
 	var s []byte
-	for len(s) < imageNameLimit {
-		c, err := fetch[byte](m, address+uintptr(len(s)))
+	for len(s) < imageNameLimit && r.letters < imageTextLimit {
+		r.letters++
+		c, err := fetch[byte](r, address+uintptr(len(s)))
 		if err != nil {
 			return "", err
 		}
@@ -80,12 +89,6 @@ func text(m memory, address uintptr) (string, error) {
 		s = append(s, c)
 	}
 	return "", fmt.Errorf("a name without an end: %w", ErrBinaryInfo)
-}
-
-// infoReader counts tensors, of which many may be said to lie in one place.
-type infoReader struct {
-	memory
-	tensors int
 }
 
 // readBinaryInfo reads the description at an address.
@@ -104,7 +107,7 @@ func (r *infoReader) info(address uintptr) (*BinaryInfo, error) {
 		return nil, err
 	}
 	info := &BinaryInfo{Backend: head.backend, Core: head.core.version(), BackendAPI: head.htp.version()}
-	if info.BuildID, err = text(r, head.build); err != nil {
+	if info.BuildID, err = r.text(head.build); err != nil {
 		return nil, err
 	}
 	var n uint32
@@ -148,7 +151,7 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 		return nil, fmt.Errorf("version %d: %w", c.version, ErrVersion)
 	}
 	g := &GraphInfo{}
-	if g.Name, err = text(r, c.name); err != nil {
+	if g.Name, err = r.text(c.name); err != nil {
 		return nil, err
 	}
 	if g.Inputs, err = r.list(c.inputs, c.numInputs); err != nil {
@@ -207,7 +210,7 @@ func (r *infoReader) tensor(address uintptr) (*Tensor, error) {
 		return nil, fmt.Errorf("version %d, rank %d: %w", c.version, c.rank, ErrBinaryInfo)
 	}
 	t := &Tensor{ID: c.id, Kind: TensorKind(c.kind), Type: DataType(c.dataType)}
-	if t.Name, err = text(r, c.name); err != nil {
+	if t.Name, err = r.text(c.name); err != nil {
 		return nil, err
 	}
 	for i := range uintptr(c.rank) {

@@ -204,10 +204,13 @@ type quantized struct {
 
 const quantizedIn, quantizedOut = 64, 32
 
-// TestQuantizedLayersRunOnTheVendorsLibrary has the library compute with every
-// encoding that it can, and compares with Go's sums.
-func TestQuantizedLayersRunOnTheVendorsLibrary(t *testing.T) {
-	s := openSession(t, vendorLibrary(t))
+// TestQuantizedLayersAgreeWithGo has the libraries compute with every encoding
+// that they can, and again from a saved image.
+func TestQuantizedLayersAgreeWithGo(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) { runQuantizedLayers(t, openSession(t, path)) })
+}
+
+func runQuantizedLayers(t *testing.T, s *session) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	data := make([]byte, quantizedIn*quantizedOut)
 	for i := range data {
@@ -290,7 +293,8 @@ func (l *quantized) run(t *testing.T, s *session, data []byte, rng *rand.Rand) {
 	}
 	tw := Tensor{Name: "w", Kind: Static, Type: Fixed8, Dims: l.weightDims, Quantization: l.weights, Data: data}
 	op := &Op{Name: "n", Type: l.op, Inputs: []*Tensor{&tx, &tw}, Outputs: []*Tensor{&ty}}
-	g, err := s.newContext(t).NewGraph("g", GraphOptions{})
+	c := s.newContext(t)
+	g, err := c.NewGraph("g", GraphOptions{})
 	require.NoError(t, err)
 	require.NoError(t, s.backend.Validate(op))
 	for _, tensor := range []*Tensor{&tx, &tw, &ty} {
@@ -298,9 +302,20 @@ func (l *quantized) run(t *testing.T, s *session, data []byte, rng *rand.Rand) {
 	}
 	require.NoError(t, g.AddNode(op))
 	require.NoError(t, g.Finalize(nil))
-	output := make([]byte, 2*quantizedOut)
-	require.NoError(t, g.Execute([]ExecTensor{{ID: tx.ID, SizeBytes: 2 * quantizedIn, Data: input}},
-		[]ExecTensor{{ID: ty.ID, SizeBytes: 2 * quantizedOut, Data: output}}))
+	output, again := make([]byte, 2*quantizedOut), make([]byte, 2*quantizedOut)
+	inputs := []ExecTensor{{ID: tx.ID, SizeBytes: 2 * quantizedIn, Data: input}}
+	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, SizeBytes: 2 * quantizedOut, Data: output}}))
+	size, err := c.BinarySize()
+	require.NoError(t, err)
+	image, err := c.Binary(make([]byte, size))
+	require.NoError(t, err)
+	loaded, err := s.backend.LoadContext(s.device, image, ContextOptions{}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, loaded.Close()) }()
+	g, err = loaded.Graph("g")
+	require.NoError(t, err)
+	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, SizeBytes: 2 * quantizedOut, Data: again}}))
+	require.Equal(t, output, again, "from the image")
 	for o := range want {
 		bits := binary.LittleEndian.Uint16(output[2*o:])
 		got, step := float64(int32(bits)-32768)*float64(out.Scales[0]), 12*float64(out.Scales[0])
