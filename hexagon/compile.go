@@ -40,12 +40,13 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		together = slices.Collect(slices.Chunk(graphs, 1))
 	}
 	for _, part := range together {
-		lowered, err := lower(ctx, d.backend, c, part)
+		lowered, err := lower(ctx, d.backend, c, part, d.options.Trace)
 		if err != nil {
 			return err
 		}
 		m.Graphs = append(m.Graphs, lowered...)
 	}
+	d.options.Trace("", "write the image of all graphs")
 	size, err := c.BinarySize()
 	if err != nil {
 		return err

@@ -29,6 +29,10 @@ type Options struct {
 	// Logger receives our warnings and, at debug level, what the library itself
 	// logs. Nil means silence.
 	Logger *slog.Logger
+	// Trace, when set, is told by Compile what it is about to ask of the library,
+	// so that somebody who watches can name what never came back: a graph and a
+	// step of its making, such as node "q0" (FullyConnected).
+	Trace func(graph, step string)
 }
 
 // Device is an open NPU. Make it with [Open].
@@ -53,6 +57,9 @@ func Open(o Options) (_ *Device, err error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Trace == nil {
+		o.Trace = func(string, string) {}
 	}
 	d := &Device{options: o}
 	defer func() {
@@ -87,6 +94,9 @@ func Open(o Options) (_ *Device, err error) {
 	})
 	return d, nil
 }
+
+// Options are those that the device was opened with, with its name filled in.
+func (d *Device) Options() Options { return d.options }
 
 // logLine passes on what the library logs, as details: errors come back through
 // the failed call too, and of warnings the vendor's compiler writes hundreds for

@@ -33,20 +33,22 @@ type lowering struct {
 	graph   *qnn.Graph
 	source  *backend.Graph
 	tensors []qnn.Tensor
+	trace   func(graph, step string)
 }
 
 // lower builds and finalizes graphs, each constant filled once for all of them.
 // ctx is looked at between graphs.
-func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph) ([]graphManifest, error) {
+func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph, trace func(graph, step string)) ([]graphManifest, error) {
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
 	lowerings := make([]*lowering, len(sources))
 	constants := make(map[string][]place)
 	for i, source := range sources {
+		trace(source.Name, "create the graph")
 		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3})
 		if err != nil {
 			return nil, inGraph(source.Name, err)
 		}
-		l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors))}
+		l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace}
 		for j := range source.Tensors {
 			if t := &source.Tensors[j]; t.Kind == backend.Constant {
 				id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
@@ -94,6 +96,7 @@ type place struct {
 func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
+		l.trace(l.source.Name, fmt.Sprintf("tensor %q", t.Name))
 		places, data := []place{{l, i}}, []byte(nil)
 		if t.Kind == backend.Constant {
 			id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
@@ -129,11 +132,15 @@ func (l *lowering) create(i int, data []byte) error {
 
 // finish adds the nodes and lets the library compile the graph.
 func (l *lowering) finish() error {
+	name := ""
 	for i := range l.source.Nodes {
+		name = fmt.Sprintf("node %q (%s)", l.source.Nodes[i].Name, l.source.Nodes[i].Op)
+		l.trace(l.source.Name, name)
 		if err := l.node(&l.source.Nodes[i]); err != nil {
-			return fmt.Errorf("node %q (%s): %w", l.source.Nodes[i].Name, l.source.Nodes[i].Op, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	l.trace(l.source.Name, fmt.Sprintf("finalize its %d nodes, the last of them %s", len(l.source.Nodes), name))
 	return l.graph.Finalize(nil)
 }
 

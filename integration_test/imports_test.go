@@ -61,6 +61,7 @@ var walls = []wall{
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/forms"}, // tests only
 	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine/draft"}},
+	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{

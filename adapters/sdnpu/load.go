@@ -70,6 +70,9 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.compileElsewhere(l.device, l.file, j.logger, &options); err != nil {
+		return nil, err
+	}
 	if l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, options); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,6 @@ func newCommand() *cobra.Command {
 	})
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand())
+	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newCompileCommand())
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"time"
 )
 
 // originalName is what Ollama's llama-server is called beside ours.
@@ -32,6 +33,10 @@ type settings struct {
 	cacheSize string
 	// original is the llama-server that models not selected are handed to.
 	original string
+	// compileInline compiles in this process; else a child may be silent for
+	// compilePatience, 0 for the usual time.
+	compileInline   bool
+	compilePatience time.Duration
 }
 
 // x86SoC is the chip that the x86-64 libraries compile for where the user names
@@ -55,6 +60,9 @@ func readSettings() (settings, error) {
 		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
 			return settings{}, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
 		}
+	}
+	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
+		return settings{}, err
 	}
 	switch v := os.Getenv("SDNPU_CACHE"); v {
 	case "off":

@@ -90,6 +90,7 @@ func (e *Engine) loadGraphs(ctx context.Context, f *family) error {
 		return err
 	}
 	l := newLoader(e.dev, e.model.Digest(), e.options, f.slots, append(slices.Clone(sets), graphs))
+	l.layers = e.config.Layers
 	if err := f.load(ctx, l, sets, e.options, e.config.Layers); err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ var (
 	// ErrPass is returned for rows that no graph or sequence can take, and for
 	// a commit that does not follow from the last pass.
 	ErrPass = errors.New("invalid pass")
+	// ErrJob is returned when the graphs of a [Job] are not those that it was
+	// made for.
+	ErrJob = errors.New("the graphs are not those that were asked for: the model's file or the program has changed")
 )
 
 // PromptTooLongError is returned when a prompt does not fit the context.

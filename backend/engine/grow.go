@@ -143,5 +143,7 @@ func (e *Engine) loadFamily(ctx context.Context, f *family) error {
 	if err != nil {
 		return err
 	}
-	return f.load(ctx, newLoader(e.dev, e.model.Digest(), e.options, f.slots, sets), sets, e.options, e.config.Layers)
+	l := newLoader(e.dev, e.model.Digest(), e.options, f.slots, sets)
+	l.layers = e.config.Layers
+	return f.load(ctx, l, sets, e.options, e.config.Layers)
 }

@@ -25,6 +25,7 @@ type loader struct {
 	dev     backend.Device
 	options Options
 	digest  string // of the model's file
+	layers  int    // of the model
 	slots   int    // past slots of the graphs
 	// shares tells that graphs of one set go into one image.
 	shares bool
@@ -197,10 +198,23 @@ func (l *loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph
 	defer debug.FreeOSMemory()
 	r.bytes.Store(0)
 	r.filled.Store(0)
-	if err := l.dev.Compile(ctx, io.MultiWriter(w, countBytes{&r.bytes}), r.counted(ctx, graphs)...); err != nil {
+	if err := l.compileGraphs(ctx, io.MultiWriter(w, countBytes{&r.bytes}), graphs, r); err != nil {
 		return fmt.Errorf("engine: compile %s: %w", r.at.Graph, err)
 	}
 	return nil
+}
+
+// compileGraphs compiles here or where the options say.
+func (l *loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
+	filled := func(bytes int) { r.filled.Add(int64(bytes)) }
+	if l.options.Compile == nil {
+		return l.dev.Compile(ctx, w, counted(ctx, graphs, filled)...)
+	}
+	job, err := l.job(graphs, r.weights)
+	if err != nil {
+		return err
+	}
+	return l.options.Compile(ctx, w, job, filled)
 }
 
 // compileToCache lets one process of many compile.

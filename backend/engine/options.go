@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -54,6 +56,10 @@ type Options struct {
 	Cache *imagecache.Store
 	// Name is what the cache's images are labelled with: the model's, for people.
 	Name string
+	// Compile, when set, writes the images in the device's place, in a process
+	// of its own say; filled is to be told the bytes of every constant that has
+	// been filled in. Nil means the device's own Compile.
+	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
 	// Logger receives warnings. Nil means silence.
 	Logger *slog.Logger
 	// Progress, when set, is called while images are compiled and loaded: when

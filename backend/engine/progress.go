@@ -48,9 +48,9 @@ func imageName(graphs []*backend.Graph) string {
 	return prefix + "{" + strings.Join(rest, ",") + "}"
 }
 
-// counted returns the graphs with constants that count what is filled in, each
+// counted returns the graphs with constants that tell what is filled in, each
 // once, and that end with ctx: a device looks at it once per graph at most.
-func (r *reporter) counted(ctx context.Context, graphs []*backend.Graph) []*backend.Graph {
+func counted(ctx context.Context, graphs []*backend.Graph, filled func(bytes int)) []*backend.Graph {
 	counted := make([]*backend.Graph, len(graphs))
 	var known sync.Map
 	for i, g := range graphs {
@@ -67,7 +67,7 @@ func (r *reporter) counted(ctx context.Context, graphs []*backend.Graph) []*back
 					return err
 				}
 				if _, again := known.LoadOrStore(id, true); !again {
-					r.filled.Add(int64(len(dst)))
+					filled(len(dst))
 				}
 				return fill(dst)
 			}

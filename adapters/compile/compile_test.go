@@ -1,0 +1,209 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+const story = "../../integration_test/models/stories260K-f16.gguf"
+
+// The test runs itself as the child; the argument says which kind of library it
+// has.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "child" {
+		err := Serve(context.Background(), os.Stdin, os.Stdout, func(_ Device, trace func(string, string)) (backend.Device, error) {
+			return library{cpu.New(cpu.Options{}), os.Args[2], trace}, nil
+		}, func() { os.Exit(3) })
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// library is the float device with a character.
+type library struct {
+	backend.Device
+	character string
+	trace     func(graph, step string)
+}
+
+func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
+	l.trace(graphs[0].Name, `node "q0"`)
+	fmt.Fprintln(os.Stderr, "all is well")
+	switch l.character {
+	case "crash":
+		panic("of a library")
+	case "exit":
+		os.Exit(0)
+	case "hang":
+		select {}
+	case "garbage":
+		_, _ = os.Stdout.WriteString("what a library prints\x00\xff\xff\xff")
+	case "half":
+		if _, err := w.Write(make([]byte, 10)); err != nil {
+			return err
+		}
+		os.Exit(0)
+	case "refuse":
+		return fmt.Errorf("graph %q: %w", graphs[0].Name, errors.ErrUnsupported)
+	case "full":
+		return fmt.Errorf("%w: 4 GB wanted", backend.ErrNoMemory)
+	}
+	return l.Device.Compile(ctx, w, graphs...)
+}
+
+func compiler(t *testing.T, character string) Compiler {
+	t.Helper()
+	f, err := gguf.Open(story)
+	require.NoError(t, err)
+	defer f.Close()
+	info, err := os.Stat(story)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return Compiler{
+		Program: self, Args: []string{"child", character}, Logger: slog.New(slog.DiscardHandler),
+		Model: Model{Path: story, Digest: f.Digest(), Size: info.Size(), Modified: info.ModTime()},
+	}
+}
+
+// start opens an engine that compiles so.
+func start(t *testing.T, compile func(context.Context, io.Writer, engine.Job, func(int)) error, cache *imagecache.Store) error {
+	t.Helper()
+	f, err := gguf.Open(story)
+	require.NoError(t, err)
+	defer f.Close()
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	tok, err := tokenizer.New(f)
+	require.NoError(t, err)
+	e, err := engine.New(t.Context(), cpu.New(cpu.Options{}), m, tok, engine.Options{Rows: []int{8, 1}, Context: 64, Compile: compile, Cache: cache})
+	if err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+func TestAChildWritesTheSameImagesAndTellsWhatItFills(t *testing.T) {
+	device := cpu.New(cpu.Options{})
+	f, err := gguf.Open(story)
+	require.NoError(t, err)
+	defer f.Close()
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	jobs := 0
+	require.NoError(t, start(t, func(ctx context.Context, w io.Writer, j engine.Job, filled func(int)) error {
+		jobs++
+		var here, there bytes.Buffer
+		wanted, told := 0, 0
+		require.NoError(t, j.Compile(ctx, device, m, &here, func(n int) { wanted += n }))
+		require.NoError(t, compiler(t, "sound").Compile(ctx, &there, j, func(n int) { told += n }))
+		require.True(t, bytes.Equal(here.Bytes(), there.Bytes()))
+		require.Equal(t, wanted, told)
+		require.EqualValues(t, wanted, j.Weights)
+		filled(told)
+		_, err := w.Write(there.Bytes())
+		return err
+	}, nil))
+	require.GreaterOrEqual(t, jobs, 2, "blocks and head")
+}
+
+func TestWhatGoesWrongIsToldByName(t *testing.T) {
+	for _, tt := range []struct {
+		character string
+		is        error
+		says      []string
+	}{
+		{"crash", ErrCrashed, []string{`in graph "block0_rows`, `node "q0"`, "panic: of a library", "all is well"}},
+		{"exit", ErrCrashed, []string{`in graph "block0_rows`, "ended without an answer"}},
+		{"half", ErrCrashed, []string{`in graph "block0_rows`}},
+		{"garbage", ErrCrashed, []string{`in graph "block0_rows`}},
+		{"hang", ErrSilent, []string{`in graph "block0_rows`, `node "q0"`, "nothing for", "SDNPU_COMPILE="}},
+		{"refuse", errors.ErrUnsupported, []string{`graph "block0_rows`}},
+		{"full", backend.ErrNoMemory, []string{"4 GB wanted"}},
+	} {
+		t.Run(tt.character, func(t *testing.T) {
+			c := compiler(t, tt.character)
+			if tt.character == "hang" {
+				c.Patience = 500 * time.Millisecond
+			}
+			err := start(t, c.Compile, nil)
+			require.ErrorIs(t, err, tt.is)
+			for _, s := range tt.says {
+				require.ErrorContains(t, err, s)
+			}
+			require.NoError(t, start(t, compiler(t, "sound").Compile, nil), "nothing is left of it")
+		})
+	}
+}
+
+func TestACancelledCompilationEndsAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	job := engine.Job{}
+	require.NoError(t, start(t, func(_ context.Context, w io.Writer, j engine.Job, _ func(int)) error {
+		job = j
+		return compiler(t, "sound").Compile(t.Context(), w, j, func(int) {})
+	}, nil))
+	c := compiler(t, "hang")
+	c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "all is well") {
+			cancel() // it hangs from now on
+		}
+		return len(p), nil
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	require.ErrorIs(t, c.Compile(ctx, io.Discard, job, func(int) {}), context.Canceled)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestAFullDiskIsTheDisksError(t *testing.T) {
+	full := errors.New("no space left")
+	c := compiler(t, "sound")
+	err := start(t, func(ctx context.Context, _ io.Writer, j engine.Job, filled func(int)) error {
+		return c.Compile(ctx, writerFunc(func([]byte) (int, error) { return 0, full }), j, filled)
+	}, nil)
+	require.ErrorIs(t, err, full)
+	require.NotErrorIs(t, err, ErrCrashed)
+}
+
+func TestAnotherModelIsNotCompiled(t *testing.T) {
+	for name, change := range map[string]func(*Compiler){
+		"has changed":               func(c *Compiler) { c.Model.Size++ },
+		"has changed since":         func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second) },
+		engine.ErrJob.Error():       func(c *Compiler) { c.Model.Digest[0]++ },
+		"no such file or directory": func(c *Compiler) { c.Model.Path += ".gone" },
+		"start a process":           func(c *Compiler) { c.Program += ".gone" },
+	} {
+		c := compiler(t, "sound")
+		change(&c)
+		require.ErrorContains(t, start(t, c.Compile, nil), name)
+	}
+}
+
+func TestTheLimitGrowsWithTheWork(t *testing.T) {
+	require.Equal(t, DefaultPatience, Compiler{}.limit(engine.Job{}))
+	require.Equal(t, time.Hour+200*time.Second, Compiler{Patience: time.Hour}.limit(engine.Job{Weights: 1e9}))
+}

@@ -1,0 +1,120 @@
+package compile
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Open opens the child's device; trace is to be told what it is about to do.
+type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
+
+// Serve compiles what one request asks for. The request is answered with the
+// reason when that fails; an error is a conversation that cannot go on.
+// orphaned is called when the other end has gone away, from another goroutine:
+// it is meant to end the process.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, open Open, orphaned func()) error {
+	// The decoder reads no further than its message from a ByteReader.
+	buffered := bufio.NewReader(in)
+	var r request
+	if err := gob.NewDecoder(buffered).Decode(&r); err != nil {
+		return fmt.Errorf("compile: read the request: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, buffered) // ends with the parent, however it ends
+		orphaned()
+	}()
+	a := &answerer{out: out, gob: gob.NewEncoder(out)}
+	final := reply{Done: true}
+	if err := r.compile(ctx, a, open); err != nil {
+		final = reply{Failure: newFailure(err)}
+	}
+	if err := a.send(final, nil); err != nil {
+		return fmt.Errorf("compile: answer: %w", err)
+	}
+	return nil
+}
+
+func (r request) compile(ctx context.Context, a *answerer, open Open) (err error) {
+	a.step("", "open the model")
+	file, err := gguf.Open(r.Model.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := r.Model.same(); err != nil {
+		return err
+	}
+	file.KnowDigest(r.Model.Digest)
+	m, err := model.Load(file)
+	if err != nil {
+		return err
+	}
+	a.step("", "open the library "+r.Device.Library)
+	device, err := open(r.Device, a.step)
+	if err != nil {
+		return err
+	}
+	a.step("", "begin")
+	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
+	a.step("", "close the library") // not deferred: a crash is not to look like this
+	return errors.Join(err, device.Close())
+}
+
+// same checks that the file is the one that was digested.
+func (m Model) same() error {
+	info, err := os.Stat(m.Path)
+	if err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	if info.Size() != m.Size || !info.ModTime().Equal(m.Modified) {
+		return fmt.Errorf("compile: %s has changed since it was opened: load the model again", m.Path)
+	}
+	return nil
+}
+
+// answerer writes replies; it is the writer of the image too.
+type answerer struct {
+	mu  sync.Mutex
+	out io.Writer
+	gob *gob.Encoder
+	err error
+}
+
+func (a *answerer) send(r reply, image []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err == nil {
+		a.err = a.gob.Encode(r)
+	}
+	if a.err == nil && len(image) > 0 {
+		_, a.err = a.out.Write(image)
+	}
+	return a.err
+}
+
+// tell sends what may get lost: a parent that does not listen is gone, which
+// the next bytes of the image notice.
+func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
+
+func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }
+
+// Write sends a part of the image.
+func (a *answerer) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := a.send(reply{Image: len(p)}, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
