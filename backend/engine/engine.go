@@ -43,6 +43,18 @@ type Engine struct {
 	trust  trust
 }
 
+// moreTokens is how many tokens a tokenizer may have more than the model has
+// embeddings: Gemma 3 has one, for images. A prompt that holds one is refused.
+const moreTokens = 64
+
+// checkVocabulary refuses a tokenizer that belongs to another model.
+func checkVocabulary(tokens, embeddings int) error {
+	if tokens > embeddings+moreTokens {
+		return fmt.Errorf("engine: %w: the tokenizer has %d tokens, the model embeddings of %d", ErrOptions, tokens, embeddings)
+	}
+	return nil
+}
+
 // databaseTokens bounds what is remembered of earlier outputs: about 60 MB.
 const databaseTokens = 1 << 20
 
@@ -53,8 +65,8 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if err != nil {
 		return nil, err
 	}
-	if tok.VocabSize() > m.Config().Vocab {
-		return nil, fmt.Errorf("engine: %w: the tokenizer has %d tokens, the model %d", ErrOptions, tok.VocabSize(), m.Config().Vocab)
+	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
+		return nil, err
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
