@@ -22,8 +22,9 @@
 // # Graphs
 //
 // The layers are cut into blocks, and each block exists in a few widths: many
-// rows for prompts, few for single tokens. Every (block, width) is an image of
-// its own, so that they can be loaded and freed one by one later. A pass runs
+// rows for prompts, few for single tokens. Where the device shares constants, the
+// widths of a block are one image and cost its weights once; elsewhere every
+// (block, width) is an image of its own. A pass runs
 // on the smallest width that holds it; what is left over is padding, which sees
 // nothing but itself. A prompt is cut into the widest passes and a remainder,
 // for which the cheapest split is taken under one rule: a pass of w rows costs
