@@ -1,0 +1,27 @@
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDraftsOfAnAdapterSaveStepsAndNotTheText(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	const tokens = 60
+	create(t, s, "plain-32", file, adapter(t, t.TempDir(), file, "rows=32"))
+	create(t, s, "drafted-32", file, adapter(t, t.TempDir(), file, "rows=32", "draft=default"))
+	plainAnswer := ask(t, s, "/api/generate", generate("plain-32", r.Prompt, greedy(tokens)))
+	for i := range 2 { // the second time the answer is in the runner's memory
+		a := ask(t, s, "/api/generate", generate("drafted-32", r.Prompt, greedy(tokens)))
+		require.Equal(t, plainAnswer.text, a.text)
+		require.Equal(t, a.count(t, "drafted_rows"), a.count(t, "accepted_rows")+a.count(t, "wasted_rows"))
+		require.Equal(t, tokens-1, a.count(t, "decode_steps")+a.count(t, "accepted_rows"))
+		require.Positive(t, a.count(t, "wasted_rows"))
+		if i == 1 {
+			require.Less(t, a.count(t, "decode_steps"), tokens/3)
+		}
+	}
+}
