@@ -12,6 +12,8 @@
 typedef struct {
   const emu_tensor *to, *from;
   uint64_t to_at, from_at;
+  size_t size; /* of an element */
+  bool converts;
 } move;
 
 static void convert_run(const move *m, uint64_t to_at, uint64_t to_step, uint64_t from_at,
@@ -32,10 +34,10 @@ static void convert_run(const move *m, uint64_t to_at, uint64_t to_step, uint64_
 static void move_piece(const void *arg, const emu_walk *walk, const uint64_t *at, uint64_t n) {
   const move *m = arg;
   uint64_t to_step = walk->strides[0][walk->rank - 1], from_step = walk->strides[1][walk->rank - 1];
-  size_t size = emu_dtype_size(m->to->dtype);
+  size_t size = m->size;
   char *to = (char *)m->to->data + (m->to_at + at[0]) * size;
   const char *from = (const char *)m->from->data + (m->from_at + at[1]) * size;
-  if (!emu_same_grid(m->to, m->from)) {
+  if (m->converts) {
     convert_run(m, m->to_at + at[0], to_step, m->from_at + at[1], from_step, n);
   } else if (to_step == 1 && from_step == 1) {
     memcpy(to, from, n * size);
@@ -50,7 +52,7 @@ static void move_piece(const void *arg, const emu_walk *walk, const uint64_t *at
 
 void emu_move(emu_walk *walk, const emu_tensor *to, uint64_t to_offset, const emu_tensor *from,
               uint64_t from_offset) {
-  move m = {to, from, to_offset, from_offset};
+  move m = {to, from, to_offset, from_offset, emu_dtype_size(to->dtype), !emu_same_grid(to, from)};
   walk->operands = 2;
   emu_walk_collapse(walk);
   emu_walk_run(walk, move_piece, &m);

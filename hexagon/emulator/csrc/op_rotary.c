@@ -80,7 +80,9 @@ static void rotate_floats(const rotary_job *job, uint64_t at, uint64_t angle) {
   emu_kernel()->rotate(
       to, to + other, from, from + other, (const char *)node->in[1]->data + angle * size,
       (const char *)node->in[2]->data + angle * size, pairs, job->interleaved ? 2 : 1, emu_half(x));
-  memcpy(to + end, from + end, emu_last(x) * size - end);
+  if (job->turned < emu_last(x)) {
+    memcpy(to + end, from + end, emu_last(x) * size - end);
+  }
 }
 
 static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, float *row) {
@@ -104,17 +106,21 @@ static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
   const emu_tensor *x = job->node->in[0], *angles = job->node->in[1];
   const int32_t *positions = job->node->n_in == 4 ? job->node->in[3]->data : NULL;
   uint64_t rows = emu_rows(x), first = (uint64_t)task * ROTARY_ROWS, n = emu_last(x);
+  uint64_t end = first + ROTARY_ROWS < rows ? first + ROTARY_ROWS : rows;
   uint64_t known = emu_rows(angles), per_batch = (uint64_t)x->dims[1] * x->dims[2];
-  for (uint64_t r = first; r < rows && r < first + ROTARY_ROWS; r++) {
-    uint64_t which = r / per_batch * x->dims[2] + r % x->dims[2];
-    which = positions != NULL ? (uint64_t)positions[which] : which;
+  bool floats = emu_is_float(x);
+  for (uint64_t r = first; r < end; r++) {
+    uint32_t row = (uint32_t)r; /* elements are counted by 32 bits */
+    uint32_t which = row / (uint32_t)per_batch * x->dims[2] + row % x->dims[2];
+    which = positions != NULL ? (uint32_t)positions[which] : which;
     if (which >= known) {
       size_t size = emu_dtype_size(x->dtype);
       memset((char *)job->node->out[0]->data + r * n * size, 0xff, n * size);
-    } else if (emu_is_float(x)) {
-      rotate_floats(job, r * n, which * (job->turned / 2));
+    } else if (floats) {
+      rotate_floats(job, r * n, (uint64_t)which * (job->turned / 2));
     } else {
-      rotate_fixed(job, r * n, which * (job->turned / 2), job->slots + slot * slot_floats(x));
+      rotate_fixed(job, r * n, (uint64_t)which * (job->turned / 2),
+                   job->slots + slot * slot_floats(x));
     }
   }
 }

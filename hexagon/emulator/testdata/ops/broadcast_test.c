@@ -32,18 +32,6 @@ static double apply(char sign, double a, double b) {
   }
 }
 
-/* broadcast_index is where output position i of y reads in t. */
-static uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i) {
-  uint64_t index = 0, stride = 1;
-  for (uint32_t d = 1; d <= t->rank; d++) {
-    uint32_t dim = t->dims[t->rank - d], whole = y->dims[y->rank - d];
-    index += dim == 1 ? 0 : i % whole * stride;
-    stride *= dim;
-    i /= whole;
-  }
-  return index;
-}
-
 /* operand is a tensor that broadcasts to y: some dims are 1, leading ones of them may lack. */
 static emu_tensor *operand(const emu_tensor *y, uint32_t type, bool whole) {
   uint32_t dims[5], drop = 0;

@@ -25,18 +25,6 @@ static float apply(char sign, float a, float b) {
   }
 }
 
-/* broadcast_index is where output position i of y reads in t. */
-static uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i) {
-  uint64_t index = 0, stride = 1;
-  for (uint32_t d = 1; d <= t->rank; d++) {
-    uint32_t dim = t->dims[t->rank - d], whole = y->dims[y->rank - d];
-    index += dim == 1 ? 0 : i % whole * stride;
-    stride *= dim;
-    i /= whole;
-  }
-  return index;
-}
-
 static void arithmetic_broadcasts_as_numpy_does(void) {
   for (int round = 0; round < 300; round++) {
     begin();

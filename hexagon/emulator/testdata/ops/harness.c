@@ -118,6 +118,17 @@ double real(const emu_tensor *t, uint64_t i) {
   return emu_fixed_point(t->dtype) ? (q + t->quant.offsets[0]) * (double)t->quant.scales[0] : q;
 }
 
+uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i) {
+  uint64_t index = 0, stride = 1;
+  for (uint32_t d = 1; d <= t->rank; d++) {
+    uint32_t dim = t->dims[t->rank - d], whole = y->dims[y->rank - d];
+    index += dim == 1 ? 0 : i % whole * stride;
+    stride *= dim;
+    i /= whole;
+  }
+  return index;
+}
+
 double step(const emu_tensor *t, double value) {
   int exponent, bits = t->dtype == EMU_F16 ? 11 : 24,
                 least_exponent = t->dtype == EMU_F16 ? -24 : -149;

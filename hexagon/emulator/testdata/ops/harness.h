@@ -64,6 +64,8 @@ emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const ui
 /* real is what element i means; step is the distance of t's neighbouring values there. */
 double real(const emu_tensor *t, uint64_t i);
 double step(const emu_tensor *t, double value);
+/* broadcast_index is where t is read for element i of y, to whose shape t broadcasts. */
+uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i);
 int64_t integer(const emu_tensor *t, uint64_t i); /* as stored; not of floats */
 
 emu_node *node(const char *type);

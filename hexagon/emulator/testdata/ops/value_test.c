@@ -104,6 +104,29 @@ static void conversions_keep_what_is_meant(void) {
   }
 }
 
+/* Exact halves: floats are quantized away from zero, integers converted upwards. */
+static void halves_go_the_vendors_way(void) {
+  begin();
+  emu_tensor *floats = tensor(EMU_NATIVE, EMU_F32, DIMS(41)),
+             *halves = tensor(3, EMU_QS16, DIMS(41));
+  emu_tensor *y = tensor(EMU_NATIVE, EMU_QS16, DIMS(41));
+  encode(halves, 0.5f, 0);
+  encode(y, 1, 3);
+  for (int i = 0; i < 41; i++) {
+    put(floats, (uint64_t)i, (float)(i - 20) / 2);
+    ((int16_t *)halves->data)[i] = (int16_t)(i - 20);
+  }
+  for (int from_floats = 0; from_floats < 2; from_floats++) {
+    run(one(from_floats ? "Quantize" : "Convert", from_floats ? floats : halves, y));
+    for (int i = 0; i < 41; i++) {
+      double x = (i - 20) / 2.0, wanted = from_floats ? round(x) : floor(x + 0.5);
+      CHECK(real(y, (uint64_t)i) == wanted, "%g becomes %g, not %g", x, real(y, (uint64_t)i),
+            wanted);
+    }
+  }
+  end();
+}
+
 static void equal_encodings_convert_without_a_change(void) {
   begin();
   emu_tensor *x = tensor(EMU_NATIVE, EMU_QU16, DIMS(65536)), *y = like(x, EMU_NATIVE);
@@ -195,6 +218,7 @@ const test value_tests[] = {
     {"every_integer_means_scale_times_its_distance", every_integer_means_scale_times_its_distance},
     {"writing_rounds_to_the_nearest_and_saturates", writing_rounds_to_the_nearest_and_saturates},
     {"conversions_keep_what_is_meant", conversions_keep_what_is_meant},
+    {"halves_go_the_vendors_way", halves_go_the_vendors_way},
     {"equal_encodings_convert_without_a_change", equal_encodings_convert_without_a_change},
     {"cast_changes_numbers", cast_changes_numbers},
     {"floats_beyond_an_integer_cast_to_the_nearest", floats_beyond_an_integer_cast_to_the_nearest},
