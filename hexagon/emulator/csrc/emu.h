@@ -105,7 +105,7 @@ struct emu_op;
 
 /* Binaries carry packed constants: raise this whenever pack() of any operator writes other
  * bytes for the same inputs. They must not depend on the code path or the thread count. */
-enum { EMU_PACKING_VERSION = 2 };
+enum { EMU_PACKING_VERSION = 3 };
 
 typedef struct emu_node {
   char *name;

@@ -42,7 +42,7 @@ static void probe_wholes(const emu_kernels *kernels, void *out) {
     scale[i] = made_up() * 0x1p-42;
   }
   emu_int_block b = {.a = a, .a_stride = PROBE_K, .rows = PROBE_ROWS, .steps = PROBE_K / 2, .chunk = 5,
-                     .w = w, .plane_stride = PROBE_K * EMU_LANES, .planes = 1, .base = base,
+                     .w = w, .plane_stride = PROBE_K * EMU_LANES, .planes = 1,
                      .scale = scale, .add = base, .out = out, .out_stride = PROBE_COLUMNS,
                      .columns = PROBE_COLUMNS, .type = EMU_WHOLE_U16};
   kernels->int_block(&b);

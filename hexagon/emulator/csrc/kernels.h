@@ -14,11 +14,18 @@
 enum {
   EMU_LANES = 16,     /* columns of a weight panel */
   EMU_BLOCK_ROWS = 6, /* rows of one register block */
+  EMU_INT_ROWS = 4,   /* the same of whole numbers: 6 spill on AVX2 */
   EMU_SUM_ROWS = 8,   /* rows whose sequential sums run interleaved */
 };
 
 enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY_OPS };
 enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
+
+/* What a tile of one panel fetches while it reads the weights at step s: the line `offset` +
+ * s * `step` bytes after the panel's beginning. Zeros: a little ahead in the same panel. */
+typedef struct emu_ahead {
+  size_t offset, step;
+} emu_ahead;
 
 /* Weights of a block of floats; s8 are small whole numbers, exact in f32. */
 enum emu_weight { EMU_W_F32, EMU_W_F16, EMU_W_S8, EMU_WEIGHTS };
@@ -41,13 +48,14 @@ typedef struct emu_block {
   uint32_t columns;
   enum emu_weight weight;
   bool half; /* out is f16, else f32 */
+  emu_ahead ahead;
 } emu_block;
 
 /* Whole numbers of 8 or 16 bits, signed or not. */
 enum emu_whole { EMU_WHOLE_S8, EMU_WHOLE_U8, EMU_WHOLE_S16, EMU_WHOLE_U16, EMU_WHOLES };
 
 /* Up to EMU_BLOCK_ROWS rows of a product of whole numbers, exact whatever the order:
- *   t = base[c] + row[r] + sum over k of a[r][k] * w[k][c],
+ *   t = row[r] + sum over k of a[r][k] * w[k][c],
  *   out[r][c] = floor(t * scale[c] + add[c]), fused, saturated to `type`.
  * w is one s8, or 256 * high + low of two s8 planes. Step s holds the terms 2s and 2s+1 (a zero
  * where K is odd); element (s, c, i) of plane j of panel c / 16 is byte
@@ -60,12 +68,13 @@ typedef struct emu_int_block {
   const int8_t *w;
   size_t plane_stride; /* bytes; a panel is `planes` of them */
   uint32_t planes;     /* 1, or 2: high, low */
-  const double *base, *scale, *add; /* padded to whole panels */
+  const double *scale, *add; /* padded to whole panels */
   const double *row;                /* NULL: zeros */
   void *out;
   size_t out_stride;
   uint32_t columns;
   enum emu_whole type;
+  emu_ahead ahead;
 } emu_int_block;
 
 typedef struct emu_kernels {

@@ -13,9 +13,10 @@
 #define KERNELS_NAME "avx2"
 #define KERNELS emu_kernels_avx2
 #define KERNELS_X86
-/* At least 8 accumulators hide the latency of the fused multiply-add; 12 fill the registers. */
-#define WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
-#define INT_WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
+/* At least 8 accumulators hide the latency of the fused multiply-add; 12 and the weights of one
+ * panel fill the registers: 3 rows by 2 panels would spill. */
+#define WIDE_TILES(T) T(1, 4) T(2, 2)
+#define INT_WIDE_TILES(T) T(1, 4) T(2, 2)
 
 typedef struct {
   __m256 lo, hi;

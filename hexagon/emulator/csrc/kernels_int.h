@@ -33,7 +33,7 @@
     for (size_t s = first; s < end; s++) {                                                         \
       const int8_t *at = w + s * 2 * EMU_LANES;                                                    \
       if (panels == 1) {                                                                           \
-        __builtin_prefetch(at + PREFETCH_BYTES);                                                   \
+        AHEAD(b->ahead, w, s);                                                                     \
       }                                                                                            \
       PANELS##P(INT_LOAD, 0)                                                                       \
       ROWS##R(INT_ADD_ROW, PANELS##P)                                                              \
@@ -64,11 +64,15 @@ static const int_tile_set int_wide_tiles[EMU_BLOCK_ROWS + 1] = {
 
 enum { MOST_PANELS = 8 };
 
-/* int_sums adds up one tile in f64: chunk by chunk, the high plane times 256 before the low one. */
-KERNEL void int_sums(const emu_int_block *b, const int8_t *w, const int_tile_set *tile,
-                     double *sums) {
-  int32_t part[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
+/* int_sums adds up one tile in f64: chunk by chunk, the high plane times 256 before the low one.
+ * The first chunk of a single plane stays in `part` alone. */
+KERNEL bool int_sums(const emu_int_block *b, const int8_t *w, const int_tile_set *tile,
+                     int32_t *part, double *sums) {
   size_t n = (size_t)b->rows * tile->panels * EMU_LANES;
+  if (b->planes == 1 && b->steps <= b->chunk) {
+    tile->run(b, w, 0, b->steps, part);
+    return false;
+  }
   for (uint32_t plane = 0; plane < b->planes; plane++, w += b->plane_stride) {
     for (size_t first = 0; first < b->steps; first += b->chunk) {
       size_t end = b->steps - first < b->chunk ? b->steps : first + b->chunk;
@@ -81,6 +85,7 @@ KERNEL void int_sums(const emu_int_block *b, const int8_t *w, const int_tile_set
       }
     }
   }
+  return true;
 }
 
 static const struct {
@@ -93,37 +98,41 @@ static const struct {
     [EMU_WHOLE_U16] = {0, UINT16_MAX, 2},
 };
 
-KERNEL void int_finish(const emu_int_block *b, size_t column, uint32_t panels, const double *sums) {
+/* int_finish takes the sums from `part`, or from `sums` where that is not NULL. */
+KERNEL void int_finish(const emu_int_block *b, size_t column, uint32_t panels, const int32_t *part,
+                       const double *sums) {
   size_t size = wholes[b->type].size;
   const d16 least = d_set1(wholes[b->type].least), most = d_set1(wholes[b->type].most);
-  for (uint32_t r = 0; r < b->rows; r++) {
-    const d16 row = d_set1(b->row ? b->row[r] : 0);
-    for (uint32_t p = 0; p < panels; p++, sums += EMU_LANES) {
-      size_t c = column + (size_t)p * EMU_LANES;
-      d16 t = d_add(d_add(d_load(sums), d_load(b->base + c)), row);
-      d16 y = d_floor(d_fma(t, d_load(b->scale + c), d_load(b->add + c)));
-      i16 whole = i_of_d(d_min(d_max(y, least), most));
-      char *out = (char *)b->out + (r * b->out_stride + c) * size;
-      if (b->columns - c >= EMU_LANES) {
-        i_narrow(out, whole, size);
-      } else {
-        uint16_t lanes[EMU_LANES];
-        i_narrow(lanes, whole, size);
-        memcpy(out, lanes, (b->columns - c) * size);
-      }
+  for (uint32_t i = 0; i < b->rows * panels; i++) {
+    uint32_t r = i / panels;
+    size_t c = column + (size_t)(i % panels) * EMU_LANES;
+    d16 t = sums != NULL ? d_load(sums + i * EMU_LANES) : d_of_i(i_load(part + i * EMU_LANES));
+    t = b->row != NULL ? d_add(t, d_set1(b->row[r])) : t;
+    d16 y = d_floor(d_fma(t, d_load(b->scale + c), d_load(b->add + c)));
+    i16 whole = i_of_d(d_min(d_max(y, least), most));
+    char *out = (char *)b->out + (r * b->out_stride + c) * size;
+    if (b->columns - c >= EMU_LANES) {
+      i_narrow(out, whole, size);
+    } else {
+      uint16_t lanes[EMU_LANES];
+      i_narrow(lanes, whole, size);
+      memcpy(out, lanes, (b->columns - c) * size);
     }
   }
 }
 
-KERNEL void int_block(const emu_int_block *b) {
+KERNEL void int_block(const emu_int_block *given) {
+  emu_int_block copy = *given, *b = &copy;
+  copy.ahead = ahead_or(copy.ahead, 2 * EMU_LANES);
+  int32_t part[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
   double sums[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
   uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
   const int_tile_set *wide = &int_wide_tiles[b->rows];
   for (uint32_t p = 0; p < panels;) {
     const int_tile_set *tile =
         wide->panels && panels - p >= wide->panels ? wide : &int_narrow_tiles[b->rows];
-    int_sums(b, b->w + p * b->plane_stride * b->planes, tile, sums);
-    int_finish(b, (size_t)p * EMU_LANES, tile->panels, sums);
+    bool summed = int_sums(b, b->w + p * b->plane_stride * b->planes, tile, part, sums);
+    int_finish(b, (size_t)p * EMU_LANES, tile->panels, part, summed ? sums : NULL);
     p += tile->panels;
   }
 }

@@ -26,7 +26,7 @@ typedef struct emu_linear {
 int emu_check_linear(const emu_linear *l, emu_why why);
 
 /* op_linear_pack.c: what pack() writes, 64-byte aligned parts: panels of weights; then for whole
- * numbers base, scale and add of kernels.h, else the scale, if any, and the bias, if any. */
+ * numbers scale and add of kernels.h and the heaviest column, else the scale, if any, and the bias, if any. */
 typedef struct emu_packing {
   bool whole;
   enum emu_weight weight;   /* of floats */
@@ -38,6 +38,9 @@ typedef struct emu_packing {
 } emu_packing;
 emu_packing emu_packing_of(const emu_linear *l);
 void emu_pack_linear(const emu_linear *l, void *dst);
+/* emu_chunk_of is emu_int_block.chunk for these weights: where no column's magnitudes times the
+ * largest left number leave 32 bits, a sum need not be broken. */
+uint32_t emu_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed);
 
 /* op_linear_run.c */
 size_t emu_scratch_linear(const emu_linear *l);
@@ -70,11 +73,11 @@ static inline void emu_put_planes(int8_t *panel, size_t plane_bytes, uint32_t pl
 /* ---- how a product is cut into tasks ---- */
 
 typedef struct emu_cuts {
-  uint32_t blocks;      /* of at most EMU_BLOCK_ROWS rows, evenly cut */
+  uint32_t blocks;      /* of at most block_rows rows, evenly cut */
   uint32_t block_parts; /* tasks along the rows */
   uint32_t panel_step;  /* panels of one task */
   uint32_t tasks;
 } emu_cuts;
-emu_cuts emu_cut_product(uint32_t rows, uint32_t panels, size_t panel_bytes);
+emu_cuts emu_cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels, size_t panel_bytes);
 
 #endif

@@ -1,5 +1,7 @@
 /* op_linear_pack.c: weights into panels, scales and biases beside them. */
 #include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "f16.h"
@@ -19,6 +21,13 @@ int32_t emu_shift(uint32_t dtype) {
 }
 
 uint32_t emu_planes(uint32_t dtype) { return (uint32_t)emu_dtype_size(dtype); }
+
+uint32_t emu_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed) {
+  uint32_t heaviest;
+  memcpy(&heaviest, (const char *)packed + p->weight_bytes + 2 * p->column_bytes, sizeof heaviest);
+  bool whole = heaviest < (1u << 31) / 32768;
+  return whole ? p->steps : emu_chunk(l->x->dtype);
+}
 
 /* Two products of a left number and an s8, times the steps, stay below 2^31. */
 uint32_t emu_chunk(uint32_t dtype) {
@@ -113,7 +122,7 @@ emu_packing emu_packing_of(const emu_linear *l) {
   p.panel_bytes = (size_t)p.steps * 2 * EMU_LANES * p.planes;
   p.weight_bytes = emu_align(panels_of(l) * p.panel_bytes);
   p.column_bytes = emu_align(panels_of(l) * EMU_LANES * sizeof(double));
-  p.bytes = p.weight_bytes + 3 * p.column_bytes;
+  p.bytes = p.weight_bytes + 2 * p.column_bytes + 64;
   return p;
 }
 
@@ -123,6 +132,7 @@ typedef struct {
   const emu_linear *l;
   emu_packing p;
   char *dst;
+  atomic_uint heaviest; /* the largest sum of magnitudes in one column of one plane */
 } pack_job;
 
 /* channel_scale is what a column's sums are multiplied by; of float blocks the largest, so that
@@ -189,15 +199,15 @@ static int32_t stored_whole(const emu_linear *l, uint32_t k, uint32_t c) {
   return l->w->dtype == EMU_QU8 ? v - 128 : l->w->dtype == EMU_QU16 ? v - 32768 : v;
 }
 
-/* pack_columns writes base, scale and add of one column, given the sum of its weights. */
+/* pack_column writes scale and add of one column, given the sum of its weights: what the input's
+ * offset contributes is constant. */
 static void pack_column(const pack_job *job, uint32_t c, double sum) {
   const emu_linear *l = job->l;
   double *columns = (double *)(job->dst + job->p.weight_bytes);
   size_t step = job->p.column_bytes / sizeof *columns;
   double x_offset = emu_offset_of(l->x) + emu_lowering(l->x->dtype);
   double to_y = 1 / emu_scale_of(l->y, 0), bias = 0;
-  columns[c] = x_offset * (sum + job->p.offset * l->in);
-  columns[step + c] = emu_scale_of(l->x, 0) * emu_scale_of(l->w, c) * to_y;
+  columns[c] = emu_scale_of(l->x, 0) * emu_scale_of(l->w, c) * to_y;
   if (l->bias != NULL && l->bias->dtype == EMU_QS32) {
     bias = ((double)((const int32_t *)l->bias->data)[c] + emu_offset_of(l->bias)) *
            emu_scale_of(l->bias, c);
@@ -205,29 +215,42 @@ static void pack_column(const pack_job *job, uint32_t c, double sum) {
     bias = (double)(((const uint8_t *)l->bias->data)[c] + emu_offset_of(l->bias)) *
            emu_scale_of(l->bias, 0);
   }
-  columns[2 * step + c] = bias * to_y - emu_offset_of(l->y) + 0.5;
+  columns[step + c] = fma(x_offset * (sum + job->p.offset * l->in), columns[c],
+                          bias * to_y - emu_offset_of(l->y) + 0.5);
 }
 
-static void pack_whole_panel(const pack_job *job, uint32_t panel, uint32_t columns) {
+static void note_heaviest(pack_job *job, const uint32_t *weights, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t before = atomic_load(&job->heaviest);
+    while (weights[i] > before && !atomic_compare_exchange_weak(&job->heaviest, &before, weights[i])) {
+    }
+  }
+}
+
+static void pack_whole_panel(pack_job *job, uint32_t panel, uint32_t columns) {
   const emu_linear *l = job->l;
   const emu_packing *p = &job->p;
   int8_t *dst = (int8_t *)job->dst + panel * p->panel_bytes;
   int64_t sums[EMU_LANES] = {0};
+  uint32_t magnitudes[2 * EMU_LANES] = {0}; /* at most 2^17 terms of 2^7 */
   memset(dst, 0, p->panel_bytes);
   for (uint32_t k = 0; k < l->in; k++) {
     for (uint32_t c = 0; c < columns; c++) {
       int32_t v = stored_whole(l, k, panel * EMU_LANES + c);
       sums[c] += p->planes == 2 ? v - 128 : v;
+      magnitudes[2 * c] += (uint32_t)abs(p->planes == 2 ? v >> 8 : v);
+      magnitudes[2 * c + 1] += p->planes == 2 ? (uint32_t)abs((v & 255) - 128) : 0;
       emu_put_planes(dst, p->panel_bytes / p->planes, p->planes, k, c, v);
     }
   }
+  note_heaviest(job, magnitudes, 2 * columns);
   for (uint32_t c = 0; c < columns; c++) {
     pack_column(job, panel * EMU_LANES + c, (double)sums[c]);
   }
 }
 
 static void pack_panel(void *arg, uint32_t panel) {
-  const pack_job *job = arg;
+  pack_job *job = arg;
   uint32_t left = job->l->out - panel * EMU_LANES, columns = left < EMU_LANES ? left : EMU_LANES;
   if (job->p.whole) {
     pack_whole_panel(job, panel, columns);
@@ -237,11 +260,13 @@ static void pack_panel(void *arg, uint32_t panel) {
 }
 
 void emu_pack_linear(const emu_linear *l, void *dst) {
-  pack_job job = {l, emu_packing_of(l), dst};
+  pack_job job = {.l = l, .p = emu_packing_of(l), .dst = dst};
   char *end = (char *)dst + panels_of(l) * job.p.panel_bytes;
   memset(end, 0, job.p.bytes - (size_t)(end - (char *)dst)); /* gaps and columns beyond the last */
   emu_parallel(panels_of(l), pack_panel, &job);
   if (job.p.whole) {
+    uint32_t heaviest = atomic_load(&job.heaviest);
+    memcpy((char *)dst + job.p.weight_bytes + 2 * job.p.column_bytes, &heaviest, sizeof heaviest);
     return;
   }
   float *column = (float *)((char *)dst + job.p.weight_bytes);

@@ -8,9 +8,9 @@ enum {
   SMALL_INPUT = 16384, /* elements that one thread widens as fast as several */
 };
 
-emu_cuts emu_cut_product(uint32_t rows, uint32_t panels, size_t panel_bytes) {
+emu_cuts emu_cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels, size_t panel_bytes) {
   uint32_t wanted = TASKS_PER_THREAD * emu_pool_threads();
-  emu_cuts cuts = {.blocks = (rows + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS, .block_parts = 1};
+  emu_cuts cuts = {.blocks = (rows + block_rows - 1) / block_rows, .block_parts = 1};
   size_t step = GROUP_BYTES / panel_bytes, even = (panels + wanted - 1) / wanted;
   step = step < even ? step : even;
   cuts.panel_step = (uint32_t)(step < 4 ? 4 : (step + 3) / 4 * 4); /* whole wide tiles */
@@ -45,6 +45,7 @@ typedef struct {
   emu_cuts cuts;
   char *rows; /* the input as the kernels read it */
   size_t row_bytes;
+  uint32_t chunk;
   double *sums; /* whole: what the weights' offset adds to each row; NULL: nothing */
 } linear_job;
 
@@ -67,86 +68,111 @@ static void prepare_rows(void *arg, uint32_t block) {
   }
 }
 
-/* What one task computes: rows block by block over the columns [column, column + columns). */
+/* One call of a kernel: some rows by some columns. */
 typedef struct {
-  uint32_t first_block, end_block, panel, column, columns;
-} part;
+  uint32_t row, rows, column, columns;
+  void *out;
+  emu_ahead ahead;
+} piece;
 
-static part part_of(const linear_job *job, uint32_t task) {
-  const emu_cuts *cuts = &job->cuts;
-  uint32_t i = task % cuts->block_parts, panel = task / cuts->block_parts * cuts->panel_step;
-  part t = {.first_block = emu_cut(cuts->blocks, i, cuts->block_parts),
-            .end_block = emu_cut(cuts->blocks, i + 1, cuts->block_parts),
-            .panel = panel,
-            .column = panel * EMU_LANES};
-  uint32_t left = job->l->out - t.column, most = cuts->panel_step * EMU_LANES;
-  t.columns = most < left ? most : left;
-  return t;
-}
-
-static void multiply_floats(void *arg, uint32_t task) {
-  const linear_job *job = arg;
+static void floats_of(const linear_job *job, const piece *t) {
   const emu_linear *l = job->l;
-  part t = part_of(job, task);
-  const float *columns = (const float *)(job->packed + job->p.weight_bytes) + t.column;
+  const float *columns = (const float *)(job->packed + job->p.weight_bytes) + t->column;
   emu_block b = {
+      .a = (const float *)(job->rows + t->row * job->row_bytes),
       .a_stride = job->row_bytes / sizeof(float),
+      .rows = t->rows,
       .k = l->in,
-      .w = job->packed + t.panel * job->p.panel_bytes,
+      .w = job->packed + t->column / EMU_LANES * job->p.panel_bytes,
       .k_stride = EMU_LANES,
       .panel_stride = (size_t)l->in * EMU_LANES,
+      .out = t->out,
       .out_stride = l->out,
-      .columns = t.columns,
+      .columns = t->columns,
       .weight = job->p.weight,
       .half = emu_half(l->y),
+      .ahead = t->ahead,
   };
   if (job->p.scaled) {
     b.scale = columns;
     columns += job->p.column_bytes / sizeof *columns;
   }
   b.bias = l->bias != NULL ? columns : NULL;
-  for (uint32_t i = t.first_block; i < t.end_block; i++) {
-    uint32_t first = emu_cut(l->rows, i, job->cuts.blocks);
-    b.rows = emu_cut(l->rows, i + 1, job->cuts.blocks) - first;
-    b.a = (const float *)(job->rows + first * job->row_bytes);
-    b.out = (char *)l->y->data + ((size_t)first * l->out + t.column) * emu_dtype_size(l->y->dtype);
-    emu_kernel()->block(&b);
+  emu_kernel()->block(&b);
+}
+
+static void wholes_of(const linear_job *job, const piece *t) {
+  const emu_linear *l = job->l;
+  const double *columns = (const double *)(job->packed + job->p.weight_bytes) + t->column;
+  size_t step = job->p.column_bytes / sizeof *columns;
+  emu_int_block b = {
+      .a = (const int16_t *)(job->rows + t->row * job->row_bytes),
+      .a_stride = job->row_bytes / sizeof(int16_t),
+      .rows = t->rows,
+      .steps = job->p.steps,
+      .chunk = job->chunk,
+      .w = (const int8_t *)job->packed + t->column / EMU_LANES * job->p.panel_bytes,
+      .plane_stride = job->p.panel_bytes / job->p.planes,
+      .planes = job->p.planes,
+      .scale = columns,
+      .add = columns + step,
+      .row = job->sums != NULL ? job->sums + t->row : NULL,
+      .out = t->out,
+      .out_stride = l->out,
+      .columns = t->columns,
+      .type = emu_whole_of(l->y->dtype),
+      .ahead = t->ahead,
+  };
+  emu_kernel()->int_block(&b);
+}
+
+static void multiply_piece(const linear_job *job, uint32_t block, piece t) {
+  const emu_linear *l = job->l;
+  t.row = emu_cut(l->rows, block, job->cuts.blocks);
+  t.rows = emu_cut(l->rows, block + 1, job->cuts.blocks) - t.row;
+  t.out = (char *)l->y->data + ((size_t)t.row * l->out + t.column) * emu_dtype_size(l->y->dtype);
+  if (job->p.whole) {
+    wholes_of(job, &t);
+  } else {
+    floats_of(job, &t);
   }
 }
 
-static void multiply_wholes(void *arg, uint32_t task) {
+/* A task goes block by block over its panels, which stay in the second-level cache. Few blocks
+ * would spend their time waiting for memory in the first and computing in the others: they go
+ * panel by panel, and each block fetches its share of the next panel. */
+static void multiply(void *arg, uint32_t task) {
+  enum { FEW_BLOCKS = 4 };
   const linear_job *job = arg;
-  const emu_linear *l = job->l;
-  part t = part_of(job, task);
-  const double *columns = (const double *)(job->packed + job->p.weight_bytes) + t.column;
-  size_t step = job->p.column_bytes / sizeof *columns;
-  emu_int_block b = {
-      .a_stride = job->row_bytes / sizeof(int16_t),
-      .steps = job->p.steps,
-      .chunk = emu_chunk(l->x->dtype),
-      .w = (const int8_t *)job->packed + t.panel * job->p.panel_bytes,
-      .plane_stride = job->p.panel_bytes / job->p.planes,
-      .planes = job->p.planes,
-      .base = columns,
-      .scale = columns + step,
-      .add = columns + 2 * step,
-      .out_stride = l->out,
-      .columns = t.columns,
-      .type = emu_whole_of(l->y->dtype),
-  };
-  for (uint32_t i = t.first_block; i < t.end_block; i++) {
-    uint32_t first = emu_cut(l->rows, i, job->cuts.blocks);
-    b.rows = emu_cut(l->rows, i + 1, job->cuts.blocks) - first;
-    b.a = (const int16_t *)(job->rows + first * job->row_bytes);
-    b.row = job->sums != NULL ? job->sums + first : NULL;
-    b.out = (char *)l->y->data + ((size_t)first * l->out + t.column) * emu_dtype_size(l->y->dtype);
-    emu_kernel()->int_block(&b);
+  const emu_cuts *cuts = &job->cuts;
+  uint32_t part = task % cuts->block_parts, panel = task / cuts->block_parts * cuts->panel_step;
+  uint32_t first = emu_cut(cuts->blocks, part, cuts->block_parts);
+  uint32_t end = emu_cut(cuts->blocks, part + 1, cuts->block_parts), blocks = end - first;
+  uint32_t column = panel * EMU_LANES, left = job->l->out - column;
+  uint32_t columns = cuts->panel_step * EMU_LANES;
+  columns = columns < left ? columns : left;
+  if (blocks == 1 || blocks > FEW_BLOCKS) {
+    for (uint32_t i = first; i < end; i++) {
+      multiply_piece(job, i, (piece){.column = column, .columns = columns});
+    }
+    return;
+  }
+  uint32_t terms = job->p.whole ? job->p.steps * job->p.planes : job->l->in;
+  size_t step = job->p.panel_bytes / terms / blocks;
+  for (uint32_t c = 0; c < columns; c += EMU_LANES) {
+    uint32_t some = columns - c < EMU_LANES ? columns - c : EMU_LANES;
+    for (uint32_t i = first; i < end; i++) {
+      emu_ahead ahead = {job->p.panel_bytes + (i - first) * terms * step, step};
+      multiply_piece(job, i, (piece){.column = column + c, .columns = some, .ahead = ahead});
+    }
   }
 }
 
 void emu_run_linear(const emu_linear *l, const void *packed, void *scratch) {
   linear_job job = {.l = l, .packed = packed, .p = emu_packing_of(l)};
-  job.cuts = emu_cut_product(l->rows, (l->out + EMU_LANES - 1) / EMU_LANES, job.p.panel_bytes);
+  job.cuts = emu_cut_product(l->rows, job.p.whole ? EMU_INT_ROWS : EMU_BLOCK_ROWS,
+                             (l->out + EMU_LANES - 1) / EMU_LANES, job.p.panel_bytes);
+  job.chunk = job.p.whole ? emu_chunk_of(l, &job.p, packed) : 0;
   if (l->x->dtype == EMU_F32) {
     job.rows = l->x->data;
     job.row_bytes = l->in * sizeof(float);
@@ -164,5 +190,5 @@ void emu_run_linear(const emu_linear *l, const void *packed, void *scratch) {
       emu_parallel(job.cuts.blocks, prepare_rows, &job);
     }
   }
-  emu_parallel(job.cuts.tasks, job.p.whole ? multiply_wholes : multiply_floats, &job);
+  emu_parallel(job.cuts.tasks, multiply, &job);
 }

@@ -2,6 +2,7 @@
  * multiplied exactly; the right one is packed at every run. With a' and b' as stored here,
  *   sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w),
  * where x and w are what offset and lowering leave over. */
+#include <math.h>
 #include <string.h>
 
 #include "linear.h"
@@ -60,7 +61,7 @@ typedef struct {
   size_t row_bytes, panel_bytes;
   char *rows, *panels_at;
   double *row_sums;           /* per row of a: w times its sum */
-  double *base, *scale, *add; /* base per column and batch of b */
+  double *scale, *add;        /* add per column and batch of b */
 } whole_job;
 
 static uint32_t rows_of(const emu_product *p) { return emu_batches_of(p->a) * p->m; }
@@ -81,11 +82,9 @@ static size_t lay_out(whole_job *job, const emu_product *p, char *at) {
   at += emu_align(batches * job->panels * job->panel_bytes);
   job->row_sums = (double *)at;
   at += emu_align(rows_of(p) * sizeof(double));
-  job->base = (double *)at;
+  job->add = (double *)at;
   at += batches * columns;
   job->scale = (double *)at;
-  at += columns;
-  job->add = (double *)at;
   return (size_t)(at + columns - start);
 }
 
@@ -149,7 +148,8 @@ static void prepare_panel(void *arg, uint32_t index) {
   }
   int64_t less = job->planes == 2 ? 128 * (int64_t)p->k : 0;
   for (uint32_t c = 0; c < EMU_LANES; c++) {
-    job->base[index * EMU_LANES + c] = job->x * ((double)(sums[c] - less) + job->w * p->k);
+    job->add[index * EMU_LANES + c] = fma(job->x * ((double)(sums[c] - less) + job->w * p->k),
+                                          job->scale[0], 0.5 - emu_offset_of(p->y));
   }
 }
 
@@ -172,9 +172,8 @@ static void multiply(void *arg, uint32_t task) {
       .w = (const int8_t *)job->panels_at + b_panel * job->panel_bytes,
       .plane_stride = job->panel_bytes / job->planes,
       .planes = job->planes,
-      .base = job->base + (size_t)b_panel * EMU_LANES,
       .scale = job->scale,
-      .add = job->add,
+      .add = job->add + (size_t)b_panel * EMU_LANES,
       .row = job->row_sums + row,
       .out = (char *)p->y->data + (((size_t)batch * p->m + first) * p->n + column) * size,
       .out_stride = p->n,
@@ -189,12 +188,11 @@ void emu_run_product_whole(const emu_product *p, void *scratch) {
   lay_out(&job, p, emu_aligned(scratch));
   job.x = emu_offset_of(p->a) + emu_lowering(p->a->dtype);
   job.w = emu_offset_of(p->b) + emu_shift(p->b->dtype);
-  job.blocks = (p->m + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS;
+  job.blocks = (p->m + EMU_INT_ROWS - 1) / EMU_INT_ROWS;
   job.panel_parts = emu_product_parts(p, job.blocks);
   double scale = emu_scale_of(p->a, 0) * emu_scale_of(p->b, 0) / emu_scale_of(p->y, 0);
   for (uint32_t c = 0; c < job.panels * EMU_LANES; c++) {
     job.scale[c] = scale;
-    job.add[c] = 0.5 - emu_offset_of(p->y);
   }
   emu_parallel(rows_of(p), prepare_row, &job);
   emu_parallel(emu_batches_of(p->b) * job.panels, prepare_panel, &job);
