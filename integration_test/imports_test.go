@@ -43,7 +43,7 @@ var walls = []wall{
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
 	{folder: "backend/sampler"},
 	{folder: "backend/imagecache", internal: []string{"backend/mapped"}, modules: []string{"golang.org/x/sys"}},
-	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/quant"}},
+	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},

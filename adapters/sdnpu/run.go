@@ -124,6 +124,12 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	stdout := cmd.OutOrStdout()
+	if stdout == os.Stdout { // the text's alone, whatever a library prints
+		if stdout, err = takeStdout(); err != nil {
+			return err
+		}
+	}
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())
 	l, err := s.load(ctx, os.Args[0], job{
@@ -142,7 +148,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	return f.generate(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), l, ids, load)
+	return f.generate(ctx, stdout, cmd.ErrOrStderr(), l, ids, load)
 }
 
 // check refuses numbers that mean nothing.

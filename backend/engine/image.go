@@ -181,7 +181,8 @@ func (l *loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 		if !errors.Is(err, imagecache.ErrStore) {
 			return i, err
 		}
-		l.options.Logger.Warn("going on without the image cache: every start will compile", "reason", err)
+		l.options.Logger.Warn("going on without the image cache: every start will compile", "reason", err,
+			"remedy", "give the cache a folder that can be written and has room for the images, or turn it off")
 		l.cache = nil
 	}
 	var image bytes.Buffer

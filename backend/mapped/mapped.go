@@ -4,8 +4,8 @@
 //
 // It maps whole files and nothing else. The file must keep its length while it
 // is mapped: touching a page behind a shortened file's end kills the process,
-// which no program can prevent on any of the systems. Whoever replaces a model
-// writes a new file and renames it.
+// except within [Guard], and always in C. Whoever replaces a model writes a new
+// file and renames it.
 //
 // Opening costs two system calls whatever the size.
 package mapped

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/mapped"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
@@ -122,8 +123,17 @@ func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error 
 	return nil
 }
 
-// convert dequantises as many of the file's rows as scratch holds.
+// convert dequantises as many of the file's rows as scratch holds. A file that
+// was shortened meanwhile is [mapped.ErrGone].
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
+	err := mapped.Guard(func() error { return w.read(dst, t, row, scratch) })
+	if errors.Is(err, mapped.ErrGone) {
+		err = fmt.Errorf("model: tensor %s: %w: load the model again", w.name, err)
+	}
+	return err
+}
+
+func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	stride := len(w.data) / w.total
 	n := len(scratch) / w.columns
 	src := w.data[row*stride : (row+n)*stride]

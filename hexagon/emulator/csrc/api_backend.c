@@ -5,6 +5,7 @@
 
 #include "api.h"
 #include "api_node.h"
+#include "settings.h"
 
 qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out) {
   if (out == NULL) {
@@ -131,6 +132,7 @@ qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
   if (parsed != NULL) {
     status = api_parse_node(log, "validation", &config, NULL, parsed);
     if (status == QNN_OK) {
+      emu_fault("validate", parsed->node.name);
       status = api_check_node(log, "validation", &parsed->node, NULL);
     }
     if (status != QNN_OK && status != QNN_BACKEND_NO_OP) {

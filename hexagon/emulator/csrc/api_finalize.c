@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api_node.h"
+#include "settings.h"
 
 static bool alive(const emu_node *node) {
   for (uint32_t i = 0; i < node->n_out; i++) {
@@ -146,6 +147,7 @@ qnn_status api_graph_ready(api_graph *graph) {
 
 static qnn_status finalize(api_graph *graph) {
   uint32_t log = graph->context->log;
+  emu_fault("finalize", graph->name);
   if (atomic_load(&graph->finalized)) {
     return api_fail(log, QNN_NOT_SUPPORTED, "graph \"%s\": it is finalized already", graph->name);
   }

@@ -1,7 +1,11 @@
+#define _POSIX_C_SOURCE 200809L
 #include "settings.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool emu_setting(const char *key, char *value, size_t size) {
   const char *at = getenv("SDNPU_EMULATOR");
@@ -19,4 +23,24 @@ bool emu_setting(const char *key, char *value, size_t size) {
     at += *at == ',';
   }
   return false;
+}
+
+static bool asked(const char *what, const char *where, char *value, size_t size) {
+  char key[32];
+  snprintf(key, sizeof key, "%s_%s", what, where);
+  return emu_setting(key, value, size);
+}
+
+void emu_fault(const char *where, const char *name) {
+  char value[128];
+  if (asked("print", where, value, sizeof value)) {
+    puts(value);
+    fflush(stdout);
+  }
+  if (asked("crash", where, value, sizeof value) && strstr(name, value) != NULL) {
+    raise(SIGSEGV);
+  }
+  while (asked("hang", where, value, sizeof value) && strstr(name, value) != NULL) {
+    pause();
+  }
 }

@@ -8,4 +8,8 @@
 /* emu_setting copies the value of key, cut to size, and returns whether key is there. */
 bool emu_setting(const char *key, char *value, size_t size);
 
+/* emu_fault does the harm that tests ask for: crash_WHERE=PART and hang_WHERE=PART, when PART is in
+ * name; print_WHERE=TEXT writes a line to stdout, as libraries do that nobody taught better. */
+void emu_fault(const char *where, const char *name);
+
 #endif

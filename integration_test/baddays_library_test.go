@@ -1,0 +1,99 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// otherLibrary compiles a library of a few lines; its QnnInterface_getProviders
+// offers a provider of the version, and no functions at all.
+func otherLibrary(major, minor int) func(*testing.T, *day) {
+	return func(t *testing.T, d *day) {
+		source := d.file(t, "other.c", fmt.Appendf(nil, `
+#include <stdint.h>
+struct { uint32_t backend, hole; const char *name; uint32_t core[3], own[3]; void *table[200]; }
+    provider = {6, 0, "HTP_OF_TOMORROW", {%d, %d, 0}, {5, 40, 0}, {0}};
+const void *list[] = {&provider};
+uint64_t QnnInterface_getProviders(const void ***out, uint32_t *n) { *out = list; *n = 1; return 0; }
+`, major, minor))
+		d.library = filepath.Join(d.dir, "libQnnHtp.so")
+		compileC(t, source, d.library)
+	}
+}
+
+func compileC(t *testing.T, source, library string) {
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, source).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// fault gives the emulator a fault.
+func fault(what string) func(*testing.T, *day) {
+	return func(_ *testing.T, d *day) { d.env = append(d.env, "SDNPU_EMULATOR="+what) }
+}
+
+// goesOn wants the fault gone with the library that had it, and the images of
+// sound graphs kept.
+func goesOn(t *testing.T, d *day) {
+	d.env = nil
+	got := d.run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.Equal(t, d.answer(t), got.stdout)
+}
+
+var badLibraries = []badDay{
+	{
+		name: "library: missing", says: []string{"libQnnHtp.so", "--library takes emulator, float or the path"},
+		make: func(_ *testing.T, d *day) { d.library = filepath.Join(d.dir, "libQnnHtp.so") },
+	},
+	{
+		name: "library: a text", says: []string{"libQnnHtp.so", "--library takes emulator, float or the path"},
+		make: func(t *testing.T, d *day) { d.library = d.file(t, "libQnnHtp.so", []byte("404 not found\n")) },
+	},
+	{
+		name: "library: of another machine", says: []string{"libQnnHtp.so", "--library takes emulator, float or the path"},
+		make: func(t *testing.T, d *day) {
+			raw, err := os.ReadFile(d.library)
+			require.NoError(t, err)
+			raw[18], raw[19] = 164, 0 // e_machine: QUALCOMM DSP6, as the Hexagon's own files
+			d.library = d.file(t, "libQnnHtp.so", raw)
+		},
+	},
+	{
+		name: "library: not QNN's", says: []string{"not a QNN backend library"},
+		make: func(t *testing.T, d *day) {
+			d.library = filepath.Join(d.dir, "libQnnHtp.so")
+			compileC(t, d.file(t, "none.c", []byte("int answer(void) { return 42; }\n")), d.library)
+		},
+	},
+	{name: "library: too old", says: []string{"core API 2.31.0", "use the library of a QNN SDK from"}, make: otherLibrary(2, 31)},
+	{name: "library: unknown major version", says: []string{"core API 3.0.0", "use the library of a QNN SDK from"}, make: otherLibrary(3, 0)},
+	{
+		name: "library: newer than tested, lacks functions", says: []string{"no such function"},
+		make: otherLibrary(2, 99),
+	},
+	{
+		name: "library: crashes over a node", make: fault("crash_validate=logits"), later: goesOn,
+		says: []string{"the QNN library crashed while it compiled", `graph "head_rows1"`, `node "logits"`, "SIGSEGV", "try another version"},
+	},
+	{
+		name: "library: crashes over a graph", make: fault("crash_finalize=block0"), later: goesOn,
+		says: []string{"the QNN library crashed while it compiled", `graph "block0_rows1"`, "finalize", "SIGSEGV"},
+	},
+	{
+		name: "library: hangs over a graph", later: goesOn,
+		make: func(_ *testing.T, d *day) {
+			d.env = append(d.env, "SDNPU_EMULATOR=hang_finalize=head", "SDNPU_COMPILE=2s")
+		},
+		says: []string{"the QNN library hangs while it compiles", `graph "head_rows1"`, "SDNPU_COMPILE=10s waits longer"},
+	},
+	{
+		name: "library: prints to stdout", fine: true, later: goesOn,
+		make: fault("print_validate=VALIDATING,print_finalize=FINALIZING,print_execute=EXECUTING"),
+		says: []string{"EXECUTING"},
+	},
+}
