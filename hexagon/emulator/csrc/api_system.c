@@ -53,7 +53,7 @@ static qnn_status release(qnn_handle handle) {
 
 /* Of quantizations those without arrays are told; the others say that they are there. */
 static qnn_quantize_params told(const emu_quant *q) {
-  qnn_quantize_params out = {QNN_UNDEFINED, QNN_UNDEFINED, {0}};
+  qnn_quantize_params out = {QNN_UNDEFINED, QNN_UNDEFINED, {{0}}};
   if (q->count != 1 || q->zeros != NULL || q->blocks_per_axis != 0) {
     return out;
   }

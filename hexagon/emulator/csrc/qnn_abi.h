@@ -98,13 +98,6 @@ typedef struct {
   qnn_fn table[QNN_TABLE_ENTRIES];
 } qnn_interface;
 
-/* Qnn_QuantizeParams_t (40) */
-typedef struct {
-  uint32_t definition; /* 0 left to the library, 1 given here, QNN_UNDEFINED none */
-  uint32_t encoding;
-  uint64_t encoding_body[4];
-} qnn_quantize_params;
-
 /* Qnn_ScaleOffset_t (8): real = scale * (stored + offset) */
 typedef struct {
   float scale;
@@ -172,6 +165,18 @@ typedef struct {
   const uint32_t *block_size;
   const qnn_float_scale_offset *pairs;
 } qnn_bw_float_block;
+
+/* Qnn_QuantizeParams_t (40) */
+typedef struct {
+  uint32_t definition; /* 0 left to the library, 1 given here, QNN_UNDEFINED none */
+  uint32_t encoding;
+  union {
+    uint64_t encoding_body[4];
+    qnn_axis_scale_offset axis;       /* 1 */
+    qnn_bw_axis_scale_offset bw_axis; /* 3 */
+    qnn_bw_float_block bw_float_block; /* 11 */
+  };
+} qnn_quantize_params;
 
 /* Qnn_Tensor_t (144): version 1 ends at 120, version 2 at 144; arrays stride 144 */
 typedef struct {

@@ -80,7 +80,7 @@ qnn_tensor tensor(const char *name, uint32_t kind, uint32_t dtype, uint32_t rank
                       .name = name,
                       .type = kind,
                       .data_type = dtype,
-                      .quantize = {QNN_UNDEFINED, QNN_UNDEFINED, {0}},
+                      .quantize = {QNN_UNDEFINED, QNN_UNDEFINED, {{0}}},
                       .rank = rank,
                       .dimensions = dims};
 }

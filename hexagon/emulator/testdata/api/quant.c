@@ -140,7 +140,7 @@ static void refuse(uint32_t type, qnn_quantize_params q, const char *reason) {
 
 static void refuse_axes(arrays *a) {
   qnn_quantize_params q = form(EMU_Q_AXIS_SCALE_OFFSET, a);
-  qnn_axis_scale_offset *axis = (qnn_axis_scale_offset *)q.encoding_body;
+  qnn_axis_scale_offset *axis = &q.axis;
   axis->n = ROWS - 1;
   refuse(EMU_QS8, q, "one scale per index");
   axis->n = 0;
@@ -156,9 +156,9 @@ static void refuse_axes(arrays *a) {
   axis->pairs = NULL;
   refuse(EMU_QS8, q, "no scales");
   q = form(EMU_Q_BW_AXIS_SCALE_OFFSET, a);
-  ((qnn_bw_axis_scale_offset *)q.encoding_body)->bitwidth = 9;
+  q.bw_axis.bitwidth = 9;
   refuse(EMU_QS8, q, "bit width");
-  ((qnn_bw_axis_scale_offset *)q.encoding_body)->bitwidth = 0;
+  q.bw_axis.bitwidth = 0;
   refuse(EMU_QS8, q, "bit width");
 }
 
@@ -171,7 +171,7 @@ static void refuse_blocks(arrays *a) {
   }
   a->block[0] = 1;
   a->block[1] = COLUMNS / BLOCKS;
-  ((qnn_bw_float_block *)q.encoding_body)->block_size = NULL;
+  q.bw_float_block.block_size = NULL;
   refuse(EMU_QS8, q, "no block sizes");
   q = form(EMU_Q_LPBQ, a);
   a->expansion.blocks_per_axis = 5;
@@ -196,7 +196,7 @@ static void refuse_blocks(arrays *a) {
 
 void test_quantization_errors(void) {
   static const float bad[] = {0, -0.0f, -1, INFINITY, NAN};
-  const qnn_quantize_params none = {QNN_UNDEFINED, QNN_UNDEFINED, {0}};
+  const qnn_quantize_params none = {QNN_UNDEFINED, QNN_UNDEFINED, {{0}}};
   qnn_handle context = NULL;
   arrays a;
   seed_random(3);
