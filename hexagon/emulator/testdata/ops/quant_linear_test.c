@@ -319,7 +319,7 @@ static void the_largest_sums_are_exact(void) {
     layer_case l = make_layer(FULLY_CONNECTED, i % 3 == 2 ? TENSOR_U16 : TENSOR_S8,
                               i % 3 == 0 ? EMU_QU8 : EMU_QU16, 2);
     l.rows = 7;
-    l.in = i % 3 == 0 ? 70000 : 3000;
+    l.in = i % 3 == 0 ? 70000 : i % 4 < 2 ? 700 : 3000; /* 700: just above what fits */
     l.out = 17;
     l.blocks = 1;
     l.x = tensor(EMU_NATIVE, l.x->dtype, DIMS(l.rows, l.in));
