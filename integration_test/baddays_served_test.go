@@ -1,0 +1,158 @@
+package integration_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runnerProcess is our llama-server without a host.
+type runnerProcess struct {
+	cmd    *exec.Cmd
+	url    string
+	stderr *bytes.Buffer
+}
+
+// startRunner starts one for a model; it ends with the test.
+func startRunner(t *testing.T, d *day, port string) *runnerProcess {
+	t.Helper()
+	name := filepath.Join(d.dir, "llama-server")
+	require.NoError(t, os.Symlink(program(t), name))
+	r := &runnerProcess{url: "http://127.0.0.1:" + port, stderr: new(bytes.Buffer)}
+	r.cmd = exec.Command(name, "--model", d.model, "--host", "127.0.0.1", "--port", port, "-c", "512")
+	r.cmd.Env = append(os.Environ(), "HOME="+d.dir, "SDNPU_ENABLED=true", "SDNPU_LIBRARY="+d.library, "SDNPU_CACHE="+d.cache)
+	r.cmd.Env = append(r.cmd.Env, d.env...)
+	r.cmd.Stderr = r.stderr
+	require.NoError(t, r.cmd.Start())
+	return r
+}
+
+// end kills the process and waits for it.
+func (r *runnerProcess) end() {
+	_ = r.cmd.Process.Kill() // it may have ended
+	_ = r.cmd.Wait()
+}
+
+// ask posts a completion and returns the answer's status and body.
+func (r *runnerProcess) ask(t *testing.T, prompt string) (int, string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"prompt":%q,"n_predict":8,"temperature":0,"stream":false}`, prompt)
+	answer, err := http.Post(r.url+"/completion", "application/json", strings.NewReader(body))
+	require.NoError(t, err, "the server is gone")
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+// healthy waits until the model is loaded.
+func (r *runnerProcess) healthy(t *testing.T) {
+	t.Helper()
+	eventually(t, "the model is not loaded", func() bool {
+		answer, err := http.Get(r.url + "/health")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// freePort is a port that nobody listens on now.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func TestBadDaysPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	first := startRunner(t, newDay(t), port)
+	require.Error(t, first.cmd.Wait())
+	require.Contains(t, first.stderr.String(), "error: llamaserver: port "+port+" of 127.0.0.1 is in use")
+	require.Contains(t, first.stderr.String(), "--port")
+	require.NoError(t, l.Close())
+	second := startRunner(t, newDay(t), port)
+	defer second.end()
+	second.healthy(t)
+}
+
+// The file goes while its embeddings are still read from it, and comes back.
+func TestBadDaysModelShortenedWhileServed(t *testing.T) {
+	d := newDay(t)
+	whole, err := os.ReadFile(d.model)
+	require.NoError(t, err)
+	d.model = d.file(t, "model.gguf", whole)
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	r.healthy(t)
+	status, before := r.ask(t, "One day")
+	require.Equal(t, http.StatusOK, status, before)
+
+	require.NoError(t, os.Truncate(d.model, 4096))
+	for range 2 {
+		status, text := r.ask(t, "Once upon a time")
+		require.Equal(t, http.StatusInternalServerError, status, text)
+		require.Contains(t, text, "shortened")
+		require.Contains(t, text, "load the model again")
+	}
+	d.file(t, "model.gguf", whole)
+	status, text := r.ask(t, "Once upon a time")
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+func TestBadDaysRunnerKilledWhileItsChildHangs(t *testing.T) {
+	d := newDay(t)
+	d.env = []string{"SDNPU_EMULATOR=hang_finalize=block0"}
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	child := 0
+	eventually(t, "no child compiles", func() bool {
+		child = childOf(t, r.cmd.Process.Pid)
+		return child != 0
+	})
+	require.NoError(t, r.cmd.Process.Kill())
+	eventually(t, "the child outlives its parent", func() bool { return gone(child) })
+}
+
+// childOf is a process that compiles for another, 0 when there is none.
+func childOf(t *testing.T, parent int) int {
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || parentOf(pid) != parent {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.Contains(string(line), "compile-child") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// Under the real Ollama: the client reads graph and step, the other models and
+// Ollama itself do not notice.
+func TestBadDaysLibraryCrashesUnderOllama(t *testing.T) {
+	s := server(t, "SDNPU_EMULATOR=crash_finalize=block0_rows7")
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, "crashes", file, adapter(t, t.TempDir(), file, "rows=7,1"))
+	create(t, s, "sound", file, adapter(t, t.TempDir(), file))
+	r := references(t, "f16")[1]
+	for range 2 {
+		said := refusal(t, s, "/api/generate", generate("crashes", r.Prompt, greedy(5)))
+		require.Contains(t, said, "the QNN library crashed while it compiled")
+		require.Contains(t, said, `graph \"block0_rows7\"`)
+		works(t, s, "sound")
+	}
+}
