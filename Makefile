@@ -44,10 +44,11 @@ sanitize: ## the emulator's C under the sanitizers
 bench: ## speed of operators, prefill and decode
 	go test -run "^$$" -bench . -benchtime 3x ./backend/... ./hexagon/... ./integration_test
 
-fuzz: ## each fuzz target for FUZZTIME
-	@for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+fuzz: ## each fuzz target for FUZZTIME, all of them whatever one finds; PKG=./dir for one package's
+	@failed=; for p in $(or $(PKG),$$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u)); do \
 	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | sed 's/func //'); do \
-	    echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; done; done
+	    echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$p || failed="$$failed $$p/$$f"; done; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 lint: ## gofumpt, vet, staticcheck
 	@bad=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$bad" ] || { echo "not gofumpt-clean: $$bad"; exit 1; }

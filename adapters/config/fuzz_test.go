@@ -1,0 +1,40 @@
+package config
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzValues gives any text to every key: it is refused as a setting, or the
+// resolved config makes sense.
+func FuzzValues(f *testing.F) {
+	for _, value := range []string{
+		"", "true", "f16", "default", "pld+sam", "pld+pld", "128,1", "1,128", "128,,1", "99999999999999999999", "-1", "0", "grow",
+		"fixed", "512", "4096.0", " 1", "128, 32 ,1", "１２８", "\x00", "both_resident",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		for _, key := range Keys {
+			source := Source{Name: "the fuzzer", Names: []string{key.Name}, Lookup: func(k Key) (string, bool) { return value, k.Name == key.Name }}
+			c, err := Resolve(source)
+			require.Equal(t, err == nil, key.Check(value) == nil, "%s: check and resolution differ", key.Name)
+			if err != nil {
+				require.True(t, errors.Is(err, ErrSetting), "%s: %v", key.Name, err)
+				require.ErrorContains(t, err, key.Name)
+				require.ErrorContains(t, err, "the fuzzer")
+				continue
+			}
+			require.Contains(t, []string{"f16", "f32"}, c.Recipe)
+			require.GreaterOrEqual(t, c.Blocks, 0)
+			require.GreaterOrEqual(t, c.FirstContext, 0)
+			require.NotEmpty(t, c.Rows)
+			for i, rows := range c.Rows {
+				require.Positive(t, rows)
+				require.True(t, i == 0 || rows < c.Rows[i-1], "%v", c.Rows)
+			}
+		}
+	})
+}
