@@ -77,6 +77,11 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 	}{
 		{"nothing at all", nil, gguf.ErrTruncated, "the file of 0 has 0 left"},
 		{"another magic", []byte("ggml\x03\x00\x00\x00"), gguf.ErrMalformed, "67 67 6d 6c"},
+		{"a pointer of Git LFS", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), gguf.ErrMalformed, "76 65 72 73"},
+		{"a cut magic", []byte("GGU"), gguf.ErrTruncated, "magic"},
+		{"a cut version", []byte("GGUF\x03\x00"), gguf.ErrTruncated, "version"},
+		{"a cut count", start(0, 0).Bytes()[:20], gguf.ErrTruncated, "number of keys"},
+		{"version 0", version(0), gguf.ErrUnsupported, "version 0"},
 		{"lower-case magic", append([]byte("gguf"), start(0, 0).Bytes()[4:]...), gguf.ErrMalformed, "not with"},
 		{"version 1", version(1), gguf.ErrUnsupported, "version 1"},
 		{"version 4", version(4), gguf.ErrUnsupported, "version 4"},
@@ -86,6 +91,11 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"tensors that only the keys leave room for", start(9, 1).put("k", str, string(make([]byte, 250))).Bytes(), gguf.ErrTruncated, "9 tensors"},
 		{"a key's name beyond the end", start(0, 1).put(uint64(99), "abcdefgh").Bytes(), gguf.ErrTruncated, "takes 99 bytes"},
 		{"a string of 2^63 bytes", start(0, 1).put("k", str, uint64(1<<63), uint64(0)).Bytes(), gguf.ErrMalformed, "9223372036854775808 bytes"},
+		{"a string above the limit", start(0, 1).put("k", str, string(make([]byte, 16<<20+1))).Bytes(), gguf.ErrMalformed, "16777216 are allowed"},
+		{"a name above the limit", start(0, 1).put(uint64(math.MaxUint64), uint64(0)).Bytes(), gguf.ErrMalformed, "18446744073709551615 bytes"},
+		{"a number cut off", start(0, 1).put("k", uint32(gguf.Uint64), uint32(1)).Bytes(), gguf.ErrTruncated, "value of key k"},
+		{"fewer keys than announced", start(0, 2).put("kk", str, "a long enough value for the count").Bytes(), gguf.ErrTruncated, "key"},
+		{"a count of elements that overflows", start(0, 1).put("k", array, uint32(gguf.Float64), uint64(1<<61), uint64(0)).Bytes(), gguf.ErrTruncated, "elements of k"},
 		{"an array beyond the end", start(0, 1).put("k", array, u32, uint64(1<<62), uint64(0)).Bytes(), gguf.ErrTruncated, "elements of k"},
 		{"strings beyond the end", start(0, 1).put("k", array, str, uint64(2), "a").put(uint32(0)).Bytes(), gguf.ErrTruncated, "k"},
 		{"an array of arrays", start(0, 1).put("k", array, array, uint64(0)).Bytes(), gguf.ErrUnsupported, "array of arrays"},
@@ -97,10 +107,15 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"alignment of zero", start(0, 1).put("general.alignment", u32, uint32(0)).Bytes(), gguf.ErrMalformed, "alignment of 0"},
 		{"alignment of 24", start(0, 1).put("general.alignment", u32, uint32(24)).Bytes(), gguf.ErrMalformed, "alignment of 24"},
 		{"five dimensions", start(1, 0).tensor("t", quant.F32, 0, 1, 1, 1, 1, 1).data(4), gguf.ErrMalformed, "5 dimensions"},
+		{"four thousand million dimensions", start(1, 0).put("t", uint32(math.MaxUint32), uint64(1), uint64(1)).data(4), gguf.ErrMalformed, "4294967295 dimensions"},
+		{"a dimension of 2^64-1", start(1, 0).tensor("t", quant.I8, 0, math.MaxUint64).data(4), gguf.ErrMalformed, "dimension 0 of 18446744073709551615"},
+		{"fewer tensors than announced", start(2, 0).tensor("a name long enough for two", quant.F32, 0, 1).Bytes(), gguf.ErrTruncated, "tensor"},
 		{"a dimension of zero", start(1, 0).tensor("t", quant.F32, 0, 4, 0).data(4), gguf.ErrMalformed, "dimension 1 of 0"},
 		{"a size that overflows", start(1, 0).tensor("t", quant.F32, 0, 1<<32, 1<<32).data(4), gguf.ErrMalformed, "too large"},
 		{"bytes that overflow", start(1, 0).tensor("t", quant.F32, 0, 1<<62).data(4), gguf.ErrMalformed, "address space"},
 		{"an unknown format", start(1, 0).tensor("t", 77, 0, 4).data(16), gguf.ErrUnsupported, "type 77"},
+		{"a withdrawn format", start(1, 0).tensor("t", 4, 0, 32).data(64), gguf.ErrUnsupported, "type 4"},
+		{"half a K block", start(1, 0).tensor("t", quant.Q4_K, 0, 128, 2).data(144), gguf.ErrMalformed, "rows of 128"},
 		{"broken blocks", start(1, 0).tensor("t", quant.Q8_0, 0, 16, 2).data(64), gguf.ErrMalformed, "rows of 16"},
 		{"misaligned data", start(1, 0).tensor("t", quant.F32, 4, 4).data(64), gguf.ErrMalformed, "offset 4"},
 		{"an offset that overflows", start(1, 0).tensor("t", quant.F32, math.MaxUint64-31, 4).data(64), gguf.ErrMalformed, "overflows"},
@@ -108,6 +123,8 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"no data at all", start(1, 0).tensor("t", quant.F32, 0, 8).Bytes(), gguf.ErrTruncated, "the tensors need"},
 		{"tensors on each other", start(2, 0).tensor("a", quant.F32, 0, 9).tensor("b", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
 		{"tensors in one place", start(2, 0).tensor("b", quant.F32, 0, 8).tensor("a", quant.F32, 0, 4).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
+		{"one tensor within another", start(3, 0).tensor("a", quant.F32, 0, 64).tensor("b", quant.F32, 32, 1).tensor("c", quant.F32, 256, 1).data(260), gguf.ErrMalformed, `"a" and "b" overlap`},
+		{"misaligned for its own alignment", start(1, 1).put("general.alignment", u32, uint32(64)).tensor("t", quant.F32, 32, 8).data(128), gguf.ErrMalformed, "no multiple of 64"},
 		{"a tensor twice", start(2, 0).tensor("t", quant.F32, 0, 8).tensor("t", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `tensor "t" twice`},
 		{"a tensor without a name", start(1, 0).tensor("", quant.F32, 0, 8).data(64), gguf.ErrMalformed, "tensor 0 has no name"},
 		{"a part of a split model", start(0, 1).put("split.count", uint32(gguf.Uint16), uint16(3)).Bytes(), gguf.ErrUnsupported, "one of 3 parts"},
@@ -192,40 +209,12 @@ func TestAnnouncedCountsAreNotAllocatedFor(t *testing.T) {
 	}
 }
 
-func FuzzOpen(f *testing.F) {
-	f.Add(start(0, 0).Bytes())
-	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
-	f.Add(start(2, 1).put("general.alignment", uint32(gguf.Uint32), uint32(64)).
-		tensor("a", quant.F16, 0, 3).tensor("b", quant.I8, 64, 1, 1, 2).data(96))
-	var small bytes.Buffer
-	if err := gguf.Write(&small, []gguf.KeyValue{{"general.type", "adapter"}, {"x", []float32{1}}}, nil); err != nil {
-		f.Fatal(err)
+func TestWhatIsNoFileIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	for _, open := range []func(string) (*gguf.File, error){gguf.Open, gguf.OpenKeys} {
+		_, err := open(filepath.Join(folder, "missing.gguf"))
+		require.ErrorIs(t, err, os.ErrNotExist)
+		_, err = open(folder)
+		require.ErrorContains(t, err, folder)
 	}
-	f.Add(small.Bytes())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := openBytes(t, b)
-		if err != nil {
-			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported) || errors.Is(err, gguf.ErrKeyType),
-				"our own check must catch it, not the reader behind: %v", err)
-			return
-		}
-		defer file.Close()
-		for tensor := range file.Tensors() {
-			require.Equal(t, b[tensor.Offset:tensor.Offset+tensor.Size], tensor.Bytes())
-		}
-		for k := range file.Keys() {
-			_, err := file.Str(k.Name)
-			require.Equal(t, k.Type == gguf.String, err == nil)
-		}
-		var copied bytes.Buffer
-		require.NoError(t, file.WriteWith(&copied, []gguf.KeyValue{{"fuzz", int8(1)}}))
-		again, err := openBytes(t, copied.Bytes())
-		require.NoError(t, err)
-		defer again.Close()
-		for tensor := range file.Tensors() {
-			other, err := again.Tensor(tensor.Name)
-			require.NoError(t, err)
-			require.Equal(t, tensor.Bytes(), other.Bytes())
-		}
-	})
 }

@@ -1,0 +1,122 @@
+package gguf_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// seeds are files of every shape that the walk knows, right and wrong.
+func seeds(f *testing.F) {
+	f.Add(start(0, 0).Bytes())
+	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
+	f.Add(start(2, 1).put("general.alignment", uint32(gguf.Uint32), uint32(64)).
+		tensor("a", quant.F16, 0, 3).tensor("b", quant.I8, 64, 1, 1, 2).data(96))
+	for kind := gguf.Uint8; kind <= gguf.Float64; kind++ { // an array of each type, and a value
+		f.Add(start(0, 2).put("n", uint32(kind), uint64(1), "v", uint32(gguf.Array), uint32(kind), uint64(1), uint64(2)).Bytes())
+	}
+	f.Add(start(1, 2).put("split.count", uint32(gguf.Uint16), uint16(3), "split.no", uint32(gguf.Uint16), uint16(0)).
+		tensor("t", quant.Q6_K, 0, 256).data(210))
+	f.Add(start(2, 0).tensor("a", quant.F32, 0, 9).tensor("b", quant.F32, 32, 8).data(64))
+	var small bytes.Buffer
+	if err := gguf.Write(&small, []gguf.KeyValue{{"general.type", "adapter"}, {"x", []float32{1}}}, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(small.Bytes())
+}
+
+// FuzzOpenKeys: keys are read wherever the whole file is, and alike.
+func FuzzOpenKeys(f *testing.F) {
+	seeds(f)
+	path := filepath.Join(f.TempDir(), "hostile.gguf") // one for all runs: making folders takes most of the time
+	f.Fuzz(func(t *testing.T, b []byte) {
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		whole, wholeErr := gguf.Open(path)
+		if wholeErr == nil {
+			defer whole.Close()
+		}
+		keys, err := gguf.OpenKeys(path)
+		if err != nil {
+			require.Error(t, wholeErr, "a file without right keys is not right: %v", err)
+			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported), "%v", err)
+			return
+		}
+		defer keys.Close()
+		require.Empty(t, slices.Collect(keys.Tensors()))
+		for k := range keys.Keys() {
+			requireOneKind(t, keys, k)
+		}
+		if wholeErr == nil {
+			require.Equal(t, slices.Collect(whole.Keys()), slices.Collect(keys.Keys()))
+		}
+	})
+}
+
+// requireOneKind asks for a key as every kind; it must be of exactly one, but
+// whole numbers are numbers of several.
+func requireOneKind(t *testing.T, f *gguf.File, k gguf.Key) {
+	t.Helper()
+	kinds, numbers := 0, 0
+	for _, ask := range []func(string, bool) (any, error){
+		asker(f.Str, ""), asker(f.Bool, false), asker(f.Strs, nil), asker(f.Floats, nil), asker(f.Bools, nil), asker(f.Ints, nil),
+	} {
+		if _, err := ask(k.Name, false); err == nil {
+			kinds++
+		} else {
+			require.ErrorIs(t, err, gguf.ErrKeyType)
+		}
+	}
+	for _, ask := range []func(string, bool) (any, error){asker(f.Uint, 0), asker(f.Int, 0), asker(f.Float, 0)} {
+		if _, err := ask(k.Name, false); err == nil {
+			numbers++
+		}
+	}
+	require.LessOrEqual(t, kinds+min(numbers, 1), 1, "%v", k)
+	if k.Elem != gguf.Uint64 { // too large for Ints, perhaps
+		require.Equal(t, 1, kinds+min(numbers, 1), "%v", k)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	seeds(f)
+	folder := f.TempDir()
+	openBytes := func(t *testing.T, name string, b []byte) (*gguf.File, error) {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		return gguf.Open(path)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := openBytes(t, "hostile.gguf", b)
+		if err != nil {
+			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported) || errors.Is(err, gguf.ErrKeyType),
+				"our own check must catch it, not the reader behind: %v", err)
+			return
+		}
+		defer file.Close()
+		for tensor := range file.Tensors() {
+			require.Equal(t, b[tensor.Offset:tensor.Offset+tensor.Size], tensor.Bytes())
+		}
+		for k := range file.Keys() {
+			_, err := file.Str(k.Name)
+			require.Equal(t, k.Type == gguf.String, err == nil)
+		}
+		var copied bytes.Buffer
+		require.NoError(t, file.WriteWith(&copied, []gguf.KeyValue{{"fuzz", int8(1)}}))
+		again, err := openBytes(t, "copied.gguf", copied.Bytes())
+		require.NoError(t, err)
+		defer again.Close()
+		for tensor := range file.Tensors() {
+			other, err := again.Tensor(tensor.Name)
+			require.NoError(t, err)
+			require.Equal(t, tensor.Bytes(), other.Bytes())
+		}
+	})
+}
