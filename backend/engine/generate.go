@@ -145,16 +145,16 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 // decode hands out what was drawn and goes on until the output ends.
 func (g *generation) decode(ctx context.Context) error {
 	for {
-		for _, piece := range g.pieces {
-			if err := g.send(piece); err != nil {
-				return err
-			}
+		if err := g.handOut(); err != nil {
+			return err
 		}
-		g.pieces = g.pieces[:0]
 		if g.ending != "" {
 			return g.end(g.ending)
 		}
 		more, err := g.goOn(ctx, g.report.Output[len(g.report.Output)-1])
+		if err != nil && ctx.Err() == nil { // a draw failed: what drafts let it say before stands
+			err = errors.Join(err, g.handOut())
+		}
 		if err != nil {
 			return err
 		}
@@ -162,6 +162,17 @@ func (g *generation) decode(ctx context.Context) error {
 			return g.end(StopLimit)
 		}
 	}
+}
+
+// handOut sends the text of what was drawn.
+func (g *generation) handOut() error {
+	for _, piece := range g.pieces {
+		if err := g.send(piece); err != nil {
+			return err
+		}
+	}
+	g.pieces = g.pieces[:0]
+	return nil
 }
 
 // goOn computes what follows token, or reports that there is no place for it.

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// openFile is an engine of a file on the float device.
+func openFile(t *testing.T, path string, o Options) *Engine {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	tok, err := tokenizer.New(f)
+	require.NoError(t, err)
+	o.Recipe, err = model.FindRecipe("f32")
+	require.NoError(t, err)
+	e, err := New(t.Context(), cpu.New(cpu.Options{}), m, tok, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// writeFamily writes a random model of a family whose context is troubleContext.
+func writeFamily(t *testing.T, rng *rand.Rand, arch string) string {
+	t.Helper()
+	m := modeltest.New(rng, arch, quant.F16, false)
+	m.Context, m.Layers = troubleContext, 2
+	m.Rebuild()
+	m.AddTokenizer()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, m.Write(f))
+	require.NoError(t, f.Close())
+	return path
+}
+
+// troubleContext is short, so that texts grow out of the first graphs and shift.
+const troubleContext = 72
+
+// trouble is what ends a request before its time, after some pieces or draws.
+type trouble struct {
+	kind  string // "", "cancel", "emit", "mask"
+	after int
+}
+
+// refusing is a mask that allows everything and, after some draws, nothing.
+type refusing struct{ left int }
+
+func (m *refusing) Allowed(int32) bool { return m.left > 0 }
+func (m *refusing) Accept(int32)       { m.left-- }
+
+var errGone = errors.New("the client has gone")
+
+// drawRequest draws a request of few different tokens, which are easy to draft.
+func drawRequest(rng *rand.Rand, vocab int) (Request, trouble) {
+	letter := func() string { return string(rune(0x4e00 + 3 + rng.IntN(vocab-3))) } // see modeltest
+	r := Request{
+		Prompt: make([]int32, 1+rng.IntN(30)), MaxTokens: rng.IntN(90), CachePrompt: rng.IntN(2) == 0, Shift: rng.IntN(2) == 0,
+		Keep: rng.IntN(80), IgnoreEOS: rng.IntN(3) > 0, Logprobs: rng.IntN(2),
+		Sampling: sampler.Options{Temperature: float32(rng.IntN(3)) * 0.3, Seed: rng.Uint64()},
+	}
+	if rng.IntN(6) == 0 && !r.Shift {
+		r.MaxTokens = -1
+	}
+	for i := range r.Prompt {
+		r.Prompt[i] = int32(3 + rng.IntN(4))
+	}
+	if rng.IntN(4) == 0 {
+		r.Stop = []string{letter() + letter()}
+	}
+	return r, trouble{[]string{"", "", "cancel", "emit", "mask"}[rng.IntN(5)], 1 + rng.IntN(40)}
+}
+
+// end is how a request ended.
+type end struct {
+	text   string
+	report Report
+	err    error
+}
+
+// suffer runs a request that gets into trouble.
+func suffer(e *Engine, r Request, bad trouble) end {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if bad.kind == "mask" {
+		r.Mask = &refusing{bad.after}
+	}
+	var text strings.Builder
+	pieces := 0
+	report, err := e.Generate(ctx, r, func(p Piece) error {
+		text.WriteString(p.Text)
+		switch pieces++; {
+		case pieces == bad.after && bad.kind == "cancel":
+			cancel()
+		case pieces == bad.after && bad.kind == "emit":
+			return errGone
+		}
+		return nil
+	})
+	return end{text.String(), report, err}
+}
+
+// same holds an end against that without drafts. How far a cancelled request
+// comes is a matter of time.
+func (got end) same(want end, kind string) bool {
+	switch {
+	case kind == "cancel":
+		return strings.HasPrefix(got.text, want.text) || strings.HasPrefix(want.text, got.text)
+	case got.text != want.text || fmt.Sprint(got.err) != fmt.Sprint(want.err):
+		return false
+	}
+	return got.err != nil || slices.Equal(got.report.Output, want.report.Output) && got.report.Stop == want.report.Stop
+}
+
+// Drafts of several generations that share passes, grow, shift, stop and break
+// off change no text, leave nothing in line, and leave the keys and values that
+// a prompt of the same tokens has.
+func TestTroubledGenerationsThatDraftSayTheSame(t *testing.T) {
+	seeds := 4
+	if testing.Short() {
+		seeds = 1
+	}
+	modes := []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "default"}
+	for seed := range seeds {
+		for i, arch := range []string{"gemma3", "phi3", "llama"} { // two with windows
+			t.Run(fmt.Sprint(arch, seed), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+				path := writeFamily(t, rng, arch)
+				mode, err := draft.Parse(modes[rng.IntN(len(modes))])
+				require.NoError(t, err)
+				plain := openFile(t, path, Options{Rows: []int{16, 1}, Context: troubleContext})
+				e := openFile(t, path, Options{
+					Rows: [][]int{{32, 8, 1}, {16, 4}, {7}, {1}}[rng.IntN(4)], Context: troubleContext, FirstContext: 5 + rng.IntN(20),
+					Sequences: 1 + rng.IntN(3), Blocks: 2, Draft: mode,
+				})
+				for range 4 {
+					sufferTogether(t, rng, e, plain)
+					require.Zero(t, e.line.between)
+					require.Empty(t, e.line.jobs)
+					requireCachesOfPrompts(t, e, plain)
+				}
+			})
+		}
+	}
+}
+
+func sufferTogether(t *testing.T, rng *rand.Rand, e, plain *Engine) {
+	var group sync.WaitGroup
+	for range 6 {
+		r, bad := drawRequest(rng, e.config.Vocab)
+		alone := r
+		alone.CachePrompt = false
+		want := suffer(plain, alone, bad)
+		group.Go(func() {
+			if got := suffer(e, r, bad); !got.same(want, bad.kind) {
+				t.Errorf("%+v, rows %v, %+v:\n%q, %v, %s\nwanted\n%q, %v, %s", bad, e.options.Rows, r,
+					got.text, got.err, got.report.Stop, want.text, want.err, want.report.Stop)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// requireCachesOfPrompts compares what sequences hold with what the same tokens
+// leave behind as a prompt.
+func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
+	for s := range e.options.Sequences {
+		tokens := e.Tokens(s)
+		if len(tokens) == 0 {
+			continue
+		}
+		_, err := plain.Generate(t.Context(), Request{Prompt: tokens}, func(Piece) error { return nil })
+		require.NoError(t, err)
+		want, err := plain.ReadCache(nil, 0)
+		require.NoError(t, err)
+		got, err := e.ReadCache(nil, s)
+		require.NoError(t, err)
+		require.True(t, slices.Equal(want, got), "the cache of sequence %d", s)
+	}
+}
