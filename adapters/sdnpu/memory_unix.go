@@ -9,23 +9,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peakMemory is the largest resident size of this process so far, in bytes.
-func peakMemory() int64 {
-	var usage unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
-		return 0
+// peakMemory is the largest resident size so far of this process, or of one that
+// compiled for it, in bytes.
+func peakMemory() (size int64) {
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var usage unix.Rusage
+		if unix.Getrusage(who, &usage) == nil {
+			size = max(size, int64(usage.Maxrss))
+		}
 	}
 	if runtime.GOOS == "darwin" {
-		return usage.Maxrss
+		return size
 	}
-	return usage.Maxrss * 1024
+	return size * 1024
 }
 
-// processorTime is what all cores have spent on this process so far.
-func processorTime() time.Duration {
-	var usage unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
-		return 0
+// processorTime is what all cores have spent so far on this process and on those
+// that compiled for it.
+func processorTime() (spent time.Duration) {
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var usage unix.Rusage
+		if unix.Getrusage(who, &usage) == nil {
+			spent += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		}
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return spent
 }
