@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -18,9 +17,16 @@ import (
 
 // runnerProcess is our llama-server without a host.
 type runnerProcess struct {
-	cmd    *exec.Cmd
-	url    string
-	stderr *bytes.Buffer
+	cmd *exec.Cmd
+	url string
+	log string // the file of its stderr
+}
+
+// said is what it wrote to stderr so far.
+func (r *runnerProcess) said(t *testing.T) string {
+	text, err := os.ReadFile(r.log)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // startRunner starts one for a model; it ends with the test.
@@ -28,11 +34,14 @@ func startRunner(t *testing.T, d *day, port string) *runnerProcess {
 	t.Helper()
 	name := filepath.Join(d.dir, "llama-server")
 	require.NoError(t, os.Symlink(program(t), name))
-	r := &runnerProcess{url: "http://127.0.0.1:" + port, stderr: new(bytes.Buffer)}
+	r := &runnerProcess{url: "http://127.0.0.1:" + port, log: filepath.Join(d.dir, "stderr")}
+	log, err := os.Create(r.log)
+	require.NoError(t, err)
+	defer log.Close()
 	r.cmd = exec.Command(name, "--model", d.model, "--host", "127.0.0.1", "--port", port, "-c", "512")
 	r.cmd.Env = append(os.Environ(), "HOME="+d.dir, "SDNPU_ENABLED=true", "SDNPU_LIBRARY="+d.library, "SDNPU_CACHE="+d.cache)
 	r.cmd.Env = append(r.cmd.Env, d.env...)
-	r.cmd.Stderr = r.stderr
+	r.cmd.Stderr = log
 	require.NoError(t, r.cmd.Start())
 	return r
 }
@@ -78,8 +87,8 @@ func TestBadDaysPortInUse(t *testing.T) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	first := startRunner(t, newDay(t), port)
 	require.Error(t, first.cmd.Wait())
-	require.Contains(t, first.stderr.String(), "error: llamaserver: port "+port+" of 127.0.0.1 is in use")
-	require.Contains(t, first.stderr.String(), "--port")
+	require.Contains(t, first.said(t), "error: llamaserver: port "+port+" of 127.0.0.1 is in use")
+	require.Contains(t, first.said(t), "--port")
 	require.NoError(t, l.Close())
 	second := startRunner(t, newDay(t), port)
 	defer second.end()
@@ -112,14 +121,19 @@ func TestBadDaysModelShortenedWhileServed(t *testing.T) {
 
 func TestBadDaysRunnerKilledWhileItsChildHangs(t *testing.T) {
 	d := newDay(t)
-	d.env = []string{"SDNPU_EMULATOR=hang_finalize=block0"}
+	d.env = []string{"SDNPU_EMULATOR=print_finalize=FINALIZING,hang_finalize=block0", "OLLAMA_DEBUG=1"}
 	r := startRunner(t, d, freePort(t))
 	defer r.end()
 	child := 0
 	eventually(t, "no child compiles", func() bool {
 		child = childOf(t, r.cmd.Process.Pid)
-		return child != 0
+		return child != 0 && strings.Contains(r.said(t), "FINALIZING")
 	})
+	defer func() {
+		if !gone(child) {
+			kill(t, child) // the test has failed, and leaves nothing
+		}
+	}()
 	require.NoError(t, r.cmd.Process.Kill())
 	eventually(t, "the child outlives its parent", func() bool { return gone(child) })
 }
