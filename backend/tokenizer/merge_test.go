@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,32 @@ func TestSpecialTokensAreFoundAsIfSearchedOneByOne(t *testing.T) {
 		overlapping += len(got)
 	}
 	require.Greater(t, overlapping, 3000)
+}
+
+// A file may have a special token of every length, each place of a text then
+// as many matches. Of each place one is held, and none is looked up by its
+// whole text.
+func TestSpecialTokensOfEveryLengthCostNoMoreThanTheText(t *testing.T) {
+	v := &vocabulary{}
+	const longest = 4000
+	for n := range longest {
+		v.texts, v.types = append(v.texts, strings.Repeat("a", n+1)), append(v.types, typeControl)
+	}
+	s := newSpecials(v, typeControl)
+	for _, tt := range []struct {
+		text string
+		want []match
+	}{
+		{strings.Repeat("a", 3*longest+7), []match{{0, longest, longest - 1}, {longest, 2 * longest, longest - 1}, {2 * longest, 3 * longest, longest - 1}, {3 * longest, 3*longest + 7, 6}}},
+		{strings.Repeat("a", 9) + "b" + strings.Repeat("a", 5), []match{{0, 9, 8}, {10, 15, 4}}},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := s.find(tt.text)
+		runtime.ReadMemStats(&after)
+		require.Equal(t, tt.want, got)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1000*len(tt.text)+100_000))
+	}
 }
 
 func TestEveryByteHasOneSpelling(t *testing.T) {

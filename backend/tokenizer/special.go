@@ -2,16 +2,24 @@ package tokenizer
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"strings"
 )
 
 // specials finds the spellings of special tokens in a text.
 type specials struct {
-	ids     map[string]int32
-	lengths []int // of the spellings, each once, in bytes
-	first   [256]bool
-	trims   bool // white space after a token goes with it
+	ids       map[string]int32
+	spellings []spelling // sorted by text
+	first     [256]bool
+	trims     bool // white space after a token goes with it
+}
+
+// spelling is how a token is written. Its shorter is the place of the longest
+// other one that it begins with, or -1.
+type spelling struct {
+	text        string
+	id, shorter int32
 }
 
 // keepsSpace are the special tokens of Phi-3 that leave white space alone.
@@ -33,11 +41,41 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 		}
 		s.ids[text] = int32(id)
 		s.first[text[0]] = true
-		if !slices.Contains(s.lengths, len(text)) {
-			s.lengths = append(s.lengths, len(text))
+	}
+	for text, id := range s.ids {
+		s.spellings = append(s.spellings, spelling{text: text, id: id})
+	}
+	slices.SortFunc(s.spellings, func(a, b spelling) int { return cmp.Compare(a.text, b.text) })
+	for i := range s.spellings {
+		sp := &s.spellings[i] // what it begins with ends or begins the one before it
+		for sp.shorter = int32(i) - 1; sp.shorter >= 0; sp.shorter = s.spellings[sp.shorter].shorter {
+			if strings.HasPrefix(sp.text, s.spellings[sp.shorter].text) {
+				break
+			}
 		}
 	}
 	return s
+}
+
+// longest is the place of the longest spelling that a text begins with, or -1.
+func (s *specials) longest(text string) int32 {
+	n, found := slices.BinarySearchFunc(s.spellings, text, func(sp spelling, text string) int { return cmp.Compare(sp.text, text) })
+	if found {
+		return int32(n)
+	}
+	if n == 0 {
+		return -1
+	}
+	// It is the one before, as far as that agrees with the text.
+	same, before := 0, s.spellings[n-1].text
+	for same < len(before) && same < len(text) && before[same] == text[same] {
+		same++
+	}
+	at := int32(n - 1)
+	for at >= 0 && len(s.spellings[at].text) > same {
+		at = s.spellings[at].shorter
+	}
+	return at
 }
 
 // match is a special token at text[start:end].
@@ -46,47 +84,93 @@ type match struct {
 	id         int32
 }
 
+// found is a match and the place of its spelling.
+type found struct {
+	match
+	spelling int32
+}
+
+func (s *specials) at(start int, spelling int32) found {
+	sp := &s.spellings[spelling]
+	return found{match{start, start + len(sp.text), sp.id}, spelling}
+}
+
+// rivals is a heap of matches, the one first that wins.
+type rivals []found
+
+func (r rivals) Len() int { return len(r) }
+
+func (r rivals) Less(i, j int) bool {
+	a, b := r[i], r[j]
+	return cmp.Or(cmp.Compare(b.end-b.start, a.end-a.start), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
+}
+
+func (r rivals) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+
+func (r *rivals) Push(f any) { *r = append(*r, f.(found)) }
+
+func (r *rivals) Pop() any {
+	last := len(*r) - 1
+	f := (*r)[last]
+	*r = (*r)[:last]
+	return f
+}
+
 // find returns what is found, in the order of the text. Where spellings
 // overlap, the longer one wins, then the lower id, then the earlier place, as
 // if the text were searched for one token after the other.
 func (s *specials) find(text string) []match {
-	var all []match
+	var all rivals // the longest match of each place
 	overlap := false
 	for i := range len(text) {
 		if !s.first[text[i]] {
 			continue
 		}
-		for _, n := range s.lengths {
-			if n > len(text)-i {
-				continue
-			}
-			if id, ok := s.ids[text[i:i+n]]; ok {
-				overlap = overlap || len(all) > 0 && i < all[len(all)-1].end
-				all = append(all, match{i, i + n, id})
-			}
+		if longest := s.longest(text[i:]); longest >= 0 {
+			overlap = overlap || len(all) > 0 && i < all[len(all)-1].end
+			all = append(all, s.at(i, longest))
 		}
 	}
+	var kept []match
 	if !overlap {
-		return s.trim(all, text)
+		for _, f := range all {
+			kept = append(kept, f.match)
+		}
+		return s.trim(kept, text)
 	}
-	slices.SortFunc(all, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.end-b.start, a.end-a.start), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start))
-	})
+	heap.Init(&all)
 	taken := make([]bool, len(text))
-	kept := all[:0]
-	for _, m := range all {
-		// Whatever was taken is at least as long, so it covers an end of m if
-		// it touches m at all.
-		if taken[m.start] || taken[m.end-1] {
-			continue
+	for len(all) > 0 {
+		f := heap.Pop(&all).(found)
+		switch {
+		// Whatever was taken is at least as long, so it covers an end of the
+		// match if it touches it at all.
+		case taken[f.start]:
+		case taken[f.end-1]:
+			if s.shorten(&f, taken) {
+				heap.Push(&all, f)
+			}
+		default:
+			for i := f.start; i < f.end; i++ {
+				taken[i] = true
+			}
+			kept = append(kept, f.match)
 		}
-		for i := m.start; i < m.end; i++ {
-			taken[i] = true
-		}
-		kept = append(kept, m)
 	}
 	slices.SortFunc(kept, func(a, b match) int { return cmp.Compare(a.start, b.start) })
 	return s.trim(kept, text)
+}
+
+// shorten makes a match the next shorter one at its place whose end is free.
+func (s *specials) shorten(f *found, taken []bool) bool {
+	for taken[f.end-1] {
+		shorter := s.spellings[f.spelling].shorter
+		if shorter < 0 {
+			return false
+		}
+		*f = s.at(f.start, shorter)
+	}
+	return true
 }
 
 // trim makes the matches longer by the white space after them, where the model
