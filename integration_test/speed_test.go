@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -115,8 +116,12 @@ func measureMachine(b *testing.B) machine {
 		require.NoError(b, err, "%s %v\n%s", name, args, output)
 		return string(output)
 	}
-	run(compiler, "-std=c11", "-O2", "-ffp-contract=fast", "-I"+emulatorFolder+"/csrc", "-c", emulatorFolder+"/testdata/bench_ops.c", "-o", object)
-	args := []string{"-std=c11", "-O2", "-ffp-contract=off", object}
+	flags := []string{"-std=c11", "-O2", "-I" + emulatorFolder + "/csrc", "-I" + emulatorFolder + "/testdata/bench"}
+	run(compiler, append(slices.Clone(flags), "-ffp-contract=fast", "-c", emulatorFolder+"/testdata/bench/peaks.c", "-o", object)...)
+	args := append(flags, "-ffp-contract=off", object)
+	for _, file := range []string{"main.c", "linear.c", "node.c"} {
+		args = append(args, emulatorFolder+"/testdata/bench/"+file)
+	}
 	for _, pattern := range []string{"check.c", "kernels*.c", "op_*.c", "pool.c", "settings.c", "tensor.c"} {
 		files, err := filepath.Glob(filepath.Join(emulatorFolder, "csrc", pattern))
 		require.NoError(b, err)
@@ -126,8 +131,9 @@ func measureMachine(b *testing.B) machine {
 	var threads int
 	var path string
 	var m machine
-	output := run(driver, "machine")
-	_, err = fmt.Sscanf(output, "threads %d %s\npeak %g Gfma/s\nstreaming %g GB/s", &threads, &path, &m.fused, &m.streamed)
+	output := run(driver, "peaks")
+	var products float64
+	_, err = fmt.Sscanf(output, "threads %d %s\npeak_fused %g G/s\npeak_products %g G/s\nstreaming %g GB/s", &threads, &path, &m.fused, &products, &m.streamed)
 	require.NoError(b, err, output)
 	b.Logf("%d threads, %s, %.1f Gfma/s, %.1f GB/s", threads, path, m.fused, m.streamed)
 	m.fused *= 1e9

@@ -72,6 +72,19 @@ func Resolve(sources ...Source) (Config, error) {
 	return c, nil
 }
 
+// Enabled reads only whether the sources select the model.
+func Enabled(sources ...Source) (bool, error) {
+	k, c := Keys[0], Config{}
+	for _, s := range sources {
+		if value, ok := s.Lookup(k); ok {
+			if err := k.set(&c, value); err != nil {
+				return false, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, value, s.Name, err)
+			}
+		}
+	}
+	return c.Enabled, nil
+}
+
 // Environment reads the variables of the keys; empty ones count as not set.
 func Environment(lookup func(name string) (string, bool)) Source {
 	return Source{Name: "environment", Lookup: func(k Key) (string, bool) {

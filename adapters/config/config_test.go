@@ -53,6 +53,19 @@ func TestTheFirstContextIsANumberOrAWord(t *testing.T) {
 	}
 }
 
+func TestSelectionNeedsNoOtherKey(t *testing.T) {
+	broken := map[string]string{"sdnpu.recipe": "none", "sdnpu.nonsense": "1"}
+	on, err := Enabled(source("model", broken))
+	require.NoError(t, err)
+	require.False(t, on)
+	broken["sdnpu.enabled"] = "true"
+	on, err = Enabled(source("model", broken), source("adapter", nil))
+	require.NoError(t, err)
+	require.True(t, on)
+	_, err = Enabled(source("model", map[string]string{"sdnpu.enabled": "perhaps"}))
+	require.ErrorIs(t, err, ErrSetting)
+}
+
 func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 	for _, tt := range []struct{ name, key, value string }{
 		{"a misspelt key", "sdnpu.recipes", "f16"},

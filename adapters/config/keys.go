@@ -35,7 +35,8 @@ func (k Key) Variable() string {
 // Check reports whether the key takes the value.
 func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 
-// Keys is the table of all settings that a model's config can carry.
+// Keys is the table of all settings that a model's config can carry; the first
+// one selects the model.
 var Keys = []Key{
 	{
 		"sdnpu.enabled", "bool", "false", "run this model on the NPU; select writes true",
@@ -46,7 +47,7 @@ var Keys = []Key{
 		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32"),
 	},
 	{
-		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, or pld, sam, cal, db joined by +",
+		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +",
 		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
 	},
 	{

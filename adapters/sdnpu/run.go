@@ -50,7 +50,7 @@ func newRunCommand() *cobra.Command {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one")
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
-	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, or pld, sam, cal, db joined by + (default: the model's config)")
+	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
@@ -129,6 +129,9 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 		if stdout, err = takeStdout(); err != nil {
 			return err
 		}
+	}
+	for _, slip := range lookAtVariables(environmentNames()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+slip.remedy)
 	}
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())

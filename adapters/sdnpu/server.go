@@ -32,10 +32,8 @@ func serveRunner(ctx context.Context, argv []string) error {
 	// First of all: a host that ends before the watch begins is not missed.
 	watched := llamaserver.WatchParent(ctx, func() { cancel(errHostEnded) })
 
-	s, err := readSettings()
-	if err != nil {
-		return err
-	}
+	// What is wrong with our settings is no concern of models that are not ours.
+	s, unsettled := readSettings()
 	args, warnings, err := llamaserver.ParseArgs(argv[1:])
 	mode := llamaserver.ModeServe
 	if err == nil {
@@ -74,8 +72,16 @@ func serveRunner(ctx context.Context, argv []string) error {
 		}
 		return become()
 	}
+	if unsettled != nil {
+		return unsettled
+	}
+	for _, slip := range lookAtVariables(environmentNames()) {
+		warnings = append(warnings, slip.remedy)
+	}
 	return s.serve(ctx, argv[0], args, c, warnings)
 }
+
+const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
 
 // selection reads the config of the model, its adapters and the environment.
 // The reason says why the model is not ours to run; it is empty when it is.
@@ -97,12 +103,16 @@ func selection(args llamaserver.Args) (c config.Config, reason string, err error
 		}
 		sources = append(sources, source)
 	}
-	c, err = config.Resolve(append(sources, config.Environment(os.LookupEnv))...)
+	sources = append(sources, config.Environment(os.LookupEnv))
+	if selected, err := config.Enabled(sources...); err == nil && !selected {
+		return c, notSelected, nil // whatever else is wrong
+	}
+	c, err = config.Resolve(sources...)
 	switch {
 	case err != nil:
 		return c, "", err
 	case !c.Enabled:
-		return c, "the model is not selected for the NPU (sdnpu.enabled)", nil
+		return c, notSelected, nil
 	case args.GPULayers == 0:
 		return c, "num_gpu 0 asks for the CPU", nil
 	}

@@ -52,24 +52,24 @@ func readSettings() (settings, error) {
 	if v := os.Getenv("SDNPU_SOC"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 32)
 		if err != nil {
-			return settings{}, fmt.Errorf("SDNPU_SOC=%q is not a number such as 57 (SM8650)", v)
+			return s, fmt.Errorf("SDNPU_SOC=%q is not a number such as 57 (SM8650)", v)
 		}
 		s.soc = uint32(n)
 	}
 	if s.cacheSize != "" {
 		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
-			return settings{}, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
+			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
 		}
 	}
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
-		return settings{}, err
+		return s, err
 	}
 	switch v := os.Getenv("SDNPU_CACHE"); v {
 	case "off":
 	case "":
 		var err error
 		if s.cache, err = cacheFolder("images"); err != nil {
-			return settings{}, fmt.Errorf("%w: set SDNPU_CACHE to a folder of your own, or to off", err)
+			return s, fmt.Errorf("%w: set SDNPU_CACHE to a folder of your own, or to off", err)
 		}
 	default:
 		s.cache = v
