@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -205,8 +206,20 @@ func (e *Engine) lead(ctx context.Context, own *job) {
 	if len(shares) > 1 || shares[0].job != own {
 		ctx = context.WithoutCancel(ctx) // it is not for who leads alone
 	}
+	e.pass(ctx, shares)
+}
+
+// pass runs shares and settles them. A token whose embedding is broken spoils
+// the request that says it, not the others nor one that only has it as a draft.
+func (e *Engine) pass(ctx context.Context, shares []share) {
 	begin := time.Now()
 	r, err := e.runShares(ctx, shares)
+	if errors.Is(err, model.ErrInvalid) && (len(shares) > 1 || shares[0].drafts > 0) {
+		for _, s := range shares {
+			e.pass(ctx, []share{{job: s.job, n: s.n}})
+		}
+		return
+	}
 	if err == nil {
 		e.timed(r.ValidRows+r.PaddingRows, time.Since(begin))
 	}

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec"
 )
 
 // openFile is an engine of a file on the float device.
@@ -49,6 +52,11 @@ func writeFamily(t *testing.T, rng *rand.Rand, arch string) string {
 	m.Context, m.Layers = troubleContext, 2
 	m.Rebuild()
 	m.AddTokenizer()
+	return writeModel(t, m)
+}
+
+func writeModel(t *testing.T, m *modeltest.Model) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	f, err := os.Create(path)
 	require.NoError(t, err)
@@ -201,3 +209,62 @@ func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
 		require.True(t, slices.Equal(want, got), "the cache of sequence %d", s)
 	}
 }
+
+// A token whose row of the embedding is broken ends the request that has it in
+// its prompt; neither those that share its passes nor one that only draws it as
+// a draft notice.
+func TestABrokenEmbeddingSpoilsItsOwnRequestAlone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	m := modeltest.New(rng, "llama", quant.F32, false) // the head has its own matrix
+	m.Context = troubleContext
+	m.Rebuild()
+	m.AddTokenizer()
+	const broken, spared = 5, 4
+	i := slices.IndexFunc(m.Tensors, func(n gguf.NewTensor) bool { return n.Name == "token_embd.weight" })
+	binary.LittleEndian.PutUint32(m.Tensors[i].Data[broken*m.Hidden*4:], math.Float32bits(float32(math.NaN())))
+	path := writeModel(t, m)
+	e := openFile(t, path, Options{Rows: []int{32, 8, 1}, Context: troubleContext, Sequences: 3, Draft: draft.Mode{Lookup: true}})
+	good := Request{Prompt: []int32{3, spared, 3, spared}, MaxTokens: 40, IgnoreEOS: true, Mask: except(broken)}
+	want := suffer(e, good, trouble{})
+	require.NoError(t, want.err)
+
+	j := &job{tokens: []int32{3}, drafts: &spec.Tree{}, report: &Report{}, done: make(chan struct{})}
+	j.drafts.Add(broken, spec.None, 1)
+	rows := 0
+	j.verify = func(v verdict) ([]int32, error) { rows = len(v.rows); return nil, nil }
+	require.NoError(t, e.Truncate(0, 0))
+	e.line.enter()
+	require.NoError(t, e.compute(t.Context(), j))
+	e.line.leave()
+	require.Equal(t, 1, rows, "the draft is given up")
+	require.NoError(t, e.Truncate(0, 0))
+
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range 5 {
+				got := suffer(e, good, trouble{})
+				if got.err != nil || !slices.Equal(got.report.Output, want.report.Output) {
+					t.Errorf("%v, %v; wanted %v", got.report.Output, got.err, want.report.Output)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 20 {
+				got := suffer(e, Request{Prompt: []int32{3, broken, 3}, MaxTokens: 5}, trouble{})
+				if !errors.Is(got.err, model.ErrInvalid) {
+					t.Errorf("a broken embedding: %v", got.err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Zero(t, e.line.between)
+	require.Empty(t, e.line.jobs)
+}
+
+// except allows every token but one.
+type except int32
+
+func (m except) Allowed(token int32) bool { return token != int32(m) }
+func (m except) Accept(int32)             {}
