@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -141,7 +144,7 @@ func (c *checkup) readModel(say sayFunc) error {
 		r.Parameters += int64(t.Elements())
 	}
 	say("model", "%s: %s, %s", r.Name, r.Architecture, bytesText(r.FileBytes))
-	say("weights", "%.1f million parameters, tensors by type %v", float64(r.Parameters)/1e6, r.Types)
+	say("weights", "%.1f million parameters; tensors: %s", float64(r.Parameters)/1e6, tally(r.Types))
 	m, err := model.Load(f)
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, remedyOf(err))
@@ -237,7 +240,7 @@ func (c *checkup) preview(ctx context.Context, say sayFunc) error {
 	// the packed ones beside the image that it writes.
 	r.Estimate.Memory = 2*largest + p.Cache + p.IO + processMemory
 	say("device", "%s", r.Device)
-	say("graphs", "recipe %s, rows %v, contexts %v, %d blocks: %d images, %d of them in the cache", r.Recipe, r.Rows, r.Contexts, r.Blocks, r.Images, r.Cached)
+	say("graphs", "recipe %s, rows %s, contexts %s, %d blocks: %d images, %d of them in the cache", r.Recipe, commas(r.Rows), commas(r.Contexts), r.Blocks, r.Images, r.Cached)
 	if len(r.Contexts) > 1 {
 		say("", "what follows is for a context of %d; growing to each further one takes about as much time and disk again, once", r.Contexts[0])
 	}
@@ -383,4 +386,18 @@ func newStopwatch() stopwatch { return stopwatch{time.Now(), processorTime()} }
 
 func (s stopwatch) times() modelTimes {
 	return modelTimes{Seconds: time.Since(s.began).Seconds(), Processor: (processorTime() - s.processor).Seconds()}
+}
+
+// tally lists counts by name: "F16 37, F32 11".
+func tally(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// commas lists numbers as a user types them: "128,1".
+func commas(numbers []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ","), "[]")
 }

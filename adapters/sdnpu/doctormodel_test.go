@@ -53,7 +53,7 @@ func TestDoctorTellsWhatAModelCosts(t *testing.T) {
 
 	text, err := sdnpu(t, "doctor", story, "--blocks", "5")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^graphs +recipe f16, rows \[128 1\], contexts \[512\], 5 blocks: 6 images, 1 of them in the cache$`, text, "the head is that of the runs before")
+	require.Regexp(t, `(?m)^graphs +recipe f16, rows 128,1, contexts 512, 5 blocks: 6 images, 1 of them in the cache$`, text, "the head is that of the runs before")
 	require.Regexp(t, `(?m)^compile +\d+\.\d s .* s per 100 million parameters$`, text)
 	require.Regexp(t, `(?m)^budget +(not )?met: compile`, text)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,12 +17,18 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends what does not heed the first
 	if err := dispatch(ctx, os.Args); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = errInterrupted
+		}
 		// Ollama shows what follows "error:" to its user.
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		stop()
 		os.Exit(1)
 	}
 }
+
+// errInterrupted stands for what the interrupted work says of it.
+var errInterrupted = errors.New("interrupted")
 
 // dispatch acts as what the program was called.
 func dispatch(ctx context.Context, args []string) error {
