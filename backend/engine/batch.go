@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -209,12 +212,14 @@ func (e *Engine) lead(ctx context.Context, own *job) {
 	e.pass(ctx, shares)
 }
 
-// pass runs shares and settles them. A token whose embedding is broken spoils
-// the request that says it, not the others nor one that only has it as a draft.
+// pass runs shares and settles them. A token whose embedding is broken, or whose
+// keys and values are no numbers, spoils the request that says it, not the
+// others nor one that only has it as a draft: such a pass runs again, a request
+// at a time and without drafts.
 func (e *Engine) pass(ctx context.Context, shares []share) {
 	begin := time.Now()
 	r, err := e.runShares(ctx, shares)
-	if errors.Is(err, model.ErrInvalid) && (len(shares) > 1 || shares[0].drafts > 0) {
+	if (errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)) && (len(shares) > 1 || shares[0].drafts > 0) {
 		for _, s := range shares {
 			e.pass(ctx, []share{{job: s.job, n: s.n}})
 		}
@@ -262,7 +267,45 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	return e.forward(ctx, pl)
+	r, err := e.forward(ctx, pl)
+	if err != nil {
+		return nil, err
+	}
+	return r, e.checkFresh(pl)
+}
+
+// checkFresh refuses a pass some of whose keys or values are no numbers. Masks
+// are added, so one such slot would make every row that it is hidden from NaN,
+// in this pass and, once it is in the cache, in all that follow.
+func (e *Engine) checkFresh(pl *plan) error {
+	c, f := e.config, e.family.Load()
+	size := c.HeadDim * e.options.Recipe.Cache.Size()
+	for i := range f.memory.layers {
+		for _, r := range f.memory.layers[i].fresh {
+			fresh := r.bytes(c.KVHeads * pl.width * size)
+			for head := range c.KVHeads {
+				from := head * pl.width * size
+				if !finite(fresh[from:from+len(pl.rows)*size], e.options.Recipe.Cache) {
+					return fmt.Errorf("engine: layer %d: its keys or values overflow %v: %w: recipe f32 holds larger numbers",
+						i, e.options.Recipe.Cache, sampler.ErrLogits)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// finite reports whether there is no infinity and no NaN among elements.
+func finite(b []byte, t backend.DataType) bool {
+	if t == backend.Float16 {
+		return quant.FirstNotFiniteF16(b) < 0
+	}
+	for ; len(b) >= 4; b = b[4:] {
+		if binary.LittleEndian.Uint32(b)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
 }
 
 // settle commits a share, whose rows begin at row at, and reports it.

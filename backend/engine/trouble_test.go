@@ -37,8 +37,10 @@ func openFile(t *testing.T, path string, o Options) *Engine {
 	require.NoError(t, err)
 	tok, err := tokenizer.New(f)
 	require.NoError(t, err)
-	o.Recipe, err = model.FindRecipe("f32")
-	require.NoError(t, err)
+	if o.Recipe == (model.Recipe{}) {
+		o.Recipe, err = model.FindRecipe("f32")
+		require.NoError(t, err)
+	}
 	e, err := New(t.Context(), cpu.New(cpu.Options{}), m, tok, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -268,3 +270,54 @@ type except int32
 
 func (m except) Allowed(token int32) bool { return token != int32(m) }
 func (m except) Accept(int32)             {}
+
+// An embedding that float16 just holds makes the residual stream overflow, and
+// with it the keys of the next layer.
+func TestAnOverflowSpoilsItsOwnRequestAlone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	m := modeltest.New(rng, "llama", quant.F32, false)
+	m.Context, m.Layers = troubleContext, 3
+	m.Rebuild()
+	m.AddTokenizer()
+	const large, spared = 5, 4
+	scale := func(name string, from, n int, f func(float32) float32) {
+		i := slices.IndexFunc(m.Tensors, func(n gguf.NewTensor) bool { return n.Name == name })
+		data := m.Tensors[i].Data
+		for j := from; j < from+n; j++ {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(data[4*j:]))
+			binary.LittleEndian.PutUint32(data[4*j:], math.Float32bits(f(v)))
+		}
+	}
+	scale("token_embd.weight", large*m.Hidden, m.Hidden, func(float32) float32 { return 65000 })
+	scale("blk.0.ffn_down.weight", 0, m.Hidden*m.FFN, func(v float32) float32 { return 2000 * v })
+	recipe, err := model.FindRecipe("f16")
+	require.NoError(t, err)
+	e := openFile(t, writeModel(t, m), Options{
+		Recipe: recipe, Rows: []int{32, 8, 1}, Context: troubleContext, Sequences: 3, Draft: draft.Mode{Lookup: true},
+	})
+	good := Request{Prompt: []int32{3, spared, 3, spared}, MaxTokens: 40, IgnoreEOS: true, Mask: except(large)}
+	want := suffer(e, good, trouble{})
+	require.NoError(t, want.err)
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range 5 {
+				got := suffer(e, good, trouble{})
+				if got.err != nil || !slices.Equal(got.report.Output, want.report.Output) {
+					t.Errorf("%v, %v; wanted %v", got.report.Output, got.err, want.report.Output)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 20 {
+				got := suffer(e, Request{Prompt: []int32{3, large, 3}, MaxTokens: 5}, trouble{})
+				if !errors.Is(got.err, sampler.ErrLogits) || !strings.Contains(got.err.Error(), "recipe f32") {
+					t.Errorf("an overflow: %v", got.err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Zero(t, e.line.between)
+	require.Empty(t, e.line.jobs)
+}
