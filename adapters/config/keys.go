@@ -55,7 +55,7 @@ var Keys = []Key{
 		choice(func(c *Config) *string { return &c.Plan }, "both_resident"),
 	},
 	{
-		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number",
+		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number, drafts 32 and 8",
 		func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
 	},
 	{

@@ -31,7 +31,8 @@ type Options struct {
 	// Recipe is the precision. Zero means the first of [model.Recipes].
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. None means 128
-	// and 1, and with several sequences a width for one row of each of them.
+	// and 1, and with several sequences a width for one row of each of them; with
+	// drafts 128, 32, 8 and 1.
 	Rows []int
 	// Blocks is the number of runs of layers. Zero means one per 100 million
 	// parameters.

@@ -36,8 +36,8 @@ var terms = map[string]func(*Mode){
 	"db":  func(m *Mode) { m.Database = true },
 }
 
-// Default is every source that costs no model work but those that another one
-// includes.
+// Default is every source but those that another one includes. Calibration makes
+// the head run for every row of a prompt; the others cost no model work.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
 // Parse reads a mode: terms joined by "+" (pld, sam, cal, ext, rec, db), "default" or
