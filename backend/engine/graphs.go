@@ -8,6 +8,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
+// shareMark stands before a block's share of the model's layers in its graphs'
+// names, block0_rows32_layers14of28: no graph knows the others, and who sees
+// only one, such as a library that charges a phone's time, reads it there.
+const shareMark = "_layers"
+
 // blockSources describes the blocks' graphs for a number of past slots as sets
 // that bind the same memory: one for each block, the narrowest graph first.
 func blockSources(o Options, layers, slots int) [][]Source {
@@ -16,7 +21,7 @@ func blockSources(o Options, layers, slots int) [][]Source {
 		first, end := o.blockRange(block, layers)
 		for _, rows := range slices.Backward(o.Rows) {
 			sets[block] = append(sets[block], Source{Block: &model.Block{
-				Name:  fmt.Sprintf("block%d_rows%d", block, rows),
+				Name:  fmt.Sprintf("block%d_rows%d%s%dof%d", block, rows, shareMark, end-first, layers),
 				First: first, End: end, Rows: rows, Context: slots, Recipe: o.Recipe,
 			}})
 		}

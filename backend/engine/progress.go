@@ -31,21 +31,24 @@ func newReporter(report func(Progress), at Progress, graphs []*backend.Graph) *r
 
 // imageName names graphs shortly: block0_rows{1,128}.
 func imageName(graphs []*backend.Graph) string {
-	prefix := graphs[0].Name
-	for _, g := range graphs[1:] {
-		for !strings.HasPrefix(g.Name, prefix) {
-			prefix = prefix[:len(prefix)-1]
-		}
+	names := make([]string, len(graphs))
+	for i, g := range graphs {
+		names[i], _, _ = strings.Cut(g.Name, shareMark)
 	}
+	prefix := names[0]
 	if len(graphs) == 1 {
 		return prefix
 	}
-	prefix = strings.TrimRight(prefix, "0123456789") // 1 and 128, not nothing and 28
-	var rest []string
-	for _, g := range graphs {
-		rest = append(rest, strings.TrimPrefix(g.Name, prefix))
+	for _, name := range names[1:] {
+		for !strings.HasPrefix(name, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
 	}
-	return prefix + "{" + strings.Join(rest, ",") + "}"
+	prefix = strings.TrimRight(prefix, "0123456789") // 1 and 128, not nothing and 28
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, prefix)
+	}
+	return prefix + "{" + strings.Join(names, ",") + "}"
 }
 
 // counted returns the graphs with constants that tell what is filled in, each
