@@ -5,7 +5,7 @@ import "fmt"
 // Builder writes a [Graph] node by node. Its methods infer shapes; the first
 // mistake is kept and returned by [Builder.Graph], so that a model reads as a
 // sequence of operators. Every method's first argument names the node; the
-// node's output carries the same name.
+// node's (first) output carries the same name.
 type Builder struct {
 	graph Graph
 	err   error
@@ -65,7 +65,7 @@ func (b *Builder) fail(err error) {
 	}
 }
 
-// Apply adds a node of any operator and returns its result.
+// Apply adds a node of any operator and returns its (first) result.
 func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) TensorID {
 	if b.err != nil {
 		return -1
@@ -84,12 +84,19 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 		b.fail(fmt.Errorf("backend: %w %q: node %q (%s): %w", ErrInvalidGraph, b.graph.Name, name, op, err))
 		return -1
 	}
-	out[0].Name, out[0].Kind = name, Intermediate
-	id := b.tensor(out[0])
-	n.Outputs = []TensorID{id}
+	for i, t := range out {
+		if t.Name, t.Kind = name, Intermediate; i > 0 {
+			t.Name += secondResult
+		}
+		n.Outputs = append(n.Outputs, b.tensor(t))
+	}
 	b.graph.Nodes = append(b.graph.Nodes, n)
-	return id
+	return n.Outputs[0]
 }
+
+// secondResult is what the name of a node's second result has behind the
+// node's.
+const secondResult = "_indices"
 
 // FullyConnected multiplies by weight and adds bias, which is -1 for none.
 func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID {
@@ -144,6 +151,16 @@ func (b *Builder) Concat(name string, axis int, x ...TensorID) TensorID {
 // Cast converts x to another floating-point type.
 func (b *Builder) Cast(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Cast, []TensorID{x}, Param{"to", uint32(to)})
+}
+
+// TopK picks the k largest elements of each row and returns them, under the
+// node's name, and their indices, under that name with "_indices" behind it.
+func (b *Builder) TopK(name string, x TensorID, k int) (values, indices TensorID) {
+	values = b.Apply(name, TopK, []TensorID{x}, Param{"k", uint32(k)})
+	if values < 0 {
+		return -1, -1
+	}
+	return values, values + 1
 }
 
 func ints(t DataType, values []int, shape ...int) Array {

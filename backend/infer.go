@@ -217,3 +217,13 @@ func inferCast(n *Node, in []*Tensor) (Tensor, error) {
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
 }
+
+func inferTopK(n *Node, in []*Tensor) (Tensor, error) {
+	shape := slices.Clone(in[0].Shape)
+	k := n.Param("k").(uint32)
+	if k == 0 || uint64(k) > uint64(last(shape)) {
+		return Tensor{}, fmt.Errorf("k is %d of %v: 1 to %d wanted", k, shape, last(shape))
+	}
+	shape[len(shape)-1] = int(k)
+	return Tensor{Type: in[0].Type, Shape: shape}, floats(in)
+}

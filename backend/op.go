@@ -45,6 +45,11 @@ const (
 	// Cast converts between floating-point types; to (uint32) is the DataType.
 	// In QNN it is the output tensor's.
 	Cast Op = "Cast"
+	// TopK picks the largest elements over D: x […,D] → values […,k], the largest
+	// first, and their indices […,k] of type Uint32. Parameter k (uint32, 1 to D).
+	// The order of equal elements, and which of them stay out behind place k, is
+	// the device's. A NaN counts as -Inf.
+	TopK Op = "TopK"
 )
 
 // rule is what the contract knows of an operator.
@@ -79,6 +84,7 @@ var rules = map[Op]rule{
 	StridedSlice: {1, 1, []paramRule{{"ranges", true, is[Array]}}, inferStridedSlice},
 	Concat:       {1, 64, []paramRule{{"axis", true, is[uint32]}}, inferConcat},
 	Cast:         {1, 1, []paramRule{{"to", true, is[uint32]}}, inferCast},
+	TopK:         {1, 1, []paramRule{{"k", true, is[uint32]}}, inferTopK},
 }
 
 // Ops lists the operators of the contract, in no order.
@@ -109,6 +115,9 @@ func infer(n *Node, in []*Tensor) ([]Tensor, error) {
 	}
 	if err := checkShape(out.Shape); err != nil {
 		return nil, fmt.Errorf("output: %w", err)
+	}
+	if n.Op == TopK { // the one operator with a second result
+		return []Tensor{out, {Type: Uint32, Shape: out.Shape}}, nil
 	}
 	return []Tensor{out}, nil
 }

@@ -212,6 +212,8 @@ func (l *lowering) implied(n *backend.Node) []backend.Param {
 		return []backend.Param{{Name: "axes", Value: backend.Array{Type: backend.Uint32, Shape: []int{1}, Values: []int32{last}}}}
 	case backend.Softmax:
 		return []backend.Param{{Name: "axis", Value: uint32(last)}}
+	case backend.TopK:
+		return []backend.Param{{Name: "largest", Value: true}}
 	}
 	return nil
 }

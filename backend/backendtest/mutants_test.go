@@ -47,6 +47,7 @@ var mutants = []mutant{
 	{name: "subtraction turned round", finds: "operator/ElementWiseSubtract/residual/f16/rows=128", rewrite: on(backend.Subtract, swapInputs)},
 	{name: "concat turned round", finds: "operator/Concat/halves/f16/rows=32", rewrite: on(backend.Concat, swapInputs)},
 	{name: "sigmoid for softmax", finds: "operator/Softmax/scores/f32/rows=8", rewrite: on(backend.Softmax, func(n *backend.Node) { n.Op = backend.Sigmoid })},
+	{name: "another element picked", finds: "operator/TopK/few/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) { b[len(b)-1].Buffer.Bytes()[b[len(b)-1].Offset]++ }},
 	{name: "rounded down", finds: "operator/Sigmoid/gate/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) {
 		out := b[len(b)-1]
 		for i := 0; i < s.Outputs[len(s.Outputs)-1].SizeBytes(); i += 4 { // every second element

@@ -44,7 +44,7 @@ func operatorCases() (cases []testCase) {
 			}
 		}
 	}
-	return append(cases, maskCases()...)
+	return append(append(cases, maskCases()...), topCases()...)
 }
 
 // refusesForm tells whether the device refuses a graph, which it then names.

@@ -75,11 +75,12 @@ func TestCaseNamesAreUnique(t *testing.T) {
 func TestEveryOperatorOfTheContractHasACase(t *testing.T) {
 	covered := make(map[backend.Op]bool)
 	for _, f := range forms() {
+		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
+	covered[backend.TopK] = len(topCases()) > 0 // its results are no function of the input
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)
-		require.Contains(t, definitions, op)
 	}
 }
 

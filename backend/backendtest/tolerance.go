@@ -51,7 +51,7 @@ func Half(op backend.Op, t backend.DataType) float64 {
 // moves tells operators whose results are elements of their inputs.
 func moves(op backend.Op) bool {
 	switch op {
-	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat:
+	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
 		return true
 	}
 	return false

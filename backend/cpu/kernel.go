@@ -6,7 +6,8 @@ import (
 )
 
 // kernel computes one node. Elements stand as float32, integers as the bits of
-// one. out does not overlap in, and may hold anything before.
+// one. out does not overlap in, and may hold anything before. A second result
+// stands behind the inputs.
 type kernel func(w workers, out []float32, in [][]float32)
 
 // kernels makes the kernel of a node that passed [backend.Graph.Validate].
@@ -24,6 +25,7 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.StridedSlice:   stridedSlice,
 	backend.Concat:         concat,
 	backend.Cast:           same,
+	backend.TopK:           topK,
 }
 
 // same moves elements as they are. For Cast, the rounding that follows each
@@ -36,7 +38,7 @@ func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 // no rounding.
 func moves(op backend.Op) bool {
 	switch op {
-	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat:
+	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -33,7 +34,8 @@ type graph struct {
 
 // step is one node.
 type step struct {
-	run    kernel
+	run kernel
+	// inputs are the node's and, behind them, its second result.
 	inputs []backend.TensorID
 	output backend.TensorID
 	// rounds says that the result is to be made float16.
@@ -112,7 +114,7 @@ func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
 		out := &g.Tensors[n.Outputs[0]]
 		r.steps = append(r.steps, step{
 			run:    kernels[n.Op](n, in, out),
-			inputs: n.Inputs,
+			inputs: slices.Concat(n.Inputs, n.Outputs[1:]),
 			output: n.Outputs[0],
 			rounds: out.Type == backend.Float16 && !moves(n.Op),
 		})

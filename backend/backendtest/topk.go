@@ -1,0 +1,76 @@
+package backendtest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// topCases: TopK gives the largest elements in order and where they stand. Which
+// of equal elements it takes, and in what order, is the device's.
+func topCases() (cases []testCase) {
+	for _, c := range []struct {
+		name string
+		n, k int
+		ties bool
+	}{
+		{"few", 50, 8, false},
+		{"first", 600, 1, false},
+		{"ties", 600, 128, true},
+		{"all", 33, 33, false},
+	} {
+		for _, dtype := range floatTypes {
+			for _, rows := range rowCounts {
+				name := fmt.Sprintf("operator/%s/%s/%v/rows=%d", backend.TopK, c.name, dtype, rows)
+				cases = append(cases, testCase{name, func(t *testing.T, s *suite) {
+					m := newMaker(t, name, dtype)
+					x := m.input("x", rows, c.n)
+					if c.ties {
+						m.inputs["x"] = coarse(m.inputs["x"], dtype)
+					}
+					values, indices := m.TopK("y", x, c.k)
+					g := m.graph(values, indices)
+					s.checkTop(t, g, m.inputs["x"], c.n, c.k, dtype)
+				}})
+			}
+		}
+	}
+	return cases
+}
+
+// coarse rounds elements to eighths, so that many are equal.
+func coarse(raw []byte, dtype backend.DataType) []byte {
+	values := numbers(raw, dtype)
+	for i, v := range values {
+		values[i] = float64(int(v*8)) / 8
+	}
+	return encoded(values, dtype)
+}
+
+// checkTop runs a graph of one TopK and compares it with a sorted row.
+func (s *suite) checkTop(t *testing.T, g *backend.Graph, raw []byte, n, k int, dtype backend.DataType) {
+	t.Helper()
+	got := s.run(t, s.load(t, s.compile(t, g)), g.Name, map[string][]byte{"x": raw})
+	x, values := numbers(raw, dtype), numbers(got["y"], dtype)
+	limit := s.options.Tolerance(backend.TopK, dtype)
+	for r := 0; r < len(x)/n; r++ {
+		row, top := x[r*n:][:n], values[r*k:][:k]
+		want, picked := slices.Clone(row), make([]float64, k)
+		slices.SortFunc(want, func(a, b float64) int { return cmp.Compare(b, a) })
+		seen := make(map[uint32]bool)
+		for i := range top {
+			at := binary.LittleEndian.Uint32(got["y_indices"][4*(r*k+i):])
+			require.Less(t, int(at), n, "row %d", r)
+			require.False(t, seen[at], "row %d: element %d is there twice", r, at)
+			seen[at], picked[i] = true, row[at]
+		}
+		require.LessOrEqual(t, relativeError(top, want[:k]), limit, "row %d: values", r)
+		require.LessOrEqual(t, relativeError(picked, top), limit, "row %d: what the indices say", r)
+	}
+}

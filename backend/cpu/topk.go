@@ -1,0 +1,57 @@
+package cpu
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// topK picks the largest elements of each row, the lowest index first among
+// equals.
+func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
+	d, k := last(in[0].Shape), int(n.Param("k").(uint32))
+	return func(w workers, values []float32, in [][]float32) {
+		x, indices := in[0], in[1]
+		w.rows(len(x)/d, 2*d, func(lo, hi int) {
+			best := make([]int32, k)
+			for r := lo; r < hi; r++ {
+				row := x[r*d:][:d]
+				topOfRow(best, row)
+				for i, at := range best {
+					values[r*k+i], indices[r*k+i] = row[at], math.Float32frombits(uint32(at))
+				}
+			}
+		})
+	}
+}
+
+// topOfRow fills best with the places of the largest elements, in order.
+func topOfRow(best []int32, row []float32) {
+	rank := func(a, b int32) int {
+		return cmp.Or(cmp.Compare(ordered(row[b]), ordered(row[a])), cmp.Compare(a, b))
+	}
+	for i := range best {
+		best[i] = int32(i)
+	}
+	k := len(best)
+	slices.SortFunc(best, rank)
+	bound := ordered(row[best[k-1]])
+	for i := k; i < len(row); i++ {
+		if row[i] > bound { // never for a NaN
+			at, _ := slices.BinarySearchFunc(best[:k-1], int32(i), rank)
+			copy(best[at+1:], best[at:k-1])
+			best[at] = int32(i)
+			bound = ordered(row[best[k-1]])
+		}
+	}
+}
+
+// ordered makes a NaN the smallest of all.
+func ordered(v float32) float32 {
+	if v != v {
+		return float32(math.Inf(-1))
+	}
+	return v
+}
