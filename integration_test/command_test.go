@@ -29,7 +29,7 @@ func command(t testing.TB, env []string, name string, args ...string) outcome {
 	home := t.TempDir()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home)
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_DATA_HOME="+home)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -152,7 +152,7 @@ func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
 		{"missing model", []string{"run", "--model", "gone.gguf", "--library", "float"}, []string{"gone.gguf", "no such file"}},
 		{"not a GGUF", []string{"run", "--model", text, "--library", "float"}, []string{"text.txt", "malformed", "GGUF"}},
 		{"unknown library", []string{"run", "--model", model, "--library", "gone.so"}, []string{"gone.so", "emulator, float or the path of a libQnnHtp.so"}},
-		{"no library", []string{"run", "--model", model}, []string{"no QNN library found", "install the QNN runtime and set SDNPU_LIBRARY"}},
+		{"no library", []string{"run", "--model", model}, []string{"no QNN library found", "sdnpu runtime install", "SDNPU_LIBRARY"}},
 		{"unknown flag", append(run, "--speed", "9"), []string{"unknown flag: --speed", "sdnpu run --help"}},
 		{"unknown command", []string{"walk"}, []string{`unknown command "walk"`, "sdnpu --help"}},
 		{"two prompts", append(run, "--prompt", "a", "--prompt-ids", text), []string{"prompt", "prompt-ids"}},

@@ -15,6 +15,9 @@ import (
 // lineEvery is how often a long image gets another line without a terminal.
 const lineEvery = 10 * time.Second
 
+// barEvery is how often a bar that counts bytes is drawn.
+const barEvery = 100 * time.Millisecond
+
 // bar shows the progress of a load: a bar on a terminal, else a line per image
 // and one more every lineEvery.
 type bar struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/hexagon"
@@ -35,6 +36,9 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 		o.Library, err = s.findLibrary(arg0)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := showDriver(filepath.Dir(o.Library)); err != nil {
 		return nil, err
 	}
 	d, err := hexagon.Open(o)
@@ -93,7 +97,30 @@ func sdkTarget() string {
 	return "x86_64-linux-clang"
 }
 
+// driverPath is where the DSP's driver looks for the images that stubs name;
+// folders are separated by semicolons on every system.
+const driverPath = "ADSP_LIBRARY_PATH"
+
+// showDriver puts a library's folder on the driver's path where it holds DSP
+// images. The driver reads the variable when it is loaded, after this.
+func showDriver(folder string) error {
+	path := os.Getenv(driverPath)
+	if !qnnruntime.SkelFolder(folder) || slices.Contains(strings.Split(path, ";"), folder) {
+		return nil
+	}
+	if path != "" {
+		folder += ";" + path
+	}
+	return os.Setenv(driverPath, folder)
+}
+
+// findLibrary looks among the installed runtimes, and then where libraries lie.
 func (s settings) findLibrary(arg0 string) (string, error) {
+	for _, folder := range runtimeFolders(arg0) {
+		if i, err := qnnruntime.Find(folder); err == nil && i.System == qnnruntime.Here().String() {
+			return i.Library(), nil
+		}
+	}
 	folders := libraryFolders(arg0)
 	for _, folder := range folders {
 		path := filepath.Join(folder, libraryName())
@@ -101,6 +128,6 @@ func (s settings) findLibrary(arg0 string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: %s is in none of %s; install the QNN runtime and set SDNPU_LIBRARY to its path, or set SDNPU_LIBRARY=emulator to try without an NPU",
+	return "", fmt.Errorf("%w: %s is in none of %s; `sdnpu runtime install` fetches it, SDNPU_LIBRARY names another, SDNPU_LIBRARY=emulator tries without an NPU",
 		errNoLibrary, libraryName(), strings.Join(folders, ", "))
 }

@@ -74,6 +74,6 @@ func newCommand() *cobra.Command {
 	})
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newCompileCommand())
+	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newRuntimeCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newCompileCommand())
 	return root
 }

@@ -1,0 +1,219 @@
+package qnnruntime
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// DefaultIndex is the public Python index.
+	DefaultIndex = "https://pypi.org/simple"
+	// DefaultVersion is the release that this program is tested with.
+	DefaultVersion = "2.7.0"
+	// project is the wheel's name in an index, and distribution in file names.
+	project      = "onnxruntime-qnn"
+	distribution = "onnxruntime_qnn"
+	// pageLimit bounds an index page in bytes.
+	pageLimit = 32 << 20
+)
+
+// jsonPage is the type of an index page in JSON; pages in HTML are as good.
+const jsonPage = "application/vnd.pypi.simple.v1+json"
+
+// Index is a Python package index: a folder of pages, one per project, as pip
+// reads them.
+type Index struct {
+	// URL is the folder, such as [DefaultIndex], which empty means.
+	URL string
+	// Client makes the requests. Nil means the default, which heeds the proxy
+	// variables.
+	Client *http.Client
+}
+
+// Wheel is a file that an index lists.
+type Wheel struct {
+	Name, Version string
+	URL           string
+	// SHA256 is the sum that the index gives, in hexadecimal.
+	SHA256 string
+}
+
+// Find returns the wheel of a version for a system.
+func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error) {
+	if err := t.check(); err != nil {
+		return Wheel{}, err
+	}
+	listed, err := x.list(ctx)
+	if err != nil {
+		return Wheel{}, err
+	}
+	var found []Wheel
+	versions := make(map[string]bool)
+	for _, w := range listed {
+		v, platform, ok := parseName(w.Name)
+		if !ok || !t.accepts(platform) {
+			continue
+		}
+		versions[v] = true
+		if w.Version = v; v == version {
+			found = append(found, w)
+		}
+	}
+	if len(found) == 0 {
+		return Wheel{}, fmt.Errorf("%s %s for %v: %w; the index has %s", project, version, t, ErrNoWheel, versionList(versions))
+	}
+	// They differ in the Python that they are for, which is not used here.
+	slices.SortFunc(found, func(a, b Wheel) int { return cmp.Compare(a.Name, b.Name) })
+	w := found[0]
+	if sum, err := hex.DecodeString(w.SHA256); err != nil || len(sum) != 32 {
+		return Wheel{}, fmt.Errorf("%s: %w: it lists no sha256", w.Name, ErrIndex)
+	}
+	return w, nil
+}
+
+func versionList(versions map[string]bool) string {
+	if len(versions) == 0 {
+		return "none"
+	}
+	var list []string
+	for v := range versions {
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// parseName splits NAME-VERSION-PYTHON-ABI-PLATFORM.whl.
+func parseName(name string) (version, platform string, ok bool) {
+	base, isWheel := strings.CutSuffix(name, ".whl")
+	parts := strings.Split(base, "-")
+	if !isWheel || len(parts) != 5 || !strings.EqualFold(parts[0], distribution) {
+		return "", "", false
+	}
+	return parts[1], parts[4], true
+}
+
+// list reads the project's page.
+func (x Index) list(ctx context.Context) ([]Wheel, error) {
+	page, err := url.Parse(strings.TrimRight(cmp.Or(x.URL, DefaultIndex), "/") + "/" + project + "/")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	response, err := x.get(ctx, page, jsonPage+", text/html;q=0.5")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	body, err := io.ReadAll(io.LimitReader(response.Body, pageLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	if len(body) > pageLimit {
+		return nil, fmt.Errorf("%w: its page has more than %d bytes", ErrIndex, pageLimit)
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), jsonPage) {
+		return parseJSON(body, response.Request.URL)
+	}
+	return parseHTML(body, response.Request.URL)
+}
+
+// get asks for a file over a connection that nobody in between can change.
+func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Response, error) {
+	if err := secure(from); err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	request.Header.Set("Accept", accept)
+	client := http.Client{}
+	if x.Client != nil {
+		client = *x.Client
+	}
+	client.CheckRedirect = func(r *http.Request, before []*http.Request) error {
+		if len(before) >= 10 {
+			return fmt.Errorf("%d redirections", len(before))
+		}
+		return secure(r.URL)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: %s says %s", ErrIndex, from.Redacted(), response.Status) // a body of no use is closed by the collector
+	}
+	return response, nil
+}
+
+// secure refuses plain HTTP but for this machine itself.
+func secure(u *url.URL) error {
+	ip := net.ParseIP(u.Hostname())
+	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: https is wanted", ErrIndex, u.Redacted())
+}
+
+// parseJSON reads a page of PEP 691.
+func parseJSON(body []byte, base *url.URL) ([]Wheel, error) {
+	var page struct {
+		Files []struct {
+			Filename, URL string
+			Hashes        map[string]string
+			Yanked        any
+		}
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
+	}
+	var wheels []Wheel
+	for _, f := range page.Files {
+		if f.Yanked != nil && f.Yanked != false {
+			continue
+		}
+		ref, err := base.Parse(f.URL)
+		if err != nil {
+			continue // one odd line among hundreds is not ours to judge
+		}
+		wheels = append(wheels, Wheel{Name: f.Filename, URL: ref.String(), SHA256: f.Hashes["sha256"]})
+	}
+	return wheels, nil
+}
+
+var (
+	anchor = regexp.MustCompile(`(?is)<a\s([^>]*)>([^<]*)</a>`)
+	href   = regexp.MustCompile(`(?is)\bhref\s*=\s*["']([^"']*)["']`)
+	yanked = regexp.MustCompile(`(?is)\bdata-yanked\b`)
+)
+
+// parseHTML reads a page of PEP 503: the sum stands in the link's fragment.
+func parseHTML(body []byte, base *url.URL) ([]Wheel, error) {
+	var wheels []Wheel
+	for _, a := range anchor.FindAllSubmatch(body, -1) {
+		link := href.FindSubmatch(a[1])
+		if link == nil || yanked.Match(a[1]) {
+			continue
+		}
+		ref, err := base.Parse(html.UnescapeString(string(link[1])))
+		if err != nil {
+			continue
+		}
+		sum, _ := strings.CutPrefix(ref.Fragment, "sha256=")
+		ref.Fragment = ""
+		wheels = append(wheels, Wheel{Name: strings.TrimSpace(html.UnescapeString(string(a[2]))), URL: ref.String(), SHA256: sum})
+	}
+	return wheels, nil
+}

@@ -1,0 +1,171 @@
+package qnnruntime
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// stampFile says what a folder holds.
+const stampFile = "runtime.json"
+
+// stampLimit bounds a stamp in bytes.
+const stampLimit = 1 << 20
+
+// Installed is a runtime in a folder.
+type Installed struct {
+	// Folder is where it was found.
+	Folder string `json:"-"`
+	// Version is the wheel's and System the target's.
+	Version string `json:"version"`
+	System  string `json:"system"`
+	// Files are the paths below Folder, with slashes.
+	Files []string `json:"files"`
+}
+
+// Unpack installs the archive into a folder, which is made where it is missing.
+// What was installed there is replaced.
+func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp(folder, ".unpack-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	i := &Installed{Folder: folder, Version: a.Version, System: a.Target.String()}
+	m := &meter{total: a.SizeBytes(), tell: progress}
+	for _, f := range a.files {
+		if err := a.write(f, filepath.Join(work, filepath.FromSlash(f.Name)), m); err != nil {
+			return nil, err
+		}
+		i.Files = append(i.Files, f.Name)
+	}
+	slices.Sort(i.Files)
+	text, err := json.MarshalIndent(i, "", "\t")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(work, stampFile), append(text, '\n'), mode); err != nil {
+		return nil, err
+	}
+	return i, swap(work, folder)
+}
+
+// write unpacks one file; its name has passed the list of wanted ones.
+func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	from, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrWheel, f.Name, err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum, m), io.LimitReader(from, fileLimit+1))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return fmt.Errorf("unpack %s: %w", f.Name, err)
+	}
+	return a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
+}
+
+// swap moves what was unpacked to its place. The stamp goes first and comes
+// last, so that a folder with a stamp is whole.
+func swap(work, folder string) error {
+	if err := os.Remove(filepath.Join(folder, stampFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	names := []string{distribution, distribution + ".libs", stampFile}
+	for _, name := range names {
+		from, to := filepath.Join(work, name), filepath.Join(folder, name)
+		if err := os.RemoveAll(to); err != nil {
+			return fmt.Errorf("%w: end the programs that use the runtime", err)
+		}
+		if err := os.Rename(from, to); err != nil && !(errors.Is(err, os.ErrNotExist) && strings.HasSuffix(name, ".libs")) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Find reads what is installed in a folder.
+func Find(folder string) (*Installed, error) {
+	f, err := os.Open(filepath.Join(folder, stampFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, ErrNotInstalled)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, stampLimit))
+	if err != nil {
+		return nil, err
+	}
+	i := &Installed{Folder: folder}
+	if err := json.Unmarshal(text, i); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", f.Name(), ErrNotInstalled, err)
+	}
+	if _, err := ParseTarget(i.System); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return i, nil
+}
+
+// Library is the path of the main library.
+func (i *Installed) Library() string {
+	t, err := ParseTarget(i.System)
+	if err != nil {
+		return ""
+	}
+	return LibraryPath(i.Folder, t)
+}
+
+// LibraryPath is where the main library lies in a folder of the layout.
+func LibraryPath(folder string, t Target) string {
+	return filepath.Join(folder, distribution, t.Library())
+}
+
+// Licence is the path of the vendor's licence.
+func (i *Installed) Licence() string { return filepath.Join(i.Folder, filepath.FromSlash(licenceFile)) }
+
+var skel = regexp.MustCompile(`^libQnnHtpV([0-9]+)Skel\.so$`)
+
+// Arches are the Hexagon versions that the runtime has DSP images for.
+func (i *Installed) Arches() (arches []string) {
+	for _, f := range i.Files {
+		if m := skel.FindStringSubmatch(path.Base(f)); m != nil {
+			arches = append(arches, "v"+m[1])
+		}
+	}
+	return arches
+}
+
+// Missing are installed files that are no longer there.
+func (i *Installed) Missing() (missing []string) {
+	for _, f := range i.Files {
+		if info, err := os.Stat(filepath.Join(i.Folder, filepath.FromSlash(f))); err != nil || !info.Mode().IsRegular() {
+			missing = append(missing, f)
+		}
+	}
+	return missing
+}
+
+// SkelFolder reports whether a folder holds DSP images, which the driver looks
+// for on a path of its own.
+func SkelFolder(folder string) bool {
+	entries, err := os.ReadDir(folder)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return skel.MatchString(e.Name()) })
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+)
+
+// writeRuntime writes a wheel for this system whose library is not one.
+func writeRuntime(t *testing.T) (path string, data []byte) {
+	t.Helper()
+	machine := map[string]string{"amd64": "\x3e", "arm64": "\xb7"}[qnnruntime.Here().Arch]
+	if _, err := qnnruntime.ParseTarget(qnnruntime.Here().String()); err != nil {
+		t.Skip(err)
+	}
+	path = filepath.Join(t.TempDir(), "onnxruntime_qnn-2.7.0-cp311-cp311-any.whl")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	z, record := zip.NewWriter(out), ""
+	write := func(name, text string) {
+		w, err := z.Create(name)
+		require.NoError(t, err)
+		_, err = w.Write([]byte(text))
+		require.NoError(t, err)
+		sum := sha256.Sum256([]byte(text))
+		record += fmt.Sprintf("%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
+	}
+	write("onnxruntime_qnn/"+libraryName(), "\x7fELF"+strings.Repeat("\x00", 14)+machine+"\x00 no library")
+	write("onnxruntime_qnn/libQnnHtpV75Skel.so", "image")
+	write("onnxruntime_qnn/Qualcomm_LICENSE.pdf", "%PDF")
+	write("onnxruntime_qnn-2.7.0.dist-info/RECORD", record)
+	require.NoError(t, z.Close())
+	require.NoError(t, out.Close())
+	data, err = os.ReadFile(path)
+	require.NoError(t, err)
+	return path, data
+}
+
+func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", home)
+	t.Setenv(driverPath, "/vendor/dsp")
+	t.Setenv("SDNPU_LIBRARY", "")
+	path, data := writeRuntime(t)
+	name := map[string]string{"linux/amd64": "manylinux_2_35_x86_64", "linux/arm64": "manylinux_2_34_aarch64", "windows/arm64": "win_arm64", "windows/amd64": "win_amd64"}[qnnruntime.Here().String()]
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".whl") {
+			_, _ = w.Write(data)
+			return
+		}
+		fmt.Fprintf(w, `<a href="/f.whl#sha256=%x">onnxruntime_qnn-2.7.0-cp311-cp311-%s.whl</a>`, sha256.Sum256(data), name)
+	}))
+	defer s.Close()
+	t.Setenv("PIP_INDEX_URL", s.URL)
+
+	_, err := sdnpu(t, "runtime", "show")
+	require.ErrorIs(t, err, qnnruntime.ErrNotInstalled)
+	_, err = sdnpu(t, "runtime", "install")
+	require.ErrorIs(t, err, errNoConsent, "no terminal is no consent")
+	_, err = sdnpu(t, "runtime", "show")
+	require.ErrorIs(t, err, qnnruntime.ErrNotInstalled)
+
+	said, err := sdnpu(t, "runtime", "install", "--accept-license")
+	require.NoError(t, err)
+	require.Contains(t, said, "with no further setting")
+	require.Contains(t, said, "v75")
+	library, err := settings{}.findLibrary("sdnpu")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(home, "sdnpu", "runtime", "onnxruntime_qnn", libraryName()), library)
+
+	_, err = settings{}.openDevice(t.Context(), "sdnpu", newLogger(os.Stderr, false))
+	require.ErrorContains(t, err, library, "it is opened, although it is none")
+	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath))
+	require.NoError(t, showDriver(filepath.Dir(library)))
+	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath), "once is enough")
+
+	require.NoError(t, os.Remove(library))
+	_, err = sdnpu(t, "runtime", "show")
+	require.ErrorContains(t, err, "gone")
+	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--system", otherSystem())
+	require.ErrorContains(t, err, "--system "+qnnruntime.Here().String())
+}
+
+func otherSystem() string {
+	if qnnruntime.Here().OS == "windows" {
+		return "linux/arm64"
+	}
+	return "windows/arm64"
+}
