@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/ebitengine/purego v0.11.3 // Apache-2.0: calls into shared objects without cgo
+	github.com/nikolalohinski/gonja/v2 v2.9.1 // MIT: chat templates, which are Jinja
 	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf; tokenizer as an oracle in tests
 	github.com/schollz/progressbar/v3 v3.19.1 // MIT: progress of long work in the command
 	github.com/spf13/cobra v1.10.2 // Apache-2.0: the command line, as Ollama's own
@@ -20,4 +21,15 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/term v0.44.0 // BSD-3-Clause: is somebody looking
+)
+
+require (
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
+	github.com/modern-go/reflect2 v1.0.2 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+	github.com/sirupsen/logrus v1.9.3 // indirect
+	golang.org/x/exp v0.0.0-20250218142911-aa4b98e5adaa // indirect
+	golang.org/x/text v0.30.0 // indirect
 )

@@ -52,7 +52,7 @@ var walls = []wall{
 	}},
 	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
-	{folder: "adapters/bench", internal: []string{"backend/engine/draft", "backend/tokenizer", "spec/..."}},
+	{folder: "adapters/bench", internal: []string{"adapters/chat", "backend/engine", "backend/engine/draft", "backend/tokenizer", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
 		"backend/...",
 	}, modules: []string{"github.com/stretchr/testify"}},
@@ -61,6 +61,7 @@ var walls = []wall{
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/forms"}, // tests only
 	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine/draft"}},
+	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime"},

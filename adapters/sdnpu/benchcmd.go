@@ -23,7 +23,7 @@ func newBenchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReplayCommand())
+	cmd.AddCommand(newReplayCommand(), newGenerateCommand())
 	return cmd
 }
 

@@ -70,6 +70,16 @@ func (r *Report) AcceptLength() float64 {
 	return 1 + float64(r.AcceptedRows)/float64(r.DecodeSteps)
 }
 
+// Verification is a pass that gave tokens of the output, and all but the first
+// one came from such passes.
+type Verification struct {
+	// Width is the rows of the graphs; Drafted of them were the request's drafts,
+	// of which Accepted were right.
+	Width, Drafted, Accepted int
+	// Pass is the time of the graphs, Commit that of moving keys and values.
+	Pass, Commit time.Duration
+}
+
 // Report tells what a request did. Every later feature adds its effect here.
 type Report struct {
 	// Recipe, Widths (rows of the graphs, descending) and Blocks are the
@@ -102,8 +112,11 @@ type Report struct {
 	// DecodeSteps passes for output tokens, and AcceptedRows of them were right.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
-	// Drafting is the time spent on drafts.
-	Drafting time.Duration
+	// Drafting is the time spent on drafts; what was spent of it while the prompt
+	// was computed, on reading its probabilities above all, is PromptDrafting.
+	Drafting, PromptDrafting time.Duration
+	// Verifications are the DecodeSteps passes.
+	Verifications []Verification
 	// Ops counts graph operators run per lane in these passes.
 	Ops map[backend.Lane]int64
 }

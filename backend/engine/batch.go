@@ -226,7 +226,8 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 		return
 	}
 	if err == nil {
-		e.timed(r.ValidRows+r.PaddingRows, time.Since(begin))
+		r.took = time.Since(begin)
+		e.timed(r.ValidRows+r.PaddingRows, r.took)
 	}
 	at := 0
 	for _, s := range shares {
@@ -314,22 +315,27 @@ func (e *Engine) settle(s share, at int, r *Result) error {
 	for i := range path {
 		path[i] = at + i
 	}
+	report, accepted := s.job.report, []int32(nil)
+	steps := report.DecodeSteps
 	var refused error
 	if s.last() || s.job.everyRow {
-		accepted, err := s.job.verify(verdict{s, r.Logits[at : at+s.n+s.drafts]})
+		accepted, refused = s.job.verify(verdict{s, r.Logits[at : at+s.n+s.drafts]})
 		for _, draft := range accepted {
 			path = append(path, at+s.n+int(draft))
 		}
-		refused = err
 		if s.drafts > 0 {
 			e.trust.observe(s.job.drafts, s.drafts, len(accepted))
 		}
 	}
+	began := time.Now()
 	if err := e.commit(s.job.sequence, path); err != nil {
 		return err
 	}
 	s.job.tokens = s.job.tokens[s.n:]
-	s.job.report.add(r, len(path), s.n+s.drafts)
+	report.add(r, len(path), s.n+s.drafts)
+	if report.DecodeSteps > steps {
+		report.Verifications = append(report.Verifications, Verification{r.ValidRows + r.PaddingRows, s.drafts, len(accepted), r.took, time.Since(began)})
+	}
 	return refused
 }
 

@@ -70,9 +70,12 @@ func (m *merge) keep() {
 	}
 }
 
-// cost is how long a pass of a width takes: as measured or, before there was
-// one, what passCost says beside the narrowest width that was.
+// cost is how long a pass of a width takes: as the options say, as measured or,
+// before there was one, what passCost says beside the narrowest width that was.
 func (e *Engine) cost(width int) time.Duration {
+	if e.options.Cost != nil {
+		return e.options.Cost(width)
+	}
 	if t, ok := e.took[width]; ok {
 		return t
 	}

@@ -114,6 +114,7 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	before := g.report.ValidRows
 	err := g.feed(ctx, cached, prompt[cached:])
 	g.job.everyRow = false
+	g.report.PromptDrafting = g.report.Drafting
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
 }

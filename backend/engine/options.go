@@ -50,6 +50,9 @@ type Options struct {
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode
+	// Cost, when set, says how long a pass takes, in place of what is measured:
+	// drafts are then cut to what pays on the device that it describes.
+	Cost func(rows int) time.Duration
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -40,7 +41,8 @@ type Result struct {
 	// ValidRows and PaddingRows count rows of the blocks' graphs.
 	ValidRows, PaddingRows int
 	// Ops counts graph operators run per lane.
-	Ops map[backend.Lane]int64
+	Ops  map[backend.Lane]int64
+	took time.Duration
 }
 
 // plan is a pass whose rows have been checked.

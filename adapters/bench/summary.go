@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Generated is the outcome of a measurement with the model in the loop.
+type Generated struct {
+	Runs []Run `json:"runs"`
+}
+
+// Run sums the requests of one task in one setting; the task "all" has them
+// all. Times are totals in milliseconds, and rows are those of passes that
+// verified drafts, the last token's among the valid ones.
+type Run struct {
+	Task string `json:"task"`
+	Setting
+	// AcceptLength is the mean of tokens per pass, pooled over passes.
+	AcceptLength float64 `json:"accept_length"`
+	Steps        int     `json:"steps"`
+	Tokens       int     `json:"tokens"` // a request's first one, which prefill gives, included
+	Prefill      float64 `json:"prefill_ms"`
+	Draft        float64 `json:"draft_ms"`
+	Verify       float64 `json:"verify_ms"`
+	Commit       float64 `json:"commit_ms"`
+	Rows         struct {
+		Valid   int `json:"valid"`
+		Wasted  int `json:"wasted"`
+		Padding int `json:"padding"`
+	} `json:"rows"`
+	// Calibration is what drafts took while prompts were computed.
+	Calibration float64 `json:"calibration_ms"`
+	Requests    int     `json:"requests"`
+	Skipped     int     `json:"skipped"` // prompts that were too long
+	// LoopsCut is the accept length before texts begin to repeat themselves,
+	// WorstDecile that of the tenth of the requests with the lowest.
+	LoopsCut    float64 `json:"accept_length_loops_cut"`
+	WorstDecile float64 `json:"accept_length_worst_decile"`
+	// Different counts outputs that are not those of the first setting: none, if
+	// drafts are lossless.
+	Different int `json:"different_outputs"`
+	// Widths counts passes by the rows of their graphs.
+	Widths map[int]int `json:"widths"`
+	// Modelled is set where passes have a device's cost.
+	*Modelled
+}
+
+// Modelled is decoding at a device's cost per pass.
+type Modelled struct {
+	// PerToken are milliseconds per token, Speedup against a pass of one row for
+	// each token, and WorstSpeedup that of the tenth of the requests with the
+	// lowest.
+	PerToken     float64 `json:"modelled_ms_per_token"`
+	Speedup      float64 `json:"modelled_speedup"`
+	WorstSpeedup float64 `json:"modelled_speedup_worst_decile"`
+}
+
+// PassCost is what a pass of that many rows costs on a device, in milliseconds.
+type PassCost func(rows int) float64
+
+// allTasks is the name of the sum of all tasks.
+const allTasks = "all"
+
+// Summarize sums requests by task and setting, in the order they have. costs
+// are those of the settings' devices, skipped counts prompts by task.
+func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCost) *Generated {
+	g := &Generated{Runs: []Run{}}
+	if len(list) == 0 {
+		return g
+	}
+	first := make(map[string][]int32)
+	for _, m := range list {
+		if m.Setting == list[0].Setting {
+			first[m.Task+"\x00"+m.ID] = m.Output
+		}
+	}
+	type key struct {
+		Setting
+		task string
+	}
+	var keys []key
+	groups := make(map[key][]Measured)
+	for _, m := range list {
+		for _, task := range []string{m.Task, allTasks} {
+			k := key{m.Setting, task}
+			if groups[k] == nil {
+				keys = append(keys, k)
+			}
+			groups[k] = append(groups[k], m)
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { // "all" behind the tasks
+		return cmp.Compare(boolInt(a.task == allTasks), boolInt(b.task == allTasks))
+	})
+	for _, k := range keys {
+		r := sum(groups[k], first)
+		r.Task, r.Setting = k.task, k.Setting
+		for task, n := range skipped {
+			if task == k.task || k.task == allTasks {
+				r.Skipped += n
+			}
+		}
+		if cost := costs[k.Device]; cost != nil {
+			r.Modelled = modelled(groups[k], cost)
+		}
+		g.Runs = append(g.Runs, r)
+	}
+	return g
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sum(list []Measured, first map[string][]int32) Run {
+	r := Run{Requests: len(list), Widths: make(map[int]int)}
+	var steps, cut []Step
+	var each []float64
+	for i := range list {
+		m := &list[i]
+		steps, cut = append(steps, m.Steps...), append(cut, m.beforeLoop()...)
+		r.Tokens += len(m.Output)
+		r.Prefill += m.Prefill
+		r.Calibration += m.Calibration
+		r.Draft += m.Draft
+		r.Verify += m.Verify
+		r.Commit += m.Commit
+		if !slices.Equal(m.Output, first[m.Task+"\x00"+m.ID]) {
+			r.Different++
+		}
+		if len(m.Steps) > 0 {
+			each = append(each, acceptLength(m.Steps))
+		}
+	}
+	for _, s := range steps {
+		r.Widths[s.Rows()]++
+		r.Rows.Valid += 1 + s.Accepted()
+		r.Rows.Wasted += s.Drafted() - s.Accepted()
+		r.Rows.Padding += s.Rows() - 1 - s.Drafted()
+	}
+	r.Steps, r.AcceptLength, r.LoopsCut, r.WorstDecile = len(steps), acceptLength(steps), acceptLength(cut), worstDecile(each)
+	return r
+}
+
+// worstDecile is the mean of the lowest tenth, at least of one; 0 of none.
+func worstDecile(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	lowest := values[:(len(values)+9)/10]
+	total := 0.0
+	for _, v := range lowest {
+		total += v
+	}
+	return total / float64(len(lowest))
+}
+
+func modelled(list []Measured, cost PassCost) *Modelled {
+	var spent, plain float64
+	var each []float64
+	tokens := 0
+	for i := range list {
+		var own, single float64
+		for _, s := range list[i].Steps {
+			own += cost(s.Rows())
+			single += float64(1+s.Accepted()) * cost(1)
+			tokens += 1 + s.Accepted()
+		}
+		if own > 0 {
+			each = append(each, single/own)
+		}
+		spent, plain = spent+own, plain+single
+	}
+	if tokens == 0 {
+		return &Modelled{}
+	}
+	return &Modelled{PerToken: spent / float64(tokens), Speedup: plain / spent, WorstSpeedup: worstDecile(each)}
+}
+
+// Table prints the runs: times are milliseconds per token of the output.
+func (g *Generated) Table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\trows: valid\twasted\tpadding\tother text\t")
+	for _, r := range g.Runs {
+		per := func(ms float64) string { return fmt.Sprintf("%.2f", ms/max(1, float64(r.Tokens))) }
+		rows := float64(max(1, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding))
+		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/rows) }
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n",
+			r.Task, r.Mode, cmp.Or(r.Device, "-"), r.Requests, r.Skipped, r.AcceptLength, r.LoopsCut, r.WorstDecile, r.Steps,
+			per(r.Prefill), per(r.Calibration), per(r.Draft), per(r.Verify), per(r.Commit),
+			share(r.Rows.Valid), share(r.Rows.Wasted), share(r.Rows.Padding), r.Different)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return g.modelledTable(w)
+}
+
+// modelledTable prints what passes would cost on the devices.
+func (g *Generated) modelledTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	lines := 0
+	for _, r := range g.Runs {
+		if r.Modelled == nil {
+			continue
+		}
+		if lines++; lines == 1 {
+			fmt.Fprintln(t, "\nmodelled\tdrafts\tdevice\tms/token\tagainst one row\tworst tenth\tpasses by rows\t")
+		}
+		var widths []string
+		for _, rows := range slices.Sorted(maps.Keys(r.Widths)) {
+			widths = append(widths, fmt.Sprintf("%d: %.0f %%", rows, 100*float64(r.Widths[rows])/float64(r.Steps)))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%.2f\t%.2f\t%s\t\n", r.Task, r.Mode, r.Device, r.PerToken, r.Speedup, r.WorstSpeedup, strings.Join(widths, ", "))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// generateFlags are the command's settings as typed.
+type generateFlags struct {
+	model, library, rows, save string
+	prompts, draft             []string
+	tokens, longest, items     int
+	json                       bool
+}
+
+func newGenerateCommand() *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate --prompts FILE[,FILE…] --model M.gguf --draft MODE[,MODE…]",
+		Short: "Measure drafts with the model in the loop",
+		Long: `Measure drafts with the model in the loop.
+
+Each line of a prompt file is an object with task, id and prompt, a list of
+{role, content}, which is written by the model's own chat template. Every mode
+answers the same prompts, greedily, in the same order; its database begins empty.
+Accept length is the mean number of tokens per pass; "loops cut" counts a text
+only until it says eight tokens in a row again, "worst tenth" is that of the
+requests with the lowest. Texts that differ from the first mode's are counted:
+drafts must not change any. With the default rows every pass has 32, all used.`,
+		Example: "  sdnpu bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "modes: off, default, or terms joined by +")
+	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&f.rows, "rows", "128,32", "widths of the graphs")
+	flags.IntVarP(&f.tokens, "tokens", "n", 160, "tokens to generate at most")
+	flags.IntVar(&f.longest, "longest", 1800, "leave out prompts of more tokens, and count them")
+	flags.IntVar(&f.items, "items", 0, "answer so many prompts of each task, evenly spread (default: all)")
+	flags.StringVar(&f.save, "save", "", "write every request, with the rows of each pass, to this file")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
+	for _, name := range []string{"prompts", "model"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag stands above
+		}
+	}
+	return cmd
+}
+
+func (f *generateFlags) run(cmd *cobra.Command) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	if f.library != "" {
+		s.library = f.library
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	stdout := cmd.OutOrStdout()
+	if stdout == os.Stdout { // the results' alone, whatever a library prints
+		if stdout, err = takeStdout(); err != nil {
+			return err
+		}
+	}
+	items, skipped, err := f.selectItems()
+	if err != nil {
+		return err
+	}
+	options := bench.GenerateOptions{Items: items, Tokens: f.tokens, Progress: generateProgress(cmd.ErrOrStderr())}
+	for _, mode := range f.draft {
+		options.Settings = append(options.Settings, bench.Setting{Mode: mode})
+	}
+	open := opener{settings: s, flags: f, longest: longestItem(items), stderr: cmd.ErrOrStderr()}
+	options.Open = open.open
+	list, failed := bench.Generate(cmd.Context(), options)
+	if failed != nil && len(list) == 0 {
+		return failed
+	}
+	// What was measured before it failed is not lost.
+	saved := &bench.Saved{Model: filepath.Base(f.model), Device: open.device, Skipped: skipped, Requests: list}
+	if err := f.finish(stdout, saved); err != nil {
+		return errors.Join(failed, err)
+	}
+	return failed
+}
+
+func (f *generateFlags) check() error {
+	if f.tokens < 2 || f.longest < 1 || f.items < 0 {
+		return fmt.Errorf("-n %d --longest %d --items %d: at least 2, 1 and 0 wanted", f.tokens, f.longest, f.items)
+	}
+	for _, mode := range f.draft {
+		if _, err := draft.Parse(mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func longestItem(items []bench.Item) int {
+	n := 0
+	for _, i := range items {
+		n = max(n, len(i.IDs))
+	}
+	return n
+}
+
+// selectItems reads the prompts and encodes them as chats of the model.
+func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
+	var prompts []bench.Prompt
+	for _, name := range f.prompts {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := bench.ReadPrompts(file, strings.TrimSuffix(filepath.Base(name), ".jsonl"))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		prompts = append(prompts, list...)
+	}
+	file, err := gguf.OpenKeys(f.model)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	encode, err := chatEncoder(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return bench.Select(prompts, encode, f.longest, f.items)
+}
+
+// chatEncoder writes and encodes chats as the model wants them.
+func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error) {
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return nil, err
+	}
+	source, err := file.Str("tokenizer.chat_template", "")
+	if err != nil {
+		return nil, err
+	}
+	bos := string(tok.PieceSpecial(tok.BOS()))
+	template, err := chat.New(source, bos, string(tok.PieceSpecial(tok.EOS())))
+	if err != nil {
+		return nil, err
+	}
+	return func(messages []chat.Message) ([]int32, error) {
+		text, err := template.Render(messages)
+		if err != nil {
+			return nil, err
+		}
+		written := bos != "" && strings.HasPrefix(text, bos) // by the template itself
+		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
+	}, nil
+}
+
+// opener loads the model for each setting.
+type opener struct {
+	settings settings
+	flags    *generateFlags
+	longest  int // prompt, in tokens
+	stderr   io.Writer
+	device   string
+}
+
+func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, error) {
+	c, err := resolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rows, "sdnpu.draft": s.Mode})
+	if err != nil {
+		return nil, err
+	}
+	return o.load(ctx, c)
+}
+
+func (o *opener) load(ctx context.Context, c config.Config) (bench.Generator, error) {
+	bar := newBar(o.stderr)
+	l, err := o.settings.load(ctx, os.Args[0], job{
+		path: o.flags.model, config: c, context: o.longest + o.flags.tokens, sequences: 1,
+		logger: newLogger(o.stderr, false), progress: bar.step,
+	})
+	bar.close()
+	if err != nil {
+		return nil, err
+	}
+	o.device = describe(l.device.Capabilities())
+	return generator{l.engine, l}, nil
+}
+
+// generator is a loaded model's engine.
+type generator struct {
+	*engine.Engine
+	loaded *loaded
+}
+
+func (g generator) Close() error { return g.loaded.Close() }
+
+// generateProgress shows a bar on a terminal, else a line now and then.
+func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task string) {
+	b := newBar(w)
+	var shown *progressbar.ProgressBar
+	var last time.Time
+	return func(done, total int, s bench.Setting, task string) {
+		if b.terminal {
+			if shown == nil {
+				shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
+			}
+			shown.Describe(s.Mode + ", " + task)
+			_ = shown.Set(done) // a terminal that cannot be written to shows nothing
+			return
+		}
+		if time.Since(last) < lineEvery && done < total {
+			return
+		}
+		last = time.Now()
+		took := time.Since(b.began)
+		left := time.Duration(float64(took) / float64(done) * float64(total-done))
+		fmt.Fprintf(w, "%s, %s: %d of %d requests, about %v left\n", s.Mode, task, done, total, left.Round(time.Second))
+	}
+}
+
+// finish writes the file and prints the sums.
+func (f *generateFlags) finish(stdout io.Writer, saved *bench.Saved) error {
+	if f.save != "" {
+		text, err := json.Marshal(saved)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.save, text, 0o644); err != nil {
+			return err
+		}
+	}
+	result := bench.Summarize(saved.Requests, saved.Skipped, nil)
+	if f.json {
+		return json.NewEncoder(stdout).Encode(result)
+	}
+	fmt.Fprintf(stdout, "%s, rows %s, at most %d tokens; %s\n", saved.Model, f.rows, f.tokens, saved.Device)
+	return result.Table(stdout)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// The recorded traces hold the ids that llama.cpp's server made of these prompts.
+func TestChatsAreEncodedAsLlamaCppDoes(t *testing.T) {
+	folder := os.Getenv("SDNPU_DATA")
+	if _, err := os.Stat(filepath.Join(folder, "traces")); folder == "" || err != nil {
+		require.NotContains(t, os.Getenv("SDNPU_REQUIRE"), "data")
+		t.Skip("SDNPU_DATA holds no traces")
+	}
+	want := make(map[string][]int32)
+	file, err := os.Open(filepath.Join(folder, "traces", "smollm2-135m-instruct-q4_1.jsonl"))
+	require.NoError(t, err)
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var trace struct {
+			ID     string  `json:"id"`
+			Prompt []int32 `json:"prompt_ids"`
+		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &trace))
+		want[trace.ID] = trace.Prompt
+	}
+	require.NoError(t, lines.Err())
+	require.Len(t, want, 78)
+	f := generateFlags{model: filepath.Join(folder, "models", "smollm2-135m-instruct-q4_1.gguf"), longest: 1800}
+	for _, task := range []string{"summarization", "rag", "tweet_paraphrase", "ui_automation"} {
+		f.prompts = append(f.prompts, filepath.Join(folder, "prompts", task+".jsonl"))
+	}
+	items, skipped, err := f.selectItems()
+	require.NoError(t, err)
+	require.Len(t, items, 308)
+	require.Empty(t, skipped, "the longest has 1606 tokens")
+	for _, item := range items {
+		if ids, ok := want[item.ID]; ok {
+			require.Equal(t, ids, item.IDs, item.ID)
+			delete(want, item.ID)
+		}
+	}
+	require.Empty(t, want)
+}
+
+func TestGenerateMeasuresTheRealCommand(t *testing.T) {
+	folder := t.TempDir()
+	prompts, saved := filepath.Join(folder, "p.jsonl"), filepath.Join(folder, "run.json")
+	require.NoError(t, os.WriteFile(prompts, []byte(`{"task":"tale","id":"1","prompt":[{"role":"user","content":"One day"}]}`), 0o600))
+	t.Setenv("SDNPU_CACHE", "off")
+	model := withTemplate(t, folder)
+	out, err := sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", model, "--draft", "off,default", "-n", "40", "--library", "float", "--json", "--save", saved)
+	require.NoError(t, err)
+	var got bench.Generated
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Runs, 4)
+	for _, r := range got.Runs {
+		require.Equal(t, 40, r.Tokens)
+		require.Zero(t, r.Different)
+		require.Equal(t, map[int]int{32: r.Steps}, r.Widths)
+		require.Equal(t, 32*r.Steps, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding)
+		require.Equal(t, 39, r.Rows.Valid)
+		if r.Mode == "off" {
+			require.Equal(t, 39, r.Steps)
+		} else {
+			require.Less(t, r.Steps, 39)
+			require.Positive(t, r.Rows.Wasted)
+		}
+	}
+	file, err := os.Open(saved)
+	require.NoError(t, err)
+	defer file.Close()
+	list, err := bench.ReadSaved(file)
+	require.NoError(t, err)
+	require.Len(t, list.Requests, 2)
+}
+
+// withTemplate is the story model with a template that writes what users say.
+func withTemplate(t *testing.T, folder string) string {
+	f, err := gguf.Open(story)
+	require.NoError(t, err)
+	defer f.Close()
+	path := filepath.Join(folder, "chat.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, f.WriteWith(out, []gguf.KeyValue{{Name: "tokenizer.chat_template", Value: "{% for m in messages %}{{ m.content }}{% endfor %}"}}))
+	require.NoError(t, out.Close())
+	return path
+}
