@@ -3,6 +3,8 @@
 #include "linear.h"
 
 enum {
+  FEW_BLOCKS = 4,
+  MANY_BLOCKS = 32, /* fetch a byte each per step of a panel */
   GROUP_BYTES = 192 * 1024, /* panels of one task stay in the second-level cache */
   TASKS_PER_THREAD = 4,
   SMALL_INPUT = 16384, /* elements that one thread widens as fast as several */
@@ -13,9 +15,10 @@ emu_cuts emu_cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels, si
   emu_cuts cuts = {.blocks = (rows + block_rows - 1) / block_rows, .block_parts = 1};
   size_t step = GROUP_BYTES / panel_bytes, even = (panels + wanted - 1) / wanted;
   step = step < even ? step : even;
-  cuts.panel_step = (uint32_t)(step < 4 ? 4 : (step + 3) / 4 * 4); /* whole wide tiles */
+  uint32_t whole = cuts.blocks == 1 ? 4 : 1; /* wide tiles */
+  cuts.panel_step = (uint32_t)(step < whole ? whole : (step + whole - 1) / whole * whole);
   uint32_t groups = (panels + cuts.panel_step - 1) / cuts.panel_step;
-  if (groups < wanted) {
+  if (groups < wanted && cuts.blocks > FEW_BLOCKS) { /* each part reads its panels from memory */
     uint32_t parts = (wanted + groups - 1) / groups;
     cuts.block_parts = parts < cuts.blocks ? parts : cuts.blocks;
   }
@@ -140,9 +143,9 @@ static void multiply_piece(const linear_job *job, uint32_t block, piece t) {
 
 /* A task goes block by block over its panels, which stay in the second-level cache. Few blocks
  * would spend their time waiting for memory in the first and computing in the others: they go
- * panel by panel, and each block fetches its share of the next panel. */
+ * panel by panel, and each block fetches its share of the next panel. So do many blocks of whole
+ * numbers, of which a panel is twice as large as a block's rows: the smaller of the two moves. */
 static void multiply(void *arg, uint32_t task) {
-  enum { FEW_BLOCKS = 4 };
   const linear_job *job = arg;
   const emu_cuts *cuts = &job->cuts;
   uint32_t part = task % cuts->block_parts, panel = task / cuts->block_parts * cuts->panel_step;
@@ -151,7 +154,7 @@ static void multiply(void *arg, uint32_t task) {
   uint32_t column = panel * EMU_LANES, left = job->l->out - column;
   uint32_t columns = cuts->panel_step * EMU_LANES;
   columns = columns < left ? columns : left;
-  if (blocks == 1 || blocks > FEW_BLOCKS) {
+  if (blocks == 1 || blocks > (job->p.whole ? MANY_BLOCKS : FEW_BLOCKS)) {
     for (uint32_t i = first; i < end; i++) {
       multiply_piece(job, i, (piece){.column = column, .columns = columns});
     }
