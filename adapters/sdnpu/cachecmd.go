@@ -102,7 +102,7 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
-		fmt.Fprintf(t, "%.12s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Key, e.Model, e.Graphs, e.Rows, e.Context, e.Recipe,
+		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.Graphs, e.Rows, e.Context, e.Recipe,
 			bytesText(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), e.Device, e.state())
 	}
 	return t.Flush()
@@ -200,9 +200,9 @@ func newCacheVerify() *cobra.Command {
 func newCacheClear() *cobra.Command {
 	var f cacheFlags
 	cmd := &cobra.Command{
-		Use:     "clear [MODEL]",
-		Short:   "Remove the images of a model (its file, or a name that list shows), or all",
-		Example: "  sdnpu cache clear\n  sdnpu cache clear llama.gguf",
+		Use:     "clear [MODEL | KEY]",
+		Short:   "Remove the images of a model (its file, or a name or key that list shows), or all",
+		Example: "  sdnpu cache clear\n  sdnpu cache clear llama.gguf\n  sdnpu cache clear 3f9a01c2d4e5",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := openCacheFolder(cmd)
@@ -256,8 +256,11 @@ func tellCleared(w io.Writer, removed, kept []cacheEntry, bytes int64) {
 	fmt.Fprintf(w, "%d images removed, %s; %d kept\n", len(removed), bytesText(bytes), len(kept))
 }
 
+// keyDigits is how many digits of an image's key list shows, which name it.
+const keyDigits = 12
+
 // imagesOf tells the images of a model: of the file at a path by what it holds,
-// else by name.
+// else by name; or the one image of a key.
 func imagesOf(model string) func(imagecache.Info) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {
@@ -266,7 +269,7 @@ func imagesOf(model string) func(imagecache.Info) bool {
 	}
 	return func(i imagecache.Info) bool {
 		name := i.Label["model"]
-		return digest != "" && i.Label["digest"] == digest ||
+		return len(model) >= keyDigits && strings.HasPrefix(i.Key, model) || digest != "" && i.Label["digest"] == digest ||
 			name != "" && (name == model || strings.HasSuffix(name, ", "+filepath.Base(model)) || name == filepath.Base(model) || strings.HasPrefix(name, model+", "))
 	}
 }

@@ -139,6 +139,7 @@ func TestRunRefusesNumbersThatMeanNothing(t *testing.T) {
 		{"--temperature", "NaN", "0 or more wanted"},
 		{"-n", "-2", "-1 (until the context is full) or more"},
 		{"--context", "-1", "1 or more wanted"},
+		{"--seed", "-2", "-1 for a random one"},
 		{"--blocks", "-1", "a number from 0 to 1024"},
 		{"--blocks", "6", "6 blocks of 5 layers"},
 	} {
@@ -147,6 +148,25 @@ func TestRunRefusesNumbersThatMeanNothing(t *testing.T) {
 	}
 	compileInto(t, story, "--blocks", "5")
 	require.Len(t, cacheJSON(t, "list"), 6)
+}
+
+func TestRunRefusesALongPromptBeforeItLooksForADevice(t *testing.T) {
+	useCache(t)
+	_, err := sdnpu(t, "run", "--model", story, "--prompt", strings.Repeat("once ", 99), "--context", "64", "--library", "/no/such/library.so")
+	require.ErrorIs(t, err, engine.ErrPromptTooLong)
+	require.ErrorContains(t, err, "64 fit")
+}
+
+func TestCacheClearTakesTheKeyOfAnImage(t *testing.T) {
+	useCache(t)
+	compileInto(t, story)
+	images := cacheJSON(t, "list")
+	_, err := sdnpu(t, "cache", "clear", images[0].Key[:11])
+	require.ErrorContains(t, err, "no image of", "fewer digits than list shows")
+	require.Len(t, cacheJSON(t, "clear", images[0].Key[:12]), 1)
+	require.Len(t, cacheJSON(t, "list"), len(images)-1)
+	_, err = sdnpu(t, "cache", "clear", "a", "b")
+	require.ErrorContains(t, err, "see sdnpu cache clear --help")
 }
 
 func TestSelectKeepsThePermissionsOfTheModel(t *testing.T) {

@@ -23,6 +23,7 @@ type loaded struct {
 	device    backend.Device
 	engine    *engine.Engine
 	tokenizer *tokenizer.Tokenizer
+	prompt    []int32 // what the job's prompt became
 	layers    int
 }
 
@@ -31,8 +32,11 @@ type job struct {
 	path               string
 	config             config.Config
 	context, sequences int
-	logger             *slog.Logger
-	progress           func(engine.Progress)
+	// prompt, when set, encodes a prompt, so that one which does not fit is
+	// refused before anything is compiled.
+	prompt   func(*tokenizer.Tokenizer) ([]int32, error)
+	logger   *slog.Logger
+	progress func(engine.Progress)
 }
 
 // rows are the widths that somebody asked for; else the engine chooses, by the
@@ -63,6 +67,9 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if l.tokenizer, err = tokenizer.New(l.file); err != nil {
 		return nil, err
 	}
+	if l.prompt, err = j.encode(l.tokenizer, m.Config()); err != nil {
+		return nil, err
+	}
 	if l.device, err = s.openDevice(ctx, arg0, j.logger); err != nil {
 		return nil, err
 	}
@@ -77,6 +84,21 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 		return nil, err
 	}
 	return l, nil
+}
+
+// encode returns the job's prompt, if it has one that fits the model's context.
+func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
+	if j.prompt == nil {
+		return nil, nil
+	}
+	ids, err := j.prompt(t)
+	if err != nil {
+		return nil, err
+	}
+	if context := (engine.Options{Context: j.context}).ContextOf(c); len(ids) > context {
+		return nil, &engine.PromptTooLongError{Tokens: len(ids), Context: context}
+	}
+	return ids, nil
 }
 
 // options are the engine's.

@@ -75,5 +75,24 @@ func newCommand() *cobra.Command {
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newRuntimeCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newCompileCommand())
+	tellOfHelp(root)
 	return root
+}
+
+// tellOfHelp makes errors of arguments name the help, in every command.
+func tellOfHelp(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		tellOfHelp(c)
+	}
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if err != nil && !strings.Contains(err.Error(), "--help") {
+			err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+		}
+		return err
+	}
 }

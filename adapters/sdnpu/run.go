@@ -120,10 +120,6 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	ids, err := f.readIDs()
-	if err != nil {
-		return err
-	}
 	stdout := cmd.OutOrStdout()
 	if stdout == os.Stdout { // the text's alone, whatever a library prints
 		if stdout, err = takeStdout(); err != nil {
@@ -136,7 +132,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())
 	l, err := s.load(ctx, os.Args[0], job{
-		path: f.model, config: c, context: f.context, sequences: 1,
+		path: f.model, config: c, context: f.context, sequences: 1, prompt: f.promptOf,
 		logger: newLogger(cmd.ErrOrStderr(), f.verbose), progress: bar.step,
 	})
 	bar.close()
@@ -145,13 +141,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	load := time.Since(begin)
-	if f.promptIDs == "" {
-		ids, err = l.tokenizer.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
-		if err != nil {
-			return err
-		}
-	}
-	return f.generate(ctx, stdout, cmd.ErrOrStderr(), l, ids, load)
+	return f.generate(ctx, stdout, cmd.ErrOrStderr(), l, load)
 }
 
 // check refuses numbers that mean nothing.
@@ -161,6 +151,8 @@ func (f *runFlags) check() error {
 		return fmt.Errorf("--temperature %v: 0 or more wanted", f.temperature)
 	case f.tokens < -1:
 		return fmt.Errorf("-n %d: -1 (until the context is full) or more wanted", f.tokens)
+	case f.seed < -1:
+		return fmt.Errorf("--seed %d: 0 or more wanted, or -1 for a random one", f.seed)
 	case f.context < 0:
 		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
 	}
@@ -193,10 +185,10 @@ func countText(n int) string {
 	return strconv.Itoa(n)
 }
 
-// readIDs reads a prompt that is given as tokens.
-func (f *runFlags) readIDs() ([]int32, error) {
+// promptOf is the prompt, from a file of tokens or a text.
+func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	if f.promptIDs == "" {
-		return nil, nil
+		return t.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 	}
 	raw, err := os.ReadFile(f.promptIDs)
 	if err != nil {
@@ -211,13 +203,13 @@ func (f *runFlags) readIDs() ([]int32, error) {
 
 // generate streams the text to stdout and what it cost to stderr, or prints one
 // object.
-func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *loaded, prompt []int32, load time.Duration) error {
+func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *loaded, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {
 		seed = rand.Uint64()
 	}
 	report, err := l.engine.Generate(ctx, engine.Request{
-		Prompt: prompt, MaxTokens: f.tokens, Sampling: sampler.Options{Temperature: f.temperature, Seed: seed},
+		Prompt: l.prompt, MaxTokens: f.tokens, Sampling: sampler.Options{Temperature: f.temperature, Seed: seed},
 	}, func(p engine.Piece) error {
 		text += p.Text
 		if f.json {
@@ -230,7 +222,7 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(stdout).Encode(l.result(report, prompt, text, load))
+		return json.NewEncoder(stdout).Encode(l.result(report, text, load))
 	}
 	fmt.Fprintln(stdout)
 	if report.DraftedRows > 0 {
@@ -250,11 +242,11 @@ func rate(r engine.Report) float64 {
 	return float64(r.OutputTokens-1) / r.Decode.Seconds()
 }
 
-func (l *loaded) result(report engine.Report, prompt []int32, text string, load time.Duration) result {
+func (l *loaded) result(report engine.Report, text string, load time.Duration) result {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	c, m := l.device.Capabilities(), l.engine.Memory()
 	r := result{
-		PromptIDs: prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
+		PromptIDs: l.prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
 		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}

@@ -90,6 +90,15 @@ type Progress struct {
 	Cached bool
 }
 
+// ContextOf is the context that a model gets: a prompt that does not fit can be
+// refused before anything is compiled.
+func (o Options) ContextOf(c model.Config) int {
+	if o.Context == 0 {
+		return min(c.ContextLength, defaultContext)
+	}
+	return o.Context
+}
+
 // resolve checks the options against the model and fills in what is zero.
 func (o Options) resolve(c model.Config) (Options, error) {
 	if o.Recipe == (model.Recipe{}) {
@@ -98,9 +107,7 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	if o.Blocks == 0 {
 		o.Blocks = defaultBlocks(c)
 	}
-	if o.Context == 0 {
-		o.Context = min(c.ContextLength, defaultContext)
-	}
+	o.Context = o.ContextOf(c)
 	if o.FirstContext == 0 {
 		o.FirstContext = firstContext
 	}
