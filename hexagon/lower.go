@@ -212,10 +212,23 @@ func (l *lowering) implied(n *backend.Node) []backend.Param {
 		return []backend.Param{{Name: "axes", Value: backend.Array{Type: backend.Uint32, Shape: []int{1}, Values: []int32{last}}}}
 	case backend.Softmax:
 		return []backend.Param{{Name: "axis", Value: uint32(last)}}
+	case backend.MatMul:
+		return unset(n, "transpose_in0", "transpose_in1")
 	case backend.TopK:
 		return []backend.Param{{Name: "largest", Value: true}}
 	}
 	return nil
+}
+
+// unset returns the flags that a node leaves out, as false: without both of
+// MatMul's the vendor's validation crashes on weights with a scale per channel.
+func unset(n *backend.Node, names ...string) (flags []backend.Param) {
+	for _, name := range names {
+		if n.Param(name) == nil {
+			flags = append(flags, backend.Param{Name: name, Value: false})
+		}
+	}
+	return flags
 }
 
 func (l *lowering) param(n *backend.Node, p backend.Param) (qnn.Param, error) {
