@@ -56,6 +56,11 @@ func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		panic("of a library")
 	case "exit":
 		os.Exit(0)
+	case "killed":
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Kill()
+		}
+		select {}
 	case "hang":
 		select {}
 	case "garbage":
@@ -137,6 +142,7 @@ func TestWhatGoesWrongIsToldByName(t *testing.T) {
 	}{
 		{"crash", ErrCrashed, []string{`in graph "block0_rows`, `node "q0"`, "panic: of a library", "all is well"}},
 		{"exit", ErrCrashed, []string{`in graph "block0_rows`, "ended without an answer"}},
+		{"killed", ErrCrashed, []string{"short of memory"}},
 		{"half", ErrCrashed, []string{`in graph "block0_rows`}},
 		{"garbage", ErrCrashed, []string{`in graph "block0_rows`}},
 		{"hang", ErrSilent, []string{`in graph "block0_rows`, `node "q0"`, "nothing for", "SDNPU_COMPILE="}},

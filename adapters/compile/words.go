@@ -78,6 +78,8 @@ func (w *words) cause(ended error) string {
 	switch {
 	case crash == "" && ended == nil:
 		crash = "it ended without an answer"
+	case crash == "" && strings.Contains(ended.Error(), "signal: killed"):
+		crash = "it was killed, as a system does that is short of memory"
 	case crash == "":
 		crash = ended.Error()
 	}
