@@ -279,13 +279,13 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 // are added, so one such slot would make every row that it is hidden from NaN,
 // in this pass and, once it is in the cache, in all that follow.
 func (e *Engine) checkFresh(pl *plan) error {
-	c, f := e.config, e.family.Load()
+	c := e.config
 	size := c.HeadDim * e.options.Recipe.Cache.Size()
-	for i := range f.memory.layers {
-		for _, r := range f.memory.layers[i].fresh {
-			fresh := r.bytes(c.KVHeads * pl.width * size)
+	for i := range pl.fresh {
+		for kv := range 2 {
+			fresh, width := pl.fresh[i].of(kv)
 			for head := range c.KVHeads {
-				from := head * pl.width * size
+				from := head * width * size
 				if !finite(fresh[from:from+len(pl.rows)*size], e.options.Recipe.Cache) {
 					return fmt.Errorf("engine: layer %d: its keys or values overflow %v: %w: recipe f32 holds larger numbers",
 						i, e.options.Recipe.Cache, sampler.ErrLogits)

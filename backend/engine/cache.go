@@ -29,12 +29,12 @@ func (e *Engine) commit(sequence int, rows []int) error {
 	}
 	delete(e.last.bases, sequence)
 	c, f := e.config, e.family.Load()
-	size, m := c.HeadDim*e.options.Recipe.Cache.Size(), e.last.width
+	size := c.HeadDim * e.options.Recipe.Cache.Size()
 	for i := range f.memory.layers {
 		l := &f.memory.layers[i]
 		for kv := range 2 {
-			past, fresh := l.past[kv].bytes(l.past[kv].size), l.fresh[kv].bytes(c.KVHeads*m*size)
-			copyRows(past, fresh, c.KVHeads, f.slots, m, size, sequence*f.context+base, rows)
+			fresh, width := e.last.fresh[i].of(kv)
+			copyRows(l.past[kv].all(), fresh, c.KVHeads, f.slots, width, size, sequence*f.context+base, rows)
 		}
 	}
 	tokens := make([]int32, len(rows))

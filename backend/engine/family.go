@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -14,26 +13,14 @@ import (
 // family is the blocks at one length of past: their graphs in every width and
 // the memory that those bind.
 type family struct {
-	context int     // tokens of one sequence
-	slots   int     // of all sequences
-	widths  []width // ascending
-	images  []*image
+	context int // tokens of one sequence
+	slots   int // of all sequences
+	blocks  []*block
+	images  []*image // of all forms, where those of a block may share one
 	memory  *memory
 	hidden  []byte // a row of a mask that sees nothing
 	// programBytes is the device memory of the images.
 	programBytes atomic.Int64
-}
-
-// width is the model at one number of rows.
-type width struct {
-	rows   int
-	blocks []step
-}
-
-// step is one graph, ready to run.
-type step struct {
-	*loaded
-	bindings []backend.Binding
 }
 
 // newFamily allocates the memory for a context; its graphs come by load. The
@@ -59,19 +46,17 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 			err = errors.Join(err, f.unload())
 		}
 	}()
-	f.widths = make([]width, len(o.Rows))
-	for i, rows := range slices.Backward(o.Rows) {
-		f.widths[len(o.Rows)-1-i].rows = rows
-	}
-	for block, graphs := range sets {
-		first, end := o.blockRange(block, layers)
-		steps, images, err := l.steps(ctx, graphs, f.memory.blockPorts(block, first, end))
+	f.blocks = newBlocks(sets, f.memory, o, layers)
+	for i, graphs := range sets {
+		loaded, images, err := l.load(ctx, graphs)
 		f.images = append(f.images, images...)
 		if err != nil {
 			return err
 		}
-		for i, s := range steps {
-			f.widths[i].blocks = append(f.widths[i].blocks, s)
+		for j, form := range f.blocks[i].forms {
+			if form.step, err = bindStep(loaded[j], form.ports); err != nil {
+				return err
+			}
 		}
 	}
 	f.programBytes.Store(programBytes(f.images))
@@ -81,7 +66,7 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 // unload frees the programs and keeps the memory.
 func (f *family) unload() error {
 	err := closeImages(f.images)
-	f.images, f.widths = nil, nil
+	f.images, f.blocks = nil, nil
 	f.programBytes.Store(0)
 	return err
 }
@@ -107,42 +92,34 @@ func programBytes(images []*image) (size int64) {
 	return size
 }
 
-// steps loads graphs that bind the same memory. The images are the caller's,
-// after an error too.
-func (l *loader) steps(ctx context.Context, graphs []*backend.Graph, ports map[string]*region) ([]step, []*image, error) {
-	loaded, images, err := l.load(ctx, graphs)
-	if err != nil {
-		return nil, images, err
-	}
-	steps := make([]step, len(loaded))
-	for i, p := range loaded {
-		bindings, err := bind(p.graph, p.signature, ports)
-		if err != nil {
-			return nil, images, err
-		}
-		steps[i] = step{loaded: p, bindings: bindings}
-	}
-	return steps, images, nil
-}
-
 // head is the way from hidden states to logits, in one width or several.
 type head struct {
-	widths []step // ascending, as rows are
+	widths []*step // ascending, as rows are
 	rows   []int
 	images []*image
 	memory *headMemory
 }
 
 func (h *head) load(ctx context.Context, l *loader, graphs []*backend.Graph) error {
-	var err error
-	h.widths, h.images, err = l.steps(ctx, graphs, map[string]*region{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits})
-	return err
+	loaded, images, err := l.load(ctx, graphs)
+	h.images = images
+	if err != nil {
+		return err
+	}
+	ports := []map[string]*region{{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits}}
+	h.widths = make([]*step, len(loaded))
+	for i := range loaded {
+		if h.widths[i], err = bindStep(loaded[i], ports); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *head) close() error { return errors.Join(closeImages(h.images), h.memory.close()) }
 
 // fitting is the narrowest width that holds n rows, or the widest.
-func (h *head) fitting(n int) (step, int) {
+func (h *head) fitting(n int) (*step, int) {
 	for i, rows := range h.rows {
 		if rows >= n || i == len(h.rows)-1 {
 			return h.widths[i], rows

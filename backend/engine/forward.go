@@ -46,22 +46,20 @@ func (e *Engine) tryForward(ctx context.Context, p Pass) (r *Result, need int, e
 func (e *Engine) forward(ctx context.Context, pl *plan) (*Result, error) {
 	e.last = nil
 	f := e.family.Load()
-	pl.width = e.widthFor(len(pl.rows))
-	w := f.widths[slices.IndexFunc(f.widths, func(w width) bool { return w.rows == pl.width })]
-	if err := e.fillInputs(f, pl); err != nil {
+	in, err := e.newInputs(f, pl)
+	if err != nil {
 		return nil, err
 	}
-	r := &Result{
-		Logits:    make([][]float32, len(pl.rows)),
-		ValidRows: len(pl.rows), PaddingRows: w.rows - len(pl.rows),
-		Ops: make(map[backend.Lane]int64),
-	}
-	for _, s := range w.blocks {
-		if err := e.run(ctx, s, r); err != nil {
+	r := &Result{Logits: make([][]float32, len(pl.rows)), ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64)}
+	pl.fresh = make([]freshRows, e.config.Layers)
+	for _, b := range f.blocks {
+		form := b.fitting(len(pl.rows))
+		if err := e.runBlock(ctx, f, b, form, in, r); err != nil {
 			return nil, err
 		}
+		r.PaddingRows = max(r.PaddingRows, in.written-len(pl.rows))
 	}
-	if err := e.runHead(ctx, f.memory.x[len(w.blocks)%2], pl, r); err != nil {
+	if err := e.runHead(ctx, f.memory.x[len(f.blocks)%2], pl, r); err != nil {
 		return nil, err
 	}
 	pl.rows = slices.Clone(pl.rows) // the caller may reuse its slice
@@ -69,38 +67,12 @@ func (e *Engine) forward(ctx context.Context, pl *plan) (*Result, error) {
 	return r, nil
 }
 
-func (e *Engine) run(ctx context.Context, s step, r *Result) error {
-	if err := s.program.Run(ctx, s.graph, s.bindings); err != nil {
+// run runs a graph on the memory of a part of the pass.
+func (e *Engine) run(ctx context.Context, s *step, part int, r *Result) error {
+	if err := s.program.Run(ctx, s.graph, s.bindings[part]); err != nil {
 		return fmt.Errorf("engine: run %s: %w", s.graph, err)
 	}
 	r.Ops[e.laneName] += int64(s.signature.Nodes)
-	return nil
-}
-
-// fillInputs writes what the first block reads.
-func (e *Engine) fillInputs(f *family, pl *plan) error {
-	m := pl.width
-	c, o, element := e.config, e.options, e.options.Recipe.Activations.Size()
-	tokens := make([]int32, len(pl.rows))
-	for i, r := range pl.rows {
-		tokens[i] = r.Token
-	}
-	x := f.memory.x[0].bytes(m * c.Hidden * element)
-	valid := len(tokens) * c.Hidden * element
-	if err := e.model.Embed(x[:valid], tokens, o.Recipe); err != nil {
-		return fmt.Errorf("engine: %w", err)
-	}
-	clear(x[valid:]) // finite, which is all that padding has to be
-	positions := make([]int32, m)
-	copy(positions, pl.positions)
-	angles := m * c.RopeDim / 2 * element
-	groups := c.Heads / c.KVHeads
-	for i, v := range f.memory.views {
-		in := &f.memory.viewPorts[i]
-		v.Rope(in.cos.bytes(angles), in.sin.bytes(angles), positions, o.Recipe)
-		mask := in.mask.bytes(groups * m * (f.slots + m) * element)
-		pl.fillMask(mask, f.hidden, v, groups, f.context, f.slots, element)
-	}
 	return nil
 }
 
@@ -125,7 +97,7 @@ func (e *Engine) runHead(ctx context.Context, hidden region, pl *plan, r *Result
 			copy(to[j*size:(j+1)*size], from[row*size:])
 		}
 		clear(to[len(part)*size:])
-		if err := e.run(ctx, s, r); err != nil {
+		if err := e.run(ctx, s, 0, r); err != nil {
 			return err
 		}
 		logits := e.logits[at*vocab : (at+len(part))*vocab]

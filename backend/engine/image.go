@@ -39,7 +39,7 @@ type loader struct {
 // newLoader returns a loader of sets of graphs; those of one set hold mostly
 // equal constants.
 func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][]*backend.Graph) *loader {
-	l := &loader{dev: dev, digest: digest, options: o, slots: slots, shares: dev.Capabilities().SharesConstants, cache: o.Cache}
+	l := &loader{dev: dev, digest: digest, options: o, slots: slots, shares: !o.apart() && dev.Capabilities().SharesConstants, cache: o.Cache}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++
@@ -84,7 +84,8 @@ func constantID(t *backend.Tensor) string {
 
 // image is what one Load gave, with the bytes that it runs on.
 type image struct {
-	program backend.Program
+	program backend.Program // nil while a form is not resident
+	bytes   []byte
 	entry   *imagecache.Entry // nil for an image in ordinary memory
 	graphs  []*loaded         // as they were given to the loader
 }
@@ -98,11 +99,26 @@ type loaded struct {
 
 // close frees program and image, in this order.
 func (i *image) close() error {
-	err := i.program.Close()
+	var err error
+	if i.program != nil {
+		err = i.program.Close()
+		i.program = nil
+	}
 	if i.entry != nil {
 		err = errors.Join(err, i.entry.Close())
+		i.entry = nil
 	}
 	return err
+}
+
+// reopen loads an image whose program was freed.
+func (i *image) reopen(ctx context.Context, l *loader, graphs []*backend.Graph) error {
+	again, err := l.open(ctx, graphs, i.bytes)
+	if err != nil {
+		return err
+	}
+	i.program, i.graphs = again.program, again.graphs
+	return nil
 }
 
 // load brings a set of graphs into the device, in as many images as it takes.
@@ -273,7 +289,7 @@ func (l *loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte
 	if err != nil {
 		return nil, fmt.Errorf("engine: load %s: %w", imageName(graphs), err)
 	}
-	i := &image{program: program}
+	i := &image{program: program, bytes: bytes}
 	for _, g := range graphs {
 		s, err := checkedSignature(program, g)
 		if err != nil {

@@ -20,6 +20,9 @@ type region struct {
 // bytes is the first n bytes of the region.
 func (r region) bytes(n int) []byte { return r.buffer.Bytes()[r.offset : r.offset+n : r.offset+n] }
 
+// all is the whole region.
+func (r region) all() []byte { return r.bytes(r.size) }
+
 // arena places regions in one buffer: devices register few large buffers
 // faster than many small ones.
 type arena struct {
@@ -47,7 +50,10 @@ func (a *arena) allocate(dev backend.Device) (backend.Buffer, error) {
 // layerCache is the memory of one layer's keys and values.
 type layerCache struct {
 	past  [2]region // k and v [KVHeads, slots, HeadDim]
-	fresh [2]region // k and v [KVHeads, rows, HeadDim] of the last pass
+	fresh [2]region // k and v [KVHeads, rows, HeadDim] of the last run
+	// gathered is what fresh held of each part of a pass, [KVHeads, widest rows,
+	// HeadDim]; no graph binds it. It is nil until a pass runs in parts.
+	gathered [2][]byte
 }
 
 // viewPorts is the memory of one view's angles and mask.
@@ -61,9 +67,12 @@ type memory struct {
 	layers  []layerCache
 	// x are a block's input and output, in turn.
 	x [2]region
-	// views are the model's, viewPorts what each of them binds.
+	// views are the model's, viewPorts what each of them binds; parts is the same
+	// for each part that a pass of the widest rows is cut into.
 	views     []model.View
 	viewPorts []viewPorts
+	parts     [][]viewPorts
+	rowBytes  int // of a row of x
 	// cacheBytes is the size of the blocks' buffers, ioBytes of the rest.
 	cacheBytes, ioBytes int64
 }
@@ -76,6 +85,7 @@ func newMemory(dev backend.Device, c model.Config, views []model.View, o Options
 		}
 	}()
 	rows, element := o.Rows[0], o.Recipe.Activations.Size()
+	m.rowBytes = c.Hidden * element
 	for block := range o.Blocks {
 		var a arena
 		first, end := o.blockRange(block, c.Layers)
@@ -93,11 +103,21 @@ func newMemory(dev backend.Device, c model.Config, views []model.View, o Options
 	var a arena
 	a.place(&m.x[0], rows*c.Hidden*element)
 	a.place(&m.x[1], rows*c.Hidden*element)
-	for i := range m.viewPorts {
-		v := &m.viewPorts[i]
-		a.place(&v.cos, rows*c.RopeDim/2*element)
-		a.place(&v.sin, rows*c.RopeDim/2*element)
-		a.place(&v.mask, c.Heads/c.KVHeads*rows*(slots+rows)*element)
+	place := func(ports []viewPorts, rows int) {
+		for i := range ports {
+			v := &ports[i]
+			a.place(&v.cos, rows*c.RopeDim/2*element)
+			a.place(&v.sin, rows*c.RopeDim/2*element)
+			a.place(&v.mask, c.Heads/c.KVHeads*rows*(slots+rows)*element)
+		}
+	}
+	place(m.viewPorts, rows)
+	if n := o.parts(); n > 1 {
+		m.parts = make([][]viewPorts, n)
+		for i := range m.parts {
+			m.parts[i] = make([]viewPorts, len(views))
+			place(m.parts[i], o.partRows())
+		}
 	}
 	m.ioBytes = int64(a.size)
 	return m, m.allocate(dev, &a)
@@ -119,21 +139,43 @@ func (m *memory) close() error {
 	return err
 }
 
-// blockPorts maps the ports of a block to memory.
+// blockPorts maps the ports of a block to memory, for passes that run whole.
 func (m *memory) blockPorts(block, first, end int) map[string]*region {
 	ports := map[string]*region{
 		model.PortX: &m.x[block%2], model.PortY: &m.x[(block+1)%2],
 	}
-	for i, v := range m.views {
-		in := &m.viewPorts[i]
-		ports[v.Cos], ports[v.Sin], ports[v.Mask] = &in.cos, &in.sin, &in.mask
-	}
+	m.mapViews(ports, m.viewPorts)
 	for i := first; i < end; i++ {
 		l := &m.layers[i]
 		ports[model.PastKey(i)], ports[model.PastValue(i)] = &l.past[0], &l.past[1]
 		ports[model.NewKey(i)], ports[model.NewValue(i)] = &l.fresh[0], &l.fresh[1]
 	}
 	return ports
+}
+
+func (m *memory) mapViews(ports map[string]*region, memory []viewPorts) {
+	for i, v := range m.views {
+		in := &memory[i]
+		ports[v.Cos], ports[v.Sin], ports[v.Mask] = &in.cos, &in.sin, &in.mask
+	}
+}
+
+// partPorts maps the ports of a block to memory for each part of a pass that is
+// cut into parts of rows: they read and write their own rows.
+func (m *memory) partPorts(block, first, end, rows int) []map[string]*region {
+	all := make([]map[string]*region, len(m.parts))
+	for part := range all {
+		ports := m.blockPorts(block, first, end)
+		m.mapViews(ports, m.parts[part])
+		for _, name := range []string{model.PortX, model.PortY} {
+			r := *ports[name]
+			skip := part * rows * m.rowBytes
+			r.offset, r.size = r.offset+skip, r.size-skip
+			ports[name] = &r
+		}
+		all[part] = ports
+	}
+	return all
 }
 
 // total is the size of all buffers.

@@ -47,6 +47,9 @@ type Options struct {
 	// Sequences is the number of texts held and generated at the same time.
 	// Zero means one.
 	Sequences int
+	// Plan says which graphs are in the device when: see [Plans]. Empty means
+	// that all are, with weights stored once where the device can.
+	Plan string
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode
@@ -116,6 +119,7 @@ func (o Options) resolve(c model.Config) (Options, error) {
 		o.Sequences = 1
 	}
 	o.Rows = slices.Clone(o.Rows)
+	o = o.resolvePlan()
 	if len(o.Rows) == 0 {
 		o.Rows = []int{128, 1}
 		if n := o.Sequences; o.Draft != (draft.Mode{}) {
@@ -141,6 +145,9 @@ func (o Options) check(c model.Config) error {
 		if rows < 1 || rows > maxRows || i > 0 && rows >= o.Rows[i-1] {
 			return fmt.Errorf("engine: %w: widths %v: descending numbers from 1 to %d wanted", ErrOptions, o.Rows, maxRows)
 		}
+	}
+	if err := o.checkPlan(c.Hidden * o.Recipe.Activations.Size()); err != nil {
+		return err
 	}
 	switch {
 	case o.Blocks < 1 || o.Blocks > c.Layers:

@@ -49,8 +49,11 @@ type Result struct {
 type plan struct {
 	rows      []Row
 	positions []int32
-	// width is the number of rows of the graphs that run it.
-	width int
+	// slots are the places of the rows behind their sequence's committed tokens
+	// while a block computes them part by part: nth row of its sequence, nth slot.
+	slots []int
+	// fresh is where the keys and values of each layer lie.
+	fresh []freshRows
 	// length is the context that its rows need.
 	length int
 	// bases holds, per sequence of the pass, the committed tokens that its rows
@@ -64,7 +67,8 @@ func (e *Engine) plan(p Pass) (*plan, error) {
 	if len(p.Rows) < 1 || len(p.Rows) > widest {
 		return nil, fmt.Errorf("engine: %w: %d rows: 1 to %d wanted", ErrPass, len(p.Rows), widest)
 	}
-	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), bases: make(map[int]int)}
+	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), slots: make([]int, len(p.Rows)), bases: make(map[int]int)}
+	rows := make(map[int]int)
 	for i, r := range p.Rows {
 		switch {
 		case r.Sequence < 0 || r.Sequence >= e.options.Sequences:
@@ -79,9 +83,15 @@ func (e *Engine) plan(p Pass) (*plan, error) {
 		if pl.positions[i] = int32(base); r.Parent >= 0 {
 			pl.positions[i] = pl.positions[r.Parent] + 1
 		}
-		pl.length = max(pl.length, int(pl.positions[i])+1)
+		pl.slots[i] = base + rows[r.Sequence]
+		rows[r.Sequence]++
+		last := int(pl.positions[i])
+		if len(p.Rows) > e.options.partRows() {
+			last = pl.slots[i]
+		}
+		pl.length = max(pl.length, last+1)
 		if pl.length > e.options.Context {
-			return nil, fmt.Errorf("engine: %w: row %d: position %d is behind the context of %d", ErrPass, i, pl.positions[i], e.options.Context)
+			return nil, fmt.Errorf("engine: %w: row %d: position %d is behind the context of %d", ErrPass, i, last, e.options.Context)
 		}
 	}
 	return pl, nil
@@ -99,25 +109,38 @@ func (pl *plan) path(sequence int, rows []int) error {
 	return nil
 }
 
-// fillMask writes what each row sees of a view: the mask has groups×width rows
-// of slots+width columns. hidden holds a row that sees nothing.
-func (pl *plan) fillMask(mask, hidden []byte, v model.View, groups, context, slots, element int) {
-	m := pl.width
+// cacheShape is how slots lie in memory.
+type cacheShape struct {
+	context int // of one sequence
+	slots   int // of all
+	element int // bytes of a mask's element
+}
+
+// fillMask writes what m rows of the pass, from row first on, see of a view: the
+// mask has groups×m rows of slots+m columns. Earlier rows of the pass are seen
+// in their slots. hidden holds a row that sees nothing.
+func (pl *plan) fillMask(mask, hidden []byte, v model.View, shape cacheShape, groups, first, m int) {
+	slots, element := shape.slots, shape.element
 	stride := (slots + m) * element
 	for i := range m {
 		row := mask[i*stride : (i+1)*stride]
 		copy(row, hidden)
 		clear(row[(slots+i)*element : (slots+i+1)*element]) // itself, padding too
-		if i >= len(pl.rows) {
+		if first+i >= len(pl.rows) {
 			continue
 		}
-		first := pl.rows[i].Sequence * context
-		base, oldest := pl.bases[pl.rows[i].Sequence], v.Oldest(pl.positions[i])
+		r := pl.rows[first+i]
+		own := r.Sequence * shape.context
+		base, oldest := pl.bases[r.Sequence], v.Oldest(pl.positions[first+i])
 		if oldest < base { // slots stand in the order of positions
-			clear(row[(first+oldest)*element : (first+base)*element])
+			clear(row[(own+oldest)*element : (own+base)*element])
 		}
-		for j := pl.rows[i].Parent; j != Root && int(pl.positions[j]) >= oldest; j = pl.rows[j].Parent {
-			clear(row[(slots+j)*element : (slots+j+1)*element])
+		for j := r.Parent; j != Root && int(pl.positions[j]) >= oldest; j = pl.rows[j].Parent {
+			column := slots + j - first
+			if j < first {
+				column = own + pl.slots[j]
+			}
+			clear(row[column*element : (column+1)*element])
 		}
 	}
 	for g := 1; g < groups; g++ {
