@@ -60,7 +60,7 @@ var walls = []wall{
 	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/forms"}, // tests only
-	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine/draft"}},
+	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine", "backend/engine/draft"}},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},

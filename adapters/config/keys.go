@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
@@ -51,8 +52,8 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
 	},
 	{
-		"sdnpu.plan", "string", "both_resident", "how graphs are made resident: both_resident",
-		choice(func(c *Config) *string { return &c.Plan }, "both_resident"),
+		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " + strings.Join(engine.Plans[1:], ", "),
+		choice(func(c *Config) *string { return &c.Plan }, engine.Plans...),
 	},
 	{
 		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number, drafts 32 and 8",

@@ -104,8 +104,12 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 // options are the engine's.
 func (j job) options(name string, cache *imagecache.Store) (engine.Options, error) {
 	recipe, err := model.FindRecipe(j.config.Recipe)
+	plan := j.config.Plan
+	if plan == engine.Plans[0] { // the engine's own way, weights stored once where the device can
+		plan = ""
+	}
 	return engine.Options{
-		Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft,
+		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft,
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: cache, Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ import (
 // runFlags are the flags of `sdnpu run`.
 type runFlags struct {
 	model, prompt, promptIDs, library string
-	recipe, rows, draft               string
+	recipe, rows, draft, plan         string
 	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
@@ -52,6 +53,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
 	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
+	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
@@ -85,6 +87,21 @@ type result struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
+	// Plan is which graphs were in the device when; the rest is of those that
+	// exchange graphs: blocks exchanged, loads beyond the end of the prompt
+	// without any, the NPU's wait for loads.
+	Plan struct {
+		Name         string  `json:"name"`
+		Reason       string  `json:"reason,omitempty"`
+		Spare        bool    `json:"spare"`
+		Switches     int     `json:"switches"`
+		SwitchEndMS  float64 `json:"switch_end_ms"`
+		ExposedMS    float64 `json:"exposed_ms"`
+		StallMS      float64 `json:"stall_ms"`
+		PeakBytes    int64   `json:"peak_bytes"`
+		LoadedBytes  int64   `json:"loaded_bytes"`
+		FailedReason string  `json:"failed,omitempty"`
+	} `json:"plan"`
 	PrefillMS    float64 `json:"prefill_ms"`
 	FirstTokenMS float64 `json:"first_token_ms"`
 	DecodeMS     float64 `json:"decode_ms"`
@@ -162,7 +179,7 @@ func (f *runFlags) check() error {
 // resolve reads the model's config; flags and environment win over it. The
 // model needs no selection: naming it here is one.
 func (f *runFlags) resolve() (config.Config, error) {
-	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft})
+	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan})
 }
 
 // resolveConfig reads a model's config with the environment and then flags over
@@ -256,6 +273,13 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	}
 	r.Rows.Valid, r.Rows.Wasted, r.Rows.Padding = report.ValidRows, report.WastedRows, report.PaddingRows
 	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
+	r.Plan.Name = report.Residency
+	if p := report.Plan; p != nil {
+		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
+		t := &p.Timeline
+		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, t.ExposedMs, t.StallMs
+		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
+	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
 	r.Device.Provider, r.Device.BuildID, r.Device.SoC = c.Provider, c.BuildID, c.SoC
 	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, peakMemory()

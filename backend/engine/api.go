@@ -117,6 +117,12 @@ type Report struct {
 	Drafting, PromptDrafting time.Duration
 	// Verifications are the DecodeSteps passes.
 	Verifications []Verification
+	// Residency names which graphs are in the device: [Options].Plan or what an
+	// empty one comes to.
+	Residency string
+	// Plan tells how graphs were exchanged while the prompt was computed; nil if
+	// none were to be.
+	Plan *PlanReport
 	// Ops counts graph operators run per lane in these passes.
 	Ops map[backend.Lane]int64
 }

@@ -268,11 +268,16 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	x := e.lanes.planned(shares)
+	pl.planned = x != nil
 	r, err := e.forward(ctx, pl)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = e.checkFresh(pl)
 	}
-	return r, e.checkFresh(pl)
+	if err == nil && x != nil {
+		e.lanes.change(func() { x.chunk++ })
+	}
+	return r, err
 }
 
 // checkFresh refuses a pass some of whose keys or values are no numbers. Masks

@@ -24,7 +24,7 @@ func TestEveryJobGetsItsTurn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		rows := [][]int{{128, 1}, {128, 4, 1}, {32, 8, 1}, {1}, {16}}[rng.IntN(5)]
-		chunks := planChunks(rows)
+		chunks := planChunks(Options{Rows: rows})
 		chunk := func(n int) int { return chunks[min(n, rows[0])] }
 		l := newLine()
 		waited := map[*job]int{}
@@ -167,7 +167,7 @@ func TestAFailedPassFailsAllThatSharedIt(t *testing.T) {
 }
 
 func TestALingeringPassWaitsForWhoComesButNotForLong(t *testing.T) {
-	e := &Engine{options: Options{Rows: []int{128, 4, 1}}, chunks: planChunks([]int{128, 4, 1}), line: newLine()}
+	e := &Engine{options: Options{Rows: []int{128, 4, 1}}, chunks: planChunks(Options{Rows: []int{128, 4, 1}}), line: newLine()}
 	e.took = map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}
 	for _, tt := range []struct {
 		name            string

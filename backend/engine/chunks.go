@@ -14,9 +14,15 @@ const passCost = 11
 
 // planChunks says how many rows the next pass takes when n are left: element n
 // for n up to the widest width; beyond that it is the widest.
-func planChunks(rows []int) []int {
-	widest := rows[0]
+func planChunks(o Options) []int {
+	rows, widest := o.Rows, o.Rows[0]
 	chunks, costs := make([]int, widest+1), make([]int, widest+1)
+	if o.switches() { // how a chunk is cut is for each block to say
+		for n := range chunks {
+			chunks[n] = n
+		}
+		return chunks
+	}
 	for n := 1; n <= widest; n++ {
 		for i, w := range rows { // the widest first: it wins ties
 			k := min(w, n)

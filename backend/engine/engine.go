@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // Engine holds a loaded model and its sequences. Create one with [New].
@@ -23,6 +24,8 @@ type Engine struct {
 	tokenizer *tokenizer.Tokenizer
 	options   Options
 	head      *head
+	lanes     *lanes // nil where every graph stays in the device
+	planner   func(promptShape) (*graphswap.Plan, error)
 	sequences *pool
 	line      *line // of generations
 	database  *draft.Database
@@ -65,12 +68,15 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if err != nil {
 		return nil, err
 	}
+	if err := options.checkSharing(dev.Capabilities()); err != nil {
+		return nil, err
+	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), chunks: planChunks(options.Rows), line: newLine(), took: make(map[int]time.Duration),
+		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), took: make(map[int]time.Duration),
 		database: draft.NewDatabase(databaseTokens),
 		lane:     make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
@@ -84,6 +90,9 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		return nil, err
 	}
 	e.family.Store(f)
+	if options.switches() {
+		e.lanes, e.planner = newLanes(), options.syncPlan
+	}
 	e.head = &head{rows: options.headRows()}
 	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
 		return nil, err
@@ -174,6 +183,9 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
+	if e.lanes != nil {
+		e.lanes.stop()
+	}
 	var err error
 	if f := e.family.Load(); f != nil {
 		err = f.close()

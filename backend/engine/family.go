@@ -8,6 +8,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // family is the blocks at one length of past: their graphs in every width and
@@ -19,6 +20,10 @@ type family struct {
 	images  []*image // of all forms, where those of a block may share one
 	memory  *memory
 	hidden  []byte // a row of a mask that sees nothing
+	// loader made the programs and makes those that are exchanged; start is what
+	// they begin with, nil for wide graphs.
+	loader *loader
+	start  []graphswap.Graph
 	// programBytes is the device memory of the images.
 	programBytes atomic.Int64
 }
@@ -46,7 +51,10 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 			err = errors.Join(err, f.unload())
 		}
 	}()
-	f.blocks = newBlocks(sets, f.memory, o, layers)
+	f.blocks, f.loader = newBlocks(sets, f.memory, o, layers), l
+	if o.switches() {
+		return f.loadApart(ctx, l)
+	}
 	for i, graphs := range sets {
 		loaded, images, err := l.load(ctx, graphs)
 		f.images = append(f.images, images...)
@@ -63,9 +71,50 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 	return nil
 }
 
+// loadApart loads the graphs of blocks that have one in the device at a time:
+// the wide ones stay, or what f.start says. The others are loaded and freed
+// before, which sees to it that their images are there, and measures them.
+func (f *family) loadApart(ctx context.Context, l *loader) error {
+	stays := func(b *block, g graphswap.Graph) bool {
+		if f.start == nil || f.start[b.index] == graphswap.None {
+			return g == graphswap.G1
+		}
+		return f.start[b.index]&g != 0
+	}
+	for _, keep := range []bool{false, true} {
+		for _, b := range f.blocks {
+			for _, g := range []graphswap.Graph{graphswap.G2, graphswap.G1} {
+				form := b.form(g)
+				if stays(b, g) != keep {
+					continue
+				}
+				s, err := form.open(ctx, l)
+				if err != nil {
+					return err
+				}
+				if !keep {
+					if err := form.free(); err != nil {
+						return err
+					}
+					continue
+				}
+				form.step = s
+				b.latest = g
+				f.programBytes.Add(form.sizeBytes())
+			}
+		}
+	}
+	return nil
+}
+
 // unload frees the programs and keeps the memory.
 func (f *family) unload() error {
 	err := closeImages(f.images)
+	for _, b := range f.blocks {
+		for _, form := range b.forms {
+			err = errors.Join(err, form.close())
+		}
+	}
 	f.images, f.blocks = nil, nil
 	f.programBytes.Store(0)
 	return err

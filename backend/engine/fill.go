@@ -23,7 +23,7 @@ func (e *Engine) addDrafts(shares []share) {
 	best := 0.0
 	merged := newMerge(shares)
 	for _, w := range slices.Backward(e.options.Rows) {
-		if w < rows {
+		if w < rows || w > e.options.partRows() { // drafts are not worth a second part
 			continue
 		}
 		merged.fill(w - rows)

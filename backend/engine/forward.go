@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/sdnpu/sdnpu/backend"
 )
 
 // Forward runs a pass on the smallest width that holds its rows. It changes no
@@ -44,27 +42,16 @@ func (e *Engine) tryForward(ctx context.Context, p Pass) (r *Result, need int, e
 
 // forward runs a plan that fits.
 func (e *Engine) forward(ctx context.Context, pl *plan) (*Result, error) {
-	e.last = nil
-	f := e.family.Load()
-	in, err := e.newInputs(f, pl)
+	w, err := e.begin(pl)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Logits: make([][]float32, len(pl.rows)), ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64)}
-	pl.fresh = make([]freshRows, e.config.Layers)
-	for _, b := range f.blocks {
-		form := b.fitting(len(pl.rows))
-		if err := e.runBlock(ctx, f, b, form, in, r); err != nil {
+	for _, b := range w.family.blocks {
+		if err := e.runBlock(ctx, w, b); err != nil {
 			return nil, err
 		}
-		r.PaddingRows = max(r.PaddingRows, in.written-len(pl.rows))
 	}
-	if err := e.runHead(ctx, f.memory.x[len(f.blocks)%2], pl, r); err != nil {
-		return nil, err
-	}
-	pl.rows = slices.Clone(pl.rows) // the caller may reuse its slice
-	e.last = pl
-	return r, nil
+	return w.end(ctx)
 }
 
 // run runs a graph on the memory of a part of the pass.

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (Report, error) {
 	g := &generation{
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
-		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Ops: make(map[backend.Lane]int64)},
+		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Ops: make(map[backend.Lane]int64)},
 	}
 	if err := e.checkRequest(r); err != nil {
 		return g.report, err
@@ -72,6 +72,8 @@ type generation struct {
 	text    *text
 	report  Report
 	job     job
+	// execution is what exchanged graphs for the prompt, or nil.
+	execution *execution
 	// drafter and tree are nil without drafts.
 	drafter *draft.Drafter
 	tree    *spec.Tree
@@ -102,6 +104,7 @@ func (g *generation) run(ctx context.Context, cached int) error {
 		g.report.Decode = time.Since(started)
 	}
 	g.endDrafts(err == nil)
+	g.report.Plan = g.execution.report()
 	return err
 }
 
@@ -112,7 +115,13 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 		g.sampler.Accept(token)
 	}
 	before := g.report.ValidRows
+	if err := g.reserve(ctx, len(prompt)); err != nil {
+		return err
+	}
+	x := g.engine.planPrompt(&g.job, cached, prompt[cached:])
 	err := g.feed(ctx, cached, prompt[cached:])
+	x.end(err != nil)
+	g.execution = x
 	g.job.everyRow = false
 	g.report.PromptDrafting = g.report.Drafting
 	g.report.PromptTokens = g.report.ValidRows - before

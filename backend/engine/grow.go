@@ -83,6 +83,9 @@ func (e *Engine) grow(ctx context.Context, old *family, g *Growth) error {
 	if err != nil {
 		return err
 	}
+	if e.lanes != nil {
+		next.start = e.lanes.residency(old)
+	}
 	before := e.Memory().total()
 	err = e.loadFamily(ctx, next)
 	switch {
@@ -109,6 +112,9 @@ func (e *Engine) exchange(ctx context.Context, old, next *family, g *Growth, pre
 	}
 	defer e.unlock()
 	begin := time.Now()
+	if e.lanes != nil {
+		e.lanes.stop()
+	}
 	if err := prepare(); err != nil {
 		return err
 	}

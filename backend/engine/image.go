@@ -49,6 +49,13 @@ func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][
 	return l
 }
 
+// quiet is a loader of the same images for loads that nobody watches.
+func (l *loader) quiet() *loader {
+	q := *l
+	q.options.Progress = func(Progress) {}
+	return &q
+}
+
 // images says which graphs of a set share an image.
 func (l *loader) images(set []*backend.Graph) [][]*backend.Graph {
 	if l.shares {

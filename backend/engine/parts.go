@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
 )
 
 // freshRows is where a pass left the keys and values of a layer: rows of its
@@ -15,13 +17,14 @@ type freshRows struct {
 
 func (f freshRows) of(kv int) (bytes []byte, width int) { return f.bytes[kv], f.width }
 
-// inputs is what the graphs of a pass read beside the cache. Graphs of different
-// widths may compute one pass, each its blocks, so what depends on the width is
-// filled when the first one of it is about to run.
-type inputs struct {
+// way is a pass on its way through the blocks. Graphs of different widths may
+// compute it, each its blocks, so what depends on the width is filled when the
+// first one of it is about to run.
+type way struct {
 	engine *Engine
 	family *family
 	pl     *plan
+	result *Result
 	// written counts the rows of x that hold finite numbers.
 	written int
 	filled  map[fill]bool
@@ -30,8 +33,10 @@ type inputs struct {
 // fill names the memory that a graph of a width binds for a part of the pass.
 type fill struct{ width, part int }
 
-// newInputs embeds the tokens, which the first block reads.
-func (e *Engine) newInputs(f *family, pl *plan) (*inputs, error) {
+// begin embeds the tokens, which the first block reads.
+func (e *Engine) begin(pl *plan) (*way, error) {
+	e.last = nil
+	f := e.family.Load()
 	tokens := make([]int32, len(pl.rows))
 	for i, r := range pl.rows {
 		tokens[i] = r.Token
@@ -39,34 +44,58 @@ func (e *Engine) newInputs(f *family, pl *plan) (*inputs, error) {
 	if err := e.model.Embed(f.memory.x[0].bytes(len(tokens)*f.memory.rowBytes), tokens, e.options.Recipe); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	return &inputs{engine: e, family: f, pl: pl, written: len(tokens), filled: make(map[fill]bool)}, nil
+	pl.fresh = make([]freshRows, e.config.Layers)
+	return &way{
+		engine: e, family: f, pl: pl, written: len(tokens), filled: make(map[fill]bool),
+		result: &Result{Logits: make([][]float32, len(pl.rows)), ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64)},
+	}, nil
+}
+
+// end computes the logits.
+func (w *way) end(ctx context.Context) (*Result, error) {
+	if err := w.engine.runHead(ctx, w.family.memory.x[len(w.family.blocks)%2], w.pl, w.result); err != nil {
+		return nil, err
+	}
+	w.pl.rows = slices.Clone(w.pl.rows) // the caller may reuse its slice
+	w.engine.last = w.pl
+	return w.result, nil
+}
+
+// parts is how many parts of the pass a form computes, one after the other.
+func (w *way) parts(f *form) (int, error) {
+	n := (len(w.pl.rows) + f.rows - 1) / f.rows
+	if n > len(f.ports) {
+		return 0, fmt.Errorf("engine: %w: %d rows on a graph of %d", ErrPass, len(w.pl.rows), f.rows)
+	}
+	return n, nil
 }
 
 // prepare fills what a form of the block binds for n parts. What one step left
 // behind the rows of the last one is no number of this pass; padding only has to
 // be finite, which zeros are.
-func (in *inputs) prepare(b *block, f *form, n int) {
-	m := in.family.memory
-	if covered := f.rows * n; covered > in.written {
+func (w *way) prepare(b *block, f *form, n int) {
+	m := w.family.memory
+	if covered := f.rows * n; covered > w.written {
 		x := m.x[b.index%2].bytes(covered * m.rowBytes)
-		clear(x[in.written*m.rowBytes:])
+		clear(x[w.written*m.rowBytes:])
 	}
-	in.written = f.rows * n
+	w.written = f.rows * n
+	w.result.PaddingRows = max(w.result.PaddingRows, w.written-len(w.pl.rows))
 	for part := range n {
-		if at := (fill{f.rows, part}); !in.filled[at] {
-			in.filled[at] = true
-			in.fillViews(f, part)
+		if at := (fill{f.rows, part}); !w.filled[at] {
+			w.filled[at] = true
+			w.fillViews(f, part)
 		}
 	}
 }
 
 // fillViews writes angles and masks of a part's rows.
-func (in *inputs) fillViews(f *form, part int) {
-	e, fam, m := in.engine, in.family, f.rows
+func (w *way) fillViews(f *form, part int) {
+	e, fam, m := w.engine, w.family, f.rows
 	c, element := e.config, e.options.Recipe.Activations.Size()
 	first := part * m
 	positions := make([]int32, m)
-	copy(positions, in.pl.positions[min(first, len(in.pl.positions)):])
+	copy(positions, w.pl.positions[min(first, len(w.pl.positions)):])
 	ports := fam.memory.viewPorts
 	if len(f.ports) > 1 {
 		ports = fam.memory.parts[part]
@@ -76,37 +105,52 @@ func (in *inputs) fillViews(f *form, part int) {
 	for i, v := range fam.memory.views {
 		v.Rope(ports[i].cos.bytes(angles), ports[i].sin.bytes(angles), positions, e.options.Recipe)
 		mask := ports[i].mask.bytes(groups * m * (fam.slots + m) * element)
-		in.pl.fillMask(mask, fam.hidden, v, shape, groups, first, m)
+		w.pl.fillMask(mask, fam.hidden, v, shape, groups, first, m)
 	}
 }
 
-// runBlock computes the pass's rows through one block: at once where the form
-// has as many rows, else part by part. Keys and values of a part go into the
-// free slots behind the committed ones, where the parts after it see them; the
-// slots are zeros again when the block is done, whatever came of it.
-func (e *Engine) runBlock(ctx context.Context, f *family, b *block, form *form, in *inputs, r *Result) error {
-	n := (len(in.pl.rows) + form.rows - 1) / form.rows
-	if n > len(form.ports) {
-		return fmt.Errorf("engine: %w: %d rows on a graph of %d", ErrPass, len(in.pl.rows), form.rows)
+// compute runs the pass's rows through one block: at once where the form has as
+// many rows, else part by part. Keys and values of a part go into the free slots
+// behind the committed ones, where the parts after it see them; the slots are
+// zeros again when the block is done, whatever came of it.
+func (w *way) compute(ctx context.Context, b *block, form *form) error {
+	n, err := w.parts(form)
+	if err != nil {
+		return err
 	}
-	in.prepare(b, form, n)
-	defer func() { e.clearSlots(f, b, in.pl.rows[:(n-1)*form.rows], in.pl) }()
+	w.prepare(b, form, n)
+	defer w.leave(b, form, n)
 	for part := range n {
-		if err := e.run(ctx, form.step, part, r); err != nil {
+		if err := w.part(ctx, b, form, part, n); err != nil {
 			return err
-		}
-		if n > 1 {
-			e.gather(f, b, in.pl, part, form.rows)
-		}
-	}
-	for i := b.first; i < b.end; i++ {
-		l := &f.memory.layers[i]
-		in.pl.fresh[i] = freshRows{width: form.rows, bytes: [2][]byte{l.fresh[0].all(), l.fresh[1].all()}}
-		if n > 1 {
-			in.pl.fresh[i] = freshRows{width: e.options.Rows[0], bytes: l.gathered}
 		}
 	}
 	return nil
+}
+
+// part computes one of n parts of the pass.
+func (w *way) part(ctx context.Context, b *block, form *form, part, n int) error {
+	if err := w.engine.run(ctx, form.step, part, w.result); err != nil {
+		return err
+	}
+	if n > 1 {
+		w.engine.gather(w.family, b, w.pl, part, form.rows)
+	}
+	return nil
+}
+
+// leave notes where the block's keys and values are.
+func (w *way) leave(b *block, form *form, n int) {
+	if n > 1 {
+		w.engine.clearSlots(w.family, b, w.pl, (n-1)*form.rows)
+	}
+	for i := b.first; i < b.end; i++ {
+		l := &w.family.memory.layers[i]
+		w.pl.fresh[i] = freshRows{width: form.rows, bytes: [2][]byte{l.fresh[0].all(), l.fresh[1].all()}}
+		if n > 1 {
+			w.pl.fresh[i] = freshRows{width: w.engine.options.Rows[0], bytes: l.gathered}
+		}
+	}
 }
 
 // gather keeps what a part left in the memory that the next one writes, and
@@ -138,13 +182,11 @@ func (e *Engine) gather(f *family, b *block, pl *plan, part, width int) {
 	}
 }
 
-// clearSlots makes the slots zeros that rows used while their block ran.
-func (e *Engine) clearSlots(f *family, b *block, rows []Row, pl *plan) {
-	if len(rows) == 0 {
-		return
-	}
+// clearSlots makes the slots zeros that the first rows used while their block
+// ran.
+func (e *Engine) clearSlots(f *family, b *block, pl *plan, rows int) {
 	size := e.config.HeadDim * e.options.Recipe.Cache.Size()
-	runs := pl.slotRuns(0, len(rows))
+	runs := pl.slotRuns(0, rows)
 	for i := b.first; i < b.end; i++ {
 		for _, r := range f.memory.layers[i].past {
 			for head := range e.config.KVHeads {

@@ -54,6 +54,9 @@ type plan struct {
 	slots []int
 	// fresh is where the keys and values of each layer lie.
 	fresh []freshRows
+	// planned tells that the pass is a chunk of the prompt whose plan is carried
+	// out.
+	planned bool
 	// length is the context that its rows need.
 	length int
 	// bases holds, per sequence of the pass, the committed tokens that its rows

@@ -113,7 +113,7 @@ func cheapest(rows []int, n int) int {
 
 func TestChunksCostNoMoreThanAnyOtherCut(t *testing.T) {
 	for _, rows := range [][]int{{128, 1}, {32, 8, 1}, {16}, {40, 24, 10}, {1}} {
-		chunks := planChunks(rows)
+		chunks := planChunks(Options{Rows: rows})
 		for n := 1; n <= min(rows[0], 24); n++ {
 			cost := 0
 			for left := n; left > 0; left -= chunks[left] {
@@ -132,7 +132,7 @@ func TestChunksCostNoMoreThanAnyOtherCut(t *testing.T) {
 }
 
 func TestATailOfAPromptTakesTheCheaperWidth(t *testing.T) {
-	chunks := planChunks([]int{128, 1})
+	chunks := planChunks(Options{Rows: []int{128, 1}})
 	require.Equal(t, 1, chunks[11], "eleven single passes: 132")
 	require.Equal(t, 12, chunks[12], "twelve would cost 144, one wide pass 139")
 	require.Equal(t, 128, chunks[128])

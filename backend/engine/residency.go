@@ -7,12 +7,15 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // block is a run of layers: what is in the device of it.
 type block struct {
 	index, first, end int
 	forms             []*form // one for each width, ascending
+	// latest is the graph that was loaded last, of those that are exchanged.
+	latest graphswap.Graph
 }
 
 // form is a block's graph of one width. It is resident while step is there.
@@ -78,34 +81,35 @@ func (b *block) fitting(n int) (best *form) {
 	return best
 }
 
-// load brings a form of its own image into the device.
-func (f *form) load(ctx context.Context, l *loader) (err error) {
+// open brings a form of its own image into the device. The step is the caller's
+// to set.
+func (f *form) open(ctx context.Context, l *loader) (*step, error) {
+	var err error
 	graphs := []*backend.Graph{f.graph}
 	if f.image != nil {
 		err = f.image.reopen(ctx, l, graphs)
 	}
-	if f.image == nil || errors.Is(err, backend.ErrImage) { // a damaged one is made again
-		if f.image != nil {
-			l.options.Logger.Warn("an image that was loaded before is compiled again", "graph", f.graph.Name, "reason", err)
-			if err := f.image.close(); err != nil {
-				return fmt.Errorf("engine: %w", err)
-			}
-		}
+	if errors.Is(err, backend.ErrImage) { // a damaged one is made again
+		l.options.Logger.Warn("an image that was loaded before is compiled again", "graph", f.graph.Name, "reason", err)
+		err = f.image.close()
+		f.image = nil
+	}
+	if f.image == nil && err == nil {
 		f.image, err = l.loadImage(ctx, graphs)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.step, err = bindStep(f.image.graphs[0], f.ports)
+	s, err := bindStep(f.image.graphs[0], f.ports)
 	if err != nil {
-		err = errors.Join(err, f.unload())
+		return nil, errors.Join(err, f.free())
 	}
-	return err
+	return s, nil
 }
 
-// unload frees a form's program and keeps the image for the next time.
-func (f *form) unload() error {
-	f.step = nil
+// free gives the program's memory back and keeps the image for the next time.
+// The step is gone before.
+func (f *form) free() error {
 	if f.image == nil || f.image.program == nil {
 		return nil
 	}
@@ -119,8 +123,19 @@ func (f *form) unload() error {
 
 // sizeBytes is the device memory that the form's own image takes.
 func (f *form) sizeBytes() int64 {
-	if f.step == nil {
+	if f.image == nil || f.image.program == nil {
 		return 0
 	}
 	return f.image.program.SizeBytes()
+}
+
+// close frees the form's program and its image.
+func (f *form) close() error {
+	f.step = nil
+	if f.image == nil {
+		return nil
+	}
+	err := f.image.close()
+	f.image = nil
+	return err
 }

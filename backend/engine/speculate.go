@@ -29,7 +29,7 @@ func (g *generation) propose(length int) {
 		return
 	}
 	defer g.drafting(time.Now())
-	rows := g.engine.options.Rows[0] - 1
+	rows := g.engine.options.partRows() - 1
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// execution carries out a plan: passes of the prompt that it was made for run
+// its steps, a goroutine makes its loads. Other passes run on what is there. All
+// fields that change are guarded by the mutex of lanes.
+type execution struct {
+	lanes  *lanes
+	family *family
+	loader *loader
+	job    *job // whose prompt it is
+	plan   *graphswap.Plan
+	at     map[graphswap.Step]int // place of a step, by chunk and block
+	began  time.Time
+	log    *recorder
+
+	chunk   int // of the next pass of the prompt
+	loading int // the load that the loader is at, or -1
+	steps   int // one more than the last step that is done
+	loaded  []bool
+	ended   bool // the prompt is computed, and loads wait no more
+	aborted bool // no further load begins
+	err     error
+	over    bool // the loader has ended
+
+	cancel context.CancelFunc
+	ctx    context.Context //nolint:containedctx // of the loader's goroutine, which load is
+	done   chan struct{}
+}
+
+func (e *Engine) newExecution(f *family, plan *graphswap.Plan, j *job) *execution {
+	x := &execution{
+		lanes: e.lanes, family: f, loader: f.loader.quiet(), job: j, plan: plan,
+		at: make(map[graphswap.Step]int, len(plan.Steps)), began: time.Now(), loading: -1,
+		loaded: make([]bool, len(plan.Loads)), done: make(chan struct{}),
+	}
+	x.log = newRecorder(x.began, plan, f.programBytes.Load())
+	for i, s := range plan.Steps {
+		x.at[graphswap.Step{Chunk: s.Chunk, Block: s.Block}] = i
+	}
+	x.ctx, x.cancel = context.WithCancel(context.Background())
+	return x
+}
+
+// wants is the graph that the plan has for a block's rows of a pass; Both is
+// whatever there is. Passes that the plan does not know take what they find as
+// long as the prompt lasts; after it, the loads that are left are waited for.
+func (x *execution) wants(block int, pl *plan) graphswap.Graph {
+	switch {
+	case x.aborted || x.over:
+		return graphswap.Both
+	case x.ended:
+		return x.plan.After[block]
+	case !pl.planned:
+		return graphswap.Both
+	}
+	if i, ok := x.at[graphswap.Step{Chunk: x.chunk, Block: block}]; ok {
+		return x.plan.Steps[i].Graph
+	}
+	return x.plan.After[block] // more chunks than planned: others had rows in them
+}
+
+// comes reports whether a load of one of graphs is still to be made.
+func (x *execution) comes(block int, graphs graphswap.Graph) bool {
+	if x.over {
+		return false
+	}
+	for i, load := range x.plan.Loads {
+		if load.Block == block && load.Graph&graphs != 0 && !x.loaded[i] && (!x.aborted || x.loading == i) {
+			return true
+		}
+	}
+	return false
+}
+
+// end tells that the prompt is computed, or that it will not be: then no further
+// load begins.
+func (x *execution) end(failed bool) {
+	if x == nil {
+		return
+	}
+	x.lanes.change(func() {
+		if x.ended = !failed; failed {
+			x.aborted = true
+		}
+	})
+}
+
+// load is the loader's goroutine.
+func (x *execution) load() {
+	var err error
+	for i := range x.plan.Loads {
+		if !x.released(i) {
+			break
+		}
+		if err = x.exchange(i); err != nil {
+			break
+		}
+	}
+	x.lanes.change(func() {
+		x.over, x.err = true, err
+		if err == nil {
+			x.lanes.failures = 0
+		} else if x.ctx.Err() == nil {
+			x.lanes.failures++
+		}
+	})
+	x.cancel()
+	close(x.done)
+}
+
+// released waits until a load may begin; false means that it never will.
+func (x *execution) released(load int) bool {
+	x.lanes.mu.Lock()
+	defer x.lanes.mu.Unlock()
+	after := x.plan.Loads[load].After
+	err := x.lanes.wait(x.ctx, func() bool { return x.aborted || x.ended || x.steps > after })
+	return err == nil && !x.aborted
+}
+
+// exchange brings one graph of a block into the device and frees the other one:
+// before, or with a spare slot afterwards. What fails leaves the block with the
+// graph that it had.
+func (x *execution) exchange(i int) error {
+	l, load := x.lanes, x.plan.Loads[i]
+	b := x.family.blocks[load.Block]
+	to, from := b.form(load.Graph), b.form(graphswap.Both^load.Graph)
+	task := graphswap.Task{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: x.log.now(), Block: load.Block, Graph: load.Graph, Index: i}
+	l.change(func() { x.loading = i })
+	err := x.replace(b, to, from)
+	task.EndMs, task.Bytes = x.log.now(), to.sizeBytes()
+	l.change(func() {
+		x.loading = -1
+		if x.loaded[i] = err == nil; err == nil {
+			b.latest = load.Graph
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("engine: switch block %d to %d rows: %w", load.Block, to.rows, err)
+	}
+	x.log.add(task)
+	if x.plan.Spare {
+		return x.take(b, from)
+	}
+	return nil
+}
+
+// replace frees from, unless there is a spare slot for to, and loads to.
+func (x *execution) replace(b *block, to, from *form) error {
+	if to.step != nil { // it is there, whatever the plan was told
+		return nil
+	}
+	if !x.plan.Spare {
+		if err := x.take(b, from); err != nil {
+			return err
+		}
+	}
+	err := x.bring(x.ctx, to)
+	if err != nil && from.step == nil {
+		err = errors.Join(err, x.bring(context.WithoutCancel(x.ctx), from))
+	}
+	return err
+}
+
+// bring loads a form.
+func (x *execution) bring(ctx context.Context, f *form) error {
+	s, err := f.open(ctx, x.loader)
+	if err != nil {
+		return err
+	}
+	x.log.memory(x.family.programBytes.Add(f.sizeBytes()))
+	x.lanes.change(func() { f.step = s })
+	return nil
+}
+
+// take frees a form of a block once no run needs it.
+func (x *execution) take(b *block, f *form) error {
+	l := x.lanes
+	l.mu.Lock()
+	err := l.wait(context.Background(), func() bool { return l.running != b }) // an execute ends by itself
+	f.step = nil
+	l.tell()
+	l.mu.Unlock()
+	size := f.sizeBytes()
+	err = errors.Join(err, f.free())
+	x.log.memory(x.family.programBytes.Add(-size))
+	return err
+}

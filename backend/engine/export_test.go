@@ -1,0 +1,22 @@
+package engine
+
+import "github.com/sdnpu/sdnpu/graphswap"
+
+// PlanWith makes the engine carry out the plans that f makes, of the prompt's
+// tokens and what is resident.
+func (e *Engine) PlanWith(f func(tokens int, before []graphswap.Graph) *graphswap.Plan) {
+	e.planner = func(s promptShape) (*graphswap.Plan, error) { return f(s.tokens, s.before), nil }
+}
+
+// WaitForLoads returns when no loader is at work.
+func (e *Engine) WaitForLoads() {
+	e.lanes.mu.Lock()
+	x := e.lanes.on
+	e.lanes.mu.Unlock()
+	if x != nil {
+		<-x.done
+	}
+}
+
+// Residency is which graphs of each block are in the device.
+func (e *Engine) Residency() []graphswap.Graph { return e.lanes.residency(e.family.Load()) }
