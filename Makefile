@@ -12,7 +12,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race sanitize bench fuzz lint check cross emulator vendor test-vendor clean
+.PHONY: help build demo test test-full race sanitize bench fuzz lint check cross emulator generate vendor test-vendor clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ check: lint cross ## what a commit must pass
 
 emulator: ## build the emulator; prints its path
 	@go run ./adapters/sdnpu emulator
+
+generate: ## write the generated files anew; leaves a clean tree clean
+	go generate ./...
 
 vendor: ## fetch the vendor's library into a cache folder (never into the repository)
 	.ci/vendor.sh "$(SDNPU_VENDOR)"

@@ -79,10 +79,10 @@ func newBlock(t *testing.T, d backend.Device, l layers, rows int) *block {
 }
 
 // load compiles a graph and loads it until the test ends.
-func load(t testing.TB, d backend.Device, g *backend.Graph) backend.Program {
+func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	t.Helper()
 	var image bytes.Buffer
-	require.NoError(t, d.Compile(t.Context(), &image, g))
+	require.NoError(t, d.Compile(t.Context(), &image, g...))
 	p, err := d.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })

@@ -29,6 +29,9 @@ type Options struct {
 	// Logger receives our warnings and, at debug level, what the library itself
 	// logs. Nil means silence.
 	Logger *slog.Logger
+	// Costs makes programs account for their calls, see [backend.Timed], by the
+	// library's profile events. It takes some tens of microseconds a run.
+	Costs bool
 	// Trace, when set, is told by Compile what it is about to ask of the library,
 	// so that somebody who watches can name what never came back: a graph and a
 	// step of its making, such as node "q0" (FullyConnected).

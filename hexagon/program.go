@@ -17,6 +17,9 @@ type program struct {
 	graphs  map[string]*loadedGraph
 	size    int64
 	image   []byte // keeps an image in use alive
+
+	profile           *qnn.Profile // of runs; nil unless costs were asked for
+	loadCost, runCost backend.Cost
 }
 
 // loadedGraph remembers what was bound last, so that a run with the same
@@ -49,31 +52,38 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	if want := d.fingerprint(); m.Fingerprint != want {
 		return nil, fmt.Errorf("%w: made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
 	}
-	c, err := d.loadContext(contextBinary)
+	profile, err := d.newProfile()
 	if err != nil {
 		return nil, err
 	}
-	p := &program{context: c, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
+	c, err := d.loadContext(contextBinary, profile)
+	if err != nil {
+		return nil, errors.Join(err, closeProfile(profile))
+	}
+	p := &program{context: c, profile: profile, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
 	for _, g := range m.Graphs {
 		loaded, err := loadGraph(c, &g)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w: graph %q: %w", backend.ErrImage, g.Name, err), c.Close())
+			return nil, errors.Join(fmt.Errorf("%w: graph %q: %w", backend.ErrImage, g.Name, err), p.Close())
 		}
 		p.graphs[g.Name] = loaded
+	}
+	if p.loadCost, err = readCost(profile, qnn.EventInit); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
 // loadContext uses the image in place where the library can. Only the call
 // itself tells: the vendor's x86-64 library claims the capability and refuses.
-func (d *Device) loadContext(contextBinary []byte) (*qnn.Context, error) {
+func (d *Device) loadContext(contextBinary []byte, profile *qnn.Profile) (*qnn.Context, error) {
 	if !d.copies.Load() && isAligned(contextBinary) {
-		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, nil)
+		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, profile)
 		if !errors.Is(err, qnn.ErrNotSupported) {
 			return c, loadError(err)
 		}
 	}
-	c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{}, nil)
+	c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{}, profile)
 	if err == nil && isAligned(contextBinary) {
 		d.copies.Store(true)
 	}
@@ -145,7 +155,10 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 		err = g.bind(bindings)
 	}
 	if err == nil {
-		err = g.binding.Execute(nil)
+		err = g.binding.Execute(p.profile)
+	}
+	if err == nil {
+		p.runCost, err = readCost(p.profile, qnn.EventExecute)
 	}
 	if err != nil {
 		return fmt.Errorf("hexagon: run graph %q: %w", graph, err)
@@ -235,8 +248,8 @@ func (p *program) Close() error {
 	if p.context == nil {
 		return nil
 	}
-	err := p.context.Close()
-	p.context, p.image = nil, nil
+	err := errors.Join(p.context.Close(), closeProfile(p.profile))
+	p.context, p.image, p.profile = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("hexagon: close program: %w", err)
 	}

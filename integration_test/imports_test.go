@@ -59,6 +59,7 @@ var walls = []wall{
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
 	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/emulator"},
+	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
 	{folder: "hexagon/forms"}, // tests only
 	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine", "backend/engine/draft"}},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},

@@ -11,7 +11,8 @@
 // # What it is not
 //
 // It emulates results, not a chip: times, power, memory windows and the choice
-// of the SoC change nothing it computes, and its numbers are those of no phone.
+// of the SoC change nothing it computes, and without a profile (below) its times
+// are those of no phone.
 // Its context binaries are its own format and fit no device. Signals and
 // asynchronous calls answer "not supported", as on the vendor's x86-64 library.
 //
@@ -46,5 +47,42 @@
 //
 // The C library reads SDNPU_EMULATOR when it is first used: comma-separated keys
 // cpu=c|avx2|avx512|neon (the code path, if the machine has it) and threads=N (1 to
-// 64; default: the processors this process may use). They change speed only.
+// 64; default: the processors this process may use). They change speed only. A
+// key that it does not know is refused when a backend is created.
+//
+// # A phone's time
+//
+//	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
+//
+// makes loads and runs cost what they cost on a phone by a profile of package
+// graphswap, whose formulas these are: no phone was asked. With pace=wall (the
+// default) a call sleeps until its cost times scale is over; with pace=virtual
+// nothing sleeps. as lets a small model stand for a big one of the profile;
+// without it a model is what its own shapes and bytes say, by the profile's
+// generic costs, and all of a row's cost falls on the blocks.
+//
+//   - A graph is a block's when it has inputs past_k<layer>; _layers<K>of<T> in
+//     its name is the share of the model that it is charged for (without that,
+//     its past_k inputs among the layers of the model it stands for). Its rows
+//     are those of the input x, padding included. The tokens before a run are the slots
+//     that its input mask shows, the mean over rows that see any; half of the
+//     rows is added.
+//   - A graph whose name begins with "head" is charged for all its rows and for
+//     no submission: the profiles count those per block. Any other graph costs
+//     one submission, and its load the bytes that it has.
+//   - Graphs of one context share the weights of their block or head: its load
+//     is charged for them once.
+//   - One run and one load at a time; with pace=wall a run that starts while a
+//     load goes on is slower by the profile's factor. With pace=virtual calls do
+//     not know of each other: whoever keeps the clock multiplies.
+//   - A session holds what loaded contexts take on the phone and the files of
+//     registered memory, each once, up to the profile's window: 1002 for a
+//     context beyond it, 8003 for memory. Contexts that are being compiled take
+//     nothing.
+//
+// Profile events tell the cost: those of the call as a whole in µs (with wall:
+// how long it was), and three more in nanoseconds, 9100 (whose time it is, as
+// text with the profile's kind), 9101 (charged, without scale) and 9102 (by how
+// much the call was longer than charge times scale, because the emulation itself
+// took longer or the machine was busy).
 package emulator

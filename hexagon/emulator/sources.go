@@ -11,6 +11,8 @@ import (
 	"strings"
 )
 
+//go:generate go run ./profilegen csrc/pace_profiles_gen.c
+
 //go:embed csrc/*.c csrc/*.h
 var sources embed.FS
 

@@ -162,6 +162,7 @@ struct api_context {
   api_store store;
   api_graph *graphs, **graphs_end;
   uint32_t next_id; /* tensor ids are unique in a context */
+  double session_bytes; /* what it takes of a phone's session; see api_pace.h */
 };
 
 /* api_context.c */

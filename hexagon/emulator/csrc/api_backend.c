@@ -5,7 +5,25 @@
 
 #include "api.h"
 #include "api_node.h"
+#include "pace.h"
 #include "settings.h"
+
+/* A misspelt setting would measure something else than what was asked for. */
+static qnn_status check_settings(uint32_t log) {
+  const char *setting = getenv("SDNPU_EMULATOR");
+  const pace_settings *pace = pace_get();
+  char unknown[64];
+  if (emu_setting_unknown(setting, unknown, sizeof unknown)) {
+    return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: \"%s\" is none of: %s", unknown, emu_setting_keys);
+  }
+  if (pace->wrong[0] != '\0') {
+    return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: %s", pace->wrong);
+  }
+  if (pace->mode != PACE_OFF) {
+    api_log(log, QNN_LOG_INFO, "SDNPU_EMULATOR: the time of %s", pace->name);
+  }
+  return QNN_OK;
+}
 
 qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out) {
   if (out == NULL) {
@@ -25,6 +43,10 @@ qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, q
       return api_fail(log_id, QNN_BACKEND_CONFIG, "backendCreate: unknown option %u",
                       (*config)->option);
     }
+  }
+  qnn_status status = check_settings(log_id);
+  if (status != QNN_OK) {
+    return status;
   }
   api_backend *backend = calloc(1, sizeof *backend);
   if (backend == NULL) {

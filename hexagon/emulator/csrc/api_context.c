@@ -6,7 +6,7 @@
 #include <malloc.h>
 #endif
 
-#include "api.h"
+#include "api_pace.h"
 
 static atomic_uint live_contexts;
 
@@ -29,6 +29,7 @@ static void give_back(void) {
 
 static void destroy(api_context *context) {
   api_memory_release_all(context->base.id);
+  api_pace_leave(context);
   bool built = !context->from_binary;
   api_graph *graph = context->graphs;
   while (graph != NULL) {
@@ -231,12 +232,31 @@ static qnn_status publish_graphs(api_context *context) {
   return QNN_OK;
 }
 
+static qnn_status load(api_context *context, const qnn_config *const *config, const void *blob,
+                       uint64_t size, api_profile *profile) {
+  api_load_options options = {0};
+  api_charge charge = api_pace_begin();
+  uint64_t start = api_now_us();
+  qnn_status status = read_config(context, config, AT_LOAD, &options);
+  if (status == QNN_OK) {
+    status = api_binary_read(context, blob, size, &options);
+  }
+  if (status == QNN_OK) {
+    status = api_pace_admit(context, &charge);
+  }
+  if (status == QNN_OK) {
+    uint64_t took = api_pace_end(&charge, api_now_us() - start);
+    api_profile_add(profile, 0, 1004, 1, took, "Accelerator (load binary) time");
+    api_profile_add(profile, 0, 100, 1, took, "QNN (load binary) time");
+    api_pace_events(&charge, profile, took);
+  }
+  return status;
+}
+
 qnn_status api_context_from_binary(qnn_handle backend, qnn_handle device,
                                    const qnn_config *const *config, const void *blob, uint64_t size,
                                    qnn_handle *out, qnn_handle profile_handle) {
   api_context *context = NULL;
-  api_load_options options = {0};
-  uint64_t start = api_now_us();
   if (out == NULL) {
     return api_fail(0, QNN_CONTEXT_ARGUMENT, "contextCreateFromBinary: no place for the handle");
   }
@@ -246,15 +266,9 @@ qnn_status api_context_from_binary(qnn_handle backend, qnn_handle device,
   }
   api_profile *profile = api_profile_begin(profile_handle, context->log, &status);
   if (status == QNN_OK) {
-    status = read_config(context, config, AT_LOAD, &options);
-  }
-  if (status == QNN_OK) {
-    status = api_binary_read(context, blob, size, &options);
-  }
-  if (status == QNN_OK) {
-    uint64_t took = api_now_us() - start;
-    api_profile_add(profile, 0, 1004, 1, took, "Accelerator (load binary) time");
-    api_profile_add(profile, 0, 100, 1, took, "QNN (load binary) time");
+    api_pace_begin_load();
+    status = load(context, config, blob, size, profile);
+    api_pace_end_load();
   }
   api_profile_end(profile);
   if (status != QNN_OK) {
@@ -283,10 +297,13 @@ qnn_status api_context_free(qnn_handle handle, qnn_handle profile_handle) {
     api_profile_end(profile);
     return api_fail(0, QNN_CONTEXT_HANDLE, "contextFree: no context %p", handle);
   }
+  api_charge charge = api_pace_begin();
+  api_pace_unload(&charge);
   destroy(context);
-  uint64_t took = api_now_us() - start;
+  uint64_t took = api_pace_end(&charge, api_now_us() - start);
   api_profile_add(profile, 0, 4003, 1, took, "Accelerator (deinit) time");
   api_profile_add(profile, 0, 500, 1, took, "QNN (deinit) time");
+  api_pace_events(&charge, profile, took);
   api_profile_end(profile);
   return QNN_OK;
 }

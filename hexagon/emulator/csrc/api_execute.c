@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "api_pace.h"
 #include "settings.h"
 
 static pthread_mutex_t lane = PTHREAD_MUTEX_INITIALIZER;
@@ -182,6 +182,7 @@ static qnn_status check_chunks(api_graph *graph) {
 /* Events have the types, order and names of the vendor's. Cycles are those of a clock of 1 GHz
  * that stands still between microseconds. */
 static void run_nodes(const api_graph *graph, api_profile *profile, uint64_t waited) {
+  api_charge charge = api_pace_begin_run(graph);
   uint64_t start = api_now_us(), before = start;
   uint32_t parent = 0;
   api_profile_add(profile, 0, 8001, 4, emu_pool_threads(), "Number of HVX threads used");
@@ -207,8 +208,10 @@ static void run_nodes(const api_graph *graph, api_profile *profile, uint64_t wai
   emu_pool_leave();
   uint64_t took = (detailed ? before : api_now_us()) - start;
   api_profile_set(profile, parent, 1000 * took);
+  took = api_pace_end(&charge, took);
   api_profile_add(profile, 0, 3004, 1, took, "Accelerator (execute) time");
   api_profile_add(profile, 0, 400, 1, waited + took, "QNN (execute) time");
+  api_pace_events(&charge, profile, took);
 }
 
 static qnn_status execute(api_graph *graph, const qnn_tensor *inputs, uint32_t n_inputs,

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "api_pace.h"
 
 enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
@@ -20,11 +20,13 @@ typedef struct api_memory {
   struct api_memory *next;
   uint8_t *map, *data;
   size_t map_size;
+  api_file file;
   uint64_t size; /* of the tensor */
 } api_memory;
 
 static void destroy(api_memory *memory) {
   munmap(memory->map, memory->map_size);
+  api_pace_unmap(&memory->file);
   free(memory);
 }
 
@@ -68,9 +70,15 @@ static qnn_status map(uint32_t log, const qnn_mem_descriptor *in, api_memory *me
   if (why != NULL) {
     return api_fail(log, QNN_INVALID_ARGUMENT, "memRegister: %s", why);
   }
+  memory->file = (api_file){.device = file.st_dev, .inode = file.st_ino, .size = (uint64_t)file.st_size};
+  qnn_status status = api_pace_map(log, &memory->file);
+  if (status != QNN_OK) {
+    return status;
+  }
   memory->map_size = (size_t)(offset + bytes);
   void *at = mmap(NULL, memory->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) {
+    api_pace_unmap(&memory->file);
     return api_fail(log, QNN_MEMORY_MAPPING, "memRegister: file descriptor %d cannot be mapped", fd);
   }
   memory->map = at;

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 bool emu_setting(const char *key, char *value, size_t size) {
-  const char *at = getenv("SDNPU_EMULATOR");
+  return emu_setting_of(getenv("SDNPU_EMULATOR"), key, value, size);
+}
+
+bool emu_setting_of(const char *at, const char *key, char *value, size_t size) {
   size_t key_size = strlen(key);
   while (at != NULL && *at != '\0') {
     size_t length = strcspn(at, ",");
@@ -17,6 +20,35 @@ bool emu_setting(const char *key, char *value, size_t size) {
       n = n < size ? n : size - 1;
       memcpy(value, at + key_size + 1, n);
       value[n] = '\0';
+      return true;
+    }
+    at += length;
+    at += *at == ',';
+  }
+  return false;
+}
+
+/* A word that ends in _ stands for all keys that begin so. */
+const char emu_setting_keys[] = "cpu threads profile as pace scale crash_ hang_ print_";
+
+static bool known(const char *key, size_t length) {
+  for (const char *word = emu_setting_keys; *word != '\0';) {
+    size_t size = strcspn(word, " ");
+    bool prefix = word[size - 1] == '_';
+    if ((prefix ? length > size : length == size) && strncmp(key, word, size) == 0) {
+      return true;
+    }
+    word += size;
+    word += *word == ' ';
+  }
+  return false;
+}
+
+bool emu_setting_unknown(const char *at, char *key, size_t size) {
+  while (at != NULL && *at != '\0') {
+    size_t length = strcspn(at, ","), name = strcspn(at, "=,");
+    if (length > 0 && (name == length || !known(at, name))) {
+      snprintf(key, size, "%.*s", (int)length, at);
       return true;
     }
     at += length;

@@ -1,0 +1,300 @@
+package hexagon
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// pacedLibrary tells a child process, which is this test binary again, where
+// the emulator is: the C library reads its environment once, so every setting
+// wants a process of its own.
+const pacedLibrary = "SDNPU_TEST_PACED_LIBRARY"
+
+// paced runs body in a process whose emulator has the setting.
+func paced(t *testing.T, setting string, body func(t *testing.T, library string)) {
+	if library := os.Getenv(pacedLibrary); library != "" {
+		body(t, library)
+		return
+	}
+	pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.run="+pattern)
+	child.Env = append(os.Environ(), pacedLibrary+"="+emulatorLibrary(t), "SDNPU_EMULATOR="+setting)
+	output, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "PASS")
+	require.NotContains(t, string(output), "no tests to run")
+}
+
+func openPaced(t *testing.T, library string) *Device {
+	d, err := Open(Options{Library: library, SoC: soc, Costs: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// pastSlots are the past of the graphs below.
+const pastSlots = 1100
+
+// standIn is a graph with the ports of a block of so many layers, which adds
+// its inputs to themselves.
+func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
+	b := backend.NewBuilder(fmt.Sprintf("block%d_rows%d_layers%dof%d", block, rows, layers, total))
+	double := func(name string, shape ...int) {
+		x := b.Input(name, backend.Float16, shape...)
+		b.Output(b.Apply(name+"_twice", backend.Add, []backend.TensorID{x, x}))
+	}
+	double("x", rows, 8)
+	double("mask", 1, 1, 2*rows, pastSlots+rows)
+	for i := range layers {
+		double(fmt.Sprintf("past_k%d", block*layers+i), 1, 1, 2, 8)
+	}
+	g, err := b.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+func headStandIn(t *testing.T, rows int) *backend.Graph {
+	b := backend.NewBuilder(fmt.Sprintf("head_rows%d", rows))
+	x := b.Input("x", backend.Float16, rows, 8)
+	b.Output(b.Apply("logits", backend.Add, []backend.TensorID{x, x}))
+	g, err := b.Graph()
+	require.NoError(t, err)
+	return g
+}
+
+// masked binds a block's graph with a mask that shows the first past slots to
+// the first valid rows and itself to each row.
+func masked(t *testing.T, d *Device, g *backend.Graph, rows, valid, past int) []backend.Binding {
+	bindings := bound(t, d, g.Signature())
+	mask := bindings[1].Buffer.Bytes()
+	hide := quant.F32ToF16(-65504)
+	for i := range 2 * rows {
+		for j := range pastSlots + rows {
+			if i%rows < valid && j < past || j == pastSlots+i%rows {
+				continue
+			}
+			at := 2 * (i*(pastSlots+rows) + j)
+			mask[at], mask[at+1] = byte(hide), byte(hide>>8)
+		}
+	}
+	return bindings
+}
+
+func runCost(t *testing.T, p backend.Program, graph string, bindings []backend.Binding) backend.Cost {
+	require.NoError(t, p.Run(t.Context(), graph, bindings))
+	return p.(backend.Timed).RunCost()
+}
+
+// same compares to what doubles and whole nanoseconds can hold.
+func same(t *testing.T, wantMs float64, got time.Duration, what string) {
+	t.Helper()
+	require.InEpsilon(t, wantMs, float64(got)/1e6, 1e-6, what)
+}
+
+// TestTheEmulatorChargesWhatTheCostModelSays for every phone, variant and model.
+func TestTheEmulatorChargesWhatTheCostModelSays(t *testing.T) {
+	for _, device := range []string{"sd8gen2", "sd8gen3", "sd8elite", "sd8gen2+fast-load", "sd8gen2+fit-sam"} {
+		for _, model := range []string{"qwen2.5-0.5b", "qwen2.5-1.5b", "llama3.2-3b"} {
+			t.Run(device+" "+model, func(t *testing.T) {
+				paced(t, fmt.Sprintf("profile=%s,as=%s,pace=virtual", device, model), func(t *testing.T, library string) {
+					profile, err := graphswap.Device(device)
+					require.NoError(t, err)
+					cost, err := profile.Cost(model)
+					require.NoError(t, err)
+					chargesOf(t, openPaced(t, library), cost, device+" (fitted) as "+model)
+				})
+			})
+		}
+	}
+}
+
+func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
+	widths := []int{1, 8, 32, 33, 256}
+	var graphs []*backend.Graph
+	for _, rows := range widths {
+		graphs = append(graphs, standIn(t, 1, 2, 7, rows))
+	}
+	p := load(t, d, graphs...) // as in one image: the weights are loaded once
+	loaded := p.(backend.Timed).LoadCost()
+	require.Equal(t, name, loaded.Paced)
+	require.True(t, loaded.Virtual)
+	same(t, cost.Load(float64(cost.Model.BodyBytes)*2/7), loaded.Took, "load")
+	for i, rows := range widths {
+		for _, past := range []int{0, 1, pastSlots} {
+			got := runCost(t, p, graphs[i].Name, masked(t, d, graphs[i], rows, (rows+1)/2, past))
+			same(t, cost.Exec(2.0/7, rows, float64(past)+float64(rows)/2), got.Took, fmt.Sprintf("%d rows behind %d tokens", rows, past))
+			require.Zero(t, got.Overrun)
+		}
+		head := load(t, d, headStandIn(t, rows))
+		same(t, cost.Load(float64(cost.Model.HeadBytes)), head.(backend.Timed).LoadCost().Took, "load of the head")
+		g := headStandIn(t, rows)
+		same(t, cost.Head(rows), runCost(t, head, g.Name, bound(t, d, g.Signature())).Took, "head")
+		require.NoError(t, head.Close())
+	}
+	other := square(t, "other", 64)
+	p = load(t, d, other)
+	same(t, cost.Profile.Compute.RPCMs, runCost(t, p, "other", bound(t, d, other.Signature())).Took, "a graph of no model")
+}
+
+// wallScale makes the wall tests short; a run still lasts milliseconds.
+const wallScale = 0.5
+
+const wall = "profile=sd8gen2,as=qwen2.5-0.5b,pace=wall,scale=0.5"
+
+func wallCost(t *testing.T) *graphswap.Cost {
+	profile, err := graphswap.Device("sd8gen2")
+	require.NoError(t, err)
+	cost, err := profile.Cost("qwen2.5-0.5b")
+	require.NoError(t, err)
+	return cost
+}
+
+// lasts checks that a call took its charge and the overrun that it admits. A
+// caller who is not scheduled sees more, but not in every one of several calls.
+func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
+	t.Helper()
+	least := math.Inf(1)
+	for range 5 {
+		start := time.Now()
+		c := call()
+		took := time.Since(start)
+		require.GreaterOrEqual(t, took, time.Duration(wantMs*wallScale*1e6), "it ended before its time")
+		same(t, wantMs, c.Took, "charge")
+		require.False(t, c.Virtual)
+		least = min(least, float64(took-c.Overrun)/1e6)
+	}
+	require.InEpsilon(t, wantMs*wallScale, least, 0.03)
+}
+
+func TestPacedCallsLastAsLongAsOnThePhone(t *testing.T) {
+	paced(t, wall, func(t *testing.T, library string) {
+		d, cost := openPaced(t, library), wallCost(t)
+		g := standIn(t, 0, 12, 24, 32)
+		image := compile(t, d, g)
+		p := load(t, d, g)
+		bindings := masked(t, d, g, 32, 32, 500)
+		lasts(t, cost.Exec(0.5, 32, 516), func() backend.Cost { return runCost(t, p, g.Name, bindings) })
+		lasts(t, cost.Load(0.5*float64(cost.Model.BodyBytes)), func() backend.Cost {
+			p, err := d.Load(t.Context(), backend.Image{Bytes: image})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, p.Close()) }()
+			return p.(backend.Timed).LoadCost()
+		})
+	})
+}
+
+// TestLoadsOverlapRunsButNotEachOther: one load and one run at a time.
+func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
+	paced(t, wall, func(t *testing.T, library string) {
+		d, cost := openPaced(t, library), wallCost(t)
+		g := standIn(t, 0, 2, 24, 32)
+		other := compile(t, d, standIn(t, 1, 2, 24, 32))
+		programs := []backend.Program{load(t, d, g), load(t, d, g)}
+		bindings := [][]backend.Binding{masked(t, d, g, 32, 32, 500), masked(t, d, g, 32, 32, 500)}
+		start := time.Now()
+		var wait sync.WaitGroup
+		for i, p := range programs {
+			wait.Go(func() {
+				for range 5 {
+					runCost(t, p, g.Name, bindings[i])
+				}
+			})
+		}
+		wait.Wait()
+		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two runs at once")
+
+		done := make(chan struct{})
+		start = time.Now()
+		for range 2 {
+			wait.Go(func() {
+				p, err := d.Load(t.Context(), backend.Image{Bytes: other})
+				if err == nil {
+					err = p.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		go func() { wait.Wait(); close(done) }()
+		runs := 0
+		for loading := true; loading; runs++ {
+			runCost(t, programs[0], g.Name, bindings[0])
+			select {
+			case <-done:
+				loading = false
+			default:
+			}
+		}
+		require.GreaterOrEqual(t, time.Since(start), time.Duration(2*cost.Load(float64(cost.Model.BodyBytes)*2/24)*wallScale*1e6), "two loads at once")
+		require.Greater(t, runs, 5, "runs waited for the loads")
+	})
+}
+
+// TestASessionHoldsWhatThePhonesDoes: 2.82 GB of a 3B model's layers fit into
+// 3.75 GB, a third half does not.
+func TestASessionHoldsWhatThePhonesDoes(t *testing.T) {
+	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
+		d := openPaced(t, library)
+		var halves []backend.Program
+		for block := range 2 {
+			halves = append(halves, load(t, d, standIn(t, block, 2, 4, 8)))
+		}
+		image := compile(t, d, standIn(t, 0, 2, 4, 32))
+		_, err := d.Load(t.Context(), backend.Image{Bytes: image})
+		require.ErrorIs(t, err, backend.ErrNoMemory)
+		require.ErrorContains(t, err, "1409.3 MB does not fit: 2818.6 of the session's 3750.0 MB are taken on sd8gen2 (fitted) as llama3.2-3b")
+		require.NoError(t, halves[0].Close())
+		p, err := d.Load(t.Context(), backend.Image{Bytes: image})
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+	})
+}
+
+func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
+	for _, test := range []struct{ setting, says string }{
+		{"profile=sd9", "profile=sd9 is unknown; there are sd8elite, sd8gen2, sd8gen2+fast-load, sd8gen2+fit-sam, sd8gen3"},
+		{"profile=sd8gen2,as=qwen", "as=qwen is unknown to sd8gen2; it has llama3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b"},
+		{"profile=sd8gen2,pace=fast", "pace=fast is unknown; there are wall and virtual"},
+		{"profile=sd8gen2,scale=0", "scale=0 is no number above 0 and up to 1000"},
+		{"pace=wall", "pace=wall wants profile=NAME beside it"},
+		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads profile as pace scale crash_ hang_ print_`},
+		{"cpu=avx2,wall", `"wall" is none of`},
+	} {
+		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {
+			paced(t, test.setting, func(t *testing.T, library string) {
+				_, err := Open(Options{Library: library, SoC: soc})
+				require.ErrorContains(t, err, test.says)
+			})
+		})
+	}
+}
+
+// TestCostsAreMeasuredWhereNobodyPaces: then they are the library's own.
+func TestCostsAreMeasuredWhereNobodyPaces(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		d := openPaced(t, path)
+		g := square(t, "g", 1024)
+		p := load(t, d, g)
+		c := runCost(t, p, "g", bound(t, d, g.Signature()))
+		for _, c := range []backend.Cost{c, p.(backend.Timed).LoadCost()} {
+			require.Positive(t, c.Took)
+			require.Less(t, c.Took, time.Minute)
+			require.Empty(t, c.Paced)
+			require.Zero(t, c.Overrun)
+		}
+	})
+}
