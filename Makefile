@@ -12,7 +12,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race sanitize bench fuzz lint check cross emulator generate vendor test-vendor clean
+.PHONY: help build demo test test-full race sanitize bench fuzz lint check cross emulator generate vendor test-vendor test-vendor-full clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ vendor: ## fetch the vendor's library into a cache folder (never into the reposi
 
 test-vendor: ## the tests that run on the vendor's library
 	SDNPU_REQUIRE=vendor go test -timeout 60m ./hexagon/...
+
+test-vendor-full: ## whole models on every library, all layers; rewrites hexagon/whole/testdata/models.md (an hour)
+	SDNPU_REQUIRE=vendor,data SDNPU_FULL=1 go test -timeout 3h -v ./hexagon/whole -run WholeModels -update
 
 clean: ## remove what was built here
 	rm -rf bin build

@@ -61,6 +61,8 @@ var walls = []wall{
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
 	{folder: "hexagon/forms"}, // tests only
+	{folder: "hexagon/whole"}, // tests only
+	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine", "backend/engine/draft"}},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},

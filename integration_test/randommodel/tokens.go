@@ -38,6 +38,9 @@ func value(f *gguf.File, k gguf.Key) (any, error) {
 	case gguf.Uint32:
 		v, err := f.Uint(k.Name)
 		return uint32(v), err
+	case gguf.Float32:
+		v, err := f.Float(k.Name)
+		return float32(v), err
 	case gguf.Array:
 		if v, err := f.Strs(k.Name); err == nil {
 			return v, nil

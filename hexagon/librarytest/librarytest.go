@@ -1,0 +1,102 @@
+// Package librarytest finds the QNN libraries that tests run on: our emulator,
+// which it builds, and the vendor's, in the folder SDNPU_VENDOR that `make
+// vendor` fills. What is missing skips a test with the reason, or fails it where
+// SDNPU_REQUIRE names it.
+package librarytest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+)
+
+// folder holds the emulator while the tests of a package run.
+var folder string
+
+// Main runs a package's tests and returns the exit code.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "sdnpu-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	folder = dir
+	return m.Run()
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	return emulator.Build(context.Background(), emulator.Options{Dir: folder})
+})
+
+// Emulator builds the emulator, once, and returns its path. The package's
+// TestMain must call [Main].
+func Emulator(t testing.TB) string {
+	t.Helper()
+	require.NotEmpty(t, folder, "TestMain does not call librarytest.Main")
+	path, err := build()
+	if errors.Is(err, emulator.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return path
+}
+
+// Vendor returns the path of the vendor's emulation of the NPU.
+func Vendor(t testing.TB) string {
+	t.Helper()
+	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
+}
+
+// VendorCPU returns the path of the vendor's plain float library, of an older
+// release.
+func VendorCPU(t testing.TB) string {
+	t.Helper()
+	return vendorFile(t, "2.3.0", "onnxruntime_qnn", "libQnnCpu.so")
+}
+
+func vendorFile(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := os.Getenv("SDNPU_VENDOR")
+	path := filepath.Join(append([]string{dir}, names...)...)
+	if _, err := os.Stat(path); dir == "" || err != nil {
+		Missing(t, "vendor", "no %s in SDNPU_VENDOR: run make vendor", filepath.Join(names...))
+	}
+	return path
+}
+
+// Data returns the path of a file in the folder SDNPU_DATA.
+func Data(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := os.Getenv("SDNPU_DATA")
+	path := filepath.Join(append([]string{dir}, names...)...)
+	if _, err := os.Stat(path); dir == "" || err != nil {
+		Missing(t, "data", "no %s in SDNPU_DATA", filepath.Join(names...))
+	}
+	return path
+}
+
+// Required says whether SDNPU_REQUIRE names what; its absence then fails.
+func Required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
+}
+
+// Missing skips a test, or fails it where SDNPU_REQUIRE names what is missing.
+func Missing(t testing.TB, what, format string, args ...any) {
+	t.Helper()
+	if Required(what) {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// Full asks for the long version of a test.
+func Full() bool { return os.Getenv("SDNPU_FULL") == "1" }

@@ -1,0 +1,13 @@
+// Package whole runs whole models through the engine on each QNN library that
+// the machine has: our emulator, the vendor's x86-64 library for several chips,
+// and the vendor's plain float library. It holds tests only.
+//
+// A model runs in as many blocks as it has layers, or fewer, and what leaves
+// each block is recorded between engine and device, so that the error against
+// the float device is known layer by layer. Tokens are compared with teacher
+// forcing: every library is given the float device's tokens and asked for the
+// next, so that the first difference does not hide the others.
+//
+// testdata/models.md is the table of all that, written by make test-vendor-full.
+// Times in it are the host's and say nothing about a phone.
+package whole

@@ -1,0 +1,37 @@
+package randommodel
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// Cut writes a model's first layers as a model of their own, which says little
+// that makes sense and computes like the whole one: for devices that take
+// seconds a layer.
+func Cut(w io.Writer, f *gguf.File, layers int) error {
+	var keys []gguf.KeyValue
+	for k := range f.Keys() {
+		v, err := value(f, k)
+		if err != nil {
+			return fmt.Errorf("randommodel: %s: %w", k.Name, err)
+		}
+		if k.Name == f.ArchKey("block_count") {
+			v = uint32(layers)
+		}
+		if v != nil {
+			keys = append(keys, gguf.KeyValue{Name: k.Name, Value: v})
+		}
+	}
+	var tensors []gguf.NewTensor
+	for t := range f.Tensors() {
+		var layer int
+		if n, _ := fmt.Sscanf(t.Name, "blk.%d.", &layer); n == 1 && strings.HasPrefix(t.Name, "blk.") && layer >= layers {
+			continue
+		}
+		tensors = append(tensors, gguf.NewTensor{Name: t.Name, Type: t.Type, Shape: t.Shape, Data: t.Bytes()})
+	}
+	return gguf.Write(w, keys, tensors)
+}
