@@ -12,15 +12,17 @@ const maxDepth = 32
 // the product of the probabilities on its path, which gives the rows with the
 // largest expected number of accepted tokens.
 //
+// What the sources and lengths are worth is learned from what the model says.
+//
 // A Drafter allocates nothing once warm. It is not safe for concurrent use.
 type Drafter struct {
-	// Escape is how much a context distrusts itself: the weight of every
-	// different successor against one more token. Witten and Bell's method C is
-	// 1; recorded texts do best with 3.
-	Escape  float32
+	// Weights are the sources' and context lengths'. Use sets those of a source,
+	// Learn moves them.
+	Weights Weights
 	sources []weighted
 	queue   []candidate // by falling score, at most as long as rows are free
 	bag     bag
+	said    [maxDepth + 1]said
 	context [maxDepth]int32
 	path    [maxDepth]int32
 }
@@ -28,7 +30,6 @@ type Drafter struct {
 // weighted is a source and what it said of the present context.
 type weighted struct {
 	Source
-	weight          float32
 	found           int
 	total, distinct [maxDepth + 1]float32
 	first           [maxDepth + 1]int32
@@ -39,15 +40,23 @@ type candidate struct {
 	token, parent int32
 }
 
-// NewDrafter returns a drafter without sources.
+// NewDrafter returns a drafter without sources; contexts of all lengths have the
+// same escape.
 func NewDrafter(escape float32) *Drafter {
-	return &Drafter{Escape: escape, bag: newBag()}
+	d := &Drafter{bag: newBag()}
+	for k := range d.Weights.Escapes {
+		d.Weights.Escapes[k] = escape
+	}
+	return d
 }
 
-// Use adds a source: its counts are multiplied by weight. The drafter reads it
-// whenever it proposes.
+// Use adds a source, of four at most: its counts are multiplied by weight. The
+// drafter reads it whenever it proposes.
 func (d *Drafter) Use(s Source, weight float32) {
-	d.sources = append(d.sources, weighted{Source: s, weight: weight})
+	for k := range levels {
+		d.Weights.Sources[len(d.sources)][k] = weight
+	}
+	d.sources = append(d.sources, weighted{Source: s})
 }
 
 // Propose fills an empty tree with up to rows rows that continue text, fewer
@@ -57,10 +66,7 @@ func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 		return
 	}
 	d.queue = d.queue[:0]
-	end := d.context[:min(maxDepth, len(text))]
-	for i := range end {
-		end[i] = text[len(text)-1-i]
-	}
+	end := d.end(text)
 	d.expand(end, None, 1, rows)
 	for t.Len() < rows && len(d.queue) > 0 {
 		best := d.queue[0]
@@ -70,6 +76,15 @@ func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 			d.expand(d.tail(t, row, end), row, best.score, free)
 		}
 	}
+}
+
+// end is the end of a text, the newest token first.
+func (d *Drafter) end(text []int32) []int32 {
+	end := d.context[:min(maxDepth, len(text))]
+	for i := range end {
+		end[i] = text[len(text)-1-i]
+	}
+	return end
 }
 
 // tail is the end of the text that a row ends, the newest token first.
@@ -85,12 +100,7 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 // expand queues what may follow a row with the given score and context, of
 // which the best free ones can be used.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
-	longest := 0
-	for i := range d.sources {
-		s := &d.sources[i]
-		s.found = s.Levels(context, s.total[:], s.distinct[:], s.first[:])
-		longest = max(longest, s.found)
-	}
+	longest := d.look(context)
 	d.bag.empty()
 	worth := d.least(free) / negligible
 	for k := longest - 1; k >= 0 && score > worth; k-- {
@@ -99,6 +109,16 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 	for _, e := range d.bag.entries {
 		d.push(candidate{score: e.score, token: e.token, parent: parent}, free)
 	}
+}
+
+// look asks all sources for a context and returns how many lengths some know.
+func (d *Drafter) look(context []int32) (longest int) {
+	for i := range d.sources {
+		s := &d.sources[i]
+		s.found = s.Levels(context, s.total[:], s.distinct[:], s.first[:])
+		longest = max(longest, s.found)
+	}
+	return longest
 }
 
 // negligible is how much smaller than the least useful score a contribution may
@@ -110,24 +130,26 @@ const negligible = 8
 // left out.
 func (d *Drafter) blend(k int, mass, worth float32) float32 {
 	var total, distinct float32
+	escape := d.Weights.Escapes[level(k)]
 	for i := range d.sources {
 		if s := &d.sources[i]; k < s.found {
-			total += s.weight * s.total[k]
+			total += d.Weights.Sources[i][level(k)] * s.total[k]
 			distinct += s.distinct[k]
 		}
 	}
 	if total == 0 {
 		return mass
 	}
-	share := mass / (total + d.Escape*distinct)
+	share := mass / (total + escape*distinct)
 	for i := range d.sources {
 		s := &d.sources[i]
 		if k >= s.found || s.total[k] == 0 {
 			continue
 		}
+		weight := d.Weights.Sources[i][level(k)]
 		for at, n := s.first[k], 0; at != End && n < maxSuccessors; n++ {
 			token, count, next := s.Successor(at)
-			gain := share * s.weight * count
+			gain := share * weight * count
 			if gain < worth {
 				break
 			}
@@ -135,7 +157,7 @@ func (d *Drafter) blend(k int, mass, worth float32) float32 {
 			at = next
 		}
 	}
-	return share * d.Escape * distinct
+	return share * escape * distinct
 }
 
 // maxSuccessors bounds how many successors of one context are looked at.

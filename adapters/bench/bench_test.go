@@ -86,15 +86,15 @@ func TestDraftsScoreAsTheyDid(t *testing.T) {
 		least            map[string]float64
 	}{
 		{"traces/smollm2-135m-instruct-q4_1.jsonl", "", "default", map[string]float64{
-			"all": 3.80, "summarization": 3.15, "rag": 3.24, "tweet_paraphrase": 2.35, "ui_automation": 7.3,
+			"all": 3.83, "summarization": 3.15, "rag": 3.26, "tweet_paraphrase": 2.35, "ui_automation": 7.3,
 		}},
 		{"traces/smollm2-135m-instruct-q4_1.jsonl", "", "sam+db", map[string]float64{
-			"all": 3.57, "summarization": 2.85, "rag": 2.95, "tweet_paraphrase": 2.41, "ui_automation": 7.3,
+			"all": 3.55, "summarization": 2.8, "rag": 2.9, "tweet_paraphrase": 2.35, "ui_automation": 7.2,
 		}},
 		{"traces/specbench_vicuna-7b-v1.3.jsonl", "tokenizers/ggml-vocab-llama-spm.gguf", "sam+db", map[string]float64{
-			"all": 2.42, "summarization": 3.37, "rag": 2.39,
+			"all": 2.44, "summarization": 3.4, "rag": 2.39,
 		}},
-		{"traces/droidtask_gpt-4.jsonl", "tokenizers/ggml-vocab-qwen2.gguf", "sam+db", map[string]float64{"all": 3.1}},
+		{"traces/droidtask_gpt-4.jsonl", "tokenizers/ggml-vocab-qwen2.gguf", "sam+db", map[string]float64{"all": 3.22}},
 	} {
 		mode, err := draft.Parse(test.mode)
 		require.NoError(t, err)

@@ -40,10 +40,11 @@ type GenerateOptions struct {
 // Measured is one request.
 type Measured struct {
 	Setting
-	Task         string  `json:"task"`
-	ID           string  `json:"id"`
-	PromptTokens int     `json:"prompt_tokens"`
-	Output       []int32 `json:"output_ids"`
+	Task string `json:"task"`
+	ID   string `json:"id"`
+	// Prompt and Output make a request a line that bench replay reads.
+	Prompt []int32 `json:"prompt_ids"`
+	Output []int32 `json:"output_ids"`
 	// Steps are the passes behind the prompt's, each with the rows of its graph,
 	// the drafts among them, and how many of these were right.
 	Steps []Step `json:"steps"`
@@ -103,7 +104,7 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	m := Measured{
-		Task: item.Task, ID: item.ID, PromptTokens: len(item.IDs), Output: r.Output,
+		Task: item.Task, ID: item.ID, Prompt: item.IDs, Output: r.Output,
 		Prefill: ms(r.Prefill - r.PromptDrafting), Calibration: ms(r.PromptDrafting), Draft: ms(r.Drafting - r.PromptDrafting),
 		Steps: make([]Step, 0, len(r.Verifications)),
 	}

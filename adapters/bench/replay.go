@@ -51,9 +51,9 @@ func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Re
 		database.Add(t.Output)
 	}
 	if o.Mode.Database && !o.Online {
-		return replayWith(ctx, traces, o, frozen{draft.New(o.Mode, database)})
+		return replayWith(ctx, traces, o, frozen{draft.New(o.Mode, database, &draft.Experience{})})
 	}
-	return replayWith(ctx, traces, o, draft.New(o.Mode, database))
+	return replayWith(ctx, traces, o, draft.New(o.Mode, database, &draft.Experience{}))
 }
 
 // frozen remembers no request.

@@ -29,7 +29,9 @@ type Engine struct {
 	sequences *pool
 	line      *line // of generations
 	database  *draft.Database
-	chunks    []int // rows of the next pass by what is left of a prompt
+	// experience is what drafts of earlier requests taught.
+	experience draft.Experience
+	chunks     []int // rows of the next pass by what is left of a prompt
 
 	// family is what passes run on: exchanged by who holds lane and growing.
 	family  atomic.Pointer[family]

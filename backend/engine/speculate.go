@@ -15,7 +15,7 @@ func (g *generation) startDrafts() {
 		return
 	}
 	defer g.drafting(time.Now())
-	g.drafter, g.tree = draft.New(mode, g.engine.database), &spec.Tree{}
+	g.drafter, g.tree = draft.New(mode, g.engine.database, &g.engine.experience), &spec.Tree{}
 	g.drafter.Begin(g.request.Prompt)
 	g.job.everyRow, g.prompted = mode.Calibration, g.report.CachedTokens
 }

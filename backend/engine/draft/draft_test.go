@@ -52,7 +52,7 @@ func TestEachModeDraftsFromItsSources(t *testing.T) {
 		require.NoError(t, err)
 		database := NewDatabase(1000)
 		database.Add([]int32{3, 50, 51, 52, 53})
-		d := New(m, database)
+		d := New(m, database, &Experience{})
 		for range 2 { // a second request sees nothing of the first
 			d.Begin(text)
 			d.Observe(len(text)-1, []int32{40}, []float32{0.1})
@@ -71,7 +71,7 @@ func TestEachModeDraftsFromItsSources(t *testing.T) {
 
 func TestOnlyRequestsThatEndWellAreRemembered(t *testing.T) {
 	database := NewDatabase(1000)
-	d := New(Mode{Database: true}, database)
+	d := New(Mode{Database: true}, database, &Experience{})
 	said := func(well bool, tokens ...int32) {
 		d.Begin([]int32{1, 2, 3})
 		d.Commit(tokens)
@@ -101,7 +101,7 @@ func TestDatabaseStaysWithinItsBounds(t *testing.T) {
 		require.LessOrEqual(t, database.Len(), 100)
 	}
 	database.Add(make([]int32, 500))
-	d := New(Mode{Database: true}, database)
+	d := New(Mode{Database: true}, database, &Experience{})
 	d.Begin([]int32{49, 49})
 	require.Equal(t, []int32{49, 49}, propose(d, 2), "the newest text is kept")
 	d.Begin([]int32{3, 3})
@@ -119,7 +119,7 @@ func TestWhatWasRejectedIsDraftedAgain(t *testing.T) {
 	for _, mode := range []string{"ext", "rec"} {
 		m, err := Parse(mode)
 		require.NoError(t, err)
-		d := New(m, nil)
+		d := New(m, nil, &Experience{})
 		d.Begin([]int32{1, 2})
 		d.Commit([]int32{9})
 		d.ObserveRejected(1, &tree, 0, []int32{6, 30}, []float32{0.6, 0.3})
@@ -133,4 +133,35 @@ func TestWhatWasRejectedIsDraftedAgain(t *testing.T) {
 		d.Begin([]int32{5})
 		require.Empty(t, propose(d, 31), "a new request begins without it")
 	}
+}
+
+func TestLaterRequestsBeginWithWhatEarlierOnesLearned(t *testing.T) {
+	learned := &Experience{}
+	mode := Mode{Automaton: true}
+	mode.Recycling = true
+	weights := func() spec.Weights {
+		d := New(mode, nil, learned)
+		d.Begin([]int32{1})
+		return d.blend.Weights
+	}
+	said := func(well bool) spec.Weights {
+		d := New(mode, nil, learned)
+		d.Begin([]int32{1, 2, 3, 1, 2, 3, 1, 2})
+		d.Commit([]int32{3, 1, 2, 3, 9})
+		d.End(well)
+		return d.blend.Weights
+	}
+	begun := weights()
+	require.NotEqual(t, begun, said(false))
+	require.Equal(t, begun, weights(), "a request that failed leaves nothing")
+	after := said(true)
+	require.NotEqual(t, begun, after)
+	left := weights()
+	require.InDeltaSlice(t, after.Sources[0][:], left.Sources[0][:], 1e-5)
+	require.InDeltaSlice(t, after.Escapes[:], left.Escapes[:], 1e-5)
+	d := New(Mode{Automaton: true}, nil, learned)
+	d.Begin([]int32{1, 2, 1})
+	d.Commit([]int32{2, 1})
+	d.End(true)
+	require.Equal(t, left, weights(), "a baseline has nothing to learn")
 }

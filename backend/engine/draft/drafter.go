@@ -12,17 +12,20 @@ const (
 	// observedDepth is the longest context of the model's probabilities.
 	observedDepth = 4
 	// databaseWeight is what an occurrence in an earlier text counts for beside
-	// one in this text. 0.1 to 0.3 differ little on recorded texts.
-	databaseWeight = 0.15
-	// escape is how much a context distrusts itself: less once the
-	// model's own probabilities are among its counts.
-	escape, calibratedEscape = 3, 2
+	// one in this text, and escape how much a context distrusts itself, before
+	// something has been learned.
+	databaseWeight, escape = 0.15, 3
+	// learningRate is how fast weights move. Recorded texts score the same with
+	// 0.02 to 0.1.
+	learningRate = 0.05
 )
 
 // Drafter drafts for one sequence.
 type Drafter struct {
 	mode      Mode
 	database  *Database
+	learned   *Experience
+	begun     spec.Weights // as they were when the request began
 	context   *spec.Index
 	automaton *spec.Automaton
 	table     *calibration.Table
@@ -31,9 +34,10 @@ type Drafter struct {
 	end       [observedDepth]int32
 }
 
-// New returns a drafter; database may be nil unless the mode asks for it.
-func New(m Mode, database *Database) *Drafter {
-	d := &Drafter{mode: m, database: database, context: spec.NewIndex(m.depth())}
+// New returns a drafter; database may be nil unless the mode asks for it. It goes
+// on with what is in learned, where others of the same mode leave it.
+func New(m Mode, database *Database, learned *Experience) *Drafter {
+	d := &Drafter{mode: m, database: database, learned: learned, context: spec.NewIndex(m.depth())}
 	if m.table() {
 		d.table = calibration.New(calibration.Options{Depth: observedDepth})
 	}
@@ -82,13 +86,28 @@ func (d *Drafter) Begin(prompt []int32) {
 	if d.automaton != nil {
 		d.automaton.Reset()
 	}
-	d.blend.Escape = escape
+	d.learned.recall(&d.blend.Weights)
+	d.begun = d.blend.Weights
 	d.prompt = len(prompt)
-	d.Commit(prompt)
+	d.append(prompt)
 }
 
-// Commit appends tokens that were said.
+// Commit appends tokens that were said, and learns from them what the sources
+// are worth.
 func (d *Drafter) Commit(tokens []int32) {
+	if d.mode.Database {
+		d.database.mu.Lock()
+		defer d.database.mu.Unlock()
+	}
+	for i, token := range tokens {
+		if d.mode.learns() {
+			d.blend.Learn(d.context.Text(), token, learningRate)
+		}
+		d.append(tokens[i : i+1])
+	}
+}
+
+func (d *Drafter) append(tokens []int32) {
 	for _, token := range tokens {
 		d.context.Append(token)
 		if d.automaton != nil {
@@ -101,7 +120,6 @@ func (d *Drafter) Commit(tokens []int32) {
 // the text: tokens and probabilities, likeliest first.
 func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32) {
 	if d.table != nil {
-		d.blend.Escape = calibratedEscape
 		d.table.Observe(d.context.Text()[:position+1], tokens, probabilities)
 	}
 }
@@ -118,7 +136,6 @@ func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []in
 		}
 		tokens, probabilities = tokens[:1], probabilities[:1]
 	}
-	d.blend.Escape = calibratedEscape
 	d.table.Observe(d.behind(last, t, row), tokens, probabilities)
 }
 
@@ -137,15 +154,15 @@ func (d *Drafter) behind(last int, t *spec.Tree, row int32) []int32 {
 
 // Propose fills an empty tree with up to rows rows.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
+	if d.mode.Database {
+		d.database.mu.Lock()
+		defer d.database.mu.Unlock()
+	}
 	switch text := d.context.Text(); {
 	case d.automaton != nil:
 		d.automaton.Propose(t, rows)
 	case d.mode.chain():
 		spec.Lookup{}.Propose(t, text, rows)
-	case d.mode.Database:
-		d.database.mu.Lock()
-		defer d.database.mu.Unlock()
-		fallthrough
 	default:
 		d.blend.Propose(t, text, rows)
 	}
@@ -153,6 +170,9 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 
 // End ends the request; one that went well is remembered.
 func (d *Drafter) End(well bool) {
+	if well && d.mode.learns() {
+		d.learned.add(&d.begun, &d.blend.Weights)
+	}
 	if well && d.mode.Database {
 		d.database.Add(d.context.Text()[d.prompt:])
 	}

@@ -95,3 +95,6 @@ func (m Mode) table() bool { return m.Calibration || m.Rejected() }
 func (m Mode) chain() bool {
 	return m == Mode{Lookup: true} || m == Mode{Automaton: true}
 }
+
+// learns reports whether sources have weights.
+func (m Mode) learns() bool { return m != Mode{} && !m.chain() }
