@@ -12,7 +12,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race sanitize bench fuzz lint check cross emulator generate vendor test-vendor test-vendor-full clean
+.PHONY: help build demo test test-full race soak sanitize bench fuzz lint check cross emulator generate vendor test-vendor test-vendor-full clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ test-full: ## the long sweeps too (hours)
 
 race: ## tests under the race detector (needs cgo)
 	CGO_ENABLED=1 go test -race -short -timeout 40m ./backend/... ./adapters/... ./hexagon/...
+
+soak: ## graphs are exchanged while loads, runs and requests fail, for SOAK (default 10m)
+	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'WhateverFailsWhileGraphs' ./backend/engine
 
 sanitize: ## the emulator's C under the sanitizers
 	go test -count=1 -run 'Sanit|Thread|Oper|Blob' ./hexagon/emulator/...

@@ -14,6 +14,9 @@ var (
 	ErrBinding = errors.New("bindings do not fit the graph")
 	// ErrNoMemory is returned when a device is out of memory.
 	ErrNoMemory = errors.New("out of device memory")
+	// ErrRestarted is returned when a device has restarted: programs are gone and
+	// must be loaded again. Buffers keep what they hold.
+	ErrRestarted = errors.New("the device has restarted")
 	// ErrClosed is returned by calls on what was closed.
 	ErrClosed = errors.New("already closed")
 )

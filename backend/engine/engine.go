@@ -42,6 +42,7 @@ type Engine struct {
 	lane   chan struct{}
 	closed bool
 	broken error // why there are no graphs any more
+	lost   bool  // the device has restarted: programs must be made again
 	last   *plan // the last pass, for Commit; nil if it failed
 	logits []float32
 	took   map[int]time.Duration // how long a pass of each width lasts
@@ -167,6 +168,8 @@ func (e *Engine) usable() error {
 		return fmt.Errorf("engine: %w", backend.ErrClosed)
 	case e.broken != nil:
 		return fmt.Errorf("engine: %w", e.broken)
+	case e.lost:
+		return e.recreate(context.Background()) // for whoever comes next, too
 	}
 	return nil
 }

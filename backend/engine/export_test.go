@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/sdnpu/sdnpu/graphswap"
+import (
+	"errors"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
 
 // PlanWith makes the engine carry out the plans that f makes, of the prompt's
 // tokens and what is resident.
@@ -20,3 +24,6 @@ func (e *Engine) WaitForLoads() {
 
 // Residency is which graphs of each block are in the device.
 func (e *Engine) Residency() []graphswap.Graph { return e.lanes.residency(e.family.Load()) }
+
+// NotResident tells that a request ended because a block had no graph.
+func (e *Engine) NotResident(err error) bool { return errors.Is(err, errNotResident) }

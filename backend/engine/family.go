@@ -136,7 +136,9 @@ func closeImages(images []*image) error {
 // programBytes is the device memory of the loaded images.
 func programBytes(images []*image) (size int64) {
 	for _, i := range images {
-		size += i.program.SizeBytes()
+		if i.program != nil {
+			size += i.program.SizeBytes()
+		}
 	}
 	return size
 }
@@ -144,6 +146,7 @@ func programBytes(images []*image) (size int64) {
 // head is the way from hidden states to logits, in one width or several.
 type head struct {
 	widths []*step // ascending, as rows are
+	ports  []map[string]*region
 	rows   []int
 	images []*image
 	memory *headMemory
@@ -155,10 +158,14 @@ func (h *head) load(ctx context.Context, l *loader, graphs []*backend.Graph) err
 	if err != nil {
 		return err
 	}
-	ports := []map[string]*region{{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits}}
+	h.ports = []map[string]*region{{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits}}
 	h.widths = make([]*step, len(loaded))
+	return h.bind(loaded)
+}
+
+func (h *head) bind(loaded []*loaded) (err error) {
 	for i := range loaded {
-		if h.widths[i], err = bindStep(loaded[i], ports); err != nil {
+		if h.widths[i], err = bindStep(loaded[i], h.ports); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
 )
 
 // Forward runs a pass on the smallest width that holds its rows. It changes no
@@ -57,6 +60,7 @@ func (e *Engine) forward(ctx context.Context, pl *plan) (*Result, error) {
 // run runs a graph on the memory of a part of the pass.
 func (e *Engine) run(ctx context.Context, s *step, part int, r *Result) error {
 	if err := s.program.Run(ctx, s.graph, s.bindings[part]); err != nil {
+		e.lost = e.lost || errors.Is(err, backend.ErrRestarted)
 		return fmt.Errorf("engine: run %s: %w", s.graph, err)
 	}
 	r.Ops[e.laneName] += int64(s.signature.Nodes)

@@ -95,6 +95,7 @@ type image struct {
 	bytes   []byte
 	entry   *imagecache.Entry // nil for an image in ordinary memory
 	graphs  []*loaded         // as they were given to the loader
+	sources []*backend.Graph
 }
 
 // loaded is a graph of an image.
@@ -119,8 +120,8 @@ func (i *image) close() error {
 }
 
 // reopen loads an image whose program was freed.
-func (i *image) reopen(ctx context.Context, l *loader, graphs []*backend.Graph) error {
-	again, err := l.open(ctx, graphs, i.bytes)
+func (i *image) reopen(ctx context.Context, l *loader) error {
+	again, err := l.open(ctx, i.sources, i.bytes)
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func (l *loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte
 	if err != nil {
 		return nil, fmt.Errorf("engine: load %s: %w", imageName(graphs), err)
 	}
-	i := &image{program: program, bytes: bytes}
+	i := &image{program: program, bytes: bytes, sources: graphs}
 	for _, g := range graphs {
 		s, err := checkedSignature(program, g)
 		if err != nil {

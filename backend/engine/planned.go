@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -79,6 +80,7 @@ func (e *Engine) runBlock(ctx context.Context, w *way, b *block) error {
 	came := time.Now()
 	form, x, err := e.lanes.enter(ctx, b, w.pl)
 	if err != nil {
+		e.lost = e.lost || errors.Is(err, errNotResident)
 		return err
 	}
 	defer e.lanes.leave()

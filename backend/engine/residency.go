@@ -87,7 +87,7 @@ func (f *form) open(ctx context.Context, l *loader) (*step, error) {
 	var err error
 	graphs := []*backend.Graph{f.graph}
 	if f.image != nil {
-		err = f.image.reopen(ctx, l, graphs)
+		err = f.image.reopen(ctx, l)
 	}
 	if errors.Is(err, backend.ErrImage) { // a damaged one is made again
 		l.options.Logger.Warn("an image that was loaded before is compiled again", "graph", f.graph.Name, "reason", err)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -24,11 +25,14 @@ var errFault = errors.New("injected fault")
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
+	// restarts makes programs that were loaded before useless.
+	restarts atomic.Int64
 	// apart makes it a device that shares no constants.
 	apart bool
 
 	onCompile func(ctx context.Context) error
 	onLoad    func() error
+	onRun     func(graph string) error
 	onBuffer  func() error
 	afterRun  func(graph string, ports map[string][]byte)
 }
@@ -62,7 +66,7 @@ func (d *device) Load(ctx context.Context, image backend.Image) (backend.Program
 		return nil, err
 	}
 	d.programs.Add(1)
-	return &program{Program: p, device: d}, nil
+	return &program{Program: p, device: d, born: d.restarts.Load()}, nil
 }
 
 func (d *device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
@@ -84,9 +88,18 @@ type program struct {
 	backend.Program
 	device *device
 	closed atomic.Bool
+	born   int64
 }
 
 func (p *program) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
+	if p.device.onRun != nil {
+		if err := p.device.onRun(graph); err != nil {
+			return err
+		}
+	}
+	if p.born != p.device.restarts.Load() {
+		return fmt.Errorf("float: %w", backend.ErrRestarted)
+	}
 	plain := make([]backend.Binding, len(bindings))
 	for i, b := range bindings {
 		plain[i] = backend.Binding{Buffer: b.Buffer.(*buffer).Buffer, Offset: b.Offset}
