@@ -50,6 +50,16 @@ func (b *Builder) Constant(name string, t DataType, values Values, shape ...int)
 	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Values: values})
 }
 
+// EncodedInput declares fixed-point memory that the caller binds.
+func (b *Builder) EncodedInput(name string, t DataType, e Encoding, shape ...int) TensorID {
+	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape, Encoding: e})
+}
+
+// EncodedConstant declares fixed-point elements compiled into the image.
+func (b *Builder) EncodedConstant(name string, t DataType, e Encoding, values Values, shape ...int) TensorID {
+	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Encoding: e, Values: values})
+}
+
 // Output makes a node's result an output of the graph.
 func (b *Builder) Output(id TensorID) {
 	if id < 0 || int(id) >= len(b.graph.Tensors) || b.graph.Tensors[id].Kind != Intermediate {
@@ -104,6 +114,26 @@ func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID
 		return b.Apply(name, FullyConnected, []TensorID{x, weight})
 	}
 	return b.Apply(name, FullyConnected, []TensorID{x, weight, bias})
+}
+
+// EncodedFullyConnected is FullyConnected of a fixed-point x; e is the result's
+// encoding.
+func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e Encoding) TensorID {
+	in := []TensorID{x, weight}
+	if bias >= 0 {
+		in = append(in, bias)
+	}
+	return b.Apply(name, FullyConnected, in, Param{"scale", e.Scale}, Param{"offset", e.Offset})
+}
+
+// Quantize makes fixed-point numbers of x.
+func (b *Builder) Quantize(name string, x TensorID, to DataType, e Encoding) TensorID {
+	return b.Apply(name, Quantize, []TensorID{x}, Param{"to", uint32(to)}, Param{"scale", e.Scale}, Param{"offset", e.Offset})
+}
+
+// Dequantize makes floating-point numbers of x.
+func (b *Builder) Dequantize(name string, x TensorID, to DataType) TensorID {
+	return b.Apply(name, Dequantize, []TensorID{x}, Param{"to", uint32(to)})
 }
 
 // MatMul multiplies a by c; transpose reads c as […,N,K].

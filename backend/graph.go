@@ -114,11 +114,14 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 		if t.Type.Size() == 0 {
 			return nil, fmt.Errorf("tensor %q: %v is not a type", t.Name, t.Type)
 		}
+		if err := t.checkEncoding(); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
 		switch t.Kind {
 		case Input:
 			ready[i] = true
 		case Constant:
-			if t.Values.Fill == nil || t.Values.ID == "" {
+			if stepped := t.Steps() > 0; t.Values.ID == "" || stepped != (t.Values.Fill == nil) || stepped != (t.Values.FillSteps != nil) {
 				return nil, fmt.Errorf("constant %q has no values", t.Name)
 			}
 			ready[i] = true
@@ -169,8 +172,8 @@ func (g *Graph) checkNode(n *Node, ready []bool) error {
 		if ready[id] {
 			return fmt.Errorf("output %q is an input, a constant or produced twice", t.Name)
 		}
-		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) {
-			return fmt.Errorf("output %q is %v%v, %v%v wanted", t.Name, t.Type, t.Shape, want[i].Type, want[i].Shape)
+		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) || t.Encoding != want[i].Encoding {
+			return fmt.Errorf("output %q is %v, %v wanted", t.Name, t.form(), want[i].form())
 		}
 		ready[id] = true
 	}
@@ -201,6 +204,9 @@ func (g *Graph) Digest() [32]byte {
 		h.ints(int(t.Kind), int(t.Type), len(t.Shape))
 		h.ints(t.Shape...)
 		h.text(t.Values.ID)
+		if t.Encoding != (Encoding{}) {
+			h.text(fmt.Sprintf("%x", t.Encoding))
+		}
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]

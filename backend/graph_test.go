@@ -30,6 +30,18 @@ func sample() *Graph {
 	}
 }
 
+// encode makes the sample's product one of fixed-point numbers.
+func encode(g *Graph) {
+	e := Encoding{Scale: 0.5, Offset: -3}
+	for _, i := range []int{0, 2} {
+		g.Tensors[i].Type, g.Tensors[i].Encoding = Ufixed16, e
+	}
+	g.Tensors[1].Type, g.Tensors[1].Encoding = Sfixed8, Encoding{Grain: PerRow}
+	g.Tensors[1].Values = Values{ID: "steps", FillSteps: func([]byte, []Step) error { return nil }}
+	g.Nodes[0].Params = []Param{{"scale", e.Scale}, {"offset", e.Offset}}
+	g.Nodes[1] = Node{Name: "gate", Op: Dequantize, Inputs: []TensorID{2}, Outputs: []TensorID{3}, Params: []Param{{"to", uint32(Float16)}}}
+}
+
 // changes are all single changes of the sample; those with a refusal make it
 // invalid.
 var changes = []struct {
@@ -60,6 +72,15 @@ var changes = []struct {
 	{"rows below zero", func(g *Graph) { g.Tensors[0].Shape = []int{-1, -2, 4} }, "not positive"},
 	{"more than memory", func(g *Graph) { g.Tensors[0].Shape = []int{1 << 31, 1 << 31, 1 << 31} }, "too large"},
 	{"constant", func(g *Graph) { g.Tensors[1].Values = Literal([]byte("other")) }, ""},
+	{"encoding", func(g *Graph) { encode(g) }, ""},
+	{"scale", func(g *Graph) { encode(g); g.Tensors[0].Encoding.Scale = 2 }, ""},
+	{"scale of a result", func(g *Graph) { encode(g); g.Tensors[2].Encoding.Scale = 2 }, "wanted"},
+	{"no scale", func(g *Graph) { encode(g); g.Tensors[0].Encoding.Scale = 0 }, "positive scale"},
+	{"encoded floats", func(g *Graph) { g.Tensors[0].Encoding.Scale = 1 }, "f16 has no encoding"},
+	{"steps without values", func(g *Graph) { encode(g); g.Tensors[1].Values = Literal(make([]byte, 12)) }, `"w" has no values`},
+	{"steps of an input", func(g *Graph) { encode(g); g.Tensors[0].Encoding = Encoding{Grain: PerRow} }, "values of a constant"},
+	{"blocks that do not fill a row", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerBlock, Block: 3} }, "shape [3 4]"},
+	{"more bits than there are", func(g *Graph) { encode(g); g.Tensors[1].Encoding.Bits = 9 }, "9 significant bits"},
 	{"no values", func(g *Graph) { g.Tensors[1].Values = Values{ID: "x"} }, `"w" has no values`},
 	{"no ID", func(g *Graph) { g.Tensors[1].Values.ID = "" }, `"w" has no values`},
 	{"operator", func(g *Graph) { g.Nodes[1].Op = Softmax }, ""},
@@ -155,11 +176,18 @@ func randomGraph(rng *rand.Rand) *Graph {
 			Name: string(rune('a' + i)), Kind: Kind(1 + rng.IntN(4)),
 			Type: DataType(1 + rng.IntN(2)), Shape: shape(), Values: Literal(nil),
 		})
+		if t := &g.Tensors[i]; rng.IntN(3) == 0 {
+			t.Type = Ufixed8 + DataType(rng.IntN(4))
+			t.Encoding = Encoding{Grain(rng.IntN(4)), float32(rng.IntN(3)) / 2, int32(rng.IntN(2)), rng.IntN(4) - 1, rng.IntN(10) - 1}
+			if rng.IntN(2) == 0 {
+				t.Values = Values{ID: "steps", FillSteps: func([]byte, []Step) error { return nil }}
+			}
+		}
 	}
 	ops := append(Ops(), "Swish")
 	for i := range 1 + rng.IntN(3) {
 		n := Node{Name: string(rune('A' + i)), Op: ops[rng.IntN(len(ops))], Inputs: ids(len(g.Tensors)), Outputs: ids(len(g.Tensors))}
-		for _, name := range []string{"transpose_in0", "transpose_in1", "epsilon", "shape", "perm", "ranges", "axis", "to"} {
+		for _, name := range []string{"transpose_in0", "transpose_in1", "epsilon", "shape", "perm", "ranges", "axis", "to", "scale", "offset"} {
 			values := []any{true, float32(rng.NormFloat64()), rng.Uint32(), uint32(rng.IntN(4)), int32(1), nil, randomArray(rng)}
 			if rng.IntN(3) == 0 {
 				n.Params = append(n.Params, Param{name, values[rng.IntN(len(values))]})

@@ -24,9 +24,13 @@ func vector(t *Tensor, n int, what string) error {
 	return nil
 }
 
-func inferFullyConnected(_ *Node, in []*Tensor) (Tensor, error) {
+func inferFullyConnected(n *Node, in []*Tensor) (Tensor, error) {
 	x, w := in[0], in[1]
-	if err := floats(in); err != nil {
+	if err := denseTypes(in); err != nil {
+		return Tensor{}, err
+	}
+	encoding, err := resultEncoding(n, x.Type.Fixed())
+	if err != nil {
 		return Tensor{}, err
 	}
 	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) != 2 || w.Shape[1] != last(x.Shape) {
@@ -37,7 +41,7 @@ func inferFullyConnected(_ *Node, in []*Tensor) (Tensor, error) {
 			return Tensor{}, err
 		}
 	}
-	return Tensor{Type: x.Type, Shape: []int{x.Shape[0], w.Shape[0]}}, nil
+	return Tensor{Type: x.Type, Shape: []int{x.Shape[0], w.Shape[0]}, Encoding: encoding}, nil
 }
 
 func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
@@ -146,7 +150,7 @@ func inferReshape(n *Node, in []*Tensor) (Tensor, error) {
 	if err := checkShape(shape); err != nil {
 		return Tensor{}, err
 	}
-	t := Tensor{Type: in[0].Type, Shape: shape}
+	t := Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}
 	if t.Elements() != in[0].Elements() {
 		return Tensor{}, fmt.Errorf("%v cannot become %v", in[0].Shape, shape)
 	}
@@ -168,7 +172,7 @@ func inferTranspose(n *Node, in []*Tensor) (Tensor, error) {
 		seen[p] = true
 		shape[i] = x[p]
 	}
-	return Tensor{Type: in[0].Type, Shape: shape}, nil
+	return Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}, nil
 }
 
 func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
@@ -185,7 +189,7 @@ func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
 		}
 		shape[i] = (end - begin + stride - 1) / stride
 	}
-	return Tensor{Type: in[0].Type, Shape: shape}, nil
+	return Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}, nil
 }
 
 func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
@@ -196,8 +200,8 @@ func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
 	}
 	axis := int(given)
 	for _, t := range in[1:] {
-		if t.Type != in[0].Type || len(t.Shape) != len(shape) {
-			return Tensor{}, fmt.Errorf("%v%v and %v%v do not join", in[0].Type, in[0].Shape, t.Type, t.Shape)
+		if t.Type != in[0].Type || len(t.Shape) != len(shape) || t.Encoding != in[0].Encoding {
+			return Tensor{}, fmt.Errorf("%v and %v do not join", in[0].form(), t.form())
 		}
 		for i, d := range t.Shape {
 			if i != axis && d != shape[i] {
@@ -206,7 +210,7 @@ func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
 		}
 		shape[axis] += t.Shape[axis]
 	}
-	return Tensor{Type: in[0].Type, Shape: shape}, nil
+	return Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}, nil
 }
 
 func inferCast(n *Node, in []*Tensor) (Tensor, error) {

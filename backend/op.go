@@ -13,6 +13,12 @@ const (
 	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K],
 	// optional bias [N] → [M,N]. QNN's other ranks are left out: the vendor's
 	// validation refuses to keep them, though its compiler would (3110).
+	//
+	// Types: all of one floating-point type; or x and bias Float16 with weights
+	// Sfixed8 by rows or blocks; or x Ufixed8 or Ufixed16 with weights Sfixed8
+	// and bias Sfixed32, both by rows, a bias's step being x's scale times the
+	// row's. The last gives x's type, encoded by scale (float32) and offset
+	// (int32). In QNN they are the output tensor's.
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N];
 	// the dimensions before are equal or 1. Parameters transpose_in0,
@@ -50,6 +56,13 @@ const (
 	// The order of equal elements, and which of them stay out behind place k, is
 	// the device's. A NaN counts as -Inf.
 	TopK Op = "TopK"
+	// Quantize rounds floating-point numbers to the nearest that the result can
+	// hold: to (uint32) is Ufixed8 or Ufixed16, scale (float32) and offset (int32)
+	// are its encoding. In QNN all three are the output tensor's.
+	Quantize Op = "Quantize"
+	// Dequantize gives the numbers that fixed-point elements mean; to (uint32) is
+	// a floating-point DataType.
+	Dequantize Op = "Dequantize"
 )
 
 // rule is what the contract knows of an operator.
@@ -68,7 +81,7 @@ type paramRule struct {
 func is[T any](value any) bool { _, ok := value.(T); return ok }
 
 var rules = map[Op]rule{
-	FullyConnected: {2, 3, nil, inferFullyConnected},
+	FullyConnected: {2, 3, encodingParams(false), inferFullyConnected},
 	MatMul: {2, 2, []paramRule{
 		{"transpose_in0", false, is[bool]},
 		{"transpose_in1", false, is[bool]},
@@ -85,6 +98,13 @@ var rules = map[Op]rule{
 	Concat:       {1, 64, []paramRule{{"axis", true, is[uint32]}}, inferConcat},
 	Cast:         {1, 1, []paramRule{{"to", true, is[uint32]}}, inferCast},
 	TopK:         {1, 1, []paramRule{{"k", true, is[uint32]}}, inferTopK},
+	Quantize:     {1, 1, append(encodingParams(true), paramRule{"to", true, is[uint32]}), inferQuantize},
+	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
+}
+
+// encodingParams are the encoding of a node's result.
+func encodingParams(required bool) []paramRule {
+	return []paramRule{{"scale", required, is[float32]}, {"offset", required, is[int32]}}
 }
 
 // Ops lists the operators of the contract, in no order.

@@ -24,6 +24,22 @@ func fixed(t DataType, shape ...int) Tensor { return Tensor{Kind: Constant, Type
 
 func list(t DataType, shape []int, values ...int32) Array { return Array{t, shape, values} }
 
+// encoded is a bound fixed-point tensor; stepped is a constant one with steps.
+func encoded(t DataType, shape ...int) Tensor {
+	return Tensor{Kind: Input, Type: t, Shape: shape, Encoding: Encoding{Scale: 0.5, Offset: -3}}
+}
+
+func stepped(t DataType, e Encoding, shape ...int) Tensor {
+	return Tensor{Kind: Constant, Type: t, Shape: shape, Encoding: e}
+}
+
+var byRow, byBlock = Encoding{Grain: PerRow}, Encoding{Grain: PerBlock, Block: 2, Bits: 4}
+
+// step are parameters that encode a result.
+func step(more ...Param) []Param {
+	return append([]Param{{"scale", float32(0.25)}, {"offset", int32(-7)}}, more...)
+}
+
 var uses = []use{
 	{name: "plain", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4)}, shape: []int{8, 6}, dtype: Float16},
 	{name: "bias", op: FullyConnected, in: []Tensor{in(Float32, 8, 4), fixed(Float32, 6, 4), fixed(Float32, 6)}, shape: []int{8, 6}, dtype: Float32},
@@ -34,6 +50,26 @@ var uses = []use{
 	{name: "bias size", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4), fixed(Float16, 4)}, refusal: "constant of [6]"},
 	{name: "two types", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float32, 6, 4)}, refusal: "one floating-point type"},
 	{name: "one input", op: FullyConnected, in: []Tensor{in(Float16, 8, 4)}, refusal: "1 inputs, 2 to 3"},
+
+	{name: "weights by rows", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), stepped(Sfixed8, byRow, 6, 4), fixed(Float16, 6)}, shape: []int{8, 6}, dtype: Float16},
+	{name: "weights by blocks", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), stepped(Sfixed8, byBlock, 6, 4)}, shape: []int{8, 6}, dtype: Float16},
+	{name: "fixed-point", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), stepped(Sfixed8, byRow, 6, 4), stepped(Sfixed32, byRow, 6)}, params: step(), shape: []int{8, 6}, dtype: Ufixed16},
+	{name: "fixed-point without encoding", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), stepped(Sfixed8, byRow, 6, 4)}, refusal: "scale and offset"},
+	{name: "encoded floats", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), stepped(Sfixed8, byRow, 6, 4)}, params: step(), refusal: "scale and offset"},
+	{name: "weights of one scale", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), stepped(Sfixed8, Encoding{Scale: 1}, 6, 4)}, refusal: "by rows or blocks"},
+	{name: "fixed-point by blocks", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), stepped(Sfixed8, byBlock, 6, 4)}, params: step(), refusal: "weights by rows"},
+	{name: "f32 by rows", op: FullyConnected, in: []Tensor{in(Float32, 8, 4), stepped(Sfixed8, byRow, 6, 4)}, refusal: "x of f16"},
+	{name: "float bias under fixed-point", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), stepped(Sfixed8, byRow, 6, 4), fixed(Float16, 6)}, params: step(), refusal: "s32 by rows"},
+	{name: "fixed-point bias under floats", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), stepped(Sfixed8, byRow, 6, 4), stepped(Sfixed32, byRow, 6)}, refusal: "f16 wanted"},
+
+	{name: "plain", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: step(Param{"to", uint32(Ufixed16)}), shape: []int{3, 4}, dtype: Ufixed16},
+	{name: "to a signed type", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: step(Param{"to", uint32(Sfixed8)}), refusal: "to u8 or u16"},
+	{name: "twice", op: Quantize, in: []Tensor{encoded(Ufixed8, 3, 4)}, params: step(Param{"to", uint32(Ufixed16)}), refusal: "from floating-point"},
+	{name: "no scale", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"offset", int32(0)}, {"to", uint32(Ufixed8)}}, refusal: "scale is missing"},
+	{name: "scale of zero", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"scale", float32(0)}, {"offset", int32(0)}, {"to", uint32(Ufixed8)}}, refusal: "not positive"},
+	{name: "plain", op: Dequantize, in: []Tensor{encoded(Ufixed8, 3, 4)}, params: []Param{{"to", uint32(Float16)}}, shape: []int{3, 4}, dtype: Float16},
+	{name: "floats", op: Dequantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"to", uint32(Float16)}}, refusal: "from u8 or u16"},
+	{name: "different encodings", op: Concat, in: []Tensor{encoded(Ufixed8, 3, 4), {Kind: Input, Type: Ufixed8, Shape: []int{3, 4}, Encoding: Encoding{Scale: 1}}}, params: []Param{{"axis", uint32(0)}}, refusal: "do not join"},
 
 	{name: "plain", op: MatMul, in: []Tensor{in(Float32, 2, 3, 4), in(Float32, 2, 4, 5)}, shape: []int{2, 3, 5}, dtype: Float32},
 	{name: "flip right", op: MatMul, in: []Tensor{in(Float32, 1, 3, 4), in(Float32, 2, 5, 4)}, params: []Param{{"transpose_in1", true}}, shape: []int{2, 3, 5}, dtype: Float32},
@@ -119,7 +155,11 @@ func TestEachOperatorInfersItsResultOrSaysWhyNot(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, Tensor{Type: u.dtype, Shape: u.shape}, got[0])
+			want := Tensor{Type: u.dtype, Shape: u.shape}
+			if want.Type.Fixed() {
+				want.Encoding = Encoding{Scale: 0.25, Offset: -7} // of step
+			}
+			require.Equal(t, want, got[0])
 			if u.op == TopK {
 				require.Equal(t, Tensor{Type: Uint32, Shape: u.shape}, got[1])
 				got = got[:1]

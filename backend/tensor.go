@@ -20,6 +20,11 @@ const (
 	Int32
 	Uint32
 	Bool8
+	// Fixed-point numbers: integers that an [Encoding] gives a meaning.
+	Ufixed8
+	Ufixed16
+	Sfixed8
+	Sfixed32
 )
 
 var dataTypes = map[DataType]struct {
@@ -31,6 +36,11 @@ var dataTypes = map[DataType]struct {
 	Int32:   {"i32", 4},
 	Uint32:  {"u32", 4},
 	Bool8:   {"bool8", 1},
+
+	Ufixed8:  {"u8", 1},
+	Ufixed16: {"u16", 2},
+	Sfixed8:  {"s8", 1},
+	Sfixed32: {"s32", 4},
 }
 
 // Size is the size of one element in bytes, 0 for an unknown type.
@@ -38,6 +48,9 @@ func (t DataType) Size() int { return dataTypes[t].size }
 
 // Float reports whether the type is a floating-point type.
 func (t DataType) Float() bool { return t == Float32 || t == Float16 }
+
+// Fixed reports whether the type is a fixed-point type.
+func (t DataType) Fixed() bool { return t >= Ufixed8 && t <= Sfixed32 }
 
 // String names the type as the documents do: "f16".
 func (t DataType) String() string {
@@ -72,6 +85,8 @@ type Tensor struct {
 	Kind  Kind
 	Type  DataType
 	Shape []int
+	// Encoding is set for fixed-point types only.
+	Encoding Encoding
 	// Values is set for constants only.
 	Values Values
 }
@@ -99,6 +114,20 @@ type Values struct {
 	// Fill writes all elements to dst, whose length is the tensor's size in
 	// bytes. It may be called several times, from one goroutine at a time.
 	Fill func(dst []byte) error
+	// FillSteps takes Fill's place where the tensor has [Tensor.Steps], which it
+	// writes too; both follow from the same numbers.
+	FillSteps func(dst []byte, steps []Step) error
+}
+
+// Fill asks for the elements and steps of a constant; dst has its size in
+// bytes.
+func (t *Tensor) Fill(dst []byte) ([]Step, error) {
+	n := t.Steps()
+	if n == 0 {
+		return nil, t.Values.Fill(dst)
+	}
+	steps := make([]Step, n)
+	return steps, t.Values.FillSteps(dst, steps)
 }
 
 // Literal is Values holding data, which the caller must not change afterwards.

@@ -8,7 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// decode reads the elements of a tensor. Integers keep their bits, so that
+// decode reads the elements of a tensor, those of fixed-point tensors without
+// their encoding. Integers keep their bits, so that
 // operators which move elements need not know them apart.
 func decode(w workers, dst []float32, src []byte, t backend.DataType) {
 	size := t.Size()
@@ -26,6 +27,22 @@ func decodePart(dst []float32, src []byte, t backend.DataType) {
 	case backend.Bool8:
 		for i := range dst {
 			dst[i] = math.Float32frombits(uint32(src[i]))
+		}
+	case backend.Ufixed8:
+		for i := range dst {
+			dst[i] = float32(src[i])
+		}
+	case backend.Sfixed8:
+		for i := range dst {
+			dst[i] = float32(int8(src[i]))
+		}
+	case backend.Ufixed16:
+		for i := range dst {
+			dst[i] = float32(binary.LittleEndian.Uint16(src[2*i : 2*i+2]))
+		}
+	case backend.Sfixed32:
+		for i := range dst {
+			dst[i] = float32(int32(binary.LittleEndian.Uint32(src[4*i : 4*i+4])))
 		}
 	default:
 		for i := range dst {

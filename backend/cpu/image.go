@@ -14,13 +14,14 @@ import (
 //
 //	preamble   64 bytes: magic, version, header length, total length
 //	header     JSON, then zeros up to a multiple of 64
-//	constants  each on a multiple of 64, as the graph gave them
+//	constants  each on a multiple of 64, as the graph gave them; behind the
+//	           elements, on a multiple of 4, scale and offset of each step
 //	checksum   SHA-256 of everything before
 //
 // in little-endian numbers.
 const (
 	magic         = "sdnpuflt"
-	formatVersion = 1
+	formatVersion = 2
 	preambleSize  = 64
 	alignment     = 64
 	// maxHeader bounds what a hostile image makes the JSON reader allocate.
@@ -35,14 +36,40 @@ type header struct {
 
 // constant is stored once for all tensors of equal ID, type and shape.
 type constant struct {
-	ID     string           `json:"id"`
-	Type   backend.DataType `json:"type"`
-	Shape  []int            `json:"shape"`
-	Offset int64            `json:"offset"` // in bytes from the first one
+	ID       string            `json:"id"`
+	Type     backend.DataType  `json:"type"`
+	Shape    []int             `json:"shape"`
+	Encoding *backend.Encoding `json:"encoding,omitempty"` // of fixed-point types
+	Offset   int64             `json:"offset"`             // in bytes from the first one
 }
 
 func (c *constant) tensor() *backend.Tensor {
-	return &backend.Tensor{Type: c.Type, Shape: c.Shape}
+	return &backend.Tensor{Type: c.Type, Shape: c.Shape, Encoding: encodingOf(c.Encoding)}
+}
+
+// stepSize is the size of a step's scale and offset.
+const stepSize = 8
+
+// stepsAt is where a constant's steps begin, behind its first element; its end
+// is behind the last of them.
+func stepsAt(t *backend.Tensor) (at, end int) {
+	at = (t.SizeBytes() + 3) &^ 3
+	return at, at + stepSize*t.Steps()
+}
+
+func encodingOf(stored *backend.Encoding) backend.Encoding {
+	if stored == nil {
+		return backend.Encoding{}
+	}
+	return *stored
+}
+
+func storedEncoding(t *backend.Tensor) *backend.Encoding {
+	if !t.Type.Fixed() {
+		return nil
+	}
+	e := t.Encoding
+	return &e
 }
 
 type graphRecord struct {
@@ -56,6 +83,8 @@ type tensorRecord struct {
 	Kind  backend.Kind     `json:"kind"`
 	Type  backend.DataType `json:"type"`
 	Shape []int            `json:"shape"`
+	// Encoding belongs to fixed-point types.
+	Encoding *backend.Encoding `json:"encoding,omitempty"`
 	// Constant is the number of the constant, for that kind only.
 	Constant int `json:"constant,omitempty"`
 }

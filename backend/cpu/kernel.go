@@ -26,10 +26,12 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Concat:         concat,
 	backend.Cast:           same,
 	backend.TopK:           topK,
+	backend.Quantize:       same,
+	backend.Dequantize:     same,
 }
 
-// same moves elements as they are. For Cast, the rounding that follows each
-// kernel does the conversion.
+// same moves elements as they are. For conversions, the rounding that follows
+// each kernel does the work.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }
@@ -44,8 +46,21 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// round makes every element a float16 number.
-func round(w workers, x []float32) {
+// rounding is what makes a node's result what its tensor can hold.
+func rounding(op backend.Op, out *backend.Tensor) func(w workers, x []float32) {
+	switch {
+	case moves(op):
+		return nil
+	case out.Type == backend.Float16:
+		return roundHalf
+	case out.Type.Fixed():
+		return roundFixed(out)
+	}
+	return nil
+}
+
+// roundHalf makes every element a float16 number.
+func roundHalf(w workers, x []float32) {
 	w.each(len(x), grain, func(lo, hi int) {
 		part := x[lo:hi]
 		for i, v := range part {

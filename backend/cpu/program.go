@@ -28,8 +28,10 @@ type graph struct {
 	// inputs and outputs are the tensors in the signature's order.
 	inputs, outputs []int
 	steps           []step
-	// memory has the elements of each tensor, constant or in a slot.
-	memory [][]float32
+	// memory has the elements of each tensor, constant or in a slot; those of
+	// fixed-point tensors are the numbers that they mean.
+	memory  [][]float32
+	tensors []backend.Tensor
 }
 
 // step is one node.
@@ -38,8 +40,8 @@ type step struct {
 	// inputs are the node's and, behind them, its second result.
 	inputs []backend.TensorID
 	output backend.TensorID
-	// rounds says that the result is to be made float16.
-	rounds bool
+	// round makes the result what its type can hold; nil leaves it as it is.
+	round func(w workers, x []float32)
 }
 
 // Load decodes the constants of an image; the image is not needed afterwards.
@@ -66,7 +68,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	}
 	p := &program{workers: d.workers, graphs: make(map[string]*graph)}
 	for _, s := range c.constants {
-		p.sizeBytes += 4 * int64(s.elements)
+		p.sizeBytes += 4 * int64(s.tensor.Elements())
 	}
 	for _, n := range sizes {
 		p.sizeBytes += 4 * int64(n)
@@ -75,8 +77,11 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 		return nil, fmt.Errorf("cpu: load: %w: %d bytes, the limit is %d", backend.ErrNoMemory, p.sizeBytes, d.limit)
 	}
 	for _, s := range c.constants {
-		elements := make([]float32, s.elements)
-		decode(p.workers, elements, s.bytes, s.dataType)
+		elements := make([]float32, s.tensor.Elements())
+		decode(p.workers, elements, s.bytes, s.tensor.Type)
+		if s.tensor.Type.Fixed() {
+			dequantize(p.workers, elements, s.tensor, loadSteps(s.steps))
+		}
 		p.constants = append(p.constants, elements)
 	}
 	for _, n := range sizes {
@@ -90,7 +95,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 
 // prepare binds a graph's tensors to memory and its nodes to kernels.
 func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
-	r := &graph{signature: g.Signature(), memory: make([][]float32, len(g.Tensors))}
+	r := &graph{signature: g.Signature(), memory: make([][]float32, len(g.Tensors)), tensors: g.Tensors}
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
 		switch t.Kind {
@@ -116,7 +121,7 @@ func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
 			run:    kernels[n.Op](n, in, out),
 			inputs: slices.Concat(n.Inputs, n.Outputs[1:]),
 			output: n.Outputs[0],
-			rounds: out.Type == backend.Float16 && !moves(n.Op),
+			round:  rounding(n.Op, out),
 		})
 	}
 	return r
@@ -160,12 +165,12 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 	if err != nil {
 		return fmt.Errorf("cpu: run graph %q: %w", name, err)
 	}
-	for i, port := range g.signature.Inputs {
-		decode(p.workers, g.memory[g.inputs[i]], inputs[i], port.Type)
+	for i := range g.inputs {
+		g.load(p.workers, g.inputs[i], inputs[i])
 	}
 	g.run(p.workers)
-	for i, port := range g.signature.Outputs {
-		encode(p.workers, outputs[i], g.memory[g.outputs[i]], port.Type)
+	for i := range g.outputs {
+		g.store(p.workers, g.outputs[i], outputs[i])
 	}
 	return nil
 }
@@ -180,8 +185,8 @@ func (g *graph) run(w workers) {
 		}
 		out := g.memory[s.output]
 		s.run(w, out, in)
-		if s.rounds {
-			round(w, out)
+		if s.round != nil {
+			s.round(w, out)
 		}
 	}
 }

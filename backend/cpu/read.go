@@ -20,9 +20,9 @@ type contents struct {
 }
 
 type stored struct {
-	dataType backend.DataType
-	elements int
-	bytes    []byte
+	tensor *backend.Tensor
+	bytes  []byte // of the elements
+	steps  []byte
 }
 
 // readImage checks an image from the outside in: length, checksum, header,
@@ -104,10 +104,16 @@ func (k *constant) locate(data []byte) (stored, error) {
 		}
 		n *= int64(d)
 	}
-	if n == 0 || k.Offset < 0 || k.Offset%alignment != 0 || k.Offset > int64(len(data))-n {
+	t := k.tensor()
+	if n == 0 || len(k.Shape) == 0 || t.Encoding.Grain == backend.PerBlock && t.Encoding.Block < 1 {
+		return stored{}, fmt.Errorf("%v%v with encoding %+v", k.Type, k.Shape, t.Encoding)
+	}
+	at, end := stepsAt(t)
+	if k.Offset < 0 || k.Offset%alignment != 0 || k.Offset > int64(len(data)-end) {
 		return stored{}, fmt.Errorf("%v%v at %d of %d bytes", k.Type, k.Shape, k.Offset, len(data))
 	}
-	return stored{k.Type, int(n) / k.Type.Size(), data[k.Offset:][:n]}, nil
+	bytes := data[k.Offset:][:end]
+	return stored{t, bytes[:n], bytes[at:]}, nil
 }
 
 // errStored is what the constants of a read graph answer: their elements are
@@ -120,17 +126,20 @@ func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error)
 	uses := make([]int, len(r.Tensors))
 	for i, t := range r.Tensors {
 		uses[i] = -1
-		tensor := backend.Tensor{Name: t.Name, Kind: t.Kind, Type: t.Type, Shape: t.Shape}
+		tensor := backend.Tensor{Name: t.Name, Kind: t.Kind, Type: t.Type, Shape: t.Shape, Encoding: encodingOf(t.Encoding)}
 		if t.Kind == backend.Constant {
 			if t.Constant < 0 || t.Constant >= len(constants) {
 				return nil, nil, fmt.Errorf("tensor %q is constant %d of %d", t.Name, t.Constant, len(constants))
 			}
 			k := &constants[t.Constant]
-			if k.Type != t.Type || !slices.Equal(k.Shape, t.Shape) {
+			if k.Type != t.Type || !slices.Equal(k.Shape, t.Shape) || encodingOf(k.Encoding) != tensor.Encoding {
 				return nil, nil, fmt.Errorf("tensor %q is %v%v, its constant %v%v", t.Name, t.Type, t.Shape, k.Type, k.Shape)
 			}
 			uses[i] = t.Constant
 			tensor.Values = backend.Values{ID: k.ID, Fill: func([]byte) error { return errStored }}
+			if grain := tensor.Encoding.Grain; grain != backend.PerTensor {
+				tensor.Values = backend.Values{ID: k.ID, FillSteps: func([]byte, []backend.Step) error { return errStored }}
+			}
 		}
 		g.Tensors = append(g.Tensors, tensor)
 	}

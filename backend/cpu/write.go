@@ -43,16 +43,16 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 type compiler struct {
 	header header
 	known  map[string]int
-	// values and owners are, per constant, its elements and who asks for them.
-	values []backend.Values
-	owners []string
+	// tensors and owners are, per constant, its description and who asks for it.
+	tensors []*backend.Tensor
+	owners  []string
 }
 
 func (c *compiler) add(g *backend.Graph) error {
 	record := graphRecord{Name: g.Name}
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
-		r := tensorRecord{Name: t.Name, Kind: t.Kind, Type: t.Type, Shape: t.Shape}
+		r := tensorRecord{Name: t.Name, Kind: t.Kind, Type: t.Type, Shape: t.Shape, Encoding: storedEncoding(t)}
 		if t.Kind == backend.Constant {
 			r.Constant = c.constant(g, t)
 		}
@@ -78,15 +78,15 @@ func (c *compiler) add(g *backend.Graph) error {
 }
 
 func (c *compiler) constant(g *backend.Graph, t *backend.Tensor) int {
-	key := fmt.Sprintf("%d %v %s", t.Type, t.Shape, t.Values.ID)
+	key := fmt.Sprintf("%d %v %v %s", t.Type, t.Shape, t.Encoding, t.Values.ID)
 	if i, ok := c.known[key]; ok {
 		return i
 	}
-	i := len(c.values)
+	i := len(c.tensors)
 	c.known[key] = i
-	c.values = append(c.values, t.Values)
+	c.tensors = append(c.tensors, t)
 	c.owners = append(c.owners, fmt.Sprintf("graph %q: constant %q", g.Name, t.Name))
-	c.header.Constants = append(c.header.Constants, constant{ID: t.Values.ID, Type: t.Type, Shape: t.Shape})
+	c.header.Constants = append(c.header.Constants, constant{ID: t.Values.ID, Type: t.Type, Shape: t.Shape, Encoding: storedEncoding(t)})
 	return i
 }
 
@@ -95,7 +95,8 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 	for i := range c.header.Constants {
 		k := &c.header.Constants[i]
 		k.Offset = size
-		size = align(size + int64(k.tensor().SizeBytes()))
+		_, end := stepsAt(k.tensor())
+		size = align(size + int64(end))
 	}
 	text, err := json.Marshal(&c.header)
 	if err != nil {
@@ -116,14 +117,19 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 			return fmt.Errorf("cpu: compile: %w", err)
 		}
 		w.pad(base + k.Offset)
-		size := k.tensor().SizeBytes()
+		t := c.tensors[i]
+		size := t.SizeBytes()
 		if cap(elements) < size {
 			elements = make([]byte, size)
 		}
-		if err := c.values[i].Fill(elements[:size]); err != nil {
+		steps, err := t.Fill(elements[:size])
+		if err != nil {
 			return fmt.Errorf("cpu: compile %s: %w", c.owners[i], err)
 		}
 		w.write(elements[:size])
+		at, _ := stepsAt(t)
+		w.pad(base + k.Offset + int64(at))
+		w.write(storeSteps(steps))
 	}
 	w.pad(base + size)
 	w.write(w.sum.Sum(nil))
