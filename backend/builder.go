@@ -35,6 +35,14 @@ func (b *Builder) Shape(id TensorID) []int {
 	return b.graph.Tensors[id].Shape
 }
 
+// Name is the name of a tensor built so far.
+func (b *Builder) Name(id TensorID) string {
+	if id < 0 || int(id) >= len(b.graph.Tensors) {
+		return ""
+	}
+	return b.graph.Tensors[id].Name
+}
+
 func (b *Builder) tensor(t Tensor) TensorID {
 	b.graph.Tensors = append(b.graph.Tensors, t)
 	return TensorID(len(b.graph.Tensors) - 1)
@@ -63,13 +71,14 @@ func (b *Builder) EncodedConstant(name string, t DataType, e Encoding, values Va
 // Output makes a node's result an output of the graph.
 func (b *Builder) Output(id TensorID) {
 	if id < 0 || int(id) >= len(b.graph.Tensors) || b.graph.Tensors[id].Kind != Intermediate {
-		b.fail(fmt.Errorf("backend: %w %q: tensor %d is not a node's result", ErrInvalidGraph, b.graph.Name, id))
+		b.Fail(fmt.Errorf("backend: %w %q: tensor %d is not a node's result", ErrInvalidGraph, b.graph.Name, id))
 		return
 	}
 	b.graph.Tensors[id].Kind = Output
 }
 
-func (b *Builder) fail(err error) {
+// Fail makes err what [Builder.Graph] returns, unless there was a mistake before.
+func (b *Builder) Fail(err error) {
 	if b.err == nil {
 		b.err = err
 	}
@@ -84,14 +93,14 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 	in := make([]*Tensor, len(inputs))
 	for i, id := range inputs {
 		if id < 0 || int(id) >= len(b.graph.Tensors) {
-			b.fail(fmt.Errorf("backend: %w %q: node %q: input %d is tensor %d", ErrInvalidGraph, b.graph.Name, name, i, id))
+			b.Fail(fmt.Errorf("backend: %w %q: node %q: input %d is tensor %d", ErrInvalidGraph, b.graph.Name, name, i, id))
 			return -1
 		}
 		in[i] = &b.graph.Tensors[id]
 	}
 	out, err := infer(&n, in)
 	if err != nil {
-		b.fail(fmt.Errorf("backend: %w %q: node %q (%s): %w", ErrInvalidGraph, b.graph.Name, name, op, err))
+		b.Fail(fmt.Errorf("backend: %w %q: node %q (%s): %w", ErrInvalidGraph, b.graph.Name, name, op, err))
 		return -1
 	}
 	for i, t := range out {

@@ -18,6 +18,11 @@ var types = map[backend.DataType]qnn.DataType{
 	backend.Int32:   qnn.Int32,
 	backend.Uint32:  qnn.Uint32,
 	backend.Bool8:   qnn.Bool8,
+
+	backend.Ufixed8:  qnn.UFixed8,
+	backend.Ufixed16: qnn.UFixed16,
+	backend.Sfixed8:  qnn.Fixed8,
+	backend.Sfixed32: qnn.Fixed32,
 }
 
 var kinds = map[backend.Kind]qnn.TensorKind{
@@ -51,7 +56,7 @@ func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backe
 		l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace}
 		for j := range source.Tensors {
 			if t := &source.Tensors[j]; t.Kind == backend.Constant {
-				id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
+				id := constantID(t)
 				constants[id] = append(constants[id], place{l, j})
 			}
 		}
@@ -97,9 +102,9 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
 		l.trace(l.source.Name, fmt.Sprintf("tensor %q", t.Name))
-		places, data := []place{{l, i}}, []byte(nil)
+		places, data, steps := []place{{l, i}}, []byte(nil), []backend.Step(nil)
 		if t.Kind == backend.Constant {
-			id := fmt.Sprint(t.Type, t.Shape, t.Values.ID)
+			id := constantID(t)
 			if places = constants[id]; len(places) == 0 { // created with another graph's
 				continue
 			}
@@ -108,12 +113,13 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 				buffer = make([]byte, size)
 			}
 			data = buffer[:t.SizeBytes()]
-			if err := t.Values.Fill(data); err != nil {
+			var err error
+			if steps, err = t.Fill(data); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
 		for _, p := range places {
-			if err := p.lowering.create(p.tensor, data); err != nil {
+			if err := p.lowering.create(p.tensor, data, steps); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
@@ -121,10 +127,15 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 	return buffer, nil
 }
 
-func (l *lowering) create(i int, data []byte) error {
+// constantID is equal for constants that hold equal elements.
+func constantID(t *backend.Tensor) string {
+	return fmt.Sprint(t.Type, t.Shape, t.Encoding, t.Values.ID)
+}
+
+func (l *lowering) create(i int, data []byte, steps []backend.Step) error {
 	from, to := &l.source.Tensors[i], &l.tensors[i]
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
-	to.Dims, to.Data = dims(from.Shape), data
+	to.Dims, to.Data, to.Quantization = dims(from.Shape), data, quantization(from, steps)
 	err := l.graph.CreateTensor(to)
 	to.Data = nil // the library has its copy
 	return err
@@ -161,7 +172,7 @@ func (l *lowering) node(n *backend.Node) error {
 		op.Outputs = append(op.Outputs, &l.tensors[id])
 	}
 	for _, p := range append(l.implied(n), n.Params...) {
-		if dropped[n.Op] == p.Name {
+		if slices.Contains(dropped[n.Op], p.Name) {
 			continue
 		}
 		param, err := l.param(n, p)
@@ -202,7 +213,10 @@ func (l *lowering) refuse(n *backend.Node) error {
 }
 
 // dropped names the parameters that QNN reads from the output tensor instead.
-var dropped = map[backend.Op]string{backend.Reshape: "shape", backend.Cast: "to"}
+var dropped = map[backend.Op][]string{
+	backend.Reshape: {"shape"}, backend.Cast: {"to"},
+	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
+}
 
 // implied returns the parameters that the contract fixes and QNN asks for.
 func (l *lowering) implied(n *backend.Node) []backend.Param {

@@ -47,6 +47,7 @@ var walls = []wall{
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
+	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache", "backend/engine/draft", "spec/...", "graphswap/...", "calibration/...",
 	}},

@@ -202,7 +202,11 @@ func (c *checkup) look(ctx context.Context) (p engine.Preview, device string, ca
 	if err != nil {
 		return p, "", nil, err
 	}
-	options, err := c.job(nil).options(modelName(f), c.settings.openCache(c.logger))
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		return p, "", nil, err
+	}
+	options, err := c.settings.engineOptions(ctx, c.job(nil), m, tok, modelName(f))
 	if err != nil {
 		return p, "", nil, err
 	}

@@ -73,7 +73,7 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if l.device, err = s.openDevice(ctx, arg0, j.logger); err != nil {
 		return nil, err
 	}
-	options, err := j.options(modelName(l.file), s.openCache(j.logger))
+	options, err := s.engineOptions(ctx, j, m, l.tokenizer, modelName(l.file))
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,10 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 	return ids, nil
 }
 
-// options are the engine's.
-func (j job) options(name string, cache *imagecache.Store) (engine.Options, error) {
-	recipe, err := model.FindRecipe(j.config.Recipe)
+// engineOptions are those of the job; the recipe may have to be calibrated for
+// them.
+func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
+	recipe, err := s.recipe(ctx, j, m, tok, name)
 	plan := j.config.Plan
 	if plan == engine.Plans[0] { // the engine's own way, weights stored once where the device can
 		plan = ""
@@ -111,7 +112,7 @@ func (j job) options(name string, cache *imagecache.Store) (engine.Options, erro
 	return engine.Options{
 		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft,
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
-		Cache: cache, Name: name, Logger: j.logger, Progress: j.progress,
+		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err
 }
 

@@ -216,6 +216,8 @@ func (l *loaded) buffers(lines *llamaserver.Lines) (device string) {
 
 func progressText(p engine.Progress) string {
 	switch {
+	case p.Graph == calibrating:
+		return "calibrating " + p.Graph
 	case p.Waiting:
 		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:

@@ -46,24 +46,25 @@ func (a array) fill(f func(index []int) float64) array {
 	return a
 }
 
-// evaluate computes a graph in float64, without rounding between nodes. inputs
+// evaluate computes a graph in float64, rounded to fixed-point numbers alone. inputs
 // are the bound bytes by tensor name; the result holds the graph's outputs.
 func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64, error) {
 	values := make([]array, len(g.Tensors))
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
-		raw := inputs[t.Name]
+		raw, steps := inputs[t.Name], []backend.Step(nil)
 		switch t.Kind {
 		case backend.Constant:
 			raw = make([]byte, t.SizeBytes())
-			if err := t.Values.Fill(raw); err != nil {
+			var err error
+			if steps, err = t.Fill(raw); err != nil {
 				return nil, err
 			}
 		case backend.Input:
 		default:
 			continue
 		}
-		values[i] = array{t.Shape, numbers(raw, t.Type)}
+		values[i] = array{t.Shape, meanings(t, raw, steps)}
 	}
 	results := make(map[string][]float64)
 	for i := range g.Nodes {
@@ -77,7 +78,7 @@ func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64,
 		if !ok {
 			return nil, fmt.Errorf("backendtest: no definition of %s", n.Op)
 		}
-		result := define(n, in, newArray(out.Shape))
+		result := settle(out, define(n, in, newArray(out.Shape)))
 		values[n.Outputs[0]] = result
 		if out.Kind == backend.Output {
 			results[out.Name] = result.data
@@ -100,6 +101,8 @@ var definitions = map[backend.Op]func(n *backend.Node, in []array, out array) ar
 	},
 	backend.Reshape:      func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
 	backend.Cast:         func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
+	backend.Quantize:     func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
+	backend.Dequantize:   func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
 	backend.Transpose:    defineTranspose,
 	backend.StridedSlice: defineStridedSlice,
 	backend.Concat:       defineConcat,

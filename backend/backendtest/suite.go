@@ -42,7 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) 
 		options.Tolerance = Half
 	}
 	s := &suite{device: open(t), options: options}
-	cases := slices.Concat(deviceCases(), operatorCases(), graphCases(), imageCases(),
+	cases := slices.Concat(deviceCases(), operatorCases(), fixedCases(), graphCases(), imageCases(),
 		bindingCases(), concurrencyCases(), blockCases(), independenceCases())
 	unused := make(map[string]bool)
 	for name := range options.Known {

@@ -65,7 +65,7 @@ func TestKnownNamesCoverWhatFollowsTheSlash(t *testing.T) {
 
 func TestCaseNamesAreUnique(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, c := range slices.Concat(deviceCases(), operatorCases(), graphCases(), imageCases(),
+	for _, c := range slices.Concat(deviceCases(), operatorCases(), fixedCases(), graphCases(), imageCases(),
 		bindingCases(), concurrencyCases(), blockCases(), independenceCases()) {
 		require.False(t, seen[c.name], c.name)
 		seen[c.name] = true
@@ -78,7 +78,8 @@ func TestEveryOperatorOfTheContractHasACase(t *testing.T) {
 		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
-	covered[backend.TopK] = len(topCases()) > 0 // its results are no function of the input
+	covered[backend.TopK] = len(topCases()) > 0                         // its results are no function of the input
+	covered[backend.Quantize], covered[backend.Dequantize] = true, true // by fixedCases
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)
 	}

@@ -24,6 +24,10 @@ func Single(op backend.Op, t backend.DataType) float64 {
 		return 2e-3
 	case op == Block:
 		return 2e-6
+	case t == backend.Ufixed16: // what lies between two steps may go either way
+		return 5e-5
+	case t == backend.Ufixed8, op == backend.Quantize:
+		return 5e-3
 	case t == backend.Float16:
 		return 3.5e-4
 	}
@@ -41,6 +45,12 @@ func Half(op backend.Op, t backend.DataType) float64 {
 		return 8e-4
 	case Block:
 		return 1e-2
+	}
+	switch { // a step to either side, of 16 bits a few
+	case t == backend.Ufixed16:
+		return 1e-3
+	case t == backend.Ufixed8, op == backend.Quantize:
+		return 4e-2
 	}
 	if moves(op) && t == backend.Float16 {
 		return 0

@@ -86,7 +86,7 @@ func constantBytes(graphs []*backend.Graph) (size int64) {
 
 // constantID is equal for constants that a device may store once.
 func constantID(t *backend.Tensor) string {
-	return fmt.Sprintf("%v %v %s", t.Type, t.Shape, t.Values.ID)
+	return fmt.Sprintf("%v %v %v %s", t.Type, t.Shape, t.Encoding, t.Values.ID)
 }
 
 // image is what one Load gave, with the bytes that it runs on.

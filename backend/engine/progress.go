@@ -61,18 +61,31 @@ func counted(ctx context.Context, graphs []*backend.Graph, filled func(bytes int
 		c.Tensors = slices.Clone(g.Tensors)
 		for j := range c.Tensors {
 			t := &c.Tensors[j]
-			fill, id := t.Values.Fill, constantID(t)
-			if fill == nil {
-				continue
-			}
-			t.Values.Fill = func(dst []byte) error {
+			fill, fillSteps, id := t.Values.Fill, t.Values.FillSteps, constantID(t)
+			tell := func(size int) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
 				if _, again := known.LoadOrStore(id, true); !again {
-					filled(len(dst))
+					filled(size)
 				}
-				return fill(dst)
+				return nil
+			}
+			if fill != nil {
+				t.Values.Fill = func(dst []byte) error {
+					if err := tell(len(dst)); err != nil {
+						return err
+					}
+					return fill(dst)
+				}
+			}
+			if fillSteps != nil {
+				t.Values.FillSteps = func(dst []byte, steps []backend.Step) error {
+					if err := tell(len(dst)); err != nil {
+						return err
+					}
+					return fillSteps(dst, steps)
+				}
 			}
 		}
 		counted[i] = &c

@@ -42,14 +42,18 @@ type Block struct {
 	// Rows is M, the width of the graph; Context is C, its past slots.
 	Rows, Context int
 	Recipe        Recipe
+	// Observe makes inputs and results of all projections outputs too, under
+	// their names in [Ranges]. Only recipes without integers take it.
+	Observe bool
 }
 
 // Head asks for the way from hidden states to logits.
 type Head struct {
 	// Name is the graph's.
-	Name   string
-	Rows   int
-	Recipe Recipe
+	Name    string
+	Rows    int
+	Recipe  Recipe
+	Observe bool // as in Block
 }
 
 // Block writes layers as a graph; the package comment describes its ports. A
@@ -63,6 +67,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 			b.Name, ErrRange, b.First, b.End, m.config.Layers, b.Rows, b.Context)
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
+	w.watch(b.Observe)
 	c := m.config
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, c.Hidden)
@@ -89,13 +94,17 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 		return nil, fmt.Errorf("model: head %q: %w: %d rows", h.Name, ErrRange, h.Rows)
 	}
 	w := newWriter(m, h.Name, h.Recipe, h.Rows, 0)
+	w.watch(h.Observe)
 	x := w.Input(PortX, h.Recipe.Activations, w.rows, m.config.Hidden)
 	x = w.norm("norm", x, m.global[finalNorm])
 	projection := m.global[output]
 	if projection == nil {
 		projection = m.global[embedding]
 	}
-	w.Output(w.FullyConnected(PortLogits, x, w.weight(projection), -1))
+	logits := w.linear(PortLogits, x, projection, nil)
+	if !w.observed[logits] {
+		w.Output(logits)
+	}
 	return w.Graph()
 }
 

@@ -13,4 +13,7 @@ var (
 	ErrRange = errors.New("no such block")
 	// ErrRecipe is returned when no precision recipe has the name.
 	ErrRecipe = errors.New("unknown recipe")
+	// ErrRanges is returned when a recipe with integer activations is used
+	// without the ranges that these have in the model.
+	ErrRanges = errors.New("no ranges of activations")
 )

@@ -227,7 +227,7 @@ func FuzzFamilies(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, r := range model.Recipes {
+		for _, r := range model.Recipes[:2] { // those of floats
 			g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 3, Context: 5, Recipe: r})
 			require.NoError(t, err)
 			for _, tensor := range g.Tensors {

@@ -17,6 +17,10 @@ type writer struct {
 	// zeros are betas by their length; those of GELU are 0 until it is used.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
+	// rounded are tensors by what they were before projections rounded them;
+	// observed are those made outputs, nil where nobody asked.
+	rounded  map[backend.TensorID]backend.TensorID
+	observed map[backend.TensorID]bool
 }
 
 // viewInputs are the tensors that the layers of one view read.
@@ -25,7 +29,7 @@ type viewInputs struct{ cos, sin, mask backend.TensorID }
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
 		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context,
-		zeros: make(map[int]backend.TensorID),
+		zeros: make(map[int]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
 	}
 }
 
@@ -75,15 +79,6 @@ func (w *writer) weight(t *weight) backend.TensorID {
 	return w.Constant(t.label(), w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
 }
 
-// project multiplies by a matrix of the file; bias may be nil.
-func (w *writer) project(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
-	weight, b := w.weight(matrix), backend.TensorID(-1)
-	if bias != nil {
-		b = w.weight(bias)
-	}
-	return w.FullyConnected(name, x, weight, b)
-}
-
 func (w *writer) norm(name string, x backend.TensorID, gamma *weight) backend.TensorID {
 	return w.RmsNorm(name, x, w.weight(gamma), w.zeroBeta(gamma.rows), w.model.config.NormEpsilon)
 }
@@ -118,11 +113,11 @@ func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, cache, view := w.rows, c.HeadDim, w.recipe.Cache, w.views[w.model.viewOf(i)]
-	q := w.heads(p+"q", w.project(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
-	k := w.heads(p+"k", w.project(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
+	q := w.heads(p+"q", w.linear(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
+	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.scale)
 	k = w.rope(NewKey(i), p+"k", k, view)
-	v := w.project(p+"v", h, t[value], t[valueBias])
+	v := w.linear(p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	w.Output(k)
 	w.Output(v)
@@ -136,7 +131,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
 	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
-	return w.project(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
+	return w.linear(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 
 // heads turns [M,n·D] into [1,n,M,D]; each head is normalised by gamma [D]
@@ -170,10 +165,10 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v viewInputs) bac
 
 // feedForward writes gate·up and the way back; h is normalised.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
-	gate := w.project(p+"gate", h, t[ffnGate], t[ffnGateBias])
-	up := w.project(p+"up", h, t[ffnUp], t[ffnUpBias])
+	gate := w.linear(p+"gate", h, t[ffnGate], t[ffnGateBias])
+	up := w.linear(p+"up", h, t[ffnUp], t[ffnUpBias])
 	h = w.multiply(p+"gated", w.model.arch.gate(w, p, gate), up)
-	return w.project(p+"down", h, t[ffnDown], t[ffnDownBias])
+	return w.linear(p+"down", h, t[ffnDown], t[ffnDownBias])
 }
 
 // silu is x·σ(x).

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	_ "embed" // the default text
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// defaultText is what models are calibrated with where nobody gives a text; a
+// line of passageEnd ends a passage.
+//
+//go:embed calibration/default.txt
+var defaultText string
+
+const passageEnd = "\n=====\n"
+
+// passageTokens is the longest passage that is looked at: activations do not
+// grow with the length of a text.
+const passageTokens = 256
+
+// errRangesFile is returned for a file that holds no ranges of the model.
+var errRangesFile = errors.New("no ranges of this model")
+
+// rangesVersion is raised when ranges of equal texts come out otherwise.
+const rangesVersion = 1
+
+// rangesFile is what calibration found, as it is stored.
+type rangesFile struct {
+	Version int `json:"version"`
+	// Model names the model for people; Digest is its file's.
+	Model  string `json:"model"`
+	Digest string `json:"digest"`
+	// Source says what was read, Tokens how much of it.
+	Source  string                 `json:"source"`
+	Tokens  int                    `json:"tokens"`
+	Tensors map[string]model.Range `json:"tensors"`
+}
+
+// rangesPath is where the ranges of a model are kept, or "" where nothing is.
+func (s settings) rangesPath(digest string) string {
+	if s.cache == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(s.cache), "ranges", digest+".json")
+}
+
+// readRanges reads ranges of the model with this digest.
+func readRanges(path, digest string) (*model.Ranges, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f rangesFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, errRangesFile, err)
+	}
+	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
+		return nil, fmt.Errorf("%s: %w: version %d, of %s (%.12s)", path, errRangesFile, f.Version, f.Model, f.Digest)
+	}
+	return &model.Ranges{Tensors: f.Tensors}, nil
+}
+
+// write stores the file.
+func (f rangesFile) write(ctx context.Context, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeFile(ctx, path, 0o600, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(f)
+	})
+}
+
+// passages makes texts of tokens, each at most passageTokens long.
+func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens int, err error) {
+	for _, passage := range strings.Split(text, passageEnd) {
+		ids, err := tok.Encode(passage, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		if err != nil {
+			return nil, 0, err
+		}
+		for at := 0; at < len(ids); at += passageTokens {
+			part := ids[at:min(at+passageTokens, len(ids))]
+			texts, tokens = append(texts, part), tokens+len(part)
+		}
+	}
+	if tokens == 0 {
+		return nil, 0, errors.New("the text to calibrate with is empty")
+	}
+	return texts, tokens, nil
+}
+
+// calibrate reads a text with the float device.
+func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, progress func(done, total int)) (rangesFile, error) {
+	texts, tokens, err := passages(tok, text)
+	if err != nil {
+		return rangesFile{}, err
+	}
+	exact, err := model.FindRecipe("f32")
+	if err != nil {
+		return rangesFile{}, err
+	}
+	dev := cpu.New(cpu.Options{})
+	defer dev.Close()
+	ranges, err := chain.Calibrate(ctx, dev, m, texts, chain.Options{Recipe: exact, Context: passageTokens}, progress)
+	if err != nil {
+		return rangesFile{}, fmt.Errorf("calibrate: %w", err)
+	}
+	return rangesFile{
+		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens, Tensors: ranges.Tensors,
+	}, nil
+}
+
+// calibrating stands in a Progress for the name of graphs.
+const calibrating = "activations"
+
+// recipe is the one that the config names, with the model's ranges where it
+// needs them: those that are stored, or else what calibration finds now.
+func (s settings) recipe(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (model.Recipe, error) {
+	r, err := model.FindRecipe(j.config.Recipe)
+	if err != nil || !r.NeedsRanges() {
+		return r, err
+	}
+	path := s.rangesPath(m.Digest())
+	if path != "" {
+		r.Ranges, err = readRanges(path, m.Digest())
+		if err == nil {
+			return r, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			j.logger.Warn("calibrating again", "reason", err)
+		}
+	}
+	progress := func(done, total int) {
+		if j.progress != nil {
+			j.progress(engine.Progress{Graph: calibrating, Done: done, Total: total})
+		}
+	}
+	f, err := calibrate(ctx, m, tok, defaultText, "default text", name, progress)
+	if err != nil {
+		return r, err
+	}
+	r.Ranges = &model.Ranges{Tensors: f.Tensors}
+	if path != "" {
+		if err := f.write(ctx, path); err != nil {
+			j.logger.Warn("every start will calibrate", "reason", err)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,150 @@
+package backendtest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// fixedRows are the widths of fixed-point forms: one row, few, and a tile.
+var fixedRows = []int{1, 8, 128}
+
+// byRow and byBlock are the grains of weights; blocks have four bits.
+var (
+	byRow   = backend.Encoding{Grain: backend.PerRow}
+	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
+)
+
+// activation encodes standard numbers, or sums of k products of two of them:
+// more than four deviations to each side, and zero not in the middle.
+func activation(t backend.DataType, k int) backend.Encoding {
+	_, steps := backend.Encoding{}.Limits(t)
+	scale := float32(10 / steps * math.Sqrt(float64(k)))
+	return backend.Encoding{Scale: scale, Offset: int32(math.Round(-0.45 * steps))}
+}
+
+// stepped declares a constant of integers and their steps.
+func (m *maker) stepped(name string, t backend.DataType, e backend.Encoding, data []byte, steps []backend.Step, shape ...int) backend.TensorID {
+	return m.EncodedConstant(name, t, e, backend.Values{ID: m.t.Name() + name, FillSteps: func(dst []byte, to []backend.Step) error {
+		if copy(dst, data) != len(data) || copy(to, steps) != len(steps) || len(dst) != len(data) || len(to) != len(steps) {
+			return fmt.Errorf("%s: %d bytes and %d steps asked for", name, len(dst), len(to))
+		}
+		return nil
+	}}, shape...)
+}
+
+// weights declares a random matrix [n,k] of small integers whose numbers are
+// standard, roughly; it returns the steps too.
+func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backend.Step) {
+	t := backend.Tensor{Type: backend.Sfixed8, Shape: []int{n, k}, Encoding: e}
+	low, high := e.Limits(t.Type)
+	data, steps := make([]byte, n*k), make([]backend.Step, t.Steps())
+	for i := range data {
+		data[i] = byte(int(low) + m.rng.IntN(int(high-low)+1))
+	}
+	for i := range steps {
+		steps[i].Scale = float32((0.5 + m.rng.Float64()) * 1.7 / high)
+	}
+	return m.stepped("weight", t.Type, e, data, steps, n, k), steps
+}
+
+// bias declares integers in steps of x's scale times the weights'.
+func (m *maker) bias(scale float32, weights []backend.Step) backend.TensorID {
+	n := len(weights)
+	data, steps := make([]byte, 4*n), make([]backend.Step, n)
+	for i := range n {
+		steps[i].Scale = scale * weights[i].Scale
+		q := int32(m.rng.NormFloat64() / float64(steps[i].Scale))
+		binary.LittleEndian.PutUint32(data[4*i:], uint32(q))
+	}
+	return m.stepped("bias", backend.Sfixed32, byRow, data, steps, n)
+}
+
+// fixedCases are the operators on fixed-point numbers.
+func fixedCases() (cases []testCase) {
+	add := func(name string, op backend.Op, build func(m *maker, rows int) []backend.TensorID) {
+		for _, rows := range fixedRows {
+			name := fmt.Sprintf("fixed/%s/rows=%d", name, rows)
+			cases = append(cases, testCase{name, func(t *testing.T, s *suite) {
+				m := newMaker(t, name, backend.Float16)
+				g := m.graph(build(m, rows)...)
+				s.check(t, op, g, m.inputs)
+			}})
+		}
+	}
+	for _, grain := range []backend.Encoding{byRow, byBlock} {
+		add(fmt.Sprintf("weights-only/grain=%d", grain.Grain), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
+			w, _ := m.weights(grain, 96, 160)
+			return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, m.constant("bias", 96))}
+		})
+	}
+	for _, dtype := range []backend.DataType{backend.Ufixed8, backend.Ufixed16} {
+		for _, bias := range []bool{false, true} {
+			add(fmt.Sprintf("dense/%v/bias=%v", dtype, bias), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
+				in, b := activation(dtype, 1), backend.TensorID(-1)
+				w, steps := m.weights(byRow, 96, 160)
+				if bias {
+					b = m.bias(in.Scale, steps)
+				}
+				x := m.Quantize("x_q", m.input("x", rows, 160), dtype, in)
+				return []backend.TensorID{m.EncodedFullyConnected("y", x, w, b, activation(dtype, 160))}
+			})
+		}
+		add(fmt.Sprintf("cache/%v", dtype), backend.Quantize, func(m *maker, rows int) []backend.TensorID {
+			e := activation(dtype, 1)
+			m.inputs["past"] = make([]byte, 2*40*16*dtype.Size())
+			for i := range m.inputs["past"] {
+				m.inputs["past"][i] = byte(m.rng.Uint32())
+			}
+			past := m.EncodedInput("past", dtype, e, 1, 2, 40, 16)
+			fresh := m.Quantize("fresh", m.input("x", 1, 2, rows, 16), dtype, e)
+			all := m.Dequantize("all", m.Concat("all_q", 2, past, fresh), backend.Float16)
+			return []backend.TensorID{fresh, all}
+		})
+	}
+	return cases
+}
+
+// meanings decodes the elements of any tensor that is not of plain integers.
+func meanings(t *backend.Tensor, raw []byte, steps []backend.Step) []float64 {
+	if !t.Type.Fixed() {
+		return numbers(raw, t.Type)
+	}
+	if len(steps) == 0 {
+		steps = []backend.Step{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
+	}
+	out, size := make([]float64, t.Elements()), t.Elements()/len(steps)
+	for i := range out {
+		s := steps[i/size]
+		out[i] = (integer(raw, i, t.Type) + float64(s.Offset)) * float64(s.Scale)
+	}
+	return out
+}
+
+func integer(raw []byte, i int, t backend.DataType) float64 {
+	switch t {
+	case backend.Ufixed8:
+		return float64(raw[i])
+	case backend.Sfixed8:
+		return float64(int8(raw[i]))
+	case backend.Ufixed16:
+		return float64(binary.LittleEndian.Uint16(raw[2*i:]))
+	}
+	return float64(int32(binary.LittleEndian.Uint32(raw[4*i:])))
+}
+
+// settle rounds a result to what its tensor can hold.
+func settle(t *backend.Tensor, x array) array {
+	if !t.Type.Fixed() {
+		return x
+	}
+	low, high := t.Encoding.Limits(t.Type)
+	scale, offset := float64(t.Encoding.Scale), float64(t.Encoding.Offset)
+	for i, v := range x.data {
+		x.data[i] = (min(max(math.Round(v/scale)-offset, low), high) + offset) * scale
+	}
+	return x
+}

@@ -1,0 +1,149 @@
+package chain
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+const models = "../../integration_test/models"
+
+func open(t *testing.T, path string) *model.Model {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	return m
+}
+
+func exact(t *testing.T) model.Recipe {
+	t.Helper()
+	r, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	return r
+}
+
+// all sends texts through all layers and returns the logits of each position.
+func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][]float32) {
+	t.Helper()
+	c, err := New(cpu.New(cpu.Options{}), m, texts, o)
+	require.NoError(t, err)
+	for i := range m.Config().Layers {
+		require.NoError(t, c.Layer(t.Context(), i, nil))
+	}
+	head, err := c.Head(t.Context())
+	require.NoError(t, err)
+	for i, text := range texts {
+		logits = append(logits, nil)
+		for at := 0; at < len(text); at += head.Rows() {
+			part, err := head.Logits(t.Context(), i, at, nil)
+			require.NoError(t, err)
+			logits[i] = append(logits[i], part...)
+		}
+		require.Len(t, logits[i], len(text))
+	}
+	require.NoError(t, head.Close())
+	return logits
+}
+
+func TestStoriesAreToldTokenForToken(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
+	require.NoError(t, err)
+	var expected map[string]struct {
+		Generations []struct {
+			Prompt []int32 `json:"prompt_ids"`
+			Greedy []int32 `json:"greedy_ids"`
+		} `json:"generations"`
+	}
+	require.NoError(t, json.Unmarshal(data, &expected))
+	var texts [][]int32
+	for _, g := range expected["f32"].Generations {
+		texts = append(texts, append(g.Prompt, g.Greedy...))
+	}
+	require.NotEmpty(t, texts)
+	logits := all(t, open(t, filepath.Join(models, "stories260K-f32.gguf")), texts, Options{Recipe: exact(t), Rows: 24, Context: 512})
+	for i, g := range expected["f32"].Generations {
+		for j, want := range g.Greedy {
+			best := 0
+			for id, v := range logits[i][len(g.Prompt)+j-1] {
+				if v > logits[i][len(g.Prompt)+j-1][best] {
+					best = id
+				}
+			}
+			require.EqualValues(t, want, best, "text %d, token %d", i, j)
+		}
+	}
+}
+
+// random draws a model of a family and texts for it.
+func random(t *testing.T, arch string) (*model.Model, [][]int32) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 6))
+	m := modeltest.New(rng, arch, quant.F32, true)
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, gguf.Write(f, m.Keys, m.Tensors))
+	require.NoError(t, f.Close())
+	texts := make([][]int32, 4)
+	for i := range texts {
+		for range 1 + rng.IntN(40) {
+			texts[i] = append(texts[i], rng.Int32N(int32(m.Vocab)))
+		}
+	}
+	return open(t, path), append(texts, texts[0])
+}
+
+func TestNeitherWidthNorCompanyChangesAText(t *testing.T) {
+	for _, arch := range modeltest.Families {
+		m, texts := random(t, arch)
+		want := all(t, m, texts, Options{Recipe: exact(t), Rows: 40, Context: 40})
+		require.Equal(t, want[0], want[4], arch)
+		require.Equal(t, want[:1], all(t, m, texts[:1], Options{Recipe: exact(t), Rows: 1, Context: 60}), arch)
+		require.Equal(t, want, all(t, m, texts, Options{Recipe: exact(t), Rows: 7, Context: 40}), arch)
+	}
+}
+
+func TestCalibrationFindsTheSameRangesAtAnyWidth(t *testing.T) {
+	m, texts := random(t, "qwen2")
+	dev := cpu.New(cpu.Options{})
+	var parts []int
+	told := func(done, total int) { parts = append(parts, done, total) }
+	want, err := Calibrate(t.Context(), dev, m, texts, Options{Recipe: exact(t), Rows: 64, Context: 64}, told)
+	require.NoError(t, err)
+	layers := m.Config().Layers
+	require.Equal(t, []int{0, layers + 1, layers + 1, layers + 1}, append(parts[:2:2], parts[len(parts)-2:]...))
+	got, err := Calibrate(t.Context(), dev, m, texts, Options{Recipe: exact(t), Rows: 5, Context: 64}, nil)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	less, err := Calibrate(t.Context(), dev, m, texts[1:2], Options{Recipe: exact(t), Context: 64}, nil)
+	require.NoError(t, err)
+	for name, r := range less.Tensors {
+		require.LessOrEqual(t, want.Tensors[name].Low, r.Low, name)
+		require.GreaterOrEqual(t, want.Tensors[name].High, r.High, name)
+		require.Less(t, r.Low, r.High, name)
+	}
+}
+
+func TestTextsThatDoNotFitAreRefused(t *testing.T) {
+	m, texts := random(t, "llama")
+	dev := cpu.New(cpu.Options{})
+	_, err := New(dev, m, [][]int32{{}}, Options{})
+	require.ErrorIs(t, err, ErrText)
+	_, err = New(dev, m, texts, Options{Context: len(texts[0]) - 1})
+	require.ErrorIs(t, err, ErrText)
+	_, err = New(dev, m, [][]int32{{-1}}, Options{})
+	require.ErrorIs(t, err, model.ErrToken)
+}

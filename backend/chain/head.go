@@ -1,0 +1,58 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Head is the way from hidden states to logits, loaded.
+type Head struct {
+	chain  *Chain
+	runner *runner
+}
+
+// Head loads the head; it is the caller's to close.
+func (c *Chain) Head(ctx context.Context) (*Head, error) {
+	g, err := c.model.Head(model.Head{Name: "head", Rows: c.options.Rows, Recipe: c.options.Recipe, Observe: c.options.Observe})
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.open(ctx, g)
+	if err != nil {
+		return nil, fmt.Errorf("chain: head: %w", err)
+	}
+	return &Head{c, r}, nil
+}
+
+// Rows is how many positions one call of Logits computes at most.
+func (h *Head) Rows() int { return h.chain.options.Rows }
+
+// Logits computes the logits of a text's positions from at on, as many as the
+// head has rows and the text positions. see, when not nil, is shown the graph's
+// outputs.
+func (h *Head) Logits(ctx context.Context, text, at int, see See) ([][]float32, error) {
+	o, r, config := h.chain.options, h.runner, h.chain.model.Config()
+	row := config.Hidden * o.Recipe.Activations.Size()
+	valid := min(o.Rows, len(h.chain.texts[text])-at)
+	x := r.bytes(model.PortX)
+	clear(x[copy(x, h.chain.hidden[text][at*row:(at+valid)*row]):])
+	if err := r.run(ctx); err != nil {
+		return nil, fmt.Errorf("chain: head, text %d: %w", text, err)
+	}
+	var logits [][]float32
+	for _, p := range r.signature.Outputs {
+		values := validRows(p, r.bytes(p.Name), valid, o.Rows)
+		if see != nil {
+			see(p.Name, values)
+		}
+		for i := 0; p.Name == model.PortLogits && i < valid; i++ {
+			logits = append(logits, values[i*config.Vocab:(i+1)*config.Vocab])
+		}
+	}
+	return logits, nil
+}
+
+// Close frees the head.
+func (h *Head) Close() error { return h.runner.close() }

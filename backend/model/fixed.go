@@ -1,0 +1,91 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// fillSteps converts all rows into integers of 8 or fewer bits and the scales
+// that they were rounded with, on all cores.
+func (w *weight) fillSteps(dst []byte, steps []backend.Step, e backend.Encoding) error {
+	if len(dst) != w.rows*w.columns || len(steps)%w.rows != 0 {
+		return fmt.Errorf("model: tensor %s has %d elements, not %d, in %d steps", w.name, w.rows*w.columns, len(dst), len(steps))
+	}
+	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
+	errs := make([]error, parts)
+	var group sync.WaitGroup
+	for i := range parts {
+		group.Go(func() { errs[i] = w.fillStepRows(dst, steps, e, i*w.rows/parts, (i+1)*w.rows/parts) })
+	}
+	group.Wait()
+	for _, err := range errs { // the one of the first rows
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillStepRows converts the rows [first,end).
+func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encoding, first, end int) error {
+	raw := make([]byte, 4*w.columns)
+	values := make([]float32, w.columns)
+	perRow := len(steps) / w.rows
+	block := w.columns / perRow
+	for row := first; row < end; row++ {
+		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
+			return err
+		}
+		for i := range perRow {
+			to := dst[row*w.columns+i*block:][:block]
+			steps[row*perRow+i] = roundSymmetric(to, values[i*block:][:block], e)
+		}
+	}
+	return nil
+}
+
+// roundSymmetric rounds values to integers around zero; the largest magnitude
+// becomes the largest integer.
+func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Step {
+	_, high := e.Limits(backend.Sfixed8)
+	largest := float32(0)
+	for _, v := range values {
+		largest = max(largest, float32(math.Abs(float64(v))))
+	}
+	scale := largest / float32(high)
+	if !(scale >= leastScaleOfFixed) { // zeros, or as good as
+		scale = leastScaleOfFixed
+	}
+	for i, v := range values {
+		q := math.RoundToEven(float64(v) / float64(scale))
+		dst[i] = byte(int8(min(max(q, -high), high)))
+	}
+	return backend.Step{Scale: scale}
+}
+
+// fillBias converts a vector into integers with the steps of a matrix's
+// products with numbers of one scale.
+func (w *weight) fillBias(dst []byte, steps []backend.Step, matrix *weight, scale float32) error {
+	values, err := w.floats()
+	if err != nil {
+		return err
+	}
+	elements := make([]byte, matrix.rows*matrix.columns)
+	if err := matrix.fillSteps(elements, steps, backend.Encoding{Grain: backend.PerRow}); err != nil {
+		return err
+	}
+	for i, v := range values {
+		steps[i].Scale *= scale
+		q := math.RoundToEven(v / float64(steps[i].Scale))
+		if math.Abs(q) > math.MaxInt32 {
+			return fmt.Errorf("model: %w: tensor %s: element %d is %v, beyond what 32 bits hold in steps of %v", ErrInvalid, w.name, i, v, steps[i].Scale)
+		}
+		binary.LittleEndian.PutUint32(dst[4*i:], uint32(int32(q)))
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package model_test
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// drawn is a random model; qwen2 has biases.
+func drawn(arch string) *modeltest.Model {
+	return modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, quant.F32, true)
+}
+
+// widest are ranges that hold any tensor of the block's first layer.
+func widest(t *testing.T, loaded *model.Model) *model.Ranges {
+	t.Helper()
+	r := &model.Ranges{Tensors: make(map[string]model.Range)}
+	f32 := recipe(t, "f32")
+	g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 2, Context: 4, Recipe: f32, Observe: true})
+	require.NoError(t, err)
+	h, err := loaded.Head(model.Head{Name: "h", Rows: 2, Recipe: f32, Observe: true})
+	require.NoError(t, err)
+	for _, p := range append(g.Signature().Outputs, h.Signature().Outputs...) {
+		r.Tensors[p.Name] = model.Range{Low: -3, High: 5}
+	}
+	return r
+}
+
+func recipe(t *testing.T, name string) model.Recipe {
+	t.Helper()
+	r, err := model.FindRecipe(name)
+	require.NoError(t, err)
+	return r
+}
+
+// encodedOf returns a graph's constant with its elements and steps.
+func encodedOf(t *testing.T, g *backend.Graph, name string) (c *backend.Tensor, data []byte, steps []backend.Step) {
+	t.Helper()
+	for i := range g.Tensors {
+		if c = &g.Tensors[i]; c.Name == name && c.Kind == backend.Constant {
+			data = make([]byte, c.SizeBytes())
+			var err error
+			steps, err = c.Fill(data)
+			require.NoError(t, err)
+			return c, data, steps
+		}
+	}
+	require.Fail(t, "no constant", name)
+	return nil, nil, nil
+}
+
+func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
+	require.NoError(t, err)
+	for _, r := range quantized(t, loaded) {
+		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+		require.NoError(t, err, r.Name)
+		for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
+			c, data, steps := encodedOf(t, g, name)
+			_, wantBytes, _ := encodedOf(t, exact, name)
+			low, high := c.Encoding.Limits(c.Type)
+			used := 0
+			for i := range data {
+				q, s := float64(int8(data[i])), steps[i/(len(data)/len(steps))]
+				want := float64(math.Float32frombits(binary.LittleEndian.Uint32(wantBytes[4*i:])))
+				require.InDelta(t, want, (q+float64(s.Offset))*float64(s.Scale), 0.5001*float64(s.Scale), "%s: %s: element %d", r.Name, name, i)
+				require.True(t, q >= low && q <= high, "%s: %s: %v", r.Name, name, q)
+				if q == high || q == -high || q == low {
+					used++
+				}
+			}
+			require.GreaterOrEqual(t, used, len(steps), "%s: %s: every step reaches as far as its integers", r.Name, name)
+		}
+	}
+}
+
+// quantized are all recipes of integers, with ranges.
+func quantized(t *testing.T, loaded *model.Model) (list []model.Recipe) {
+	t.Helper()
+	ranges := widest(t, loaded)
+	for _, r := range model.Recipes {
+		if r.Linear != (model.Linear{}) {
+			if r.NeedsRanges() {
+				r.Ranges = ranges
+			}
+			list = append(list, r)
+		}
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+func TestRecipesOfIntegersWantRanges(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	r := recipe(t, "w8a16")
+	_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.ErrorIs(t, err, model.ErrRanges)
+	r.Ranges = widest(t, loaded)
+	delete(r.Ranges.Tensors, "layer0_q")
+	_, err = loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.ErrorIs(t, err, model.ErrRanges)
+	require.ErrorContains(t, err, "layer0_q")
+}
+
+func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	r := recipe(t, "w8a16")
+	r.Ranges = widest(t, loaded)
+	g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	seen := 0
+	for _, x := range g.Tensors {
+		if x.Type != backend.Ufixed16 {
+			continue
+		}
+		seen++
+		low, high := x.Encoding.Limits(x.Type)
+		scale, offset := float64(x.Encoding.Scale), float64(x.Encoding.Offset)
+		require.LessOrEqual(t, (low+offset)*scale, -3.0, x.Name)
+		require.GreaterOrEqual(t, (high+offset)*scale, 5.0, x.Name)
+		require.True(t, -offset >= low && -offset <= high, "%s: zero is an integer of its own", x.Name)
+	}
+	require.Equal(t, 4+7, seen, "four inputs and seven results of projections")
+}
+
+func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {
+	loaded := load(t, drawn("qwen2"))
+	r := recipe(t, "w8a16")
+	r.Ranges = widest(t, loaded)
+	g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
+	require.NoError(t, err)
+	var x backend.Encoding
+	for _, tensor := range g.Tensors {
+		if tensor.Name == "layer0_attn_norm_q" {
+			x = tensor.Encoding
+		}
+	}
+	_, _, rows := encodedOf(t, g, "blk.0.attn_q.weight")
+	_, data, steps := encodedOf(t, g, "blk.0.attn_q.bias")
+	_, want, _ := encodedOf(t, exact, "blk.0.attn_q.bias")
+	require.Len(t, steps, len(rows))
+	for i, s := range steps {
+		require.Equal(t, backend.Step{Scale: x.Scale * rows[i].Scale}, s)
+		q := float64(int32(binary.LittleEndian.Uint32(data[4*i:])))
+		require.InDelta(t, math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:])), q*float64(s.Scale), 0.51*float64(s.Scale))
+	}
+}

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// linear multiplies by a matrix of the file as the recipe says; bias may be nil.
+// The result has the given name and the recipe's activation type.
+func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
+	l := w.recipe.Linear
+	w.observe(x)
+	if l.Bits == 0 {
+		b := backend.TensorID(-1)
+		weight := w.weight(matrix)
+		if bias != nil {
+			b = w.weight(bias)
+		}
+		y := w.FullyConnected(name, x, weight, b)
+		w.observe(y)
+		return y
+	}
+	e := l.encoding()
+	weight := w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e), matrix.shape()...)
+	if l.Activations == 0 {
+		b := backend.TensorID(-1)
+		if bias != nil {
+			b = w.weight(bias)
+		}
+		return w.FullyConnected(name, x, weight, b)
+	}
+	in, from := w.quantized(x)
+	b := backend.TensorID(-1)
+	if bias != nil {
+		values := w.model.biasValues(bias, matrix, from.Scale)
+		b = w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)
+	}
+	y := w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
+	return w.Dequantize(name, y, w.recipe.Activations)
+}
+
+// quantized is x as the recipe's projections want it, made once.
+func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
+	name := w.Name(x)
+	e := w.encoding(name, w.recipe.Linear.Activations)
+	id, ok := w.rounded[x]
+	if !ok {
+		id = w.Quantize(name+"_q", x, w.recipe.Linear.Activations, e)
+		w.rounded[x] = id
+	}
+	return id, e
+}
+
+// encoding is that of a tensor as type t, from the recipe's ranges.
+func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
+	e, err := w.recipe.Ranges.encoding(tensor, t)
+	if err != nil {
+		w.Fail(err)
+	}
+	return e
+}
+
+// watch begins to observe projections where that is wanted.
+func (w *writer) watch(wanted bool) {
+	if wanted && w.recipe.Linear == (Linear{}) {
+		w.observed = make(map[backend.TensorID]bool)
+	}
+}
+
+// observe makes a tensor an output where somebody wants to see what projections
+// are given and give.
+func (w *writer) observe(x backend.TensorID) {
+	if w.observed != nil && !w.observed[x] {
+		w.observed[x] = true
+		w.Output(x)
+	}
+}
+
+// encodedValues makes the elements of a matrix a graph's constant of integers.
+func (m *Model) encodedValues(w *weight, e backend.Encoding) backend.Values {
+	return backend.Values{
+		ID:        fmt.Sprintf("%s/%s/%s/s8 %+v", m.Digest(), w.name, w.transform(), e),
+		FillSteps: func(dst []byte, steps []backend.Step) error { return w.fillSteps(dst, steps, e) },
+	}
+}
+
+// biasValues makes a bias a constant of integers whose steps are those of the
+// sums that it is added to: the input's scale times the matrix row's.
+func (m *Model) biasValues(bias, matrix *weight, scale float32) backend.Values {
+	return backend.Values{
+		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s", m.Digest(), bias.name, bias.transform(), scale, matrix.name),
+		FillSteps: func(dst []byte, steps []backend.Step) error {
+			return bias.fillBias(dst, steps, matrix, scale)
+		},
+	}
+}
