@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,16 @@ func (l *line) take(chunk func(rows int) int) (shares []share) {
 	return shares
 }
 
+// takeAll removes one job from the line; false means that it is not there.
+func (l *line) takeAll(j *job) (taken bool) {
+	l.change(func() {
+		n := len(l.jobs)
+		l.jobs = slices.DeleteFunc(l.jobs, func(waiting *job) bool { return waiting == j })
+		taken = len(l.jobs) < n
+	})
+	return taken
+}
+
 // give puts a job whose tokens are not all computed behind the others. It
 // reports whether somebody still waits for it.
 func (l *line) give(j *job) (ok bool) {
@@ -204,6 +215,13 @@ func finished(j *job) bool {
 // lead runs one pass with what is in line. The caller holds the lane.
 func (e *Engine) lead(ctx context.Context, own *job) {
 	e.linger()
+	if x := e.lanes.window(); x != nil && e.line.takeAll(x.job) {
+		if x.job != own {
+			ctx = context.WithoutCancel(ctx)
+		}
+		e.runWindow(ctx, x)
+		return
+	}
 	shares := e.line.take(e.chunk)
 	e.addDrafts(shares)
 	if len(shares) > 1 || shares[0].job != own {
@@ -244,7 +262,26 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 
 // runShares makes one pass of the shares, their rows behind each other.
 func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error) {
-	var p Pass
+	pl, err := e.plan(sharesPass(shares))
+	if err != nil {
+		return nil, err
+	}
+	x := e.lanes.planned(shares)
+	if x != nil {
+		pl.chunk = x.chunk
+	}
+	r, err := e.forward(ctx, pl)
+	if err == nil {
+		err = e.checkFresh(pl, 0, e.config.Layers)
+	}
+	if err == nil && x != nil {
+		e.lanes.change(func() { x.chunk++ })
+	}
+	return r, err
+}
+
+// sharesPass holds the rows of shares behind each other.
+func sharesPass(shares []share) (p Pass) {
 	for _, s := range shares {
 		for i, token := range s.job.tokens[:s.n] {
 			parent := Root
@@ -264,29 +301,17 @@ func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error)
 			})
 		}
 	}
-	pl, err := e.plan(p)
-	if err != nil {
-		return nil, err
-	}
-	x := e.lanes.planned(shares)
-	pl.planned = x != nil
-	r, err := e.forward(ctx, pl)
-	if err == nil {
-		err = e.checkFresh(pl)
-	}
-	if err == nil && x != nil {
-		e.lanes.change(func() { x.chunk++ })
-	}
-	return r, err
+	return p
 }
 
-// checkFresh refuses a pass some of whose keys or values are no numbers. Masks
-// are added, so one such slot would make every row that it is hidden from NaN,
-// in this pass and, once it is in the cache, in all that follow.
-func (e *Engine) checkFresh(pl *plan) error {
+// checkFresh refuses a pass some of whose keys or values, of layers from first
+// to end, are no numbers. Masks are added, so one such slot would make every row
+// that it is hidden from NaN, in this pass and, once it is in the cache, in all
+// that follow.
+func (e *Engine) checkFresh(pl *plan, first, end int) error {
 	c := e.config
 	size := c.HeadDim * e.options.Recipe.Cache.Size()
-	for i := range pl.fresh {
+	for i := first; i < end; i++ {
 		for kv := range 2 {
 			fresh, width := pl.fresh[i].of(kv)
 			for head := range c.KVHeads {

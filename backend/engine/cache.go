@@ -31,6 +31,9 @@ func (e *Engine) commit(sequence int, rows []int) error {
 	c, f := e.config, e.family.Load()
 	size := c.HeadDim * e.options.Recipe.Cache.Size()
 	for i := range f.memory.layers {
+		if e.last.inSlots {
+			break
+		}
 		l := &f.memory.layers[i]
 		for kv := range 2 {
 			fresh, width := e.last.fresh[i].of(kv)

@@ -59,10 +59,10 @@ func (x *execution) wants(block int, pl *plan) graphswap.Graph {
 		return graphswap.Both
 	case x.ended:
 		return x.plan.After[block]
-	case !pl.planned:
+	case pl.chunk == unplanned:
 		return graphswap.Both
 	}
-	if i, ok := x.at[graphswap.Step{Chunk: x.chunk, Block: block}]; ok {
+	if i, ok := x.at[graphswap.Step{Chunk: pl.chunk, Block: block}]; ok {
 		return x.plan.Steps[i].Graph
 	}
 	return x.plan.After[block] // more chunks than planned: others had rows in them

@@ -99,7 +99,7 @@ func (l *lanes) choose(b *block, pl *plan) (f *form, comes bool) {
 			return nil, true
 		}
 	default:
-		if f := b.form(b.latest); f != nil && f.step != nil && pl.planned {
+		if f := b.form(b.latest); f != nil && f.step != nil && pl.chunk != unplanned {
 			return f, false
 		}
 	}
@@ -145,7 +145,7 @@ func (l *lanes) residency(f *family) []graphswap.Graph {
 func (l *lanes) begin(x *execution) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.on != nil && !l.on.over {
+	if !l.free() {
 		return false
 	}
 	l.on = x
@@ -169,9 +169,14 @@ func (l *lanes) stop() {
 	}
 }
 
-// idle reports whether no loader is at work.
+// idle reports whether a plan may begin.
 func (l *lanes) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.on == nil || l.on.over
+	return l.free()
+}
+
+// free reports whether there is no execution, or one of which nothing is left.
+func (l *lanes) free() bool {
+	return l.on == nil || l.on.over && (l.on.ended || l.on.aborted)
 }

@@ -72,13 +72,16 @@ type memory struct {
 	views     []model.View
 	viewPorts []viewPorts
 	parts     [][]viewPorts
-	rowBytes  int // of a row of x
+	// filled is the pass that each of them was filled for: viewPorts by -1, parts
+	// by their number.
+	filled   map[int]*way
+	rowBytes int // of a row of x
 	// cacheBytes is the size of the blocks' buffers, ioBytes of the rest.
 	cacheBytes, ioBytes int64
 }
 
 func newMemory(dev backend.Device, c model.Config, views []model.View, o Options, slots int) (_ *memory, err error) {
-	m := &memory{layers: make([]layerCache, c.Layers), views: views, viewPorts: make([]viewPorts, len(views))}
+	m := &memory{layers: make([]layerCache, c.Layers), views: views, viewPorts: make([]viewPorts, len(views)), filled: make(map[int]*way)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.close())

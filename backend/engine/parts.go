@@ -27,11 +27,9 @@ type way struct {
 	result *Result
 	// written counts the rows of x that hold finite numbers.
 	written int
-	filled  map[fill]bool
+	// hidden keeps x while another pass has it.
+	hidden []byte
 }
-
-// fill names the memory that a graph of a width binds for a part of the pass.
-type fill struct{ width, part int }
 
 // begin embeds the tokens, which the first block reads.
 func (e *Engine) begin(pl *plan) (*way, error) {
@@ -46,7 +44,7 @@ func (e *Engine) begin(pl *plan) (*way, error) {
 	}
 	pl.fresh = make([]freshRows, e.config.Layers)
 	return &way{
-		engine: e, family: f, pl: pl, written: len(tokens), filled: make(map[fill]bool),
+		engine: e, family: f, pl: pl, written: len(tokens),
 		result: &Result{Logits: make([][]float32, len(pl.rows)), ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64)},
 	}, nil
 }
@@ -82,30 +80,29 @@ func (w *way) prepare(b *block, f *form, n int) {
 	w.written = f.rows * n
 	w.result.PaddingRows = max(w.result.PaddingRows, w.written-len(w.pl.rows))
 	for part := range n {
-		if at := (fill{f.rows, part}); !w.filled[at] {
-			w.filled[at] = true
-			w.fillViews(f, part)
+		at, ports := -1, m.viewPorts
+		if len(f.ports) > 1 {
+			at, ports = part, m.parts[part]
+		}
+		if m.filled[at] != w {
+			w.fillViews(ports, f.rows, part*f.rows)
+			m.filled[at] = w
 		}
 	}
 }
 
-// fillViews writes angles and masks of a part's rows.
-func (w *way) fillViews(f *form, part int) {
-	e, fam, m := w.engine, w.family, f.rows
+// fillViews writes angles and masks of m rows from row first on.
+func (w *way) fillViews(ports []viewPorts, m, first int) {
+	e, f := w.engine, w.family
 	c, element := e.config, e.options.Recipe.Activations.Size()
-	first := part * m
 	positions := make([]int32, m)
-	copy(positions, w.pl.positions[min(first, len(w.pl.positions)):])
-	ports := fam.memory.viewPorts
-	if len(f.ports) > 1 {
-		ports = fam.memory.parts[part]
-	}
+	copy(positions, w.pl.positions[first:])
 	angles, groups := m*c.RopeDim/2*element, c.Heads/c.KVHeads
-	shape := cacheShape{context: fam.context, slots: fam.slots, element: element}
-	for i, v := range fam.memory.views {
+	shape := cacheShape{context: f.context, slots: f.slots, element: element}
+	for i, v := range f.memory.views {
 		v.Rope(ports[i].cos.bytes(angles), ports[i].sin.bytes(angles), positions, e.options.Recipe)
-		mask := ports[i].mask.bytes(groups * m * (fam.slots + m) * element)
-		w.pl.fillMask(mask, fam.hidden, v, shape, groups, first, m)
+		mask := ports[i].mask.bytes(groups * m * (f.slots + m) * element)
+		w.pl.fillMask(mask, f.hidden, v, shape, groups, first, m)
 	}
 }
 

@@ -54,9 +54,12 @@ type plan struct {
 	slots []int
 	// fresh is where the keys and values of each layer lie.
 	fresh []freshRows
-	// planned tells that the pass is a chunk of the prompt whose plan is carried
-	// out.
-	planned bool
+	// chunk is the chunk of the prompt, whose plan is carried out, that the pass
+	// is; unplanned for any other pass.
+	chunk int
+	// inSlots tells that keys and values are in the slots where they belong, as
+	// each block has put them there.
+	inSlots bool
 	// length is the context that its rows need.
 	length int
 	// bases holds, per sequence of the pass, the committed tokens that its rows
@@ -64,13 +67,20 @@ type plan struct {
 	bases map[int]int
 }
 
+// unplanned is the chunk of passes that belong to no plan.
+const unplanned = -1
+
 // plan checks a pass against sequences and graphs.
-func (e *Engine) plan(p Pass) (*plan, error) {
+func (e *Engine) plan(p Pass) (*plan, error) { return e.planAhead(p, 0) }
+
+// planAhead is plan for rows that follow some that are not committed yet, but
+// in their slots.
+func (e *Engine) planAhead(p Pass, ahead int) (*plan, error) {
 	widest := e.options.Rows[0]
 	if len(p.Rows) < 1 || len(p.Rows) > widest {
 		return nil, fmt.Errorf("engine: %w: %d rows: 1 to %d wanted", ErrPass, len(p.Rows), widest)
 	}
-	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), slots: make([]int, len(p.Rows)), bases: make(map[int]int)}
+	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), slots: make([]int, len(p.Rows)), bases: make(map[int]int), chunk: unplanned}
 	rows := make(map[int]int)
 	for i, r := range p.Rows {
 		switch {
@@ -81,7 +91,7 @@ func (e *Engine) plan(p Pass) (*plan, error) {
 		case r.Parent < Root || r.Parent >= i || r.Parent >= 0 && p.Rows[r.Parent].Sequence != r.Sequence:
 			return nil, fmt.Errorf("engine: %w: row %d: parent %d is no earlier row of its sequence", ErrPass, i, r.Parent)
 		}
-		base := e.sequences.length(r.Sequence)
+		base := e.sequences.length(r.Sequence) + ahead
 		pl.bases[r.Sequence] = base
 		if pl.positions[i] = int32(base); r.Parent >= 0 {
 			pl.positions[i] = pl.positions[r.Parent] + 1

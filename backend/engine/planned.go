@@ -88,7 +88,7 @@ func (e *Engine) runBlock(ctx context.Context, w *way, b *block) error {
 	if err := w.compute(ctx, b, form); err != nil {
 		return err
 	}
-	if w.pl.planned {
+	if w.pl.chunk != unplanned {
 		x.ran(b, form, w.pl, came, began)
 	}
 	return nil
@@ -103,10 +103,10 @@ func (x *execution) ran(b *block, f *form, pl *plan, came, began time.Time) {
 	n := (len(pl.rows) + f.rows - 1) / f.rows
 	task := graphswap.Task{
 		Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: x.log.at(began), EndMs: x.log.now(), Block: b.index, Graph: g, Index: -1,
-		Chunk: x.chunk, Runs: n, Rows: n * f.rows, Valid: len(pl.rows), WaitMs: milliseconds(began.Sub(came)),
+		Chunk: pl.chunk, Runs: n, Rows: n * f.rows, Valid: len(pl.rows), WaitMs: milliseconds(began.Sub(came)),
 	}
 	x.lanes.change(func() {
-		if i, ok := x.at[graphswap.Step{Chunk: x.chunk, Block: b.index}]; ok {
+		if i, ok := x.at[graphswap.Step{Chunk: pl.chunk, Block: b.index}]; ok {
 			task.Index = i
 			x.steps = max(x.steps, i+1)
 		}

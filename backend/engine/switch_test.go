@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -26,20 +25,27 @@ func randomSwitching(rng *rand.Rand, blocks, rows1, rows2 int) func(int, []graph
 			p.First = append(p.First, rng.IntN(len(p.Chunks)+1))
 			p.After = append(p.After, before[b]^graphswap.Both)
 		}
-		for c := range p.Chunks {
-			for b := range blocks {
-				g := before[b]
-				if c >= p.First[b] {
-					g = p.After[b]
+		for c := 0; c < len(p.Chunks); {
+			end := c + 1 // chunks from c on go through a block before the next one gets them
+			for end < len(p.Chunks) && rng.IntN(2) == 0 {
+				end++
+			}
+			p.Window = max(p.Window, end-c)
+			for i := range blocks * (end - c) {
+				s := graphswap.Step{Chunk: c + i%(end-c), Block: i / (end - c)}
+				if s.Graph = before[s.Block]; s.Chunk >= p.First[s.Block] {
+					s.Graph = p.After[s.Block]
 				}
 				if p.Spare && rng.IntN(2) == 0 {
-					g = graphswap.Both
+					s.Graph = graphswap.Both
 				}
-				p.Steps = append(p.Steps, graphswap.Step{Chunk: c, Block: b, Graph: g})
+				p.Steps = append(p.Steps, s)
 			}
+			c = end
 		}
 		for b := range blocks {
-			p.Loads = append(p.Loads, graphswap.Load{Block: b, Graph: p.After[b], After: max((p.First[b]-1)*blocks+b, -1)})
+			after := slices.IndexFunc(p.Steps, func(s graphswap.Step) bool { return s.Block == b && s.Chunk == p.First[b]-1 })
+			p.Loads = append(p.Loads, graphswap.Load{Block: b, Graph: p.After[b], After: after})
 		}
 		slices.SortStableFunc(p.Loads, func(x, y graphswap.Load) int { return cmp.Compare(x.After, y.After) })
 		return p
@@ -67,11 +73,11 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 	const rows1, rows2 = 12, 4
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{rows1, rows2}, Blocks: 1, Context: 96, FirstContext: 96})
 	rng := rand.New(rand.NewPCG(1, 1))
-	mixed, backwards := 0, 0
+	mixed, backwards, windows := 0, 0, 0
 	for _, blocks := range []int{1, 2, 3, 5} {
 		e, _ := start(t, newDevice(), engine.Options{Plan: "sync", Rows: []int{rows1, rows2}, Blocks: blocks, Context: 96, FirstContext: 96})
 		e.PlanWith(randomSwitching(rng, blocks, rows1, rows2))
-		for _, n := range []int{1, rows2 - 1, rows2, rows2 + 1, rows1 - 1, rows1, rows1 + 1, 3*rows1 + 5} {
+		for _, n := range []int{1, rows2 - 1, rows2, rows2 + 1, rows1 - 1, rows1, rows1 + 1, 3*rows1 + 5, 5 * rows1} {
 			t.Run(fmt.Sprintf("%d blocks, %d tokens", blocks, n), func(t *testing.T) {
 				want, got := generate(t, plain, story(n), 9), generate(t, e, story(n), 9)
 				require.Equal(t, want.Output, got.Output)
@@ -87,6 +93,9 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 						mixed++
 					}
 				}
+				if got.Plan.Timeline.Plan.Window > 1 {
+					windows++
+				}
 				if got.Plan.Timeline.Plan.Before[0] == graphswap.G2 {
 					backwards++
 				}
@@ -96,6 +105,7 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 		}
 	}
 	require.Positive(t, mixed, "chunks on mixed residency")
+	require.Positive(t, windows, "chunks that went through the blocks together")
 	require.Positive(t, backwards, "plans from narrow to wide graphs")
 }
 
@@ -106,5 +116,3 @@ func readCache(t *testing.T, e *engine.Engine) []byte {
 	require.NotEmpty(t, b)
 	return b
 }
-
-var _ context.Context
