@@ -105,6 +105,8 @@ type Model struct {
 	BodyBytes  int64 `json:"body_bytes"`
 	HeadBytes  int64 `json:"head_bytes"`
 	EmbedBytes int64 `json:"embed_bytes"` // the float table, on the CPU
+	// KVBytes is what a token takes in the cache, keys and values of all layers.
+	KVBytes int64 `json:"kv_bytes_per_token,omitempty"`
 
 	DispatchMs float64 `json:"dispatch_ms_per_layer"`
 	TileMs     float64 `json:"tile_ms"`
