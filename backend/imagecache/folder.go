@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sdnpu/sdnpu/backend/filelock"
 )
 
 // Info describes an image in the folder.
@@ -69,7 +71,7 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 		return err
 	}
 	defer f.Close()
-	i.InUse = errors.Is(tryLock(f, true), errHeld)
+	i.InUse = errors.Is(filelock.Try(f, true), filelock.ErrHeld)
 	b := make([]byte, headerSize)
 	n, err := io.ReadFull(f, b)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -145,7 +147,7 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 func removeUnused(path string) (gone bool, err error) {
 	f, err := openHeld(path, os.O_RDONLY, true)
 	switch {
-	case errors.Is(err, errHeld):
+	case errors.Is(err, filelock.ErrHeld):
 		return false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil

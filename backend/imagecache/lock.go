@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-)
 
-// errHeld is what the system's try to lock a file returns when somebody holds
-// it.
-var errHeld = errors.New("held by another")
+	"github.com/sdnpu/sdnpu/backend/filelock"
+)
 
 // lockPoll is how often a waiter looks whether a lock is free: a wait for the
 // lock itself could not be cancelled.
@@ -32,7 +30,7 @@ func (s *Store) Lock(ctx context.Context, key string, waits func()) (release fun
 		if err == nil {
 			return func() { removeHeld(f, path) }, nil
 		}
-		if !errors.Is(err, errHeld) {
+		if !errors.Is(err, filelock.ErrHeld) {
 			return nil, storeError(key, err)
 		}
 		if !waited {
@@ -51,7 +49,7 @@ func (s *Store) lockPath(key string) string { return filepath.Join(s.dir, key+lo
 
 // openHeld opens a file and locks it until it is closed: exclusively, or beside
 // other readers. The lock is on the file that is at path: one that is removed
-// or replaced in between is let go. Somebody else's lock is errHeld. Where the
+// or replaced in between is let go. Somebody else's lock is filelock.ErrHeld. Where the
 // file system has no locks the file comes without.
 func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	for {
@@ -59,8 +57,8 @@ func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := tryLock(f, exclusive); errors.Is(err, errHeld) {
-			return nil, errors.Join(errHeld, f.Close())
+		if err := filelock.Try(f, exclusive); errors.Is(err, filelock.ErrHeld) {
+			return nil, errors.Join(filelock.ErrHeld, f.Close())
 		}
 		ours, err := f.Stat()
 		if err != nil {

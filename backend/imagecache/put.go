@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/sdnpu/sdnpu/backend/filelock"
 )
 
 // file is what Put needs of a file under construction.
@@ -23,7 +25,7 @@ func createTemp(dir string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = tryLock(f, true) // where there are no locks, its age decides
+	_ = filelock.Try(f, true) // where there are no locks, its age decides
 	return f, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/filelock"
 	"github.com/sdnpu/sdnpu/backend/mapped"
 )
 
@@ -107,7 +108,7 @@ func abandoned(name string) bool {
 		return false
 	}
 	defer f.Close()
-	return tryLock(f, true) == nil
+	return filelock.Try(f, true) == nil
 }
 
 // Entry is an image in memory.
@@ -188,7 +189,7 @@ func openShared(path string) (*os.File, error) {
 			return nil, fmt.Errorf("%s is no regular file (%s)", path, info.Mode().Type())
 		}
 		f, err := openHeld(path, os.O_RDONLY, false)
-		if !errors.Is(err, errHeld) || time.Since(began) > lookTime {
+		if !errors.Is(err, filelock.ErrHeld) || time.Since(began) > lookTime {
 			return f, err
 		}
 		time.Sleep(time.Millisecond)

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package imagecache
+package filelock
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file until it is closed, by its process's end at the latest.
-// It returns errHeld when somebody else's lock forbids it.
-func tryLock(f *os.File, exclusive bool) error {
+// Try locks a file until it is closed, by its process's end at the latest.
+// It returns ErrHeld when somebody else's lock forbids it.
+func Try(f *os.File, exclusive bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {
 		how = syscall.LOCK_EX
@@ -22,7 +22,7 @@ func tryLock(f *os.File, exclusive bool) error {
 			return nil
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errHeld
+			return ErrHeld
 		default: // the file system has no locks
 			return os.NewSyscallError("flock", err)
 		}

@@ -1,4 +1,4 @@
-package imagecache
+package filelock
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks a file until it is closed, by its process's end at the latest.
-// It returns errHeld when somebody else's lock forbids it. The locked byte lies
+// Try locks a file until it is closed, by its process's end at the latest.
+// It returns ErrHeld when somebody else's lock forbids it. The locked byte lies
 // far behind the end: locks forbid reading here.
-func tryLock(f *os.File, exclusive bool) error {
+func Try(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
@@ -18,7 +18,7 @@ func tryLock(f *os.File, exclusive bool) error {
 	at := windows.Overlapped{OffsetHigh: 1 << 30}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return errHeld
+		return ErrHeld
 	}
 	return os.NewSyscallError("LockFileEx", err)
 }
