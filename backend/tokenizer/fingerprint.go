@@ -1,0 +1,20 @@
+package tokenizer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Fingerprint names the vocabulary: what every token stands for, in order.
+// Models that share it can share tokens that were written down.
+func (t *Tokenizer) Fingerprint() (sum [32]byte) {
+	h := sha256.New()
+	var b []byte
+	for id, text := range t.vocab.texts {
+		b = binary.LittleEndian.AppendUint32(b[:0], uint32(len(text)))
+		b = append(append(b, byte(t.vocab.types[id])), text...)
+		h.Write(b)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
