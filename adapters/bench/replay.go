@@ -23,6 +23,8 @@ type ReplayOptions struct {
 	// Requests add their outputs only when Online is set.
 	Corpus []replay.Trace
 	Online bool
+	// Database, when set, is known from the start.
+	Database *draft.Database
 	// Progress is told after each request.
 	Progress func(done, total int)
 }
@@ -46,7 +48,10 @@ func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Re
 	if o.Mode.Extension {
 		return nil, ErrNoReplay
 	}
-	database := draft.NewDatabase(databaseTokens)
+	database := o.Database
+	if database == nil {
+		database = draft.NewDatabase(databaseTokens)
+	}
 	for _, t := range o.Corpus {
 		database.Add(t.Output)
 	}

@@ -20,6 +20,8 @@ type Config struct {
 	Recipe string
 	// Draft says where speculative drafts come from.
 	Draft draft.Mode
+	// Database is the folder of the token database; empty keeps it in memory.
+	Database string
 	// Plan names how graphs are made resident.
 	Plan string
 	// Rows are the widths of the graphs, descending.

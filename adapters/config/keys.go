@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,10 @@ var Keys = []Key{
 	{
 		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +",
 		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
+	},
+	{
+		"sdnpu.db", "string", "", "folder that keeps answers for later drafts (needs db or default in sdnpu.draft); left out, they are kept in memory and end with the process",
+		func(c *Config, v string) (err error) { c.Database, err = parseFolder(v); return err },
 	},
 	{
 		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " + strings.Join(engine.Plans[1:], ", "),
@@ -140,6 +145,15 @@ func parseCount(v string) (int, error) {
 		return 0, errors.New("a number from 0 to 1024 wanted")
 	}
 	return n, nil
+}
+
+// parseFolder reads a path that means the same whoever starts the program; "~/"
+// stands for the user's home.
+func parseFolder(v string) (string, error) {
+	if v != "" && !filepath.IsAbs(v) && !strings.HasPrefix(v, "~/") || strings.ContainsRune(v, 0) {
+		return "", errors.New("an absolute path wanted, or one that begins with ~/")
+	}
+	return v, nil
 }
 
 // parseContext reads the past that graphs begin with: zero stands for "grow",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/schollz/progressbar/v3"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
@@ -52,7 +52,7 @@ and what rec learns from rejected rows need the model and are not in the score.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF with the vocabulary of traces that are text")
 	flags.StringVar(&f.draft, "draft", "default", "off, default, or terms joined by +: pld, sam, cal, rec, db")
-	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or a trace file whose outputs are known from the start")
+	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or what is known from the start: a folder made by sdnpu db import, or a trace file, of which outputs count")
 	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, the last token's included")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -79,12 +79,11 @@ func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if f.database != "off" && !options.Online {
-		if err := differ(file, f.database); err != nil {
+		done, err := f.known(file, traces, tok, &options)
+		if err != nil {
 			return err
 		}
-		if options.Corpus, err = readTraces(f.database, tok); err != nil {
-			return err
-		}
+		defer done()
 	}
 	p := newBar(cmd.ErrOrStderr())
 	if p.terminal && !f.json {
@@ -111,12 +110,25 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if f.tokenizer == "" {
 		return nil, nil
 	}
-	file, err := gguf.OpenKeys(f.tokenizer)
-	if err != nil {
+	return readTokenizer(f.tokenizer)
+}
+
+// known lets the replay begin with a database on disk or the texts of another
+// trace file. done is to be called when it is over.
+func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
+	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
+		db, err := openKnown(f.database, traces)
+		if err != nil {
+			return nil, withRemedy(err, f.database)
+		}
+		options.Database = draft.OnDisk(db, slog.New(slog.DiscardHandler))
+		return func() { _ = db.Close() }, nil // it was only read
+	}
+	if err := differ(file, f.database); err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	return tokenizer.New(file)
+	options.Corpus, err = readTraces(f.database, tok)
+	return func() {}, err
 }
 
 func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
@@ -132,8 +144,11 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	return traces, nil
 }
 
-// differ refuses a database made of the very texts that are scored: it would
-// double the score and mean nothing.
+// errScored is returned for a database made of the very texts that are scored:
+// it would double the score and mean nothing.
+var errScored = errors.New("--database: a database that holds the scored texts says nothing: name another one, or online")
+
+// differ refuses the scored file as database.
 func differ(traces, database string) error {
 	a, err := os.Stat(traces)
 	if err != nil {
@@ -144,7 +159,7 @@ func differ(traces, database string) error {
 		return err
 	}
 	if os.SameFile(a, b) {
-		return errors.New("--database: a database that holds the scored texts says nothing: name another file, or online")
+		return errScored
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
 // loaded is a model on a device. Close gives everything back.
@@ -25,6 +26,7 @@ type loaded struct {
 	tokenizer *tokenizer.Tokenizer
 	prompt    []int32 // what the job's prompt became
 	layers    int
+	database  *tokendb.DB // nil without one on disk
 }
 
 // job says what to load and how.
@@ -77,6 +79,7 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if err != nil {
 		return nil, err
 	}
+	l.database, options.Database = j.openDatabase(l.tokenizer)
 	if err := s.compileElsewhere(l.device, l.file, j.logger, &options); err != nil {
 		return nil, err
 	}
@@ -165,6 +168,9 @@ func (l *loaded) Close() error {
 	var errs []error
 	if l.engine != nil {
 		errs = append(errs, l.engine.Close())
+	}
+	if l.database != nil {
+		errs = append(errs, l.database.Close())
 	}
 	if l.device != nil {
 		errs = append(errs, l.device.Close())

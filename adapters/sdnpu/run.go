@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ import (
 // runFlags are the flags of `sdnpu run`.
 type runFlags struct {
 	model, prompt, promptIDs, library string
-	recipe, rows, draft, plan         string
+	recipe, rows, draft, plan, db     string
 	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
@@ -52,6 +53,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
 	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
+	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
@@ -179,7 +181,14 @@ func (f *runFlags) check() error {
 // resolve reads the model's config; flags and environment win over it. The
 // model needs no selection: naming it here is one.
 func (f *runFlags) resolve() (config.Config, error) {
-	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan})
+	if f.db != "" { // as the shell means it
+		path, err := filepath.Abs(f.db)
+		if err != nil {
+			return config.Config{}, err
+		}
+		f.db = path
+	}
+	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.db": f.db})
 }
 
 // resolveConfig reads a model's config with the environment and then flags over

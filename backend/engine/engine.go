@@ -28,7 +28,6 @@ type Engine struct {
 	planner   func(promptShape) (*graphswap.Plan, error)
 	sequences *pool
 	line      *line // of generations
-	database  *draft.Database
 	// experience is what drafts of earlier requests taught.
 	experience draft.Experience
 	chunks     []int // rows of the next pass by what is left of a prompt
@@ -61,9 +60,6 @@ func checkVocabulary(tokens, embeddings int) error {
 	return nil
 }
 
-// databaseTokens bounds what is remembered of earlier outputs: about 60 MB.
-const databaseTokens = 1 << 20
-
 // New compiles or loads all graphs of m on dev and allocates the cache. The
 // caller keeps dev, m and tok open until the Engine is closed.
 func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
@@ -80,8 +76,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
 		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), took: make(map[int]time.Duration),
-		database: draft.NewDatabase(databaseTokens),
-		lane:     make(chan struct{}, 1), growing: make(chan struct{}, 1),
+		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {

@@ -26,6 +26,9 @@ const (
 	maxSlots = 1 << 20
 )
 
+// databaseTokens bounds what is remembered of earlier outputs: about 60 MB.
+const databaseTokens = 1 << 20
+
 // Options tunes an Engine. The zero value is ready to use.
 type Options struct {
 	// Recipe is the precision. Zero means the first of [model.Recipes].
@@ -53,6 +56,9 @@ type Options struct {
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode
+	// Database is what drafts remember of earlier requests; the caller keeps it
+	// until the Engine is closed. Nil means one in memory.
+	Database *draft.Database
 	// Cost, when set, says how long a pass takes, in place of what is measured:
 	// drafts are then cut to what pays on the device that it describes.
 	Cost func(rows int) time.Duration
@@ -117,6 +123,9 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	o.FirstContext = min(o.FirstContext, max(o.Context, 1))
 	if o.Sequences == 0 {
 		o.Sequences = 1
+	}
+	if o.Database == nil {
+		o.Database = draft.NewDatabase(databaseTokens)
 	}
 	o.Rows = slices.Clone(o.Rows)
 	o = o.resolvePlan()

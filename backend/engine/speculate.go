@@ -15,7 +15,7 @@ func (g *generation) startDrafts() {
 		return
 	}
 	defer g.drafting(time.Now())
-	g.drafter, g.tree = draft.New(mode, g.engine.database, &g.engine.experience), &spec.Tree{}
+	g.drafter, g.tree = draft.New(mode, g.engine.options.Database, &g.engine.experience), &spec.Tree{}
 	g.drafter.Begin(g.request.Prompt)
 	g.job.everyRow, g.prompted = mode.Calibration, g.report.CachedTokens
 }
@@ -35,7 +35,7 @@ func (g *generation) propose(length int) {
 	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
-	g.job.drafts = g.tree.Head(fitting(g.tree, g.engine.family.Load().context-length-1))
+	g.job.drafts = g.tree.Head(fitting(g.tree, g.engine.family.Load().context-length-1, g.engine.config.Vocab))
 }
 
 // maxDrafts is the most that is drafted for one token: a tree of it fills the
@@ -43,14 +43,15 @@ func (g *generation) propose(length int) {
 const maxDrafts = 31
 
 // fitting is how many rows of a tree come before the first one that is deeper
-// than room.
-func fitting(t *spec.Tree, room int) int {
+// than room, or of a token that the model has no embedding for: a database may
+// hold anything.
+func fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())
 	for i, parent := range t.Parents {
 		if depths[i] = 1; parent != spec.None {
 			depths[i] += depths[parent]
 		}
-		if depths[i] > room {
+		if depths[i] > room || int(t.Tokens[i]) >= vocab || t.Tokens[i] < 0 {
 			return i
 		}
 	}

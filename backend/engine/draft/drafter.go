@@ -32,6 +32,12 @@ type Drafter struct {
 	blend     *spec.Drafter
 	prompt    int // tokens of the prompt
 	end       [observedDepth]int32
+	// fill draws tree, study learns from token: made once, so that they cost no
+	// memory.
+	tree        *spec.Tree
+	rows        int
+	token       int32
+	fill, study func() error
 }
 
 // New returns a drafter; database may be nil unless the mode asks for it. It goes
@@ -45,6 +51,14 @@ func New(m Mode, database *Database, learned *Experience) *Drafter {
 		d.automaton = spec.NewAutomaton(nil)
 	}
 	d.blend = spec.NewDrafter(escape)
+	d.fill = func() error {
+		d.blend.Propose(d.tree, d.context.Text(), d.rows)
+		return nil
+	}
+	d.study = func() error {
+		d.blend.Learn(d.context.Text(), d.token, learningRate)
+		return nil
+	}
 	if m.Lookup || m.Automaton {
 		d.blend.Use(d.context, 1)
 	}
@@ -64,14 +78,17 @@ func (m Mode) depth() int {
 	return contextDepth
 }
 
-// shared is a database as a source; Propose holds its lock.
+// shared is a database as a source, within its read.
 type shared struct{ *Database }
 
 func (s shared) Levels(context []int32, total, distinct []float32, first []int32) int {
-	return s.index.Levels(context, total, distinct, first)
+	if source := s.source(); source != nil {
+		return source.Levels(context, total, distinct, first)
+	}
+	return 0
 }
 
-func (s shared) Successor(at int32) (int32, float32, int32) { return s.index.Successor(at) }
+func (s shared) Successor(at int32) (int32, float32, int32) { return s.source().Successor(at) }
 
 // Len is the number of tokens of the text.
 func (d *Drafter) Len() int { return d.context.Len() }
@@ -89,19 +106,22 @@ func (d *Drafter) Begin(prompt []int32) {
 	d.learned.recall(&d.blend.Weights)
 	d.begun = d.blend.Weights
 	d.prompt = len(prompt)
+	if d.mode.Database {
+		d.database.refresh()
+	}
 	d.append(prompt)
 }
 
 // Commit appends tokens that were said, and learns from them what the sources
 // are worth.
 func (d *Drafter) Commit(tokens []int32) {
-	if d.mode.Database {
-		d.database.mu.Lock()
-		defer d.database.mu.Unlock()
-	}
 	for i, token := range tokens {
-		if d.mode.learns() {
-			d.blend.Learn(d.context.Text(), token, learningRate)
+		switch d.token = token; {
+		case !d.mode.learns():
+		case d.mode.Database:
+			d.database.read(d.study)
+		default:
+			_ = d.study()
 		}
 		d.append(tokens[i : i+1])
 	}
@@ -154,15 +174,17 @@ func (d *Drafter) behind(last int, t *spec.Tree, row int32) []int32 {
 
 // Propose fills an empty tree with up to rows rows.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
-	if d.mode.Database {
-		d.database.mu.Lock()
-		defer d.database.mu.Unlock()
-	}
 	switch text := d.context.Text(); {
 	case d.automaton != nil:
 		d.automaton.Propose(t, rows)
 	case d.mode.chain():
 		spec.Lookup{}.Propose(t, text, rows)
+	case d.mode.Database:
+		d.tree, d.rows = t, rows
+		if !d.database.read(d.fill) {
+			t.Reset()
+			d.database.read(d.fill)
+		}
 	default:
 		d.blend.Propose(t, text, rows)
 	}
@@ -174,6 +196,6 @@ func (d *Drafter) End(well bool) {
 		d.learned.add(&d.begun, &d.blend.Weights)
 	}
 	if well && d.mode.Database {
-		d.database.Add(d.context.Text()[d.prompt:])
+		d.database.remember(d.context.Text(), d.prompt)
 	}
 }

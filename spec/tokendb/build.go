@@ -1,0 +1,158 @@
+package tokendb
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// image is a segment's sections before they are written.
+type image struct {
+	header   header
+	sections [sectionCount][]byte
+}
+
+// build makes a segment of documents, which hold tokens below vocab.
+func build(documents []Document, vocab int) *image {
+	text, places := lay(documents)
+	order := sortContexts(text, vocab)
+	b := &builder{
+		text: text, order: order, shared: common(text, order, vocab), width: widthOf(vocab), census: newCensus(vocab),
+	}
+	b.count()
+	im := &image{header: header{width: uint32(b.width), vocab: uint32(vocab), tokens: uint32(len(text)), places: uint32(len(order)), documents: uint32(len(documents))}}
+	im.sections[documentSection] = encodeDocuments(documents, places)
+	im.sections[textSection] = pack(text, b.width)
+	im.sections[orderSection] = pack(order, placeWidth)
+	im.sections[nodeSection] = b.table()
+	im.sections[listSection] = b.lists
+	im.sections[fenceSection] = pack(b.fences, b.width)
+	return im
+}
+
+// lay writes documents one behind the other, a separator in front of each, and
+// returns where they begin.
+func lay(documents []Document) (text, starts []uint32) {
+	n := 0
+	for _, d := range documents {
+		n += 1 + len(d.Tokens)
+	}
+	text = make([]uint32, 0, n)
+	for _, d := range documents {
+		text = append(text, ^uint32(0))
+		starts = append(starts, uint32(len(text)))
+		for _, token := range d.Tokens {
+			text = append(text, uint32(token))
+		}
+	}
+	return text, starts
+}
+
+func encodeDocuments(documents []Document, starts []uint32) []byte {
+	b := make([]byte, 0, len(documents)*documentSize)
+	for i, d := range documents {
+		b = binary.LittleEndian.AppendUint64(b, d.Conversation)
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.Time))
+		b = binary.LittleEndian.AppendUint32(b, starts[i])
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(d.Tokens)))
+	}
+	return b
+}
+
+// builder counts the frequent contexts of a segment.
+type builder struct {
+	text, order []uint32
+	shared      []uint8
+	width       int
+	census      *census
+	nodes       []node
+	hashes      []uint64 // of the nodes
+	lists       []byte
+	fences      []uint32
+}
+
+// run is the places of one context.
+type run struct{ from, to int }
+
+// count makes a node of every context that is not rare, and of the empty one.
+func (b *builder) count() {
+	var shorter map[run]node
+	for k := 0; k <= depth; k++ {
+		made := make(map[run]node)
+		for from := 0; from < len(b.order); {
+			to := from + 1
+			for to < len(b.order) && int(b.shared[to]) >= k {
+				to++
+			}
+			r := run{from, to}
+			if to-from > rare || k == 0 {
+				same, ok := shorter[r]
+				made[r] = b.node(r, k, same, ok)
+			}
+			from = to
+		}
+		shorter = made
+	}
+}
+
+// node adds the node of a context of k tokens. Where the context one shorter
+// stands at the same places, same is its node: it has the same list.
+func (b *builder) node(r run, k int, same node, isSame bool) node {
+	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
+	if !isSame {
+		list, distinct := b.census.take(b.text, b.order[r.from:r.to])
+		n.distinct, n.list = uint32(distinct), uint32(len(b.lists)/listSize)
+		b.lists = appendList(b.lists, list)
+	}
+	n.fence = uint32(len(b.fences))
+	if k < depth {
+		for i := r.from; i < r.to; i += fenceStep {
+			b.fences = append(b.fences, min(before(b.text, b.order[i], k), separatorOf(b.width)))
+		}
+	}
+	h := emptyContext
+	for i := range k {
+		h = extend(h, before(b.text, b.order[r.from], i))
+	}
+	b.nodes, b.hashes = append(b.nodes, n), append(b.hashes, h)
+	return n
+}
+
+// appendList encodes a list: token, and count with a mark on the last one.
+func appendList(b []byte, list []successor) []byte {
+	for i, s := range list {
+		count := min(s.count, maxCount)
+		if i == len(list)-1 {
+			count |= lastMark
+		}
+		b = append(b, byte(s.token), byte(s.token>>8), byte(s.token>>16), byte(count), byte(count>>8), byte(count>>16))
+	}
+	return b
+}
+
+// table lays the nodes out as a hash table, a quarter of it empty.
+func (b *builder) table() []byte {
+	slots := len(b.nodes) + len(b.nodes)/3 + 1
+	table := make([]byte, slots*nodeSize)
+	for i, n := range b.nodes {
+		n.check = checkOf(b.hashes[i])
+		at := slotOf(n.check, slots)
+		for binary.LittleEndian.Uint32(table[at*nodeSize:]) != 0 {
+			at = (at + 1) % slots
+		}
+		n.encode(table[at*nodeSize:])
+	}
+	return table
+}
+
+// pack writes numbers in width bytes each, the lowest first. Reading one takes
+// four bytes, so some more follow.
+func pack(numbers []uint32, width int) []byte {
+	b := make([]byte, 0, len(numbers)*width+padding)
+	for _, n := range numbers {
+		b = append(b, byte(n), byte(n>>8))
+		if width == 3 {
+			b = append(b, byte(n>>16))
+		}
+	}
+	return slices.Concat(b, make([]byte, padding))
+}

@@ -1,0 +1,125 @@
+package tokendb
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// disk is the folder of a database. All that changes it goes through here.
+type disk struct {
+	dir string
+	// before, when set, is asked in front of every change and may refuse it: how
+	// tests end the process at any of them.
+	before func(call, name string) error
+}
+
+func (d *disk) ask(call, name string) error {
+	if d.before == nil {
+		return nil
+	}
+	return d.before(call, name)
+}
+
+func (d *disk) path(name string) string { return filepath.Join(d.dir, name) }
+
+// file is a file that is written.
+type file struct {
+	*os.File
+	disk *disk
+	name string
+}
+
+// open opens a file for writing; flag may create it.
+func (d *disk) open(name string, flag int) (*file, error) {
+	if err := d.ask("open", name); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(d.path(name), os.O_WRONLY|flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &file{f, d, name}, nil
+}
+
+// Write implements [io.Writer]. A refused one writes half of it, as a process
+// that ends may.
+func (f *file) Write(p []byte) (int, error) {
+	if err := f.disk.ask("write", f.name); err != nil {
+		n, _ := f.File.Write(p[:len(p)/2])
+		return n, err
+	}
+	return f.File.Write(p)
+}
+
+func (f *file) Sync() error {
+	if err := f.disk.ask("sync", f.name); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *file) Truncate(size int64) error {
+	if err := f.disk.ask("truncate", f.name); err != nil {
+		return err
+	}
+	return f.File.Truncate(size)
+}
+
+// create writes a whole new file and flushes it, not yet its name.
+func (d *disk) create(name string, fill func(io.Writer) error) error {
+	f, err := d.open(name, os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(f), f.Sync(), f.Close())
+}
+
+// replace puts a file in another's place, or none.
+func (d *disk) replace(name string, content []byte) error {
+	temporary := temporaryPrefix + name
+	err := d.create(temporary, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+	if err == nil {
+		err = d.ask("rename", name)
+	}
+	if err == nil {
+		err = os.Rename(d.path(temporary), d.path(name))
+	}
+	if err != nil {
+		return errors.Join(err, d.remove(temporary))
+	}
+	return d.sync()
+}
+
+// remove removes a file, if it is there.
+func (d *disk) remove(name string) error {
+	if err := d.ask("remove", name); err != nil {
+		return err
+	}
+	if err := os.Remove(d.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// sync makes names survive a power cut. Windows cannot flush folders; its file
+// systems log renames.
+func (d *disk) sync() error {
+	if err := d.ask("sync", "."); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,143 @@
+package tokendb
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend/filelock"
+)
+
+// own makes the folder this user's alone and this process its only writer, and
+// begins an empty database where there is none.
+func (d *DB) own() (err error) {
+	if err := os.MkdirAll(d.disk.dir, 0o700); err != nil {
+		return err
+	}
+	if err := d.empty(); err != nil {
+		return err
+	}
+	if err := os.Chmod(d.disk.dir, 0o700); err != nil {
+		return err
+	}
+	if d.lock, err = lockFolder(&d.disk); err != nil {
+		return err
+	}
+	if _, err := os.Stat(d.disk.path(manifestName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m := manifest{vocab: uint32(d.options.Vocab), fingerprint: d.options.Fingerprint, next: 2, log: 1}
+	if err := d.writeLog(m.log, nil); err != nil {
+		return err
+	}
+	return d.disk.replace(manifestName, m.encode())
+}
+
+// empty refuses a folder that holds something else.
+func (d *DB) empty() error {
+	entries, err := os.ReadDir(d.disk.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !ours(e.Name()) || e.IsDir() {
+			return fmt.Errorf("%w: the folder holds %s: name one of its own", ErrForeign, e.Name())
+		}
+	}
+	return nil
+}
+
+// lockFolder locks the folder against other writers.
+func lockFolder(d *disk) (*os.File, error) {
+	f, err := os.OpenFile(d.path(lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Try(f, true); errors.Is(err, filelock.ErrHeld) {
+		return nil, errors.Join(ErrBusy, f.Close())
+	}
+	return f, nil
+}
+
+// writeLog writes a log of documents.
+func (d *DB) writeLog(id uint64, documents []Document) error {
+	b := encodeLogHeader(uint32(d.options.Vocab), d.options.Fingerprint)
+	for _, document := range documents {
+		b = appendRecord(b, document, uint32(d.options.Vocab))
+	}
+	return d.disk.create(logName(id), func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// takeLog opens the log for commits and cuts off what is not whole.
+func (d *DB) takeLog() (err error) {
+	if d.log, err = d.disk.open(logName(d.manifest.log), os.O_APPEND); err != nil {
+		return err
+	}
+	info, err := d.log.Stat()
+	if err != nil || info.Size() == d.logSize {
+		return err
+	}
+	d.options.Logger.Warn("token database: the end of the log is not whole and was cut off", "bytes", info.Size()-d.logSize)
+	if err := d.log.Truncate(d.logSize); err != nil {
+		return err
+	}
+	return d.log.Sync()
+}
+
+// tidy removes files that the manifest does not name: replaced ones, and those
+// that a process which ended was writing.
+func (d *DB) tidy() {
+	entries, err := os.ReadDir(d.disk.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !slices.Contains(d.manifest.names(), e.Name()) && ours(e.Name()) {
+			if err := d.disk.remove(e.Name()); err != nil {
+				d.options.Logger.Warn("token database: a file that is not needed any more stays", "detail", err)
+			}
+		}
+	}
+}
+
+// Purge removes a database with its folder. It is [ErrBusy] while a process
+// writes to it.
+func Purge(dir string) error {
+	d := &DB{disk: disk{dir: dir}}
+	if err := d.purge(); err != nil {
+		return fmt.Errorf("tokendb: %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (d *DB) purge() error {
+	entries, err := os.ReadDir(d.disk.dir)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == manifestName || e.Name() == lockName }) {
+		return ErrForeign
+	}
+	if err := d.empty(); err != nil {
+		return err
+	}
+	lock, err := lockFolder(&d.disk)
+	if err != nil {
+		return err
+	}
+	// The manifest goes first: what is left without it is no database.
+	errs := []error{d.disk.remove(manifestName)}
+	for _, e := range entries {
+		if e.Name() != lockName {
+			errs = append(errs, d.disk.remove(e.Name()))
+		}
+	}
+	errs = append(errs, lock.Close(), d.disk.remove(lockName), os.Remove(d.disk.dir))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package tokendb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// The sections of a segment, in the order of the file.
+const (
+	documentSection = iota // documentSize bytes each
+	textSection            // tokens, a separator in front of each document
+	orderSection           // places of tokens, ordered by their contexts
+	nodeSection            // hash table of frequent contexts
+	listSection            // what followed them
+	fenceSection           // every fenceStep-th of the tokens before them
+	sectionCount
+)
+
+const (
+	segmentMagic  = "sdnpuseg"
+	formatVersion = 1
+	headerSize    = 256
+	sectionAlign  = 4096
+	documentSize  = 24
+	nodeSize      = 24
+	listSize      = 6
+	lastMark      = 1 << 23 // on the count of a list's last entry
+	placeWidth    = 3
+	maxPlaces     = 1<<24 - 1 // tokens and separators of a segment
+	padding       = 4
+)
+
+// castagnoli is the polynomial that processors compute.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header is the first block of a segment:
+//
+//	magic [8] · version u32 · width u32 · vocab u32 · tokens u32 · places u32 ·
+//	documents u32 · fingerprint [32] · 6 × (offset u64 · size u64 · crc u32) ·
+//	zeros · crc u32 of all before
+//
+// Numbers are little-endian, checksums CRC32C, offsets from the file's begin.
+type header struct {
+	width, vocab, tokens, places, documents uint32
+	fingerprint                             [32]byte
+	sections                                [sectionCount]section
+}
+
+type section struct {
+	offset, size uint64
+	sum          uint32
+}
+
+func (h *header) encode() []byte {
+	b := append(make([]byte, 0, headerSize), segmentMagic...)
+	for _, n := range []uint32{formatVersion, h.width, h.vocab, h.tokens, h.places, h.documents} {
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	b = append(b, h.fingerprint[:]...)
+	for _, s := range h.sections {
+		b = binary.LittleEndian.AppendUint64(b, s.offset)
+		b = binary.LittleEndian.AppendUint64(b, s.size)
+		b = binary.LittleEndian.AppendUint32(b, s.sum)
+	}
+	b = append(b, make([]byte, headerSize-4-len(b))...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// parseHeader reads and checks the header of a segment file.
+func parseHeader(file []byte) (h header, err error) {
+	if len(file) < headerSize || string(file[:len(segmentMagic)]) != segmentMagic {
+		return h, fmt.Errorf("%w: no segment of a token database", ErrForeign)
+	}
+	b := file[:headerSize]
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return h, fmt.Errorf("%w: format %d, this version reads %d", ErrForeign, v, formatVersion)
+	}
+	if crc32.Checksum(b[:headerSize-4], castagnoli) != binary.LittleEndian.Uint32(b[headerSize-4:]) {
+		return h, fmt.Errorf("%w: checksum of the header", ErrDamaged)
+	}
+	for i, field := range []*uint32{&h.width, &h.vocab, &h.tokens, &h.places, &h.documents} {
+		*field = binary.LittleEndian.Uint32(b[12+4*i:])
+	}
+	copy(h.fingerprint[:], b[32:64])
+	for i := range h.sections {
+		at := b[64+20*i:]
+		h.sections[i] = section{binary.LittleEndian.Uint64(at), binary.LittleEndian.Uint64(at[8:]), binary.LittleEndian.Uint32(at[16:])}
+	}
+	return h, h.check(uint64(len(file)))
+}
+
+// check refuses a header that promises what the file cannot hold.
+func (h *header) check(size uint64) error {
+	if h.width != 2 && h.width != 3 || h.vocab > separatorOf(int(h.width)) || h.tokens > maxPlaces || h.places > h.tokens {
+		return fmt.Errorf("%w: impossible header", ErrDamaged)
+	}
+	for i, s := range h.sections {
+		if s.offset%sectionAlign != 0 || s.offset > size || s.size > size-s.offset {
+			return fmt.Errorf("%w: section %d lies outside the file of %d bytes: it was cut", ErrDamaged, i, size)
+		}
+	}
+	for i, want := range map[int]uint64{
+		documentSection: uint64(h.documents) * documentSize,
+		textSection:     uint64(h.tokens*h.width) + padding,
+		orderSection:    uint64(h.places)*placeWidth + padding,
+	} {
+		if h.sections[i].size != want {
+			return fmt.Errorf("%w: section %d has %d bytes instead of %d", ErrDamaged, i, h.sections[i].size, want)
+		}
+	}
+	if s := &h.sections; s[nodeSection].size%nodeSize != 0 || s[nodeSection].size == 0 || s[listSection].size%listSize != 0 || s[fenceSection].size < padding {
+		return fmt.Errorf("%w: impossible sections", ErrDamaged)
+	}
+	return nil
+}
+
+// widthOf is how many bytes a token takes: the highest number is the separator.
+func widthOf(vocab int) int {
+	if vocab < 1<<16 {
+		return 2
+	}
+	return 3
+}
+
+func separatorOf(width int) uint32 { return 1<<(8*width) - 1 }
+
+// node is a frequent context: where its places begin in the order, how often a
+// token followed, how many different ones did, its list and its fences.
+type node struct {
+	check, from, total, distinct, list, fence uint32
+}
+
+func (n node) encode(b []byte) {
+	for i, v := range []uint32{n.check, n.from, n.total, n.distinct, n.list, n.fence} {
+		binary.LittleEndian.PutUint32(b[4*i:], v)
+	}
+}
+
+func decodeNode(b []byte) node {
+	_ = b[nodeSize-1]
+	return node{
+		binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]),
+		binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:]),
+	}
+}
+
+// A context is hashed from its newest token to its oldest.
+const emptyContext uint64 = 0x9e3779b97f4a7c15
+
+func extend(h uint64, token uint32) uint64 {
+	h = (h ^ uint64(token)) * 0xff51afd7ed558ccd
+	return h ^ h>>32
+}
+
+// checkOf is what a node keeps of a hash; never 0.
+func checkOf(h uint64) uint32 { return uint32(h>>32) | 1 }
+
+func slotOf(check uint32, slots int) int {
+	return int(uint64(check*0x9e3779b1) * uint64(slots) >> 32)
+}

@@ -1,0 +1,101 @@
+package tokendb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// A log is the documents that are in no segment yet, in the order of their
+// commits: a header, then records of
+//
+//	length u32 · crc u32 · kind u8 · conversation u64 · time u64 · tokens
+//
+// whose length and checksum are of what follows them. The first record that is
+// not whole ends the log: the process ended while it was written.
+const (
+	logMagic      = "sdnpulog"
+	logHeaderSize = 8 + 4 + 4 + 32 + 4
+	recordHead    = 8
+	recordFixed   = 1 + 8 + 8
+	documentKind  = 1
+)
+
+func encodeLogHeader(vocab uint32, fingerprint [32]byte) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(logMagic), formatVersion)
+	b = append(binary.LittleEndian.AppendUint32(b, vocab), fingerprint[:]...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// parseLogHeader returns the vocabulary and fingerprint of a log.
+func parseLogHeader(b []byte) (vocab uint32, fingerprint [32]byte, err error) {
+	if len(b) < logHeaderSize || string(b[:len(logMagic)]) != logMagic {
+		return 0, fingerprint, fmt.Errorf("%w: the log is none", ErrDamaged)
+	}
+	if crc32.Checksum(b[:logHeaderSize-4], castagnoli) != binary.LittleEndian.Uint32(b[logHeaderSize-4:]) {
+		return 0, fingerprint, fmt.Errorf("%w: checksum of the log's header", ErrDamaged)
+	}
+	copy(fingerprint[:], b[16:48])
+	return binary.LittleEndian.Uint32(b[12:]), fingerprint, nil
+}
+
+// appendRecord encodes a document whose tokens are below vocab.
+func appendRecord(b []byte, d Document, vocab uint32) []byte {
+	from := len(b)
+	b = append(b, make([]byte, recordHead)...)
+	b = append(b, documentKind)
+	b = binary.LittleEndian.AppendUint64(b, d.Conversation)
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.Time))
+	wide := widthOf(int(vocab)) == 3
+	for _, token := range d.Tokens {
+		b = append(b, byte(token), byte(token>>8))
+		if wide {
+			b = append(b, byte(token>>16))
+		}
+	}
+	body := b[from+recordHead:]
+	binary.LittleEndian.PutUint32(b[from:], uint32(len(body)))
+	binary.LittleEndian.PutUint32(b[from+4:], crc32.Checksum(body, castagnoli))
+	return b
+}
+
+// parseRecords reads the records that a log begins with after its header and
+// returns how many bytes they take.
+func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
+	for {
+		d, n := parseRecord(b[whole:], vocab)
+		if n == 0 {
+			return documents, whole
+		}
+		documents = append(documents, d)
+		whole += n
+	}
+}
+
+// parseRecord reads one record and returns its size, 0 where none is whole.
+func parseRecord(b []byte, vocab uint32) (d Document, size int) {
+	if len(b) < recordHead {
+		return d, 0
+	}
+	n, width := binary.LittleEndian.Uint32(b), widthOf(int(vocab))
+	if n < recordFixed || uint64(n) > uint64(len(b)-recordHead) || (n-recordFixed)%uint32(width) != 0 {
+		return d, 0
+	}
+	body := b[recordHead : recordHead+n]
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[4:]) || body[0] != documentKind {
+		return d, 0
+	}
+	d.Conversation, d.Time = binary.LittleEndian.Uint64(body[1:]), int64(binary.LittleEndian.Uint64(body[9:]))
+	d.Tokens = make([]int32, 0, (int(n)-recordFixed)/width)
+	for t := body[recordFixed:]; len(t) > 0; t = t[width:] {
+		token := uint32(t[0]) | uint32(t[1])<<8
+		if width == 3 {
+			token |= uint32(t[2]) << 16
+		}
+		if token >= vocab {
+			return d, 0
+		}
+		d.Tokens = append(d.Tokens, int32(token))
+	}
+	return d, recordHead + int(n)
+}

@@ -1,0 +1,89 @@
+package tokendb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+const (
+	manifestName    = "MANIFEST"
+	lockName        = "LOCK"
+	temporaryPrefix = "new-"
+	manifestMagic   = "sdnpumft"
+	// maxSegments bounds the parts that a query looks at.
+	maxSegments = 24
+)
+
+// manifest is the list of the files that are the database:
+//
+//	magic [8] · version u32 · vocab u32 · fingerprint [32] · next u64 · log u64 ·
+//	segments u32 · segments × id u64, the oldest first · crc u32 of all before
+type manifest struct {
+	vocab       uint32
+	fingerprint [32]byte
+	next        uint64 // no file has this number yet
+	log         uint64
+	segments    []uint64
+}
+
+func segmentName(id uint64) string { return fmt.Sprintf("segment-%08d", id) }
+
+func logName(id uint64) string { return fmt.Sprintf("log-%08d", id) }
+
+// ours reports whether a file is one that a database leaves in its folder.
+func ours(name string) bool {
+	return name == manifestName || name == lockName || strings.HasPrefix(name, "segment-") || strings.HasPrefix(name, "log-") || strings.HasPrefix(name, temporaryPrefix)
+}
+
+// names are the files that the manifest needs.
+func (m *manifest) names() []string {
+	names := []string{manifestName, lockName, logName(m.log)}
+	for _, id := range m.segments {
+		names = append(names, segmentName(id))
+	}
+	return names
+}
+
+func (m *manifest) encode() []byte {
+	b := []byte(manifestMagic)
+	b = binary.LittleEndian.AppendUint32(b, formatVersion)
+	b = binary.LittleEndian.AppendUint32(b, m.vocab)
+	b = append(b, m.fingerprint[:]...)
+	b = binary.LittleEndian.AppendUint64(b, m.next)
+	b = binary.LittleEndian.AppendUint64(b, m.log)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.segments)))
+	for _, id := range m.segments {
+		b = binary.LittleEndian.AppendUint64(b, id)
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// parseManifest reads what encode wrote.
+func parseManifest(b []byte) (m manifest, err error) {
+	const fixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
+	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
+		return m, fmt.Errorf("%w: %s is none", ErrForeign, manifestName)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return m, fmt.Errorf("%w: format %d, this version reads %d", ErrForeign, v, formatVersion)
+	}
+	if len(b) < fixed+4 || len(b) > fixed+4+8*maxSegments || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return m, fmt.Errorf("%w: checksum of the %s", ErrDamaged, manifestName)
+	}
+	m.vocab = binary.LittleEndian.Uint32(b[12:])
+	copy(m.fingerprint[:], b[16:48])
+	m.next, m.log = binary.LittleEndian.Uint64(b[48:]), binary.LittleEndian.Uint64(b[56:])
+	n := binary.LittleEndian.Uint32(b[64:])
+	if uint64(len(b)) != fixed+4+8*uint64(n) || m.vocab < 1 || m.vocab > maxVocab {
+		return m, fmt.Errorf("%w: impossible %s", ErrDamaged, manifestName)
+	}
+	for i := range n {
+		m.segments = append(m.segments, binary.LittleEndian.Uint64(b[fixed+8*i:]))
+	}
+	return m, nil
+}
+
+// maxVocab is the largest vocabulary: a number more is the separator.
+const maxVocab = 1<<24 - 1

@@ -1,0 +1,68 @@
+package tokendb
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend/mapped"
+)
+
+// part is a segment of an open database.
+type part struct {
+	*segment
+	id   uint64
+	file *mapped.File
+}
+
+// openPart maps a segment, or takes the one that is mapped already: what has a
+// number never changes.
+func (d *DB) openPart(id uint64) (*part, error) {
+	if i := slices.IndexFunc(d.parts, func(p *part) bool { return p.id == id }); i >= 0 {
+		return d.parts[i], nil
+	}
+	f, err := mapped.Open(d.disk.path(segmentName(id)))
+	if err != nil {
+		return nil, err
+	}
+	p := &part{id: id, file: f}
+	err = mapped.Guard(func() (err error) {
+		p.segment, err = openSegment(f.Bytes())
+		return err
+	})
+	if err == nil && (p.fingerprint != d.options.Fingerprint || int(p.vocab) != d.options.Vocab) {
+		err = ErrFingerprint
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", segmentName(id), err), f.Close())
+	}
+	return p, nil
+}
+
+// release unmaps the segment unless it is one of those still in use.
+func (p *part) release(used []*part) error {
+	if slices.Contains(used, p) {
+		return nil
+	}
+	return p.file.Close()
+}
+
+// sizeBytes is the size of the file.
+func (p *part) sizeBytes() int64 { return int64(len(p.file.Bytes())) }
+
+// all returns the segment's documents.
+func (p *part) all() ([]Document, error) {
+	documents := make([]Document, p.header.documents)
+	err := mapped.Guard(func() error {
+		for i := range documents {
+			documents[i] = p.document(i)
+			for _, token := range documents[i].Tokens {
+				if uint32(token) >= p.vocab {
+					return fmt.Errorf("%s: %w: a document holds a separator", segmentName(p.id), ErrDamaged)
+				}
+			}
+		}
+		return nil
+	})
+	return documents, err
+}

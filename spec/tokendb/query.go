@@ -1,0 +1,216 @@
+package tokendb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// A place of a list is an entry of a segment, with its number above it and
+// inSegment, or one of the query's own lists. Of a database without segments it
+// is the index's.
+const (
+	inSegment   = 1 << 30
+	segmentBits = 25
+)
+
+// query is what one call of Levels finds, and its memory for the next one.
+type query struct {
+	lists lists
+	parts []partLevels // of the segments
+	mixed mixer
+	empty level // what followed the empty context; its list stays
+	kept  bool  // empty holds
+	log   struct {
+		found           int
+		total, distinct [depth + 1]float32
+		first           [depth + 1]int32
+	}
+}
+
+type partLevels struct {
+	found  int
+	levels [depth + 1]level
+}
+
+// forget drops what was kept: the texts have changed.
+func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
+
+// Read calls f, within which the database is a [spec.Source] and does not
+// change. Where a file cannot be read any more it is [mapped.ErrGone], and what f
+// has done so far is not to be used; else the error is f's.
+func (d *DB) Read(f func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.usable(false); err != nil {
+		return fmt.Errorf("tokendb: %w", err)
+	}
+	err := mapped.Guard(f)
+	if errors.Is(err, mapped.ErrGone) {
+		d.gone = err
+		return fmt.Errorf("tokendb: %w", err)
+	}
+	return err
+}
+
+// Levels implements [spec.Source].
+func (d *DB) Levels(context []int32, total, distinct []float32, first []int32) int {
+	context = context[:min(len(context), depth)]
+	if len(d.parts) == 0 {
+		return d.index.Levels(context, total, distinct, first)
+	}
+	q := &d.query
+	q.lists.reset()
+	for len(q.parts) < len(d.parts) {
+		q.parts = append(q.parts, partLevels{})
+	}
+	found := d.index.Levels(context, q.log.total[:], q.log.distinct[:], q.log.first[:])
+	q.log.found = found
+	for i, p := range d.parts {
+		q.parts[i].found = p.levels(context, &q.parts[i].levels, &q.lists)
+		found = max(found, q.parts[i].found)
+	}
+	for k := range found {
+		l := d.level(k)
+		total[k], distinct[k], first[k] = float32(l.total), float32(l.distinct), l.first
+	}
+	return found
+}
+
+// level is what all parts together know of the context of k tokens.
+func (d *DB) level(k int) (l level) {
+	q := &d.query
+	if k == 0 && q.kept {
+		return q.empty
+	}
+	know := 0
+	if q.log.found > k {
+		know++
+	}
+	for i := range d.parts {
+		if q.parts[i].found > k {
+			know++
+			l = q.parts[i].levels[k]
+			if !l.counted {
+				l.first |= inSegment | int32(i)<<segmentBits
+			}
+		}
+	}
+	if know == 1 && q.log.found <= k {
+		return l
+	}
+	l = d.mix(k)
+	if k == 0 {
+		q.empty, q.kept, q.lists.kept = l, true, len(q.lists.entries)
+	}
+	return l
+}
+
+// mix adds up the lists of several parts, the newest first.
+func (d *DB) mix(k int) level {
+	q := &d.query
+	m, l := &q.mixed, level{counted: true}
+	m.begin()
+	if q.log.found > k {
+		l.total, l.distinct = uint32(q.log.total[k]), uint32(q.log.distinct[k])
+		at := q.log.first[k]
+		for n := 0; at != spec.End && n < maxSuccessors; n++ {
+			token, count, next := d.index.Successor(at)
+			m.add(token, uint32(count))
+			at = next
+		}
+	}
+	for i := len(d.parts) - 1; i >= 0; i-- {
+		if q.parts[i].found <= k {
+			continue
+		}
+		p := &q.parts[i].levels[k]
+		l.total, l.distinct = l.total+p.total, l.distinct+p.distinct
+		for at := uint32(p.first); ; at++ {
+			e := listed{}
+			if p.counted {
+				e = q.lists.entries[at]
+			} else {
+				e.token, e.count, e.last = d.parts[i].entry(at)
+			}
+			if m.add(e.token, e.count) {
+				l.distinct--
+			}
+			if e.last {
+				break
+			}
+		}
+	}
+	l.first = m.store(&q.lists)
+	return l
+}
+
+// Successor implements [spec.Source].
+func (d *DB) Successor(at int32) (token int32, count float32, next int32) {
+	if len(d.parts) == 0 {
+		return d.index.Successor(at)
+	}
+	var e listed
+	if at&inSegment == 0 {
+		e = d.query.lists.entries[at]
+	} else {
+		e.token, e.count, e.last = d.parts[at&^inSegment>>segmentBits].entry(uint32(at & (1<<segmentBits - 1)))
+	}
+	if next = at + 1; e.last {
+		next = spec.End
+	}
+	return e.token, float32(e.count), next
+}
+
+// Refresh shows a reader what the writer has done since. It costs a look at two
+// files where nothing was.
+func (d *DB) Refresh() error {
+	if !d.options.ReadOnly || !d.changing.TryLock() {
+		return nil
+	}
+	defer d.changing.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.refresh(); err != nil {
+		return fmt.Errorf("tokendb: %w", err)
+	}
+	return nil
+}
+
+func (d *DB) refresh() error {
+	if err := d.usable(false); err != nil {
+		return err
+	}
+	info, err := os.Stat(d.disk.path(manifestName))
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, d.listed) || !info.ModTime().Equal(d.listed.ModTime()) {
+		return d.load()
+	}
+	info, err = os.Stat(d.disk.path(logName(d.manifest.log)))
+	if err != nil {
+		return d.load()
+	}
+	if info.Size() <= d.logSize {
+		return nil
+	}
+	f, err := os.Open(d.disk.path(logName(d.manifest.log)))
+	if err != nil {
+		return d.load()
+	}
+	defer f.Close()
+	more := make([]byte, info.Size()-d.logSize)
+	if _, err := f.ReadAt(more, d.logSize); err != nil {
+		return err
+	}
+	documents, n := parseRecords(more, d.manifest.vocab)
+	for _, document := range documents {
+		d.remember(document)
+	}
+	d.tail, d.logSize = append(d.tail, documents...), d.logSize+int64(n)
+	return nil
+}

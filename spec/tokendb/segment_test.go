@@ -1,0 +1,130 @@
+package tokendb
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// randomDocuments draws texts whose contexts repeat.
+func randomDocuments(rng *rand.Rand, n, length, alphabet int) []Document {
+	documents := make([]Document, n)
+	for i := range documents {
+		tokens := make([]int32, rng.IntN(length))
+		for j := range tokens {
+			if tokens[j] = int32(rng.IntN(alphabet)); j > 9 && rng.IntN(3) > 0 {
+				tokens[j] = tokens[j-9]
+			}
+		}
+		documents[i] = Document{Conversation: uint64(i / 2), Time: int64(1000 + i), Tokens: tokens}
+	}
+	return documents
+}
+
+func indexOf(documents []Document) *spec.Index {
+	x := spec.NewIndex(depth)
+	for _, d := range documents {
+		x.Append(spec.Separator)
+		for _, token := range d.Tokens {
+			x.Append(token)
+		}
+	}
+	return x
+}
+
+// fileOf is a segment's file in memory.
+func fileOf(t testing.TB, documents []Document, vocab int) []byte {
+	var b buffer
+	_, err := build(documents, vocab).writeTo(&b, [32]byte{1})
+	require.NoError(t, err)
+	return b.bytes
+}
+
+type buffer struct{ bytes []byte }
+
+func (b *buffer) Write(p []byte) (int, error) { b.bytes = append(b.bytes, p...); return len(p), nil }
+
+func TestASegmentCountsWhatTheIndexInMemoryCounts(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		vocab := []int{2, 5, 40, 300, 66000}[seed%5]
+		documents := randomDocuments(rng, 1+rng.IntN(40), 1+rng.IntN(400), min(vocab, 60))
+		s, err := openSegment(fileOf(t, documents, vocab))
+		require.NoError(t, err)
+		index := indexOf(documents)
+		var l lists
+		for range 100 {
+			context := randomContext(rng, documents, min(vocab, 60))
+			requireSameLevels(t, index, &single{s, &l, [depth + 1]level{}}, context)
+		}
+	}
+}
+
+// randomContext ends somewhere in a document, or nowhere; the newest is first.
+func randomContext(rng *rand.Rand, documents []Document, alphabet int) []int32 {
+	context := make([]int32, rng.IntN(depth+4))
+	tokens := documents[rng.IntN(len(documents))].Tokens
+	end := rng.IntN(len(tokens) + 1)
+	for i := range context {
+		if context[i] = int32(rng.IntN(alphabet)); end-1-i >= 0 && rng.IntN(12) > 0 {
+			context[i] = tokens[end-1-i]
+		}
+	}
+	return context
+}
+
+// single is a segment as a source.
+type single struct {
+	s   *segment
+	l   *lists
+	out [depth + 1]level
+}
+
+func (s *single) Levels(context []int32, total, distinct []float32, first []int32) int {
+	s.l.reset()
+	n := s.s.levels(context, &s.out, s.l)
+	for k := range n {
+		total[k], distinct[k], first[k] = float32(s.out[k].total), float32(s.out[k].distinct), int32(k)
+	}
+	return n
+}
+
+func (s *single) all(k int) (list []listed) {
+	for i := s.out[k].first; ; i++ {
+		var e listed
+		if s.out[k].counted {
+			e = s.l.entries[i]
+		} else {
+			e.token, e.count, e.last = s.s.entry(uint32(i))
+		}
+		if list = append(list, e); e.last {
+			return list
+		}
+	}
+}
+
+func requireSameLevels(t *testing.T, index *spec.Index, s *single, context []int32) {
+	var want, got, wantDistinct, gotDistinct [depth + 1]float32
+	var wantFirst, gotFirst [depth + 1]int32
+	if len(context) > depth {
+		context = context[:depth]
+	}
+	n := index.Levels(context, want[:], wantDistinct[:], wantFirst[:])
+	require.Equal(t, n, s.Levels(context, got[:], gotDistinct[:], gotFirst[:]), "%v", context)
+	require.Equal(t, want, got)
+	require.Equal(t, wantDistinct, gotDistinct)
+	for k := range n {
+		list := s.all(k)
+		at := wantFirst[k]
+		for i, e := range list {
+			require.NotEqual(t, spec.End, at)
+			token, count, next := index.Successor(at)
+			require.Equal(t, listed{token, uint32(count), i == len(list)-1}, e, "context %v of %d", context, k)
+			at = next
+		}
+		require.True(t, at == spec.End || len(list) == maxSuccessors, "%v of %d: %v", context, k, list)
+	}
+}

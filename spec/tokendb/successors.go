@@ -1,0 +1,69 @@
+package tokendb
+
+const (
+	// rare is the largest number of occurrences that a query counts itself;
+	// what followed more frequent contexts is counted when a segment is made.
+	rare = 32
+	// fenceStep is how many places of a context lie between two fences.
+	fenceStep = 32
+	// maxSuccessors bounds a stored list: a drafter looks at no more.
+	maxSuccessors = 24
+	// maxCount is the largest count that is stored.
+	maxCount = 1<<23 - 1
+)
+
+// successor is an entry of a list that falls by count, the token that was seen
+// last first among equals.
+type successor struct {
+	token, count, last uint32
+}
+
+func (s successor) ahead(o successor) bool {
+	return s.count > o.count || s.count == o.count && s.last > o.last
+}
+
+// census counts what followed the contexts of a segment that is made.
+type census struct {
+	counts  []successor // by token
+	touched []uint32
+	list    []successor
+}
+
+func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
+
+// take counts the tokens at some places and returns the most frequent ones,
+// and how many different ones there are. The list is valid until the next call.
+func (c *census) take(text, places []uint32) (list []successor, distinct int) {
+	c.touched, c.list = c.touched[:0], c.list[:0]
+	for _, p := range places {
+		s := &c.counts[text[p]]
+		if s.count == 0 {
+			s.token = text[p]
+			c.touched = append(c.touched, s.token)
+		}
+		s.count++
+		s.last = max(s.last, p)
+	}
+	for _, token := range c.touched {
+		c.list = insert(c.list, c.counts[token], maxSuccessors)
+		c.counts[token] = successor{}
+	}
+	return c.list, len(c.touched)
+}
+
+// insert puts s into an ordered list of at most limit entries.
+func insert(list []successor, s successor, limit int) []successor {
+	if len(list) == limit {
+		if !s.ahead(list[limit-1]) {
+			return list
+		}
+		list = list[:limit-1]
+	}
+	list = append(list, s)
+	i := len(list) - 1
+	for ; i > 0 && s.ahead(list[i-1]); i-- {
+		list[i] = list[i-1]
+	}
+	list[i] = s
+	return list
+}
