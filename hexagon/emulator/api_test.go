@@ -28,10 +28,12 @@ func driver(t *testing.T, sanitize string) string {
 	return filepath.Join(dir, "drive")
 }
 
-func drive(t *testing.T, program, name string) {
+func drive(t *testing.T, program, name string) { driveWith(t, program, name, "threads=3") }
+
+func driveWith(t *testing.T, program, name, setting string) {
 	command := exec.CommandContext(t.Context(), program, name)
 	// A hostile binary may ask for any size; the library must cope with a refusal.
-	command.Env = append(os.Environ(), "ASAN_OPTIONS=allocator_may_return_null=1", "SDNPU_EMULATOR=threads=3")
+	command.Env = append(os.Environ(), "ASAN_OPTIONS=allocator_may_return_null=1", "SDNPU_EMULATOR="+setting)
 	output, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Empty(t, string(output))
@@ -62,12 +64,21 @@ func TestABIUnderSanitizers(t *testing.T) {
 	} {
 		t.Run(test.sentence, func(t *testing.T) { drive(t, program, test.name) })
 	}
+	t.Run("a phone's time and memory are charged", func(t *testing.T) { driveWith(t, program, "pace", virtualTime) })
 }
+
+// Settings that keep a phone's time: one that tests can compute, and one whose
+// sleeps are short.
+const (
+	virtualTime = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual"
+	shortTime   = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=0.001"
+)
 
 func TestABIUnderThreadSanitizer(t *testing.T) {
 	program := driver(t, "thread")
 	for _, name := range []string{"threads", "free-while-running"} {
 		t.Run(name, func(t *testing.T) { drive(t, program, name) })
+		t.Run(name+" in a phone's time", func(t *testing.T) { driveWith(t, program, name, shortTime) })
 	}
 }
 

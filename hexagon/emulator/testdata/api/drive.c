@@ -170,6 +170,7 @@ static const struct {
     {"logs", test_logs},
     {"profiles", test_profiles},
     {"devices", test_devices},
+    {"pace", test_pace},
 };
 
 int main(int argc, char **argv) {

@@ -91,6 +91,7 @@ void test_free_while_running(void);
 void test_logs(void);
 void test_profiles(void);
 void test_devices(void);
+void test_pace(void);
 
 /* block.c: a small graph that has packed weights, a shared constant and a parameter. */
 enum { BLOCK_IN = 20, BLOCK_OUT = 24 };
