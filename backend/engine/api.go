@@ -76,7 +76,9 @@ type Verification struct {
 	// Width is the rows of the graphs; Drafted of them were the request's drafts,
 	// of which Accepted were right.
 	Width, Drafted, Accepted int
-	// Pass is the time of the graphs, Commit that of moving keys and values.
+	// Pass is the time of the graphs since Began, Commit that of moving keys and
+	// values.
+	Began        time.Time
 	Pass, Commit time.Duration
 }
 
@@ -92,7 +94,8 @@ type Report struct {
 	Output                                   []int32
 	Stop                                     StopReason
 	// Prefill ends with the first token's logits; FirstToken counts from the
-	// start of the request; Decode is the rest.
+	// start of the request, which is Began; Decode is the rest.
+	Began                       time.Time
 	Prefill, FirstToken, Decode time.Duration
 	// Context is what the graphs held at the end, in tokens of one sequence;
 	// Growths are those that this request made.

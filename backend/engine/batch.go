@@ -244,7 +244,7 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 		return
 	}
 	if err == nil {
-		r.took = time.Since(begin)
+		r.began, r.took = begin, time.Since(begin)
 		e.timed(r.ValidRows+r.PaddingRows, r.took)
 	}
 	at := 0
@@ -364,7 +364,7 @@ func (e *Engine) settle(s share, at int, r *Result) error {
 	s.job.tokens = s.job.tokens[s.n:]
 	report.add(r, len(path), s.n+s.drafts)
 	if report.DecodeSteps > steps {
-		report.Verifications = append(report.Verifications, Verification{r.ValidRows + r.PaddingRows, s.drafts, len(accepted), r.took, time.Since(began)})
+		report.Verifications = append(report.Verifications, Verification{r.ValidRows + r.PaddingRows, s.drafts, len(accepted), r.began, r.took, time.Since(began)})
 	}
 	return refused
 }

@@ -24,6 +24,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
 		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Ops: make(map[backend.Lane]int64)},
 	}
+	g.report.Began = g.began
 	if err := e.checkRequest(r); err != nil {
 		return g.report, err
 	}

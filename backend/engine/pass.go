@@ -41,8 +41,9 @@ type Result struct {
 	// ValidRows and PaddingRows count rows of the blocks' graphs.
 	ValidRows, PaddingRows int
 	// Ops counts graph operators run per lane.
-	Ops  map[backend.Lane]int64
-	took time.Duration
+	Ops   map[backend.Lane]int64
+	took  time.Duration
+	began time.Time
 }
 
 // plan is a pass whose rows have been checked.
