@@ -3,6 +3,8 @@ module github.com/sdnpu/sdnpu
 go 1.26.0
 
 require (
+	github.com/chromedp/cdproto v0.159.0 // MIT: the browser's events, in tests
+	github.com/chromedp/chromedp v0.23.0 // MIT: a real browser looks at pages, in tests
 	github.com/ebitengine/purego v0.11.3 // Apache-2.0: calls into shared objects without cgo
 	github.com/nikolalohinski/gonja/v2 v2.9.1 // MIT: chat templates, which are Jinja
 	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf; tokenizer as an oracle in tests
@@ -25,6 +27,7 @@ require (
 
 require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect

@@ -71,6 +71,7 @@ var walls = []wall{
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime"},
+	{folder: "adapters/timeline", internal: []string{"graphswap"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",

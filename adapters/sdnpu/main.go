@@ -74,7 +74,7 @@ func newCommand() *cobra.Command {
 	})
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newRuntimeCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newCompileCommand(), newDatabaseCommand())
+	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newRuntimeCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newTimelineCommand(), newCompileCommand(), newDatabaseCommand())
 	tellOfHelp(root)
 	return root
 }

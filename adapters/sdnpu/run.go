@@ -27,6 +27,7 @@ import (
 type runFlags struct {
 	model, prompt, promptIDs, library string
 	recipe, rows, draft, plan, db     string
+	timeline                          string
 	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
@@ -58,6 +59,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
+	flags.StringVar(&f.timeline, "timeline", "", "file for what was done when, for sdnpu timeline")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
 	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
 	if err := cmd.MarkFlagRequired("model"); err != nil {
@@ -244,6 +246,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		_, err := io.WriteString(stdout, p.Text)
 		return err
 	})
+	if f.timeline != "" && report.PromptTokens > 0 { // what failed half way is worth a look, too
+		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l.device.Capabilities(), report))
+	}
 	if err != nil {
 		return err
 	}

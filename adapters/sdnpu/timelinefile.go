@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/timeline"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// writeTimeline writes what a request did for sdnpu timeline.
+func writeTimeline(ctx context.Context, path, model string, c backend.Capabilities, r engine.Report) error {
+	record := timeline.Record{
+		Title:     fmt.Sprintf("%s: %d prompt tokens, %d of output", filepath.Base(model), r.PromptTokens, r.OutputTokens),
+		Device:    describe(c),
+		Timelines: []*graphswap.Timeline{executed(r)},
+	}
+	return writeFile(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })
+}
+
+// executed is the timeline of a whole request: the plan's, or where graphs stay
+// as they are one bar for the prompt; and a bar for each pass behind it.
+func executed(r engine.Report) *graphswap.Timeline {
+	t := &graphswap.Timeline{Source: graphswap.Executed, Plan: &graphswap.Plan{Name: r.Residency, Blocks: r.Blocks}}
+	if r.Plan != nil {
+		own := r.Plan.Timeline
+		t = &own
+	} else {
+		t.PrefillMs = milliseconds(r.Prefill)
+		t.SwitchEndMs, t.NPUBusyMs = t.PrefillMs, t.PrefillMs
+		t.Tasks = []graphswap.Task{{
+			Lane: graphswap.NPU, Kind: graphswap.Run, EndMs: t.PrefillMs, Block: -1, Graph: graphswap.G1, Index: -1,
+		}}
+	}
+	t.Tasks = append(t.Tasks, verifications(r, t.Tasks)...)
+	return t
+}
+
+// verifications are the passes behind the prompt; they count on from its chunks.
+func verifications(r engine.Report, before []graphswap.Task) (tasks []graphswap.Task) {
+	chunk := 0
+	for _, task := range before {
+		if task.Kind == graphswap.Verify {
+			return nil // they are there
+		}
+		chunk = max(chunk, task.Chunk+1)
+	}
+	for _, v := range r.Verifications {
+		start := v.Began.Sub(r.Began)
+		tasks = append(tasks, graphswap.Task{
+			Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: milliseconds(start), EndMs: milliseconds(start + v.Pass), Block: -1,
+			Graph: graphswap.G2, Index: -1, Chunk: chunk, Runs: r.Blocks, Rows: v.Width, Valid: v.Accepted + 1, Wasted: v.Drafted - v.Accepted,
+		})
+		chunk++
+	}
+	return tasks
+}
+
+func milliseconds(d time.Duration) float64 { return max(0, float64(d)/float64(time.Millisecond)) }

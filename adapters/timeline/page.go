@@ -1,0 +1,27 @@
+package timeline
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"strings"
+)
+
+//go:embed page.html
+var page string
+
+// WritePage writes the record as one HTML file that needs nothing else.
+func WritePage(w io.Writer, r *Record) error {
+	data, err := json.Marshal(r) // escapes <, > and &: it cannot end its element
+	if err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	title := r.Title
+	if title == "" {
+		title = "timeline"
+	}
+	_, err = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{record}}", string(data)).WriteString(w, page)
+	return err
+}

@@ -1,0 +1,87 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// ErrRecord is returned when a file is no record of timelines.
+var ErrRecord = errors.New("not a timeline")
+
+// schema is the format's name; another number is another format.
+const schema = "sdnpu-timeline/1"
+
+// Record is what a request did, and what was expected of it.
+type Record struct {
+	Schema string `json:"schema"` // filled in by Write
+	Title  string `json:"title"`
+	// Device says whose time it is: a phone's by a profile, with its kind, or
+	// this machine's.
+	Device    string                `json:"device"`
+	Timelines []*graphswap.Timeline `json:"timelines"`
+}
+
+// maxRecord bounds what Read takes: a request of a hundred thousand tasks.
+const maxRecord = 64 << 20
+
+// Write writes the record as JSON.
+func (r Record) Write(w io.Writer) error {
+	r.Schema = schema
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// Read reads a record, or a timeline alone, and checks what drawing it relies on.
+func Read(from io.Reader) (*Record, error) {
+	data, err := io.ReadAll(io.LimitReader(from, maxRecord+1))
+	if err != nil {
+		return nil, fmt.Errorf("timeline: %w", err)
+	}
+	if len(data) > maxRecord {
+		return nil, fmt.Errorf("timeline: %w: more than %d bytes", ErrRecord, maxRecord)
+	}
+	var r Record
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&r); err != nil {
+		return nil, fmt.Errorf("timeline: %w: %w", ErrRecord, err)
+	}
+	if r.Schema == "" {
+		alone := &graphswap.Timeline{}
+		if err := json.Unmarshal(data, alone); err != nil {
+			return nil, fmt.Errorf("timeline: %w: %w", ErrRecord, err)
+		}
+		r = Record{Schema: schema, Title: alone.Source, Timelines: []*graphswap.Timeline{alone}}
+	}
+	return &r, r.check()
+}
+
+func (r *Record) check() error {
+	if r.Schema != schema {
+		return fmt.Errorf("timeline: %w: schema %q, %q wanted", ErrRecord, r.Schema, schema)
+	}
+	tasks := 0
+	for i, t := range r.Timelines {
+		if t == nil {
+			return fmt.Errorf("timeline: %w: timeline %d is null", ErrRecord, i)
+		}
+		tasks += len(t.Tasks)
+		for j, task := range t.Tasks {
+			if !(task.StartMs >= 0 && task.EndMs >= task.StartMs && task.EndMs <= math.MaxInt32 && task.WaitMs >= 0) {
+				return fmt.Errorf("timeline: %w: timeline %d: task %d lasts from %v to %v ms and waited %v", ErrRecord, i, j, task.StartMs, task.EndMs, task.WaitMs)
+			}
+			if task.Rows < 0 || task.Valid < 0 || task.Wasted < 0 || task.Valid > task.Rows-task.Wasted {
+				return fmt.Errorf("timeline: %w: timeline %d: task %d: %d valid and %d wasted of %d rows", ErrRecord, i, j, task.Valid, task.Wasted, task.Rows)
+			}
+		}
+	}
+	if tasks == 0 {
+		return fmt.Errorf("timeline: %w: it has no tasks", ErrRecord)
+	}
+	return nil
+}

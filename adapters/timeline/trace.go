@@ -1,0 +1,90 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// event is one of a Chrome trace; times are microseconds.
+type event struct {
+	Name     string         `json:"name"`
+	Phase    string         `json:"ph"`
+	At       float64        `json:"ts"`
+	Duration float64        `json:"dur,omitempty"`
+	Process  int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// Phases of the trace format.
+const (
+	complete = "X"
+	counter  = "C"
+	metadata = "M"
+)
+
+// WriteTrace writes the record as a Chrome trace: a process for each timeline, a
+// thread for each lane, a counter for memory.
+func WriteTrace(w io.Writer, r *Record) error {
+	var events []event
+	for i, t := range r.Timelines {
+		pid := i + 1
+		name := t.Source
+		if t.Plan != nil {
+			name += ": " + t.Plan.Name
+		}
+		events = append(events, event{Name: "process_name", Phase: metadata, Process: pid, Args: map[string]any{"name": name}})
+		for _, lane := range []graphswap.Lane{graphswap.NPU, graphswap.CPU, graphswap.IO} {
+			events = append(events, event{Name: "thread_name", Phase: metadata, Process: pid, Thread: int(lane) + 1, Args: map[string]any{"name": lane.String()}})
+		}
+		for _, task := range t.Tasks {
+			events = append(events, taskEvents(pid, task)...)
+		}
+		for _, m := range t.Memory {
+			events = append(events, event{Name: "memory", Phase: counter, At: m.AtMs * 1e3, Process: pid, Args: map[string]any{"bytes": m.Bytes}})
+		}
+	}
+	return json.NewEncoder(w).Encode(map[string]any{
+		"displayTimeUnit": "ms", "traceEvents": events,
+		"otherData": map[string]any{"title": r.Title, "device": r.Device},
+	})
+}
+
+// taskEvents is a task and, before it, the wait for its graph.
+func taskEvents(pid int, t graphswap.Task) []event {
+	e := event{
+		Name: label(t), Phase: complete, At: t.StartMs * 1e3, Duration: (t.EndMs - t.StartMs) * 1e3, Process: pid, Thread: int(t.Lane) + 1,
+		Args: map[string]any{"kind": t.Kind, "graph": t.Graph.String(), "block": t.Block, "chunk": t.Chunk},
+	}
+	if t.Rows > 0 {
+		e.Args["rows"], e.Args["valid"], e.Args["wasted"], e.Args["padding"] = t.Rows, t.Valid, t.Wasted, t.Rows-t.Valid-t.Wasted
+	}
+	if t.Bytes > 0 {
+		e.Args["bytes"] = t.Bytes
+	}
+	if t.WaitMs == 0 {
+		return []event{e}
+	}
+	stall := event{Name: "stall", Phase: complete, At: (t.StartMs - t.WaitMs) * 1e3, Duration: t.WaitMs * 1e3, Process: pid, Thread: int(t.Lane) + 1}
+	return []event{stall, e}
+}
+
+// label names a task for people, who count from one.
+func label(t graphswap.Task) string {
+	block := "all blocks"
+	if t.Block >= 0 {
+		block = fmt.Sprintf("block %d", t.Block+1)
+	}
+	switch t.Kind {
+	case graphswap.Create:
+		return fmt.Sprintf("load %v of %s", t.Graph, block)
+	case graphswap.Draft:
+		return "draft"
+	case graphswap.Verify:
+		return fmt.Sprintf("verify, %s, %v", block, t.Graph)
+	}
+	return fmt.Sprintf("chunk %d, %s, %v", t.Chunk+1, block, t.Graph)
+}
