@@ -73,7 +73,7 @@ var walls = []wall{
 	{folder: "adapters/qnnruntime"},
 	{folder: "adapters/timeline", internal: []string{"graphswap"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
+	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},
