@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
@@ -91,6 +92,7 @@ func TestDraftsScoreAsTheyDid(t *testing.T) {
 		{"traces/smollm2-135m-instruct-q4_1.jsonl", "", "sam+db", map[string]float64{
 			"all": 3.55, "summarization": 2.8, "rag": 2.9, "tweet_paraphrase": 2.35, "ui_automation": 7.2,
 		}},
+		{"traces/smollm2-135m-instruct-q4_1.jsonl", "", "paper-ext", map[string]float64{"all": 3.06}},
 		{"traces/specbench_vicuna-7b-v1.3.jsonl", "tokenizers/ggml-vocab-llama-spm.gguf", "sam+db", map[string]float64{
 			"all": 2.44, "summarization": 3.4, "rag": 2.39,
 		}},
@@ -106,9 +108,38 @@ func TestDraftsScoreAsTheyDid(t *testing.T) {
 	}
 }
 
-func TestDraftExtensionIsNotReplayed(t *testing.T) {
-	_, err := RunReplay(t.Context(), []replay.Trace{{Prompt: []int32{1}, Output: []int32{2}}}, ReplayOptions{Mode: draft.Mode{Extension: true}, Rows: 4})
-	require.ErrorIs(t, err, ErrNoReplay)
+func TestDraftExtensionIsReplayedByBoundsOnly(t *testing.T) {
+	// What is rejected at first, 4 5 6, comes a little later: the oracle knows.
+	list := []replay.Trace{{Task: "a", Prompt: []int32{1, 2, 3, 4, 5, 6, 7, 1, 2}, Output: []int32{3, 9, 4, 8, 4, 5, 6, 7}}}
+	for _, name := range []string{"sam+ext", "paper"} {
+		mode, err := draft.Parse(name)
+		require.NoError(t, err)
+		run := func(b Bound) float64 {
+			r, err := RunReplay(t.Context(), list, ReplayOptions{Mode: mode, Rows: 3, Extension: b})
+			require.NoError(t, err)
+			return r.All.MAT
+		}
+		_, err = RunReplay(t.Context(), list, ReplayOptions{Mode: mode, Rows: 4})
+		require.ErrorIs(t, err, ErrNoReplay)
+		mode.Extension = false
+		require.LessOrEqual(t, run(LowerBound), run(UpperBound), name)
+	}
+	_, err := ParseBound("middle")
+	require.ErrorContains(t, err, "lower or upper")
+}
+
+func TestTheOracleKeepsWhatComesSoon(t *testing.T) {
+	o := &oracle{Drafter: draft.New(draft.Mode{Extension: true}, nil, &draft.Experience{}), output: []int32{3, 9, 4, 5, 6}}
+	o.Begin([]int32{1})
+	o.Commit([]int32{3})
+	parent := spec.None
+	for _, token := range []int32{8, 4, 5, 7} {
+		parent = o.tree.Add(token, parent, 1)
+	}
+	o.Commit([]int32{9, 4})
+	var tree spec.Tree
+	o.Propose(&tree, 8)
+	require.Equal(t, []int32{5}, tree.Tokens, "4 5 comes soon, 8 4 and 5 7 do not")
 }
 
 func TestTracesThatMakeNoSenseAreRefused(t *testing.T) {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,6 +24,9 @@ type ReplayOptions struct {
 	Online bool
 	// Database, when set, is known from the start.
 	Database *draft.Database
+	// Extension says how draft extension is replayed, which needs the model: for
+	// the lower bound it is told of no rejected row.
+	Extension Bound
 	// Progress is told after each request.
 	Progress func(done, total int)
 }
@@ -38,14 +40,10 @@ type Replay struct {
 	Tasks map[string]replay.Score `json:"tasks"`
 }
 
-// ErrNoReplay is returned for draft extension: what the model says behind a
-// wrong token is not recorded.
-var ErrNoReplay = errors.New("ext cannot be replayed: the model's choices after wrong tokens are not recorded; leave it out")
-
 // RunReplay replays traces in their order. Of recycling only the accepted rows'
 // part is there to be replayed, which calibration has already.
 func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Replay, error) {
-	if o.Mode.Extension {
+	if o.Mode.Extension && o.Extension == NoBound {
 		return nil, ErrNoReplay
 	}
 	database := o.Database
@@ -55,10 +53,14 @@ func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Re
 	for _, t := range o.Corpus {
 		database.Add(t.Output)
 	}
-	if o.Mode.Database && !o.Online {
-		return replayWith(ctx, traces, o, frozen{draft.New(o.Mode, database, &draft.Experience{})})
+	d := draft.New(o.Mode, database, &draft.Experience{})
+	switch {
+	case o.Mode.Extension && o.Extension == UpperBound:
+		return replayWith(ctx, traces, o, &oracle{Drafter: d, frozen: o.Mode.Database && !o.Online})
+	case o.Mode.Database && !o.Online:
+		return replayWith(ctx, traces, o, frozen{d})
 	}
-	return replayWith(ctx, traces, o, draft.New(o.Mode, database, &draft.Experience{}))
+	return replayWith(ctx, traces, o, d)
 }
 
 // frozen remembers no request.
@@ -76,6 +78,9 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 			return nil, err
 		}
 		var c replay.Count
+		if all, ok := d.(*oracle); ok {
+			all.output = t.Output
+		}
 		replay.Run(d, t, o.Rows-1, clock, &c)
 		all.Add(&c)
 		if tasks[t.Task] == nil {

@@ -49,7 +49,7 @@ var Keys = []Key{
 		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16"),
 	},
 	{
-		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +",
+		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by +",
 		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
 	},
 	{

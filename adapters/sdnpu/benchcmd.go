@@ -30,6 +30,7 @@ func newBenchCommand() *cobra.Command {
 // replayFlags are the command's settings as typed.
 type replayFlags struct {
 	tokenizer, draft, database string
+	bound                      string
 	rows                       int
 	json                       bool
 }
@@ -45,13 +46,15 @@ Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or
 with prompt (or system and messages) and output as text, which --tokenizer
 encodes; prompt_topk and output_topk may hold the model's likeliest next tokens.
 MAT is the mean number of tokens per step through the model. Draft extension (ext)
-and what rec learns from rejected rows need the model and are not in the score.`,
+needs the model: --ext-bound replays the bounds of what it can give. What rec learns
+from rejected rows needs it, too, and is not in the score.`,
 		Args: oneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF with the vocabulary of traces that are text")
-	flags.StringVar(&f.draft, "draft", "default", "off, default, or terms joined by +: pld, sam, cal, rec, db")
+	flags.StringVar(&f.draft, "draft", "default", "off, default, paper, or terms joined by +: pld, sam, cal, ext, rec, db")
+	flags.StringVar(&f.bound, "ext-bound", "", "replay draft extension as its lower bound (without it) or upper one (kept if it comes within 32 tokens)")
 	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or what is known from the start: a folder made by sdnpu db import, or a trace file, of which outputs count")
 	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, the last token's included")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -66,7 +69,11 @@ func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 	if f.rows < 1 || f.rows > 1024 {
 		return fmt.Errorf("--rows %d: 1 to 1024 wanted", f.rows)
 	}
-	options := bench.ReplayOptions{Mode: mode, Rows: f.rows, Online: f.database == "online"}
+	bound, err := bench.ParseBound(f.bound)
+	if err != nil {
+		return err
+	}
+	options := bench.ReplayOptions{Extension: bound, Mode: mode, Rows: f.rows, Online: f.database == "online"}
 	if f.database == "off" {
 		options.Mode.Database = false
 	}

@@ -16,6 +16,9 @@ func TestModesAreTermsJoinedByPlus(t *testing.T) {
 		"sam+cal":        {Automaton: true, Calibration: true},
 		"db+sam+cal+rec": Default,
 		"sam+ext":        {Automaton: true, Extension: true},
+		"paper":          Paper,
+		"paper-ext":      {Automaton: true, Calibration: true, Database: true, Published: true},
+		"paper-cal-ext":  {Automaton: true, Database: true, Published: true},
 		"pld+sam+cal":    {Lookup: true, Automaton: true, Calibration: true},
 	} {
 		m, err := Parse(text)
@@ -25,7 +28,7 @@ func TestModesAreTermsJoinedByPlus(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 	}
-	for _, text := range []string{"", "on", "pld+", "+sam", "sam cal", "default+cal", "off+sam", "PLD"} {
+	for _, text := range []string{"", "on", "pld+", "+sam", "sam cal", "default+cal", "off+sam", "PLD", "paper+cal", "paper-sam", "default-cal"} {
 		_, err := Parse(text)
 		require.ErrorIs(t, err, ErrMode, text)
 		require.ErrorContains(t, err, "cal, db, ext, pld, rec, sam", text)

@@ -28,6 +28,7 @@ type Drafter struct {
 	begun     spec.Weights // as they were when the request began
 	context   *spec.Index
 	automaton *spec.Automaton
+	published *published
 	table     *calibration.Table
 	blend     *spec.Drafter
 	prompt    int // tokens of the prompt
@@ -50,9 +51,16 @@ func New(m Mode, database *Database, learned *Experience) *Drafter {
 	if m == (Mode{Automaton: true}) {
 		d.automaton = spec.NewAutomaton(nil)
 	}
+	if m.Published {
+		d.published = newPublished(m, database)
+	}
 	d.blend = spec.NewDrafter(escape)
 	d.fill = func() error {
-		d.blend.Propose(d.tree, d.context.Text(), d.rows)
+		if d.published != nil {
+			d.published.propose(d.tree, d.context.Text(), d.rows)
+		} else {
+			d.blend.Propose(d.tree, d.context.Text(), d.rows)
+		}
 		return nil
 	}
 	d.study = func() error {
@@ -103,6 +111,9 @@ func (d *Drafter) Begin(prompt []int32) {
 	if d.automaton != nil {
 		d.automaton.Reset()
 	}
+	if d.published != nil {
+		d.published.begin(prompt)
+	}
 	d.learned.recall(&d.blend.Weights)
 	d.begun = d.blend.Weights
 	d.prompt = len(prompt)
@@ -133,12 +144,21 @@ func (d *Drafter) append(tokens []int32) {
 		if d.automaton != nil {
 			d.automaton.Append(token)
 		}
+		if d.published != nil {
+			d.published.commit(token)
+		}
 	}
 }
 
 // Observe tells what the model thought likely after the token at a position of
 // the text: tokens and probabilities, likeliest first.
 func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32) {
+	if !d.mode.Calibration {
+		return
+	}
+	if d.published != nil {
+		d.published.observe(position, d.context.Text()[position], tokens, probabilities)
+	}
 	if d.table != nil {
 		d.table.Observe(d.context.Text()[:position+1], tokens, probabilities)
 	}
@@ -148,6 +168,12 @@ func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32)
 // not accepted. last is the position of the token that the tree followed.
 func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []int32, probabilities []float32) {
 	if len(tokens) == 0 {
+		return
+	}
+	if d.published != nil {
+		if d.mode.Extension {
+			d.published.reuse.rejected(t, row, tokens[0])
+		}
 		return
 	}
 	if !d.mode.Recycling {
@@ -174,19 +200,18 @@ func (d *Drafter) behind(last int, t *spec.Tree, row int32) []int32 {
 
 // Propose fills an empty tree with up to rows rows.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
-	switch text := d.context.Text(); {
+	switch d.tree, d.rows = t, rows; {
 	case d.automaton != nil:
 		d.automaton.Propose(t, rows)
 	case d.mode.chain():
-		spec.Lookup{}.Propose(t, text, rows)
+		spec.Lookup{}.Propose(t, d.context.Text(), rows)
 	case d.mode.Database:
-		d.tree, d.rows = t, rows
 		if !d.database.read(d.fill) {
 			t.Reset()
 			d.database.read(d.fill)
 		}
 	default:
-		d.blend.Propose(t, text, rows)
+		_ = d.fill()
 	}
 }
 

@@ -25,6 +25,9 @@ type Mode struct {
 	Extension, Recycling bool
 	// Database drafts from earlier requests.
 	Database bool
+	// Published does all this as the papers do, to be compared with: one match,
+	// two steps of calibration behind the prompt's tokens, fixed scores.
+	Published bool
 }
 
 var terms = map[string]func(*Mode){
@@ -40,14 +43,27 @@ var terms = map[string]func(*Mode){
 // the head run for every row of a prompt; the others cost no model work.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
-// Parse reads a mode: terms joined by "+" (pld, sam, cal, ext, rec, db), "default" or
-// "off".
+// Paper is the published pipeline.
+var Paper = Mode{Automaton: true, Calibration: true, Extension: true, Database: true, Published: true}
+
+// Parse reads a mode: terms joined by "+" (pld, sam, cal, ext, rec, db), "default",
+// "paper" or "off". "paper-cal", "paper-ext" and "paper-cal-ext" leave out parts.
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "off":
 		return Mode{}, nil
 	case "default":
 		return Default, nil
+	}
+	if rest, ok := strings.CutPrefix(s, "paper"); ok {
+		for _, c := range []bool{true, false} {
+			for _, e := range []bool{true, false} {
+				m := Paper
+				if m.Calibration, m.Extension = c, e; m.String() == "paper"+rest {
+					return m, nil
+				}
+			}
+		}
 	}
 	var m Mode
 	for term := range strings.SplitSeq(s, "+") {
@@ -58,7 +74,7 @@ func Parse(s string) (Mode, error) {
 				known = append(known, name)
 			}
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %q in %q: off, default or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
+			return Mode{}, fmt.Errorf("%w: %q in %q: off, default, paper or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
 		}
 		set(&m)
 	}
@@ -72,6 +88,16 @@ func (m Mode) String() string {
 		return "off"
 	case Default:
 		return "default"
+	}
+	if m.Published {
+		text := "paper"
+		if !m.Calibration {
+			text += "-cal"
+		}
+		if !m.Extension {
+			text += "-ext"
+		}
+		return text
 	}
 	var list []string
 	for _, term := range []struct {
@@ -89,7 +115,7 @@ func (m Mode) String() string {
 func (m Mode) Rejected() bool { return m.Extension || m.Recycling }
 
 // table reports whether the mode learns from the model's probabilities.
-func (m Mode) table() bool { return m.Calibration || m.Rejected() }
+func (m Mode) table() bool { return !m.Published && (m.Calibration || m.Rejected()) }
 
 // chain reports whether the mode is a published baseline: one source, one chain.
 func (m Mode) chain() bool {
@@ -97,4 +123,4 @@ func (m Mode) chain() bool {
 }
 
 // learns reports whether sources have weights.
-func (m Mode) learns() bool { return m != Mode{} && !m.chain() }
+func (m Mode) learns() bool { return m != Mode{} && !m.chain() && !m.Published }
