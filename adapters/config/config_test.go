@@ -71,7 +71,7 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 		{"a misspelt key", "sdnpu.recipes", "f16"},
 		{"an unknown recipe", "sdnpu.recipe", "w2a1"},
 		{"a draft source of the future", "sdnpu.draft", "eagle"},
-		{"a plan of the future", "sdnpu.plan", "greedy"},
+		{"a plan of the future", "sdnpu.plan", "clairvoyant"},
 		{"no first context", "sdnpu.context", "0"},
 		{"a context that is no number", "sdnpu.context", "growing"},
 		{"ascending rows", "sdnpu.rows", "8,32"},

@@ -57,8 +57,9 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Database, err = parseFolder(v); return err },
 	},
 	{
-		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " + strings.Join(engine.Plans[1:], ", "),
-		choice(func(c *Config) *string { return &c.Plan }, engine.Plans...),
+		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " +
+			strings.Join(slices.DeleteFunc(slices.Clone(engine.Plans), func(p string) bool { return p == "both_resident" }), ", ") + "; +spare or -spare behind it",
+		func(c *Config, v string) error { c.Plan = v; return engine.CheckPlan(v) },
 	},
 	{
 		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number, drafts 32 and 8",

@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
@@ -109,7 +110,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
 	plan := j.config.Plan
-	if plan == engine.Plans[0] { // the engine's own way, weights stored once where the device can
+	if plan == graphswap.PlanBoth { // the engine's own way, weights stored once where the device can
 		plan = ""
 	}
 	return engine.Options{

@@ -17,7 +17,7 @@ const passCost = 11
 func planChunks(o Options) []int {
 	rows, widest := o.Rows, o.Rows[0]
 	chunks, costs := make([]int, widest+1), make([]int, widest+1)
-	if o.switches() { // how a chunk is cut is for each block to say
+	if o.Plan != "" { // how a chunk is cut is for each block to say
 		for n := range chunks {
 			chunks[n] = n
 		}

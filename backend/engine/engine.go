@@ -12,7 +12,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
-	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // Engine holds a loaded model and its sequences. Create one with [New].
@@ -25,7 +24,8 @@ type Engine struct {
 	options   Options
 	head      *head
 	lanes     *lanes // nil where every graph stays in the device
-	planner   func(promptShape) (*graphswap.Plan, error)
+	costs     *costs
+	planner   func(promptShape) (*foretold, error)
 	sequences *pool
 	line      *line // of generations
 	// experience is what drafts of earlier requests taught.
@@ -83,14 +83,14 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 			err = errors.Join(err, e.Close())
 		}
 	}()
+	if options.Plan != "" {
+		e.lanes, e.costs, e.planner = newLanes(), newCosts(options.Costs, options, e.config.Layers), e.makePlan
+	}
 	f, err := e.newFamily(options.contextFor(0))
 	if err != nil {
 		return nil, err
 	}
 	e.family.Store(f)
-	if options.switches() {
-		e.lanes, e.planner = newLanes(), options.syncPlan
-	}
 	e.head = &head{rows: options.headRows()}
 	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
 		return nil, err
@@ -113,7 +113,10 @@ func (e *Engine) loadGraphs(ctx context.Context, f *family) error {
 	if err := f.load(ctx, l, sets, e.options, e.config.Layers); err != nil {
 		return err
 	}
-	return e.head.load(ctx, l, graphs)
+	if err := e.head.load(ctx, l, graphs); err != nil || e.costs == nil {
+		return err
+	}
+	return e.costs.learnHead(ctx, e.head)
 }
 
 // Memory tells what an Engine occupies, in bytes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -17,6 +18,7 @@ type execution struct {
 	family *family
 	loader *loader
 	job    *job // whose prompt it is
+	told   *foretold
 	plan   *graphswap.Plan
 	at     map[graphswap.Step]int // place of a step, by chunk and block
 	began  time.Time
@@ -30,19 +32,21 @@ type execution struct {
 	aborted bool // no further load begins
 	err     error
 	over    bool // the loader has ended
+	learned bool // costs are corrected by it
 
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the loader's goroutine, which load is
 	done   chan struct{}
 }
 
-func (e *Engine) newExecution(f *family, plan *graphswap.Plan, j *job) *execution {
+func (e *Engine) newExecution(f *family, told *foretold, j *job) *execution {
+	plan := told.plan
 	x := &execution{
-		lanes: e.lanes, family: f, loader: f.loader.quiet(), job: j, plan: plan,
+		lanes: e.lanes, family: f, loader: f.loader.quiet(), job: j, told: told, plan: plan,
 		at: make(map[graphswap.Step]int, len(plan.Steps)), began: time.Now(), loading: -1,
 		loaded: make([]bool, len(plan.Loads)), done: make(chan struct{}),
 	}
-	x.log = newRecorder(x.began, plan, f.programBytes.Load())
+	x.log = newRecorder(x.began, plan)
 	for i, s := range plan.Steps {
 		x.at[graphswap.Step{Chunk: s.Chunk, Block: s.Block}] = i
 	}
@@ -135,17 +139,18 @@ func (x *execution) exchange(i int) error {
 	to, from := b.form(load.Graph), b.form(graphswap.Both^load.Graph)
 	task := graphswap.Task{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: x.log.now(), Block: load.Block, Graph: load.Graph, Index: i}
 	l.change(func() { x.loading = i })
-	err := x.replace(b, to, from)
-	task.EndMs, task.Bytes = x.log.now(), to.sizeBytes()
+	s, err := x.replace(b, to, from)
 	l.change(func() {
+		task.EndMs = x.log.now() // before anybody can run it
 		x.loading = -1
 		if x.loaded[i] = err == nil; err == nil {
-			b.latest = load.Graph
+			to.step, b.latest = s, load.Graph
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("engine: switch block %d to %d rows: %w", load.Block, to.rows, err)
 	}
+	task.Bytes = to.sizeBytes()
 	x.log.add(task)
 	if x.plan.Spare {
 		return x.take(b, from)
@@ -154,31 +159,37 @@ func (x *execution) exchange(i int) error {
 }
 
 // replace frees from, unless there is a spare slot for to, and loads to.
-func (x *execution) replace(b *block, to, from *form) error {
+func (x *execution) replace(b *block, to, from *form) (*step, error) {
 	if to.step != nil { // it is there, whatever the plan was told
-		return nil
+		return to.step, nil
 	}
 	if !x.plan.Spare {
 		if err := x.take(b, from); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	err := x.bring(x.ctx, to)
-	if err != nil && from.step == nil {
-		err = errors.Join(err, x.bring(context.WithoutCancel(x.ctx), from))
+	s, err := x.open(x.ctx, to)
+	if err == nil {
+		return s, nil
 	}
-	return err
+	if x.plan.Spare && errors.Is(err, backend.ErrNoMemory) {
+		x.family.costs.refused()
+	}
+	if from.step != nil {
+		return nil, err
+	}
+	back, again := x.open(context.WithoutCancel(x.ctx), from)
+	x.lanes.change(func() { from.step = back })
+	return nil, errors.Join(err, again)
 }
 
-// bring loads a form.
-func (x *execution) bring(ctx context.Context, f *form) error {
+// open loads a form.
+func (x *execution) open(ctx context.Context, f *form) (*step, error) {
 	s, err := f.open(ctx, x.loader)
-	if err != nil {
-		return err
+	if err == nil {
+		x.family.programBytes.Add(f.sizeBytes())
 	}
-	x.log.memory(x.family.programBytes.Add(f.sizeBytes()))
-	x.lanes.change(func() { f.step = s })
-	return nil
+	return s, err
 }
 
 // take frees a form of a block once no run needs it.
@@ -191,6 +202,6 @@ func (x *execution) take(b *block, f *form) error {
 	l.mu.Unlock()
 	size := f.sizeBytes()
 	err = errors.Join(err, f.free())
-	x.log.memory(x.family.programBytes.Add(-size))
+	x.family.programBytes.Add(-size)
 	return err
 }

@@ -9,7 +9,10 @@ import (
 // PlanWith makes the engine carry out the plans that f makes, of the prompt's
 // tokens and what is resident.
 func (e *Engine) PlanWith(f func(tokens int, before []graphswap.Graph) *graphswap.Plan) {
-	e.planner = func(s promptShape) (*graphswap.Plan, error) { return f(s.tokens, s.before), nil }
+	e.planner = func(s promptShape) (*foretold, error) {
+		problem, err := e.problem(s)
+		return &foretold{plan: f(s.tokens, s.before), problem: problem}, err
+	}
 }
 
 // WaitForLoads returns when no loader is at work.
@@ -27,3 +30,8 @@ func (e *Engine) Residency() []graphswap.Graph { return e.lanes.residency(e.fami
 
 // NotResident tells that a request ended because a block had no graph.
 func (e *Engine) NotResident(err error) bool { return errors.Is(err, errNotResident) }
+
+// PlanTimeline is what the last execution has done.
+func (e *Engine) PlanTimeline() graphswap.Timeline {
+	return e.lanes.on.log.snapshot(e.lanes.on.told.problem)
+}

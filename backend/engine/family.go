@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -24,6 +25,7 @@ type family struct {
 	// they begin with, nil for wide graphs.
 	loader *loader
 	start  []graphswap.Graph
+	costs  *costs
 	// programBytes is the device memory of the images.
 	programBytes atomic.Int64
 }
@@ -33,7 +35,7 @@ type family struct {
 // piece.
 func (e *Engine) newFamily(context int) (*family, error) {
 	o := e.options
-	f := &family{context: context, slots: context * o.Sequences}
+	f := &family{context: context, slots: context * o.Sequences, costs: e.costs}
 	var err error
 	f.memory, err = newMemory(e.dev, e.config, e.model.Views(o.Context), o, f.slots)
 	if err != nil {
@@ -52,17 +54,22 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 		}
 	}()
 	f.blocks, f.loader = newBlocks(sets, f.memory, o, layers), l
-	if o.switches() {
-		return f.loadApart(ctx, l)
+	if o.apart() {
+		return f.loadApart(ctx, l, o)
 	}
 	for i, graphs := range sets {
+		begin := time.Now()
 		loaded, images, err := l.load(ctx, graphs)
 		f.images = append(f.images, images...)
 		if err != nil {
 			return err
 		}
+		took := time.Since(begin) / time.Duration(len(graphs))
 		for j, form := range f.blocks[i].forms {
 			if form.step, err = bindStep(loaded[j], form.ports); err != nil {
+				return err
+			}
+			if err := f.costs.learn(ctx, f.blocks[i], form, form.step, took); err != nil {
 				return err
 			}
 		}
@@ -71,39 +78,46 @@ func (f *family) load(ctx context.Context, l *loader, sets [][]*backend.Graph, o
 	return nil
 }
 
-// loadApart loads the graphs of blocks that have one in the device at a time:
-// the wide ones stay, or what f.start says. The others are loaded and freed
-// before, which sees to it that their images are there, and measures them.
-func (f *family) loadApart(ctx context.Context, l *loader) error {
+// loadApart loads the graphs of blocks that need not have all of theirs in the
+// device. Those that do not stay are loaded and freed before the others, which
+// sees to it that their images are there.
+func (f *family) loadApart(ctx context.Context, l *loader, o Options) error {
+	start, used := o.start()
 	stays := func(b *block, g graphswap.Graph) bool {
 		if f.start == nil || f.start[b.index] == graphswap.None {
-			return g == graphswap.G1
+			return start&g != 0
 		}
 		return f.start[b.index]&g != 0
 	}
 	for _, keep := range []bool{false, true} {
 		for _, b := range f.blocks {
 			for _, g := range []graphswap.Graph{graphswap.G2, graphswap.G1} {
-				form := b.form(g)
-				if stays(b, g) != keep {
+				if used&g == 0 || stays(b, g) != keep {
 					continue
 				}
-				s, err := form.open(ctx, l)
-				if err != nil {
+				if err := f.loadForm(ctx, l, b, g, keep); err != nil {
 					return err
 				}
-				if !keep {
-					if err := form.free(); err != nil {
-						return err
-					}
-					continue
-				}
-				form.step = s
-				b.latest = g
-				f.programBytes.Add(form.sizeBytes())
 			}
 		}
 	}
+	return nil
+}
+
+func (f *family) loadForm(ctx context.Context, l *loader, b *block, g graphswap.Graph, keep bool) error {
+	form, begin := b.form(g), time.Now()
+	s, err := form.open(ctx, l)
+	if err != nil {
+		return err
+	}
+	if err := f.costs.learn(ctx, b, form, s, time.Since(begin)); err != nil {
+		return errors.Join(err, form.free())
+	}
+	if !keep {
+		return form.free()
+	}
+	form.step, b.latest = s, g
+	f.programBytes.Add(form.sizeBytes())
 	return nil
 }
 

@@ -63,6 +63,9 @@ func (e *Engine) run(ctx context.Context, s *step, part int, r *Result) error {
 		e.lost = e.lost || errors.Is(err, backend.ErrRestarted)
 		return fmt.Errorf("engine: run %s: %w", s.graph, err)
 	}
+	if t, ok := s.program.(backend.Timed); ok && t.RunCost().Virtual {
+		r.virtual += t.RunCost().Took
+	}
 	r.Ops[e.laneName] += int64(s.signature.Nodes)
 	return nil
 }

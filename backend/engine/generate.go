@@ -105,7 +105,7 @@ func (g *generation) run(ctx context.Context, cached int) error {
 		g.report.Decode = time.Since(started)
 	}
 	g.endDrafts(err == nil)
-	g.report.Plan = g.execution.report()
+	g.report.Plan = g.engine.planReport(g.execution)
 	return err
 }
 
@@ -119,13 +119,23 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	if err := g.reserve(ctx, len(prompt)); err != nil {
 		return err
 	}
-	x := g.engine.planPrompt(&g.job, cached, prompt[cached:])
-	err := g.feed(ctx, cached, prompt[cached:])
-	x.end(err != nil)
-	g.execution = x
+	g.execution = g.engine.planPrompt(&g.job, cached, prompt[cached:])
+	err := g.computePrompt(ctx, cached, prompt[cached:])
 	g.job.everyRow = false
 	g.report.PromptDrafting = g.report.Drafting
 	g.report.PromptTokens = g.report.ValidRows - before
+	return err
+}
+
+// computePrompt has the prompt's tokens computed, by a plan if there is one.
+func (g *generation) computePrompt(ctx context.Context, cached int, tokens []int32) error {
+	x := g.execution
+	if x != nil && g.engine.inVirtualTime() {
+		g.job.tokens = tokens
+		return g.engine.drive(ctx, x)
+	}
+	err := g.feed(ctx, cached, tokens)
+	x.end(err != nil)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sdnpu/sdnpu/graphswap"
 )
@@ -60,8 +61,9 @@ var errNotResident = errors.New("a block's graphs are lost: they are loaded agai
 
 // enter chooses the form that runs a block's rows and keeps the loader from
 // taking it away until leave. It waits while the form that the plan wants, or
-// every form, is on its way. x is the execution that goes on, or nil.
-func (l *lanes) enter(ctx context.Context, b *block, pl *plan) (f *form, x *execution, err error) {
+// every form, is on its way. x is the execution that goes on, or nil, and began
+// when the form was chosen.
+func (l *lanes) enter(ctx context.Context, b *block, pl *plan) (f *form, x *execution, began time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := false
@@ -73,12 +75,12 @@ func (l *lanes) enter(ctx context.Context, b *block, pl *plan) (f *form, x *exec
 	})
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, nil, began, err
 	case lost:
-		return nil, nil, fmt.Errorf("engine: block %d: %w", b.index, errNotResident)
+		return nil, nil, began, fmt.Errorf("engine: block %d: %w", b.index, errNotResident)
 	}
 	l.running = b
-	return f, l.on, nil
+	return f, l.on, time.Now(), nil
 }
 
 func (l *lanes) leave() { l.change(func() { l.running = nil }) }
@@ -142,7 +144,8 @@ func (l *lanes) residency(f *family) []graphswap.Graph {
 }
 
 // begin makes x the execution and starts its loader, unless another one goes on.
-func (l *lanes) begin(x *execution) bool {
+// In virtual time there is no loader: whoever drives x makes its loads.
+func (l *lanes) begin(x *execution, virtual bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.free() {
@@ -150,7 +153,9 @@ func (l *lanes) begin(x *execution) bool {
 	}
 	l.on = x
 	l.tell()
-	go x.load()
+	if !virtual {
+		go x.load()
+	}
 	return true
 }
 

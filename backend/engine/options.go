@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 const (
@@ -53,6 +54,9 @@ type Options struct {
 	// Plan says which graphs are in the device when: see [Plans]. Empty means
 	// that all are, with weights stored once where the device can.
 	Plan string
+	// Costs are what plans go by; nil means what the graphs are measured to take
+	// while they are first loaded.
+	Costs *graphswap.Cost
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode
@@ -128,10 +132,11 @@ func (o Options) resolve(c model.Config) (Options, error) {
 		o.Database = draft.NewDatabase(databaseTokens)
 	}
 	o.Rows = slices.Clone(o.Rows)
-	o = o.resolvePlan()
 	if len(o.Rows) == 0 {
 		o.Rows = []int{128, 1}
-		if n := o.Sequences; o.Draft != (draft.Mode{}) {
+		if o.Plan != "" {
+			o.Rows = []int{128, 32}
+		} else if n := o.Sequences; o.Draft != (draft.Mode{}) {
 			o.Rows = []int{128, 32, 8, 1}
 		} else if n > 1 && n < 128 {
 			o.Rows = []int{128, n, 1}

@@ -40,6 +40,8 @@ type Result struct {
 	Logits [][]float32
 	// ValidRows and PaddingRows count rows of the blocks' graphs.
 	ValidRows, PaddingRows int
+	// virtual is the device's time of all runs, where that is not ours.
+	virtual time.Duration
 	// Ops counts graph operators run per lane.
 	Ops   map[backend.Lane]int64
 	took  time.Duration

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -17,17 +18,12 @@ type PlanReport struct {
 	// Switches counts blocks whose graph was exchanged.
 	Switches int
 	// Timeline is what was done; its times count from the prompt's start.
-	Timeline graphswap.Timeline
+	// Predicted is what was foretold, and Problem what both are reckoned by.
+	Timeline  graphswap.Timeline
+	Predicted *graphswap.Timeline
+	Problem   *graphswap.Problem
 	// Failed is why blocks are left as they were, or empty.
 	Failed string
-}
-
-// promptShape is what a plan is made for.
-type promptShape struct {
-	tokens, cached int // to be computed, and before them
-	allLogits      bool
-	before         []graphswap.Graph // resident, by block
-	context        int
 }
 
 // planPrompt begins to carry out a plan for the prompt's tokens that are to be
@@ -38,15 +34,16 @@ func (e *Engine) planPrompt(j *job, cached int, tokens []int32) *execution {
 		return nil
 	}
 	f := e.family.Load()
-	plan, err := e.planner(promptShape{
+	told, err := e.planner(promptShape{
 		tokens: len(tokens), cached: cached, allLogits: j.everyRow, before: e.lanes.residency(f), context: f.context,
+		alone: e.sequences.busy() < 2,
 	})
 	if err != nil {
 		e.options.Logger.Warn("no plan for the prompt: graphs stay as they are", "reason", err)
 		return nil
 	}
-	x := e.newExecution(f, plan, j)
-	if !e.lanes.begin(x) {
+	x := e.newExecution(f, told, j)
+	if !e.lanes.begin(x, e.inVirtualTime()) {
 		return nil
 	}
 	return x
@@ -78,13 +75,12 @@ func (e *Engine) runBlock(ctx context.Context, w *way, b *block) error {
 		return w.compute(ctx, b, b.fitting(len(w.pl.rows)))
 	}
 	came := time.Now()
-	form, x, err := e.lanes.enter(ctx, b, w.pl)
+	form, x, began, err := e.lanes.enter(ctx, b, w.pl)
 	if err != nil {
 		e.lost = e.lost || errors.Is(err, errNotResident)
 		return err
 	}
 	defer e.lanes.leave()
-	began := time.Now()
 	if err := w.compute(ctx, b, form); err != nil {
 		return err
 	}
@@ -114,12 +110,16 @@ func (x *execution) ran(b *block, f *form, pl *plan, came, began time.Time) {
 	x.log.add(task)
 }
 
-// report is what the execution has done so far.
-func (x *execution) report() *PlanReport {
+// report is what the execution has done so far. Once nothing is left of it, the
+// engine learns how far what was foretold was off.
+func (e *Engine) planReport(x *execution) *PlanReport {
 	if x == nil {
 		return nil
 	}
-	r := &PlanReport{Name: x.plan.Name, Reason: x.plan.Reason, Spare: x.plan.Spare, Timeline: x.log.snapshot()}
+	r := &PlanReport{
+		Name: x.plan.Name, Reason: x.plan.Reason, Spare: x.plan.Spare,
+		Timeline: x.log.snapshot(x.told.problem), Predicted: x.told.line, Problem: x.told.problem,
+	}
 	x.lanes.mu.Lock()
 	defer x.lanes.mu.Unlock()
 	for _, loaded := range x.loaded {
@@ -130,5 +130,30 @@ func (x *execution) report() *PlanReport {
 	if x.err != nil {
 		r.Failed = x.err.Error()
 	}
+	if x.over && x.err == nil && x.ended && !x.learned && r.Predicted != nil && r.Timeline.Check(r.Problem) == nil {
+		x.learned = true
+		e.costs.correct(&r.Timeline, r.Predicted)
+	}
 	return r
+}
+
+// PlanDone waits until nothing is left of the last request's plan, whose loads
+// may go on while tokens are generated, and says what came of it. It returns
+// nil where there was none.
+func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
+	if e.lanes == nil {
+		return nil, nil
+	}
+	e.lanes.mu.Lock()
+	x := e.lanes.on
+	e.lanes.mu.Unlock()
+	if x == nil {
+		return nil, nil
+	}
+	select {
+	case <-x.done:
+		return e.planReport(x), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("engine: wait for loads: %w", ctx.Err())
+	}
 }

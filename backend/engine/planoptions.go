@@ -9,17 +9,46 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Plans are the values of [Options].Plan beside the empty one. The first four
-// keep everything that they use in the device; the others exchange the wide
-// graphs, which prompts are computed on, for the narrow ones.
-var Plans = []string{"both_resident", "shared_pair", "g1_only", "g2_only", "sync"}
+// Plans are the values of [Options].Plan beside the empty one: graphswap's
+// plans. A plan that exchanges graphs uses a spare slot where there is room for
+// one; "+spare" and "-spare" behind its name say what else to do.
+var Plans = graphswap.PlanNames()
 
-// switches tells that blocks have one graph in the device at a time, or two
-// where there is a spare slot.
-func (o Options) switches() bool { return slices.Index(Plans, o.Plan) > 3 }
+// CheckPlan reports whether a text can be [Options].Plan.
+func CheckPlan(text string) error {
+	name, asked, refused := Options{Plan: text}.planName()
+	if !slices.Contains(Plans, name) || (asked || refused) && !graphswap.Switches(name) {
+		return fmt.Errorf("%w: plan %q: one of %s wanted, +spare or -spare behind those that exchange graphs",
+			ErrOptions, text, strings.Join(Plans, ", "))
+	}
+	return nil
+}
+
+// planName takes a plan's name apart. The spare slot is asked for, refused, or
+// left open.
+func (o Options) planName() (name string, asked, refused bool) {
+	if name, asked = strings.CutSuffix(o.Plan, "+spare"); !asked {
+		name, refused = strings.CutSuffix(name, "-spare")
+	}
+	return name, asked, refused
+}
+
+// start is what is resident of a block before the first prompt, and used is
+// what ever is.
+func (o Options) start() (start, used graphswap.Graph) {
+	switch name, _, _ := o.planName(); name {
+	case "", graphswap.PlanBoth, graphswap.PlanShared:
+		return graphswap.Both, graphswap.Both
+	case graphswap.PlanG1:
+		return graphswap.G1, graphswap.G1
+	case graphswap.PlanG2:
+		return graphswap.G2, graphswap.G2
+	}
+	return graphswap.G1, graphswap.Both
+}
 
 // apart tells that every graph is an image of its own.
-func (o Options) apart() bool { return o.Plan == "both_resident" || o.switches() }
+func (o Options) apart() bool { return o.Plan != "" && o.Plan != graphswap.PlanShared }
 
 // residencyName is the plan, or for an empty one that which it comes to.
 func (e *Engine) residencyName() string {
@@ -27,47 +56,34 @@ func (e *Engine) residencyName() string {
 	case e.options.Plan != "":
 		return e.options.Plan
 	case e.dev.Capabilities().SharesConstants:
-		return "shared_pair"
+		return graphswap.PlanShared
 	}
-	return "both_resident"
+	return graphswap.PlanBoth
 }
 
 // parts is into how many parts the narrow graphs cut a pass of the widest rows,
-// and partRows the rows of one; without switching no pass is cut.
+// and partRows the rows of one; without a plan no pass is cut.
 func (o Options) parts() int { return o.Rows[0] / o.partRows() }
 
 func (o Options) partRows() int {
-	if o.switches() {
+	if o.Plan != "" {
 		return o.Rows[len(o.Rows)-1]
 	}
 	return o.Rows[0]
 }
 
-// resolvePlan fills in the widths that a plan leaves open and takes those away
-// that it never uses.
-func (o Options) resolvePlan() Options {
-	if o.Plan == "" {
-		return o
-	}
-	if len(o.Rows) == 0 {
-		o.Rows = []int{128, 32}
-	}
-	switch o.Plan {
-	case "g1_only":
-		o.Rows = o.Rows[:1]
-	case "g2_only":
-		o.Rows = o.Rows[len(o.Rows)-1:]
-	}
-	return o
-}
-
+// checkPlan is for options whose widths are checked.
 func (o Options) checkPlan(rowBytes int) error {
+	if o.Plan == "" {
+		return nil
+	}
+	if err := CheckPlan(o.Plan); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
 	switch {
-	case o.Plan != "" && !slices.Contains(Plans, o.Plan):
-		return fmt.Errorf("engine: %w: plan %q: one of %s wanted", ErrOptions, o.Plan, strings.Join(Plans, ", "))
-	case o.switches() && (len(o.Rows) != 2 || o.Rows[0]%o.Rows[1] != 0):
+	case len(o.Rows) != 2 || o.Rows[0]%o.Rows[1] != 0:
 		return fmt.Errorf("engine: %w: plan %s with widths %v: two wanted, the first a multiple of the second", ErrOptions, o.Plan, o.Rows)
-	case o.switches() && o.Rows[1]*rowBytes%alignment != 0:
+	case o.Rows[1]*rowBytes%alignment != 0:
 		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes are no multiple of %d", ErrOptions, o.Plan, o.Rows[1], rowBytes, alignment)
 	}
 	return nil
@@ -75,33 +91,9 @@ func (o Options) checkPlan(rowBytes int) error {
 
 // checkSharing refuses a pair that a device would hold twice.
 func (o Options) checkSharing(c backend.Capabilities) error {
-	if o.Plan == "shared_pair" && !c.SharesConstants {
-		return fmt.Errorf("engine: %w: plan shared_pair on %s, which stores the weights of each graph: both_resident does that knowingly", ErrOptions, c.Name)
+	if o.Plan == graphswap.PlanShared && !c.SharesConstants {
+		return fmt.Errorf("engine: %w: plan %s on %s, which stores the weights of each graph: %s does that knowingly",
+			ErrOptions, o.Plan, c.Name, graphswap.PlanBoth)
 	}
 	return nil
-}
-
-// syncPlan computes a prompt on wide graphs, loading those that are missing
-// before their first chunk, and loads the narrow ones after the last.
-func (o Options) syncPlan(s promptShape) (*graphswap.Plan, error) {
-	p := &graphswap.Plan{
-		Name: o.Plan, Reason: "graphs are exchanged between the prompt and its answer",
-		Blocks: o.Blocks, Rows1: o.Rows[0], Rows2: o.Rows[1], Before: s.before, Window: 1,
-	}
-	for at := 0; at < s.tokens; at += p.Rows1 {
-		for b := range p.Blocks {
-			p.Steps = append(p.Steps, graphswap.Step{Chunk: len(p.Chunks), Block: b, Graph: graphswap.G1})
-		}
-		p.Chunks = append(p.Chunks, min(p.Rows1, s.tokens-at))
-	}
-	for b, g := range s.before {
-		p.First, p.After = append(p.First, len(p.Chunks)), append(p.After, graphswap.G2)
-		if g&graphswap.G1 == 0 {
-			p.Loads = append(p.Loads, graphswap.Load{Block: b, Graph: graphswap.G1, After: -1})
-		}
-	}
-	for b := range p.Blocks {
-		p.Loads = append(p.Loads, graphswap.Load{Block: b, Graph: graphswap.G2, After: len(p.Steps) - 1})
-	}
-	return p, nil
 }

@@ -83,6 +83,18 @@ func (p *pool) release(index int) {
 	p.free <- struct{}{}
 }
 
+// busy counts the sequences in use.
+func (p *pool) busy() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sequences {
+		if s.busy {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *pool) length(index int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +20,8 @@ type recorder struct {
 	timeline graphswap.Timeline
 }
 
-func newRecorder(began time.Time, plan *graphswap.Plan, residentBytes int64) *recorder {
-	r := &recorder{began: began, timeline: graphswap.Timeline{Source: graphswap.Executed, Plan: plan}}
-	r.memory(residentBytes)
-	return r
+func newRecorder(began time.Time, plan *graphswap.Plan) *recorder {
+	return &recorder{began: began, timeline: graphswap.Timeline{Source: graphswap.Executed, Plan: plan}}
 }
 
 // now and at are in milliseconds since the plan began.
@@ -31,40 +30,28 @@ func (r *recorder) at(t time.Time) float64 { return milliseconds(t.Sub(r.began))
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// add writes down a task and what it says of the whole.
+// add writes down a task.
 func (r *recorder) add(t graphswap.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := &r.timeline
-	if len(l.Tasks) < maxTasks {
-		l.Tasks = append(l.Tasks, t)
+	if len(r.timeline.Tasks) < maxTasks {
+		r.timeline.Tasks = append(r.timeline.Tasks, t)
 	}
-	switch t.Kind {
-	case graphswap.Run:
-		l.PrefillMs = max(l.PrefillMs, t.EndMs)
-		l.StallMs += t.WaitMs
-		l.NPUBusyMs += t.EndMs - t.StartMs
-	case graphswap.Create:
-		l.IOBytes += t.Bytes
-		l.SwitchEndMs = max(l.SwitchEndMs, t.EndMs)
-	}
-	l.SwitchEndMs = max(l.SwitchEndMs, l.PrefillMs)
 }
 
-// memory writes down how many bytes of programs are resident from now on.
-func (r *recorder) memory(bytes int64) {
+// set takes a whole timeline over.
+func (r *recorder) set(t *graphswap.Timeline) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.timeline.Memory = append(r.timeline.Memory, graphswap.MemoryPoint{AtMs: r.now(), Bytes: bytes})
-	r.timeline.PeakBytes = max(r.timeline.PeakBytes, bytes)
+	r.timeline = *t
 }
 
-// snapshot is what has been written down so far, tasks by their start.
-func (r *recorder) snapshot() graphswap.Timeline {
+// snapshot is what has been written down so far, with its sums.
+func (r *recorder) snapshot(p *graphswap.Problem) graphswap.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.timeline
-	t.Memory = append([]graphswap.MemoryPoint(nil), t.Memory...)
-	t.Tasks = append([]graphswap.Task(nil), t.Tasks...)
+	t.Tasks = slices.Clone(t.Tasks)
+	t.Sum(p)
 	return t
 }

@@ -100,6 +100,8 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 					backwards++
 				}
 				e.WaitForLoads()
+				line := e.PlanTimeline()
+				require.NoError(t, line.Check(got.Plan.Problem))
 				require.Equal(t, got.Plan.Timeline.Plan.After, e.Residency())
 			})
 		}

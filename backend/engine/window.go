@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -86,6 +87,9 @@ func (k *walk) run(ctx context.Context, steps []graphswap.Step) error {
 
 // enter gives x to the step's chunk.
 func (k *walk) enter(s graphswap.Step) (w *way, b *block, err error) {
+	if k.engine.closing.begun() { // nobody waits for a whole prompt
+		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
+	}
 	if i := s.Chunk - k.first; i == len(k.ways) {
 		if err := k.begin(s.Chunk); err != nil {
 			return nil, nil, err

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// promptShape is what a plan is made for.
+type promptShape struct {
+	tokens, cached int // to be computed, and before them
+	allLogits      bool
+	before         []graphswap.Graph // resident, by block
+	context        int
+	// alone tells that no other request waits for the device.
+	alone bool
+}
+
+// foretold is a plan with what it was made for and what it is to take.
+type foretold struct {
+	plan    *graphswap.Plan
+	problem *graphswap.Problem
+	line    *graphswap.Timeline
+}
+
+// problem applies what graphs take to a prompt.
+func (e *Engine) problem(s promptShape) (*graphswap.Problem, error) {
+	c := e.config
+	return e.costs.model(e.dev.Capabilities().Name, modelSizes{c.Layers, c.Hidden, c.Vocab}).Problem(graphswap.Request{
+		Blocks: e.options.Blocks, Rows1: e.options.Rows[0], Rows2: e.options.Rows[1],
+		Prompt: s.tokens, Cached: s.cached, AllLogits: s.allLogits, Before: s.before,
+	})
+}
+
+// makePlan makes the plan that the options name. Where others wait, chunks go
+// through all blocks one by one, so that rows of others can go with them.
+func (e *Engine) makePlan(s promptShape) (*foretold, error) {
+	problem, err := e.problem(s)
+	if err != nil {
+		return nil, err
+	}
+	name, asked, refused := e.options.planName()
+	if !s.alone {
+		switch name {
+		case graphswap.PlanDescent:
+			name = graphswap.PlanDescentInOrder
+		case graphswap.PlanExact:
+			name = graphswap.PlanExactInOrder
+		}
+	}
+	if graphswap.Switches(name) && !refused && (asked || !e.costs.crowded()) {
+		f, err := foretell(problem, name, true)
+		if err == nil && (asked || f.line.Check(problem) == nil) {
+			return f, nil
+		}
+		if asked {
+			return nil, err
+		}
+	}
+	return foretell(problem, name, false)
+}
+
+func foretell(problem *graphswap.Problem, name string, spare bool) (*foretold, error) {
+	plan, err := problem.Make(name, spare)
+	if err != nil {
+		return nil, err
+	}
+	line, err := graphswap.Simulate(plan, problem)
+	if err != nil {
+		return nil, fmt.Errorf("engine: plan %s: %w", name, err)
+	}
+	return &foretold{plan, problem, line}, nil
+}
