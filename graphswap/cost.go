@@ -94,3 +94,14 @@ func (m *Model) Shares(blocks int) []float64 {
 	}
 	return shares
 }
+
+// Step is one decode step at a context: a draft, if more than one token is
+// expected of it, and a pass through as many executes as hold the wanted rows.
+func (c *Cost) Step(blocks, rows, verify int, context, accept float64) float64 {
+	passes := (verify + rows - 1) / rows
+	ms := float64(passes) * c.Pass(rows, context, blocks, rows)
+	if accept > 1 {
+		ms += c.Profile.CPU.DraftMs
+	}
+	return ms
+}

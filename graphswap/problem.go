@@ -120,10 +120,12 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		return nil, err
 	}
 	g := c.partition(r.Blocks)
+	cache := int64(max(r.Context, r.Cached+r.Prompt)) * c.Model.KVBytes
 	p := &Problem{
 		Rows1: r.Rows1, Rows2: r.Rows2, Before: r.Before, Slow: c.Profile.Load.Slowdown,
-		HostBytes:    int64(c.Profile.Memory.BaseMB*1e6) + c.Model.EmbedBytes,
-		SessionBytes: c.Model.HeadBytes + int64(max(r.Context, r.Cached+r.Prompt))*c.Model.KVBytes,
+		// The base is everything that is not weights; the cache is in it.
+		HostBytes:    max(int64(c.Profile.Memory.BaseMB*1e6)-cache, 0) + c.Model.EmbedBytes,
+		SessionBytes: c.Model.HeadBytes + cache,
 		WindowBytes:  int64(c.Profile.Memory.WindowGB * 1e9),
 	}
 	for at := 0; at < r.Prompt; at += r.Rows1 {

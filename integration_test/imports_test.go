@@ -55,7 +55,7 @@ var walls = []wall{
 	}},
 	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
-	{folder: "adapters/bench", internal: []string{"adapters/chat", "backend/engine", "backend/engine/draft", "backend/tokenizer", "spec/..."}},
+	{folder: "adapters/bench", internal: []string{"adapters/chat", "backend/engine", "backend/engine/draft", "backend/tokenizer", "graphswap", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
 		"backend/...",
 	}, modules: []string{"github.com/stretchr/testify"}},

@@ -19,11 +19,11 @@ import (
 func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what drafts are worth",
+		Short: "Measure what drafts and plans are worth",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReplayCommand(), newGenerateCommand())
+	cmd.AddCommand(newReplayCommand(), newGenerateCommand(), newSwitchCommand(), newAblationCommand())
 	return cmd
 }
 

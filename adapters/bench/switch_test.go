@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+func switchOptions() SwitchOptions {
+	return SwitchOptions{
+		Device: "sd8gen2", Model: "qwen2.5-1.5b", Prompt: 1024, Output: 150, Blocks: []int{2, 4}, Rows1: 256, Rows2: 32,
+		AllLogits: true, Plans: graphswap.PlanNames(), Accept: 1,
+	}
+}
+
+func TestSwitchComparesEveryPlan(t *testing.T) {
+	o, told := switchOptions(), 0
+	o.Progress = func(done, total int) { told++; require.LessOrEqual(t, done, total) }
+	s, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Equal(t, len(s.Rows), told)
+	find := func(plan string, blocks int, spare bool) SwitchRow {
+		for _, r := range s.Rows {
+			if r.Plan == plan && r.Blocks == blocks && r.Spare == spare {
+				return r
+			}
+		}
+		t.Fatalf("no row for %s", plan)
+		return SwitchRow{}
+	}
+	for _, r := range s.Rows {
+		require.NotEmpty(t, r.Reason, r.Plan)
+		if strings.HasPrefix(r.Plan, graphswap.PlanG2) {
+			require.Zero(t, r.IOBytes)
+			continue
+		}
+		reference := find(graphswap.PlanExact, r.Blocks, r.Spare && graphswap.Switches(r.Plan))
+		if graphswap.Switches(r.Plan) {
+			require.LessOrEqual(t, reference.SwitchEndMs, r.SwitchEndMs+1e-6, "%s is better than exact", r.Plan)
+			require.Positive(t, r.IOBytes)
+		} else {
+			require.Zero(t, r.IOBytes)
+		}
+	}
+	// Not switching costs 424 ms for a prompt of 1K on graphs of 32 rows.
+	require.InDelta(t, 424, find(graphswap.PlanG2, 2, false).ExposedMs, 1)
+	// Per token: what is exposed, and a pass per token.
+	r := find(graphswap.PlanSync, 2, false)
+	require.InDelta(t, r.ExposedMs/150+60.49, r.MsPerToken, 0.05)
+
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	var rows struct{ Rows []map[string]any }
+	require.NoError(t, json.Unmarshal(data, &rows))
+	for _, name := range strings.Fields("plan blocks spare prefill_ms switch_end_ms exposed_ms stall_ms peak_gb ms_per_token npu_busy_ms io_bytes reason") {
+		require.Contains(t, rows.Rows[0], name)
+	}
+	var table bytes.Buffer
+	require.NoError(t, s.Table(&table))
+	require.Equal(t, len(s.Rows)+2, strings.Count(table.String(), "\n"))
+}
+
+// late executes plans and takes longer than foretold.
+type late struct{ plans int }
+
+func (l *late) Execute(_ context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
+	l.plans++
+	slower := *problem
+	slower.Slow = 1.5
+	line, err := graphswap.Simulate(plan, &slower)
+	if err == nil {
+		line.Source = graphswap.Executed
+	}
+	return line, err
+}
+
+func TestSwitchExecutesThePlansThatItForetells(t *testing.T) {
+	o, device := switchOptions(), &late{}
+	o.Execute, o.Blocks, o.Plans = device, []int{4}, []string{graphswap.PlanGreedy, graphswap.PlanDescent}
+	s, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Equal(t, 4, device.plans)
+	for _, r := range s.Rows {
+		require.Greater(t, r.Executed.PrefillMs, r.PrefillMs)
+	}
+}
+
+func TestSwitchSaysWhatNoSessionHolds(t *testing.T) {
+	o := switchOptions()
+	o.Model, o.Blocks, o.Plans = "llama3.2-3b", []int{4}, []string{graphswap.PlanBoth, graphswap.PlanShared}
+	s, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Contains(t, s.Rows[0].Reason, "cannot run")
+	require.NotContains(t, s.Rows[1].Reason, "cannot run")
+}
+
+func TestCoordGenVerifiesTwoPasses(t *testing.T) {
+	o := switchOptions()
+	o.Blocks, o.Plans = []int{2}, []string{graphswap.PlanShared}
+	one, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	o.Verify = 64
+	two, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.InDelta(t, 2*one.Rows[0].MsPerToken, two.Rows[0].MsPerToken, 1e-9)
+}
+
+// Table 3 of the paper, the 1.5B row: within five percent at the forced accepts.
+func TestAblationIsNearThePublishedTable(t *testing.T) {
+	a, err := RunAblation(context.Background(), AblationOptions{Device: "sd8gen2", Prompt: 1024, Output: 150, SD: 2.5, Ours: 4.21, Source: "forced"})
+	require.NoError(t, err)
+	require.Len(t, a.Rows, 3)
+	row := a.Rows[1]
+	require.Equal(t, "qwen2.5-1.5b", row.Model)
+	for _, column := range AblationColumns() {
+		require.InEpsilon(t, row.Published[column], row.Modelled[column], 0.05, column)
+	}
+	for _, row := range a.Rows {
+		m := row.Modelled
+		require.Less(t, m["ours"], m["npu+G+SD"])
+		require.Less(t, m["npu+G+SD"], m["npu+SD"])
+		require.Less(t, m["npu+SD"], m["npu"])
+	}
+	other, err := RunAblation(context.Background(), AblationOptions{Device: "sd8gen3", Prompt: 1024, Output: 150, SD: 2.5, Ours: 4.21})
+	require.NoError(t, err)
+	require.Nil(t, other.Rows[0].Published, "published for another phone")
+}
+
+func TestAcceptIsReadFromReports(t *testing.T) {
+	for text, want := range map[string][2]float64{
+		`{"accept_length": 3.1}`: {3.1, 3.1},
+		`{"all": {"mat": 2.2}}`:  {2.2, 2.2},
+		`{"sd": {"all": {"mat": 2}}, "ours": {"accept_length": 4}}`: {2, 4},
+	} {
+		sd, ours, err := ReadAccept(strings.NewReader(text))
+		require.NoError(t, err)
+		require.Equal(t, want, [2]float64{sd, ours}, text)
+	}
+	for _, text := range []string{``, `{}`, `[]`, `{"sd": {"accept_length": 2}}`, `{"accept_length": 0.5}`} {
+		_, _, err := ReadAccept(strings.NewReader(text))
+		require.Error(t, err, text)
+	}
+}
