@@ -26,6 +26,9 @@ type Options struct {
 	// SoC is the vendor's number of the chip to compile for (57 is SM8650). Zero
 	// leaves it to the library, which on a phone finds its own.
 	SoC uint32
+	// Sharing is whether graphs compiled together hold equal constants once. The
+	// usual is to try; the others compile for another machine.
+	Sharing Sharing
 	// Logger receives our warnings and, at debug level, what the library itself
 	// logs. Nil means silence.
 	Logger *slog.Logger
@@ -38,6 +41,16 @@ type Options struct {
 	Trace func(graph, step string)
 }
 
+// Sharing is a choice in [Options].
+type Sharing int
+
+// The choices.
+const (
+	TrySharing  Sharing = iota // share if this library can load what it makes then
+	AlwaysShare                // share, loadable or not
+	NeverShare
+)
+
 // Device is an open NPU. Make it with [Open].
 type Device struct {
 	options Options
@@ -46,6 +59,8 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
+	// chip is the SoC that graphs are compiled for, 0 where nobody says.
+	chip uint32
 	// shares asks, once, whether equal constants are stored once.
 	shares func() bool
 	// copies is set once the library has refused to use images in place.
@@ -88,7 +103,14 @@ func Open(o Options) (_ *Device, err error) {
 	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: o.SoC}); err != nil {
 		return nil, err
 	}
+	d.chip = o.SoC
+	if d.chip == 0 {
+		d.chip = d.ownChip()
+	}
 	d.shares = sync.OnceValue(func() bool {
+		if o.Sharing != TrySharing {
+			return o.Sharing == AlwaysShare
+		}
 		err := d.sharesConstants()
 		if err != nil {
 			d.options.Logger.Debug("graphs do not share constants", "reason", err)
@@ -126,11 +148,22 @@ func (d *Device) Capabilities() backend.Capabilities {
 	}
 }
 
+// ownChip is the number of the chip that the library runs on, or 0: images that
+// were prepared elsewhere for that number fit here.
+func (d *Device) ownChip() uint32 {
+	devices, err := d.device.PlatformInfo()
+	if err != nil || len(devices) == 0 {
+		d.options.Logger.Debug("the library does not name its chip", "error", err)
+		return 0
+	}
+	return devices[0].SoC
+}
+
 func (d *Device) soc() string {
-	if d.options.SoC == 0 {
+	if d.chip == 0 {
 		return "library's default"
 	}
-	return fmt.Sprint(d.options.SoC)
+	return fmt.Sprint(d.chip)
 }
 
 func (d *Device) fingerprint() string {

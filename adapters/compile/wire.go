@@ -15,6 +15,8 @@ import (
 type Device struct {
 	Library, Name string
 	SoC           uint32
+	// Sharing is hexagon's option of that name.
+	Sharing int
 }
 
 // Model is the file that both processes read.

@@ -39,7 +39,7 @@ func newCompileCommand() *cobra.Command {
 // could open it.
 func openForCompile(d compile.Device, trace func(graph, step string)) (backend.Device, error) {
 	device, err := hexagon.Open(hexagon.Options{
-		Library: d.Library, Name: d.Name, SoC: d.SoC, Trace: trace, Logger: newLogger(os.Stderr, true),
+		Library: d.Library, Name: d.Name, SoC: d.SoC, Sharing: hexagon.Sharing(d.Sharing), Trace: trace, Logger: newLogger(os.Stderr, true),
 	})
 	if err != nil {
 		return nil, err // never a nil *Device as a Device
@@ -65,7 +65,7 @@ func (s settings) compileElsewhere(device backend.Device, file *gguf.File, logge
 	library := d.Options()
 	o.Compile = compile.Compiler{
 		Program: self, Args: []string{compileCommand},
-		Device:   compile.Device{Library: library.Library, Name: library.Name, SoC: library.SoC},
+		Device:   compile.Device{Library: library.Library, Name: library.Name, SoC: library.SoC, Sharing: int(library.Sharing)},
 		Model:    compile.Model{Path: file.Path(), Digest: file.Digest(), Size: info.Size(), Modified: info.ModTime()},
 		Patience: s.compilePatience, Logger: logger,
 	}.Compile

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend"
 )
 
 // finding is one line of the doctor's report.
@@ -85,8 +86,10 @@ func (s settings) examine(cmd *cobra.Command, path string, f modelFlags) error {
 func (s settings) lookAround(cmd *cobra.Command, executable string) error {
 	findings := []finding{
 		{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
-		s.lookAtDevice(cmd.Context()), lookAtCompiler(), s.lookAtCache(),
 	}
+	device, capabilities := s.lookAtDevice(cmd.Context())
+	findings = append(findings, device, lookAtCompiler(), s.lookAtCache())
+	findings = append(findings, s.lookAtPrepared(capabilities)...)
 	findings = append(findings, s.lookAtOllama(executable)...)
 	findings = append(findings, lookAtVariables(environmentNames())...)
 	if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
@@ -110,19 +113,21 @@ func report(w io.Writer, findings []finding) (missing int) {
 	return missing
 }
 
-// lookAtDevice opens the device that a model would run on.
-func (s settings) lookAtDevice(ctx context.Context) finding {
-	f := finding{what: "device"}
+// lookAtDevice opens the device that a model would run on; what it says of
+// itself is nil where there is none.
+func (s settings) lookAtDevice(ctx context.Context) (f finding, c *backend.Capabilities) {
+	f.what = "device"
 	d, err := s.openDevice(ctx, os.Args[0], slog.New(slog.DiscardHandler))
 	if err != nil {
 		f.remedy = err.Error()
-		return f
+		return f, nil
 	}
-	f.found = describe(d.Capabilities())
+	said := d.Capabilities()
+	f.found = describe(said)
 	if err := d.Close(); err != nil {
 		f.remedy = err.Error()
 	}
-	return f
+	return f, &said
 }
 
 func lookAtCompiler() finding {

@@ -84,6 +84,9 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if err := s.compileElsewhere(l.device, l.file, j.logger, &options); err != nil {
 		return nil, err
 	}
+	if len(s.prepared) > 0 {
+		s.announcePrepared(m.Digest(), l.device.Capabilities(), j.logger)
+	}
 	if l.engine, err = engine.New(ctx, l.device, m, l.tokenizer, options); err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (s settings) openStore(logger *slog.Logger) (*imagecache.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return imagecache.Open(s.cache, imagecache.Options{Limit: limit, Logger: logger})
+	return imagecache.Open(s.cache, imagecache.Options{Limit: limit, Prepared: s.prepared, Logger: logger})
 }
 
 // describe is a device in one line.

@@ -74,7 +74,20 @@ func newCommand() *cobra.Command {
 	})
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(), newSelectCommand(), newInstallCommand(), newRuntimeCommand(), newDoctorCommand(), newCacheCommand(), newEmulatorCommand(), newBenchCommand(), newTimelineCommand(), newCompileCommand(), newDatabaseCommand())
+	root.AddCommand(
+		newRunCommand(),
+		newSelectCommand(),
+		newInstallCommand(),
+		newRuntimeCommand(),
+		newDoctorCommand(),
+		newCacheCommand(),
+		newEmulatorCommand(),
+		newBenchCommand(),
+		newTimelineCommand(),
+		newCompileCommand(),
+		newDatabaseCommand(),
+		newPrepareCommand(),
+	)
 	tellOfHelp(root)
 	return root
 }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"github.com/sdnpu/sdnpu/hexagon"
 )
 
 // originalName is what Ollama's llama-server is called beside ours.
@@ -31,6 +33,10 @@ type settings struct {
 	// cacheSize is what the folder keeps, as the user wrote it; empty means the
 	// default.
 	cacheSize string
+	// prepared are folders of images that were compiled on another machine.
+	prepared []string
+	// sharing is the device's, when images are compiled for another machine.
+	sharing hexagon.Sharing
 	// original is the llama-server that models not selected are handed to.
 	original string
 	// compileInline compiles in this process; else a child may be silent for
@@ -50,12 +56,13 @@ func readSettings() (settings, error) {
 		s.soc = x86SoC
 	}
 	if v := os.Getenv("SDNPU_SOC"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 32)
+		chip, err := hexagon.FindChip(v)
 		if err != nil {
-			return s, fmt.Errorf("SDNPU_SOC=%q is not a number such as 57 (SM8650)", v)
+			return s, fmt.Errorf("SDNPU_SOC: %w", err)
 		}
-		s.soc = uint32(n)
+		s.soc = chip.SoC
 	}
+	s.prepared = filepath.SplitList(os.Getenv("SDNPU_PREPARED"))
 	if s.cacheSize != "" {
 		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
 			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)

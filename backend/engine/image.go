@@ -58,7 +58,7 @@ func (l *loader) quiet() *loader {
 
 // images says which graphs of a set share an image.
 func (l *loader) images(set []*backend.Graph) [][]*backend.Graph {
-	if l.shares {
+	if l.shares && !l.preparedApart(set) {
 		return [][]*backend.Graph{set}
 	}
 	apart := make([][]*backend.Graph, len(set))
@@ -257,11 +257,7 @@ func (l *loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		}
 		r.cached.Store(false)
 	}
-	if err := l.cache.Reserve(r.weights); err != nil {
-		return nil, err
-	}
-	err = l.cache.Put(key, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
-	if err != nil {
+	if err := l.put(ctx, key, graphs, r); err != nil {
 		return nil, err
 	}
 	entry, err := l.cache.Get(key)

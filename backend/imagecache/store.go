@@ -34,6 +34,9 @@ type Options struct {
 	// Limit is how many bytes the folder keeps, images in use aside. Zero means
 	// no limit.
 	Limit int64
+	// Prepared are folders of images that others made: what the store lacks is
+	// taken from there. Nothing in them is changed.
+	Prepared []string
 	// Logger is told of damaged files and of what is removed. Nil means silence.
 	Logger *slog.Logger
 }
@@ -41,10 +44,11 @@ type Options struct {
 // Store keeps images in a folder. Its methods may be called from any
 // goroutine.
 type Store struct {
-	dir    string
-	limit  int64
-	logger *slog.Logger
-	create func(dir string) (file, error) // replaced by tests that break it
+	dir      string
+	limit    int64
+	prepared []string
+	logger   *slog.Logger
+	create   func(dir string) (file, error) // replaced by tests that break it
 }
 
 // Open makes the folder where it is missing, private to the user, and removes
@@ -53,7 +57,7 @@ func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
 	}
-	s := &Store{dir: dir, limit: options.Limit, logger: options.Logger, create: createTemp}
+	s := &Store{dir: dir, limit: options.Limit, prepared: options.Prepared, logger: options.Logger, create: createTemp}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -135,13 +139,46 @@ func (e *Entry) Close() error {
 }
 
 // Get maps the image of a key after checking every byte of it, and notes the
-// use. Without a valid one the error is [ErrMiss].
+// use. Without a valid one, here or among the prepared, the error is [ErrMiss].
 func (s *Store) Get(key string) (*Entry, error) {
 	want, err := parseKey(key)
 	if err != nil {
 		return nil, err
 	}
-	path := s.path(key)
+	e, err := s.own(key, want)
+	if !errors.Is(err, ErrMiss) {
+		return e, err
+	}
+	for _, folder := range s.prepared {
+		path := filepath.Join(folder, key+suffix)
+		e, damage := openEntry(path, want)
+		switch {
+		case damage == nil:
+			return e, nil
+		case errors.Is(damage, fs.ErrNotExist):
+			continue
+		case e != nil:
+			damage = errors.Join(damage, e.Close())
+		}
+		s.logger.Warn("a prepared image cannot be used", "file", path, "reason", damage)
+	}
+	return nil, err
+}
+
+// Has reports whether there is a file for a key, here or among the prepared,
+// sound or not.
+func (s *Store) Has(key string) bool {
+	for _, folder := range append([]string{s.dir}, s.prepared...) {
+		if info, err := os.Stat(filepath.Join(folder, key+suffix)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// own is Get in the store's own folder.
+func (s *Store) own(name string, want key) (*Entry, error) {
+	path := s.path(name)
 	e, err := openEntry(path, want)
 	switch {
 	case err == nil:
@@ -149,7 +186,7 @@ func (s *Store) Get(key string) (*Entry, error) {
 		_ = os.Chtimes(path, now, now) // of a folder that can only be read, the order of use is not kept
 		return e, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("imagecache: %s: %w", key, ErrMiss)
+		return nil, fmt.Errorf("imagecache: %s: %w", name, ErrMiss)
 	case errors.Is(err, errDamaged):
 		s.logger.Warn("removing an image from the cache: it will be compiled again", "file", path, "reason", err)
 		if err := discard(path, e); err != nil {
@@ -158,7 +195,7 @@ func (s *Store) Get(key string) (*Entry, error) {
 	default:
 		s.logger.Warn("cannot read an image from the cache", "error", err)
 	}
-	return nil, fmt.Errorf("imagecache: %s: %w: %w", key, ErrMiss, err)
+	return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 }
 
 // openEntry maps and checks a file. One that is damaged comes open beside the error,

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onEachLibrary runs a test with the emulator and with the vendor's library.
+func onEachLibrary(t *testing.T, test func(t *testing.T, library string)) {
+	t.Run("emulator", func(t *testing.T) { test(t, "emulator") })
+	t.Run("vendor", func(t *testing.T) {
+		path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
+		if !exists(path) || testing.Short() {
+			t.Skip("no vendor library in SDNPU_VENDOR, or -short")
+		}
+		test(t, path)
+	})
+}
+
+// TestPreparedImagesRunOnTheirChipOnly: what was prepared for a chip runs from
+// an empty cache without compiling, gives the tokens of a fresh start, and is
+// left alone on another chip, with the reason.
+func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, library string) {
+		t.Setenv("SDNPU_COMPILE", "inline")
+		prepared := filepath.Join(t.TempDir(), "prepared")
+		shape := []string{"--context", "64", "--rows", "8,1"}
+		out, err := sdnpu(t, append(shape, "prepare", story, "--soc", "sm8650", "--library", library, "-o", prepared, "--share", "--twin")...)
+		require.NoError(t, err)
+		require.Contains(t, out, "SM8650 (SoC 57)")
+		m, err := readManifest(prepared)
+		require.NoError(t, err)
+		require.Len(t, m.Images, 4, "a pair, its twins and the head")
+		require.True(t, m.Images[0].Shared)
+		require.Equal(t, []int{64}, m.Contexts)
+		require.Equal(t, []int{8, 1}, m.Rows)
+		for _, i := range m.Images {
+			require.FileExists(t, filepath.Join(prepared, i.Key+".image"))
+		}
+
+		run := func(soc, prepared string) (text string, compiled int) {
+			cache := t.TempDir()
+			t.Setenv("SDNPU_SOC", soc)
+			t.Setenv("SDNPU_PREPARED", prepared)
+			t.Setenv("SDNPU_CACHE", cache)
+			text, err := sdnpu(t, append(shape, "run", "--model", story, "--library", library, "--prompt", "One day", "-n", "4")...)
+			require.NoError(t, err)
+			images, err := filepath.Glob(filepath.Join(cache, "*.image"))
+			require.NoError(t, err)
+			return text, len(images)
+		}
+		fresh, compiled := run("57", "")
+		require.NotZero(t, compiled)
+		for soc, want := range map[string]int{"57": 0, "sm8650": 0, "43": compiled} {
+			text, compiled := run(soc, prepared)
+			require.Equal(t, fresh, text)
+			require.Equal(t, want, compiled, "chip %s", soc)
+		}
+	})
+}
+
+func TestPrepareSaysWhatItWants(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"prepare", story, "-o", out}, "soc"},
+		{[]string{"prepare", story, "--soc", "57"}, "output"},
+		{[]string{"prepare", story, "--soc", "phone", "-o", out}, "sm8650 (57)"},
+		{[]string{"prepare", story, "--soc", "57", "-o", out, "--twin"}, "--share"},
+		{[]string{"prepare", story, "--soc", "57", "-o", out, "--library", "float"}, "float device has nothing to prepare"},
+	} {
+		_, err := sdnpu(t, tt.args...)
+		require.ErrorContains(t, err, tt.says, "%v", tt.args)
+		require.NoDirExists(t, out)
+	}
+}
+
+func TestUnfitPreparedImagesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SDNPU_PREPARED", dir)
+	t.Setenv("SDNPU_LIBRARY", "float")
+	s, err := readSettings()
+	require.NoError(t, err)
+	findings := s.lookAtPrepared(nil)
+	require.Len(t, findings, 1)
+	require.Contains(t, findings[0].remedy, "sdnpu prepare")
+	for text, says := range map[string]string{"{": "unexpected", `{"schema":"other"}`: "other"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), []byte(text), 0o600))
+		require.Contains(t, s.lookAtPrepared(nil)[0].remedy, says)
+	}
+}

@@ -1,0 +1,47 @@
+package hexagon
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Chip is a Snapdragon with an NPU that graphs can be compiled for.
+type Chip struct {
+	// Name is the vendor's part number, Market what it is sold as.
+	Name, Market string
+	// SoC is the vendor's number of it in QNN, Arch its Hexagon version.
+	SoC  uint32
+	Arch int
+}
+
+// Chips lists the chips that are known by name; any other goes by its number.
+var Chips = []Chip{
+	{"SM8350", "Snapdragon 888", 30, 68},
+	{"SM8450", "Snapdragon 8 Gen 1", 36, 69},
+	{"SM8475", "Snapdragon 8+ Gen 1", 42, 69},
+	{"SM8550", "Snapdragon 8 Gen 2", 43, 73},
+	{"SM8650", "Snapdragon 8 Gen 3", 57, 75},
+	{"SC8380XP", "Snapdragon X Elite", 60, 73},
+	{"SM8750", "Snapdragon 8 Elite", 69, 79},
+	{"SM8850", "Snapdragon 8 Elite Gen 5", 87, 81},
+}
+
+// FindChip reads "sm8650" or "57". A number that is not listed is a chip
+// without a name.
+func FindChip(text string) (Chip, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	for _, c := range Chips {
+		if strings.EqualFold(c.Name, text) || err == nil && n == uint64(c.SoC) {
+			return c, nil
+		}
+	}
+	if err == nil && n > 0 {
+		return Chip{Name: "SoC " + text, SoC: uint32(n)}, nil
+	}
+	var names []string
+	for _, c := range Chips {
+		names = append(names, fmt.Sprintf("%s (%d)", strings.ToLower(c.Name), c.SoC))
+	}
+	return Chip{}, fmt.Errorf("hexagon: %q is no chip: known are %s, or the vendor's number of another", text, strings.Join(names, ", "))
+}

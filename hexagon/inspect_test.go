@@ -1,0 +1,115 @@
+package hexagon
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// systemBeside is the library that reads images: the emulator does it itself.
+func systemBeside(path string) string {
+	if filepath.Base(path) == "libQnnHtp.so" && filepath.Base(filepath.Dir(path)) == "onnxruntime_qnn" {
+		return filepath.Join(filepath.Dir(path), "libQnnSystem.so")
+	}
+	return path
+}
+
+func TestAnImageIsWhatTheVendorsDescriptionSays(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		d := openDevice(t, path)
+		image := compile(t, d, double(t))
+		info, err := d.Inspect(image, systemBeside(path))
+		require.NoError(t, err)
+		require.Len(t, info.Graphs, 1)
+		require.Equal(t, "double", info.Graphs[0].Name)
+		require.Equal(t, uint32(soc), info.SoC)
+
+		other, err := Open(Options{Library: path, SoC: 43})
+		require.NoError(t, err)
+		_, err = other.Inspect(image, systemBeside(path))
+		require.ErrorIs(t, err, backend.ErrImage)
+		require.NoError(t, other.Close())
+
+		_, err = d.Inspect(image[:len(image)-1], systemBeside(path))
+		require.ErrorIs(t, err, backend.ErrImage)
+		m, contextBinary, err := readImage(image)
+		require.NoError(t, err)
+		for _, lie := range []func(g *graphManifest){
+			func(g *graphManifest) { g.Name = "triple" },
+			func(g *graphManifest) { g.Inputs[0].Name = "z" },
+			func(g *graphManifest) { g.Inputs[0].ID += 100 },
+			func(g *graphManifest) { g.Outputs[0].Shape = []int{1, 5} },
+			func(g *graphManifest) { g.Outputs[0].Type = backend.Float16 },
+			func(g *graphManifest) { g.Inputs = nil },
+		} {
+			told, _, err := readImage(image)
+			require.NoError(t, err)
+			lie(&told.Graphs[0])
+			require.ErrorIs(t, told.matches(info), backend.ErrImage, "%+v", told.Graphs[0])
+		}
+		require.NoError(t, m.matches(info))
+		require.NotEmpty(t, contextBinary)
+	})
+}
+
+// TestSharedImagesAreMadeForOtherMachines: the vendor's x86-64 library compiles
+// what it cannot load.
+func TestSharedImagesAreMadeForOtherMachines(t *testing.T) {
+	onEachLibrary(t, func(t *testing.T, path string) {
+		apart, err := Open(Options{Library: path, SoC: soc, Sharing: NeverShare})
+		require.NoError(t, err)
+		together, err := Open(Options{Library: path, SoC: soc, Sharing: AlwaysShare})
+		require.NoError(t, err)
+		require.True(t, together.Capabilities().SharesConstants)
+		require.False(t, apart.Capabilities().SharesConstants)
+		require.Equal(t, apart.Capabilities().Fingerprint, together.Capabilities().Fingerprint)
+		pair := widthsOf(t, 1, 32)
+		info, err := together.Inspect(compile(t, together, pair...), systemBeside(path))
+		require.NoError(t, err)
+		require.Len(t, info.Graphs, 2)
+		for _, g := range info.Graphs {
+			if g.SharedBytes+g.ConstantBytes > 0 { // where the description tells
+				require.GreaterOrEqual(t, g.SharedBytes, uint64(2*probeSide*probeSide))
+				require.Less(t, g.ConstantBytes, g.SharedBytes)
+			}
+		}
+		require.NoError(t, together.Close())
+		require.NoError(t, apart.Close())
+	})
+}
+
+// widthsOf are graphs of several rows over the same weights.
+func widthsOf(t *testing.T, rows ...int) (graphs []*backend.Graph) {
+	const side = 4 * probeSide
+	weights := make([]byte, 2*side*side)
+	for i := range weights {
+		weights[i] = byte(i*7) & 0x3b
+	}
+	values := backend.Literal(weights)
+	for _, n := range rows {
+		b := backend.NewBuilder(string(rune('a' + n)))
+		x := b.Input("x", backend.Float16, n, side)
+		w := b.Constant("w", backend.Float16, values, side, side)
+		b.Output(b.FullyConnected("y", x, w, -1))
+		g, err := b.Graph()
+		require.NoError(t, err)
+		graphs = append(graphs, g)
+	}
+	return graphs
+}
+
+func TestChipsAreFoundByNameAndNumber(t *testing.T) {
+	for text, want := range map[string]uint32{"sm8650": 57, "SM8650": 57, "57": 57, "sc8380xp": 60, "1234": 1234} {
+		c, err := FindChip(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, c.SoC, text)
+		require.NotEmpty(t, c.Name)
+	}
+	for _, text := range []string{"", "0", "-1", "snapdragon", "sm865"} {
+		_, err := FindChip(text)
+		require.ErrorContains(t, err, "sm8650 (57)", text)
+	}
+}
