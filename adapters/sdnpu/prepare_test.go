@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onEachLibrary runs a test with the emulator and with the vendor's library.
-func onEachLibrary(t *testing.T, test func(t *testing.T, library string)) {
-	t.Run("emulator", func(t *testing.T) { test(t, "emulator") })
+// onEachLibrary runs a test with the emulator, also in a recipe that has to be
+// calibrated, and with the vendor's library.
+func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)) {
+	t.Run("emulator", func(t *testing.T) { test(t, "emulator", "f16") })
+	t.Run("emulator, calibrated", func(t *testing.T) { test(t, "emulator", "w8a16") })
 	t.Run("vendor", func(t *testing.T) {
 		path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
 		if !exists(path) || testing.Short() {
 			t.Skip("no vendor library in SDNPU_VENDOR, or -short")
 		}
-		test(t, path)
+		test(t, path, "f16")
 	})
 }
 
@@ -24,10 +26,11 @@ func onEachLibrary(t *testing.T, test func(t *testing.T, library string)) {
 // an empty cache without compiling, gives the tokens of a fresh start, and is
 // left alone on another chip, with the reason.
 func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
-	onEachLibrary(t, func(t *testing.T, library string) {
+	onEachLibrary(t, func(t *testing.T, library, recipe string) {
 		t.Setenv("SDNPU_COMPILE", "inline")
 		prepared := filepath.Join(t.TempDir(), "prepared")
-		shape := []string{"--context", "64", "--rows", "8,1"}
+		shape := []string{"--context", "64", "--rows", "8,1", "--recipe", recipe}
+		t.Setenv("SDNPU_CACHE", filepath.Join(t.TempDir(), "images"))
 		out, err := sdnpu(t, append(shape, "prepare", story, "--soc", "sm8650", "--library", library, "-o", prepared, "--share", "--twin")...)
 		require.NoError(t, err)
 		require.Contains(t, out, "SM8650 (SoC 57)")
@@ -42,7 +45,7 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		}
 
 		run := func(soc, prepared string) (text string, compiled int) {
-			cache := t.TempDir()
+			cache := filepath.Join(t.TempDir(), "own", "images") // ranges lie beside it
 			t.Setenv("SDNPU_SOC", soc)
 			t.Setenv("SDNPU_PREPARED", prepared)
 			t.Setenv("SDNPU_CACHE", cache)

@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
@@ -72,7 +74,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	s.soc, s.cache, s.cacheSize, s.prepared = chip.SoC, f.out, "unlimited", nil
+	s.soc, s.prepared = chip.SoC, nil
 	if f.library != "" {
 		s.library = f.library
 	}
@@ -143,13 +145,10 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := s.openStore(logger)
-	if err != nil {
-		return err
-	}
 	bar := newBar(p.cmd.ErrOrStderr())
 	defer bar.close()
-	o, err := job{config: p.config, context: p.flags.context, sequences: p.flags.sequences, logger: logger, progress: bar.step}.options(modelName(file), store)
+	j := job{path: p.path, config: p.config, context: p.flags.context, sequences: p.flags.sequences, logger: logger, progress: bar.step}
+	o, err := p.options(ctx, j, file, m)
 	if err != nil {
 		return err
 	}
@@ -164,16 +163,46 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if err != nil {
 		return err
 	}
-	c := device.Capabilities()
+	p.describe(device.Capabilities(), look, preparedModel{modelName(file), filepath.Base(p.path), m.Digest()})
+	return p.inspect(device, o.Cache, list, share)
+}
+
+// options are the engine's, with the folder as its cache; the ranges that the
+// recipe was given go there, too.
+func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *model.Model) (o engine.Options, err error) {
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return o, err
+	}
+	if o, err = p.settings.engineOptions(ctx, j, m, tok, modelName(file)); err != nil {
+		return o, err
+	}
+	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Logger: j.logger}); err != nil {
+		return o, err
+	}
+	if r := o.Recipe.Ranges; r != nil {
+		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors}
+		err = f.write(ctx, filepath.Join(p.flags.out, rangesName(m.Digest())))
+	}
+	return o, err
+}
+
+// describe fills the manifest but for the images.
+func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m preparedModel) {
 	man := &p.manifest
-	man.Model = preparedModel{modelName(file), filepath.Base(p.path), m.Digest()}
+	man.Model = m
 	man.Library.Provider, man.Library.BuildID, man.Library.Fingerprint = c.Provider, c.BuildID, c.Fingerprint
 	man.Recipe, man.Rows, man.Blocks, man.Contexts, man.Sequences = p.config.Recipe, look.Rows, look.Blocks, look.Contexts, p.flags.sequences
+}
+
+// inspect adds the images to the manifest.
+func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list []engine.Prepared, share bool) error {
+	man := &p.manifest
 	for _, i := range list {
 		if slices.ContainsFunc(man.Images, func(known preparedImage) bool { return known.Key == i.Key }) {
 			continue // the twin has the same head
 		}
-		image, err := inspect(device, store, i, share)
+		image, err := inspect(d, store, i, share)
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.Graphs, err)
 		}

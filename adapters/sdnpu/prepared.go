@@ -67,6 +67,19 @@ type preparedImage struct {
 	SharedBytes   uint64 `json:"shared_bytes"`
 }
 
+// rangesName is what the ranges of a model are called beside its images: they
+// decide what the graphs are, and calibrating again on another machine would not
+// give the same bits.
+func rangesName(digest string) string { return "ranges-" + digest + ".json" }
+
+// preparedRanges are where prepared ranges of a model may lie.
+func (s settings) preparedRanges(digest string) (paths []string) {
+	for _, folder := range s.prepared {
+		paths = append(paths, filepath.Join(folder, rangesName(digest)))
+	}
+	return paths
+}
+
 // bytes is the size of all images.
 func (m *preparedManifest) bytes() (n int64) {
 	for _, i := range m.Images {

@@ -134,8 +134,8 @@ func (s settings) recipe(ctx context.Context, j job, m *model.Model, tok *tokeni
 		return r, err
 	}
 	path := s.rangesPath(m.Digest())
-	if path != "" {
-		r.Ranges, err = readRanges(path, m.Digest())
+	for _, stored := range append(s.preparedRanges(m.Digest()), path) {
+		r.Ranges, err = readRanges(stored, m.Digest())
 		if err == nil {
 			return r, nil
 		}
