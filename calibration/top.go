@@ -53,6 +53,23 @@ func (r *Row) insert(token int32, v float32) {
 	}
 }
 
+// ReadTop fills the row with the first of a row's likeliest tokens, which come
+// the likeliest first with their logits; share is the probability of the first.
+// A row that is no distribution, which has no such share, reads as empty.
+func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
+	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
+	if len(tokens) == 0 || !(share > 0 && share < 1.01) || logits[0] > math.MaxFloat32 {
+		return
+	}
+	for i, v := range logits[:min(topTokens, len(logits))] {
+		if v < -math.MaxFloat32 {
+			break
+		}
+		r.Tokens = append(r.Tokens, tokens[i])
+		r.Probabilities = append(r.Probabilities, min(1, share*float32(math.Exp(float64(v-logits[0])))))
+	}
+}
+
 func (r *Row) normalise(logits []float32) {
 	top := r.Probabilities[0]
 	sum := 0.0

@@ -115,6 +115,9 @@ type Report struct {
 	// DecodeSteps passes for output tokens, and AcceptedRows of them were right.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
+	// TopDraws are the tokens drawn from the best logits of a row alone, RowDraws
+	// those for which the whole row was read.
+	TopDraws, RowDraws int
 	// Drafting is the time spent on drafts; what was spent of it while the prompt
 	// was computed, on reading its probabilities above all, is PromptDrafting.
 	Drafting, PromptDrafting time.Duration

@@ -24,9 +24,11 @@ type job struct {
 	// drafts run beside the last token, as many of the first as a pass has room
 	// for.
 	drafts *spec.Tree
-	// everyRow asks for the logits of all tokens, not of the last alone.
+	// everyRow asks for the best logits of all tokens, not of the last alone.
 	everyRow bool
-	report   *Report
+	// whole asks for all logits wherever a token may be drawn.
+	whole  bool
+	report *Report
 	// verify is told the logits of a pass's rows once all tokens are computed and
 	// returns the drafts that were accepted, each the parent of the next one.
 	// Whoever leads the pass calls it, while the job's owner waits.
@@ -60,15 +62,26 @@ type share struct {
 // last tells that no token of the job is left for another pass.
 func (s share) last() bool { return s.n == len(s.job.tokens) }
 
-// verdict is what a pass says of a share's rows. Its logits are gone with the
-// next pass.
+// verdict is what a pass says of a share's rows, first the tokens and then the
+// drafts. It is gone with the next pass.
 type verdict struct {
-	share share
-	rows  [][]float32 // logits of the tokens and then of the drafts
+	share  share
+	tops   []sampler.Top
+	logits [][]float32 // nil where they were not asked for
+	// whole fetches the logits of a row, valid until the next call.
+	whole func(row int) ([]float32, error)
 }
 
-// logits are those behind a draft, or behind the last token for [spec.None].
-func (v verdict) logits(draft int32) []float32 { return v.rows[v.share.n+int(draft)] }
+// row is the place of a draft, or of the last token for [spec.None].
+func (v verdict) row(draft int32) int { return v.share.n + int(draft) }
+
+// wholeRow is all logits of a row.
+func (v verdict) wholeRow(row int) ([]float32, error) {
+	if v.logits[row] != nil {
+		return v.logits[row], nil
+	}
+	return v.whole(row)
+}
 
 // change lets f change the line.
 func (l *line) change(f func()) {
@@ -251,7 +264,7 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 	for _, s := range shares {
 		own := err // what goes wrong with one job is not another one's
 		if own == nil {
-			own = e.settle(s, at, r)
+			own = e.settle(ctx, s, at, r)
 		}
 		at += s.n + s.drafts
 		if own != nil || len(s.job.tokens) == 0 || !e.line.give(s.job) {
@@ -290,14 +303,14 @@ func sharesPass(shares []share) (p Pass) {
 			}
 			p.Rows = append(p.Rows, Row{
 				Token: token, Sequence: s.job.sequence, Parent: parent,
-				Logits: s.job.everyRow || i == len(s.job.tokens)-1,
+				Top: s.job.everyRow || i == len(s.job.tokens)-1, Logits: s.job.whole && i == len(s.job.tokens)-1,
 			})
 		}
 		root := len(p.Rows) - 1
 		for i := range s.drafts {
 			p.Rows = append(p.Rows, Row{
 				Token: s.job.drafts.Tokens[i], Sequence: s.job.sequence,
-				Parent: root + 1 + int(s.job.drafts.Parents[i]), Logits: true,
+				Parent: root + 1 + int(s.job.drafts.Parents[i]), Top: true, Logits: s.job.whole,
 			})
 		}
 	}
@@ -340,7 +353,7 @@ func finite(b []byte, t backend.DataType) bool {
 }
 
 // settle commits a share, whose rows begin at row at, and reports it.
-func (e *Engine) settle(s share, at int, r *Result) error {
+func (e *Engine) settle(ctx context.Context, s share, at int, r *Result) error {
 	path := make([]int, s.n, s.n+s.drafts)
 	for i := range path {
 		path[i] = at + i
@@ -349,7 +362,10 @@ func (e *Engine) settle(s share, at int, r *Result) error {
 	steps := report.DecodeSteps
 	var refused error
 	if s.last() || s.job.everyRow {
-		accepted, refused = s.job.verify(verdict{s, r.Logits[at : at+s.n+s.drafts]})
+		end := at + s.n + s.drafts
+		accepted, refused = s.job.verify(verdict{s, r.Top[at:end], r.Logits[at:end], func(row int) ([]float32, error) {
+			return e.wholeRow(ctx, at+row, r)
+		}})
 		for _, draft := range accepted {
 			path = append(path, at+s.n+int(draft))
 		}

@@ -29,7 +29,10 @@
 // nothing but itself. A prompt is cut into the widest passes and a remainder,
 // for which the cheapest split is taken under one rule: a pass of w rows costs
 // as much as w + 11 rows (passCost says why). The head is a graph of its own that runs
-// only for rows whose logits are wanted.
+// only for rows whose logits are wanted. It gives the best 128 of each row by
+// themselves, and the share of the first: draws that these determine read
+// nothing else ([sampler.Sampler.SampleTop] says which), calibration takes the
+// likeliest from there, and a whole row is read where a draw needs it.
 //
 // # The cache
 //

@@ -44,6 +44,8 @@ type Engine struct {
 	lost   bool  // the device has restarted: programs must be made again
 	last   *plan // the last pass, for Commit; nil if it failed
 	logits []float32
+	tops   tops
+	row    []float32             // one whole row, see wholeRow
 	took   map[int]time.Duration // how long a pass of each width lasts
 	trust  trust
 }

@@ -3,12 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -155,47 +153,6 @@ func programBytes(images []*image) (size int64) {
 		}
 	}
 	return size
-}
-
-// head is the way from hidden states to logits, in one width or several.
-type head struct {
-	widths []*step // ascending, as rows are
-	ports  []map[string]*region
-	rows   []int
-	images []*image
-	memory *headMemory
-}
-
-func (h *head) load(ctx context.Context, l *loader, graphs []*backend.Graph) error {
-	loaded, images, err := l.load(ctx, graphs)
-	h.images = images
-	if err != nil {
-		return err
-	}
-	h.ports = []map[string]*region{{model.PortX: &h.memory.x, model.PortLogits: &h.memory.logits}}
-	h.widths = make([]*step, len(loaded))
-	return h.bind(loaded)
-}
-
-func (h *head) bind(loaded []*loaded) (err error) {
-	for i := range loaded {
-		if h.widths[i], err = bindStep(loaded[i], h.ports); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (h *head) close() error { return errors.Join(closeImages(h.images), h.memory.close()) }
-
-// fitting is the narrowest width that holds n rows, or the widest.
-func (h *head) fitting(n int) (*step, int) {
-	for i, rows := range h.rows {
-		if rows >= n || i == len(h.rows)-1 {
-			return h.widths[i], rows
-		}
-	}
-	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
 }
 
 // copyFrom takes the committed keys and values of all sequences over from a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 )
@@ -67,41 +66,5 @@ func (e *Engine) run(ctx context.Context, s *step, part int, r *Result) error {
 		r.virtual += t.RunCost().Took
 	}
 	r.Ops[e.laneName] += int64(s.signature.Nodes)
-	return nil
-}
-
-// runHead computes the logits that the rows ask for, as many at a time as the
-// head has rows; hidden is what the last block wrote.
-func (e *Engine) runHead(ctx context.Context, hidden region, pl *plan, r *Result) error {
-	var wanted []int
-	for i, row := range pl.rows {
-		if row.Logits {
-			wanted = append(wanted, i)
-		}
-	}
-	vocab, element := e.config.Vocab, e.options.Recipe.Activations.Size()
-	e.logits = slices.Grow(e.logits[:0], len(wanted)*vocab)[:len(wanted)*vocab]
-	size := e.config.Hidden * element
-	from := hidden.bytes(len(pl.rows) * size)
-	for at := 0; at < len(wanted); {
-		s, rows := e.head.fitting(len(wanted) - at)
-		part := wanted[at:min(at+rows, len(wanted))]
-		to := e.head.memory.x.bytes(rows * size)
-		for j, row := range part {
-			copy(to[j*size:(j+1)*size], from[row*size:])
-		}
-		clear(to[len(part)*size:])
-		if err := e.run(ctx, s, 0, r); err != nil {
-			return err
-		}
-		logits := e.logits[at*vocab : (at+len(part))*vocab]
-		if err := decodeFloats(logits, e.head.memory.logits.bytes(len(logits)*element), e.options.Recipe.Activations); err != nil {
-			return fmt.Errorf("engine: %w", err)
-		}
-		for j, row := range part {
-			r.Logits[row] = logits[j*vocab : (j+1)*vocab : (j+1)*vocab]
-		}
-		at += len(part)
-	}
 	return nil
 }

@@ -38,6 +38,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	}
 	defer e.sequences.release(sequence)
 	g.job.sequence, g.job.report, g.job.verify = sequence, &g.report, g.verify
+	g.job.whole = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	err = g.run(ctx, min(common, len(r.Prompt)-1))
 	if errors.Is(err, sampler.ErrLogits) {
 		// What made them is in the cache and must not reach the next request.
@@ -252,7 +253,7 @@ func (g *generation) verify(v verdict) (path []int32, err error) {
 		g.report.Prefill = time.Since(g.began)
 	}
 	path, _ = spec.Verify(drafts, func(row int32) (token int32, more bool) {
-		token, more, err = g.draw(v.logits(row))
+		token, more, err = g.draw(v, v.row(row))
 		return token, more
 	}, nil, nil)
 	if before > 0 {
@@ -266,14 +267,15 @@ func (g *generation) verify(v verdict) (path []int32, err error) {
 	return path, err
 }
 
-// draw takes the next token out of logits; nothing may follow it unless more.
-func (g *generation) draw(logits []float32) (token int32, more bool, err error) {
+// draw takes the token that follows a row; nothing may follow it unless more.
+func (g *generation) draw(v verdict, row int) (token int32, more bool, err error) {
 	r := &g.request
 	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
 		g.ending = StopLimit
 		return 0, false, nil
 	}
-	if token, err = g.sampler.Sample(logits, r.Mask); err != nil {
+	token, logits, err := g.choose(v, row)
+	if err != nil {
 		return 0, false, fmt.Errorf("engine: %w", err)
 	}
 	g.sampler.Accept(token)
@@ -297,6 +299,24 @@ func (g *generation) draw(logits []float32) (token int32, more bool, err error) 
 		g.ending = StopLimit
 	}
 	return token, g.ending == "", nil
+}
+
+// choose samples from the best logits of a row, or from all of them, which it
+// then returns, where the best do not determine the token or the request wants
+// to see them.
+func (g *generation) choose(v verdict, row int) (token int32, logits []float32, err error) {
+	if !g.job.whole {
+		if token, ok := g.sampler.SampleTop(v.tops[row], g.request.Mask); ok {
+			g.report.TopDraws++
+			return token, nil, nil
+		}
+	}
+	g.report.RowDraws++
+	if logits, err = v.wholeRow(row); err != nil {
+		return 0, nil, err
+	}
+	token, err = g.sampler.Sample(logits, g.request.Mask)
+	return token, logits, err
 }
 
 // end hands out what was held back.

@@ -227,6 +227,7 @@ func TestLogitsThatAreNoNumbersEndTheRequestAndLeaveNothing(t *testing.T) {
 		if logits := ports[model.PortLogits]; logits != nil {
 			if runs++; runs == 5 {
 				copy(logits, []byte{0xff, 0xff, 0xff, 0xff})
+				copy(ports[model.PortShare], []byte{0xff, 0xff, 0xff, 0xff})
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func blockSources(o Options, layers, slots int) [][]Source {
 func headSources(o Options, widths []int) []Source {
 	var set []Source
 	for _, rows := range widths {
-		set = append(set, Source{Head: &model.Head{Name: fmt.Sprintf("head_rows%d", rows), Rows: rows, Recipe: o.Recipe}})
+		set = append(set, Source{Head: &model.Head{Name: fmt.Sprintf("head_rows%d", rows), Rows: rows, Top: o.Top, Recipe: o.Recipe}})
 	}
 	return set
 }

@@ -184,33 +184,6 @@ func (m *memory) partPorts(block, first, end, rows int) []map[string]*region {
 // total is the size of all buffers.
 func (m *memory) total() int64 { return m.cacheBytes + m.ioBytes }
 
-// headMemory is what the head binds.
-type headMemory struct {
-	buffer    backend.Buffer
-	x, logits region
-}
-
-func newHeadMemory(dev backend.Device, c model.Config, o Options) (*headMemory, error) {
-	var a arena
-	m := &headMemory{}
-	widths, element := o.headRows(), o.Recipe.Activations.Size()
-	rows := widths[len(widths)-1]
-	a.place(&m.x, rows*c.Hidden*element)
-	a.place(&m.logits, rows*c.Vocab*element)
-	var err error
-	m.buffer, err = a.allocate(dev)
-	return m, err
-}
-
-func (m *headMemory) sizeBytes() int64 { return int64(len(m.buffer.Bytes())) }
-
-func (m *headMemory) close() error {
-	if m.buffer == nil {
-		return nil
-	}
-	return m.buffer.Close()
-}
-
 // bind orders the regions as the signature wants them.
 func bind(graph string, s backend.Signature, ports map[string]*region) ([]backend.Binding, error) {
 	bindings := make([]backend.Binding, 0, len(s.Inputs)+len(s.Outputs))

@@ -23,6 +23,9 @@ const (
 	blockParameters = 100_000_000
 	// maxRows bounds a graph's width, and with it the mask.
 	maxRows = 4096
+	// defaultTop serves every draw with top_k and repeat_last_n of up to as much
+	// together, Ollama's 40 and 64 too.
+	defaultTop = 128
 	// maxSlots bounds Context times Sequences.
 	maxSlots = 1 << 20
 )
@@ -69,6 +72,10 @@ type Options struct {
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int
+	// Top is how many of the best logits the head's graph hands over by
+	// themselves: most draws need no more. Zero means 128, which every library
+	// picks fast; negative means none, and that each draw reads whole rows.
+	Top int
 	// Cache keeps compiled images; nil means that every start compiles.
 	Cache *imagecache.Store
 	// Name is what the cache's images are labelled with: the model's, for people.
@@ -142,6 +149,10 @@ func (o Options) resolve(c model.Config) (Options, error) {
 			o.Rows = []int{128, n, 1}
 		}
 	}
+	if o.Top == 0 {
+		o.Top = defaultTop
+	}
+	o.Top = min(max(o.Top, 0), c.Vocab)
 	if o.HeadRows == 0 {
 		o.HeadRows = o.Rows[len(o.Rows)-1]
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
 // freshRows is where a pass left the keys and values of a layer: rows of its
@@ -45,13 +46,17 @@ func (e *Engine) begin(pl *plan) (*way, error) {
 	pl.fresh = make([]freshRows, e.config.Layers)
 	return &way{
 		engine: e, family: f, pl: pl, written: len(tokens),
-		result: &Result{Logits: make([][]float32, len(pl.rows)), ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64)},
+		result: &Result{
+			Logits: make([][]float32, len(pl.rows)), Top: make([]sampler.Top, len(pl.rows)),
+			ValidRows: len(pl.rows), Ops: make(map[backend.Lane]int64),
+		},
 	}, nil
 }
 
 // end computes the logits.
 func (w *way) end(ctx context.Context) (*Result, error) {
-	if err := w.engine.runHead(ctx, w.family.memory.x[len(w.family.blocks)%2], w.pl, w.result); err != nil {
+	w.pl.hidden = w.family.memory.x[len(w.family.blocks)%2]
+	if err := w.engine.runHead(ctx, w.pl, w.result); err != nil {
 		return nil, err
 	}
 	w.pl.rows = slices.Clone(w.pl.rows) // the caller may reuse its slice

@@ -9,6 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
 // Root is the Parent of rows that follow a sequence's committed tokens.
@@ -29,8 +30,9 @@ type Row struct {
 	// the pass and belongs to the same sequence, or [Root]. Rows of one parent
 	// are alternatives and do not see each other.
 	Parent int
-	// Logits asks for the logits of what follows this row.
-	Logits bool
+	// Logits asks for the logits of what follows this row, Top for the best of
+	// them, which costs the host less. An engine without tops gives Logits then.
+	Logits, Top bool
 }
 
 // Result is what a pass gave.
@@ -38,6 +40,8 @@ type Result struct {
 	// Logits has an entry per row of the pass, nil where none were asked for.
 	// They are valid until the next pass.
 	Logits [][]float32
+	// Top has an entry per row, without tokens where none was asked for.
+	Top []sampler.Top
 	// ValidRows and PaddingRows count rows of the blocks' graphs.
 	ValidRows, PaddingRows int
 	// virtual is the device's time of all runs, where that is not ours.
@@ -68,6 +72,8 @@ type plan struct {
 	// bases holds, per sequence of the pass, the committed tokens that its rows
 	// follow. What is committed or taken back leaves the map.
 	bases map[int]int
+	// hidden is where the last block left the rows.
+	hidden region
 }
 
 // unplanned is the chunk of passes that belong to no plan.

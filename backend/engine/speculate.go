@@ -60,10 +60,19 @@ func fitting(t *spec.Tree, room, vocab int) int {
 
 // observe shows the drafter what the model thought likely behind tokens that
 // are certain, of which the first stands at a position of the drafter's text.
-func (g *generation) observe(position int, rows [][]float32) {
-	for i, logits := range rows {
-		g.top.Read(logits)
-		g.drafter.Observe(position+i, g.top.Tokens, g.top.Probabilities)
+func (g *generation) observe(position int, v verdict, first, end int) {
+	for row := first; row < end; row++ {
+		g.read(v, row)
+		g.drafter.Observe(position+row-first, g.top.Tokens, g.top.Probabilities)
+	}
+}
+
+// read takes the likeliest tokens behind a row.
+func (g *generation) read(v verdict, row int) {
+	if top := v.tops[row]; len(top.IDs) > 0 {
+		g.top.ReadTop(top.IDs, top.Logits, top.Share)
+	} else {
+		g.top.Read(v.logits[row])
 	}
 }
 
@@ -86,13 +95,14 @@ func (g *generation) learn(v verdict, path, said []int32) {
 		return
 	}
 	if g.job.everyRow { // the prompt's
-		g.observe(g.prompted, v.rows[:v.share.n])
+		g.observe(g.prompted, v, 0, v.share.n)
 		g.prompted += v.share.n
 		return
 	}
-	g.observe(last, v.rows[v.share.n-1:v.share.n])
+	g.observe(last, v, v.share.n-1, v.share.n)
 	for i, draft := range path {
-		g.observe(last+1+i, [][]float32{v.logits(draft)})
+		row := v.row(draft)
+		g.observe(last+1+i, v, row, row+1)
 	}
 }
 
@@ -104,7 +114,7 @@ func (g *generation) observeRejected(last int, v verdict, path []int32) {
 			path = path[1:]
 			continue
 		}
-		g.top.Read(v.logits(row))
+		g.read(v, v.row(row))
 		g.drafter.ObserveRejected(last, g.job.drafts, row, g.top.Tokens, g.top.Probabilities)
 	}
 }

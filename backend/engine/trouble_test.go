@@ -233,7 +233,7 @@ func TestABrokenEmbeddingSpoilsItsOwnRequestAlone(t *testing.T) {
 	j := &job{tokens: []int32{3}, drafts: &spec.Tree{}, report: &Report{}, done: make(chan struct{})}
 	j.drafts.Add(broken, spec.None, 1)
 	rows := 0
-	j.verify = func(v verdict) ([]int32, error) { rows = len(v.rows); return nil, nil }
+	j.verify = func(v verdict) ([]int32, error) { rows = len(v.tops); return nil, nil }
 	require.NoError(t, e.Truncate(0, 0))
 	e.line.enter()
 	require.NoError(t, e.compute(t.Context(), j))

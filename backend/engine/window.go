@@ -152,7 +152,7 @@ func (k *walk) leave(ctx context.Context, w *way, b *block) error {
 		return err
 	}
 	s := share{job: k.x.job, n: len(w.pl.rows)}
-	if err := e.settle(s, 0, r); err != nil {
+	if err := e.settle(ctx, s, 0, r); err != nil {
 		return err
 	}
 	w.result, w.hidden = nil, nil // through

@@ -45,29 +45,25 @@ func (s *Sampler) Accept(token int32) {
 
 // Sample chooses a token; logits stay as they are. A nil mask allows all.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
-	o := &s.options
 	if len(logits) == 0 {
 		return 0, fmt.Errorf("sampler: %w: the row is empty", ErrLogits)
 	}
-	k := len(logits)
-	greedy := o.Temperature <= 0
-	switch {
-	case greedy && !o.typical():
-		k = 1 // no other filter removes the best token
-	case o.TopK > 0:
-		k = min(k, o.TopK)
-	}
-	if err := s.gather(logits, mask, k); err != nil {
+	if err := s.gather(logits, mask, s.options.wanted(len(logits))); err != nil {
 		return 0, err
 	}
+	return s.choose(), nil
+}
+
+// choose takes one of the candidates.
+func (s *Sampler) choose() int32 {
 	s.keepInfinite()
 	s.typical()
 	s.nucleus()
 	s.minP()
-	if greedy {
-		return s.best().id, nil
+	if s.options.Temperature <= 0 {
+		return s.best().id
 	}
-	return s.draw(), nil
+	return s.draw()
 }
 
 // gather fills the scratch with the k best allowed tokens, after penalties:
@@ -93,16 +89,10 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 		if math.IsInf(float64(logit), -1) || mask != nil && !mask.Allowed(id) {
 			continue
 		}
-		c := candidate{id: id, logit: logit}
-		switch {
-		case full:
-			s.cands[0] = c
-			down(s.cands, 0, worse)
-		default:
+		if c := (candidate{id: id, logit: logit}); k < len(logits) {
+			s.keep(c, k)
+		} else {
 			s.cands = append(s.cands, c)
-			if k < len(logits) && len(s.cands) == k {
-				heapify(s.cands, worse)
-			}
 		}
 	}
 	if len(s.cands) == 0 {
@@ -112,6 +102,19 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 		sortCandidates(s.cands)
 	}
 	return nil
+}
+
+// keep takes a candidate in, if k are there already in place of the worst of
+// them: that is the first.
+func (s *Sampler) keep(c candidate, k int) {
+	if len(s.cands) == k {
+		s.cands[0] = c
+		down(s.cands, 0, worse)
+		return
+	}
+	if s.cands = append(s.cands, c); len(s.cands) == k {
+		heapify(s.cands, worse)
+	}
 }
 
 // best returns the best candidate, the lowest id among equals.

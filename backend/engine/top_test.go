@@ -1,0 +1,101 @@
+package engine_test
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+// some allows the tokens of one remainder, which leaves few of a short top.
+type some struct{ modulus, rest int32 }
+
+func (m some) Allowed(token int32) bool { return token%m.modulus == m.rest }
+func (some) Accept(int32)               {}
+
+// drawSampling draws settings that a top of 40 serves, does not, or serves now
+// and then.
+func drawSampling(rng *rand.Rand) sampler.Options {
+	o := sampler.Options{Temperature: float32(rng.IntN(4)) * 0.4, TopK: rng.IntN(50), Seed: rng.Uint64(), RepeatLastN: rng.IntN(40) - 1}
+	if rng.IntN(2) == 0 {
+		o.TopP = float32(0.5 + 0.5*rng.Float64())
+	}
+	if rng.IntN(4) == 0 {
+		o.TypicalP = float32(rng.Float64())
+	}
+	o.MinP = float32(rng.IntN(3)) * 0.04
+	o.RepeatPenalty = float32([]float64{0, 0, 0.9, 1.1, 1.3}[rng.IntN(5)])
+	o.FrequencyPenalty = float32(rng.IntN(3)-1) * 0.2 * float32(rng.IntN(2))
+	o.PresencePenalty = float32(rng.IntN(2)) * 0.3
+	return o
+}
+
+// TestTextsDoNotDependOnHowLogitsAreRead holds engines that read the best 1, 40
+// or 128 logits, or one row at a time, against one that reads whole rows.
+func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
+	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 64, Rows: []int{16, 1}})
+	for _, top := range []int{1, 40, 0, 1 << 20} {
+		e, _ := start(t, newDevice(), engine.Options{Top: top, Context: 64, Rows: []int{16, 1}})
+		tops, rows := 0, 0
+		for seed := range uint64(25) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			r := engine.Request{Prompt: begin, MaxTokens: 30, Sampling: drawSampling(rng), Logprobs: rng.IntN(9) / 8 * 3}
+			if rng.IntN(3) == 0 {
+				r.Mask = some{3, int32(rng.IntN(3))}
+			}
+			want, report := outcomeOf(t, plain, r)
+			require.Zero(t, report.TopDraws)
+			got, report := outcomeOf(t, e, r)
+			require.Equal(t, want, got, "top %d, seed %d, %+v", top, seed, r)
+			require.Equal(t, report.OutputTokens, report.TopDraws+report.RowDraws)
+			tops, rows = tops+report.TopDraws, rows+report.RowDraws
+		}
+		t.Logf("top %d: %d tokens drawn from it, %d from whole rows", top, tops, rows)
+		require.Positive(t, rows)
+		if top != 1 { // no token of one can be known to be ahead of the rest
+			require.Positive(t, tops)
+		}
+	}
+}
+
+// TestTiesBehindTheTopAreLookedUp makes the logits of many tokens equal to the
+// best: the lowest id must be drawn, which need not be in the top.
+func TestTiesBehindTheTopAreLookedUp(t *testing.T) {
+	dev := newDevice()
+	e, _ := start(t, dev, engine.Options{Top: 8, Rows: []int{8, 1}, Context: 64})
+	const lowest, from, vocab = 20, 300, 512
+	dev.afterRun = func(_ string, ports map[string][]byte) {
+		logits := ports[model.PortLogits]
+		if logits == nil {
+			return
+		}
+		tie := func(port string, i int) {
+			binary.LittleEndian.PutUint32(ports[port][4*i:], math.Float32bits(50))
+		}
+		for i := from; i < from+20; i++ { // of one row
+			tie(model.PortLogits, i)
+		}
+		tie(model.PortLogits, lowest)
+		for i := range 8 { // a library that takes the last of equals
+			tie(model.PortTop, i)
+			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4*i:], uint32(from+12+i))
+		}
+	}
+	_, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 5, IgnoreEOS: true})
+	require.Equal(t, []int32{lowest, lowest, lowest, lowest, lowest}, report.Output)
+	require.Equal(t, 5, report.RowDraws)
+
+	dev.afterRun = func(_ string, ports map[string][]byte) {
+		if ports[model.PortLogits] != nil {
+			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4:], vocab)
+		}
+	}
+	_, err := e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 5}, func(engine.Piece) error { return nil })
+	require.ErrorContains(t, err, "token 512 of 512")
+}
