@@ -118,8 +118,10 @@ type Report struct {
 	// TopDraws are the tokens drawn from the best logits of a row alone, RowDraws
 	// those for which the whole row was read.
 	TopDraws, RowDraws int
+	// Calibration is what was learned from the prompt's own probabilities.
+	Calibration Calibration
 	// Drafting is the time spent on drafts; what was spent of it while the prompt
-	// was computed, on reading its probabilities above all, is PromptDrafting.
+	// was computed is PromptDrafting. What goes on beside the device is Calibration's.
 	Drafting, PromptDrafting time.Duration
 	// Verifications are the DecodeSteps passes.
 	Verifications []Verification

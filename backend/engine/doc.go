@@ -34,6 +34,14 @@
 // nothing else ([sampler.Sampler.SampleTop] says which), calibration takes the
 // likeliest from there, and a whole row is read where a draw needs it.
 //
+// Drafts that calibrate learn from the head's rows for all of a prompt's tokens,
+// which is the one source of drafts that costs the device time. So a prompt is
+// calibrated only if what the head took per row so far, times its rows, is less
+// than a share of the time that decoding takes by earlier outputs' lengths and
+// times per token ([Calibration] tells, [Options].AlwaysCalibrate overrides).
+// What was learned of one pass is put into the drafter's table while the device
+// computes the next.
+//
 // # The cache
 //
 // Keys and values live in the host's memory, in buffers that every width binds.

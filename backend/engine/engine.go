@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,9 @@ type Engine struct {
 	row    []float32             // one whole row, see wholeRow
 	took   map[int]time.Duration // how long a pass of each width lasts
 	trust  trust
+
+	habitsMu sync.Mutex
+	habits   habits
 }
 
 // moreTokens is how many tokens a tokenizer may have more than the model has

@@ -80,8 +80,10 @@ type generation struct {
 	drafter *draft.Drafter
 	tree    *spec.Tree
 	top     calibration.Row
-	// prompted counts the prompt's tokens that the drafter has been told of.
-	prompted int
+	// prompted counts the prompt's tokens that the drafter has been told of, the
+	// last of them perhaps by who sends to observing when it is done.
+	prompted  int
+	observing <-chan time.Duration
 	// pieces is the text of what the last pass drew; ending is why the output
 	// ends with it.
 	pieces []Piece

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -167,9 +168,13 @@ func (e *Engine) runHeadOnce(ctx context.Context, pl *plan, wanted []int, r *Res
 	}
 	clear(to[len(part)*size:])
 	e.head.held = e.head.held[:0]
+	began := time.Now()
 	if err := e.run(ctx, s, 0, r); err != nil {
 		return nil, err
 	}
+	e.habitsMu.Lock()
+	e.habits.head(rows, time.Since(began))
+	e.habitsMu.Unlock()
 	e.head.held = append(e.head.held, part...)
 	return part, nil
 }

@@ -69,6 +69,9 @@ type Options struct {
 	// Cost, when set, says how long a pass takes, in place of what is measured:
 	// drafts are then cut to what pays on the device that it describes.
 	Cost func(rows int) time.Duration
+	// AlwaysCalibrate runs the head for every token of a prompt, if Draft
+	// calibrates, and not only where that is predicted to pay: see [Calibration].
+	AlwaysCalibrate bool
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int

@@ -17,7 +17,8 @@ func (g *generation) startDrafts() {
 	defer g.drafting(time.Now())
 	g.drafter, g.tree = draft.New(mode, g.engine.options.Database, &g.engine.experience), &spec.Tree{}
 	g.drafter.Begin(g.request.Prompt)
-	g.job.everyRow, g.prompted = mode.Calibration, g.report.CachedTokens
+	g.prompted = g.report.CachedTokens
+	g.job.everyRow = g.calibrates(len(g.request.Prompt) - g.prompted)
 }
 
 func (g *generation) drafting(since time.Time) { g.report.Drafting += time.Since(since) }
@@ -28,6 +29,7 @@ func (g *generation) propose(length int) {
 	if g.job.drafts = nil; g.drafter == nil {
 		return
 	}
+	g.settled()
 	defer g.drafting(time.Now())
 	rows := g.engine.options.partRows() - 1
 	if rows > maxDrafts {
@@ -58,13 +60,11 @@ func fitting(t *spec.Tree, room, vocab int) int {
 	return t.Len()
 }
 
-// observe shows the drafter what the model thought likely behind tokens that
-// are certain, of which the first stands at a position of the drafter's text.
-func (g *generation) observe(position int, v verdict, first, end int) {
-	for row := first; row < end; row++ {
-		g.read(v, row)
-		g.drafter.Observe(position+row-first, g.top.Tokens, g.top.Probabilities)
-	}
+// observe shows the drafter what the model thought likely behind a token that is
+// certain and stands at a position of the drafter's text.
+func (g *generation) observe(position int, v verdict, row int) {
+	g.read(v, row)
+	g.drafter.Observe(position, g.top.Tokens, g.top.Probabilities)
 }
 
 // read takes the likeliest tokens behind a row.
@@ -82,6 +82,7 @@ func (g *generation) learn(v verdict, path, said []int32) {
 	if g.drafter == nil {
 		return
 	}
+	g.settled()
 	defer g.drafting(time.Now())
 	if v.share.last() {
 		g.drafter.Commit(said)
@@ -95,14 +96,12 @@ func (g *generation) learn(v verdict, path, said []int32) {
 		return
 	}
 	if g.job.everyRow { // the prompt's
-		g.observe(g.prompted, v, 0, v.share.n)
-		g.prompted += v.share.n
+		g.observePrompt(v)
 		return
 	}
-	g.observe(last, v, v.share.n-1, v.share.n)
+	g.observe(last, v, v.share.n-1)
 	for i, draft := range path {
-		row := v.row(draft)
-		g.observe(last+1+i, v, row, row+1)
+		g.observe(last+1+i, v, v.row(draft))
 	}
 }
 
@@ -121,7 +120,14 @@ func (g *generation) observeRejected(last int, v verdict, path []int32) {
 
 // endDrafts remembers an output that came to its end.
 func (g *generation) endDrafts(well bool) {
-	if g.drafter != nil {
-		g.drafter.End(well)
+	if g.drafter == nil {
+		return
+	}
+	g.settled()
+	g.drafter.End(well)
+	if e := g.engine; well {
+		e.habitsMu.Lock()
+		e.habits.answered(g.report.OutputTokens, g.report.Decode)
+		e.habitsMu.Unlock()
 	}
 }

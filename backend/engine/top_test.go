@@ -99,3 +99,36 @@ func TestTiesBehindTheTopAreLookedUp(t *testing.T) {
 	_, err := e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 5}, func(engine.Piece) error { return nil })
 	require.ErrorContains(t, err, "token 512 of 512")
 }
+
+// TestPromptsAreCalibratedWhereThatPays: the first request measures, and then a
+// prompt is calibrated if what it saves is worth the head's rows.
+func TestPromptsAreCalibratedWhereThatPays(t *testing.T) {
+	o := drafting(t, "sam+cal", 16, 1)
+	e, _ := start(t, newDevice(), o)
+	prompt := append([]int32{}, begin...)
+	for range 10 {
+		prompt = append(prompt, 403, 407, 261, 378)
+	}
+	ask := func(e *engine.Engine, limit int) engine.Report {
+		_, report := outcomeOf(t, e, engine.Request{Prompt: prompt, MaxTokens: limit})
+		return report
+	}
+	first := ask(e, 60)
+	require.Equal(t, len(prompt), first.Calibration.Rows)
+	require.Zero(t, first.Calibration.Cost)
+	require.Positive(t, first.Calibration.Took)
+	short := ask(e, 1)
+	require.Zero(t, short.Calibration.Rows, "%+v", short.Calibration)
+	require.Greater(t, short.Calibration.Cost, short.Calibration.Gain)
+	for range 5 {
+		next := ask(e, 100)
+		require.Equal(t, next.Calibration.Cost <= next.Calibration.Gain, next.Calibration.Rows > 0, "%+v", next.Calibration)
+		require.Positive(t, next.Calibration.Gain)
+	}
+	o.AlwaysCalibrate = true
+	always, _ := start(t, newDevice(), o)
+	ask(always, 60)
+	require.Equal(t, len(prompt), ask(always, 1).Calibration.Rows)
+	plain, _ := start(t, newDevice(), drafting(t, "sam", 16, 1))
+	require.Zero(t, ask(plain, 60).Calibration)
+}
