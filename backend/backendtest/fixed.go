@@ -81,6 +81,13 @@ func fixedCases() (cases []testCase) {
 			return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, m.constant("bias", 96))}
 		})
 	}
+	add("weights-only/offsets", backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
+		w, steps := m.weights(byBlock, 96, 160)
+		for i := range steps { // the elements' mean is anywhere within their range
+			steps[i].Offset = float32(8 * m.rng.NormFloat64())
+		}
+		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}
+	})
 	for _, dtype := range []backend.DataType{backend.Ufixed8, backend.Ufixed16} {
 		for _, bias := range []bool{false, true} {
 			add(fmt.Sprintf("dense/%v/bias=%v", dtype, bias), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {

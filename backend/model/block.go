@@ -104,6 +104,7 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 		return nil, fmt.Errorf("model: head %q: %w: %d rows, the best %d", h.Name, ErrRange, h.Rows, h.Top)
 	}
 	w := newWriter(m, h.Name, h.Recipe, h.Rows, 0)
+	w.projections = h.Recipe.head()
 	w.watch(h.Observe)
 	x := w.Input(PortX, h.Recipe.Activations, w.rows, m.config.Hidden)
 	x = w.norm("norm", x, m.global[finalNorm])

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 // fillSteps converts all rows into integers of 8 or fewer bits and the scales
@@ -41,12 +44,63 @@ func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encodi
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
+		lines, err := w.lines(w.source(row), e)
+		if err != nil {
+			return err
+		}
 		for i := range perRow {
-			to := dst[row*w.columns+i*block:][:block]
-			steps[row*perRow+i] = roundSymmetric(to, values[i*block:][:block], e)
+			from, to := values[i*block:][:block], dst[row*w.columns+i*block:][:block]
+			if e.Grain == backend.PerRow {
+				steps[row*perRow+i] = roundSymmetric(to, from, e)
+				continue
+			}
+			line := spanned(from, e)
+			if lines != nil {
+				line = lines[i]
+			}
+			steps[row*perRow+i] = roundToLine(to, from, line, e)
 		}
 	}
 	return nil
+}
+
+// lines are those of a row of the file, where its values lie on lines of e's
+// blocks; else nil.
+func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
+	if e.Block != quant.LineSize || e.Bits != 4 || !w.format.HasLines() {
+		return nil, nil
+	}
+	stride := len(w.data) / w.total
+	lines := make([]quant.Line, w.columns/quant.LineSize)
+	err := mapped.Guard(func() error { return quant.Lines(lines, w.data[row*stride:(row+1)*stride], w.format) })
+	for i := range lines {
+		lines[i].Minimum *= w.scale
+		lines[i].Scale *= w.scale
+	}
+	return lines, err
+}
+
+// spanned is the line from the least to the largest of values.
+func spanned(values []float32, e backend.Encoding) quant.Line {
+	low, high := e.Limits(backend.Sfixed8)
+	first, last := slices.Min(values), slices.Max(values)
+	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
+}
+
+// roundToLine rounds values to the nearest points of a line.
+func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.Step {
+	low, high := e.Limits(backend.Sfixed8)
+	if !(line.Scale >= leastScaleOfFixed) { // one value, or as good as
+		clear(dst)
+		scale := max(float32(math.Abs(float64(line.Minimum))), leastScaleOfFixed)
+		return backend.Step{Scale: scale, Offset: line.Minimum / scale}
+	}
+	first, scale := float64(line.Minimum), float64(line.Scale)
+	for i, v := range values {
+		q := low + math.RoundToEven((float64(v)-first)/scale)
+		dst[i] = byte(int8(min(max(q, low), high)))
+	}
+	return backend.Step{Scale: line.Scale, Offset: float32(first/scale - low)}
 }
 
 // roundSymmetric rounds values to integers around zero; the largest magnitude

@@ -12,8 +12,10 @@ type writer struct {
 	model         *Model
 	recipe        Recipe
 	rows, context int
-	views         []viewInputs // by index in the model's
-	scale         backend.TensorID
+	// projections is how they multiply: the recipe's Linear or Head.
+	projections Linear
+	views       []viewInputs // by index in the model's
+	scale       backend.TensorID
 	// zeros are betas by their length; those of GELU are 0 until it is used.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
@@ -28,7 +30,7 @@ type viewInputs struct{ cos, sin, mask backend.TensorID }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
-		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context,
+		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context, projections: r.Linear,
 		zeros: make(map[int]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
 	}
 }

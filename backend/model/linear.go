@@ -9,7 +9,7 @@ import (
 // linear multiplies by a matrix of the file as the recipe says; bias may be nil.
 // The result has the given name and the recipe's activation type.
 func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
-	l := w.recipe.Linear
+	l := w.projections
 	w.observe(x)
 	if l.Bits == 0 {
 		b := backend.TensorID(-1)
@@ -21,7 +21,7 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 		w.observe(y)
 		return y
 	}
-	e := l.encoding()
+	e := l.encoding(matrix)
 	weight := w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e), matrix.shape()...)
 	if l.Activations == 0 {
 		b := backend.TensorID(-1)
@@ -43,10 +43,10 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 // quantized is x as the recipe's projections want it, made once.
 func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
 	name := w.Name(x)
-	e := w.encoding(name, w.recipe.Linear.Activations)
+	e := w.encoding(name, w.projections.Activations)
 	id, ok := w.rounded[x]
 	if !ok {
-		id = w.Quantize(name+"_q", x, w.recipe.Linear.Activations, e)
+		id = w.Quantize(name+"_q", x, w.projections.Activations, e)
 		w.rounded[x] = id
 	}
 	return id, e
@@ -63,7 +63,7 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 
 // watch begins to observe projections where that is wanted.
 func (w *writer) watch(wanted bool) {
-	if wanted && w.recipe.Linear == (Linear{}) {
+	if wanted && w.projections == (Linear{}) {
 		w.observed = make(map[backend.TensorID]bool)
 	}
 }

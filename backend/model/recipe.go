@@ -17,8 +17,9 @@ type Recipe struct {
 	// Weights are constants, Activations everything that flows between the
 	// operators, Cache the keys and values that leave and enter a block.
 	Weights, Activations, Cache backend.DataType
-	// Linear is how projections multiply; zero means in the types above.
-	Linear Linear
+	// Linear is how projections multiply; zero means in the types above. Head is
+	// the same of the projection to the vocabulary; zero means as Linear.
+	Linear, Head Linear
 	// Ranges are those of the activations around projections, where Linear or
 	// Cache rounds them to integers.
 	Ranges *Ranges
@@ -27,24 +28,24 @@ type Recipe struct {
 // Linear says how a projection multiplies.
 type Linear struct {
 	// Bits are those of a weight, 8 or 4, and Block is the number of inputs that
-	// share a scale, 0 for all inputs of an output. Zero bits leave weights as
-	// they are.
+	// share a scale and an offset, 0 for all inputs of an output, without an
+	// offset. Zero bits leave weights as they are. A matrix whose inputs are no
+	// whole blocks has 8 bits and a scale for each output.
 	Bits, Block int
 	// Activations is the type of inputs and results, to and from which the
 	// recipe's own is converted. Zero leaves them as they are.
 	Activations backend.DataType
 }
 
-// encoding is that of the weights.
-func (l Linear) encoding() backend.Encoding {
-	e := backend.Encoding{Grain: backend.PerRow, Block: l.Block}
-	if l.Block != 0 {
-		e.Grain = backend.PerBlock
+// encoding is that of a matrix's weights.
+func (l Linear) encoding(matrix *weight) backend.Encoding {
+	switch {
+	case l.Block == 0 && l.Bits == 4:
+		return backend.Encoding{Grain: backend.PerRow, Bits: l.Bits}
+	case l.Block == 0 || matrix.columns%l.Block != 0:
+		return backend.Encoding{Grain: backend.PerRow}
 	}
-	if l.Bits != 8 {
-		e.Bits = l.Bits
-	}
-	return e
+	return backend.Encoding{Grain: backend.PerBlock, Block: l.Block, Bits: l.Bits}
 }
 
 // Recipes lists the known recipes, the usual one first.
@@ -55,6 +56,10 @@ var Recipes = []Recipe{
 	{
 		Name: "w8a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 8, Activations: backend.Ufixed16},
+	},
+	{ // blocks of 32 with offsets hold the weights of Q4_0, Q4_1 and Q4_K as they are
+		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 4, Block: 32}, Head: Linear{Bits: 8},
 	},
 }
 
@@ -71,19 +76,31 @@ func FindRecipe(name string) (Recipe, error) {
 }
 
 // NeedsRanges tells whether graphs can be written only with [Recipe.Ranges].
-func (r Recipe) NeedsRanges() bool { return r.Linear.Activations != 0 || r.Cache.Fixed() }
+func (r Recipe) NeedsRanges() bool {
+	return r.Linear.Activations != 0 || r.head().Activations != 0 || r.Cache.Fixed()
+}
+
+// head is how the projection to the vocabulary multiplies.
+func (r Recipe) head() Linear {
+	if r.Head == (Linear{}) {
+		return r.Linear
+	}
+	return r.Head
+}
 
 // check refuses what the graphs of this package cannot express.
 func (r Recipe) check() error {
-	l := r.Linear
-	switch {
-	case !r.Activations.Float() || r.Weights != r.Activations || r.Cache != r.Activations:
+	if !r.Activations.Float() || r.Weights != r.Activations || r.Cache != r.Activations {
 		return fmt.Errorf("model: recipe %q: weights %v, activations %v, cache %v: one floating-point type wanted: %w",
 			r.Name, r.Weights, r.Activations, r.Cache, errors.ErrUnsupported)
-	case l.Bits != 0 && r.Activations != backend.Float16,
-		l.Bits != 0 && l.Bits != 8 && l.Bits != 4, l.Bits == 0 && l != (Linear{}), l.Block < 0:
-		return fmt.Errorf("model: recipe %q: projections %+v under %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
-	case r.NeedsRanges() && r.Ranges == nil:
+	}
+	for _, l := range []Linear{r.Linear, r.head()} {
+		known := l.Bits == 8 || l.Bits == 4
+		if l != (Linear{}) && (!known || l.Block < 0 || r.Activations != backend.Float16 || l.Block != 0 && l.Activations != 0) {
+			return fmt.Errorf("model: recipe %q: projections %+v under %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
+		}
+	}
+	if r.NeedsRanges() && r.Ranges == nil {
 		return fmt.Errorf("model: recipe %q: %w: calibrate the model first", r.Name, ErrRanges)
 	}
 	return nil
