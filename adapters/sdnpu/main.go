@@ -83,6 +83,8 @@ func newCommand() *cobra.Command {
 		newCacheCommand(),
 		newEmulatorCommand(),
 		newBenchCommand(),
+		newCalibrateCommand(),
+		newCheckCommand(),
 		newTimelineCommand(),
 		newCompileCommand(),
 		newDatabaseCommand(),

@@ -11,7 +11,7 @@ import (
 // machineVariables are the variables that no key of a model's config stands
 // for; testVariables are those of our tests and builds.
 var (
-	machineVariables = []string{"SDNPU_LIBRARY", "SDNPU_SOC", "SDNPU_CACHE", "SDNPU_CACHE_SIZE", "SDNPU_PREPARED", "SDNPU_ORIGINAL", "SDNPU_COMPILE", "SDNPU_EMULATOR"}
+	machineVariables = []string{"SDNPU_LIBRARY", "SDNPU_SOC", "SDNPU_CACHE", "SDNPU_CACHE_SIZE", "SDNPU_PREPARED", "SDNPU_ORIGINAL", "SDNPU_COMPILE", gateVariable, "SDNPU_EMULATOR"}
 	testVariables    = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}
 )
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,16 +72,7 @@ func readRanges(path, digest string) (*model.Ranges, error) {
 }
 
 // write stores the file.
-func (f rangesFile) write(ctx context.Context, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return writeFile(ctx, path, 0o600, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(f)
-	})
-}
+func (f rangesFile) write(ctx context.Context, path string) error { return storeJSON(ctx, path, f) }
 
 // passages makes texts of tokens, each at most passageTokens long.
 func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens int, err error) {
@@ -123,12 +113,24 @@ func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, te
 	}, nil
 }
 
-// calibrating stands in a Progress for the name of graphs.
-const calibrating = "activations"
+// calibrating and comparing stand in a Progress for the name of graphs.
+const (
+	calibrating = "activations"
+	comparing   = "with float"
+)
 
-// recipe is the one that the config names, with the model's ranges where it
-// needs them: those that are stored, or else what calibration finds now.
+// recipe is the one that the config names, ready for use on the model. One that
+// was found to spoil the model is [errGate].
 func (s settings) recipe(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (model.Recipe, error) {
+	if err := s.passes(m.Digest(), j.config.Recipe); err != nil {
+		return model.Recipe{}, err
+	}
+	return s.calibrated(ctx, j, m, tok, name)
+}
+
+// calibrated is the recipe that the config names, with the model's ranges where
+// it needs them: those that are stored, or else what calibration finds now.
+func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (model.Recipe, error) {
 	r, err := model.FindRecipe(j.config.Recipe)
 	if err != nil || !r.NeedsRanges() {
 		return r, err

@@ -218,6 +218,8 @@ func progressText(p engine.Progress) string {
 	switch {
 	case p.Graph == calibrating:
 		return "calibrating " + p.Graph
+	case p.Graph == comparing:
+		return "comparing " + p.Graph
 	case p.Waiting:
 		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:

@@ -43,6 +43,8 @@ type settings struct {
 	// compilePatience, 0 for the usual time.
 	compileInline   bool
 	compilePatience time.Duration
+	// gateOff lets recipes pass that a check found below their gate.
+	gateOff bool
 }
 
 // x86SoC is the chip that the x86-64 libraries compile for where the user names
@@ -67,6 +69,13 @@ func readSettings() (settings, error) {
 		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
 			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
 		}
+	}
+	switch v := os.Getenv(gateVariable); v {
+	case "", "on":
+	case "off":
+		s.gateOff = true
+	default:
+		return s, fmt.Errorf("%s=%q: on or off wanted", gateVariable, v)
 	}
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
 		return s, err

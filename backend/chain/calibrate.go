@@ -21,10 +21,15 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 		progress = func(int, int) {}
 	}
 	ranges := &model.Ranges{Tensors: make(map[string]model.Range)}
+	see := func(tensor string, values []float32) {
+		if tensor != model.PortY { // the hidden states, under one name behind all layers
+			ranges.Add(tensor, values)
+		}
+	}
 	layers := m.Config().Layers
 	for i := range layers {
 		progress(i, layers+1)
-		if err := c.Layer(ctx, i, ranges.Add); err != nil {
+		if err := c.Layer(ctx, i, see); err != nil {
 			return nil, err
 		}
 	}
@@ -36,7 +41,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	defer func() { err = errors.Join(err, head.Close()) }()
 	for i, text := range texts {
 		for at := 0; at < len(text); at += head.Rows() {
-			if _, err := head.Logits(ctx, i, at, ranges.Add); err != nil {
+			if _, err := head.Logits(ctx, i, at, see); err != nil {
 				return nil, err
 			}
 		}

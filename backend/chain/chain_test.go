@@ -2,6 +2,7 @@ package chain
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -146,4 +147,56 @@ func TestTextsThatDoNotFitAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrText)
 	_, err = New(dev, m, [][]int32{{-1}}, Options{})
 	require.ErrorIs(t, err, model.ErrToken)
+}
+
+func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
+	m, texts := random(t, "llama")
+	open := func(name string) *Chain {
+		r, err := model.FindRecipe(name)
+		require.NoError(t, err)
+		c, err := New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: r, Rows: 16, Context: 40})
+		require.NoError(t, err)
+		return c
+	}
+	c, err := Compare(t.Context(), open("f32"), open("f32"), nil)
+	require.NoError(t, err)
+	positions := 0
+	for _, text := range texts {
+		positions += len(text) - 1
+	}
+	require.Equal(t, positions, c.Positions)
+	require.Equal(t, positions, c.Same)
+	require.Zero(t, c.Divergence)
+	require.Equal(t, c.Reference, c.Tested)
+	require.InDelta(t, oracle(t, m, texts), c.Tested, 1e-6*c.Tested)
+	for _, db := range c.SQNR {
+		require.True(t, math.IsInf(db, 1))
+	}
+	last := math.Inf(1)
+	for _, name := range []string{"f16", "w8", "w4a16"} {
+		c, err := Compare(t.Context(), open("f32"), open(name), nil)
+		require.NoError(t, err)
+		require.Len(t, c.SQNR, m.Config().Layers)
+		require.Less(t, c.SQNR[0], last-6, "%s has fewer bits than the recipe before", name)
+		require.Positive(t, c.Divergence, name)
+		last = c.SQNR[0]
+	}
+	_, err = Compare(t.Context(), open("f32"), &Chain{model: m}, nil)
+	require.ErrorIs(t, err, ErrText)
+}
+
+// oracle is the perplexity of texts in the plainest words.
+func oracle(t *testing.T, m *model.Model, texts [][]int32) float64 {
+	product, n := 0.0, 0
+	for i, logits := range all(t, m, texts, Options{Recipe: exact(t), Context: 40}) {
+		for at, next := range texts[i][1:] {
+			sum := 0.0
+			for _, v := range logits[at] {
+				sum += math.Exp(float64(v))
+			}
+			product += math.Log(math.Exp(float64(logits[at][next])) / sum)
+			n++
+		}
+	}
+	return math.Exp(-product / float64(n))
 }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// calibrateFlags are the flags of `sdnpu calibrate`.
+type calibrateFlags struct {
+	texts  []string
+	output string
+	json   bool
+}
+
+func newCalibrateCommand() *cobra.Command {
+	var f calibrateFlags
+	cmd := &cobra.Command{
+		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
+		Short: "Find out which numbers a model's activations are",
+		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
+			"each activation that recipes with integers (w8a16) round. Such recipes use what is stored\n" +
+			"beside the image cache, where calibrate writes unless -o names another file; without it they\n" +
+			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
+			"will see.",
+		Args: oneArgument("model"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
+	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// openModel opens a file with its tokenizer.
+func openModel(path string) (*gguf.File, *model.Model, *tokenizer.Tokenizer, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m, err := model.Load(f)
+	if err == nil {
+		var t *tokenizer.Tokenizer
+		if t, err = tokenizer.New(f); err == nil {
+			return f, m, t, nil
+		}
+	}
+	return nil, nil, nil, errors.Join(err, f.Close())
+}
+
+// readTexts joins files as passages; none are the default text.
+func readTexts(files []string, fallback, name string) (text, source string, err error) {
+	if len(files) == 0 {
+		return fallback, name, nil
+	}
+	var texts, names []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", "", err
+		}
+		texts, names = append(texts, string(data)), append(names, filepath.Base(file))
+	}
+	return strings.Join(texts, passageEnd), strings.Join(names, ", "), nil
+}
+
+func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	text, source, err := readTexts(c.texts, defaultText, "default text")
+	if err != nil {
+		return err
+	}
+	f, m, tok, err := openModel(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	output := c.output
+	if output == "" {
+		output = s.rangesPath(m.Digest())
+	}
+	if output == "" {
+		return errors.New("SDNPU_CACHE=off: name a file with -o")
+	}
+	begin := time.Now()
+	bar := newBar(cmd.ErrOrStderr())
+	ranges, err := calibrate(cmd.Context(), m, tok, text, source, modelName(f), func(done, total int) {
+		bar.step(engine.Progress{Graph: calibrating, Done: done, Total: total})
+	})
+	bar.close()
+	if err != nil {
+		return err
+	}
+	if err := ranges.write(cmd.Context(), output); err != nil {
+		return err
+	}
+	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
+}
+
+func (c *calibrateFlags) print(w io.Writer, f rangesFile, path string, took time.Duration) error {
+	if c.json {
+		return json.NewEncoder(w).Encode(struct {
+			Model   string  `json:"model"`
+			Digest  string  `json:"digest"`
+			Source  string  `json:"source"`
+			Tokens  int     `json:"tokens"`
+			Tensors int     `json:"tensors"`
+			Path    string  `json:"path"`
+			TookMS  float64 `json:"took_ms"`
+		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000})
+	}
+	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)
+	return err
+}
+
+// storeJSON writes a value to a file of ours.
+func storeJSON(ctx context.Context, path string, value any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return writeFile(ctx, path, 0o600, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(value)
+	})
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	_ "embed" // the default text
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// checkText is what recipes are judged on where nobody gives a text.
+//
+//go:embed calibration/check.txt
+var checkText string
+
+// checkFlags are the flags of `sdnpu check`.
+type checkFlags struct {
+	recipe, library string
+	texts           []string
+	json            bool
+}
+
+func newCheckCommand() *cobra.Command {
+	var f checkFlags
+	cmd := &cobra.Command{
+		Use:   "check MODEL.gguf --recipe R",
+		Short: "Measure what a precision recipe makes of a model",
+		Long: "Check sends texts through a model twice, layer by layer: in float32 on the float device, and\n" +
+			"by the recipe on the device. It prints how far apart they are behind each layer, the perplexity\n" +
+			"of both, how often they choose the same token, and what the recipe takes. The figures are kept\n" +
+			"beside the image cache: a recipe that was found below its gate is refused from then on, unless\n" +
+			gateVariable + "=off.",
+		Args: oneArgument("model"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// checkResult is what --json prints and what is kept. A layer without any
+// difference has no SQNR.
+type checkResult struct {
+	Model     string       `json:"model"`
+	Digest    string       `json:"digest"`
+	Recipe    string       `json:"recipe"`
+	Device    string       `json:"device"`
+	Source    string       `json:"source"`
+	Positions int          `json:"positions"`
+	Layers    []layerCheck `json:"layers"`
+	// Perplexity is exp of the mean loss, Ratio the recipe's over float's.
+	Perplexity struct {
+		Float  float64 `json:"float"`
+		Recipe float64 `json:"recipe"`
+		Ratio  float64 `json:"ratio"`
+	} `json:"perplexity"`
+	// Divergence is Kullback and Leibler's, float to recipe, in nats.
+	Divergence float64 `json:"kl"`
+	Top1       float64 `json:"top1"`
+	Tied       int     `json:"tied"`
+	Image      int64   `json:"image_bytes"`
+	Memory     int64   `json:"program_bytes"`
+	Gate       gate    `json:"gate"`
+	Passed     bool    `json:"passed"`
+}
+
+type layerCheck struct {
+	Layer int      `json:"layer"`
+	SQNR  *float64 `json:"sqnr_db,omitempty"`
+}
+
+func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
+	ctx := cmd.Context()
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	if c.library != "" {
+		s.library = c.library
+	}
+	configuration, err := resolveConfig(path, map[string]string{"sdnpu.recipe": c.recipe})
+	if err != nil {
+		return err
+	}
+	text, source, err := readTexts(c.texts, checkText, "default text")
+	if err != nil {
+		return err
+	}
+	stdout := cmd.OutOrStdout()
+	if stdout == os.Stdout { // the figures' alone, whatever a library prints
+		if stdout, err = takeStdout(); err != nil {
+			return err
+		}
+	}
+	bar := newBar(cmd.ErrOrStderr())
+	defer bar.close()
+	r, err := s.check(ctx, path, configuration, text, source, job{
+		config: configuration, logger: newLogger(cmd.ErrOrStderr(), false), progress: bar.step,
+	})
+	if err != nil {
+		return err
+	}
+	bar.close()
+	if stored := s.checkPath(r.Digest, r.Recipe); stored != "" {
+		if err := storeJSON(ctx, stored, r); err != nil {
+			return err
+		}
+	}
+	if c.json {
+		return json.NewEncoder(stdout).Encode(r)
+	}
+	return r.print(stdout)
+}
+
+// check compares the recipe of a config on the settings' device with float.
+func (s settings) check(ctx context.Context, path string, c config.Config, text, source string, j job) (_ *checkResult, err error) {
+	f, m, tok, err := openModel(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	texts, _, err := passages(tok, text)
+	if err != nil {
+		return nil, err
+	}
+	recipe, err := s.calibrated(ctx, j, m, tok, modelName(f))
+	if err != nil {
+		return nil, err
+	}
+	exact, err := model.FindRecipe("f32")
+	if err != nil {
+		return nil, err
+	}
+	dev, err := s.openDevice(ctx, os.Args[0], j.logger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	var chains [2]*chain.Chain
+	for i, side := range []struct {
+		dev    backend.Device
+		recipe model.Recipe
+	}{{cpu.New(cpu.Options{}), exact}, {dev, recipe}} {
+		if chains[i], err = chain.New(side.dev, m, texts, chain.Options{Recipe: side.recipe, Context: passageTokens}); err != nil {
+			return nil, err
+		}
+	}
+	found, err := chain.Compare(ctx, chains[0], chains[1], func(done, total int) {
+		j.progress(engine.Progress{Graph: comparing, Done: done, Total: total})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newCheckResult(found, recipe.Name, modelName(f), m.Digest(), describe(dev.Capabilities()), source), nil
+}
+
+func newCheckResult(c *chain.Comparison, recipe, name, digest, device, source string) *checkResult {
+	r := &checkResult{
+		Model: name, Digest: digest, Recipe: recipe, Device: device, Source: source,
+		Positions: c.Positions, Divergence: c.Divergence, Top1: c.Agreement(), Tied: c.Tied,
+		Image: c.Sizes.Image, Memory: c.Sizes.Program, Gate: gates[recipe],
+	}
+	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
+	for i, db := range c.SQNR {
+		l := layerCheck{Layer: i}
+		if !math.IsInf(db, 0) && !math.IsNaN(db) {
+			l.SQNR = &db
+		}
+		r.Layers = append(r.Layers, l)
+	}
+	r.Passed = r.Gate.failure(r) == ""
+	return r
+}
+
+func (r *checkResult) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "model\t%s\n", r.Model)
+	fmt.Fprintf(t, "recipe\t%s on %s\n", r.Recipe, r.Device)
+	fmt.Fprintf(t, "text\t%s, %d positions\n", r.Source, r.Positions)
+	for _, l := range r.Layers {
+		db := "no difference"
+		if l.SQNR != nil {
+			db = fmt.Sprintf("%.1f dB", *l.SQNR)
+		}
+		fmt.Fprintf(t, "layer %d\t%s\n", l.Layer, db)
+	}
+	fmt.Fprintf(t, "perplexity\t%.4f, in float %.4f: %+.2f %%\n", r.Perplexity.Recipe, r.Perplexity.Float, 100*(r.Perplexity.Ratio-1))
+	fmt.Fprintf(t, "divergence\t%.2e nats\n", r.Divergence)
+	fmt.Fprintf(t, "same token\t%.2f %%, and %d of %d tied with it\n", 100*r.Top1, r.Tied, r.Positions)
+	fmt.Fprintf(t, "size\timages of one width %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
+	verdict := "passed"
+	if reason := r.Gate.failure(r); reason != "" {
+		verdict = "failed: " + reason
+	}
+	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, verdict)
+	return t.Flush()
+}
