@@ -62,8 +62,8 @@ func openModel(path string) (*gguf.File, *model.Model, *tokenizer.Tokenizer, err
 	return nil, nil, nil, errors.Join(err, f.Close())
 }
 
-// readTexts joins files as passages; none are the default text.
-func readTexts(files []string, fallback, name string) (text, source string, err error) {
+// joinTexts joins files as passages; none are the default text.
+func joinTexts(files []string, fallback, name string) (text, source string, err error) {
 	if len(files) == 0 {
 		return fallback, name, nil
 	}
@@ -83,7 +83,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	text, source, err := readTexts(c.texts, defaultText, "default text")
+	text, source, err := joinTexts(c.texts, defaultText, "default text")
 	if err != nil {
 		return err
 	}

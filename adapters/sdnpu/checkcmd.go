@@ -98,7 +98,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	text, source, err := readTexts(c.texts, checkText, "default text")
+	text, source, err := joinTexts(c.texts, checkText, "default text")
 	if err != nil {
 		return err
 	}
