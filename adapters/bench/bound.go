@@ -6,6 +6,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/spec"
+	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
 // ErrNoReplay is returned for draft extension: what the model says behind a
@@ -80,6 +81,13 @@ func (o *oracle) Commit(said []int32) {
 		}
 	}
 	o.tree.Reset()
+}
+
+// foresee tells an oracle the text to come.
+func foresee(d replay.Drafter, output []int32) {
+	if o, ok := d.(*oracle); ok {
+		o.output = output
+	}
 }
 
 // comes tells whether two tokens come in a row soon; the first may be the newest

@@ -43,6 +43,15 @@ type Replay struct {
 // RunReplay replays traces in their order. Of recycling only the accepted rows'
 // part is there to be replayed, which calibration has already.
 func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Replay, error) {
+	d, err := o.drafter()
+	if err != nil {
+		return nil, err
+	}
+	return replayWith(ctx, traces, o, d)
+}
+
+// drafter is what the options say to replay.
+func (o *ReplayOptions) drafter() (replay.Drafter, error) {
 	if o.Mode.Extension && o.Extension == NoBound {
 		return nil, ErrNoReplay
 	}
@@ -56,11 +65,11 @@ func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Re
 	d := draft.New(o.Mode, database, &draft.Experience{})
 	switch {
 	case o.Mode.Extension && o.Extension == UpperBound:
-		return replayWith(ctx, traces, o, &oracle{Drafter: d, frozen: o.Mode.Database && !o.Online})
+		return &oracle{Drafter: d, frozen: o.Mode.Database && !o.Online}, nil
 	case o.Mode.Database && !o.Online:
-		return replayWith(ctx, traces, o, frozen{d})
+		return frozen{d}, nil
 	}
-	return replayWith(ctx, traces, o, d)
+	return d, nil
 }
 
 // frozen remembers no request.
@@ -78,9 +87,7 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 			return nil, err
 		}
 		var c replay.Count
-		if all, ok := d.(*oracle); ok {
-			all.output = t.Output
-		}
+		foresee(d, t.Output)
 		replay.Run(d, t, o.Rows-1, clock, &c)
 		all.Add(&c)
 		if tasks[t.Task] == nil {

@@ -203,11 +203,11 @@ func (g *Generated) Table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	return g.modelledTable(w)
+	return g.ModelledTable(w)
 }
 
-// modelledTable prints what passes would cost on the devices.
-func (g *Generated) modelledTable(w io.Writer) error {
+// ModelledTable prints what passes would cost on the devices.
+func (g *Generated) ModelledTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	lines := 0
 	for _, r := range g.Runs {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/bench"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
@@ -30,7 +34,9 @@ func newBenchCommand() *cobra.Command {
 // replayFlags are the command's settings as typed.
 type replayFlags struct {
 	tokenizer, draft, database string
-	bound                      string
+	bound, as                  string
+	cost                       []string
+	widths                     []int
 	rows                       int
 	json                       bool
 }
@@ -56,6 +62,9 @@ from rejected rows needs it, too, and is not in the score.`,
 	flags.StringVar(&f.draft, "draft", "default", "off, default, paper, or terms joined by +: pld, sam, cal, ext, rec, db")
 	flags.StringVar(&f.bound, "ext-bound", "", "replay draft extension as its lower bound (without it) or upper one (kept if it comes within 32 tokens)")
 	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or what is known from the start: a folder made by sdnpu db import, or a trace file, of which outputs count")
+	flags.StringSliceVar(&f.cost, "cost", nil, "also model the time on devices, rows chosen by their cost: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
+	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
 	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, the last token's included")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -101,15 +110,65 @@ func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	modelled, err := f.modelled(cmd.Context(), traces, options)
+	if err != nil {
+		return err
+	}
 	if f.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+			*bench.Replay
+			Modelled []bench.Run `json:"modelled,omitempty"`
+		}{result, modelled.Runs})
 	}
 	baselines, err := bench.Baselines(cmd.Context(), traces, f.rows)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d requests, --draft %s, database %s, %d rows\n", len(traces), f.draft, f.database, f.rows)
-	return result.Table(cmd.OutOrStdout(), baselines)
+	if err := result.Table(cmd.OutOrStdout(), baselines); err != nil {
+		return err
+	}
+	return modelled.ModelledTable(cmd.OutOrStdout())
+}
+
+// modelled replays with the rows that pay on each device.
+func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o bench.ReplayOptions) (*bench.Generated, error) {
+	slices.Sort(f.widths)
+	if len(f.widths) == 0 || f.widths[0] < 1 || f.widths[len(f.widths)-1] > 1024 {
+		return nil, fmt.Errorf("--widths %v: 1 to 1024 wanted", f.widths)
+	}
+	var list []bench.Measured
+	costs := make(map[string]bench.PassCost)
+	for _, device := range f.cost {
+		cost, err := passCost(device, f.as)
+		if err != nil {
+			return nil, err
+		}
+		costs[device] = cost
+		requests, err := bench.ReplayCost(ctx, traces, o, device, bench.Graphs{Widths: slices.Compact(f.widths), Cost: cost})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, requests...)
+	}
+	return bench.Summarize(list, nil, costs), nil
+}
+
+// costContext is the context at which passes are charged, and costBlocks in how
+// many parts a model is.
+const costContext, costBlocks = 1024, 4
+
+// passCost is what a pass costs on a device, logits of all rows included.
+func passCost(device, model string) (bench.PassCost, error) {
+	profile, err := graphswap.Device(device)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := profile.Cost(model)
+	if err != nil {
+		return nil, err
+	}
+	return func(rows int) float64 { return cost.Pass(rows, costContext, costBlocks, rows) }, nil
 }
 
 // openTokenizer reads the vocabulary; nil without one.

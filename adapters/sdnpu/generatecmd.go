@@ -16,19 +16,19 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
 	"github.com/sdnpu/sdnpu/adapters/chat"
-	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // generateFlags are the command's settings as typed.
 type generateFlags struct {
-	model, library, rows, save string
-	prompts, draft             []string
-	tokens, longest, items     int
-	json                       bool
+	model, library, rows, save, as string
+	prompts, draft, cost           []string
+	tokens, longest, items         int
+	json                           bool
 }
 
 func newGenerateCommand() *cobra.Command {
@@ -44,7 +44,8 @@ answers the same prompts, greedily, in the same order; its database begins empty
 Accept length is the mean number of tokens per pass; "loops cut" counts a text
 only until it says eight tokens in a row again, "worst tenth" is that of the
 requests with the lowest. Texts that differ from the first mode's are counted:
-drafts must not change any. With the default rows every pass has 32, all used.`,
+drafts must not change any. With the default rows every pass has 32, all used; with
+--cost each has as many as pay on that device, and its time is modelled.`,
 		Example: "  sdnpu bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -54,7 +55,9 @@ drafts must not change any. With the default rows every pass has 32, all used.`,
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
 	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "modes: off, default, or terms joined by +")
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringVar(&f.rows, "rows", "128,32", "widths of the graphs")
+	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: 128,32; with --cost 128,32,8,1)")
+	flags.StringSliceVar(&f.cost, "cost", nil, "devices whose cost of passes decides over rows: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "tokens to generate at most")
 	flags.IntVar(&f.longest, "longest", 1800, "leave out prompts of more tokens, and count them")
 	flags.IntVar(&f.items, "items", 0, "answer so many prompts of each task, evenly spread (default: all)")
@@ -79,6 +82,10 @@ func (f *generateFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	costs, err := f.passCosts()
+	if err != nil {
+		return err
+	}
 	stdout := cmd.OutOrStdout()
 	if stdout == os.Stdout { // the results' alone, whatever a library prints
 		if stdout, err = takeStdout(); err != nil {
@@ -91,9 +98,11 @@ func (f *generateFlags) run(cmd *cobra.Command) error {
 	}
 	options := bench.GenerateOptions{Items: items, Tokens: f.tokens, Progress: generateProgress(cmd.ErrOrStderr())}
 	for _, mode := range f.draft {
-		options.Settings = append(options.Settings, bench.Setting{Mode: mode})
+		for _, device := range f.devices() {
+			options.Settings = append(options.Settings, bench.Setting{Mode: mode, Device: device})
+		}
 	}
-	open := opener{settings: s, flags: f, longest: longestItem(items), stderr: cmd.ErrOrStderr()}
+	open := opener{costs: costs, settings: s, flags: f, longest: longestItem(items), stderr: cmd.ErrOrStderr()}
 	options.Open = open.open
 	list, failed := bench.Generate(cmd.Context(), options)
 	if failed != nil && len(list) == 0 {
@@ -101,13 +110,40 @@ func (f *generateFlags) run(cmd *cobra.Command) error {
 	}
 	// What was measured before it failed is not lost.
 	saved := &bench.Saved{Model: filepath.Base(f.model), Device: open.device, Skipped: skipped, Requests: list}
-	if err := f.finish(stdout, saved); err != nil {
+	if err := f.finish(stdout, saved, costs); err != nil {
 		return errors.Join(failed, err)
 	}
 	return failed
 }
 
+// devices are those of --cost, or none in particular.
+func (f *generateFlags) devices() []string {
+	if len(f.cost) == 0 {
+		return []string{""}
+	}
+	return f.cost
+}
+
+func (f *generateFlags) passCosts() (map[string]bench.PassCost, error) {
+	costs := make(map[string]bench.PassCost)
+	for _, device := range f.cost {
+		cost, err := passCost(device, f.as)
+		if err != nil {
+			return nil, err
+		}
+		costs[device] = cost
+	}
+	return costs, nil
+}
+
 func (f *generateFlags) check() error {
+	switch {
+	case f.rows != "":
+	case len(f.cost) > 0:
+		f.rows = "128,32,8,1"
+	default:
+		f.rows = "128,32"
+	}
 	if f.tokens < 2 || f.longest < 1 || f.items < 0 {
 		return fmt.Errorf("-n %d --longest %d --items %d: at least 2, 1 and 0 wanted", f.tokens, f.longest, f.items)
 	}
@@ -181,6 +217,7 @@ func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error)
 // opener loads the model for each setting.
 type opener struct {
 	settings settings
+	costs    map[string]bench.PassCost
 	flags    *generateFlags
 	longest  int // prompt, in tokens
 	stderr   io.Writer
@@ -192,15 +229,17 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	if err != nil {
 		return nil, err
 	}
-	return o.load(ctx, c)
-}
-
-func (o *opener) load(ctx context.Context, c config.Config) (bench.Generator, error) {
-	bar := newBar(o.stderr)
-	l, err := o.settings.load(ctx, os.Args[0], job{
+	c.Database = "" // what other requests left there would be measured, too
+	j := job{
 		path: o.flags.model, config: c, context: o.longest + o.flags.tokens, sequences: 1,
-		logger: newLogger(o.stderr, false), progress: bar.step,
-	})
+		logger: newLogger(o.stderr, false),
+	}
+	if cost := o.costs[s.Device]; cost != nil {
+		j.cost = func(rows int) time.Duration { return time.Duration(cost(rows) * float64(time.Millisecond)) }
+	}
+	bar := newBar(o.stderr)
+	j.progress = bar.step
+	l, err := o.settings.load(ctx, os.Args[0], j)
 	bar.close()
 	if err != nil {
 		return nil, err
@@ -242,7 +281,7 @@ func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task s
 }
 
 // finish writes the file and prints the sums.
-func (f *generateFlags) finish(stdout io.Writer, saved *bench.Saved) error {
+func (f *generateFlags) finish(stdout io.Writer, saved *bench.Saved, costs map[string]bench.PassCost) error {
 	if f.save != "" {
 		text, err := json.Marshal(saved)
 		if err != nil {
@@ -252,7 +291,7 @@ func (f *generateFlags) finish(stdout io.Writer, saved *bench.Saved) error {
 			return err
 		}
 	}
-	result := bench.Summarize(saved.Requests, saved.Skipped, nil)
+	result := bench.Summarize(saved.Requests, saved.Skipped, costs)
 	if f.json {
 		return json.NewEncoder(stdout).Encode(result)
 	}

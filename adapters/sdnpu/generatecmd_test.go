@@ -85,6 +85,29 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 	require.Len(t, list.Requests, 2)
 }
 
+func TestRowsFollowTheCostOfADevice(t *testing.T) {
+	folder := t.TempDir()
+	prompts := filepath.Join(folder, "p.jsonl")
+	require.NoError(t, os.WriteFile(prompts, []byte(`{"task":"tale","id":"1","prompt":[{"role":"user","content":"One day"}]}`), 0o600))
+	t.Setenv("SDNPU_CACHE", "off")
+	out, err := sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", withTemplate(t, folder), "-n", "40", "--library", "float", "--json", "--cost", "sd8gen2,sd8gen3")
+	require.NoError(t, err)
+	var got bench.Generated
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	rows := make(map[string]int)
+	for _, r := range got.Runs {
+		require.Zero(t, r.Different)
+		require.NotNil(t, r.Modelled)
+		require.Positive(t, r.PerToken)
+		for width, n := range r.Widths {
+			rows[r.Device] += width * n
+		}
+	}
+	require.Greater(t, rows["sd8gen2"], 2*rows["sd8gen3"], "32 rows cost 1.3 times as much as one there, and 3.6 times here")
+	_, err = sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", story, "--cost", "nokia")
+	require.ErrorContains(t, err, "sd8gen2")
+}
+
 // withTemplate is the story model with a template that writes what users say.
 func withTemplate(t *testing.T, folder string) string {
 	f, err := gguf.Open(story)

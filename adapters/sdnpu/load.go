@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
@@ -40,6 +41,8 @@ type job struct {
 	prompt   func(*tokenizer.Tokenizer) ([]int32, error)
 	logger   *slog.Logger
 	progress func(engine.Progress)
+	// cost, when set, is what a pass is taken to cost.
+	cost func(rows int) time.Duration
 }
 
 // rows are the widths that somebody asked for; else the engine chooses, by the
@@ -117,7 +120,7 @@ func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok 
 		plan = ""
 	}
 	return engine.Options{
-		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft,
+		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost,
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

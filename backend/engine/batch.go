@@ -370,7 +370,7 @@ func (e *Engine) settle(ctx context.Context, s share, at int, r *Result) error {
 			path = append(path, at+s.n+int(draft))
 		}
 		if s.drafts > 0 {
-			e.trust.observe(s.job.drafts, s.drafts, len(accepted))
+			e.trust.Observe(s.job.drafts.Scores[:s.drafts], len(accepted))
 		}
 	}
 	began := time.Now()

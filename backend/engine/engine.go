@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec"
 )
 
 // Engine holds a loaded model and its sequences. Create one with [New].
@@ -48,7 +49,7 @@ type Engine struct {
 	tops   tops
 	row    []float32             // one whole row, see wholeRow
 	took   map[int]time.Duration // how long a pass of each width lasts
-	trust  trust
+	trust  spec.Trust
 
 	habitsMu sync.Mutex
 	habits   habits

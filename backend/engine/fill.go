@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"time"
-
-	"github.com/sdnpu/sdnpu/spec"
 )
 
 // addDrafts fills a pass with drafts of the jobs whose last token is in it. Its
@@ -27,7 +25,7 @@ func (e *Engine) addDrafts(shares []share) {
 			continue
 		}
 		merged.fill(w - rows)
-		rate := (float64(sure) + e.trust.factor()*merged.expected) / e.cost(w).Seconds()
+		rate := (float64(sure) + e.trust.Factor()*merged.expected) / e.cost(w).Seconds()
 		if w == width || rate > best {
 			best, width = rate, w
 			merged.keep()
@@ -97,22 +95,3 @@ func (e *Engine) timed(width int, t time.Duration) {
 	}
 	e.took[width] = t
 }
-
-// trust is what a draft's score has turned out to be worth so far: scores are
-// estimates, and text to text they are off by the same factor.
-type trust struct{ expected, accepted float64 }
-
-// forget makes the last few dozen passes count.
-const forget = 0.97
-
-func (t *trust) observe(drafts *spec.Tree, n, accepted int) {
-	t.expected *= forget
-	t.accepted *= forget
-	for _, score := range drafts.Scores[:n] {
-		t.expected += float64(score)
-	}
-	t.accepted += float64(accepted)
-}
-
-// factor begins at one.
-func (t *trust) factor() float64 { return (t.accepted + 1) / (t.expected + 1) }

@@ -119,20 +119,6 @@ func bestSum(scores []float64, n int) float64 {
 	return sum
 }
 
-func TestTrustFollowsWhatWasAccepted(t *testing.T) {
-	var tr trust
-	require.InDelta(t, 1, tr.factor(), 0)
-	drafts := scored(0.9, 0.8, 0.7)
-	for range 200 {
-		tr.observe(drafts, 3, 1)
-	}
-	require.InDelta(t, 1/2.4, tr.factor(), 0.05)
-	for range 200 {
-		tr.observe(drafts, 3, 3)
-	}
-	require.InDelta(t, 3/2.4, tr.factor(), 0.05)
-}
-
 func TestUnknownCostsFollowTheModel(t *testing.T) {
 	e := fillEngine(map[int]time.Duration{}, 32, 8, 1)
 	require.Less(t, e.cost(8), e.cost(32))
