@@ -179,6 +179,9 @@ func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
 	if err != nil {
 		return err
 	}
+	if err := d.disk.sync(); err != nil { // the new files' names come before the manifest's
+		return errors.Join(err, log.Close())
+	}
 	if err := d.disk.replace(manifestName, m.encode()); err != nil {
 		// Which of the two manifests is on disk nobody knows.
 		d.failed = fmt.Errorf("replace the %s: %w", manifestName, err)

@@ -2,6 +2,7 @@ package tokendb
 
 import (
 	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -208,3 +209,5 @@ func TestWhatIsNotThisDatabaseIsRefused(t *testing.T) {
 	require.NoError(t, Purge(dir))
 	require.NoDirExists(t, dir)
 }
+
+var silent = slog.New(slog.DiscardHandler)

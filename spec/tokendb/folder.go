@@ -33,6 +33,9 @@ func (d *DB) own() (err error) {
 	if err := d.writeLog(m.log, nil); err != nil {
 		return err
 	}
+	if err := d.disk.sync(); err != nil {
+		return err
+	}
 	return d.disk.replace(manifestName, m.encode())
 }
 

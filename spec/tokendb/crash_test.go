@@ -1,0 +1,259 @@
+package tokendb
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errKilled = errors.New("killed")
+
+// power ends a process at one of its changes to a folder, and knows what would
+// be left if the machine ended with it: contents that were flushed, under names
+// that were.
+type power struct {
+	dir     string
+	left    int // changes until the end
+	flushed map[string][]byte
+	durable map[string][]byte
+	calls   []string
+	// eager file systems keep a rename at once, and other names later.
+	eager bool
+}
+
+func newPower(dir string, left int) *power {
+	return &power{dir: dir, left: left, flushed: map[string][]byte{}, durable: map[string][]byte{}}
+}
+
+func (p *power) before(call, name string) error {
+	if p.left--; p.left < 0 {
+		return errKilled
+	}
+	p.calls = append(p.calls, call+" "+name)
+	switch {
+	case call == "rename":
+		p.flushed[name] = p.flushed[temporaryPrefix+name]
+		if p.eager {
+			p.durable[name] = p.flushed[name]
+		}
+	case call == "sync" && name == ".":
+		p.durable = map[string][]byte{}
+		for _, name := range names(p.dir) {
+			p.durable[name] = p.flushed[name]
+		}
+	case call == "sync":
+		content, err := os.ReadFile(filepath.Join(p.dir, name))
+		if err != nil {
+			return err
+		}
+		p.flushed[name] = content
+		if _, ok := p.durable[name]; ok {
+			p.durable[name] = content
+		}
+	}
+	return nil
+}
+
+func names(dir string) (list []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+// cut leaves in a folder what a power cut would.
+func (p *power) cut(t *testing.T) {
+	for _, name := range names(p.dir) {
+		require.NoError(t, os.Remove(filepath.Join(p.dir, name)))
+	}
+	for name, content := range p.durable {
+		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), content, 0o600))
+	}
+}
+
+// life does all that changes a database and returns what it held after each
+// step that went well; the last one is what the step that failed was to lead to.
+func life(p *power, documents []Document) (states [][]Document, err error) {
+	held := []Document{}
+	states = append(states, held, held) // before it is made, and after
+	d, err := open(&DB{disk: disk{dir: p.dir, before: p.before}, options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 40 << 10, Logger: silent}})
+	if err != nil {
+		return states[:1], err
+	}
+	defer func() {
+		if closed := d.Close(); err == nil {
+			err = closed
+		}
+	}()
+	step := func(next []Document, do func() error) bool {
+		held = next
+		states = append(states, held)
+		err = do()
+		return err == nil
+	}
+	for i, document := range documents {
+		ok := step(append(slices.Clip(held), document), func() error { return d.Commit(document) })
+		switch {
+		case !ok:
+		case i%5 == 4:
+			ok = step(held, d.Seal)
+		case i%7 == 6:
+			ok = step(without(held, document.Conversation), func() error {
+				_, err := d.Forget(func(o Document) bool { return o.Conversation == document.Conversation })
+				return err
+			})
+		}
+		if !ok {
+			return states, err
+		}
+	}
+	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) })
+	return states, err
+}
+
+func without(documents []Document, conversation uint64) []Document {
+	return slices.DeleteFunc(slices.Clone(documents), func(o Document) bool { return o.Conversation == conversation })
+}
+
+func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
+	documents := randomDocuments(rand.New(rand.NewPCG(5, 5)), 18, 60, 20)
+	whole := newPower(quick(t), 1<<30)
+	_, err := life(whole, documents)
+	require.NoError(t, err)
+	require.Greater(t, len(whole.calls), 120)
+	for _, call := range []string{"open", "write", "sync", "rename", "remove"} {
+		require.True(t, slices.ContainsFunc(whole.calls, func(c string) bool { return c[:len(call)] == call }), call)
+	}
+	for n := range whole.calls {
+		for _, end := range []string{"process", "machine", "machine with an eager file system"} {
+			dir := quick(t)
+			p := newPower(dir, n)
+			p.eager = end == "machine with an eager file system"
+			states, err := life(p, documents)
+			if err == nil { // the end came while old files were removed, or at Close
+				require.Contains(t, whole.calls[n], "remove")
+				states = append(states, states[len(states)-1])
+			} else {
+				require.ErrorIs(t, err, errKilled)
+			}
+			if end != "process" {
+				p.cut(t)
+			}
+			d, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab})
+			require.NoError(t, err, "%d: %s, end of the %s", n, whole.calls[n], end)
+			got := contents(t, d)
+			require.Contains(t, states[max(0, len(states)-2):], got, "%d: %s, end of the %s", n, whole.calls[n], end)
+			require.NoError(t, d.Verify())
+			require.NoError(t, d.Commit(documents[0]), "it goes on")
+			require.Equal(t, append(got, documents[0]), contents(t, d))
+			require.ElementsMatch(t, d.manifest.names(), names(dir), "nothing is left over")
+			require.NoError(t, d.Close())
+		}
+	}
+}
+
+// A call that fails once, and not the process, leaves a database that goes on or
+// says that it does not; never one that holds something else.
+func TestADiskThatFailsOnceLosesNothing(t *testing.T) {
+	documents := randomDocuments(rand.New(rand.NewPCG(5, 6)), 12, 40, 20)
+	whole := newPower(quick(t), 1<<30)
+	_, err := life(whole, documents)
+	require.NoError(t, err)
+	for n := range whole.calls {
+		dir := quick(t)
+		count := 0
+		d, err := open(&DB{options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 1 << 20, Logger: silent}, disk: disk{dir: dir, before: func(string, string) error {
+			if count++; count == n+1 {
+				return errKilled
+			}
+			return nil
+		}}})
+		if err != nil {
+			require.ErrorIs(t, err, errKilled)
+			continue
+		}
+		want, unsure := []Document{}, -1
+		for i, document := range documents {
+			if err := d.Commit(document); err == nil {
+				require.Negative(t, unsure, "after a flush that failed nothing is taken")
+				want = append(want, document)
+			} else if d.failed != nil && unsure < 0 {
+				unsure = i
+			}
+			if i%5 == 3 {
+				_ = d.Seal()
+			}
+		}
+		require.Equal(t, want, contents(t, d))
+		require.NoError(t, d.Close())
+		d = opened(t, dir)
+		if got := contents(t, d); unsure < 0 || len(got) == len(want) {
+			require.Equal(t, want, got)
+		} else {
+			require.Equal(t, append(want, documents[unsure]), got, "what was written and not flushed may be there")
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
+// Every bit of a segment, the manifest and the log's header is vouched for.
+func TestDamageIsFoundAndNamed(t *testing.T) {
+	dir := quick(t)
+	d := opened(t, dir)
+	require.NoError(t, d.Import(randomDocuments(rand.New(rand.NewPCG(1, 2)), 6, 100, 30)))
+	require.NoError(t, d.Commit(Document{Tokens: []int32{1, 2, 3}}))
+	log := logName(d.manifest.log)
+	segment := segmentName(d.manifest.segments[0])
+	require.NoError(t, d.Close())
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, name := range []string{manifestName, segment, log} {
+		good, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		for range 150 {
+			bad := slices.Clone(good)
+			at := rng.IntN(len(bad))
+			if name == segment && rng.IntN(2) == 0 { // most of it is padding
+				at = rng.IntN(headerSize)
+			}
+			bad[at] ^= 1 << rng.IntN(8)
+			what := fmt.Sprintf("%s at %d", name, at)
+			if rng.IntN(4) == 0 {
+				bad, what = good[:at], what+", cut"
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), bad, 0o600))
+			o, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab, ReadOnly: true})
+			if err == nil { // padding of a segment, or a record of the log, which then ends before it
+				require.NotEqual(t, manifestName, name, what)
+				left := len(contents(t, o))
+				require.True(t, name == segment && left == 7 || name == log && at >= logHeaderSize && left == 6 || name == log && len(bad) == len(good) && left == 7, "%s: %d", what, left)
+				require.NoError(t, o.Close())
+				continue
+			}
+			require.True(t, errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign), "%s: %v", what, err)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), good, 0o600))
+	}
+	require.NoError(t, os.Remove(filepath.Join(dir, segment)))
+	_, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab})
+	require.ErrorIs(t, err, ErrDamaged)
+}
+
+// quick is a folder in memory where the system has one: flushing there takes no
+// time, and what a power cut does is reckoned by [power].
+func quick(t *testing.T) string {
+	if dir, err := os.MkdirTemp("/dev/shm", "tokendb"); err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	return t.TempDir()
+}
