@@ -1,0 +1,62 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// texts counts what a token database holds.
+func texts(t testing.TB, dir string) int {
+	out, err := exec.Command(program(t), "db", "stats", dir, "--json").Output()
+	require.NoError(t, err)
+	var stats struct{ Texts int }
+	require.NoError(t, json.Unmarshal(out, &stats))
+	return stats.Texts
+}
+
+// A runner that ended has left its answers on disk: the next one drafts from
+// them. What was cancelled is not there, and a damaged database ends no request.
+func TestAnswersOutliveTheRunner(t *testing.T) {
+	s := server(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	const tokens = 60
+	dir := filepath.Join(t.TempDir(), "answers")
+	create(t, s, "remembering", file, adapter(t, t.TempDir(), file, "rows=32", "draft=db", "db="+dir))
+	first := ask(t, s, "/api/generate", generate("remembering", r.Prompt, greedy(tokens)))
+	require.Equal(t, tokens-1, first.count(t, "decode_steps"), "an empty database drafts nothing")
+	require.Equal(t, 1, texts(t, dir))
+
+	offset := len(s.Log())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := s.Stream(ctx, "/api/generate", generate("remembering", "Once upon a time", greedy(480)), func(host.Event) { cancel() })
+	require.ErrorIs(t, err, context.Canceled)
+	unload(t, s)
+	require.Equal(t, 1, texts(t, dir), "a cancelled answer is not kept")
+
+	again := ask(t, s, "/api/generate", generate("remembering", r.Prompt, greedy(tokens)))
+	require.Equal(t, first.text, again.text)
+	require.Less(t, again.count(t, "decode_steps"), tokens/4)
+	require.Positive(t, again.count(t, "accepted_rows"))
+	require.Contains(t, s.Log()[offset:], "token database")
+	unload(t, s)
+
+	manifest := filepath.Join(dir, "MANIFEST")
+	b, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	b[20] ^= 1
+	require.NoError(t, os.WriteFile(manifest, b, 0o600))
+	damaged := ask(t, s, "/api/generate", generate("remembering", r.Prompt, greedy(tokens)))
+	require.Equal(t, first.text, damaged.text)
+	require.True(t, strings.Contains(s.Log(), "sdnpu db purge "+dir), "the log says what to do")
+}
