@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,15 @@ func TestTheFirstContextIsANumberOrAWord(t *testing.T) {
 	}
 }
 
+func TestTheDatabaseIsAFolderThatIsTheSameForAll(t *testing.T) {
+	absolute := filepath.Join(t.TempDir(), "answers")
+	for _, path := range []string{"", absolute, "~/answers"} {
+		c, err := Resolve(source("model", map[string]string{"sdnpu.db": path}))
+		require.NoError(t, err)
+		require.Equal(t, path, c.Database)
+	}
+}
+
 func TestSelectionNeedsNoOtherKey(t *testing.T) {
 	broken := map[string]string{"sdnpu.recipe": "none", "sdnpu.nonsense": "1"}
 	on, err := Enabled(source("model", broken))
@@ -80,6 +90,8 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 		{"rows that are no number", "sdnpu.rows", "128,x"},
 		{"too many rows", "sdnpu.rows", "128,64,32,16,8"},
 		{"neither true nor false", "sdnpu.enabled", "perhaps"},
+		{"a folder that depends on where one stands", "sdnpu.db", "answers"},
+		{"a home that is not the user's", "sdnpu.db", "~root/answers"},
 		{"a negative count", "sdnpu.blocks", "-1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -45,7 +45,10 @@ func (d *Database) remember(text []int32, prompt int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tokens := text[prompt:]
-	if d.files != nil {
+	switch {
+	case d.broken:
+		return
+	case d.files != nil:
 		d.commit(d.conversations.of(text, prompt), tokens)
 		return
 	}

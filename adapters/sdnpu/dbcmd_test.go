@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// textFile writes a file and returns its path.
+func textFile(t *testing.T, name, content string) string {
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "db")
+	tale := textFile(t, "tale.txt", strings.Repeat("Once upon a time there was a cat.\n\n", 9000))
+	lines := textFile(t, "chats.jsonl", `{"text":"a secret dog"}`+"\n\n"+`{"messages":[{"content":"one"},{"content":"two"}]}`+"\n"+`{"output_ids":[5,6,7]}`+"\n"+`{"prompt":"left out","output":"kept"}`+"\n")
+	out, err := sdnpu(t, "db", "import", tale, lines, "--model", story, "-o", db, "--json")
+	require.NoError(t, err)
+	var sum imported
+	require.NoError(t, json.Unmarshal([]byte(out), &sum))
+	require.Equal(t, 2, sum.Files)
+	require.Equal(t, 4+5, sum.Texts, "the tale in pieces of 64 KiB, the rest with the last one")
+
+	var s databaseStats
+	out, err = sdnpu(t, "db", "stats", db, "--json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal([]byte(out), &s))
+	require.Equal(t, sum.Texts, s.Texts)
+	require.Equal(t, sum.Tokens, s.Tokens)
+	require.Equal(t, 2, s.Conversations)
+	require.Less(t, s.BytesPerToken, 8.5)
+	out, err = sdnpu(t, "db", "verify", db)
+	require.NoError(t, err)
+	require.Contains(t, out, "ok: 9 texts")
+
+	out, err = sdnpu(t, "db", "list", db, "--model", story)
+	require.NoError(t, err)
+	require.Contains(t, out, "Once upon a time")
+	for args, want := range map[string]string{
+		"":                                     "--containing",
+		"0123456789abcdef":                     "no conversation of these",
+		"--containing secret":                  "--model",
+		"--containing dragon --model " + story: "no conversation of these",
+		"--containing secret --model " + otherVocabulary(t): "another tokenizer",
+	} {
+		_, err = sdnpu(t, append([]string{"db", "forget", db}, strings.Fields(args)...)...)
+		require.ErrorContains(t, err, want, args)
+	}
+	out, err = sdnpu(t, "db", "forget", db, "--containing", "secret", "--model", story)
+	require.NoError(t, err)
+	require.Contains(t, out, "5 texts forgotten")
+	out, err = sdnpu(t, "db", "list", db, "--json")
+	require.NoError(t, err)
+	var list []conversation
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list, 1)
+	_, err = sdnpu(t, "db", "forget", db, list[0].ID)
+	require.NoError(t, err)
+	_, err = sdnpu(t, "db", "purge", db)
+	require.NoError(t, err)
+	require.NoDirExists(t, db)
+}
+
+// otherVocabulary is a model file whose tokens are others.
+func otherVocabulary(t *testing.T) string {
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	return textFile(t, "other.gguf", strings.Replace(string(raw), "Once", "Ence", 1)+"")
+}
+
+func TestWhatIsWrongWithADatabaseIsNamedWithARemedy(t *testing.T) {
+	dir := t.TempDir()
+	absent := filepath.Join(dir, "absent")
+	for _, what := range []string{"stats", "verify", "list", "purge"} {
+		_, err := sdnpu(t, "db", what, absent)
+		require.ErrorContains(t, err, "no token database", what)
+	}
+	foreign := filepath.Join(dir, "foreign")
+	require.NoError(t, os.Mkdir(foreign, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(foreign, "letter"), []byte("dear"), 0o600))
+	text := textFile(t, "a.txt", "Once upon a time")
+	for _, args := range [][]string{{"db", "purge", foreign}, {"db", "import", text, "--model", story, "-o", foreign}} {
+		_, err := sdnpu(t, args...)
+		require.ErrorIs(t, err, tokendb.ErrForeign)
+		require.ErrorContains(t, err, "a folder of its own")
+	}
+	require.FileExists(t, filepath.Join(foreign, "letter"))
+	empty := textFile(t, "empty.txt", "")
+	_, err := sdnpu(t, "db", "import", empty, "--model", story, "-o", filepath.Join(dir, "new"))
+	require.ErrorContains(t, err, "no text")
+	broken := textFile(t, "b.jsonl", "{\"text\":\"a\"}\n{}\n")
+	_, err = sdnpu(t, "db", "import", broken, "--model", story, "-o", filepath.Join(dir, "new"))
+	require.ErrorContains(t, err, "line 2")
+
+	db := filepath.Join(dir, "db")
+	_, err = sdnpu(t, "db", "import", text, "--model", story, "-o", db)
+	require.NoError(t, err)
+	_, err = sdnpu(t, "db", "import", text, "--model", otherVocabulary(t), "-o", db)
+	require.ErrorIs(t, err, tokendb.ErrFingerprint)
+	segments, err := filepath.Glob(filepath.Join(db, "segment-*"))
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	require.NoError(t, os.Truncate(segments[0], 5000))
+	_, err = sdnpu(t, "db", "verify", db)
+	require.ErrorIs(t, err, tokendb.ErrDamaged)
+	require.ErrorContains(t, err, "sdnpu db purge "+db)
+}
+
+// Whatever is wrong with the database, the model runs.
+func TestARunKeepsItsAnswerAndNoDatabaseStopsIt(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", "off")
+	db := filepath.Join(t.TempDir(), "db")
+	run := func(more ...string) result {
+		out, err := sdnpu(t, append([]string{"run", "--model", story, "--library", "float", "--prompt", "One day", "-n", "30", "--rows", "16", "--json", "--draft", "db"}, more...)...)
+		require.NoError(t, err)
+		var r result
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		return r
+	}
+	plain := run()
+	require.Equal(t, plain.OutputIDs, run("--db", db).OutputIDs)
+	second := run("--db", db)
+	require.Equal(t, plain.OutputIDs, second.OutputIDs)
+	require.Greater(t, second.AcceptLength, 3.0, "the first run's answer is known")
+	require.NoError(t, os.WriteFile(filepath.Join(db, "MANIFEST"), []byte("nothing"), 0o600))
+	third := run("--db", db)
+	require.Equal(t, plain.OutputIDs, third.OutputIDs)
+	require.InDelta(t, 1, third.AcceptLength, 0)
+}
+
+func TestAReplayRefusesADatabaseOfItsOwnTexts(t *testing.T) {
+	traces := textFile(t, "traces.jsonl", `{"prompt_ids":[1,2,3],"output_ids":[4,5,6,7,4,5,6,7]}`+"\n")
+	other := textFile(t, "other.jsonl", `{"output_ids":[3,4,5,6,7,4,5,6]}`+"\n")
+	dir := t.TempDir()
+	known, scored := filepath.Join(dir, "known"), filepath.Join(dir, "scored")
+	_, err := sdnpu(t, "db", "import", other, "--model", story, "-o", known)
+	require.NoError(t, err)
+	_, err = sdnpu(t, "db", "import", other, traces, "--model", story, "-o", scored)
+	require.NoError(t, err)
+	replayed := func(database string) (float64, error) {
+		out, err := sdnpu(t, "bench", "replay", traces, "--draft", "db", "--rows", "4", "--database", database, "--json")
+		var r struct{ All struct{ MAT float64 } }
+		if err == nil {
+			require.NoError(t, json.Unmarshal([]byte(out), &r))
+		}
+		return r.All.MAT, err
+	}
+	without, err := replayed("off")
+	require.NoError(t, err)
+	with, err := replayed(known)
+	require.NoError(t, err)
+	require.Greater(t, with, without)
+	_, err = replayed(scored)
+	require.ErrorIs(t, err, errScored)
+}
