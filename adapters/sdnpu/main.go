@@ -87,6 +87,7 @@ func newCommand() *cobra.Command {
 		newCheckCommand(),
 		newTimelineCommand(),
 		newCompileCommand(),
+		newExecuteCommand(),
 		newDatabaseCommand(),
 		newPrepareCommand(),
 	)

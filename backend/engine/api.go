@@ -5,6 +5,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // Request asks for one generation.
@@ -34,6 +35,14 @@ type Request struct {
 	Logprobs int
 	// IgnoreEOS goes on after an end-of-generation token.
 	IgnoreEOS bool
+	// AllLogits computes the logits of every token of the prompt, which takes
+	// the head's time and tells nothing: for measurements.
+	AllLogits bool
+	// Plan, when set, is carried out for the prompt in place of one that
+	// [Options].Plan would give, and Problem is what its report is reckoned by. What it
+	// finds resident must be there.
+	Plan    *graphswap.Plan
+	Problem *graphswap.Problem
 }
 
 // Piece is a part of the output: whole UTF-8, no part of a stop text.

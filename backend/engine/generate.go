@@ -99,6 +99,7 @@ func (g *generation) run(ctx context.Context, cached int) error {
 	defer func() { g.report.Context = g.engine.family.Load().context }()
 	g.report.CachedTokens = cached
 	g.startDrafts()
+	g.job.everyRow = g.job.everyRow || g.request.AllLogits
 	err := g.prefill(ctx, cached)
 	if err != nil {
 		g.report.Prefill = time.Since(g.began)
@@ -122,8 +123,11 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	if err := g.reserve(ctx, len(prompt)); err != nil {
 		return err
 	}
-	g.execution = g.engine.planPrompt(&g.job, cached, prompt[cached:])
-	err := g.computePrompt(ctx, cached, prompt[cached:])
+	var err error
+	if g.execution, err = g.engine.planPrompt(g, cached, prompt[cached:]); err != nil {
+		return err
+	}
+	err = g.computePrompt(ctx, cached, prompt[cached:])
 	g.job.everyRow = false
 	g.report.PromptDrafting = g.report.Drafting
 	g.report.PromptTokens = g.report.ValidRows - before

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -29,24 +30,46 @@ type PlanReport struct {
 // planPrompt begins to carry out a plan for the prompt's tokens that are to be
 // computed. It returns nil where graphs stay, or are exchanged for another
 // request at the moment.
-func (e *Engine) planPrompt(j *job, cached int, tokens []int32) *execution {
+func (e *Engine) planPrompt(g *generation, cached int, tokens []int32) (*execution, error) {
 	if e.lanes == nil || !e.lanes.idle() {
-		return nil
+		return nil, nil
 	}
-	f := e.family.Load()
-	told, err := e.planner(promptShape{
-		tokens: len(tokens), cached: cached, allLogits: j.everyRow, before: e.lanes.residency(f), context: f.context,
+	j, f, planner := &g.job, e.family.Load(), e.planner
+	if g.request.Plan != nil {
+		planner = g.request.foretold
+	}
+	told, err := planner(promptShape{
+		tokens: len(tokens), cached: cached, allLogits: j.everyRow, before: e.lanes.residency(f), rows: e.options.Rows,
 		alone: e.sequences.busy() < 2,
 	})
+	if err != nil && g.request.Plan != nil {
+		return nil, err
+	}
 	if err != nil {
 		e.options.Logger.Warn("no plan for the prompt: graphs stay as they are", "reason", err)
-		return nil
+		return nil, nil
 	}
 	x := e.newExecution(f, told, j)
 	if !e.lanes.begin(x, e.inVirtualTime()) {
-		return nil
+		return nil, nil
 	}
-	return x
+	return x, nil
+}
+
+// foretold is the plan that the request brings.
+func (r *Request) foretold(s promptShape) (*foretold, error) {
+	if err := r.Plan.Validate(); err != nil {
+		return nil, err
+	}
+	rows := 0
+	for _, n := range r.Plan.Chunks {
+		rows += n
+	}
+	if rows != s.tokens || !slices.Equal(r.Plan.Before, s.before) || r.Plan.Rows1 != s.rows[0] || r.Plan.Rows2 != s.rows[1] {
+		return nil, fmt.Errorf("engine: %w: a plan for %d tokens that finds %v, there are %d and %v", ErrRequest, rows, r.Plan.Before, s.tokens, s.before)
+	}
+	line, err := graphswap.Simulate(r.Plan, r.Problem)
+	return &foretold{plan: r.Plan, problem: r.Problem, line: line}, err
 }
 
 // planned returns the execution to whose prompt a pass belongs, or nil.

@@ -11,7 +11,7 @@ type promptShape struct {
 	tokens, cached int // to be computed, and before them
 	allLogits      bool
 	before         []graphswap.Graph // resident, by block
-	context        int
+	rows           []int
 	// alone tells that no other request waits for the device.
 	alone bool
 }

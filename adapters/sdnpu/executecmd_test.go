@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/execute"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// plansToExecute are those of a table, without what differs in nothing that is
+// executed.
+func plansToExecute() (list []string) {
+	for _, name := range graphswap.PlanNames() {
+		if name != graphswap.PlanLazy {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func executeProblem(t *testing.T, r graphswap.Request) (*graphswap.Problem, int) {
+	profile, err := graphswap.Device("sd8gen2")
+	require.NoError(t, err)
+	cost, err := profile.Cost("qwen2.5-1.5b")
+	require.NoError(t, err)
+	p, err := cost.Problem(r)
+	require.NoError(t, err)
+	return p, cost.Model.Layers
+}
+
+// TestExecutedInVirtualTimePlansTakeWhatWasForetold, to rounding: the engine's
+// work is charged by the emulator, and the prediction is made of formulas.
+func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
+	x, err := executor("sd8gen2", "qwen2.5-1.5b")
+	require.NoError(t, err)
+	x.Virtual = true
+	var said []int32
+	for _, blocks := range []int{1, 2, 4} {
+		for _, name := range plansToExecute() {
+			known := blocks != 2 || strings.HasSuffix(name, "_in_order") || name == graphswap.PlanExact || name == graphswap.PlanShared
+			if known && name != graphswap.PlanDescent && os.Getenv("SDNPU_FULL") != "1" {
+				continue
+			}
+			for _, spare := range []bool{false, true} {
+				if spare && !graphswap.Switches(name) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %d blocks spare %v", name, blocks, spare), func(t *testing.T) {
+					r := graphswap.Request{Blocks: blocks, Rows1: 256, Rows2: 32, Prompt: 700}
+					problem, layers := executeProblem(t, r)
+					plan, err := problem.Make(name, spare)
+					require.NoError(t, err)
+					problem.Before = plan.Before
+					want, err := graphswap.Simulate(plan, problem)
+					require.NoError(t, err)
+					got, err := x.Execute(t.Context(), execute.Job{Plan: plan, Problem: problem, Layers: layers})
+					require.NoError(t, err)
+					require.InEpsilon(t, want.PrefillMs, got.Timeline.PrefillMs, 1e-5)
+					require.InEpsilon(t, want.SwitchEndMs, got.Timeline.SwitchEndMs, 1e-5)
+					require.InDelta(t, want.StallMs, got.Timeline.StallMs, 1e-3)
+					require.Equal(t, "sd8gen2 (fitted) as qwen2.5-1.5b", got.Paced)
+					if said == nil {
+						said = got.Tokens
+					}
+					require.Equal(t, said, got.Tokens, "the same text, whatever the plan")
+				})
+			}
+		}
+	}
+}
+
+// TestExecutedOnAClockPlansTakeWhatWasForetold: loads overlap runs for real, on
+// two goroutines, and lateness of the machine is seen to.
+func TestExecutedOnAClockPlansTakeWhatWasForetold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as a phone does, several times")
+	}
+	x, err := executor("sd8gen2", "qwen2.5-1.5b")
+	require.NoError(t, err)
+	if os.Getenv("SDNPU_FULL") != "1" {
+		x.Slowest = 2
+	}
+	for _, c := range clockCases() {
+		t.Run(fmt.Sprintf("%s %d blocks spare %v", c.name, c.blocks, c.spare), func(t *testing.T) {
+			problem, layers := executeProblem(t, graphswap.Request{Blocks: c.blocks, Rows1: 256, Rows2: 32, Prompt: 1024})
+			plan, err := problem.Make(c.name, c.spare)
+			require.NoError(t, err)
+			problem.Before = plan.Before
+			want, err := graphswap.Simulate(plan, problem)
+			require.NoError(t, err)
+			got, err := x.Execute(t.Context(), execute.Job{Plan: plan, Problem: problem, Layers: layers})
+			if err != nil && strings.Contains(err.Error(), "the machine is busy") {
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			t.Logf("prefill %.0f ms of %.0f, switched at %.0f of %.0f, stall %.0f of %.0f, late %.1f", got.Timeline.PrefillMs, want.PrefillMs,
+				got.Timeline.SwitchEndMs, want.SwitchEndMs, got.Timeline.StallMs, want.StallMs, got.OverrunMs)
+			require.InEpsilon(t, want.PrefillMs, got.Timeline.PrefillMs, 0.03)
+			require.InEpsilon(t, want.SwitchEndMs, got.Timeline.SwitchEndMs, 0.03)
+		})
+	}
+}
+
+type clockCase struct {
+	name   string
+	blocks int
+	spare  bool
+}
+
+// clockCases are a few, or with SDNPU_FULL=1 every plan for 2, 4 and 7 blocks.
+func clockCases() (list []clockCase) {
+	if os.Getenv("SDNPU_FULL") != "1" {
+		return []clockCase{{graphswap.PlanDescent, 2, true}}
+	}
+	for _, blocks := range []int{2, 4, 7} {
+		for _, name := range plansToExecute() {
+			if blocks > 4 && (name == graphswap.PlanExact || name == graphswap.PlanExactInOrder) {
+				continue
+			}
+			list = append(list, clockCase{name, blocks, false})
+			if graphswap.Switches(name) {
+				list = append(list, clockCase{name, blocks, true})
+			}
+		}
+	}
+	return list
+}
