@@ -244,6 +244,40 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 	})
 }
 
+// TestARunBesideALoadIsSlower by the factor that somebody gives; the profiles'
+// own is 1, for want of a measurement.
+func TestARunBesideALoadIsSlower(t *testing.T) {
+	paced(t, wall+",slowdown=1.25", func(t *testing.T, library string) {
+		d, cost := openPaced(t, library), wallCost(t)
+		g := standIn(t, 0, 2, 24, 32)
+		other := compile(t, d, standIn(t, 1, 2, 24, 32))
+		p, bindings := load(t, d, g), masked(t, d, g, 32, 32, 500)
+		alone := cost.Exec(2.0/24, 32, 516)
+		same(t, alone, runCost(t, p, g.Name, bindings).Took, "before the load")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p, err := d.Load(t.Context(), backend.Image{Bytes: other})
+			if err == nil {
+				err = p.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		slower := 0
+		for range 5 { // the load takes longer than these runs
+			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
+				same(t, 1.25*alone, got, "beside the load")
+				slower++
+			}
+		}
+		require.GreaterOrEqual(t, slower, 3)
+		<-done
+		same(t, alone, runCost(t, p, g.Name, bindings).Took, "after the load")
+	})
+}
+
 // TestASessionHoldsWhatThePhonesDoes: 2.82 GB of a 3B model's layers fit into
 // 3.75 GB, a third half does not.
 func TestASessionHoldsWhatThePhonesDoes(t *testing.T) {
@@ -271,7 +305,8 @@ func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
 		{"profile=sd8gen2,pace=fast", "pace=fast is unknown; there are wall and virtual"},
 		{"profile=sd8gen2,scale=0", "scale=0 is no number above 0 and up to 1000"},
 		{"pace=wall", "pace=wall wants profile=NAME beside it"},
-		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads profile as pace scale crash_ hang_ print_`},
+		{"profile=sd8gen2,slowdown=", "slowdown= is no number from 1 to 10"},
+		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads profile as pace scale slowdown crash_ hang_ print_`},
 		{"cpu=avx2,wall", `"wall" is none of`},
 	} {
 		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {

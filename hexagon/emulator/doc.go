@@ -73,8 +73,9 @@
 //   - Graphs of one context share the weights of their block or head: its load
 //     is charged for them once.
 //   - One run and one load at a time; with pace=wall a run that starts while a
-//     load goes on is slower by the profile's factor. With pace=virtual calls do
-//     not know of each other: whoever keeps the clock multiplies.
+//     load goes on is slower by the profile's factor, or that of slowdown=1.2.
+//     With pace=virtual calls do not know of each other: whoever keeps the clock
+//     multiplies.
 //   - A session holds what loaded contexts take on the phone and the files of
 //     registered memory, each once, up to the profile's window: 1002 for a
 //     context beyond it, 8003 for memory. Contexts that are being compiled take

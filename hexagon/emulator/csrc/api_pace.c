@@ -142,7 +142,7 @@ api_charge api_pace_begin_run(const api_graph *graph) {
   pace_part part = part_of(graph);
   charge.ms = pace_execute(s, &part, part.kind == PACE_BODY ? context_of(s->profile, graph, &part) : 0);
   if (s->mode == PACE_WALL && atomic_load(&loads) > 0) {
-    charge.ms *= s->profile->slowdown_while_loading;
+    charge.ms *= s->slowdown;
   }
   return charge;
 }

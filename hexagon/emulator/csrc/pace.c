@@ -12,7 +12,7 @@
 
 #include "settings.h"
 
-enum { MAX_SCALE = 1000 };
+enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10 };
 
 /* share is the part of the model's layers that a graph has. A graph that does not say of how
  * many is taken to be of the model it stands for. */
@@ -105,12 +105,26 @@ static void find_mode(pace_settings *s, const char *setting) {
       snprintf(s->wrong, sizeof s->wrong, "pace=%s is unknown; there are wall and virtual", value);
     }
   }
-  if (emu_setting_of(setting, "scale", value, sizeof value)) {
-    char *end = value;
-    s->scale = strtod(value, &end);
-    if (*end != '\0' || !(s->scale > 0 && s->scale <= MAX_SCALE)) {
-      snprintf(s->wrong, sizeof s->wrong, "scale=%s is no number above 0 and up to %d", value, MAX_SCALE);
-    }
+}
+
+static bool number(const char *setting, const char *key, double *out, char *value, size_t size) {
+  char *end = value;
+  if (!emu_setting_of(setting, key, value, size)) {
+    return true;
+  }
+  *out = strtod(value, &end);
+  return end != value && *end == '\0';
+}
+
+static void find_factors(pace_settings *s, const char *setting) {
+  char value[32] = "";
+  if (!number(setting, "scale", &s->scale, value, sizeof value) || !(s->scale > 0 && s->scale <= MAX_SCALE)) {
+    snprintf(s->wrong, sizeof s->wrong, "scale=%s is no number above 0 and up to %d", value, MAX_SCALE);
+  }
+  s->slowdown = s->profile->slowdown_while_loading;
+  if (!number(setting, "slowdown", &s->slowdown, value, sizeof value) ||
+      !(s->slowdown >= 1 && s->slowdown <= MAX_SLOWDOWN)) {
+    snprintf(s->wrong, sizeof s->wrong, "slowdown=%s is no number from 1 to %d", value, MAX_SLOWDOWN);
   }
 }
 
@@ -118,7 +132,7 @@ void pace_read(pace_settings *s, const char *setting) {
   char value[96];
   *s = (pace_settings){.scale = 1};
   if (!emu_setting_of(setting, "profile", value, sizeof value)) {
-    static const char *const keys[] = {"as", "pace", "scale"};
+    static const char *const keys[] = {"as", "pace", "scale", "slowdown"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
       if (emu_setting_of(setting, keys[i], value, sizeof value)) {
         snprintf(s->wrong, sizeof s->wrong, "%s=%s wants profile=NAME beside it", keys[i], value);
@@ -132,6 +146,7 @@ void pace_read(pace_settings *s, const char *setting) {
   }
   if (s->wrong[0] == '\0') {
     find_mode(s, setting);
+    find_factors(s, setting);
   }
   if (s->wrong[0] != '\0') {
     s->profile = NULL;

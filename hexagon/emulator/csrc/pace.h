@@ -41,6 +41,7 @@ typedef struct {
   const pace_profile *profile; /* NULL: off */
   const pace_model *as;        /* NULL: a model is what its own shapes say */
   double scale;                /* of wall time */
+  double slowdown;             /* of runs that start while a load goes on */
   char name[96];               /* "sd8gen2 (fitted) as qwen2.5-1.5b": whose time it is */
   char wrong[512];             /* why the settings cannot be followed, or empty */
 } pace_settings;
@@ -48,7 +49,7 @@ typedef struct {
 /* pace_get reads the environment once. */
 const pace_settings *pace_get(void);
 
-/* pace_read reads the keys profile, as, pace and scale of one setting. */
+/* pace_read reads the keys profile, as, pace, scale and slowdown of one setting. */
 void pace_read(pace_settings *settings, const char *setting);
 
 /* What part of a model a graph is. */
