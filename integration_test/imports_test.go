@@ -74,6 +74,7 @@ var walls = []wall{
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime"},
+	{folder: "adapters/profile", internal: []string{"backend/engine", "graphswap"}},
 	{folder: "adapters/timeline", internal: []string{"graphswap"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{

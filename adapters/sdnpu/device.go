@@ -24,7 +24,7 @@ var errNoLibrary = errors.New("no QNN library found")
 // openDevice opens the device that the settings select. There is no fallback:
 // the float device and the emulator run only when named.
 func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logger) (backend.Device, error) {
-	o := hexagon.Options{Library: s.library, SoC: s.soc, Sharing: s.sharing, Logger: logger}
+	o := hexagon.Options{Library: s.library, SoC: s.soc, Sharing: s.sharing, Costs: s.costs, Logger: logger}
 	var err error
 	switch s.library {
 	case "float":

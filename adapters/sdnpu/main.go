@@ -86,6 +86,7 @@ func newCommand() *cobra.Command {
 		newCalibrateCommand(),
 		newCheckCommand(),
 		newTimelineCommand(),
+		newProfileCommand(),
 		newCompileCommand(),
 		newExecuteCommand(),
 		newDatabaseCommand(),

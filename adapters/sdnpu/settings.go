@@ -28,6 +28,8 @@ type settings struct {
 	library string
 	// soc is the vendor's number of the chip; 0 leaves it to the library.
 	soc uint32
+	// costs lets the device account for its calls.
+	costs bool
 	// cache is the folder of compiled images; empty means none.
 	cache string
 	// cacheSize is what the folder keeps, as the user wrote it; empty means the

@@ -1,0 +1,160 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// About says what was measured, as people call it.
+type About struct {
+	Device, SoC, Model, Recipe string
+	Layers, Hidden, Vocab      int
+}
+
+const (
+	schema   = "npu-device-profile/1"
+	tileRows = 32 // of the matrix unit, on every Hexagon that there is
+	// windowGB is what one session addresses: no call tells it.
+	windowGB = 3.75
+	// fastest stands for loads whose time does not grow with their bytes.
+	fastest = 1000
+)
+
+// Measured makes a profile of measurements.
+func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
+	p := &graphswap.Profile{
+		Schema: schema, Kind: graphswap.Measured, ID: "measured", Device: about.Device, SoC: about.SoC,
+		Compute: graphswap.Compute{TileRows: tileRows, RowContextRef: float64(m.Context), MaxConcurrent: 1},
+		Memory:  graphswap.Memory{WindowGB: windowGB},
+		Confidence: map[string]string{
+			"models": fmt.Sprintf("measured: %s, %d graphs, each alone, %d past slots", about.Recipe, len(m.Graphs), m.Slots),
+			"memory": "not measured: the usual window of one session",
+			"load":   "latency and bandwidth are fitted to the loads of all graphs",
+		},
+	}
+	if m.Paced != "" {
+		p.Device += ", in the time of " + m.Paced
+	}
+	if m.Beside == 0 {
+		p.Confidence["load.compute_slowdown_while_loading"] = "not measured"
+	}
+	p.Load = loads(m)
+	model := graphswap.Model{Layers: about.Layers, Hidden: about.Hidden, Vocab: about.Vocab}
+	tell(&model, m)
+	p.Compute.RowContextShare = body(&model, m)
+	head(&model, m)
+	p.Compute.DispatchMs = model.DispatchMs
+	p.Compute.Generic = generic(&model)
+	p.Models = map[string]graphswap.Model{about.Model: model}
+	text, err := Text(p)
+	if err != nil {
+		return nil, err
+	}
+	return graphswap.ParseProfile(text) // which checks it
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func tiles(rows int) float64 { return math.Ceil(float64(rows) / tileRows) }
+
+// tell notes what was measured, graph by graph.
+func tell(model *graphswap.Model, m *engine.Measurements) {
+	for _, g := range m.Graphs {
+		of := &graphswap.MeasuredGraph{}
+		switch {
+		case g.Block < 0 && model.Head == nil:
+			model.Head = of
+		case g.Block < 0:
+			of = model.Head
+		default:
+			for g.Block >= len(model.Blocks) {
+				model.Blocks = append(model.Blocks, graphswap.MeasuredGraph{})
+			}
+			of = &model.Blocks[g.Block]
+			of.Layers = g.Layers
+		}
+		if of.Widths == nil {
+			of.Widths = map[int]graphswap.MeasuredWidth{}
+		}
+		of.Widths[g.Rows] = graphswap.MeasuredWidth{LoadMs: ms(g.Load), RunMs: ms(g.Run), Bytes: g.SizeBytes}
+	}
+	for i := range model.Blocks {
+		model.BodyBytes += narrowest(&model.Blocks[i]).Bytes
+	}
+	model.HeadBytes = narrowest(model.Head).Bytes
+}
+
+func narrowest(g *graphswap.MeasuredGraph) graphswap.MeasuredWidth {
+	return g.Widths[slices.Min(slices.Collect(maps.Keys(g.Widths)))]
+}
+
+// loads fits latency and bandwidth.
+func loads(m *engine.Measurements) graphswap.LoadCost {
+	var x [][]float64
+	var y []float64
+	for _, g := range m.Graphs {
+		x, y = append(x, []float64{1, float64(g.SizeBytes)}), append(y, max(ms(g.Load), 1e-6))
+	}
+	w := fit(x, y)
+	l := graphswap.LoadCost{LatencyMs: w[0], BandwidthGBps: fastest, MaxParallel: 1, Slowdown: max(1, m.Beside), Residency: "replace"}
+	if w[1]*fastest > 1e-6 {
+		l.BandwidthGBps = 1e-6 / w[1]
+	}
+	return l
+}
+
+// body fits the time of all blocks by their rows and returns the share of a
+// row's time that grows with the context.
+func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
+	run, short := map[int]float64{}, map[int]float64{}
+	for _, g := range m.Graphs {
+		if g.Block >= 0 {
+			run[g.Rows] += ms(g.Run)
+			short[g.Rows] += ms(g.Short)
+		}
+	}
+	var x [][]float64
+	var y []float64
+	widths := slices.Sorted(maps.Keys(run))
+	for _, rows := range widths {
+		x, y = append(x, []float64{float64(model.Layers), float64(rows), tiles(rows)}), append(y, max(run[rows], 1e-6))
+	}
+	w := fit(x, y)
+	model.DispatchMs, model.RowMs, model.TileMs = w[0], w[1], w[2]
+	// The widest graph shows best what more context costs.
+	widest := widths[len(widths)-1]
+	grows := model.RowMs * float64(widest) * (1 - float64(widest)/2/float64(m.Context))
+	if grows <= 0 {
+		return 0
+	}
+	return min(max((run[widest]-short[widest])/grows, 0), 1)
+}
+
+// head fits the head's time by its rows.
+func head(model *graphswap.Model, m *engine.Measurements) {
+	var x [][]float64
+	var y []float64
+	for _, g := range m.Graphs {
+		if g.Block < 0 {
+			x, y = append(x, []float64{float64(g.Rows), tiles(g.Rows)}), append(y, max(ms(g.Run), 1e-6))
+		}
+	}
+	w := fit(x, y)
+	model.HeadRowMs, model.HeadTileMs = w[0], w[1]
+}
+
+// generic is what the model's times say of others.
+func generic(model *graphswap.Model) graphswap.Generic {
+	g := graphswap.Generic{DispatchMs: model.DispatchMs, StreamGBps: fastest}
+	if model.TileMs > 0 {
+		g.StreamGBps = min(fastest, float64(model.BodyBytes)/model.TileMs*1e-6)
+	}
+	g.RowUs = (model.RowMs + model.HeadRowMs) * 1e6 / float64(model.Layers*model.Hidden)
+	return g
+}

@@ -1,0 +1,110 @@
+package profile
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
+
+// measurements are those of a device that follows the cost model exactly.
+func measurements(t *testing.T, cost *graphswap.Cost, layers, widths []int, context float64) *engine.Measurements {
+	m := &engine.Measurements{Context: int(context), Slots: int(context), Beside: 1.1}
+	for b, n := range layers {
+		share := float64(n) / float64(cost.Model.Layers)
+		bytes := share * float64(cost.Model.BodyBytes)
+		for _, rows := range widths {
+			m.Graphs = append(m.Graphs, engine.Measurement{
+				Block: b, Layers: n, Rows: rows, SizeBytes: int64(bytes), Load: duration(cost.Load(bytes)),
+				Run: duration(cost.Exec(share, rows, context)), Short: duration(cost.Exec(share, rows, float64(rows)/2)),
+			})
+		}
+	}
+	for _, rows := range []int{1, 32, 64} {
+		head := float64(cost.Model.HeadBytes)
+		m.Graphs = append(m.Graphs, engine.Measurement{Block: -1, Rows: rows, SizeBytes: cost.Model.HeadBytes, Load: duration(cost.Load(head)), Run: duration(cost.Head(rows))})
+	}
+	return m
+}
+
+func TestAMeasuredDeviceIsForetold(t *testing.T) {
+	for _, device := range graphswap.DeviceNames() {
+		p, err := graphswap.Device(device)
+		require.NoError(t, err)
+		for name := range p.Models {
+			want, err := p.Cost(name)
+			require.NoError(t, err)
+			layers := []int{want.Model.Layers - 14, 14}
+			profile, err := Measured(measurements(t, want, layers, []int{1, 32, 64, 256}, 1100), About{
+				Device: "d", Model: name, Layers: want.Model.Layers, Hidden: want.Model.Hidden, Vocab: want.Model.Vocab, Recipe: "f16",
+			})
+			require.NoError(t, err)
+			require.Equal(t, graphswap.Measured, profile.Kind)
+			got, err := profile.Cost(name)
+			require.NoError(t, err)
+			// What nobody measured: other widths, another context, other blocks. The
+			// fixed cost of two runs has become the layers'.
+			for _, rows := range []int{8, 128, 512} {
+				for _, context := range []float64{100, 1100, 4000} {
+					require.InEpsilon(t, want.Body(rows, context)+2*p.Compute.RPCMs, got.Body(rows, context), 1e-3, "%s %s: %d rows at %v", device, name, rows, context)
+				}
+				require.InEpsilon(t, want.Head(rows), got.Head(rows), 1e-3)
+			}
+			require.InEpsilon(t, want.Load(5e8), got.Load(5e8), 1e-3)
+			require.Equal(t, 1.1, profile.Load.Slowdown)
+			require.InEpsilon(t, want.Exec(float64(layers[0])/float64(want.Model.Layers), 64, 1100), got.Model.Blocks[0].Widths[64].RunMs, 1e-6)
+			require.InDelta(t, want.Model.BodyBytes, got.Model.BodyBytes, 2)
+			require.Equal(t, want.Model.HeadBytes, got.Model.HeadBytes)
+		}
+	}
+}
+
+// A single width, loads of no time: the profile is still one.
+func TestHardlyAnyMeasurementsMakeAProfile(t *testing.T) {
+	m := &engine.Measurements{Context: 512, Slots: 512, Graphs: []engine.Measurement{
+		{Block: 0, Layers: 5, Rows: 8, SizeBytes: 1000, Run: time.Microsecond}, {Block: -1, Rows: 8, SizeBytes: 500},
+	}}
+	p, err := Measured(m, About{Model: "m", Layers: 5, Hidden: 64})
+	require.NoError(t, err)
+	cost, err := p.Cost("m")
+	require.NoError(t, err)
+	require.InDelta(t, 1e-3, cost.Body(8, 512), 1e-6)
+	require.Contains(t, p.Confidence["load.compute_slowdown_while_loading"], "not measured")
+}
+
+func TestAProfileIsKeptUnderAllThatDecides(t *testing.T) {
+	p, err := graphswap.Device("sd8gen2")
+	require.NoError(t, err)
+	folder := Folder(t.TempDir() + "/profiles")
+	key := Key{Fingerprint: "f", Digest: "d", Recipe: "f16", Rows: []int{128, 32}, Blocks: 4, Slots: 512}
+	_, err = folder.Get(key)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, folder.Put(key, p))
+	require.NoError(t, folder.Put(key, p), "again")
+	got, err := folder.Get(key)
+	require.NoError(t, err)
+	require.Equal(t, p, got)
+	for _, other := range []Key{
+		{"g", "d", "f16", []int{128, 32}, 4, 512},
+		{"f", "e", "f16", []int{128, 32}, 4, 512},
+		{"f", "d", "f32", []int{128, 32}, 4, 512},
+		{"f", "d", "f16", []int{128}, 4, 512},
+		{"f", "d", "f16", []int{128, 32}, 2, 512},
+		{"f", "d", "f16", []int{128, 32}, 4, 1024},
+	} {
+		_, err := folder.Get(other)
+		require.ErrorIs(t, err, os.ErrNotExist, "%v", other)
+	}
+	left, err := os.ReadDir(string(folder))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.NoError(t, os.WriteFile(folder.Path(key), []byte(`{"kind":"measured"}`), 0o600))
+	_, err = folder.Get(key)
+	require.ErrorIs(t, err, graphswap.ErrProfile)
+}

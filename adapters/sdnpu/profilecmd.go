@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/profile"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// profileFlags are the flags of `sdnpu profile`.
+type profileFlags struct {
+	library, recipe, rows, out string
+	blocks, context, repeats   int
+	json                       bool
+}
+
+func newProfileCommand() *cobra.Command {
+	var f profileFlags
+	cmd := &cobra.Command{
+		Use:   "profile MODEL.gguf",
+		Short: "Measure what each graph of a model takes on this device",
+		Long: `Measure what each graph of a model takes on this device: the load and the run of
+every block and of the head, in every width, and how much a load slows a run. The
+profile (kind "measured", the format of the profiles that come with the program)
+is kept beside the image cache, for plans to be made of.`,
+		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4",
+		Args:    oneArgument("GGUF file"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: the model's config)")
+	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
+	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
+	flags.IntVar(&f.repeats, "repeats", 5, "loads and runs of each graph; medians count")
+	flags.StringVarP(&f.out, "out", "o", "", "also write the profile to this file")
+	flags.BoolVar(&f.json, "json", false, "print the profile")
+	return cmd
+}
+
+func (f *profileFlags) run(cmd *cobra.Command, path string) error {
+	if f.repeats < 1 || f.repeats > 1000 {
+		return fmt.Errorf("--repeats %d: 1 to 1000 wanted", f.repeats)
+	}
+	p, where, err := f.measure(cmd, path)
+	if err != nil {
+		return err
+	}
+	text, err := profile.Text(p)
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := writeFile(cmd.Context(), f.out, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		_, err = cmd.OutOrStdout().Write(text)
+		return err
+	}
+	return printProfile(cmd.OutOrStdout(), p, where)
+}
+
+// measure measures and keeps; where is the file, empty without a cache.
+func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Profile, where string, err error) {
+	ctx := cmd.Context()
+	s, err := readSettings()
+	if err != nil {
+		return nil, "", err
+	}
+	if s.costs = true; f.library != "" {
+		s.library = f.library
+	}
+	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+	if err != nil {
+		return nil, "", err
+	}
+	file, err := gguf.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	m, err := model.Load(file)
+	if err != nil {
+		return nil, "", err
+	}
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return nil, "", err
+	}
+	bar := newBar(cmd.ErrOrStderr())
+	defer bar.close()
+	logger := newLogger(cmd.ErrOrStderr(), false)
+	dev, err := s.openDevice(ctx, os.Args[0], logger)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	options, err := s.engineOptions(ctx, job{path: path, config: c, context: f.context, sequences: 1, logger: logger, progress: bar.step}, m, tok, modelName(file))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.compileElsewhere(dev, file, logger, &options); err != nil {
+		return nil, "", err
+	}
+	measured, err := engine.Measure(ctx, dev, m, options, engine.MeasureOptions{Repeats: f.repeats})
+	if err != nil {
+		return nil, "", err
+	}
+	about := aboutModel(path, m.Config(), options.Recipe.Name)
+	about.Device, about.SoC = describe(dev.Capabilities()), dev.Capabilities().SoC
+	p, err := profile.Measured(measured, about)
+	if err != nil || s.cache == "" {
+		return p, "", err
+	}
+	key := profile.Key{
+		Fingerprint: dev.Capabilities().Fingerprint + measured.Paced, Digest: m.Digest(), Recipe: options.Recipe.Name,
+		Rows: measuredRows(p), Blocks: len(measuredModel(p).Blocks), Slots: measured.Slots,
+	}
+	return p, s.profiles().Path(key), s.profiles().Put(key, p)
+}
+
+// profiles is the folder of measured profiles, beside the images.
+func (s settings) profiles() profile.Folder {
+	return profile.Folder(filepath.Join(s.cacheParent(), "profiles"))
+}
+
+func aboutModel(path string, c model.Config, recipe string) profile.About {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return profile.About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
+}
+
+// measuredModel is the one model of a measured profile.
+func measuredModel(p *graphswap.Profile) graphswap.Model {
+	for _, m := range p.Models {
+		return m
+	}
+	return graphswap.Model{}
+}
+
+// measuredRows are the widths of the blocks, descending.
+func measuredRows(p *graphswap.Profile) []int {
+	rows := slices.Sorted(maps.Keys(measuredModel(p).Blocks[0].Widths))
+	slices.Reverse(rows)
+	return rows
+}
+
+func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
+	m := measuredModel(p)
+	fmt.Fprintf(w, "%s\n%s profile, %s\n\n", p.Device, p.Kind, p.Confidence["models"])
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "graph\tlayers\trows\tMB\tload ms\trun ms\tms per row\t")
+	line := func(name string, g *graphswap.MeasuredGraph) {
+		for _, rows := range slices.Sorted(maps.Keys(g.Widths)) {
+			w := g.Widths[rows]
+			fmt.Fprintf(t, "%s\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.3f\t\n", name, g.Layers, rows, float64(w.Bytes)/1e6, w.LoadMs, w.RunMs, w.RunMs/float64(rows))
+		}
+	}
+	for i := range m.Blocks {
+		line(fmt.Sprintf("block %d", i+1), &m.Blocks[i])
+	}
+	line("head", m.Head)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nloads: %.2f ms and %.2f GB/s; a run beside a load takes %.2f times as long\n", p.Load.LatencyMs, p.Load.BandwidthGBps, p.Load.Slowdown)
+	fmt.Fprintf(w, "all layers: %.3f ms each, %.2f ms for each %d rows, %.4f ms a row, %.0f %% of it by context\n",
+		m.DispatchMs, m.TileMs, p.Compute.TileRows, m.RowMs, 100*p.Compute.RowContextShare)
+	if where != "" {
+		fmt.Fprintln(w, "kept as", where)
+	}
+	return nil
+}

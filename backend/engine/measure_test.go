@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// countingDevice counts what is open, and refuses the load with a number.
+type countingDevice struct {
+	backend.Device
+	open, loads atomic.Int32
+	refuse      int32
+}
+
+var errRefused = errors.New("refused")
+
+func (d *countingDevice) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	if d.loads.Add(1) == d.refuse {
+		return nil, errRefused
+	}
+	p, err := d.Device.Load(ctx, image)
+	if err == nil {
+		d.open.Add(1)
+		p = &countingProgram{Program: p, device: d}
+	}
+	return p, err
+}
+
+type countingProgram struct {
+	backend.Program
+	device *countingDevice
+	closed bool
+}
+
+func (p *countingProgram) Close() error {
+	if !p.closed {
+		p.device.open.Add(-1)
+	}
+	p.closed = true
+	return p.Program.Close()
+}
+
+func storyModel(t *testing.T) *model.Model {
+	f, err := gguf.Open(filepath.Join("..", "..", "integration_test", "models", "stories260K-f32.gguf"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	return m
+}
+
+func TestEveryGraphIsMeasuredAloneAndFreed(t *testing.T) {
+	d := &countingDevice{Device: cpu.New(cpu.Options{})}
+	most := int32(0)
+	var told []string
+	got, err := Measure(t.Context(), d, storyModel(t), Options{Rows: []int{16, 4, 1}, Blocks: 2, Context: 64}, MeasureOptions{
+		Repeats: 3,
+		Each: func(m Measurement) {
+			told = append(told, m.Graph)
+			most = max(most, d.open.Load())
+		},
+	})
+	require.NoError(t, err)
+	require.Zero(t, d.open.Load())
+	require.Zero(t, most, "a graph was measured while another one was there")
+	require.Equal(t, 64, got.Slots)
+	var graphs []string
+	layers := 0
+	for _, g := range got.Graphs {
+		graphs = append(graphs, g.Graph)
+		require.Positive(t, g.Load, g.Graph)
+		require.Positive(t, g.Run, g.Graph)
+		require.Positive(t, g.Short, g.Graph)
+		require.Positive(t, g.SizeBytes, g.Graph)
+		if layers += g.Layers; g.Block < 0 {
+			require.Zero(t, g.Layers)
+		}
+	}
+	require.Equal(t, told, graphs)
+	require.Equal(t, []string{
+		"block0_rows1_layers2of5", "block0_rows4_layers2of5", "block0_rows16_layers2of5",
+		"block1_rows1_layers3of5", "block1_rows4_layers3of5", "block1_rows16_layers3of5",
+	}, graphs[:6])
+	require.Equal(t, 3*5, layers)
+	require.Equal(t, -1, got.Graphs[6].Block)
+	require.Empty(t, got.Paced)
+	require.Positive(t, got.Beside)
+}
+
+// TestAMeasurementThatFailsFreesEverything whichever load it is.
+func TestAMeasurementThatFailsFreesEverything(t *testing.T) {
+	m := storyModel(t)
+	options := Options{Rows: []int{4, 1}, Blocks: 1, Context: 16}
+	whole := &countingDevice{Device: cpu.New(cpu.Options{})}
+	_, err := Measure(t.Context(), whole, m, options, MeasureOptions{Repeats: 2})
+	require.NoError(t, err)
+	n := whole.loads.Load()
+	require.Greater(t, n, int32(8))
+	for refuse := int32(1); refuse <= n; refuse++ {
+		d := &countingDevice{Device: cpu.New(cpu.Options{}), refuse: refuse}
+		_, err := Measure(t.Context(), d, m, options, MeasureOptions{Repeats: 2})
+		require.ErrorIs(t, err, errRefused)
+		require.Zero(t, d.open.Load(), "after load %d of %d failed", refuse, n)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	d := &countingDevice{Device: cpu.New(cpu.Options{})}
+	_, err = Measure(ctx, d, m, options, MeasureOptions{Each: func(Measurement) { stop() }})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, d.open.Load())
+}
+
+func TestMasksOfMeasurementsShowTheContext(t *testing.T) {
+	m := storyModel(t)
+	o, err := Options{Rows: []int{8}, Blocks: 1, Context: 32, Plan: Plans[0]}.resolve(m.Config())
+	require.NoError(t, err)
+	sets, err := writeBlocks(m, o, 32)
+	require.NoError(t, err)
+	s := &scale{dev: cpu.New(cpu.Options{}), views: m.Views(32)}
+	s.loader = newLoader(s.dev, m.Digest(), o, 32, sets)
+	for context, past := range map[int]int{0: 0, 4: 0, 20: 16, 32: 28, 1000: 32} {
+		sub, err := s.open(t.Context(), sets[0][0], context)
+		require.NoError(t, err)
+		mask := sub.ports["mask"].all()
+		size := o.Recipe.Activations.Size()
+		for row := range m.Config().Heads / m.Config().KVHeads * 8 {
+			var shown []int
+			for column := range 40 {
+				at := size * (40*row + column)
+				if slices.Max(mask[at:at+size]) == 0 {
+					shown = append(shown, column)
+				}
+			}
+			require.Len(t, shown, past+1)
+			require.Equal(t, 32+row%8, shown[past])
+		}
+		require.NoError(t, sub.close())
+	}
+}
