@@ -25,3 +25,28 @@ func TestDraftsOfAnAdapterSaveStepsAndNotTheText(t *testing.T) {
 		}
 	}
 }
+
+func TestTermsOfDraftsAreSwitchedByModelfiles(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	texts := make(map[string]bool)
+	for name, test := range map[string]struct {
+		keys []string
+		want string
+	}{
+		"switched-on":    {[]string{"rows=32", "draft=sam", "calibration=on", "extension=on"}, "sam+cal+ext"},
+		"switched-paper": {[]string{"rows=32", "draft=paper", "calibration=off"}, "paper-cal"},
+	} {
+		create(t, s, name, file, adapter(t, t.TempDir(), file, test.keys...))
+		a := ask(t, s, "/api/generate", generate(name, r.Prompt, greedy(40)))
+		texts[a.text] = true
+		require.Equal(t, test.want, a.report["draft"])
+		require.Equal(t, 39, a.count(t, "decode_steps")+a.count(t, "accepted_rows"))
+		require.Positive(t, a.count(t, "wasted_rows"))
+		for _, field := range []string{"accept_length", "valid_rows", "padding_rows"} {
+			require.Contains(t, a.report, field)
+		}
+	}
+	require.Len(t, texts, 1)
+}

@@ -49,7 +49,8 @@ type Measured struct {
 	// the drafts among them, and how many of these were right.
 	Steps []Step `json:"steps"`
 	// Times of the whole request in milliseconds. Calibration is what drafts took
-	// while the prompt was computed, and no part of Prefill.
+	// while the prompt was computed, beside it for the most part: what it held up
+	// is no part of Prefill.
 	Prefill     float64 `json:"prefill_ms"`
 	Calibration float64 `json:"calibration_ms"`
 	Draft       float64 `json:"draft_ms"`
@@ -105,7 +106,7 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	m := Measured{
 		Task: item.Task, ID: item.ID, Prompt: item.IDs, Output: r.Output,
-		Prefill: ms(r.Prefill - r.PromptDrafting), Calibration: ms(r.PromptDrafting), Draft: ms(r.Drafting - r.PromptDrafting),
+		Prefill: ms(r.Prefill - r.PromptDrafting), Calibration: ms(r.PromptDrafting + r.Calibration.Took), Draft: ms(r.Drafting - r.PromptDrafting),
 		Steps: make([]Step, 0, len(r.Verifications)),
 	}
 	for _, v := range r.Verifications {

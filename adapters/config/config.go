@@ -18,8 +18,13 @@ type Config struct {
 	Enabled bool
 	// Recipe names the precision recipe.
 	Recipe string
-	// Draft says where speculative drafts come from.
+	// Draft says where speculative drafts come from, as Resolve has made it of
+	// sdnpu.draft and what Calibration and Extension say.
 	Draft draft.Mode
+	// Calibration and Extension switch these terms of Draft "on" or "off", or
+	// leave them to it: "auto". On, every prompt is calibrated, and not only where
+	// that is predicted to pay.
+	Calibration, Extension string
 	// Database is the folder of the token database; empty keeps it in memory.
 	Database string
 	// Plan names how graphs are made resident.
@@ -71,7 +76,16 @@ func Resolve(sources ...Source) (Config, error) {
 			c.Origin[k.Name] = s.Name
 		}
 	}
+	switchTerm(c.Calibration, &c.Draft.Calibration)
+	switchTerm(c.Extension, &c.Draft.Extension)
 	return c, nil
+}
+
+// switchTerm lets a key of its own decide about a term of the draft mode.
+func switchTerm(value string, term *bool) {
+	if value != auto {
+		*term = value == on
+	}
 }
 
 // Enabled reads only whether the sources select the model.

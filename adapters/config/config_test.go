@@ -114,3 +114,26 @@ func TestEveryKeyTakesItsOwnDefaultAndIsFound(t *testing.T) {
 	_, err := Find("speed")
 	require.ErrorIs(t, err, ErrSetting)
 }
+
+func TestTermsOfDraftsHaveKeysOfTheirOwn(t *testing.T) {
+	for _, test := range []struct{ draft, calibration, extension, want string }{
+		{"sam", "on", "on", "sam+cal+ext"},
+		{"sam", "auto", "auto", "sam"},
+		{"default", "off", "auto", "sam+rec+db"},
+		{"default", "on", "off", "default"},
+		{"paper", "auto", "off", "paper-ext"},
+		{"paper", "off", "auto", "paper-cal"},
+		{"off", "auto", "off", "off"},
+	} {
+		c, err := Resolve(
+			source("model", map[string]string{"sdnpu.calibration": test.calibration, "sdnpu.draft": test.draft}),
+			source("adapter", map[string]string{"sdnpu.extension": test.extension}),
+		)
+		require.NoError(t, err)
+		require.Equal(t, test.want, c.Draft.String(), "%+v", test)
+	}
+	for _, key := range []string{"sdnpu.calibration", "sdnpu.extension"} {
+		_, err := Resolve(source("model", map[string]string{key: "maybe"}))
+		require.ErrorContains(t, err, "auto, on, off")
+	}
+}

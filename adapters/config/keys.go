@@ -13,6 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
+// The values of keys that switch a part of another key's choice.
+const auto, on, off = "auto", "on", "off"
+
 // Prefix is what all keys in a GGUF's metadata begin with.
 const Prefix = "sdnpu."
 
@@ -51,6 +54,14 @@ var Keys = []Key{
 	{
 		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by +",
 		func(c *Config, v string) (err error) { c.Draft, err = draft.Parse(v); return err },
+	},
+	{
+		"sdnpu.calibration", "string", auto, "drafts from the model's own probabilities: on (every prompt's, whatever it costs), off, or auto (if sdnpu.draft says so; prompts where it pays)",
+		choice(func(c *Config) *string { return &c.Calibration }, auto, on, off),
+	},
+	{
+		"sdnpu.extension", "string", auto, "rejected drafts that the model agreed with are drafted again: on, off, or auto (if sdnpu.draft says so)",
+		choice(func(c *Config) *string { return &c.Extension }, auto, on, off),
 	},
 	{
 		"sdnpu.db", "string", "", "folder that keeps answers for later drafts (needs db or default in sdnpu.draft); left out, they are kept in memory and end with the process",

@@ -225,7 +225,7 @@ type opener struct {
 }
 
 func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, error) {
-	c, err := resolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rows, "sdnpu.draft": s.Mode})
+	c, err := resolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rows, "sdnpu.draft": s.Mode, "sdnpu.calibration": "auto", "sdnpu.extension": "auto"})
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +233,9 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	j := job{
 		path: o.flags.model, config: c, context: o.longest + o.flags.tokens, sequences: 1,
 		logger: newLogger(o.stderr, false),
+	}
+	if c.Draft.Calibration { // whether it pays here says nothing of a phone
+		j.config.Calibration = "on"
 	}
 	if cost := o.costs[s.Device]; cost != nil {
 		j.cost = func(rows int) time.Duration { return time.Duration(cost(rows) * float64(time.Millisecond)) }

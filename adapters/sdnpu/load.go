@@ -120,7 +120,7 @@ func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok 
 		plan = ""
 	}
 	return engine.Options{
-		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost,
+		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, AlwaysCalibrate: j.config.Calibration == "on",
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err
