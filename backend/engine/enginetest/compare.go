@@ -127,9 +127,7 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) [][]float32 {
 // ask generates greedily and returns the report.
 func ask(t *testing.T, e *engine.Engine, prompt []int32, n int, reuse bool) engine.Report {
 	t.Helper()
-	r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: n, CachePrompt: reuse}, ignore)
-	require.NoError(t, err)
-	return r
+	return generate(t, e, engine.Request{Prompt: prompt, MaxTokens: n, CachePrompt: reuse})
 }
 
 func ignore(engine.Piece) error { return nil }

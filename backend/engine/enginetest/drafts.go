@@ -1,0 +1,87 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+// drafts compares texts with drafts with those without, which read whole rows:
+// on exact devices every mode at any width with one row at a time, elsewhere
+// with the same graph and one valid row.
+func drafts(t *testing.T, s *suite) {
+	name, story := s.story()
+	prompt := story[:12]
+	for range 3 { // something to copy
+		prompt = slices.Concat(prompt, story[20:32])
+	}
+	n := s.some(40, 10)
+	requests := []engine.Request{
+		{Prompt: prompt, MaxTokens: n},
+		{Prompt: prompt, MaxTokens: n, Sampling: sampler.Options{Temperature: 0.6, TopK: 40, TopP: 0.9, RepeatPenalty: 1.1, RepeatLastN: 64, Seed: 5}},
+	}
+	dev := s.device(t)
+	modes := []string{"default", "pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper"}
+	widths := [][]int{{32}, {16, 5}}
+	if s.options.Brief {
+		modes, widths = modes[:1], widths[:1]
+	} else if dev.Capabilities().Lane == backend.CPU { // the engine's own tests are on it
+		modes = modes[:1]
+	}
+	plainRows := []int{1}
+	if !s.options.RowExact {
+		plainRows = widths[0]
+	}
+	plain := s.engine(t, name, dev, engine.Options{Rows: plainRows, Top: -1, Context: 256})
+	wants := make([]engine.Report, len(requests))
+	for i, r := range requests {
+		wants[i] = generate(t, plain, r)
+		require.Zero(t, wants[i].TopDraws)
+	}
+	for _, mode := range modes {
+		accepted, rejected, tops, flips := 0, 0, 0, 0
+		for _, rows := range widths {
+			m, err := draft.Parse(mode)
+			require.NoError(t, err)
+			e := s.engine(t, name, dev, engine.Options{Rows: rows, Draft: m, Context: 256, AlwaysCalibrate: true})
+			for again := range s.some(2, 1) { // the second time the database knows the text
+				for i, r := range requests {
+					got := generate(t, e, r)
+					what := fmt.Sprintf("%s, rows %v, request %d for the time %d", mode, rows, i, again)
+					accepted, rejected, tops = accepted+got.AcceptedRows, rejected+got.WastedRows, tops+got.TopDraws
+					switch {
+					case s.options.RowExact:
+						require.Equal(t, wants[i].Output, got.Output, what)
+					case r.Sampling == sampler.Options{}:
+						s.sameTokens(t, name, prompt, wants[i].Output, got.Output, what)
+						fallthrough
+					default: // a share that differs by a bit may turn a draw
+						if !slices.Equal(wants[i].Output, got.Output) {
+							flips++
+						}
+					}
+				}
+			}
+			require.NoError(t, e.Close())
+		}
+		t.Logf("%s: %d drafts accepted, %d rejected, %d tokens drawn from the best logits; %d texts differ", mode, accepted, rejected, tops, flips)
+		require.Positive(t, accepted, mode)
+		require.Positive(t, rejected, mode)
+		require.Positive(t, tops, mode)
+	}
+}
+
+// generate answers a request and returns the report.
+func generate(t *testing.T, e *engine.Engine, r engine.Request) engine.Report {
+	t.Helper()
+	report, err := e.Generate(t.Context(), r, ignore)
+	require.NoError(t, err)
+	return report
+}
