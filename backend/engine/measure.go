@@ -7,6 +7,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // MeasureOptions tunes [Measure]. The zero value is ready to use.
@@ -55,7 +56,7 @@ type Measurements struct {
 // of the options, with all weights in each image: what a plan is made of. Images
 // come from the cache, or go there. It takes no tokens through the model.
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
-	options.Plan = Plans[0] // both_resident: every graph an image of its own
+	options.Plan = graphswap.PlanBoth // every graph an image of its own
 	options, err := options.resolve(m.Config())
 	if err != nil {
 		return nil, err
