@@ -129,9 +129,10 @@ func appendList(b []byte, list []successor) []byte {
 	return b
 }
 
-// table lays the nodes out as a hash table, a quarter of it empty.
+// table lays the nodes out as a hash table, two fifths of it empty: most queries
+// end with a context that is not there.
 func (b *builder) table() []byte {
-	slots := len(b.nodes) + len(b.nodes)/3 + 1
+	slots := len(b.nodes) + len(b.nodes)*2/3 + 1
 	table := make([]byte, slots*nodeSize)
 	for i, n := range b.nodes {
 		n.check = checkOf(b.hashes[i])

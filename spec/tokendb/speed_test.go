@@ -1,0 +1,213 @@
+package tokendb
+
+import (
+	"bufio"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec"
+	"github.com/sdnpu/sdnpu/spec/replay"
+)
+
+// recorded reads traces that hold token ids.
+func recorded(t testing.TB, name string, most int) (traces []replay.Trace) {
+	folder := os.Getenv("SDNPU_DATA")
+	if folder == "" {
+		t.Skip("SDNPU_DATA is not set")
+	}
+	f, err := os.Open(filepath.Join(folder, "traces", name))
+	require.NoError(t, err)
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() && len(traces) < most {
+		var r struct {
+			PromptIDs []int32 `json:"prompt_ids"`
+			OutputIDs []int32 `json:"output_ids"`
+		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
+		traces = append(traces, replay.Trace{Prompt: r.PromptIDs, Output: r.OutputIDs})
+	}
+	require.NoError(t, lines.Err())
+	return traces
+}
+
+// babble draws documents of n tokens in all that go on as the traces do after
+// the last one, two or three tokens: as repetitive as text is, and as long as
+// wanted.
+func babble(traces []replay.Trace, n int) (documents []Document) {
+	const length = 500
+	x := spec.NewIndex(3)
+	for _, t := range traces {
+		x.Append(spec.Separator)
+		for _, token := range append(append([]int32{}, t.Prompt...), t.Output...) {
+			x.Append(token)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 10))
+	var total, distinct [4]float32
+	var first [4]int32
+	for ; n > 0; n -= length {
+		tokens := make([]int32, 0, length)
+		var context []int32
+		for len(tokens) < length {
+			k := min(x.Levels(context, total[:], distinct[:], first[:])-1, order(rng))
+			left := rng.IntN(max(1, int(total[k])))
+			token, count, at := x.Successor(first[k])
+			for left -= int(count); left >= 0 && at != spec.End; left -= int(count) {
+				token, count, at = x.Successor(at)
+			}
+			tokens = append(tokens, token)
+			context = append([]int32{token}, context[:min(len(context), 2)]...)
+		}
+		documents = append(documents, Document{Tokens: tokens})
+	}
+	return documents
+}
+
+// order is how many tokens the next one depends on.
+func order(rng *rand.Rand) int {
+	switch n := rng.IntN(20); {
+	case n < 10:
+		return 3
+	case n < 18:
+		return 2
+	}
+	return 1
+}
+
+// hop is the time of a dependent look into 64 MB of memory, as often as a tree
+// of 31 rows has to look somewhere at least.
+func hops() time.Duration {
+	chain := make([]int32, 16<<20)
+	rng := rand.New(rand.NewPCG(1, 1))
+	order := rng.Perm(len(chain))
+	for i, at := range order {
+		chain[at] = int32(order[(i+1)%len(order)])
+	}
+	const many = 1 << 18
+	at, begin := chain[0], time.Now()
+	for range many {
+		at = chain[at]
+	}
+	return time.Since(begin)*40/many + time.Duration(at&0)
+}
+
+// drafter drafts from the text and a database.
+type drafter struct {
+	text  *spec.Index
+	blend *spec.Drafter
+	db    *DB
+	tree  *spec.Tree
+	rows  int
+	fill  func() error
+}
+
+func newDrafter(db *DB) *drafter {
+	d := &drafter{text: spec.NewIndex(depth), blend: spec.NewDrafter(3), db: db}
+	d.blend.Use(d.text, 1)
+	d.blend.Use(db, 0.15)
+	d.fill = func() error { d.blend.Propose(d.tree, d.text.Text(), d.rows); return nil }
+	return d
+}
+
+func (d *drafter) Begin(prompt []int32)            { d.text.Reset(); d.Commit(prompt) }
+func (d *drafter) Observe(int, []int32, []float32) {}
+func (d *drafter) End(bool)                        {}
+func (d *drafter) Commit(tokens []int32) {
+	for _, token := range tokens {
+		d.text.Append(token)
+	}
+}
+
+func (d *drafter) Propose(tree *spec.Tree, rows int) {
+	d.tree, d.rows = tree, rows
+	if err := d.db.Read(d.fill); err != nil {
+		panic(err)
+	}
+}
+
+// ten million tokens that go on as recorded texts do; the replayed ones are not
+// among these.
+const benchTokens, replayed = 10_000_000, 40
+
+// BenchmarkPropose replays recorded texts with trees of 31 rows from the text and
+// a mapped database. cold is the worst of the first 1000 trees after opening.
+func BenchmarkPropose(b *testing.B) {
+	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
+	dir := b.TempDir()
+	o := Options{Fingerprint: tokenizer, Vocab: 49152}
+	db, err := Open(dir, o)
+	require.NoError(b, err)
+	documents := babble(traces[replayed:], benchTokens)
+	begin := time.Now()
+	require.NoError(b, db.Import(documents))
+	imported := time.Since(begin)
+	stats := db.Stats()
+	require.NoError(b, db.Close())
+	documents = nil
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin = time.Now()
+	db, err = Open(dir, o)
+	took := time.Since(begin)
+	require.NoError(b, err)
+	defer db.Close()
+	runtime.ReadMemStats(&after)
+	d := newDrafter(db)
+	var c replay.Count
+	for b.Loop() {
+		start := time.Now()
+		for _, t := range traces[:replayed] {
+			replay.Run(d, t, 31, func() int64 { return time.Since(start).Nanoseconds() }, &c)
+		}
+	}
+	cold := slices.Sorted(slices.Values(c.Propose[:1000]))
+	s := c.Score(32)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(benchTokens/imported.Seconds(), "imported_tokens/s")
+	b.ReportMetric(float64(stats.Bytes)/float64(stats.Tokens), "disk_bytes/token")
+	b.ReportMetric(float64(took.Microseconds())/1000, "open_ms")
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/benchTokens, "heap_bytes/token")
+	b.ReportMetric(s.Propose.P50, "p50_µs")
+	b.ReportMetric(s.Propose.P99, "p99_µs")
+	b.ReportMetric(float64(cold[990])/1000, "cold_p99_µs")
+	b.ReportMetric(float64(cold[999])/1000, "cold_max_µs")
+	b.ReportMetric(float64(hops().Nanoseconds())/1000, "40_hops_µs")
+}
+
+// BenchmarkInsert adds answers of 500 tokens: to what queries see, and on disk
+// with a flush for each.
+func BenchmarkInsert(b *testing.B) {
+	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
+	documents := babble(traces, 60_000)
+	b.Run("index", func(b *testing.B) {
+		for b.Loop() {
+			d := &DB{index: spec.NewIndex(depth)}
+			for _, document := range documents {
+				d.remember(document)
+			}
+		}
+		b.ReportMetric(60_000*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	})
+	b.Run("commit", func(b *testing.B) {
+		for b.Loop() {
+			d, err := Open(b.TempDir(), Options{Fingerprint: tokenizer, Vocab: 49152})
+			require.NoError(b, err)
+			for _, document := range documents {
+				require.NoError(b, d.Commit(document))
+			}
+			require.NoError(b, d.Close())
+		}
+		b.ReportMetric(60_000*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+	})
+}
