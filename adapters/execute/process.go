@@ -41,7 +41,7 @@ const slowest = 8
 // Execute carries a plan out. A run with overruns is repeated at twice the scale
 // and never averaged in; one that has them at the slowest scale is an error.
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
-	for scale := max(p.Scale, 1); ; scale *= 2 {
+	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {
 		job.Scale = scale
 		x, err := p.once(ctx, job)
 		if err != nil || p.Virtual || x.OverrunMs <= late*x.Timeline.SwitchEndMs {

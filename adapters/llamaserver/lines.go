@@ -78,6 +78,16 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d drafting_ms=%.3f",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows, milliseconds(r.Drafting))
 	}
+	if p := r.Plan; p != nil {
+		t := &p.Timeline
+		fmt.Fprintf(&b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",
+			p.Name, p.Spare, p.Switches, t.SwitchEndMs, t.ExposedMs, t.StallMs, t.IOBytes)
+		if p.Failed != "" {
+			fmt.Fprintf(&b, " plan_failed=%q", oneLine(p.Failed))
+		}
+	} else if r.Residency != "" {
+		fmt.Fprintf(&b, " plan=%s", r.Residency)
+	}
 	for _, g := range r.Growths {
 		fmt.Fprintf(&b, " grown=%d-%d grown_ms=%.3f grown_peak_bytes=%d", g.From, g.To, milliseconds(g.Took), g.PeakBytes)
 	}

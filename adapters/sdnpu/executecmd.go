@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/bench"
 	"github.com/sdnpu/sdnpu/adapters/execute"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
@@ -50,11 +54,68 @@ func newExecuteCommand() *cobra.Command {
 	}
 }
 
-// executor carries plans out in processes of this program.
-func executor(device, model string) (*execute.Processes, error) {
+// executor carries out plans for a model of a device's profile in processes of
+// this program.
+type executor struct {
+	execute.Processes
+	layers    int
+	allLogits bool
+}
+
+func newExecutor(device, model string) (*executor, error) {
+	layers, err := execute.Layers(device, model)
+	if err != nil {
+		return nil, err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return &execute.Processes{Program: self, Args: []string{executeCommand}, Device: device, Model: model}, nil
+	return &executor{Processes: execute.Processes{Program: self, Args: []string{executeCommand}, Device: device, Model: model}, layers: layers}, nil
+}
+
+// Execute is bench's way to have a plan executed.
+func (x *executor) Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
+	done, err := x.run(ctx, plan, problem)
+	if err != nil {
+		return nil, err
+	}
+	return done.Timeline, nil
+}
+
+func (x *executor) run(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*execute.Result, error) {
+	return x.Processes.Execute(ctx, execute.Job{Plan: plan, Problem: problem, Layers: x.layers, AllLogits: x.allLogits})
+}
+
+// executeFlags say how plans are executed.
+type executeFlags struct {
+	on    bool
+	pace  string
+	scale float64
+}
+
+func (f *executeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.on, "execute", false, "also carry each plan out: the engine, with a tiny model, on an emulator that keeps the phone's time")
+	flags.StringVar(&f.pace, "pace", "wall", "with --execute: wall, the phone's time on this machine's clock, or virtual, on a clock of its own")
+	flags.Float64Var(&f.scale, "scale", 1, "with --execute and --pace wall: how many times slower than the phone; doubled, up to 8, where calls were late")
+}
+
+// executor is nil where nothing is to be executed.
+func (f *executeFlags) executor(device, model string, allLogits bool) (bench.Executor, error) {
+	if !f.on {
+		return nil, nil
+	}
+	if f.pace != "wall" && f.pace != "virtual" {
+		return nil, fmt.Errorf("--pace %q: wall or virtual wanted", f.pace)
+	}
+	if !(f.scale > 0 && f.scale <= 100) {
+		return nil, fmt.Errorf("--scale %v: more than 0 and at most 100 wanted", f.scale)
+	}
+	x, err := newExecutor(device, model)
+	if err != nil {
+		return nil, err
+	}
+	x.Virtual, x.Scale, x.allLogits = f.pace == "virtual", f.scale, allLogits
+	return x, nil
 }

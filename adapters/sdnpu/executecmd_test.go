@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/adapters/execute"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -23,20 +22,20 @@ func plansToExecute() (list []string) {
 	return list
 }
 
-func executeProblem(t *testing.T, r graphswap.Request) (*graphswap.Problem, int) {
+func executeProblem(t *testing.T, r graphswap.Request) *graphswap.Problem {
 	profile, err := graphswap.Device("sd8gen2")
 	require.NoError(t, err)
 	cost, err := profile.Cost("qwen2.5-1.5b")
 	require.NoError(t, err)
 	p, err := cost.Problem(r)
 	require.NoError(t, err)
-	return p, cost.Model.Layers
+	return p
 }
 
 // TestExecutedInVirtualTimePlansTakeWhatWasForetold, to rounding: the engine's
 // work is charged by the emulator, and the prediction is made of formulas.
 func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
-	x, err := executor("sd8gen2", "qwen2.5-1.5b")
+	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
 	require.NoError(t, err)
 	x.Virtual = true
 	var said []int32
@@ -52,13 +51,16 @@ func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s %d blocks spare %v", name, blocks, spare), func(t *testing.T) {
 					r := graphswap.Request{Blocks: blocks, Rows1: 256, Rows2: 32, Prompt: 700}
-					problem, layers := executeProblem(t, r)
+					if x.allLogits = blocks == 4; x.allLogits {
+						r.AllLogits, r.Prompt = true, 768 // the prediction charges whole graphs of logits
+					}
+					problem := executeProblem(t, r)
 					plan, err := problem.Make(name, spare)
 					require.NoError(t, err)
 					problem.Before = plan.Before
 					want, err := graphswap.Simulate(plan, problem)
 					require.NoError(t, err)
-					got, err := x.Execute(t.Context(), execute.Job{Plan: plan, Problem: problem, Layers: layers})
+					got, err := x.run(t.Context(), plan, problem)
 					require.NoError(t, err)
 					require.InEpsilon(t, want.PrefillMs, got.Timeline.PrefillMs, 1e-5)
 					require.InEpsilon(t, want.SwitchEndMs, got.Timeline.SwitchEndMs, 1e-5)
@@ -80,20 +82,20 @@ func TestExecutedOnAClockPlansTakeWhatWasForetold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as a phone does, several times")
 	}
-	x, err := executor("sd8gen2", "qwen2.5-1.5b")
+	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
 	require.NoError(t, err)
 	if os.Getenv("SDNPU_FULL") != "1" {
 		x.Slowest = 2
 	}
 	for _, c := range clockCases() {
 		t.Run(fmt.Sprintf("%s %d blocks spare %v", c.name, c.blocks, c.spare), func(t *testing.T) {
-			problem, layers := executeProblem(t, graphswap.Request{Blocks: c.blocks, Rows1: 256, Rows2: 32, Prompt: 1024})
+			problem := executeProblem(t, graphswap.Request{Blocks: c.blocks, Rows1: 256, Rows2: 32, Prompt: 1024})
 			plan, err := problem.Make(c.name, c.spare)
 			require.NoError(t, err)
 			problem.Before = plan.Before
 			want, err := graphswap.Simulate(plan, problem)
 			require.NoError(t, err)
-			got, err := x.Execute(t.Context(), execute.Job{Plan: plan, Problem: problem, Layers: layers})
+			got, err := x.run(t.Context(), plan, problem)
 			if err != nil && strings.Contains(err.Error(), "the machine is busy") {
 				t.Skip(err)
 			}

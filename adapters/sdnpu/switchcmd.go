@@ -20,6 +20,7 @@ type switchFlags struct {
 	rows, logits     string
 	plans            []string
 	coordgen, asJSON bool
+	execute          executeFlags
 }
 
 func newSwitchCommand() *cobra.Command {
@@ -49,6 +50,7 @@ Each that switches is made with and without a spare slot for one block.`,
 	flags.Float64Var(&o.Accept, "accept", 1, "tokens per decode step")
 	flags.BoolVar(&f.coordgen, "coordgen", false, "the setting of CoordGen: graphs of 256 and 32 rows, 64 rows verified per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	f.execute.add(cmd)
 	return cmd
 }
 
@@ -78,6 +80,9 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	}
 	if o.Plans = f.plans; len(f.plans) == 1 && f.plans[0] == "all" {
 		o.Plans = graphswap.PlanNames()
+	}
+	if o.Execute, err = f.execute.executor(o.Device, o.Model, o.AllLogits); err != nil {
+		return err
 	}
 	o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	result, err := bench.RunSwitch(cmd.Context(), o)

@@ -1,0 +1,35 @@
+package integration_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A model's config names a plan; the text is that of a model without one, and
+// the report of each request says what was exchanged. The second request finds
+// the narrow graphs and exchanges both ways, or stays.
+func TestAModelsConfigNamesThePlan(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	const tokens = 40
+	prompt := strings.Repeat("One day a little girl went to the park with her dog. ", 8)
+	create(t, s, "resident", file, adapter(t, t.TempDir(), file, "rows=64,16"))
+	want := ask(t, s, "/api/generate", generate("resident", prompt, greedy(tokens)))
+	require.Equal(t, "shared_pair", want.report["plan"])
+	for _, plan := range []string{"descent-spare", "greedy+spare", "g2_only"} {
+		name := strings.NewReplacer("-", "", "+", "").Replace(plan)
+		create(t, s, name, file, adapter(t, t.TempDir(), file, "rows=64,16", "blocks=3", "plan="+plan))
+		for i := range 2 {
+			got := ask(t, s, "/api/generate", generate(name, strings.Repeat("Once. ", i)+prompt, greedy(tokens)))
+			base, _, _ := strings.Cut(strings.ReplaceAll(plan, "-", "+"), "+")
+			require.Equal(t, base, got.report["plan"])
+			if i == 0 {
+				require.Equal(t, want.text, got.text, plan)
+				switches := map[string]int{"descent-spare": 3, "greedy+spare": 3, "g2_only": 0}[plan]
+				require.Equal(t, switches, got.count(t, "switches"), "%s", got.report)
+			}
+		}
+	}
+}
