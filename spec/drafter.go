@@ -16,6 +16,9 @@ const maxDepth = 32
 //
 // A Drafter allocates nothing once warm. It is not safe for concurrent use.
 type Drafter struct {
+	// First, when set, tells whether a token may come next at all, and rows that
+	// may not are left out. It is not asked about what comes later.
+	First func(token int32) bool
 	// Weights are the sources' and context lengths'. Use sets those of a source,
 	// Learn moves them.
 	Weights Weights
@@ -107,6 +110,9 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 		score = d.blend(k, score, worth)
 	}
 	for _, e := range d.bag.entries {
+		if parent == None && d.First != nil && !d.First(e.token) {
+			continue
+		}
 		d.push(candidate{score: e.score, token: e.token, parent: parent}, free)
 	}
 }

@@ -171,3 +171,61 @@ func ExampleDrafter() {
 	fmt.Println(tree.Tokens, tree.Parents)
 	// Output: [4 1 5] [-1 0 1]
 }
+
+func TestRowsThatMayNotComeFirstAreNotDrafted(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		x := NewIndex(4)
+		for _, token := range randomText(rng, 80, 6, false) {
+			x.Append(token)
+		}
+		may := func(token int32) bool { return token%2 == 0 }
+		d := NewDrafter(3)
+		d.Use(x, 1)
+		var free, tree Tree
+		d.Propose(&free, x.Text(), 16)
+		d.First = may
+		d.Propose(&tree, x.Text(), 16)
+		checkTree(t, &tree, 16)
+		require.Equal(t, 16, tree.Len(), "the rows go to others")
+		later := false
+		for i, token := range tree.Tokens {
+			if tree.Parents[i] == None {
+				require.True(t, may(token))
+			} else {
+				later = later || !may(token)
+			}
+		}
+		require.True(t, later, "only what comes first is known")
+		free.Keep(may)
+		checkTree(t, &free, 16)
+		for i, token := range free.Tokens {
+			require.True(t, free.Parents[i] != None || may(token))
+			require.NotEqual(t, None, tree.Child(None, free.Tokens[first(&free, int32(i))]))
+		}
+	}
+}
+
+// first is the row that the way to another one begins with.
+func first(t *Tree, row int32) int32 {
+	for t.Parents[row] != None {
+		row = t.Parents[row]
+	}
+	return row
+}
+
+func TestKeepTakesWholeBranches(t *testing.T) {
+	var tree Tree
+	a := tree.Add(1, None, 0.9)
+	b := tree.Add(2, None, 0.8)
+	c := tree.Add(3, a, 0.7)
+	tree.Add(4, b, 0.6)
+	tree.Add(5, c, 0.5)
+	tree.Add(6, None, 0.4)
+	tree.Keep(func(token int32) bool { return token != 2 })
+	require.Equal(t, []int32{1, 3, 5, 6}, tree.Tokens)
+	require.Equal(t, []int32{None, 0, 1, None}, tree.Parents)
+	require.Equal(t, []float32{0.9, 0.7, 0.5, 0.4}, tree.Scores)
+	tree.Keep(func(int32) bool { return false })
+	require.Zero(t, tree.Len())
+}

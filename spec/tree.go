@@ -44,3 +44,24 @@ func (t *Tree) Child(parent, token int32) int32 {
 	}
 	return None
 }
+
+// Keep leaves out the rows that come first and may not, and all that follow them.
+func (t *Tree) Keep(may func(token int32) bool) {
+	moved, n := make([]int32, t.Len()), int32(0)
+	for i, parent := range t.Parents {
+		if parent != None {
+			parent = moved[parent]
+		} else if !may(t.Tokens[i]) {
+			parent = dropped
+		}
+		if moved[i] = dropped; parent != dropped {
+			t.Tokens[n], t.Parents[n], t.Scores[n] = t.Tokens[i], parent, t.Scores[i]
+			moved[i] = n
+			n++
+		}
+	}
+	t.Tokens, t.Parents, t.Scores = t.Tokens[:n], t.Parents[:n], t.Scores[:n]
+}
+
+// dropped stands for a row that is left out.
+const dropped int32 = -2

@@ -16,6 +16,9 @@ func (g *generation) startDrafts() {
 	}
 	defer g.drafting(time.Now())
 	g.drafter, g.tree = draft.New(mode, g.engine.options.Database, &g.engine.experience), &spec.Tree{}
+	if g.request.Mask != nil {
+		g.drafter.Restrict(g.request.Mask.Allowed)
+	}
 	g.drafter.Begin(g.request.Prompt)
 	g.prompted = g.report.CachedTokens
 	g.job.everyRow = g.calibrates(len(g.request.Prompt) - g.prompted)

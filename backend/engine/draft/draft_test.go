@@ -168,3 +168,20 @@ func TestLaterRequestsBeginWithWhatEarlierOnesLearned(t *testing.T) {
 	d.End(true)
 	require.Equal(t, left, weights(), "a baseline has nothing to learn")
 }
+
+func TestNoModeDraftsWhatMayNotComeNext(t *testing.T) {
+	for _, name := range []string{"pld", "sam", "sam+rec", "default", "paper"} {
+		m, err := Parse(name)
+		require.NoError(t, err)
+		d := New(m, NewDatabase(100), &Experience{})
+		d.Begin([]int32{1, 2, 3, 4, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 1, 2})
+		free := propose(d, 8)
+		require.Contains(t, free, int32(5), name)
+		d.Restrict(func(token int32) bool { return token != free[0] })
+		var tree spec.Tree
+		d.Propose(&tree, 8)
+		require.Equal(t, spec.None, tree.Child(spec.None, free[0]), name)
+		d.Restrict(nil)
+		require.Equal(t, free, propose(d, 8), name)
+	}
+}

@@ -198,8 +198,15 @@ func (d *Drafter) behind(last int, t *spec.Tree, row int32) []int32 {
 	return d.end[at-n:]
 }
 
+// Restrict has drafts begin with tokens that may come next, as a grammar's mask
+// says; others would be wasted. Nil lets all begin.
+func (d *Drafter) Restrict(may func(token int32) bool) { d.blend.First = may }
+
 // Propose fills an empty tree with up to rows rows.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
+	if may := d.blend.First; may != nil {
+		defer func() { t.Keep(may) }() // not every mode asks while it drafts
+	}
 	switch d.tree, d.rows = t, rows; {
 	case d.automaton != nil:
 		d.automaton.Propose(t, rows)
