@@ -56,11 +56,12 @@ type Measurements struct {
 // of the options, with all weights in each image: what a plan is made of. Images
 // come from the cache, or go there. It takes no tokens through the model.
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
-	options.Plan = graphswap.PlanBoth // every graph an image of its own
+	options.Plan = "" // its widths may be any
 	options, err := options.resolve(m.Config())
 	if err != nil {
 		return nil, err
 	}
+	options.Plan = graphswap.PlanBoth // every graph an image of its own
 	if mo.Repeats == 0 {
 		mo.Repeats = 5
 	}

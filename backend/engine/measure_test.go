@@ -14,7 +14,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // countingDevice counts what is open, and refuses the load with a number.
@@ -123,7 +122,7 @@ func TestAMeasurementThatFailsFreesEverything(t *testing.T) {
 
 func TestMasksOfMeasurementsShowTheContext(t *testing.T) {
 	m := storyModel(t)
-	o, err := Options{Rows: []int{8}, Blocks: 1, Context: 32, Plan: graphswap.PlanBoth}.resolve(m.Config())
+	o, err := Options{Rows: []int{8}, Blocks: 1, Context: 32}.resolve(m.Config())
 	require.NoError(t, err)
 	sets, err := writeBlocks(m, o, 32)
 	require.NoError(t, err)
