@@ -40,7 +40,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		together = slices.Collect(slices.Chunk(graphs, 1))
 	}
 	for _, part := range together {
-		lowered, err := lower(ctx, d.backend, c, part, d.options.Trace)
+		lowered, err := lower(ctx, d.backend, c, part, nil, d.options.Trace)
 		if err != nil {
 			return err
 		}

@@ -66,6 +66,9 @@ type Device struct {
 	// copies is set once the library has refused to use images in place.
 	copies atomic.Bool
 	closed atomic.Bool
+	// estimating is held by an estimate, which reads what the library logs.
+	estimating sync.Mutex
+	listener   atomic.Pointer[func(line string)]
 }
 
 // Open loads the library and opens its device.
@@ -127,6 +130,12 @@ func (d *Device) Options() Options { return d.options }
 // the failed call too, and of warnings the vendor's compiler writes hundreds for
 // the smallest model, about choices of its own that no caller can change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
+	if listen := d.listener.Load(); listen != nil {
+		(*listen)(text)
+	}
+	if level > qnn.LogWarn { // wanted by an estimate alone
+		return
+	}
 	severity := "warning"
 	if level == qnn.LogError {
 		severity = "error"

@@ -42,14 +42,14 @@ type lowering struct {
 }
 
 // lower builds and finalizes graphs, each constant filled once for all of them.
-// ctx is looked at between graphs.
-func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph, trace func(graph, step string)) ([]graphManifest, error) {
+// finalize are options of the library's compiler; ctx is looked at between graphs.
+func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph, finalize []qnn.FinalizeOption, trace func(graph, step string)) ([]graphManifest, error) {
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
 	lowerings := make([]*lowering, len(sources))
 	constants := make(map[string][]place)
 	for i, source := range sources {
 		trace(source.Name, "create the graph")
-		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3})
+		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3, Finalize: finalize})
 		if err != nil {
 			return nil, inGraph(source.Name, err)
 		}

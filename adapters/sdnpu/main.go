@@ -91,6 +91,7 @@ func newCommand() *cobra.Command {
 		newExecuteCommand(),
 		newDatabaseCommand(),
 		newPrepareCommand(),
+		newEstimateCommand(),
 	)
 	tellOfHelp(root)
 	return root

@@ -1,0 +1,73 @@
+package estimate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+// errWidths is returned where the widths do not determine a profile.
+var errWidths = errors.New("a profile wants the widths 1, 32 and 128 or another multiple of 32, and a head of 1 and 32")
+
+// bases are the profiles that come with the program, by SoC: what a simulation
+// of graphs cannot know, such as loads, is taken from there.
+var bases = map[uint32]string{43: "sd8gen2", 57: "sd8gen3", 69: "sd8elite"}
+
+// Profile makes a device profile of the result. Chips without a profile of their
+// own take the rest from the nearest that has one.
+func (r *Result) Profile(chip hexagon.Chip, modelName string, sizes graphswap.Model) (*graphswap.Profile, error) {
+	base, ok := bases[chip.SoC]
+	if !ok {
+		base = "sd8gen3"
+	}
+	p, err := graphswap.Device(base)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.fit(sizes)
+	if err != nil {
+		return nil, err
+	}
+	p.Kind, p.Variants = graphswap.Estimated, nil
+	p.ID = fmt.Sprintf("estimate-soc%d", chip.SoC)
+	p.Device, p.SoC, p.Arch = "simulated by the vendor's compiler", fmt.Sprintf("%s (%s)", chip.Market, chip.Name), chip.Arch
+	p.Compute.RowContextRef = float64(r.Context)
+	p.Compute.Generic.StreamGBps = r.MemoryGBps
+	p.Models = map[string]graphswap.Model{modelName: m}
+	p.Confidence = maps.Clone(p.Confidence)
+	if p.Confidence == nil {
+		p.Confidence = make(map[string]string)
+	}
+	p.Confidence["estimate"] = fmt.Sprintf("models: the vendor's compiler simulated a layer and the head at %.0f MHz and %.1f GB/s; too fast for a phone, good for ratios; all else is %s's", r.CoreMHz, r.MemoryGBps, base)
+	return p, nil
+}
+
+// fit puts the widths into the form of a profile: dispatch, tiles of 32 rows and
+// rows. The three agree exactly with the widths 1, 32 and the widest, unless a
+// part would be negative.
+func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
+	one, ok1 := r.Find("layer", 1)
+	tile, ok2 := r.Find("layer", 32)
+	head1, ok3 := r.Find("head", 1)
+	head32, ok4 := r.Find("head", 32)
+	var wide Graph
+	for _, g := range r.Graphs {
+		if g.Part == "layer" && g.Rows%32 == 0 && g.Rows > 32 && g.Rows > wide.Rows && g.Rows <= 128 {
+			wide = g
+		}
+	}
+	if !ok1 || !ok2 || !ok3 || !ok4 || wide.Rows == 0 {
+		return m, errWidths
+	}
+	layers := float64(r.Layers) / 1e3 // of µs a layer makes ms a model
+	row := max(0, (tile.Us-one.Us)/31)
+	perTile := max(0, (wide.Us-tile.Us-float64(wide.Rows-32)*row)/float64(wide.Rows/32-1))
+	m.RowMs, m.TileMs = row*layers, perTile*layers
+	m.DispatchMs = max(0, one.Us-perTile-row) / 1e3
+	m.HeadRowMs = max(0, (head32.Us-head1.Us)/31) / 1e3
+	m.HeadTileMs = max(0, head1.Us/1e3-m.HeadRowMs)
+	return m, nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+func TestEstimateWritesAProfileForThePlanner(t *testing.T) {
+	library := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
+	if !exists(library) || testing.Short() {
+		t.Skip("no vendor library in SDNPU_VENDOR, or -short")
+	}
+	profile := filepath.Join(t.TempDir(), "profile.json")
+	out, err := sdnpu(t, "estimate", story, "--soc", "sm8750", "--rows", "64,1,32", "--context", "64", "--library", library, "--json", "-o", profile, "--name", "story")
+	require.NoError(t, err)
+	var r struct {
+		Kind   string
+		Chip   preparedChip
+		Graphs []struct {
+			Part string
+			Rows int
+			Us   float64
+			Read uint64 `json:"ddr_read_bytes"`
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, "estimated", r.Kind)
+	require.Equal(t, uint32(69), r.Chip.SoC)
+	require.Len(t, r.Graphs, 5)
+	for i, rows := range []int{1, 32, 64, 1, 32} {
+		require.Equal(t, rows, r.Graphs[i].Rows)
+		require.Positive(t, r.Graphs[i].Us)
+		require.Positive(t, r.Graphs[i].Read)
+	}
+	data, err := os.ReadFile(profile)
+	require.NoError(t, err)
+	p, err := graphswap.ParseProfile(data)
+	require.NoError(t, err)
+	require.Equal(t, graphswap.Estimated, p.Kind)
+	cost, err := p.Cost("story")
+	require.NoError(t, err)
+	require.InEpsilon(t, r.Graphs[1].Us*float64(cost.Model.Layers)/1e3, cost.Body(32, 64), 0.3)
+}
+
+func TestEstimateSaysWhatItWants(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"estimate", story}, "soc"},
+		{[]string{"estimate", story, "--soc", "57", "--rows", "0"}, "1 to 4096"},
+		{[]string{"estimate", story, "--soc", "57", "--rows", "1,x"}, "1 to 4096"},
+		{[]string{"estimate", story, "--soc", "57", "--context", "-1"}, "--context"},
+		{[]string{"estimate", story, "--soc", "57", "--library", "float"}, "simulates nothing"},
+		{[]string{"estimate", story, "--soc", "57", "--library", "emulator", "--rows", "1"}, "the vendor's x86-64 library does"},
+	} {
+		_, err := sdnpu(t, tt.args...)
+		require.ErrorContains(t, err, tt.says, "%v", tt.args)
+	}
+}
