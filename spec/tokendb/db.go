@@ -17,7 +17,7 @@ const (
 	defaultMaxBytes = 256 << 20
 	// sealTokens is when the log becomes a segment: reading a log of that size
 	// takes a moment when a database is opened.
-	sealTokens = 1 << 16
+	sealTokens = 1 << 15
 )
 
 // Options says whose database it is.

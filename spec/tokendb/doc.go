@@ -38,7 +38,7 @@
 // # Cost
 //
 // 6 to 8 bytes per token on disk, next to nothing in Go's memory but for the log
-// (65536 tokens of some 55 bytes) and, while a segment is made, 30 bytes per
+// (32768 tokens of some 55 bytes) and, while a segment is made, 30 bytes per
 // token of it. Opening reads every byte once for its sum. A query of up to eight
 // lengths touches some ten scattered cache lines, and allocates nothing once
 // warm. A full log is merged with the segments up to four times its size.
