@@ -109,7 +109,7 @@ func (h *header) check(size uint64) error {
 			return fmt.Errorf("%w: section %d has %d bytes instead of %d", ErrDamaged, i, h.sections[i].size, want)
 		}
 	}
-	if s := &h.sections; s[nodeSection].size%nodeSize != 0 || s[nodeSection].size == 0 || s[listSection].size%listSize != 0 || s[fenceSection].size < padding {
+	if s := &h.sections; s[nodeSection].size%nodeSize != 0 || s[nodeSection].size == 0 || s[listSection].size%listSize != 0 || s[listSection].size/listSize >= 1<<segmentBits || s[fenceSection].size < padding {
 		return fmt.Errorf("%w: impossible sections", ErrDamaged)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (d *DB) mix(k int) level {
 		}
 		p := &q.parts[i].levels[k]
 		l.total, l.distinct = l.total+p.total, l.distinct+p.distinct
-		for at := uint32(p.first); ; at++ {
+		for at := uint32(p.first); at < uint32(p.first)+rare; at++ {
 			e := listed{}
 			if p.counted {
 				e = q.lists.entries[at]

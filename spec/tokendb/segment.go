@@ -93,7 +93,7 @@ func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 			}
 			return s.rare(k, outer, context, out, l)
 		}
-		out[k] = level{total: n.total, distinct: n.distinct, first: int32(n.list)}
+		out[k] = level{total: n.total, distinct: n.distinct, first: int32(min(n.list, uint32(s.entries)))}
 		if k == depth || k == len(context) || context[k] < 0 {
 			return k + 1
 		}

@@ -2,6 +2,7 @@ package tokendb
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,5 +127,49 @@ func requireSameLevels(t *testing.T, index *spec.Index, s *single, context []int
 			at = next
 		}
 		require.True(t, at == spec.End || len(list) == maxSuccessors, "%v of %d: %v", context, k, list)
+	}
+}
+
+// Contexts of all lengths that are frequent, and next to them others.
+func TestFrequentContextsOfEveryLengthAreCounted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 7))
+	tokens := make([]int32, 12000)
+	for i := range tokens {
+		tokens[i] = int32(rng.IntN(2 + rng.IntN(2)))
+	}
+	documents := []Document{{Tokens: tokens}}
+	s, err := openSegment(fileOf(t, documents, 5))
+	require.NoError(t, err)
+	index := indexOf(documents)
+	var l lists
+	for range 2000 {
+		context := make([]int32, depth)
+		for i := range context {
+			context[i] = int32(rng.IntN(3))
+		}
+		requireSameLevels(t, index, &single{s, &l, [depth + 1]level{}}, context)
+	}
+}
+
+// A file whose sums are right and whose contents are not is read without harm.
+func TestHostileSegmentsAreReadWithoutHarm(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 7))
+	documents := randomDocuments(rng, 10, 400, 4)
+	good := fileOf(t, documents, 300)
+	h, err := parseHeader(good)
+	require.NoError(t, err)
+	for range 3000 {
+		bad := slices.Clone(good)
+		section := h.sections[rng.IntN(sectionCount)]
+		for range 1 + rng.IntN(40) {
+			bad[section.offset+uint64(rng.Int64N(int64(section.size)))] = byte(rng.Uint32())
+		}
+		s, err := openSegment(sealed(bad))
+		require.NoError(t, err)
+		d := &DB{parts: []*part{{segment: s}}, index: indexOf(nil)}
+		draft(d, documents[rng.IntN(len(documents))].Tokens)
+		for i := range documents {
+			s.document(i)
+		}
 	}
 }
