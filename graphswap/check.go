@@ -275,6 +275,7 @@ func (c *checker) totals() error {
 		{c.line.StallMs, again.StallMs},
 		{c.line.NPUBusyMs, again.NPUBusyMs},
 		{float64(c.line.IOBytes), float64(again.IOBytes)},
+		{float64(c.line.PeakBytes), float64(again.PeakBytes)},
 	} {
 		if math.Abs(pair[0]-pair[1]) > slack {
 			return fmt.Errorf("a total of %v, its tasks have %v", pair[0], pair[1])

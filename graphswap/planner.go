@@ -76,12 +76,12 @@ func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	case PlanExactInOrder:
 		plan = p.exact(name, inOrder, spare)
 	case PlanBoth, PlanShared:
-		plan = p.begun(Both).stay(name, G1)
+		plan = p.begun(Both).quicker(name)
 	default:
 		return nil, fmt.Errorf("graphswap: %w: no plan is called %q, but %s", ErrRequest, name, strings.Join(PlanNames(), ", "))
 	}
 	plan.Name = name
-	if spare && Switches(name) {
+	if spare && Switches(name) && !slices.Contains(plan.Before, None) {
 		plan.beside()
 	}
 	return plan, nil
@@ -135,20 +135,10 @@ func (p *Problem) lanes() (io, npu float64) {
 	return io, npu
 }
 
-// fromG1 says that all blocks begin on G1 alone: what rules and proofs are for.
-func (p *Problem) fromG1() bool {
-	for b := range p.Blocks() {
-		if p.before(b) != G1 {
-			return false
-		}
-	}
-	return true
-}
-
 // descent is the planner: the best plan that climbing in the given orders finds.
 func (p *Problem) descent(name string, layouts [][]int, spare bool) *Plan {
 	effort := plannerEffort
-	if spare {
+	if spare && (p.all(G1) || p.all(G2)) {
 		return p.slotDescend(layouts, &effort).plan(name)
 	}
 	found := p.descend(layouts, &effort)
@@ -164,7 +154,7 @@ const (
 // descend looks at the starts of all orders and climbs from the most promising.
 func (p *Problem) descend(layouts [][]int, effort *int) candidate {
 	bound := -1.0
-	if p.fromG1() {
+	if p.all(G1) {
 		bound = p.bound() + closer
 	}
 	all := make([][]candidate, 0, len(layouts))
@@ -233,7 +223,7 @@ func (s *search) ranked(known float64) []candidate {
 
 // greedyCuts are the published rule's, in both readings.
 func (p *Problem) greedyCuts() (all []cuts) {
-	if !p.fromG1() {
+	if !p.all(G1) {
 		return nil
 	}
 	for _, c := range []conflict{stall, skip} {
@@ -246,6 +236,9 @@ func (p *Problem) greedyCuts() (all []cuts) {
 // exact is the reference: the best plan in the given orders, with cuts anywhere.
 func (p *Problem) exact(name string, layouts [][]int, spare bool) *Plan {
 	effort := exactEffort
+	if !p.all(G1) {
+		return p.descent(name, layouts, spare) // the reference begins on G1
+	}
 	if spare {
 		best := p.slotDescend(layouts, &effort)
 		for _, windows := range layouts {

@@ -39,6 +39,16 @@ func (p *Problem) before(block int) Graph {
 	return p.Before[block]
 }
 
+// all says that every block begins with just these graphs.
+func (p *Problem) all(g Graph) bool {
+	for b := range p.Blocks() {
+		if p.before(b) != g {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *Problem) slow() float64 { return max(p.Slow, 1) }
 
 // runs is the number of executes of a step.

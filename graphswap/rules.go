@@ -34,6 +34,20 @@ func (p *Problem) begun(g Graph) *Problem {
 	return &begun
 }
 
+// quicker runs each chunk on the graph that is faster for it, where both are
+// resident: the rest of a prompt often on the short one.
+func (p *Problem) quicker(name string) *Plan {
+	plan := p.stay(name, G1)
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
+		if p.D[s.Chunk][s.Block] < p.P[s.Chunk][s.Block] {
+			s.Graph = G2
+			plan.First[s.Block] = min(plan.First[s.Block], s.Chunk)
+		}
+	}
+	return plan
+}
+
 // sync loads after the prefill, in ascending order.
 func (p *Problem) sync(name string) *Plan {
 	plan := p.stay(name, G1)

@@ -217,7 +217,7 @@ type candidate struct {
 // per chunk, the last block first.
 func (s *search) starts() []cuts {
 	var all []cuts
-	if s.problem.before(0)&G1 == 0 {
+	if s.problem.all(G2) {
 		never := slices.Repeat([]int{s.chunks}, s.blocks)
 		all = append(all, cuts{never, never}) // stay on G2
 	}

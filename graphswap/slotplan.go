@@ -5,7 +5,7 @@ import "slices"
 // slotDescend is the planner beside a spare slot.
 func (p *Problem) slotDescend(layouts [][]int, effort *int) slotCandidate {
 	bound := -1.0
-	if p.fromG1() {
+	if p.all(G1) {
 		// The last load may end while the last block runs.
 		bound = max(p.lanes()) + closer
 	}
@@ -69,7 +69,7 @@ func (s *slotSearch) ranked(known float64) []slotCandidate {
 		}
 	}
 	back := s.back()
-	if len(back) == s.blocks {
+	if s.problem.all(G2) {
 		add(nil) // stay on G2
 	}
 	stride := (len(s.legs) + maxReleases - 1) / maxReleases
@@ -82,7 +82,7 @@ func (s *slotSearch) ranked(known float64) []slotCandidate {
 			add(loads)
 		}
 	}
-	if s.problem.fromG1() && len(s.windows) == s.chunks {
+	if s.problem.all(G1) && len(s.windows) == s.chunks {
 		plan, _ := s.problem.greedy(greed{spare: true})
 		add(plan.Loads)
 	}

@@ -27,7 +27,7 @@ func newBenchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newReplayCommand(), newGenerateCommand(), newSwitchCommand(), newAblationCommand())
+	cmd.AddCommand(newReplayCommand(), newGenerateCommand(), newSwitchCommand(), newSessionCommand(), newAblationCommand(), newRegimesCommand())
 	return cmd
 }
 

@@ -1,0 +1,312 @@
+package bench
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// Turn is a prompt and the length of its answer, in tokens.
+type Turn struct {
+	Prompt int `json:"prompt"`
+	Output int `json:"output"`
+}
+
+// Bounds of what a trace may say.
+const (
+	maxTurns      = 10_000
+	maxTurnTokens = 1 << 20
+)
+
+// ReadTurns reads a conversation: one object with prompt and output per line.
+func ReadTurns(r io.Reader) ([]Turn, error) {
+	var turns []Turn
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		var turn Turn
+		if err := json.Unmarshal([]byte(line), &turn); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if turn.Prompt < 1 || turn.Output < 1 || turn.Prompt > maxTurnTokens || turn.Output > maxTurnTokens {
+			return nil, fmt.Errorf("line %d: %d tokens and an answer of %d: 1 to %d wanted", n, turn.Prompt, turn.Output, maxTurnTokens)
+		}
+		if turns = append(turns, turn); len(turns) > maxTurns {
+			return nil, fmt.Errorf("more than %d turns", maxTurns)
+		}
+	}
+	if len(turns) == 0 {
+		return nil, cmp.Or(lines.Err(), errors.New("no turn in it: one object with prompt and output per line wanted"))
+	}
+	return turns, lines.Err()
+}
+
+// SessionOptions says on what to hold a conversation.
+type SessionOptions struct {
+	Device, Model string
+	Setting       graphswap.Setting
+	Plans         []string
+	// WindowGB replaces the profile's session window. Zero keeps it.
+	WindowGB float64
+	Progress func(done, total int)
+}
+
+// SessionRow is what a conversation takes by one plan, or by the chooser.
+type SessionRow struct {
+	Plan      string  `json:"plan"`
+	Blocks    int     `json:"blocks"`
+	Spare     bool    `json:"spare"`
+	Rows1     int     `json:"rows_1"`
+	Rows2     int     `json:"rows_2"`
+	TotalMs   float64 `json:"total_ms"`
+	PrefillMs float64 `json:"prefill_ms"` // switching included
+	DecodeMs  float64 `json:"decode_ms"`
+	ExposedMs float64 `json:"exposed_ms"`
+	Switches  int     `json:"switches"` // blocks exchanged
+	IOBytes   int64   `json:"io_bytes"`
+	Reason    string  `json:"reason"`
+}
+
+// Session is the comparison: the chooser first, then the plans, each in its best
+// configuration.
+type Session struct {
+	Device string       `json:"device"`
+	Model  string       `json:"model"`
+	Kind   string       `json:"kind"`
+	Turns  int          `json:"turns"`
+	Rows   []SessionRow `json:"rows"`
+}
+
+// Auto is the name of the chooser's row.
+const Auto = "auto"
+
+// Conversations holds conversations on one device with one model. It remembers
+// what turns took, since plans depend on little.
+type Conversations struct {
+	cost    *graphswap.Cost
+	setting graphswap.Setting
+	chooser *graphswap.Chooser
+	began   graphswap.Config
+	known   map[policyTurn]*outcome
+}
+
+// policy is a plan in a configuration, used for every turn.
+type policy struct {
+	name string
+	cfg  graphswap.Config
+}
+
+type policyTurn struct {
+	policy
+	before         graphswap.Graph
+	prompt, cached int
+}
+
+// outcome is a turn's prefill and switching.
+type outcome struct {
+	ms, exposed float64
+	switches    int
+	bytes       int64
+	after       graphswap.Graph
+	reason      string
+}
+
+// NewConversations prepares a device.
+func NewConversations(o SessionOptions) (*Conversations, error) {
+	profile, err := graphswap.Device(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	if o.WindowGB > 0 {
+		profile.Memory.WindowGB = o.WindowGB
+	}
+	cost, err := profile.Cost(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	chooser, err := graphswap.NewChooser(cost, o.Setting)
+	if err != nil {
+		return nil, err
+	}
+	return &Conversations{cost: cost, setting: o.Setting, chooser: chooser, began: chooser.Config(), known: map[policyTurn]*outcome{}}, nil
+}
+
+// contextStep is how finely a turn's cached tokens are told apart.
+const contextStep = 256
+
+// cached is what the cache holds before a turn; the oldest tokens leave it.
+func (c *Conversations) cached(total int, t Turn) int {
+	room := max(c.setting.Context-t.Prompt-t.Output, 0)
+	return min(total, room) / contextStep * contextStep
+}
+
+// Auto holds a conversation as the chooser says.
+func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
+	cfg := c.began
+	row := SessionRow{Plan: Auto, Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Spare: cfg.Spare}
+	c.chooser.Reset(c.began)
+	total := 0
+	for _, t := range turns {
+		cached := c.cached(total, t)
+		choice, err := c.chooser.Choose(t.Prompt, cached)
+		if err != nil {
+			return row, err
+		}
+		if err := c.chooser.Done(choice, t.Output); err != nil {
+			return row, err
+		}
+		c.add(&row, choice.Config, t, cached, outcomeOf(choice.Line, choice.Reason))
+		total += t.Prompt + t.Output
+	}
+	return row, nil
+}
+
+func outcomeOf(line *graphswap.Timeline, reason string) *outcome {
+	return &outcome{
+		ms: line.SwitchEndMs, exposed: line.ExposedMs, switches: len(line.Plan.Loads), bytes: line.IOBytes,
+		after: line.Plan.After[0], reason: reason,
+	}
+}
+
+// add adds a turn to a row.
+func (c *Conversations) add(row *SessionRow, cfg graphswap.Config, t Turn, cached int, o *outcome) {
+	g := graphswap.G2
+	if o.after&graphswap.G2 == 0 {
+		g = graphswap.G1
+	}
+	decode := float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
+	row.PrefillMs += o.ms
+	row.DecodeMs += decode
+	row.TotalMs += o.ms + decode
+	row.ExposedMs += max(o.exposed, 0)
+	row.Switches += o.switches
+	row.IOBytes += o.bytes
+	row.Reason = o.reason
+}
+
+// By holds a conversation by one plan. What the plan begins with is resident
+// when it begins.
+func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (SessionRow, error) {
+	row := SessionRow{Plan: name, Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Spare: cfg.Spare && graphswap.Switches(name)}
+	resident := map[string]graphswap.Graph{
+		graphswap.PlanG2: graphswap.G2, graphswap.PlanBoth: graphswap.Both, graphswap.PlanShared: graphswap.Both,
+	}[name]
+	resident = cmp.Or(resident, graphswap.G1)
+	total := 0
+	for _, t := range turns {
+		cached := c.cached(total, t)
+		o, err := c.turn(policyTurn{policy{name, cfg}, resident, t.Prompt, cached})
+		if err != nil {
+			return row, err
+		}
+		resident = o.after
+		c.add(&row, cfg, t, cached, o)
+		total += t.Prompt + t.Output
+	}
+	return row, nil
+}
+
+// turn works out a turn, or remembers it.
+func (c *Conversations) turn(key policyTurn) (*outcome, error) {
+	if o := c.known[key]; o != nil {
+		return o, nil
+	}
+	setting := c.setting
+	setting.Shared = setting.Shared || key.name == graphswap.PlanShared
+	problem, err := c.cost.TurnProblem(&setting, key.cfg, slices.Repeat([]graphswap.Graph{key.before}, key.cfg.Blocks), key.prompt, key.cached)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := problem.Make(key.name, key.cfg.Spare && graphswap.Switches(key.name))
+	if err != nil {
+		return nil, err
+	}
+	line, err := graphswap.Simulate(plan, problem)
+	if err != nil {
+		return nil, err
+	}
+	o := outcomeOf(line, line.Reason(problem))
+	c.known[key] = o
+	return o, nil
+}
+
+// Policies are the plans in all configurations in which a session holds them.
+func (c *Conversations) Policies(names []string) (all []policy) {
+	for _, cfg := range c.cost.Configs(&c.setting) {
+		for _, name := range names {
+			switch {
+			case name == graphswap.PlanShared && cfg.Residency != graphswap.SharedPair:
+				continue
+			case name == graphswap.PlanBoth && cfg.Residency != graphswap.BothGraphs:
+				continue
+			case name == graphswap.PlanExact || name == graphswap.PlanExactInOrder:
+				continue // it stands for what one turn may reach
+			}
+			all = append(all, policy{name, cfg})
+		}
+	}
+	return all
+}
+
+// RunSession compares the chooser with every plan on one conversation.
+func RunSession(ctx context.Context, turns []Turn, o SessionOptions) (*Session, error) {
+	c, err := NewConversations(o)
+	if err != nil {
+		return nil, err
+	}
+	auto, err := c.Auto(turns)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{Device: c.cost.Profile.ID, Model: o.Model, Kind: c.cost.Profile.Kind, Turns: len(turns), Rows: []SessionRow{auto}}
+	policies, best := c.Policies(o.Plans), map[string]SessionRow{}
+	for i, p := range policies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		row, err := c.By(p.name, p.cfg, turns)
+		if err != nil {
+			return nil, err
+		}
+		if known, ok := best[p.name]; !ok || row.TotalMs < known.TotalMs {
+			best[p.name] = row
+		}
+		if o.Progress != nil {
+			o.Progress(i+1, len(policies))
+		}
+	}
+	for _, name := range o.Plans {
+		if row, ok := best[name]; ok {
+			s.Rows = append(s.Rows, row)
+		}
+	}
+	return s, nil
+}
+
+// Table prints the comparison.
+func (s *Session) Table(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s; profile %s; %d turns; each plan in its best configuration\n", s.Device, s.Model, s.Kind, s.Turns)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "plan\tblocks\trows\ttotal s\tprefill s\tdecode s\texposed s\texchanged\tloaded GB\t")
+	for _, r := range s.Rows {
+		fmt.Fprintf(t, "%s\t%d\t%d,%d\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%.1f\t\n", r.Plan, r.Blocks, r.Rows1, r.Rows2,
+			r.TotalMs/1000, r.PrefillMs/1000, r.DecodeMs/1000, r.ExposedMs/1000, r.Switches, float64(r.IOBytes)*1e-9)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n", Auto, s.Rows[0].Reason)
+	return err
+}
