@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,21 @@ func TestARunIsDrawn(t *testing.T) {
 	stdout, err := sdnpu(t, "timeline", file, "--chrome", "-o", "-")
 	require.NoError(t, err)
 	require.Equal(t, string(written), stdout)
+
+	both := filepath.Join(dir, "switched.json")
+	_, err = sdnpu(t, "run", "--model", story, "--library", "float", "--prompt", "Once upon a time. Once upon a", "-n", "6",
+		"--plan", "sync", "--rows", "8,4", "--blocks", "2", "--timeline", both)
+	require.NoError(t, err)
+	record, err = readTimeline(both)
+	require.NoError(t, err)
+	require.Len(t, record.Timelines, 2)
+	require.Equal(t, graphswap.Simulated, record.Timelines[0].Source)
+	require.Equal(t, graphswap.Executed, record.Timelines[1].Source)
+	require.Equal(t, "sync", record.Timelines[1].Plan.Name)
+	loads := slices.DeleteFunc(slices.Clone(record.Timelines[1].Tasks), func(t graphswap.Task) bool { return t.Kind != graphswap.Create })
+	require.Len(t, loads, 2, "each block goes to its narrow graph")
+	_, err = sdnpu(t, "timeline", both, "-o", page)
+	require.NoError(t, err)
 
 	_, err = sdnpu(t, "timeline", file, "-o", file)
 	require.ErrorContains(t, err, "is the run itself")

@@ -20,6 +20,9 @@ func writeTimeline(ctx context.Context, path, model string, c backend.Capabiliti
 		Device:    describe(c),
 		Timelines: []*graphswap.Timeline{executed(r)},
 	}
+	if r.Plan != nil && r.Plan.Predicted != nil { // it stands above
+		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)
+	}
 	return writeFile(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })
 }
 
