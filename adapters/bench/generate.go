@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
 // Setting is one way to generate: a draft mode and, where passes have a
@@ -117,27 +118,9 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 	return m, nil
 }
 
-// loopLength is the number of tokens that, once said again, are a loop.
-const loopLength = 8
-
-// loopAt is how many tokens of an output come before it completes, for the
-// first time, eight tokens in a row that it has said already. Small models fall
-// into loops, which any draft copies.
-func loopAt(output []int32) int {
-	seen := make(map[[loopLength]int32]bool)
-	for i := loopLength; i <= len(output); i++ {
-		run := [loopLength]int32(output[i-loopLength : i])
-		if seen[run] {
-			return i - 1
-		}
-		seen[run] = true
-	}
-	return len(output)
-}
-
 // beforeLoop are the steps whose tokens all come before a loop.
 func (m *Measured) beforeLoop() []Step {
-	said, end := 1, loopAt(m.Output) // the prompt's pass gives the first token
+	said, end := 1, replay.LoopAt(m.Output) // the prompt's pass gives the first token
 	i := slices.IndexFunc(m.Steps, func(s Step) bool {
 		said += s.Accepted() + 1
 		return said > end

@@ -152,13 +152,13 @@ func (r *Replay) Table(w io.Writer, baselines []Baseline) error {
 	for _, b := range baselines {
 		fmt.Fprintf(t, "%s\t", b.Name)
 	}
-	fmt.Fprintln(t, "MAT\tratio\tutilisation\tfill\tempty\tpropose p50 µs\tp99\t")
+	fmt.Fprintln(t, "MAT\tloops cut\tratio\tutilisation\tfill\tempty\tpropose p50 µs\tp99\t")
 	row := func(name string, s replay.Score, of func(*Replay) replay.Score) {
 		fmt.Fprintf(t, "%s\t", name)
 		for _, b := range baselines {
 			fmt.Fprintf(t, "%.2f\t", of(b.Replay).MAT)
 		}
-		fmt.Fprintf(t, "%.2f\t%.2f\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t\n", s.MAT, s.MAT/max(1, of(baselines[0].Replay).MAT),
+		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t\n", s.MAT, s.MATLoopsCut, s.MAT/max(1, of(baselines[0].Replay).MAT),
 			100*s.Utilisation, 100*s.Fill, 100*s.Empty, s.Propose.P50, s.Propose.P99)
 	}
 	names := make([]string, 0, len(r.Tasks))

@@ -43,6 +43,9 @@ type Top struct {
 // Count sums steps over requests.
 type Count struct {
 	Requests, Steps, Committed, Drafted, Accepted, Empty int
+	// FreshSteps and FreshCommitted count steps that end before the text repeats
+	// itself.
+	FreshSteps, FreshCommitted int
 	// Propose and Commit are the times of each step, in the clock's unit.
 	Propose, Commit []int64
 }
@@ -55,6 +58,8 @@ func (c *Count) Add(o *Count) {
 	c.Drafted += o.Drafted
 	c.Accepted += o.Accepted
 	c.Empty += o.Empty
+	c.FreshSteps += o.FreshSteps
+	c.FreshCommitted += o.FreshCommitted
 	c.Propose = append(c.Propose, o.Propose...)
 	c.Commit = append(c.Commit, o.Commit...)
 }
@@ -70,6 +75,7 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 		d.Commit(t.Output[:1])
 	}
 	var tree spec.Tree
+	loop := LoopAt(t.Output)
 	for position := 1; position < len(t.Output); {
 		tree.Reset()
 		start := clock()
@@ -86,6 +92,10 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 		position += len(said)
 		c.Steps++
 		c.Committed += len(said)
+		if position <= loop {
+			c.FreshSteps++
+			c.FreshCommitted += len(said)
+		}
 		c.Accepted += accepted
 		c.Drafted += tree.Len()
 		if tree.Len() == 0 {
@@ -93,6 +103,24 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 		}
 	}
 	d.End(true)
+}
+
+// loopLength is the number of tokens that, once said again, are a loop.
+const loopLength = 8
+
+// LoopAt is how many tokens of an output come before it completes, for the first
+// time, eight tokens in a row that it has said already. Small models fall into
+// loops, which any draft copies.
+func LoopAt(output []int32) int {
+	seen := make(map[[loopLength]int32]bool)
+	for i := loopLength; i <= len(output); i++ {
+		run := [loopLength]int32(output[i-loopLength : i])
+		if seen[run] {
+			return i - 1
+		}
+		seen[run] = true
+	}
+	return len(output)
 }
 
 // observe tells what the rows at the positions [from,to) gave.

@@ -142,3 +142,33 @@ func TestShortTracesCountNoSteps(t *testing.T) {
 		require.Zero(t, c.Score(32))
 	}
 }
+
+func TestLoopsBeginWhereEightTokensAreSaidAgain(t *testing.T) {
+	for _, test := range []struct {
+		output []int32
+		want   int
+	}{
+		{nil, 0},
+		{[]int32{1, 2, 3, 4, 5, 6, 7, 8}, 8},
+		{[]int32{1, 1, 1, 1, 1, 1, 1, 1, 1}, 8},
+		{[]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 16},
+		{[]int32{1, 2, 3, 4, 5, 6, 7, 9, 1, 2, 3, 4, 5, 6, 7, 8}, 16},
+	} {
+		require.Equal(t, test.want, LoopAt(test.output), "%v", test.output)
+	}
+	output := []int32{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}
+	var c Count
+	Run(&silent{}, Trace{Output: output}, 4, func() int64 { return 0 }, &c)
+	require.Equal(t, 23, c.Committed)
+	require.Equal(t, 14, c.FreshCommitted)
+	require.Equal(t, 14, c.FreshSteps)
+}
+
+// silent drafts nothing.
+type silent struct{}
+
+func (silent) Begin([]int32)                   {}
+func (silent) Observe(int, []int32, []float32) {}
+func (silent) Propose(*spec.Tree, int)         {}
+func (silent) Commit([]int32)                  {}
+func (silent) End(bool)                        {}

@@ -8,6 +8,8 @@ type Score struct {
 	// counts the first forward as a step, too.
 	MAT          float64 `json:"mat"`
 	MATSpecBench float64 `json:"mat_specbench"`
+	// MATLoopsCut is the MAT of steps before texts begin to repeat themselves.
+	MATLoopsCut float64 `json:"mat_loops_cut"`
 	// Utilisation is the share of drafted rows that were accepted, Waste the mean
 	// of those that were not per step.
 	Utilisation float64 `json:"utilisation"`
@@ -38,6 +40,7 @@ func (c *Count) Score(rows int) Score {
 	s := Score{
 		MAT:          float64(c.Committed) / steps,
 		MATSpecBench: float64(c.Committed+c.Requests) / (steps + float64(c.Requests)),
+		MATLoopsCut:  float64(c.FreshCommitted) / float64(max(1, c.FreshSteps)),
 		Waste:        float64(c.Drafted-c.Accepted) / steps,
 		RowsPerStep:  1 + float64(c.Drafted)/steps,
 		Empty:        float64(c.Empty) / steps,
