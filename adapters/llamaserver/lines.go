@@ -78,6 +78,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d drafting_ms=%.3f",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows, milliseconds(r.Drafting))
 	}
+	if c := r.Calibration; c != (engine.Calibration{}) {
+		fmt.Fprintf(&b, " calibrated_rows=%d calibration_cost_ms=%.3f calibration_gain_ms=%.3f", c.Rows, milliseconds(c.Cost), milliseconds(c.Gain))
+	}
 	if p := r.Plan; p != nil {
 		t := &p.Timeline
 		fmt.Fprintf(&b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",

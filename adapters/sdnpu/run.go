@@ -259,6 +259,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 	if report.DraftedRows > 0 {
 		fmt.Fprintf(stderr, "\ndrafts (%s): %.2f tokens per pass, %d of %d drafted rows accepted", report.Draft, report.AcceptLength(), report.AcceptedRows, report.DraftedRows)
 	}
+	if c := report.Calibration; c.Rows == 0 && c.Cost > 0 {
+		fmt.Fprintf(stderr, "\nthe prompt was not calibrated: the head's rows would take %v, and save %v", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
+	}
 	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
