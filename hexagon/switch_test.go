@@ -1,0 +1,83 @@
+package hexagon
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// openEngine opens the smallest real model on the emulator.
+func openEngine(t *testing.T, library string, o engine.Options) *engine.Engine {
+	f, err := gguf.Open(models + "/stories260K-f16.gguf")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	tok, err := tokenizer.New(f)
+	require.NoError(t, err)
+	o.Context, o.FirstContext = 96, 96
+	e, err := engine.New(t.Context(), openLibrary(t, library), m, tok, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching: text, probabilities
+// and cache, for prompts around multiples of both widths. From the second prompt
+// on a plan finds the narrow graphs.
+func TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching(t *testing.T) {
+	const rows1, rows2 = 16, 4
+	library := emulatorLibrary(t)
+	plain := openEngine(t, library, engine.Options{Rows: []int{rows1, rows2}, Blocks: 1})
+	for _, c := range []struct {
+		plan   string
+		blocks int
+	}{
+		{graphswap.PlanGreedy + "-spare", 2},
+		{graphswap.PlanDescent + "+spare", 2},
+		{graphswap.PlanDescent + "-spare", 3},
+		{graphswap.PlanDeferred + "+spare", 3},
+		{graphswap.PlanG2, 2},
+	} {
+		t.Run(fmt.Sprintf("%s %d blocks", c.plan, c.blocks), func(t *testing.T) {
+			e := openEngine(t, library, engine.Options{Plan: c.plan, Rows: []int{rows1, rows2}, Blocks: c.blocks})
+			for _, n := range []int{1, rows2 - 1, rows2, rows2 + 1, rows1 - 1, rows1, rows1 + 1, 3*rows1 + 5} {
+				want, wantTop, wantCache := generateAll(t, plain, n)
+				got, gotTop, gotCache := generateAll(t, e, n)
+				require.Equal(t, want.Output, got.Output, "%d tokens", n)
+				require.Equal(t, wantTop, gotTop, "%d tokens", n)
+				require.Equal(t, wantCache, gotCache, "%d tokens", n)
+				done, err := e.PlanDone(t.Context())
+				require.NoError(t, err)
+				require.Empty(t, done.Failed)
+				require.NoError(t, done.Timeline.Check(done.Problem), "%d tokens", n)
+			}
+		})
+	}
+}
+
+// generateAll is an answer with the probabilities of each token and the cache
+// that it leaves.
+func generateAll(t *testing.T, e *engine.Engine, tokens int) (r engine.Report, top []engine.TokenLogprob, cache []byte) {
+	rng := rand.New(rand.NewPCG(uint64(tokens), 5))
+	prompt := []int32{1}
+	for len(prompt) < tokens {
+		prompt = append(prompt, 3+rng.Int32N(500))
+	}
+	r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 6, IgnoreEOS: true, Logprobs: 5}, func(p engine.Piece) error {
+		top = append(top, p.Tokens...)
+		return nil
+	})
+	require.NoError(t, err)
+	cache, err = e.ReadCache(nil, 0)
+	require.NoError(t, err)
+	return r, top, cache
+}
