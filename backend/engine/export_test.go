@@ -35,3 +35,23 @@ func (e *Engine) NotResident(err error) bool { return errors.Is(err, errNotResid
 func (e *Engine) PlanTimeline() graphswap.Timeline {
 	return e.lanes.on.log.snapshot(e.lanes.on.told.problem)
 }
+
+// DirtySlots counts bytes that are not zero in slots that hold no committed
+// token.
+func (e *Engine) DirtySlots() (n int) {
+	f := e.family.Load()
+	size := e.config.HeadDim * e.options.Recipe.Cache.Size()
+	for i := range f.memory.layers {
+		for _, r := range f.memory.layers[i].past {
+			for head := range e.config.KVHeads {
+				for s := range e.sequences.sequences {
+					from := head*f.slots + s*f.context
+					for _, b := range r.all()[(from+e.sequences.length(s))*size : (from+f.context)*size] {
+						n += int(min(b, 1))
+					}
+				}
+			}
+		}
+	}
+	return n
+}

@@ -116,6 +116,7 @@ func TestWhateverFailsWhileGraphsAreExchangedTheNextRequestIsRight(t *testing.T)
 			require.True(t, errors.Is(err, errFault) || errors.Is(err, context.Canceled) || errors.Is(err, backend.ErrRestarted) || e.NotResident(err), "%v", err)
 		}
 		e.WaitForLoads()
+		require.Zero(t, e.DirtySlots(), "request %d, after %v", i, err)
 		s.kind = "none"
 		next := story(1 + rng.IntN(80))
 		want, got := generate(t, plain, next, 8), generate(t, e, next, 8)
