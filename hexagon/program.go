@@ -80,23 +80,25 @@ func (d *Device) loadContext(contextBinary []byte, profile *qnn.Profile) (*qnn.C
 	if !d.copies.Load() && isAligned(contextBinary) {
 		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, profile)
 		if !errors.Is(err, qnn.ErrNotSupported) {
-			return c, loadError(err)
+			return c, callError(err)
 		}
 	}
 	c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{}, profile)
 	if err == nil && isAligned(contextBinary) {
 		d.copies.Store(true)
 	}
-	return c, loadError(err)
+	return c, callError(err)
 }
 
-// loadError gives the contract's meaning to the codes of a failed load.
-func loadError(err error) error {
+// callError gives the contract's meaning to the codes of a failed load or run.
+func callError(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, qnn.ErrNoMemory):
 		return fmt.Errorf("%w: %w", backend.ErrNoMemory, err)
+	case errors.Is(err, qnn.ErrCommunication):
+		return fmt.Errorf("%w: %w", backend.ErrRestarted, err)
 	case errors.Is(err, qnn.ErrIncompatibleBinary), errors.Is(err, qnn.ErrLoadingBinary), errors.Is(err, qnn.ErrBinaryVersion),
 		errors.Is(err, qnn.ErrCreateFromBinary), errors.Is(err, qnn.ErrMalformedBinary), errors.Is(err, qnn.ErrInvalidBinary):
 		return fmt.Errorf("%w: %w", backend.ErrImage, err)
@@ -155,7 +157,7 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 		err = g.bind(bindings)
 	}
 	if err == nil {
-		err = g.binding.Execute(p.profile)
+		err = callError(g.binding.Execute(p.profile))
 	}
 	if err == nil {
 		p.runCost, err = readCost(p.profile, qnn.EventExecute)

@@ -187,6 +187,7 @@ func TestAFailedOpenSaysWhatIsWrong(t *testing.T) {
 func TestCodesOfALoadHaveTheContractsMeaning(t *testing.T) {
 	for _, c := range []struct{ code, want error }{
 		{qnn.ErrNoMemory, backend.ErrNoMemory},
+		{qnn.ErrCommunication, backend.ErrRestarted},
 		{qnn.ErrIncompatibleBinary, backend.ErrImage},
 		{qnn.ErrLoadingBinary, backend.ErrImage},
 		{qnn.ErrBinaryVersion, backend.ErrImage},
@@ -194,12 +195,12 @@ func TestCodesOfALoadHaveTheContractsMeaning(t *testing.T) {
 		{qnn.ErrMalformedBinary, backend.ErrImage},
 		{qnn.ErrInvalidBinary, backend.ErrImage},
 	} {
-		err := loadError(c.code)
+		err := callError(c.code)
 		require.ErrorIs(t, err, c.want)
 		require.ErrorIs(t, err, c.code, "the library's own error stays")
 	}
-	require.NoError(t, loadError(nil))
-	other := loadError(qnn.ErrCommunication)
+	require.NoError(t, callError(nil))
+	other := callError(qnn.ErrCommunication)
 	require.NotErrorIs(t, other, backend.ErrImage, "compiling again would not help")
 	require.NotErrorIs(t, other, backend.ErrNoMemory)
 }

@@ -42,6 +42,38 @@
 // What was learned of one pass is put into the drafter's table while the device
 // computes the next.
 //
+// # Plans
+//
+// With [Options].Plan every (block, width) is an image of its own and there are
+// two widths: the wide graph for prompts, the narrow one for what follows. A
+// plan of package graphswap says which of them a block has in the device when,
+// and one execution at a time carries a plan out, for the prompt that it was
+// made for. The NPU's lane, whoever holds the device, enters each block: it takes
+// the graph that the plan wants and waits for one that is on its way, never
+// working around it with another. The loader's, a goroutine of the execution,
+// begins a load once the step before it is done and exchanges the block's graph
+// while other blocks compute: freed before the load or, with a spare slot, after.
+// Between them stands lanes: a block is run or exchanged, never both.
+//
+// A block on its narrow graph computes a chunk part by part. Keys and values of a
+// part go into free slots, where the next part sees them, and the slots are zeros
+// again behind the block. A plan may also send several chunks through a block
+// before the next block gets them (a window): their hidden states wait on the
+// host, their keys and values in the slots where they belong, committed when the
+// chunk is through. A window has the device for itself; where other requests
+// wait, plans go chunk by chunk, and rows of others go with them.
+//
+// Every mixture of graphs can be run, so a cancelled prompt leaves what it finds
+// and the next plan begins with that. A load that fails brings the block's old
+// graph back; if that fails too, or the device has restarted, the request that
+// meets it ends, and the next one loads all programs anew. Keys and values are
+// the host's: no text is lost.
+//
+// Costs are those that the options give or what each graph took when it was
+// first loaded and run, corrected by what plans turn out to take. On a device
+// whose calls take a time that does not pass here, a plan runs on graphswap's
+// event clock, on one goroutine.
+//
 // # The cache
 //
 // Keys and values live in the host's memory, in buffers that every width binds.
@@ -72,13 +104,14 @@
 //
 // # Invariants
 //
-//   - unused slots hold zeros, so that nothing of an earlier text remains;
+//   - between passes unused slots hold zeros, so that nothing of an earlier text
+//     remains;
 //   - a row sees its own sequence's committed tokens, its ancestors in the pass
 //     and itself, in order of position: on a device whose results do not depend
 //     on a graph's rows, logits and cache are the same bits however a text was
 //     cut into passes, and whatever else ran in them;
 //   - the last token of a prompt is always computed, however much of it the
 //     cache holds, because its logits are needed;
-//   - one goroutine at a time runs programs. A graph that runs cannot be
-//     interrupted: cancellation is honoured between graphs.
+//   - one goroutine at a time runs programs, and one exchanges them. A graph that
+//     runs cannot be interrupted: cancellation is honoured between graphs.
 package engine

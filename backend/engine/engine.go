@@ -28,6 +28,7 @@ type Engine struct {
 	lanes     *lanes // nil where every graph stays in the device
 	costs     *costs
 	planner   func(promptShape) (*foretold, error)
+	decision  string // why the plan is what it is, where nobody named it
 	sequences *pool
 	line      *line // of generations
 	// experience is what drafts of earlier requests taught.
@@ -74,6 +75,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if err != nil {
 		return nil, err
 	}
+	options, reason := options.decide(dev.Capabilities())
 	if err := options.checkSharing(dev.Capabilities()); err != nil {
 		return nil, err
 	}
@@ -92,6 +94,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}()
 	if options.Plan != "" {
 		e.lanes, e.costs, e.planner = newLanes(), newCosts(options.Costs, options, e.config.Layers), e.makePlan
+		e.decision = reason
 	}
 	f, err := e.newFamily(options.contextFor(0))
 	if err != nil {

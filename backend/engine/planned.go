@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func (e *Engine) planReport(x *execution) *PlanReport {
 		return nil
 	}
 	r := &PlanReport{
-		Name: x.plan.Name, Reason: x.plan.Reason, Spare: x.plan.Spare,
+		Name: x.plan.Name, Reason: cmp.Or(e.decision, x.plan.Reason), Spare: x.plan.Spare,
 		Timeline: x.log.snapshot(x.told.problem), Predicted: x.told.line, Problem: x.told.problem,
 	}
 	x.lanes.mu.Lock()

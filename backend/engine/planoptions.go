@@ -9,15 +9,19 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Plans are the values of [Options].Plan beside the empty one: graphswap's
-// plans. A plan that exchanges graphs uses a spare slot where there is room for
+// PlanAuto lets the device decide: a pair that shares its weights where it can,
+// both graphs where they are known to fit, else descent.
+const PlanAuto = "auto"
+
+// Plans are the values of [Options].Plan beside the empty one: [PlanAuto] and
+// graphswap's plans. A plan that exchanges graphs uses a spare slot where there is room for
 // one; "+spare" and "-spare" behind its name say what else to do.
-var Plans = graphswap.PlanNames()
+var Plans = append([]string{PlanAuto}, graphswap.PlanNames()...)
 
 // CheckPlan reports whether a text can be [Options].Plan.
 func CheckPlan(text string) error {
 	name, asked, refused := Options{Plan: text}.planName()
-	if !slices.Contains(Plans, name) || (asked || refused) && !graphswap.Switches(name) {
+	if !slices.Contains(Plans, name) || (asked || refused) && (name == PlanAuto || !graphswap.Switches(name)) {
 		return fmt.Errorf("%w: plan %q: one of %s wanted, +spare or -spare behind those that exchange graphs",
 			ErrOptions, text, strings.Join(Plans, ", "))
 	}
@@ -31,6 +35,26 @@ func (o Options) planName() (name string, asked, refused bool) {
 		name, refused = strings.CutSuffix(name, "-spare")
 	}
 	return name, asked, refused
+}
+
+// decide replaces auto and says why in one sentence.
+func (o Options) decide(c backend.Capabilities) (decided Options, reason string) {
+	if o.Plan != PlanAuto {
+		return o, ""
+	}
+	o.Plan = graphswap.PlanDescent
+	reason = "the device stores the weights of each graph, so narrow ones take the place of wide ones while prompts are computed"
+	if c.SharesConstants {
+		o.Plan = graphswap.PlanShared
+		return o, "the graphs of a block share their weights on this device, so none has to go"
+	}
+	if g := o.Costs; g != nil && g.Profile != nil {
+		if m := g.Model; float64(2*m.BodyBytes+m.HeadBytes) < g.Profile.Memory.WindowGB*1e9 {
+			o.Plan = graphswap.PlanBoth
+			return o, "both graphs of every block fit into the session, so none has to go"
+		}
+	}
+	return o, reason
 }
 
 // start is what is resident of a block before the first prompt, and used is

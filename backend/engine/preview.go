@@ -39,6 +39,7 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	if err != nil {
 		return Preview{}, err
 	}
+	o, _ = o.decide(dev.Capabilities())
 	first := o.contextFor(0)
 	slots := first * o.Sequences
 	sets, err := writeBlocks(m, o, slots)
