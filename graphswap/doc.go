@@ -18,8 +18,18 @@
 // decides: who executes a plan needs no policy. Loads are listed such that no
 // step waits for a load that waits for the step.
 //
+// [Problem.Make] makes a plan by name, from the published rules to the default
+// (descent) and the reference (exact). [Simulate] foretells one; [Drive] is the
+// same event clock for whoever really executes it. [Chooser] decides for a
+// session which plan a turn gets, on which partition and widths.
+//
 // # Costs
 //
 // A [Profile] holds a device's costs, [Profile.Cost] binds a model of it. The
 // profiles that come with the program are in devices/, with their origin.
+// [Cost.Problem] applies them to a prompt; measured blocks replace the formulas.
+//
+// Planning takes about a millisecond for 8 blocks and 16 chunks; the effort is
+// counted in looks at steps, so equal problems get equal plans on any machine.
+// README.md has figures, and the map of which plan pays where.
 package graphswap

@@ -44,8 +44,8 @@ func Switches(name string) bool {
 // The planner's effort in legs that it looks at: what keeps planning below a
 // millisecond, and what ends the reference after some seconds.
 const (
-	plannerEffort = 25_000
-	proofEffort   = 5_000
+	plannerEffort = 15_000
+	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
 
