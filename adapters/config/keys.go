@@ -48,8 +48,8 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
 	},
 	{
-		"sdnpu.recipe", "string", "f16", "precision recipe: f16; w8, w8a16 and w4a16 with weights of 8 and 4 bits; f32 for comparison",
-		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16", "w4a16"),
+		"sdnpu.recipe", "string", "f16", "precision recipe: f16; w8, w8a16, w8a8 and w4a16 with weights of 8 and 4 bits; f32 for comparison",
+		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16", "w4a16", "w8a8"),
 	},
 	{
 		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by +",

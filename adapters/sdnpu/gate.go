@@ -21,9 +21,10 @@ type gate struct {
 // gates are those of the recipes; one that is not named has none.
 var gates = map[string]gate{
 	"f16":   {Top1: 0.997},
-	"w8":    {Top1: 0.97, Ratio: 1.01},
+	"w8":    {Top1: 0.98, Ratio: 1.01},
 	"w8a16": {Top1: 0.98, Ratio: 1.01},
 	"w4a16": {Ratio: 1.03},
+	"w8a8":  {Ratio: 1.1},
 }
 
 func (g gate) String() string {

@@ -16,6 +16,7 @@ var fixedRows = []int{1, 8, 128}
 var (
 	byRow   = backend.Encoding{Grain: backend.PerRow}
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
+	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
 )
 
 // activation encodes standard numbers, or sums of k products of two of them:
@@ -75,8 +76,8 @@ func fixedCases() (cases []testCase) {
 			}})
 		}
 	}
-	for _, grain := range []backend.Encoding{byRow, byBlock} {
-		add(fmt.Sprintf("weights-only/grain=%d", grain.Grain), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
+	for _, grain := range []backend.Encoding{byRow, byBlock, eight} {
+		add(fmt.Sprintf("weights-only/grain=%d,bits=%d", grain.Grain, grain.Bits), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
 			w, _ := m.weights(grain, 96, 160)
 			return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, m.constant("bias", 96))}
 		})

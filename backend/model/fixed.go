@@ -67,7 +67,8 @@ func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encodi
 // lines are those of a row of the file, where its values lie on lines of e's
 // blocks; else nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
-	if e.Block != quant.LineSize || e.Bits != 4 || !w.format.HasLines() {
+	bits := w.format.LineBits()
+	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
 		return nil, nil
 	}
 	stride := len(w.data) / w.total

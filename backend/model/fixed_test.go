@@ -157,24 +157,26 @@ func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {
 	}
 }
 
-func TestFourBitsHoldFilesOfFourBitsExactly(t *testing.T) {
-	for _, format := range []quant.Type{quant.Q4_0, quant.Q4_1, quant.Q4_K} {
+func TestBlocksHoldFilesOfAsManyBitsExactly(t *testing.T) {
+	recipes := map[quant.Type]string{quant.Q4_0: "w4a16", quant.Q4_1: "w4a16", quant.Q4_K: "w4a16", quant.Q8_0: "w8"}
+	for format, name := range recipes {
+		r := recipe(t, name)
 		for _, arch := range []string{"llama", "granite"} { // rows in another order, and scaled ones
 			m := modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, format, true)
 			loaded := load(t, m)
-			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "w4a16")})
+			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
 			require.NoError(t, err)
 			exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
 			require.NoError(t, err)
 			for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
 				c, data, steps := encodedOf(t, g, name)
-				require.Equal(t, backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}, c.Encoding)
+				require.Equal(t, r.Linear.Block, c.Encoding.Block)
 				_, wantBytes, _ := encodedOf(t, exact, name)
 				for i := range data {
 					s := steps[i/32]
 					want := float64(math.Float32frombits(binary.LittleEndian.Uint32(wantBytes[4*i:])))
 					got := (float64(int8(data[i])) + float64(s.Offset)) * float64(s.Scale)
-					reach := (16 + math.Abs(float64(s.Offset))) * float64(s.Scale)
+					reach := (256 + math.Abs(float64(s.Offset))) * float64(s.Scale)
 					require.InDelta(t, want, got, 1e-6*reach, "%v %s %s: element %d", format, arch, name, i)
 				}
 			}

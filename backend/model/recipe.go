@@ -52,16 +52,26 @@ func (l Linear) encoding(matrix *weight) backend.Encoding {
 var Recipes = []Recipe{
 	{Name: "f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16},
 	{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32},
-	{Name: "w8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16, Linear: Linear{Bits: 8}},
-	{
-		Name: "w8a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 8, Activations: backend.Ufixed16},
+	{ // blocks with offsets hold the weights of Q8_0, Q4_0, Q4_1 and Q4_K as they are
+		Name: "w8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: blocks8,
 	},
-	{ // blocks of 32 with offsets hold the weights of Q4_0, Q4_1 and Q4_K as they are
+	{ // choices between neighbours of a vocabulary need a finer head than the rest
+		Name: "w8a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed16}, Head: blocks8,
+	},
+	{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 4, Block: 32}, Head: Linear{Bits: 8},
+		Linear: Linear{Bits: 4, Block: 32}, Head: blocks8,
+	},
+	{
+		Name: "w8a8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: blocks8,
 	},
 }
+
+// blocks8 are weights of 8 bits in blocks of 32, under float16 activations.
+var blocks8 = Linear{Bits: 8, Block: 32}
 
 // FindRecipe returns the recipe of that name, without ranges. An unknown name
 // is [ErrRecipe].

@@ -8,19 +8,27 @@ import (
 // LineSize is how many values lie on one [Line].
 const LineSize = 32
 
-// Line says where the values of a block may lie: at Minimum + q·Scale for the
-// whole numbers q from 0 to 15. Scale is not negative.
+// Line says where the values of a block may lie: at Minimum + q·Scale for whole
+// numbers q from zero on. Scale is not negative.
 type Line struct{ Scale, Minimum float32 }
 
-// HasLines reports whether the values of format t lie on lines, so that four
-// bits hold each of them exactly.
-func (t Type) HasLines() bool { return t == Q4_0 || t == Q4_1 || t == Q4_K }
+// LineBits is how many bits hold the numbers of format t's lines: 4 or 8, or 0
+// for a format whose values do not lie on lines.
+func (t Type) LineBits() int {
+	switch t {
+	case Q4_0, Q4_1, Q4_K:
+		return 4
+	case Q8_0:
+		return 8
+	}
+	return 0
+}
 
 // Lines writes the line of each LineSize values of src, which is one or more
-// whole rows of format t. Another format than [Type.HasLines] tells of is
+// whole rows of format t. A format without [Type.LineBits] is
 // [errors.ErrUnsupported].
 func Lines(dst []Line, src []byte, t Type) error {
-	if !t.HasLines() {
+	if t.LineBits() == 0 {
 		return fmt.Errorf("quant: lines of %s: %w", t, errors.ErrUnsupported)
 	}
 	if err := t.checkLengths(LineSize*len(dst), len(src)); err != nil {
@@ -32,26 +40,29 @@ func Lines(dst []Line, src []byte, t Type) error {
 			d, dmin := half(src), half(src[2:])
 			for g := range superSize / LineSize {
 				scale, minimum := scaleMin(src[4:16], g)
-				dst[g] = newLine(d*float32(scale), -dmin*float32(minimum))
+				dst[g] = newLine(d*float32(scale), -dmin*float32(minimum), 15)
 			}
 		}
 		return nil
 	}
 	for i := range dst {
 		d := half(src[i*size:])
-		minimum := -8 * d
-		if t == Q4_1 {
-			minimum = half(src[i*size+2:])
+		switch t {
+		case Q4_0:
+			dst[i] = newLine(d, -8*d, 15)
+		case Q4_1:
+			dst[i] = newLine(d, half(src[i*size+2:]), 15)
+		case Q8_0:
+			dst[i] = newLine(d, -128*d, 255)
 		}
-		dst[i] = newLine(d, minimum)
 	}
 	return nil
 }
 
 // newLine turns a line that runs downwards round: formats have negative scales.
-func newLine(scale, first float32) Line {
+func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
-		return Line{-scale, first + 15*scale}
+		return Line{-scale, first + steps*scale}
 	}
 	return Line{scale, first}
 }

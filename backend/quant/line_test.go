@@ -11,8 +11,8 @@ import (
 
 func TestValuesLieOnTheirLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, format := range []Type{Q4_0, Q4_1, Q4_K} {
-		down := 0
+	for _, format := range []Type{Q4_0, Q4_1, Q4_K, Q8_0} {
+		steps, down := math.Exp2(float64(format.LineBits()))-1, 0
 		for range 200 {
 			n := 2 * superSize
 			size, err := format.SizeBytes(n)
@@ -37,11 +37,11 @@ func TestValuesLieOnTheirLines(t *testing.T) {
 					continue
 				}
 				q := math.Round((float64(v) - float64(l.Minimum)) / float64(l.Scale))
-				require.True(t, q >= 0 && q <= 15, "%v: element %d: %v of 15", format, i, q)
-				reach := math.Max(math.Abs(float64(l.Minimum)), 15*float64(l.Scale))
+				require.True(t, q >= 0 && q <= steps, "%v: element %d: %v of %v", format, i, q, steps)
+				reach := math.Max(math.Abs(float64(l.Minimum)), steps*float64(l.Scale))
 				require.InDelta(t, float64(v), float64(l.Minimum)+q*float64(l.Scale), 4e-7*reach, "%v: element %d", format, i)
 			}
-			if values[0] < lines[0].Minimum+8*lines[0].Scale {
+			if values[0] < lines[0].Minimum+float32(steps/2)*lines[0].Scale {
 				down++
 			}
 		}
@@ -50,7 +50,7 @@ func TestValuesLieOnTheirLines(t *testing.T) {
 }
 
 func TestOnlyWholeBlocksOfLinesAreRead(t *testing.T) {
-	require.ErrorIs(t, Lines(make([]Line, 1), make([]byte, 34), Q8_0), errors.ErrUnsupported)
+	require.ErrorIs(t, Lines(make([]Line, 1), make([]byte, 22), Q5_0), errors.ErrUnsupported)
 	require.ErrorIs(t, Lines(make([]Line, 2), make([]byte, 18), Q4_0), ErrLength)
 	require.ErrorIs(t, Lines(make([]Line, 7), make([]byte, 144), Q4_K), ErrLength)
 }
