@@ -100,6 +100,10 @@ type Graph struct {
 	context *Context
 	id      uintptr
 	name    string
+	// kept is memory that the library uses until the graph is finalized: version
+	// 2.40 copies neither sizes nor scales of float blocks, and once their memory
+	// held something else it ended in SIGFPE.
+	kept []keeper
 }
 
 // NewGraph starts a graph. Names are unique within the context.
@@ -185,6 +189,9 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	t.ID = c.id
+	if q := t.Quantization; q != nil && (q.Encoding == FloatBlock || q.Encoding == BitsFloatBlock) {
+		g.kept = append(g.kept, k)
+	}
 	return nil
 }
 
@@ -214,6 +221,10 @@ func (g *Graph) Finalize(p *Profile) error {
 		return err
 	}
 	defer runtime.KeepAlive(p)
+	defer func() {
+		runtime.KeepAlive(g.kept)
+		g.kept = nil
+	}()
 	library := g.context.handle.library
 	if library.has(quirkTalksAtFinalize) {
 		return library.quietly(fnGraphFinalize, id, profile, 0)

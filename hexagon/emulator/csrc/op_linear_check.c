@@ -58,8 +58,8 @@ static int check_lpbq(const emu_linear *l, emu_why why) {
 
 static int check_blocks(const emu_linear *l, emu_why why) {
   const emu_quant *q = &l->w->quant;
-  if (l->w->dtype != EMU_QS8 || q->bitwidth != 4) {
-    return emu_refuse(why, "weights in float blocks are 4 bits in SFIXED_POINT_8");
+  if (l->w->dtype != EMU_QS8 || (q->bitwidth != 4 && q->bitwidth != 8)) {
+    return emu_refuse(why, "weights in float blocks are 4 or 8 bits in SFIXED_POINT_8");
   }
   for (uint32_t i = 0; i < l->w->rank; i++) {
     if (i != l->in_axis && q->block[i] > 1) {
@@ -83,8 +83,10 @@ static int check_encoding(const emu_linear *l, emu_why why) {
     return emu_refuse(why, "the weight is quantized along axis %u, not along its outputs, %u",
                       q->axis, l->out_axis);
   }
-  if (has_width(q) && (q->bitwidth != 4 || emu_dtype_size(w->dtype) != 1)) {
-    return emu_refuse(why, "weights of %u bits: only 4 in a container of 8 are known", q->bitwidth);
+  bool eight = q->bitwidth == 8 && q->encoding == EMU_Q_BW_FLOAT_BLOCK;
+  if (has_width(q) && ((q->bitwidth != 4 && !eight) || emu_dtype_size(w->dtype) != 1)) {
+    return emu_refuse(why, "weights of %u bits: only 4 in a container of 8 are known, and 8 in float blocks",
+                      q->bitwidth);
   }
   switch (q->encoding) {
   case EMU_Q_SCALE_OFFSET:
