@@ -33,11 +33,12 @@ var cases = []struct {
 	chips   []string
 	recipes []string
 }{
-	{"qwen2.5-0.5b", []string{"sm8550", "sm8650", "sm8750"}, []string{"f16", "w8a16", "w4a16"}},
-	{"qwen2.5-1.5b", []string{"sm8550", "sm8650", "sm8750"}, []string{"w8a16"}},
+	{"qwen2.5-0.5b", []string{"sm8650"}, []string{"f16", "w8a16", "w8"}},
+	{"qwen2.5-0.5b", []string{"sm8550", "sm8750"}, []string{"w8a16"}},
+	{"qwen2.5-1.5b", []string{"sm8650", "sm8550", "sm8750"}, []string{"w8a16"}},
 }
 
-var tableRows = []int{1, 8, 32, 64, 128, 256}
+var tableRows = []int{1, 8, 32, 128, 256}
 
 // oneLayer is a random model of a shape with one layer; layers are told apart by
 // nothing that the compiler sees.
