@@ -66,6 +66,9 @@ type Device struct {
 	// copies is set once the library has refused to use images in place.
 	copies atomic.Bool
 	closed atomic.Bool
+	// power is the vote that stands, nil for none.
+	voting sync.Mutex
+	power  *qnn.PowerConfig
 	// estimating is held by an estimate, which reads what the library logs.
 	estimating sync.Mutex
 	listener   atomic.Pointer[func(line string)]
@@ -187,6 +190,9 @@ func (d *Device) Close() error {
 		return nil
 	}
 	var errs []error
+	d.voting.Lock()
+	errs = append(errs, d.withdraw())
+	d.voting.Unlock()
 	if d.device != nil {
 		errs = append(errs, d.device.Close())
 	}

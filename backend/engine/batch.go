@@ -232,6 +232,7 @@ func (e *Engine) lead(ctx context.Context, own *job) {
 		if x.job != own {
 			ctx = context.WithoutCancel(ctx)
 		}
+		e.power.vote(backend.Prefill)
 		e.runWindow(ctx, x)
 		return
 	}
@@ -248,8 +249,12 @@ func (e *Engine) lead(ctx context.Context, own *job) {
 // others nor one that only has it as a draft: such a pass runs again, a request
 // at a time and without drafts.
 func (e *Engine) pass(ctx context.Context, shares []share) {
+	e.power.vote(phaseOf(shares))
 	begin := time.Now()
 	r, err := e.runShares(ctx, shares)
+	if err != nil {
+		e.power.forget() // a restart of the device is such an error
+	}
 	if (errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)) && (len(shares) > 1 || shares[0].drafts > 0) {
 		for _, s := range shares {
 			e.pass(ctx, []share{{job: s.job, n: s.n}})

@@ -31,6 +31,7 @@ type Engine struct {
 	decision  string // why the plan is what it is, where nobody named it
 	sequences *pool
 	line      *line // of generations
+	power     *power
 	// experience is what drafts of earlier requests taught.
 	experience draft.Experience
 	chunks     []int // rows of the next pass by what is left of a prompt
@@ -84,7 +85,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), took: make(map[int]time.Duration),
+		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration),
 		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {

@@ -37,6 +37,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 		return g.report, err
 	}
 	defer e.sequences.release(sequence)
+	e.power.enter()
+	defer e.power.leave()
 	g.job.sequence, g.job.report, g.job.verify = sequence, &g.report, g.verify
 	g.job.whole = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	err = g.run(ctx, min(common, len(r.Prompt)-1))

@@ -31,20 +31,20 @@ func TestTheDeviceIsAskedForClocksWhenThePhaseChanges(t *testing.T) {
 	dev := &powered{device: newDevice()}
 	e, _ := start(t, dev, small)
 	require.Empty(t, dev.votes, "loading asks for nothing")
-	answer(t, e, engine.Request{Prompt: begin, MaxTokens: 5})
+	repeated := slices.Repeat(begin, 4)
+	answer(t, e, engine.Request{Prompt: repeated, MaxTokens: 5})
 	require.Equal(t, []backend.Phase{backend.Prefill, backend.Decode, backend.Idle}, dev.votes)
 	dev.votes = nil
-	answer(t, e, engine.Request{Prompt: begin[:1], MaxTokens: 3})
+	answer(t, e, engine.Request{Prompt: begin, MaxTokens: 3})
 	require.Equal(t, []backend.Phase{backend.Decode, backend.Idle}, dev.votes)
 
 	drafting := small
 	var err error
-	drafting.Draft, err = draft.ParseMode("pld")
+	drafting.Draft, err = draft.Parse("pld")
 	require.NoError(t, err)
 	dev = &powered{device: newDevice()}
 	e, _ = start(t, dev, drafting)
-	repeated := slices.Repeat(begin, 4)
-	answer(t, e, engine.Request{Prompt: repeated, MaxTokens: 12})
+	answer(t, e, engine.Request{Prompt: repeated, MaxTokens: 60})
 	require.Equal(t, backend.Prefill, dev.votes[0])
 	require.Contains(t, dev.votes, backend.Verify)
 	require.Equal(t, backend.Idle, dev.votes[len(dev.votes)-1])
