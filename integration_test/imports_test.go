@@ -75,6 +75,7 @@ var walls = []wall{
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime"},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "graphswap"}},
+	{folder: "adapters/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon"}},
 	{folder: "adapters/timeline", internal: []string{"graphswap"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/profile"
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -25,7 +26,7 @@ import (
 type profileFlags struct {
 	library, recipe, rows, out string
 	blocks, context, repeats   int
-	json                       bool
+	json, contact              bool
 }
 
 func newProfileCommand() *cobra.Command {
@@ -36,8 +37,14 @@ func newProfileCommand() *cobra.Command {
 		Long: `Measure what each graph of a model takes on this device: the load and the run of
 every block and of the head, in every width, and how much a load slows a run. The
 profile (kind "measured", the format of the profiles that come with the program)
-is kept beside the image cache, for plans to be made of.`,
-		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4",
+is kept beside the image cache, for plans to be made of.
+
+With --first-contact also everything else that a device must do is tried, step by
+step: greedy texts against the recorded ones or the float device's, the cache's
+gathering, the host's copies. -o names the report, which is saved after each step;
+a step that fails stands in it and stops no other. The profile kept from it
+replaces the fitted ones in plans.`,
+		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4\n  sdnpu profile qwen2.5-1.5b.gguf --first-contact -o report.json",
 		Args:    oneArgument("GGUF file"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -48,14 +55,18 @@ is kept beside the image cache, for plans to be made of.`,
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.repeats, "repeats", 5, "loads and runs of each graph; medians count")
-	flags.StringVarP(&f.out, "out", "o", "", "also write the profile to this file")
-	flags.BoolVar(&f.json, "json", false, "print the profile")
+	flags.StringVarP(&f.out, "out", "o", "", "also write the profile, or the report of --first-contact, to this file")
+	flags.BoolVar(&f.contact, "first-contact", false, "try and measure everything, and report it; widths are 128 to 1 where --rows names none")
+	flags.BoolVar(&f.json, "json", false, "print the profile, or the report of --first-contact")
 	return cmd
 }
 
 func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 	if f.repeats < 1 || f.repeats > 1000 {
 		return fmt.Errorf("--repeats %d: 1 to 1000 wanted", f.repeats)
+	}
+	if f.contact {
+		return f.meet(cmd, path)
 	}
 	p, where, err := f.measure(cmd, path)
 	if err != nil {
@@ -129,11 +140,17 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err != nil || s.cache == "" {
 		return p, "", err
 	}
+	where, err = s.keepProfile(p, measured, dev.Capabilities(), m, options.Recipe.Name)
+	return p, where, err
+}
+
+// keepProfile keeps a profile where plans look for it.
+func (s settings) keepProfile(p *graphswap.Profile, measured *engine.Measurements, c backend.Capabilities, m *model.Model, recipe string) (where string, err error) {
 	key := profile.Key{
-		Fingerprint: dev.Capabilities().Fingerprint + measured.Paced, Digest: m.Digest(), Recipe: options.Recipe.Name,
+		Fingerprint: c.Fingerprint + measured.Paced, Digest: m.Digest(), Recipe: recipe,
 		Rows: measuredRows(p), Blocks: len(measuredModel(p).Blocks), Slots: measured.Slots,
 	}
-	return p, s.profiles().Path(key), s.profiles().Put(key, p)
+	return s.profiles().Path(key), s.profiles().Put(key, p)
 }
 
 // profiles is the folder of measured profiles, beside the images.

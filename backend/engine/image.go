@@ -27,6 +27,7 @@ type loader struct {
 	digest  string // of the model's file
 	layers  int    // of the model
 	slots   int    // past slots of the graphs
+	heads   []int  // widths of the head
 	// shares tells that graphs of one set go into one image.
 	shares bool
 	// at is where the work stands.
@@ -39,7 +40,7 @@ type loader struct {
 // newLoader returns a loader of sets of graphs; those of one set hold mostly
 // equal constants.
 func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][]*backend.Graph) *loader {
-	l := &loader{dev: dev, digest: digest, options: o, slots: slots, shares: !o.apart() && dev.Capabilities().SharesConstants, cache: o.Cache}
+	l := &loader{dev: dev, digest: digest, options: o, slots: slots, heads: o.headRows(), shares: !o.apart() && dev.Capabilities().SharesConstants, cache: o.Cache}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++

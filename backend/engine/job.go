@@ -73,7 +73,7 @@ func digestOf(graphs []*backend.Graph) (sum [sha256.Size]byte) {
 func (l *loader) job(graphs []*backend.Graph, weights int64) (Job, error) {
 	j := Job{Digest: digestOf(graphs), Weights: weights}
 	known := make(map[string]Source)
-	for _, set := range append(blockSources(l.options, l.layers, l.slots), headSources(l.options, l.options.headRows())) {
+	for _, set := range append(blockSources(l.options, l.layers, l.slots), headSources(l.options, l.heads)) {
 		for _, s := range set {
 			known[s.name()] = s
 		}

@@ -15,8 +15,27 @@ type MeasureOptions struct {
 	// Repeats is how often each graph is loaded and run, beside two runs that warm
 	// up. Zero means 5.
 	Repeats int
+	// HeadRows are the widths of the head. None means the options'.
+	HeadRows []int
 	// Each, when set, is told of every graph that is done.
 	Each func(Measurement)
+	// Failed, when set, is told of what could not be measured, and the rest still
+	// is; else the first failure ends it all.
+	Failed func(what string, err error)
+}
+
+// failed returns what ends a measurement: nothing where the caller only wants
+// to know.
+func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("engine: measure %s: %w", what, err)
+	if mo.Failed == nil || ctx.Err() != nil {
+		return err
+	}
+	mo.Failed(what, err)
+	return nil
 }
 
 // warmUps are runs that do not count.
@@ -70,7 +89,11 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 	if err != nil {
 		return nil, err
 	}
-	head, err := writeHead(m, options, options.headRows())
+	headRows := mo.HeadRows
+	if len(headRows) == 0 {
+		headRows = options.headRows()
+	}
+	head, err := writeHead(m, options, headRows)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +102,7 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		dev: dev, loader: newLoader(dev, m.Digest(), options, slots, sets), repeats: mo.Repeats, views: m.Views(options.Context),
 		result: &Measurements{Slots: slots, Context: slots},
 	}
-	s.loader.layers = m.Config().Layers
+	s.loader.layers, s.loader.heads = m.Config().Layers, headRows
 	for i, set := range sets {
 		if i == len(sets)-1 {
 			i = -1
@@ -87,7 +110,10 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		for _, g := range set {
 			one, err := s.weigh(ctx, g, i)
 			if err != nil {
-				return nil, fmt.Errorf("engine: measure %s: %w", g.Name, err)
+				if err := mo.failed(ctx, g.Name, err); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if i >= 0 {
 				first, end := options.blockRange(i, m.Config().Layers)
@@ -100,5 +126,5 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		}
 	}
 	s.result.Beside, err = s.beside(ctx, sets[0][0], sets[len(sets)-2][0])
-	return s.result, err
+	return s.result, mo.failed(ctx, "runs beside loads", err)
 }

@@ -147,3 +147,26 @@ func TestMasksOfMeasurementsShowTheContext(t *testing.T) {
 		require.NoError(t, sub.close())
 	}
 }
+
+// TestWhatCannotBeMeasuredIsTold, the rest is measured, and nothing stays open.
+func TestWhatCannotBeMeasuredIsTold(t *testing.T) {
+	m := storyModel(t)
+	options := Options{Rows: []int{4, 1}, Blocks: 1, Context: 16}
+	for refuse := int32(1); refuse <= 4; refuse++ {
+		d := &countingDevice{Device: cpu.New(cpu.Options{}), refuse: refuse}
+		var failed []string
+		got, err := Measure(t.Context(), d, m, options, MeasureOptions{
+			Repeats: 1, HeadRows: []int{1, 2}, Failed: func(what string, err error) {
+				require.ErrorIs(t, err, errRefused)
+				failed = append(failed, what)
+			},
+		})
+		require.NoError(t, err)
+		require.Len(t, failed, 1)
+		require.Len(t, got.Graphs, 3, "of two widths of the block and two of the head")
+		for _, g := range got.Graphs {
+			require.NotEqual(t, failed[0], g.Graph)
+		}
+		require.Zero(t, d.open.Load())
+	}
+}

@@ -1,0 +1,203 @@
+package contact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/profile"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+const (
+	// commitRows are accepted of a pass of twice as many: every second row, so that
+	// nothing is copied in one piece.
+	commitRows = 16
+	// copyBytes are more than the host's caches hold.
+	copyBytes = 32 << 20
+)
+
+// commit times the engine's own gathering of keys and values.
+func (v *visit) commit(ctx context.Context) error {
+	rows := min(commitRows, v.Options.ContextOf(v.Model.Config())/4)
+	var path []int
+	pass := engine.Pass{}
+	for i := range 2 * rows {
+		parent := i - 2 + i%2 // the accepted row before it
+		if i == 0 {
+			parent = engine.Root
+		}
+		if i%2 == 0 {
+			path = append(path, i)
+		}
+		pass.Rows = append(pass.Rows, engine.Row{Token: int32(i % v.Model.Config().Vocab), Parent: parent})
+	}
+	var times []time.Duration
+	for range v.Repeats {
+		if err := v.engine.Truncate(0, 0); err != nil {
+			return err
+		}
+		if _, err := v.engine.Forward(ctx, pass); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := v.engine.Commit(0, path); err != nil {
+			return err
+		}
+		times = append(times, time.Since(begin))
+	}
+	c := v.Model.Config()
+	bytes := rows * c.Layers * 2 * c.KVHeads * c.HeadDim * v.recipe().Cache.Size()
+	took := median(times)
+	v.report.Commit = &Commit{Rows: rows, Bytes: bytes, Ms: ms(took), GBps: rate(bytes, took)}
+	return nil
+}
+
+// recipe is the options', or what none stands for.
+func (v *visit) recipe() model.Recipe {
+	if v.Options.Recipe == (model.Recipe{}) {
+		return model.Recipes[0]
+	}
+	return v.Options.Recipe
+}
+
+// copies times the host in memory that the device sees.
+func (v *visit) copies(ctx context.Context) (err error) {
+	shared, err := v.dev.NewBuffer(copyBytes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	there, own := shared.Bytes()[:copyBytes], make([]byte, copyBytes)
+	for i := range own {
+		own[i] = byte(i * 31 >> 3)
+	}
+	piece := v.Model.Config().HeadDim * v.recipe().Cache.Size()
+	half := copyBytes / 2 / piece / 2 * piece * 2
+	v.report.Copies = nil
+	for _, kind := range []struct {
+		name         string
+		bytes, piece int
+		copy         func()
+	}{
+		{"write", copyBytes, copyBytes, func() { copy(there, own) }},
+		{"read", copyBytes, copyBytes, func() { copy(own, there) }},
+		// As keys and values of accepted rows go: every second one, to where they
+		// stand side by side.
+		{"gather", half / 2, piece, func() {
+			for at := 0; at < half; at += 2 * piece {
+				copy(there[half+at/2:half+at/2+piece], there[at:at+piece])
+			}
+		}},
+	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		kind.copy() // brings in the pages
+		var times []time.Duration
+		for range v.Repeats {
+			begin := time.Now()
+			kind.copy()
+			times = append(times, time.Since(begin))
+		}
+		took := median(times)
+		v.report.Copies = append(v.report.Copies, Copy{kind.name, kind.bytes, kind.piece, ms(took), rate(kind.bytes, took)})
+	}
+	return nil
+}
+
+// graphs measures all graphs that can be.
+func (v *visit) graphs(ctx context.Context) error {
+	o := v.Options
+	o.Plan, o.Rows = "", v.Rows
+	head := slices.Clone(v.Rows)
+	slices.Reverse(head)
+	g := &Graphs{Failed: []Failed{}, List: []Graph{}}
+	v.report.Graphs = g
+	m, err := engine.Measure(ctx, v.dev, v.Model, o, engine.MeasureOptions{
+		Repeats: v.Repeats, HeadRows: head,
+		Each: func(one engine.Measurement) {
+			v.Say(fmt.Sprintf("%s: load %.2f ms, run %.2f ms", one.Graph, ms(one.Load), ms(one.Run)))
+			g.List = append(g.List, Graph{one.Graph, one.Block, one.Rows, one.SizeBytes, ms(one.Load), ms(one.Run), ms(one.Short)})
+		},
+		Failed: func(what string, err error) {
+			v.Say("failed: " + err.Error())
+			g.Failed = append(g.Failed, Failed{what, err.Error()})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g.Paced, g.Slots, g.Beside = m.Paced, m.Slots, m.Beside
+	v.tellSubject(m.Paced)
+	m.Graphs = complete(m.Graphs, v.Model.Config().Layers)
+	if len(m.Graphs) > 0 {
+		v.measured = m
+	}
+	if len(g.Failed) > 0 {
+		return fmt.Errorf("%d could not be measured, the first one: %s", len(g.Failed), g.Failed[0].Error)
+	}
+	return nil
+}
+
+// complete leaves the blocks' widths that all layers have, and the head: nothing
+// where there is no such width or no head.
+func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
+	with := map[int]int{} // layers by width
+	head, body := false, false
+	for _, g := range graphs {
+		with[g.Rows] += g.Layers
+	}
+	var all []engine.Measurement
+	for _, g := range graphs {
+		switch {
+		case g.Block < 0:
+			head = true
+		case with[g.Rows] == layers:
+			body = true
+		default:
+			continue
+		}
+		all = append(all, g)
+	}
+	if !head || !body {
+		return nil
+	}
+	return all
+}
+
+// profile makes a device profile and keeps it.
+func (v *visit) profile(context.Context) (err error) {
+	about := v.About
+	c := v.dev.Capabilities()
+	about.Device, about.SoC = fmt.Sprintf("%s, build %s", c.Provider, c.BuildID), c.SoC
+	if v.report.Profile, err = profile.Measured(v.measured, about); err != nil || v.Keep == nil {
+		return err
+	}
+	v.report.Kept, err = v.Keep(v.report.Profile, v.measured, c)
+	return err
+}
+
+// widths are those of the blocks, ascending.
+func (g *Graphs) widths() []int {
+	var rows []int
+	for _, one := range g.List {
+		if one.Block >= 0 && !slices.Contains(rows, one.Rows) {
+			rows = append(rows, one.Rows)
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+func rate(bytes int, took time.Duration) float64 {
+	return float64(bytes) / max(float64(took), 1) // bytes per ns are GB per s
+}

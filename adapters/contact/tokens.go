@@ -1,0 +1,142 @@
+package contact
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// referencesFile holds the greedy texts of an independent implementation, by
+// the digest of the model's file.
+//
+//go:embed references.json
+var referencesFile []byte
+
+// reference is a text with its greedy continuation.
+type reference struct {
+	Prompt []int32 `json:"prompt"`
+	Greedy []int32 `json:"greedy"`
+}
+
+const (
+	// tie is how much likelier another token may be without being wrong: no more
+	// than two precisions of the same sums differ by.
+	tie = 0.02
+	// best is how many alternatives are looked through for the wanted token.
+	best = 8
+	// prompt is continued by models without recorded texts.
+	prompt = "Once upon a time, there was a little"
+)
+
+var errNoReference = errors.New("no reference: no texts are recorded for this model, and the float device cannot judge itself")
+
+// tokens compares greedy texts with the reference.
+func (v *visit) tokens(ctx context.Context) error {
+	texts, kind, err := v.references(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if v.engine, err = v.start(ctx, v.dev); err != nil {
+		return err
+	}
+	v.report.Tokens = &Tokens{Reference: kind, LoadMs: ms(time.Since(begin)), Texts: []Text{}}
+	var wrong error
+	for i, want := range texts {
+		text, err := compare(ctx, v.engine, want)
+		if err != nil {
+			return fmt.Errorf("text %d: %w", i+1, err)
+		}
+		t := v.report.Tokens
+		t.Tokens, t.Equal, t.Texts = t.Tokens+text.Tokens, t.Equal+text.Equal, append(t.Texts, text)
+		if d := text.Different; wrong == nil && d != nil && (d.Margin == nil || *d.Margin > tie) {
+			wrong = fmt.Errorf("text %d: token %d is %d, not %d: no tie, so precision %s differs or the device is wrong", i+1, text.Equal+1, d.Got, d.Want, v.About.Recipe)
+		}
+	}
+	return wrong
+}
+
+func (v *visit) start(ctx context.Context, dev backend.Device) (*engine.Engine, error) {
+	o := v.Options
+	o.Plan, o.Rows = "", nil
+	return engine.New(ctx, dev, v.Model, v.Tokenizer, o)
+}
+
+// references are the recorded texts of the model, or what the float device says.
+func (v *visit) references(ctx context.Context) (_ []reference, kind string, err error) {
+	var recorded map[string][]reference
+	if err := json.Unmarshal(referencesFile, &recorded); err != nil {
+		return nil, "", err
+	}
+	if texts := recorded[v.Model.Digest()]; texts != nil {
+		for i := range texts {
+			texts[i].Greedy = texts[i].Greedy[:min(len(texts[i].Greedy), v.Tokens)]
+		}
+		return texts, "recorded", nil
+	}
+	if v.dev.Capabilities().Lane != backend.NPU {
+		return nil, "", errNoReference
+	}
+	text, err := v.floatText(ctx)
+	return []reference{text}, "float device", err
+}
+
+// floatText is what the float device says, whose images nobody keeps.
+func (v *visit) floatText(ctx context.Context) (r reference, err error) {
+	if r.Prompt, err = v.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
+		return r, err
+	}
+	dev := v.Float()
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	e, err := engine.New(ctx, dev, v.Model, v.Tokenizer, engine.Options{Rows: []int{16, 1}, Blocks: 1, Context: v.Options.Context, FirstContext: v.Options.FirstContext})
+	if err != nil {
+		return r, fmt.Errorf("the float device: %w", err)
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	report, err := greedy(ctx, e, r.Prompt, v.Tokens, func(engine.Piece) error { return nil })
+	r.Greedy = report.Output
+	return r, err
+}
+
+func greedy(ctx context.Context, e *engine.Engine, prompt []int32, tokens int, each func(engine.Piece) error) (engine.Report, error) {
+	return e.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: tokens, IgnoreEOS: true, Logprobs: best}, each)
+}
+
+// compare runs one text.
+func compare(ctx context.Context, e *engine.Engine, want reference) (Text, error) {
+	var said []engine.TokenLogprob
+	r, err := greedy(ctx, e, want.Prompt, len(want.Greedy), func(p engine.Piece) error {
+		said = append(said, p.Tokens...)
+		return nil
+	})
+	if err != nil {
+		return Text{}, err
+	}
+	t := Text{PromptTokens: len(want.Prompt), Tokens: len(want.Greedy), PrefillMs: ms(r.Prefill), DecodeMs: ms(r.Decode)}
+	for t.Equal < min(len(r.Output), t.Tokens) && r.Output[t.Equal] == want.Greedy[t.Equal] {
+		t.Equal++
+	}
+	if t.Equal == t.Tokens {
+		return t, nil
+	}
+	if t.Equal >= len(r.Output) {
+		return t, fmt.Errorf("%d tokens came, %d were wanted", len(r.Output), t.Tokens)
+	}
+	t.Different = &Difference{Want: want.Greedy[t.Equal], Got: r.Output[t.Equal]}
+	if t.Equal < len(said) {
+		own := said[t.Equal]
+		if i := slices.IndexFunc(own.Top, func(o engine.TokenLogprob) bool { return o.ID == t.Different.Want }); i >= 0 {
+			margin := float64(own.Logprob - own.Top[i].Logprob)
+			t.Different.Margin = &margin
+		}
+	}
+	return t, nil
+}
