@@ -11,7 +11,9 @@ type Choice struct {
 	Config Config
 	Plan   *Plan
 	Line   *Timeline // as foretold
-	Reason string    // one sentence
+	// Problem is what both are reckoned by.
+	Problem *Problem
+	Reason  string // one sentence
 
 	prompt, cached int
 }
@@ -70,6 +72,16 @@ func NewChooser(cost *Cost, s Setting) (*Chooser, error) {
 	return c, nil
 }
 
+// NewPlanChooser is a chooser for a session whose graphs are there: partition,
+// widths and residency stay as they are, and each turn gets the best of their
+// plans, beginning with what is resident.
+func NewPlanChooser(cost *Cost, s Setting, held Config, resident []Graph) *Chooser {
+	return &Chooser{
+		cost: cost, setting: s, configs: []Config{held}, config: held, begun: true,
+		resident: slices.Clone(resident), known: map[turnKey]*Choice{},
+	}
+}
+
 // adopt changes to a configuration of which nothing else than its steady state
 // is resident.
 func (c *Chooser) adopt(cfg Config) {
@@ -108,7 +120,24 @@ func (c *Chooser) SetResident(now []Graph) { c.resident, c.begun = slices.Clone(
 // turn is what a choice takes with an answer of some length.
 func (c *Chooser) turn(choice *Choice, output float64) float64 {
 	context := float64(choice.cached+choice.prompt) + output/2
-	return choice.Line.SwitchEndMs + output*c.cost.PerToken(&c.setting, choice.Config, decodes(choice.Plan), context)
+	return choice.Line.SwitchEndMs + output*c.perToken(choice, context)
+}
+
+// perToken is what a token of the answer takes at a context: by the formulas, or
+// where blocks were measured as a pass through them did.
+func (c *Chooser) perToken(choice *Choice, context float64) (ms float64) {
+	cfg, g := choice.Config, decodes(choice.Plan)
+	if len(c.cost.Model.Blocks) != cfg.Blocks {
+		return c.cost.PerToken(&c.setting, cfg, g, context)
+	}
+	rows := cfg.Rows2
+	if g == G1 {
+		rows = cfg.Rows1
+	}
+	for _, block := range choice.Problem.Verify[g-1] {
+		ms += block
+	}
+	return ms / c.setting.Tokens(rows)
 }
 
 // decodes is the graph on which a plan's decode passes run.
@@ -221,11 +250,13 @@ func (c *Chooser) best(cfg Config, resident []Graph, prompt, cached int) (*Choic
 		return nil, err
 	}
 	names := []string{PlanDescent, PlanG1, PlanG2}
-	switch cfg.Residency {
-	case SharedPair:
+	switch {
+	case cfg.Residency == SharedPair:
 		names = []string{PlanShared}
-	case BothGraphs:
+	case cfg.Residency == BothGraphs:
 		names = []string{PlanBoth}
+	case c.setting.InOrder:
+		names[0] = PlanDescentInOrder
 	}
 	var best, stay *Choice
 	least := math.Inf(1)
@@ -242,7 +273,7 @@ func (c *Chooser) best(cfg Config, resident []Graph, prompt, cached int) (*Choic
 			if err != nil {
 				return nil, err
 			}
-			choice := &Choice{Config: cfg, Plan: plan, Line: line, prompt: prompt, cached: cached}
+			choice := &Choice{Config: cfg, Plan: plan, Line: line, Problem: p, prompt: prompt, cached: cached}
 			if total := c.turn(choice, c.setting.expected()); total < least-closer {
 				best, least = choice, total
 			}
@@ -308,6 +339,9 @@ func (c *Chooser) reason(choice *Choice, p *Problem) string {
 		return fmt.Sprintf("graphs of %d and %d rows fit side by side into %.2f GB, so nothing is exchanged", cfg.Rows1, cfg.Rows2, window)
 	}
 	one := fmt.Sprintf("only one of the two graphs fits into %.2f GB, and ", window)
+	if p.WindowBytes == 0 {
+		one = "one of the two graphs is kept where nothing is known of memory, and "
+	}
 	switch {
 	case choice.Plan.Before[0] == None:
 		return one + fmt.Sprintf("graphs of %d and %d rows will have saved more than their loads if turns stay as they are", cfg.Rows1, cfg.Rows2)

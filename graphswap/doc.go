@@ -21,7 +21,8 @@
 // [Problem.Make] makes a plan by name, from the published rules to the default
 // (descent) and the reference (exact). [Simulate] foretells one; [Drive] is the
 // same event clock for whoever really executes it. [Chooser] decides for a
-// session which plan a turn gets, on which partition and widths.
+// session which plan a turn gets, on which partition and widths; one made by
+// [NewPlanChooser] keeps to the graphs that a session has.
 //
 // # Costs
 //

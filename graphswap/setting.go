@@ -20,6 +20,11 @@ type Setting struct {
 	// ExpectedOutput is the usual length of an answer in tokens. Zero means
 	// 128.
 	ExpectedOutput float64
+	// AllLogits wants logits for every row of prompts, not only the last.
+	AllLogits bool
+	// InOrder keeps to plans that take every chunk through all blocks before
+	// the next one: rows of other requests can go with it.
+	InOrder bool
 }
 
 // saturation is the number of drafted rows after which most of what drafts can
@@ -120,7 +125,7 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Graph, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Prompt: prompt, Cached: cached,
-		Context: s.Context, Shared: s.Shared, Before: before,
+		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits,
 	})
 }
 

@@ -32,4 +32,12 @@ func TestAModelsConfigNamesThePlan(t *testing.T) {
 			}
 		}
 	}
+
+	// The emulator lets graphs share their weights: nothing is exchanged, and the
+	// report says why.
+	create(t, s, "chosen", file, adapter(t, t.TempDir(), file, "rows=64,16", "plan=auto"))
+	got := ask(t, s, "/api/generate", generate("chosen", prompt, greedy(tokens)))
+	require.Equal(t, want.text, got.text)
+	require.Equal(t, "shared_pair", got.report["plan"])
+	require.Contains(t, got.report["plan_reason"], "share their weights")
 }

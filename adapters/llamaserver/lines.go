@@ -85,6 +85,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		t := &p.Timeline
 		fmt.Fprintf(&b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",
 			p.Name, p.Spare, p.Switches, t.SwitchEndMs, t.ExposedMs, t.StallMs, t.IOBytes)
+		if p.Reason != "" {
+			fmt.Fprintf(&b, " plan_reason=%q", oneLine(p.Reason))
+		}
 		if p.Failed != "" {
 			fmt.Fprintf(&b, " plan_failed=%q", oneLine(p.Failed))
 		}

@@ -72,7 +72,7 @@ func TestHarmlessLinesHoldNoFailureWord(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(l, nil))
 	for i, word := range append(hostFailureWords, "OUT OF MEMORY", "Failed To Allocate", "error: error: fatal error: mlx:") {
 		l.Warn("image cache: " + word + " 12")
-		l.Report(engine.Report{}, word)
+		l.Report(engine.Report{Plan: &engine.PlanReport{Name: "sync", Reason: word}}, word)
 		l.Buffer(word, KVBuffer, 1)
 		loading.Step(word, i, 100)
 		logger.Warn("cache is off", "cause", word, word, 1)

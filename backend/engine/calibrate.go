@@ -27,20 +27,23 @@ type habits struct {
 	// outputs is the length of an output in tokens, perToken the time of one.
 	outputs  float64
 	perToken time.Duration
+	// accepted is how many tokens a pass gives.
+	accepted float64
 	// headRow is the time of one row of the head among many.
 	headRow time.Duration
 }
 
-// answered notes an output with drafts.
-func (h *habits) answered(tokens int, decode time.Duration) {
+// answered notes an output, and how many of its tokens a pass gave.
+func (h *habits) answered(tokens int, accepted float64, decode time.Duration) {
 	if tokens < 2 || decode <= 0 {
 		return
 	}
 	per := decode / time.Duration(tokens-1) // the prompt's pass gave the first
 	if h.perToken == 0 {
-		h.outputs, h.perToken = float64(tokens), per
+		h.outputs, h.perToken, h.accepted = float64(tokens), per, accepted
 		return
 	}
+	h.accepted += learn * (accepted - h.accepted)
 	h.outputs += learn * (float64(tokens) - h.outputs)
 	h.perToken += time.Duration(learn * float64(per-h.perToken))
 }

@@ -13,8 +13,8 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 	require.Zero(t, cost)
 	require.Zero(t, gain, "nothing is known")
 	h.head(1, time.Hour) // says nothing about many rows
-	h.answered(1, time.Hour)
-	h.answered(101, 1*time.Second)
+	h.answered(1, 9, time.Hour)
+	h.answered(101, 2, 1*time.Second)
 	cost, gain = h.calibration(1000, -1)
 	require.Zero(t, cost)
 	require.Zero(t, gain, "the head is not known")
@@ -34,10 +34,11 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 		require.InDelta(t, c.gain, gain, 1e3, "%d rows, %d tokens", c.rows, c.limit)
 	}
 	for range 100 { // it follows what changes
-		h.answered(11, 400*time.Millisecond)
+		h.answered(11, 3, 400*time.Millisecond)
 		h.head(8, 80*time.Millisecond)
 	}
 	require.InDelta(t, 11, h.outputs, 1e-3)
+	require.InDelta(t, 3, h.accepted, 1e-3)
 	require.InDelta(t, 40*time.Millisecond, h.perToken, 1e4)
 	require.InDelta(t, 10*time.Millisecond, h.headRow, 1e4)
 }

@@ -69,6 +69,11 @@
 // meets it ends, and the next one loads all programs anew. Keys and values are
 // the host's: no text is lost.
 //
+// The plan auto is chosen anew for each prompt where graphs have to be exchanged,
+// by what is resident, the prompt's length and those of earlier answers. The
+// choice is among plans of the blocks and widths that were compiled; a session
+// that would be better off with others is not told so.
+//
 // Costs are those that the options give or what each graph took when it was
 // first loaded and run, corrected by what plans turn out to take. On a device
 // whose calls take a time that does not pass here, a plan runs on graphswap's

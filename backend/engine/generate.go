@@ -111,6 +111,11 @@ func (g *generation) run(ctx context.Context, cached int) error {
 		g.report.Decode = time.Since(started)
 	}
 	g.endDrafts(err == nil)
+	if e := g.engine; err == nil {
+		e.habitsMu.Lock()
+		e.habits.answered(g.report.OutputTokens, g.report.AcceptLength(), g.report.Decode)
+		e.habitsMu.Unlock()
+	}
 	g.report.Plan = g.engine.planReport(g.execution)
 	return err
 }

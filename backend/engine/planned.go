@@ -39,9 +39,10 @@ func (e *Engine) planPrompt(g *generation, cached int, tokens []int32) (*executi
 	if g.request.Plan != nil {
 		planner = g.request.foretold
 	}
+	output, accept := e.expect(&g.request)
 	told, err := planner(promptShape{
 		tokens: len(tokens), cached: cached, allLogits: j.everyRow, before: e.lanes.residency(f), rows: e.options.Rows,
-		alone: e.sequences.busy() < 2,
+		output: output, accept: accept, alone: e.sequences.busy() < 2,
 	})
 	if err != nil && g.request.Plan != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 )
 
 // PlanAuto lets the device decide: a pair that shares its weights where it can,
-// both graphs where they are known to fit, else descent.
+// both graphs where they are known to fit, else the plan that graphswap's
+// chooser takes for each prompt, of those for the blocks and widths at hand.
 const PlanAuto = "auto"
 
 // Plans are the values of [Options].Plan beside the empty one: [PlanAuto] and
@@ -37,22 +38,16 @@ func (o Options) planName() (name string, asked, refused bool) {
 	return name, asked, refused
 }
 
-// decide replaces auto and says why in one sentence.
+// decide replaces auto where every graph stays, and says why in one sentence.
 func (o Options) decide(c backend.Capabilities) (decided Options, reason string) {
-	if o.Plan != PlanAuto {
-		return o, ""
-	}
-	o.Plan = graphswap.PlanDescent
-	reason = "the device stores the weights of each graph, so narrow ones take the place of wide ones while prompts are computed"
-	if c.SharesConstants {
+	switch {
+	case o.Plan != PlanAuto:
+	case c.SharesConstants:
 		o.Plan = graphswap.PlanShared
-		return o, "the graphs of a block share their weights on this device, so none has to go"
-	}
-	if g := o.Costs; g != nil && g.Profile != nil {
-		if m := g.Model; float64(2*m.BodyBytes+m.HeadBytes) < g.Profile.Memory.WindowGB*1e9 {
-			o.Plan = graphswap.PlanBoth
-			return o, "both graphs of every block fit into the session, so none has to go"
-		}
+		reason = "the graphs of a block share their weights on this device, so none has to go"
+	case o.held(o.Costs).Residency == graphswap.BothGraphs:
+		o.Plan = graphswap.PlanBoth
+		reason = "both graphs of every block fit into the session, so none has to go"
 	}
 	return o, reason
 }

@@ -12,6 +12,9 @@ type promptShape struct {
 	allLogits      bool
 	before         []graphswap.Graph // resident, by block
 	rows           []int
+	// output and accept are what is expected of the answer: its tokens, and how
+	// many of them a pass gives. Zero where nothing is known.
+	output, accept float64
 	// alone tells that no other request waits for the device.
 	alone bool
 }
@@ -25,21 +28,28 @@ type foretold struct {
 
 // problem applies what graphs take to a prompt.
 func (e *Engine) problem(s promptShape) (*graphswap.Problem, error) {
-	c := e.config
-	return e.costs.model(e.dev.Capabilities().Name, modelSizes{c.Layers, c.Hidden, c.Vocab}).Problem(graphswap.Request{
+	return e.costModel().Problem(graphswap.Request{
 		Blocks: e.options.Blocks, Rows1: e.options.Rows[0], Rows2: e.options.Rows[1],
 		Prompt: s.tokens, Cached: s.cached, AllLogits: s.allLogits, Before: s.before,
 	})
 }
 
+func (e *Engine) costModel() *graphswap.Cost {
+	c := e.config
+	return e.costs.model(e.dev.Capabilities().Name, modelSizes{c.Layers, c.Hidden, c.Vocab})
+}
+
 // makePlan makes the plan that the options name. Where others wait, chunks go
 // through all blocks one by one, so that rows of others can go with them.
 func (e *Engine) makePlan(s promptShape) (*foretold, error) {
+	name, asked, refused := e.options.planName()
+	if name == PlanAuto {
+		return e.choosePlan(s)
+	}
 	problem, err := e.problem(s)
 	if err != nil {
 		return nil, err
 	}
-	name, asked, refused := e.options.planName()
 	if !s.alone {
 		switch name {
 		case graphswap.PlanDescent:

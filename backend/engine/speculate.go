@@ -128,9 +128,4 @@ func (g *generation) endDrafts(well bool) {
 	}
 	g.settled()
 	g.drafter.End(well)
-	if e := g.engine; well {
-		e.habitsMu.Lock()
-		e.habits.answered(g.report.OutputTokens, g.report.Decode)
-		e.habitsMu.Unlock()
-	}
 }

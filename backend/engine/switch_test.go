@@ -119,19 +119,6 @@ func readCache(t *testing.T, e *engine.Engine) []byte {
 	return b
 }
 
-func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
-	for _, apart := range []bool{false, true} {
-		dev := newDevice()
-		dev.apart = apart
-		e, _ := start(t, dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 96})
-		r := generate(t, e, story(30), 4)
-		want := map[bool]string{false: graphswap.PlanShared, true: graphswap.PlanDescent}[apart]
-		require.Equal(t, want, r.Residency)
-		require.NotEmpty(t, r.Plan.Reason)
-		require.Equal(t, apart, len(r.Plan.Timeline.Plan.Loads) > 0)
-	}
-}
-
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 	for name, o := range map[string]engine.Options{
 		"unknown":              {Plan: "clairvoyant"},

@@ -1,0 +1,108 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// knownCosts are those of a device with room for window bytes: two blocks of
+// 1000 bytes a graph, whose wide graph computes 12 rows in the time of 2 passes
+// through the narrow one of 4. A load takes twice that.
+func knownCosts(windowGB float64) *graphswap.Cost {
+	m := graphswap.Model{Layers: 5, BodyBytes: 2000}
+	for range 2 {
+		m.Blocks = append(m.Blocks, graphswap.MeasuredGraph{Widths: map[int]graphswap.MeasuredWidth{
+			12: {LoadMs: 20, RunMs: 10, Bytes: 1000}, 4: {LoadMs: 20, RunMs: 5, Bytes: 1000},
+		}})
+	}
+	m.Head = &graphswap.MeasuredGraph{Widths: map[int]graphswap.MeasuredWidth{4: {RunMs: 1}}}
+	p := &graphswap.Profile{Kind: graphswap.Measured, ID: "known", Memory: graphswap.Memory{WindowGB: windowGB}}
+	p.Compute.TileRows, p.Compute.RowContextRef, p.Load.BandwidthGBps = 1, 1, 1
+	return &graphswap.Cost{Profile: p, Name: "known", Model: m}
+}
+
+// narrow holds one graph of each block and no other beside.
+const narrow = 2500e-9
+
+func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		apart bool
+		costs *graphswap.Cost
+		want  string
+		plans []string
+		says  string
+	}{
+		{"shared", false, nil, graphswap.PlanShared, []string{graphswap.PlanShared}, "share their weights"},
+		{"room for both", true, knownCosts(1), graphswap.PlanBoth, []string{graphswap.PlanBoth}, "both graphs of every block fit"},
+		{"room for one", true, knownCosts(narrow), engine.PlanAuto, []string{graphswap.PlanDescent}, "only one of the two graphs fits"},
+		{
+			"measured", true, nil, engine.PlanAuto,
+			[]string{graphswap.PlanDescent, graphswap.PlanG1, graphswap.PlanG2},
+			"nothing is known of memory",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dev := newDevice()
+			dev.apart = test.apart
+			e, _ := start(t, dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 96, Costs: test.costs})
+			r := generate(t, e, story(60), 8)
+			require.Equal(t, test.want, r.Residency)
+			require.Contains(t, test.plans, r.Plan.Name)
+			require.Contains(t, r.Plan.Reason, test.says)
+		})
+	}
+}
+
+// TestAutoChoosesForEachTurn: a conversation's first prompt finds wide graphs,
+// the others what the turn before has left. What is to be chosen follows from
+// [knownCosts]: 40 tokens take 80 ms on wide graphs and 100 on narrow ones, a
+// token of an answer 20 and 10; a load 20.
+func TestAutoChoosesForEachTurn(t *testing.T) {
+	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
+	dev := newDevice()
+	dev.apart = true
+	e, _ := start(t, dev, engine.Options{
+		Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 240, FirstContext: 240, Costs: knownCosts(narrow),
+	})
+	text, later := []int32(nil), 0
+	for i, turn := range []struct {
+		prompt, output int
+		plan, says     string
+		loads          int
+		after          graphswap.Graph
+	}{
+		{6, 1, graphswap.PlanG1, "an answer of some 1 tokens is not worth a load", 0, graphswap.G1},
+		{40, 20, graphswap.PlanDescent, "40 tokens are worth 2 loads in 2 blocks", 2, graphswap.G2},
+		{4, 12, graphswap.PlanG2, "the graphs of 4 rows beat loading those of 12", 0, graphswap.G2},
+		{96, 12, graphswap.PlanDescent, "tokens are worth 4 loads in 2 blocks", 4, graphswap.G2},
+	} {
+		text = append(text, story(turn.prompt)[1:]...)
+		ask := engine.Request{Prompt: append([]int32{1}, text...), MaxTokens: turn.output, IgnoreEOS: true, CachePrompt: true}
+		got, err := e.Generate(t.Context(), ask, func(engine.Piece) error { return nil })
+		require.NoError(t, err)
+		want, err := plain.Generate(t.Context(), ask, func(engine.Piece) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, want.Output, got.Output, "turn %d", i)
+		require.Equal(t, turn.plan, got.Plan.Name, "turn %d: %s", i, got.Plan.Reason)
+		require.Contains(t, got.Plan.Reason, turn.says)
+		require.Len(t, got.Plan.Timeline.Plan.Loads, turn.loads)
+		done, err := e.PlanDone(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, done.Failed)
+		for i := range done.Timeline.Tasks { // images of this model are not of the known sizes
+			done.Timeline.Tasks[i].Bytes = min(done.Timeline.Tasks[i].Bytes, 1000)
+		}
+		done.Timeline.Sum(done.Problem)
+		require.NoError(t, done.Timeline.Check(done.Problem))
+		require.Equal(t, []graphswap.Graph{turn.after, turn.after}, e.Residency())
+		require.Equal(t, readCache(t, plain), readCache(t, e))
+		later += got.CachedTokens
+		text = append(text, got.Output...)
+	}
+	require.Positive(t, later, "turns that build on those before")
+}
