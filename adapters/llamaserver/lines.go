@@ -74,7 +74,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
 		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
 	fmt.Fprintf(&b, " context=%d", r.Context)
-	if r.DraftedRows > 0 {
+	if r.Draft != "" && r.Draft != "off" { // where none was drafted, too: that is worth knowing
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d drafting_ms=%.3f",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows, milliseconds(r.Drafting))
 	}

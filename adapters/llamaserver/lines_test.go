@@ -128,3 +128,13 @@ sdnpu loading step="compile head" done=4 total=4 seconds=11.0`), "\n"),
 			strings.Split(strings.TrimSpace(strings.Join(out.all(), "")), "\n"))
 	})
 }
+
+func TestDraftsAreReportedWhereverTheyAreOn(t *testing.T) {
+	for mode, told := range map[string]bool{"": false, "off": false, "default": true, "pld": true} {
+		var out bytes.Buffer
+		NewLines(&out).Report(engine.Report{Draft: mode, DecodeSteps: 7}, "eos")
+		for _, field := range []string{" draft=" + mode + " ", " accept_length=1.000 ", " decode_steps=7 ", " drafted_rows=0 ", " accepted_rows=0 ", " wasted_rows=0 "} {
+			require.Equal(t, told, strings.Contains(out.String(), field), "%s: %s", mode, field)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -54,6 +56,29 @@ func (j job) rows() []int {
 	return j.config.Rows
 }
 
+// undrafted says why drafts that are asked for never come to be and what to do,
+// "" where they do: each draft is a row beside the token that is to be computed.
+func (j job) undrafted() string {
+	rows := j.rows()
+	if j.config.Draft == (draft.Mode{}) || len(rows) == 0 { // the engine's own widths have room
+		return ""
+	}
+	if switched := switchingPlan(j.config.Plan); rows[0] == 1 || switched != "" && rows[len(rows)-1] == 1 {
+		return fmt.Sprintf("drafts (%s) find no room: behind the prompt only graphs of one row are left, of widths %s with plan %s; "+
+			"take rows=128,32, or draft=off", j.config.Draft, commas(rows), cmp.Or(switched, graphswap.PlanBoth))
+	}
+	return ""
+}
+
+// switchingPlan is the plan as the engine takes it: both graphs beside each
+// other are its own way, weights stored once where the device can.
+func switchingPlan(plan string) string {
+	if plan == graphswap.PlanBoth {
+		return ""
+	}
+	return plan
+}
+
 // load opens the model, the device and the engine.
 func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err error) {
 	l := &loaded{}
@@ -70,6 +95,9 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 		return nil, err
 	}
 	l.layers = m.Config().Layers
+	if reason := j.undrafted(); reason != "" {
+		j.logger.Warn(reason)
+	}
 	if l.tokenizer, err = tokenizer.New(l.file); err != nil {
 		return nil, err
 	}
@@ -115,12 +143,8 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 // them.
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
-	plan := j.config.Plan
-	if plan == graphswap.PlanBoth { // the engine's own way, weights stored once where the device can
-		plan = ""
-	}
 	return engine.Options{
-		Plan: plan, Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, AlwaysCalibrate: j.config.Calibration == "on",
+		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, AlwaysCalibrate: j.config.Calibration == "on",
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
@@ -82,11 +83,19 @@ type result struct {
 	GrowthMS  float64           `json:"growth_ms"`
 	Steps     int               `json:"steps"`
 	// Draft is the mode of speculative decoding, AcceptLength the mean of output
-	// tokens per pass, DraftMS the time spent on drafts.
+	// tokens per pass, DraftMS the time spent on drafts. DecodeSteps are the passes
+	// behind the prompt, which Steps counts too, and of the drafted rows that ran in
+	// them some were accepted and the rest wasted: the accept length is
+	// 1 + accepted_rows/decode_steps.
 	Draft        string  `json:"draft"`
 	AcceptLength float64 `json:"accept_length"`
+	DecodeSteps  int     `json:"decode_steps"`
+	DraftedRows  int     `json:"drafted_rows"`
+	AcceptedRows int     `json:"accepted_rows"`
+	WastedRows   int     `json:"wasted_rows"`
 	DraftMS      float64 `json:"draft_ms"`
-	Rows         struct {
+	// Rows are those of all passes, the prompt's too.
+	Rows struct {
 		Valid   int `json:"valid"`
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
@@ -256,7 +265,7 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		return json.NewEncoder(stdout).Encode(l.result(report, text, load))
 	}
 	fmt.Fprintln(stdout)
-	if report.DraftedRows > 0 {
+	if report.Draft != (draft.Mode{}).String() {
 		fmt.Fprintf(stderr, "\ndrafts (%s): %.2f tokens per pass, %d of %d drafted rows accepted", report.Draft, report.AcceptLength(), report.AcceptedRows, report.DraftedRows)
 	}
 	if c := report.Calibration; c.Rows == 0 && c.Cost > 0 {
@@ -290,6 +299,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	}
 	r.Rows.Valid, r.Rows.Wasted, r.Rows.Padding = report.ValidRows, report.WastedRows, report.PaddingRows
 	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
+	r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows = report.DecodeSteps, report.DraftedRows, report.AcceptedRows, report.WastedRows
 	r.Plan.Name = report.Residency
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed

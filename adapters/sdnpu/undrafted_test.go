@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDraftsWithoutRoomAreToldOf wherever a run shows that none was drafted, and
+// nowhere else; what a run says of its drafts agrees with itself.
+func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", "off")
+	for name, flags := range map[string][]string{
+		"one row": {"--rows", "1"}, "wide": {"--rows", "8"}, "both": {"--rows", "8,1"},
+		"switching": {"--rows", "8,1", "--plan", "descent"}, "switching wide": {"--rows", "8,4", "--plan", "descent"},
+		"narrow alone": {"--rows", "8,1", "--plan", "g2_only"}, "long alone": {"--rows", "8,1", "--plan", "g1_only"}, "auto": {"--rows", "8,1", "--plan", "auto"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := newRunCommand()
+			require.NoError(t, cmd.ParseFlags(append(flags, "--draft", "default", "--model", story)))
+			c, err := resolveConfig(story, map[string]string{
+				"sdnpu.rows": cmd.Flag("rows").Value.String(), "sdnpu.plan": cmd.Flag("plan").Value.String(), "sdnpu.draft": "default",
+			})
+			require.NoError(t, err)
+			told := job{config: c}.undrafted() != ""
+
+			out, err := sdnpu(t, append(flags, "run", "--model", story, "--library", "float", "--draft", "default", "--json",
+				"--prompt", "Once upon a time. Once upon a time. Once upon a", "-n", "24")...)
+			require.NoError(t, err)
+			var r result
+			require.NoError(t, json.Unmarshal([]byte(out), &r))
+			require.Equal(t, r.DraftedRows == 0, told)
+			require.Equal(t, r.DraftedRows, r.AcceptedRows+r.WastedRows)
+			require.Equal(t, len(r.OutputIDs)-1, r.DecodeSteps+r.AcceptedRows)
+			require.InDelta(t, r.AcceptLength, 1+float64(r.AcceptedRows)/float64(r.DecodeSteps), 1e-9)
+			for _, field := range []string{"draft", "accept_length", "decode_steps", "drafted_rows", "accepted_rows", "wasted_rows"} {
+				require.Contains(t, out, `"`+field+`":`)
+			}
+		})
+	}
+}
