@@ -21,6 +21,9 @@ type SwitchOptions struct {
 	Verify    int
 	AllLogits bool
 	Plans     []string
+	// Widths also compares everything on one short graph at other widths than
+	// Rows2.
+	Widths bool
 	// Accept is the number of tokens per decode pass; above one a draft is
 	// charged.
 	Accept float64
@@ -58,6 +61,8 @@ type SwitchRow struct {
 	FirstPassMs float64 `json:"first_pass_ms"`
 
 	Executed *Execution `json:"executed,omitempty"`
+	// NotExecuted says why a plan that was to be executed was not.
+	NotExecuted string `json:"not_executed,omitempty"`
 }
 
 // Execution is what a plan took when it was executed.
@@ -87,7 +92,8 @@ type switchJob struct {
 	spare  bool
 }
 
-// RunSwitch simulates, and with an executor executes, each plan.
+// RunSwitch simulates, and with an executor executes, each plan. A plan whose
+// execution fails keeps its row, which says so.
 func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -120,7 +126,7 @@ func (o *SwitchOptions) jobs() (jobs []switchJob) {
 	for _, blocks := range o.Blocks {
 		for _, plan := range o.Plans {
 			jobs = append(jobs, switchJob{plan, blocks, o.Rows2, false})
-			if plan == graphswap.PlanG2 {
+			if plan == graphswap.PlanG2 && o.Widths {
 				for _, rows := range onlyShort {
 					if rows < o.Rows1 && rows != o.Rows2 && o.Rows1%rows == 0 {
 						jobs = append(jobs, switchJob{plan, blocks, rows, false})
@@ -166,7 +172,10 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 	}
 	if o.Execute != nil {
 		if row.Executed, err = execute(ctx, o.Execute, plan, problem); err != nil {
-			return nil, fmt.Errorf("execute %s on %d blocks: %w", plan.Name, plan.Blocks, err)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			row.NotExecuted = err.Error()
 		}
 	}
 	return row, nil
@@ -213,21 +222,49 @@ func (o *SwitchOptions) perToken(cost *graphswap.Cost, job switchJob, line *grap
 	return line.ExposedMs/output + cost.Step(job.blocks, rows, verify, float64(o.Prompt)+output/2, o.Accept)/o.Accept
 }
 
-// Table prints the comparison.
+// NotExecuted counts the rows whose plans were to be executed and were not.
+func (s *Switch) NotExecuted() (n int) {
+	for _, r := range s.Rows {
+		if r.NotExecuted != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Table prints the comparison, with a column of what was executed where plans
+// were.
 func (s *Switch) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s; profile %s\n", s.Device, s.Model, s.Kind)
+	executed := slices.ContainsFunc(s.Rows, func(r SwitchRow) bool { return r.Executed != nil || r.NotExecuted != "" })
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "blocks\tplan\tspare\tprefill ms\tswitch end\texposed\tstall\tpeak GB\tms/token\texecuted\t")
+	fmt.Fprint(t, "blocks\tplan\tspare\tprefill ms\tswitch end\texposed\tstall\tpeak GB\tms/token\t")
+	if executed {
+		fmt.Fprint(t, "executed\t")
+	}
+	fmt.Fprintln(t, "  reason") // behind the last tab: to the left
 	for _, r := range s.Rows {
-		spare, executed := "", ""
+		spare := ""
 		if r.Spare {
 			spare = "yes"
 		}
-		if r.Executed != nil {
-			executed = fmt.Sprintf("%.0f / %.0f", r.Executed.PrefillMs, r.Executed.SwitchEndMs)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.2f\t%.2f\t", r.Blocks, r.Plan, spare,
+			r.PrefillMs, r.SwitchEndMs, r.ExposedMs, r.StallMs, r.PeakGB, r.MsPerToken)
+		if executed {
+			fmt.Fprintf(t, "%s\t", r.execution())
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.0f\t%.0f\t%.1f\t%.1f\t%.2f\t%.2f\t%s\t\n", r.Blocks, r.Plan, spare,
-			r.PrefillMs, r.SwitchEndMs, r.ExposedMs, r.StallMs, r.PeakGB, r.MsPerToken, executed)
+		fmt.Fprintf(t, "  %s\n", r.Reason)
 	}
 	return t.Flush()
+}
+
+// execution is when an executed plan's prefill and its switching ended.
+func (r *SwitchRow) execution() string {
+	switch {
+	case r.Executed != nil:
+		return fmt.Sprintf("%.0f / %.0f", r.Executed.PrefillMs, r.Executed.SwitchEndMs)
+	case r.NotExecuted != "":
+		return "failed"
+	}
+	return ""
 }

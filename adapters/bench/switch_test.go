@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func switchOptions() SwitchOptions {
 
 func TestSwitchComparesEveryPlan(t *testing.T) {
 	o, told := switchOptions(), 0
+	o.Widths = true
 	o.Progress = func(done, total int) { told++; require.LessOrEqual(t, done, total) }
 	s, err := RunSwitch(context.Background(), o)
 	require.NoError(t, err)
@@ -51,6 +53,7 @@ func TestSwitchComparesEveryPlan(t *testing.T) {
 	// Not switching costs 424 ms for a prompt of 1K on graphs of 32 rows.
 	require.InDelta(t, 424, find(graphswap.PlanG2, 2, false).ExposedMs, 1)
 	// Per token: what is exposed, and a pass per token.
+	require.Greater(t, find(graphswap.PlanG2+"_8", 2, false).PrefillMs, find(graphswap.PlanG2, 2, false).PrefillMs)
 	r := find(graphswap.PlanSync, 2, false)
 	require.InDelta(t, r.ExposedMs/150+60.49, r.MsPerToken, 0.05)
 
@@ -89,6 +92,54 @@ func TestSwitchExecutesThePlansThatItForetells(t *testing.T) {
 	for _, r := range s.Rows {
 		require.Greater(t, r.Executed.PrefillMs, r.PrefillMs)
 	}
+}
+
+// broken executes only what does not switch.
+type broken struct{ late }
+
+func (b *broken) Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
+	if len(plan.Loads) > 0 {
+		return nil, errors.New("too busy")
+	}
+	return b.late.Execute(ctx, plan, problem)
+}
+
+func TestSwitchKeepsAndMarksWhatWasNotExecuted(t *testing.T) {
+	o := switchOptions()
+	o.Blocks, o.Plans = []int{2}, []string{graphswap.PlanDescent, graphswap.PlanG2}
+	foretold, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Len(t, foretold.Rows, 3, "no width that nobody asked for")
+	var table bytes.Buffer
+	require.NoError(t, foretold.Table(&table))
+	require.NotContains(t, table.String(), "executed")
+	require.Contains(t, table.String(), foretold.Rows[0].Reason)
+
+	o.Execute = &broken{}
+	s, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Equal(t, 2, s.NotExecuted())
+	for i, r := range s.Rows {
+		require.Equal(t, foretold.Rows[i].SwitchEndMs, r.SwitchEndMs)
+		require.Equal(t, r.Plan == graphswap.PlanDescent, r.NotExecuted == "too busy")
+		require.Equal(t, r.NotExecuted == "", r.Executed != nil)
+	}
+	table.Reset()
+	require.NoError(t, s.Table(&table))
+	require.Equal(t, 2, strings.Count(table.String(), "failed"))
+
+	ctx, stop := context.WithCancel(context.Background())
+	o.Execute = stopping{stop}
+	_, err = RunSwitch(ctx, o)
+	require.ErrorIs(t, err, context.Canceled, "whoever stops it wants no rows")
+}
+
+// stopping is stopped while it executes.
+type stopping struct{ stop func() }
+
+func (s stopping) Execute(context.Context, *graphswap.Plan, *graphswap.Problem) (*graphswap.Timeline, error) {
+	s.stop()
+	return nil, errors.New("signal: killed")
 }
 
 func TestSwitchSaysWhatNoSessionHolds(t *testing.T) {

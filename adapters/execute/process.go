@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,10 @@ import (
 
 	"github.com/sdnpu/sdnpu/graphswap"
 )
+
+// ErrLate is returned where a machine does not keep a phone's time, however much
+// slower the phone is made: its figures would say nothing.
+var ErrLate = errors.New("the machine is busy")
 
 // Processes executes plans in processes of their own: the emulator reads once
 // per process whose time it keeps.
@@ -29,6 +34,9 @@ type Processes struct {
 	// Scale is how many times slower than the phone to begin with, Slowest the
 	// most that is tried. Zero means 1 and 8.
 	Scale, Slowest float64
+	// Progress, when set, is told before each run of a plan: at what scale, and
+	// by how much calls of the run before were late, 0 for a first one.
+	Progress func(plan *graphswap.Plan, scale, lateMs float64)
 }
 
 // late is the part of a run's time by which the machine may have been late: what
@@ -39,17 +47,22 @@ const late = 0.01
 const slowest = 8
 
 // Execute carries a plan out. A run with overruns is repeated at twice the scale
-// and never averaged in; one that has them at the slowest scale is an error.
+// and never averaged in; one that has them at the slowest scale is [ErrLate].
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
+	lateMs := 0.0
 	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {
 		job.Scale = scale
+		if p.Progress != nil {
+			p.Progress(job.Plan, scale, lateMs)
+		}
 		x, err := p.once(ctx, job)
 		if err != nil || p.Virtual || x.OverrunMs <= late*x.Timeline.SwitchEndMs {
 			return x, err
 		}
 		if scale >= cmp.Or(p.Slowest, slowest) {
-			return nil, fmt.Errorf("execute: plan %s: calls were %.0f ms late in all, at %v times the phone's time too: the machine is busy", job.Plan.Name, x.OverrunMs, scale)
+			return nil, fmt.Errorf("execute: plan %s: calls were %.0f ms late in all, at %v times the phone's time too: %w", job.Plan.Name, x.OverrunMs, scale, ErrLate)
 		}
+		lateMs = x.OverrunMs
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -77,6 +78,9 @@ func newExecutor(device, model string) (*executor, error) {
 // Execute is bench's way to have a plan executed.
 func (x *executor) Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
 	done, err := x.run(ctx, plan, problem)
+	if errors.Is(err, execute.ErrLate) {
+		err = fmt.Errorf("%w: wait until it is idle, or take --pace virtual", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +105,9 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.scale, "scale", 1, "with --execute and --pace wall: how many times slower than the phone; doubled, up to 8, where calls were late")
 }
 
-// executor is nil where nothing is to be executed.
-func (f *executeFlags) executor(device, model string, allLogits bool) (bench.Executor, error) {
+// executor is nil where nothing is to be executed. It tells on progress what it
+// does.
+func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil
 	}
@@ -117,5 +122,16 @@ func (f *executeFlags) executor(device, model string, allLogits bool) (bench.Exe
 		return nil, err
 	}
 	x.Virtual, x.Scale, x.allLogits = f.pace == "virtual", f.scale, allLogits
+	x.Progress = func(plan *graphswap.Plan, scale, lateMs float64) {
+		if lateMs > 0 {
+			fmt.Fprintf(progress, "calls were %.0f ms late: again, %v times slower than the phone\n", lateMs, scale)
+			return
+		}
+		spare := ""
+		if plan.Spare {
+			spare = " with a spare slot"
+		}
+		fmt.Fprintf(progress, "executing %s on %d blocks%s\n", plan.Name, plan.Blocks, spare)
+	}
 	return x, nil
 }

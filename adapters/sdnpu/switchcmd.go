@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,7 +36,12 @@ Each plan is simulated: when the prefill ends, when the last graph has been
 exchanged, how much of that is exposed beyond a prefill on the long graphs
 alone, what memory it takes, and what that makes per token of output. Plans:
 ` + strings.Join(graphswap.PlanNames(), ", ") + `.
-Each that switches is made with and without a spare slot for one block.`,
+Each that switches is made with and without a spare slot for one block; with
+all, g2_only is also compared at other widths.
+
+--execute needs a machine that keeps a phone's time. Where it does not, because
+it is busy, a plan runs again on a phone 2, 4 and 8 times slower, and its row is
+marked if that does not help. --pace virtual does without a clock.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -79,20 +86,35 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--output %d: 1 to %d wanted", o.Output, 1<<20)
 	}
 	if o.Plans = f.plans; len(f.plans) == 1 && f.plans[0] == "all" {
-		o.Plans = graphswap.PlanNames()
+		o.Plans, o.Widths = graphswap.PlanNames(), true
 	}
-	if o.Execute, err = f.execute.executor(o.Device, o.Model, o.AllLogits); err != nil {
+	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits); err != nil {
 		return err
 	}
-	o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
+	if o.Execute == nil { // which tells of each plan itself
+		o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
+	}
 	result, err := bench.RunSwitch(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
 	if f.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+	} else {
+		err = result.Table(cmd.OutOrStdout())
 	}
-	return result.Table(cmd.OutOrStdout())
+	return errors.Join(err, notExecuted(result))
+}
+
+// notExecuted is the error of a comparison in which plans were to be executed
+// and were not: the first of them stands for all.
+func notExecuted(s *bench.Switch) error {
+	n := s.NotExecuted()
+	if n == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(s.Rows, func(r bench.SwitchRow) bool { return r.NotExecuted != "" })
+	return fmt.Errorf("%d of %d rows were not executed: %s on %d blocks: %s", n, len(s.Rows), s.Rows[i].Plan, s.Rows[i].Blocks, s.Rows[i].NotExecuted)
 }
 
 func twoRows(text string) (long, short int, err error) {
