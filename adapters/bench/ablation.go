@@ -58,9 +58,13 @@ type AblationRow struct {
 	Exposed   float64            `json:"exposed_ms"` // of the plan, with logits on all rows
 }
 
-// AblationColumns are the published names: the NPU alone, with graphs that are
-// switched progressively (G), with drafts (SD), with both, and with all of ours.
+// AblationColumns are the published names, which are JSON's: the NPU alone, with
+// graphs that are switched progressively (G), with drafts (SD), with both, and
+// with all of ours.
 func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
+
+// ablationHeads are the columns' heads in the table.
+var ablationHeads = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 
 const ablationLong, ablationShort = 256, 32
 
@@ -218,8 +222,8 @@ func (a *Ablation) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s (profile %s), ms per token; %.2f and %.2f tokens per step, %s\n", a.Device, a.Kind, a.Accept.SD, a.Accept.Ours, a.Accept.Source)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "model\t\t")
-	for _, c := range AblationColumns() {
-		fmt.Fprintf(t, "%s\t", c)
+	for _, head := range ablationHeads {
+		fmt.Fprintf(t, "%s\t", head)
 	}
 	fmt.Fprintln(t)
 	for _, r := range a.Rows {

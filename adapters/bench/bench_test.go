@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,6 +180,10 @@ func TestReplayFormats(t *testing.T) {
 	require.NoError(t, r.Table(&table, baselines))
 	require.Contains(t, table.String(), "untitled")
 	require.Contains(t, table.String(), "prompt lookup")
+	for _, head := range []string{"waste", "rows", "commit p50 µs"} {
+		require.Contains(t, table.String(), head)
+	}
+	require.Contains(t, strings.Join(strings.Fields(table.String()), " "), fmt.Sprintf("%% %.1f %.1f %.1f %%", r.All.Waste, r.All.RowsPerStep, 100*r.All.Fill))
 }
 
 func FuzzReadTraces(f *testing.F) {

@@ -145,21 +145,21 @@ func (l *lookup) Commit(tokens []int32)           { l.text = append(l.text, toke
 func (l *lookup) End(bool)                        {}
 func (l *lookup) Propose(t *spec.Tree, rows int)  { l.Lookup.Propose(t, l.text, rows) }
 
-// Table prints scores beside the baselines' MAT.
+// Table prints scores beside the baselines' MAT; waste and rows are per step.
 func (r *Replay) Table(w io.Writer, baselines []Baseline) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "task\t")
 	for _, b := range baselines {
 		fmt.Fprintf(t, "%s\t", b.Name)
 	}
-	fmt.Fprintln(t, "MAT\tloops cut\tratio\tutilisation\tfill\tempty\tpropose p50 µs\tp99\t")
+	fmt.Fprintln(t, "MAT\tloops cut\tratio\tutilisation\twaste\trows\tfill\tempty\tpropose p50 µs\tp99\tcommit p50 µs\tp99\t")
 	row := func(name string, s replay.Score, of func(*Replay) replay.Score) {
 		fmt.Fprintf(t, "%s\t", name)
 		for _, b := range baselines {
 			fmt.Fprintf(t, "%.2f\t", of(b.Replay).MAT)
 		}
-		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t\n", s.MAT, s.MATLoopsCut, s.MAT/max(1, of(baselines[0].Replay).MAT),
-			100*s.Utilisation, 100*s.Fill, 100*s.Empty, s.Propose.P50, s.Propose.P99)
+		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.1f %%\t%.1f\t%.1f\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t%.1f\t%.1f\t\n", s.MAT, s.MATLoopsCut, s.MAT/max(1, of(baselines[0].Replay).MAT),
+			100*s.Utilisation, s.Waste, s.RowsPerStep, 100*s.Fill, 100*s.Empty, s.Propose.P50, s.Propose.P99, s.Commit.P50, s.Commit.P99)
 	}
 	names := make([]string, 0, len(r.Tasks))
 	for name := range r.Tasks {

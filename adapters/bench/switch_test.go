@@ -169,6 +169,7 @@ func TestAblationIsNearThePublishedTable(t *testing.T) {
 	require.Len(t, a.Rows, 3)
 	row := a.Rows[1]
 	require.Equal(t, "qwen2.5-1.5b", row.Model)
+	require.Len(t, ablationHeads, len(AblationColumns()))
 	for _, column := range AblationColumns() {
 		require.InEpsilon(t, row.Published[column], row.Modelled[column], 0.05, column)
 	}

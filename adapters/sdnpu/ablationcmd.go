@@ -26,7 +26,7 @@ func newAblationCommand() *cobra.Command {
 		Short: "What switching and drafts are worth per token, beside the published table",
 		Long: `What switching and drafts are worth per token, beside the published table.
 
-npu loads all graphs after the prefill and decodes token by token; +G switches
+NPU loads all graphs after the prefill and decodes token by token; +G switches
 them by the planner; +SD verifies drafts; ours has all of our drafts. Times are
 modelled on the profile. How many tokens a step yields is forced by --accept, or
 read from a real drafter's report by --from: what "sdnpu run --json" or "sdnpu
