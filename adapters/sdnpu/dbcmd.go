@@ -73,7 +73,7 @@ type databaseStats struct {
 	LogTokens     int     `json:"log_tokens"` // of tokens: not in a segment yet
 	Segments      int     `json:"segments"`
 	Bytes         int64   `json:"bytes"`
-	BytesPerToken float64 `json:"bytes_per_token"`
+	BytesPerToken float64 `json:"bytes_per_token"` // 0 without tokens
 	Vocabulary    int     `json:"vocabulary"`
 	Fingerprint   string  `json:"fingerprint"` // of the tokenizer
 	Oldest        string  `json:"oldest,omitempty"`
@@ -97,15 +97,23 @@ func newDatabaseStats() *cobra.Command {
 				if asJSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d texts of %d conversations, %d tokens (%d not in a segment yet)\n%s in %d segments and a log, %.2f bytes per token; opened in %.1f ms\n",
-					s.Texts, s.Conversations, s.Tokens, s.LogTokens, bytesText(s.Bytes), s.Segments, s.BytesPerToken, s.OpenMS)
-				fmt.Fprintf(cmd.OutOrStdout(), "tokenizer %.12s, vocabulary %d; %s to %s\n", s.Fingerprint, s.Vocabulary, orNone(s.Oldest), orNone(s.Newest))
+				s.print(cmd.OutOrStdout())
 				return nil
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func (s *databaseStats) print(w io.Writer) {
+	if s.Tokens == 0 {
+		fmt.Fprintf(w, "no texts yet; %s, opened in %.1f ms\ntokenizer %.12s, vocabulary %d\n", bytesText(s.Bytes), s.OpenMS, s.Fingerprint, s.Vocabulary)
+		return
+	}
+	fmt.Fprintf(w, "%d texts of %d conversations, %d tokens (%d not in a segment yet)\n%s in %d segments and a log, %.2f bytes per token; opened in %.1f ms\n",
+		s.Texts, s.Conversations, s.Tokens, s.LogTokens, bytesText(s.Bytes), s.Segments, s.BytesPerToken, s.OpenMS)
+	fmt.Fprintf(w, "tokenizer %.12s, vocabulary %d; %s to %s\n", s.Fingerprint, s.Vocabulary, orNone(s.Oldest), orNone(s.Newest))
 }
 
 func orNone(text string) string {
@@ -129,10 +137,13 @@ func statsOf(db *tokendb.DB, opened time.Duration, path string) (databaseStats, 
 		}
 		newest = max(newest, document.Time)
 	})
-	s := db.Stats()
+	s, perToken := db.Stats(), 0.0
+	if s.Tokens > 0 {
+		perToken = float64(s.Bytes) / float64(s.Tokens)
+	}
 	return databaseStats{
 		Texts: s.Documents, Conversations: len(conversations), Tokens: s.Tokens, LogTokens: s.LogTokens, Segments: s.Segments, Bytes: s.Bytes,
-		BytesPerToken: float64(s.Bytes) / float64(max(1, s.Tokens)), Vocabulary: owner.Vocab, Fingerprint: fmt.Sprintf("%x", owner.Fingerprint),
+		BytesPerToken: perToken, Vocabulary: owner.Vocab, Fingerprint: fmt.Sprintf("%x", owner.Fingerprint),
 		Oldest: timeText(oldest), Newest: timeText(newest), OpenMS: float64(opened.Microseconds()) / 1000,
 	}, err
 }

@@ -38,6 +38,15 @@ func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
 	require.Equal(t, sum.Tokens, s.Tokens)
 	require.Equal(t, 2, s.Conversations)
 	require.Less(t, s.BytesPerToken, 8.5)
+	again := filepath.Join(t.TempDir(), "again.txt") // what it is called and when it was written is no matter
+	content, err := os.ReadFile(tale)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(again, content, 0o600))
+	out, err = sdnpu(t, "db", "import", again, lines, "--model", story, "-o", db, "--json")
+	require.NoError(t, err)
+	var known imported
+	require.NoError(t, json.Unmarshal([]byte(out), &known))
+	require.Equal(t, [3]int{0, 2, 0}, [3]int{known.Files, known.Known, known.Texts}, "nothing is there twice")
 	out, err = sdnpu(t, "db", "verify", db)
 	require.NoError(t, err)
 	require.Contains(t, out, "ok: 9 texts")
@@ -65,6 +74,10 @@ func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
 	require.Len(t, list, 1)
 	_, err = sdnpu(t, "db", "forget", db, list[0].ID)
 	require.NoError(t, err)
+	out, err = sdnpu(t, "db", "stats", db)
+	require.NoError(t, err)
+	require.Contains(t, out, "no texts yet")
+	require.NotContains(t, out, "per token")
 	_, err = sdnpu(t, "db", "purge", db)
 	require.NoError(t, err)
 	require.NoDirExists(t, db)
@@ -97,6 +110,12 @@ func TestWhatIsWrongWithADatabaseIsNamedWithARemedy(t *testing.T) {
 	empty := textFile(t, "empty.txt", "")
 	_, err := sdnpu(t, "db", "import", empty, "--model", story, "-o", filepath.Join(dir, "new"))
 	require.ErrorContains(t, err, "no text")
+	for _, binary := range []string{"MThd\x00\x00\x00\x06", "caf\xe9 au lait", strings.Repeat("long ", 40_000) + "\xff"} {
+		_, err = sdnpu(t, "db", "import", textFile(t, "b.bin", binary), "--model", story, "-o", filepath.Join(dir, "new"))
+		require.ErrorIs(t, err, errNoText)
+	}
+	_, err = sdnpu(t, "db", "import", textFile(t, "spaceless.txt", "a"+strings.Repeat("字", textPiece)), "--model", story, "-o", filepath.Join(dir, "new"))
+	require.NoError(t, err, "cut between characters")
 	broken := textFile(t, "b.jsonl", "{\"text\":\"a\"}\n{}\n")
 	_, err = sdnpu(t, "db", "import", broken, "--model", story, "-o", filepath.Join(dir, "new"))
 	require.ErrorContains(t, err, "line 2")
@@ -113,6 +132,7 @@ func TestWhatIsWrongWithADatabaseIsNamedWithARemedy(t *testing.T) {
 	_, err = sdnpu(t, "db", "verify", db)
 	require.ErrorIs(t, err, tokendb.ErrDamaged)
 	require.ErrorContains(t, err, "sdnpu db purge "+db)
+	require.NotContains(t, err.Error(), "db verify", "which was just called")
 }
 
 // Whatever is wrong with the database, the model runs.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +30,8 @@ func newDatabaseImport() *cobra.Command {
 		Use:   "import FILE… --model M.gguf -o DB",
 		Short: "Add texts to a token database, which is made where it is missing",
 		Long: "Adds files of text, or .jsonl files whose lines have output_ids, output, text or messages. A file is\n" +
-			"added whole or not at all, and is one conversation to sdnpu db forget.",
+			"added whole or not at all, and is one conversation to sdnpu db forget; one that holds what another\n" +
+			"held is not added again. Text is UTF-8.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("import: files wanted: see sdnpu db import --help")
@@ -43,7 +42,7 @@ func newDatabaseImport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "GGUF of the model whose vocabulary the texts get")
-	flags.StringVar(&f.tokenizer, "tokenizer", "", "the same; the file needs no weights")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "the same as --model, from a GGUF that need not hold weights")
 	flags.StringVarP(&f.output, "output", "o", "", "folder of the database (required)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("model", "tokenizer")
@@ -57,6 +56,7 @@ func newDatabaseImport() *cobra.Command {
 // imported is what --json prints.
 type imported struct {
 	Files     int     `json:"files"`
+	Known     int     `json:"known_files"` // that the database had already
 	Texts     int     `json:"texts"`
 	Tokens    int     `json:"tokens"`
 	ElapsedMS float64 `json:"elapsed_ms"`
@@ -73,12 +73,22 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 		return withRemedy(err, f.output)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	known := map[uint64]bool{}
+	if err := db.Documents(func(document tokendb.Document) { known[document.Conversation] = true }); err != nil {
+		return withRemedy(err, f.output)
+	}
 	begin, sum := time.Now(), imported{}
 	for _, name := range files {
 		documents, err := readTexts(cmd, name, tok)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if known[documents[0].Conversation] {
+			sum.Known++
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the database has these texts already, as conversation %s: nothing is added\n", name, conversationID(documents[0]))
+			continue
+		}
+		known[documents[0].Conversation] = true
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: indexing %d texts\n", name, len(documents))
 		if err := db.Import(documents); err != nil {
 			return withRemedy(err, f.output)
@@ -96,7 +106,8 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 	return nil
 }
 
-// readTexts reads and encodes a file, with a bar on a terminal.
+// readTexts reads and encodes a file, the texts of which are one conversation. It
+// is named after what the file holds, so that the same texts are known again.
 func readTexts(cmd *cobra.Command, name string, tok *tokenizer.Tokenizer) ([]tokendb.Document, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -107,16 +118,11 @@ func readTexts(cmd *cobra.Command, name string, tok *tokenizer.Tokenizer) ([]tok
 	if err != nil {
 		return nil, err
 	}
-	var source io.Reader = file
-	if b := newBar(cmd.ErrOrStderr()); b.terminal {
-		p := progressbar.NewOptions64(info.Size(), progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionClearOnFinish(),
-			progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription(filepath.Base(name)))
-		defer p.Close()
-		source = io.TeeReader(file, p)
-	}
-	h := fnv.New64a()
-	fmt.Fprint(h, name, info.ModTime().UnixNano())
-	r := textReader{tok: tok, conversation: h.Sum64(), now: time.Now().Unix(), more: cmd.Context().Err}
+	content := fnv.New64a()
+	progress := readProgress(cmd.ErrOrStderr(), filepath.Base(name), info.Size())
+	defer progress.Close()
+	source := io.TeeReader(file, io.MultiWriter(content, progress))
+	r := textReader{tok: tok, now: time.Now().Unix(), more: cmd.Context().Err}
 	if strings.HasSuffix(name, ".jsonl") {
 		err = r.readLines(source)
 	} else {
@@ -125,116 +131,37 @@ func readTexts(cmd *cobra.Command, name string, tok *tokenizer.Tokenizer) ([]tok
 	if err == nil && len(r.documents) == 0 {
 		err = errors.New("no text in it")
 	}
+	for i := range r.documents {
+		r.documents[i].Conversation = content.Sum64()
+	}
 	return r.documents, err
 }
 
-// textReader makes documents of a file.
-type textReader struct {
-	tok          *tokenizer.Tokenizer
-	conversation uint64
-	now          int64
-	more         func() error // an error ends the work
-	documents    []tokendb.Document
+// readProgress is told what is read of a file: a bar on a terminal, else a line
+// every lineEvery.
+func readProgress(w io.Writer, what string, total int64) io.WriteCloser {
+	if newBar(w).terminal {
+		return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription(what))
+	}
+	return &readLog{w: w, what: what, total: total, last: time.Now()}
 }
 
-const (
-	// maxTextLine is the longest line of a .jsonl file.
-	maxTextLine = 64 << 20
-	// textPiece is how long a piece of a text is at least: it ends with an empty
-	// line, or when it is twice as long.
-	textPiece = 64 << 10
-)
-
-// add encodes a text; control tokens that it spells out are text.
-func (r *textReader) add(text string) error {
-	if err := r.more(); err != nil {
-		return err
-	}
-	ids, err := r.tok.Encode(text, tokenizer.EncodeOptions{})
-	if err == nil {
-		r.keep(ids)
-	}
-	return err
+// readLog writes a line every lineEvery.
+type readLog struct {
+	w           io.Writer
+	what        string
+	done, total int64
+	last        time.Time
 }
 
-func (r *textReader) keep(ids []int32) {
-	if len(ids) > 0 {
-		r.documents = append(r.documents, tokendb.Document{Conversation: r.conversation, Time: r.now, Tokens: ids})
+func (l *readLog) Write(p []byte) (int, error) {
+	l.done += int64(len(p))
+	if time.Since(l.last) >= lineEvery {
+		l.last = time.Now()
+		fmt.Fprintf(l.w, "%s: %s of %s read\n", l.what, bytesText(l.done), bytesText(max(l.done, l.total)))
 	}
+	return len(p), nil
 }
 
-// readText cuts a text into pieces.
-func (r *textReader) readText(source io.Reader) error {
-	in := bufio.NewReaderSize(source, 2*textPiece)
-	for {
-		piece, err := in.Peek(2 * textPiece)
-		if len(piece) == 0 {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		n := len(piece)
-		if err == nil { // there is more
-			if at := bytes.Index(piece[textPiece:], []byte("\n\n")); at >= 0 {
-				n = textPiece + at + 2
-			} else if at := bytes.LastIndexAny(piece, " \n"); at > 0 {
-				n = at
-			}
-		}
-		if err := r.add(string(piece[:n])); err != nil {
-			return err
-		}
-		if _, err := in.Discard(n); err != nil {
-			return err
-		}
-	}
-}
-
-// textLine is a line of a .jsonl file; the first field that is there counts.
-type textLine struct {
-	OutputIDs []int32 `json:"output_ids"`
-	Output    string  `json:"output"`
-	Text      string  `json:"text"`
-	Messages  []struct {
-		Content string `json:"content"`
-	} `json:"messages"`
-}
-
-func (r *textReader) readLines(source io.Reader) error {
-	lines := bufio.NewScanner(source)
-	lines.Buffer(nil, maxTextLine)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		if err := r.readLine(lines.Bytes()); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	return lines.Err()
-}
-
-func (r *textReader) readLine(line []byte) error {
-	var l textLine
-	if err := json.Unmarshal(line, &l); err != nil {
-		return err
-	}
-	switch {
-	case len(l.OutputIDs) > 0:
-		r.keep(l.OutputIDs)
-	case l.Output != "":
-		return r.add(l.Output)
-	case l.Text != "":
-		return r.add(l.Text)
-	case len(l.Messages) > 0:
-		for _, m := range l.Messages {
-			if err := r.add(m.Content); err != nil {
-				return err
-			}
-		}
-	default:
-		return errors.New("no output_ids, output, text or messages")
-	}
-	return nil
-}
+func (l *readLog) Close() error { return nil }

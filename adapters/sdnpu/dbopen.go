@@ -53,7 +53,7 @@ func databaseRemedy(err error, path string) string {
 	case errors.Is(err, tokendb.ErrForeign):
 		return "name a folder of its own, or one that does not exist yet"
 	case errors.Is(err, tokendb.ErrDamaged):
-		return "sdnpu db verify " + path + " tells more; sdnpu db purge " + path + " removes it, and a new one begins"
+		return "sdnpu db purge " + path + " removes it, and a new one begins"
 	case errors.Is(err, tokendb.ErrBusy):
 		return "stop the model that uses it (ollama stop), then try again"
 	}
