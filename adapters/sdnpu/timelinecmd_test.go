@@ -67,6 +67,11 @@ func TestARunIsDrawn(t *testing.T) {
 	require.Equal(t, "sync", record.Timelines[1].Plan.Name)
 	loads := slices.DeleteFunc(slices.Clone(record.Timelines[1].Tasks), func(t graphswap.Task) bool { return t.Kind != graphswap.Create })
 	require.Len(t, loads, 2, "each block goes to its narrow graph")
+	passes := slices.DeleteFunc(slices.Clone(record.Timelines[1].Tasks), func(t graphswap.Task) bool { return t.Kind != graphswap.Verify })
+	require.Len(t, passes, 5, "the prompt gives the first of 6 tokens")
+	for _, pass := range passes {
+		require.Equal(t, [3]int{4, 1, 0}, [3]int{pass.Rows, pass.Valid, pass.Wasted})
+	}
 	_, err = sdnpu(t, "timeline", both, "-o", page)
 	require.NoError(t, err)
 

@@ -27,39 +27,29 @@ func writeTimeline(ctx context.Context, path, model string, c backend.Capabiliti
 }
 
 // executed is the timeline of a whole request: the plan's, or where graphs stay
-// as they are one bar for the prompt; and a bar for each pass behind it.
+// as they are one bar for the prompt and a bar for each pass behind it.
 func executed(r engine.Report) *graphswap.Timeline {
-	t := &graphswap.Timeline{Source: graphswap.Executed, Plan: &graphswap.Plan{Name: r.Residency, Blocks: r.Blocks}}
 	if r.Plan != nil {
-		own := r.Plan.Timeline
-		t = &own
-	} else {
-		t.PrefillMs = milliseconds(r.Prefill)
-		t.SwitchEndMs, t.NPUBusyMs = t.PrefillMs, t.PrefillMs
-		t.Tasks = []graphswap.Task{{
-			Lane: graphswap.NPU, Kind: graphswap.Run, EndMs: t.PrefillMs, Block: -1, Graph: graphswap.G1, Index: -1,
-		}}
+		return &r.Plan.Timeline
 	}
-	t.Tasks = append(t.Tasks, verifications(r, t.Tasks)...)
+	t := &graphswap.Timeline{Source: graphswap.Executed, Plan: &graphswap.Plan{Name: r.Residency, Blocks: r.Blocks}}
+	t.PrefillMs = milliseconds(r.Prefill)
+	t.SwitchEndMs, t.NPUBusyMs = t.PrefillMs, t.PrefillMs
+	t.Tasks = []graphswap.Task{{
+		Lane: graphswap.NPU, Kind: graphswap.Run, EndMs: t.PrefillMs, Block: -1, Graph: graphswap.G1, Index: -1,
+	}}
+	t.Tasks = append(t.Tasks, verifications(r)...)
 	return t
 }
 
-// verifications are the passes behind the prompt; they count on from its chunks.
-func verifications(r engine.Report, before []graphswap.Task) (tasks []graphswap.Task) {
-	chunk := 0
-	for _, task := range before {
-		if task.Kind == graphswap.Verify {
-			return nil // they are there
-		}
-		chunk = max(chunk, task.Chunk+1)
-	}
-	for _, v := range r.Verifications {
+// verifications are the passes behind the prompt, which is chunk 0.
+func verifications(r engine.Report) (tasks []graphswap.Task) {
+	for i, v := range r.Verifications {
 		start := v.Began.Sub(r.Began)
 		tasks = append(tasks, graphswap.Task{
 			Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: milliseconds(start), EndMs: milliseconds(start + v.Pass), Block: -1,
-			Graph: graphswap.G2, Index: -1, Chunk: chunk, Runs: r.Blocks, Rows: v.Width, Valid: v.Accepted + 1, Wasted: v.Drafted - v.Accepted,
+			Graph: graphswap.G2, Index: -1, Chunk: 1 + i, Runs: r.Blocks, Rows: v.Width, Valid: 1 + v.Accepted + v.Shared, Wasted: v.Drafted - v.Accepted,
 		})
-		chunk++
 	}
 	return tasks
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // browser finds a Chromium or skips; under SDNPU_REQUIRE=chromium that fails.
@@ -110,6 +112,33 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 	}
 	require.Contains(t, ask[string](t, tab, `document.querySelectorAll("main svg")[1].querySelector(".verify title").textContent`),
 		"32 rows: 4 valid, 20 wasted, 8 padding")
+}
+
+// TestThePageDrawsTheDecodePassesOfARun, which sdnpu run --timeline has written:
+// one bar of rows for each, in three parts at most.
+func TestThePageDrawsTheDecodePassesOfARun(t *testing.T) {
+	f, err := os.Open(filepath.Join("testdata", "run.json"))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := Read(f)
+	require.NoError(t, err)
+	require.Len(t, r.Timelines, 2)
+	tab := open(t, r)
+	for line, timeline := range r.Timelines {
+		want := map[string]int{}
+		for _, task := range timeline.Tasks {
+			want["rect."+task.Kind]++
+			if task.Kind == graphswap.Verify {
+				for part, rows := range map[string]int{"valid": task.Valid, "wasted": task.Wasted, "padding": task.Rows - task.Valid - task.Wasted} {
+					want["rect."+part] += min(rows, 1)
+				}
+			}
+		}
+		for _, kind := range []string{"rect.run", "rect.load", "rect.verify", "rect.valid", "rect.wasted", "rect.padding"} {
+			require.Len(t, widths(t, tab, line, kind), want[kind], "%s of timeline %d", kind, line)
+		}
+		require.Equal(t, line == 1, want["rect.verify"] > 0 && want["rect.wasted"] > 0 && want["rect.padding"] > 0)
+	}
 }
 
 func TestThePageZoomsAndMoves(t *testing.T) {

@@ -83,12 +83,12 @@ func (r *Report) AcceptLength() float64 {
 // one came from such passes.
 type Verification struct {
 	// Width is the rows of the graphs; Drafted of them were the request's drafts,
-	// of which Accepted were right.
-	Width, Drafted, Accepted int
+	// of which Accepted were right, and Shared those of other requests.
+	Width, Drafted, Accepted, Shared int
 	// Pass is the time of the graphs since Began, Commit that of moving keys and
-	// values.
-	Began        time.Time
-	Pass, Commit time.Duration
+	// values. Device is the graphs' on a clock of the device's own, else 0.
+	Began                time.Time
+	Pass, Commit, Device time.Duration
 }
 
 // Report tells what a request did. Every later feature adds its effect here.

@@ -385,7 +385,10 @@ func (e *Engine) settle(ctx context.Context, s share, at int, r *Result) error {
 	s.job.tokens = s.job.tokens[s.n:]
 	report.add(r, len(path), s.n+s.drafts)
 	if report.DecodeSteps > steps {
-		report.Verifications = append(report.Verifications, Verification{r.ValidRows + r.PaddingRows, s.drafts, len(accepted), r.began, r.took, time.Since(began)})
+		report.Verifications = append(report.Verifications, Verification{
+			Width: r.ValidRows + r.PaddingRows, Drafted: s.drafts, Accepted: len(accepted), Shared: r.ValidRows - s.n - s.drafts,
+			Began: r.began, Pass: r.took, Commit: time.Since(began), Device: r.virtual,
+		})
 	}
 	return refused
 }

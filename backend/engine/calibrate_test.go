@@ -42,3 +42,17 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 	require.InDelta(t, 40*time.Millisecond, h.perToken, 1e4)
 	require.InDelta(t, 10*time.Millisecond, h.headRow, 1e4)
 }
+
+func TestAnswersAreExpectedToBeAsTheyWere(t *testing.T) {
+	e := &Engine{}
+	expect := func(limit int) [2]float64 {
+		output, accept := e.expect(&Request{MaxTokens: limit})
+		return [2]float64{output, accept}
+	}
+	require.Equal(t, [2]float64{0, 0}, expect(-1), "nothing is known")
+	require.Equal(t, [2]float64{7, 0}, expect(7))
+	e.habits.answered(101, 3, time.Second)
+	require.Equal(t, [2]float64{101, 3}, expect(-1))
+	require.Equal(t, [2]float64{50, 3}, expect(50))
+	require.Equal(t, [2]float64{1, 3}, expect(0))
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -105,4 +106,35 @@ func TestAutoChoosesForEachTurn(t *testing.T) {
 		text = append(text, got.Output...)
 	}
 	require.Positive(t, later, "turns that build on those before")
+}
+
+// TestTimelinesHoldTheDecodePasses with all of their rows, beside the plan's
+// steps and loads.
+func TestTimelinesHoldTheDecodePasses(t *testing.T) {
+	mode, err := draft.Parse("sam")
+	require.NoError(t, err)
+	dev := newDevice()
+	dev.apart = true
+	e, _ := start(t, dev, engine.Options{Plan: graphswap.PlanNaive, Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Draft: mode})
+	prompt := append(story(30), story(30)...)
+	r := generate(t, e, prompt, 40)
+	var sum struct{ passes, valid, wasted, rows int }
+	ended := r.Plan.Timeline.PrefillMs
+	for _, task := range r.Plan.Timeline.Tasks {
+		if task.Kind != graphswap.Verify {
+			continue
+		}
+		require.GreaterOrEqual(t, task.StartMs, ended)
+		ended = task.EndMs
+		sum.passes, sum.valid, sum.wasted, sum.rows = sum.passes+1, sum.valid+task.Valid, sum.wasted+task.Wasted, sum.rows+task.Rows
+	}
+	require.Positive(t, r.DraftedRows)
+	require.Equal(t, r.DecodeSteps, sum.passes)
+	require.Equal(t, r.OutputTokens-1, sum.valid)
+	require.Equal(t, r.DraftedRows-r.AcceptedRows, sum.wasted)
+	require.Equal(t, 4*r.DecodeSteps, sum.rows, "passes on narrow graphs")
+	require.NoError(t, r.Plan.Timeline.Check(r.Plan.Problem))
+	done, err := e.PlanDone(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, r.Plan.Timeline.Tasks, done.Timeline.Tasks, "nothing is written down twice")
 }

@@ -116,6 +116,9 @@ func (g *generation) run(ctx context.Context, cached int) error {
 		e.habits.answered(g.report.OutputTokens, g.report.AcceptLength(), g.report.Decode)
 		e.habitsMu.Unlock()
 	}
+	if x := g.execution; x != nil {
+		x.log.decoded(g.report.Verifications, g.engine.options.Blocks, g.engine.options.Rows[0])
+	}
 	g.report.Plan = g.engine.planReport(g.execution)
 	return err
 }

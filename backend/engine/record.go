@@ -9,8 +9,12 @@ import (
 )
 
 // maxTasks bounds what is written down of one execution: a prompt of a thousand
-// chunks, or an answer of as many tokens.
-const maxTasks = 1 << 14
+// chunks. maxVerified bounds the decode passes, of which long answers have as
+// many as tokens: the first ones show how an answer goes on.
+const (
+	maxTasks    = 1 << 14
+	maxVerified = 1 << 11
+)
 
 // recorder writes down what an execution does, in the form of the plan's
 // prediction.
@@ -36,6 +40,36 @@ func (r *recorder) add(t graphswap.Task) {
 	defer r.mu.Unlock()
 	if len(r.timeline.Tasks) < maxTasks {
 		r.timeline.Tasks = append(r.timeline.Tasks, t)
+	}
+}
+
+// decoded writes down the passes behind a prompt, once it is known what of their
+// drafts was right. Those of a device with a clock of its own follow what is
+// there already.
+func (r *recorder) decoded(passes []Verification, blocks int, widest int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	chunk, end := 0, 0.0
+	for _, t := range r.timeline.Tasks {
+		if t.Kind == graphswap.Run {
+			chunk = max(chunk, t.Chunk+1)
+		}
+		end = max(end, t.EndMs)
+	}
+	for i, v := range passes[:min(len(passes), maxVerified)] {
+		from, g := max(0, r.at(v.Began)), graphswap.G2
+		to := max(from, r.at(v.Began.Add(v.Pass)))
+		if v.Device > 0 {
+			from, to = end, end+milliseconds(v.Device)
+			end = to
+		}
+		if v.Width == widest {
+			g = graphswap.G1
+		}
+		r.timeline.Tasks = append(r.timeline.Tasks, graphswap.Task{
+			Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: from, EndMs: to, Block: -1, Graph: g, Index: -1, Chunk: chunk + i,
+			Runs: blocks, Rows: v.Width, Valid: 1 + v.Accepted + v.Shared, Wasted: v.Drafted - v.Accepted,
+		})
 	}
 }
 
