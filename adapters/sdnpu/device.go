@@ -34,6 +34,8 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 		o.Library, err = buildEmulator(ctx, logger)
 	case "":
 		o.Library, err = s.findLibrary(arg0)
+	default:
+		o.Library = nearby(s.library)
 	}
 	if err != nil {
 		return nil, err
@@ -43,9 +45,22 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 	}
 	d, err := hexagon.Open(o)
 	if err != nil {
-		return nil, fmt.Errorf("%w; SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", err, libraryName()) // never a nil *Device as a Device
+		takes := fmt.Sprintf("SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", libraryName())
+		if near := nearest(s.library, []string{"emulator", "float"}); near != "" {
+			takes = near + " is meant? " + takes
+		}
+		return nil, fmt.Errorf("%w; %s", err, takes) // never a nil *Device as a Device
 	}
 	return d, nil
+}
+
+// nearby is the path of a file in the current folder that is named without one,
+// which the system's loader would not look at; any other name stays as it is.
+func nearby(name string) string {
+	if info, err := os.Stat(name); filepath.Base(name) == name && err == nil && info.Mode().IsRegular() {
+		return absolute(name)
+	}
+	return name
 }
 
 // buildEmulator compiles the emulator, or finds it compiled.
@@ -74,12 +89,18 @@ func libraryFolders(arg0 string) []string {
 	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
 		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
 	}
-	folders = append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
-	var once []string // as people read them in messages
+	return foldersOnce(append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...))
+}
+
+// foldersOnce are folders as people read them in messages, each once; what is a
+// file is none: this program often stands where a folder of its name could.
+func foldersOnce(folders []string) (once []string) {
 	for _, f := range folders {
-		if f = absolute(f); !slices.Contains(once, f) {
-			once = append(once, f)
+		f = absolute(f)
+		if info, err := os.Stat(f); slices.Contains(once, f) || err == nil && !info.IsDir() {
+			continue
 		}
+		once = append(once, f)
 	}
 	return once
 }
@@ -116,18 +137,18 @@ func showDriver(folder string) error {
 
 // findLibrary looks among the installed runtimes, and then where libraries lie.
 func (s settings) findLibrary(arg0 string) (string, error) {
-	for _, folder := range runtimeFolders(arg0) {
+	installed, folders := runtimeFolders(arg0), libraryFolders(arg0)
+	for _, folder := range installed {
 		if i, err := qnnruntime.Find(folder); err == nil && i.System == qnnruntime.Here().String() {
 			return i.Library(), nil
 		}
 	}
-	folders := libraryFolders(arg0)
 	for _, folder := range folders {
 		path := filepath.Join(folder, libraryName())
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: %s is in none of %s; `sdnpu runtime install` fetches it, SDNPU_LIBRARY names another, SDNPU_LIBRARY=emulator tries without an NPU",
-		errNoLibrary, libraryName(), strings.Join(folders, ", "))
+	return "", fmt.Errorf("%w: no runtime of %v is installed in %s, and %s is in none of %s; `sdnpu runtime install` fetches it, SDNPU_LIBRARY names another, SDNPU_LIBRARY=emulator tries without an NPU",
+		errNoLibrary, qnnruntime.Here(), strings.Join(installed, ", "), libraryName(), strings.Join(folders, ", "))
 }

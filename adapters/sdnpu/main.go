@@ -42,7 +42,31 @@ func dispatch(ctx context.Context, args []string) error {
 	}
 	root := newCommand()
 	root.SetArgs(args[1:])
+	if err := checkGroups(root, args[1:]); err != nil {
+		return err
+	}
 	return root.ExecuteContext(ctx)
+}
+
+// checkGroups refuses a command that there is not even where --help stands
+// behind it: that would be answered with the help of the group.
+func checkGroups(root *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // the shell asks: it is added later
+		return nil
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultHelpFlag()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() {
+		return err
+	}
+	for _, a := range rest {
+		if !strings.HasPrefix(a, "-") {
+			return fmt.Errorf("unknown command %q: see %s --help", a, cmd.CommandPath())
+		}
+	}
+	return nil
 }
 
 // oneArgument wants exactly one argument and says which.

@@ -41,7 +41,7 @@ func newRunCommand() *cobra.Command {
 		Use:     "run --model M.gguf [--prompt TEXT | --prompt-ids FILE]",
 		Short:   "Run a model once, without Ollama",
 		Example: "  sdnpu run --model stories260K-f16.gguf --prompt 'One day' --library emulator",
-		Args:    cobra.NoArgs,
+		Args:    modelByFlag,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -67,6 +67,14 @@ func newRunCommand() *cobra.Command {
 		panic(err) // the flag stands above
 	}
 	return cmd
+}
+
+// modelByFlag refuses arguments: the model is most often meant.
+func modelByFlag(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no argument %q: a model is named by --model %s, its prompt by --prompt TEXT", cmd.Name(), args[0], args[0])
+	}
+	return nil
 }
 
 // result is what --json prints. Times are milliseconds.
@@ -186,6 +194,9 @@ func (f *runFlags) check() error {
 	case f.context < 0:
 		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
 	}
+	if err := checkWritable(f.timeline); err != nil {
+		return fmt.Errorf("--timeline: %w", err)
+	}
 	return nil
 }
 
@@ -259,6 +270,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l.device.Capabilities(), report))
 	}
 	if err != nil {
+		if text != "" && !f.json { // the reason begins a line of its own
+			fmt.Fprintln(stdout)
+		}
 		return err
 	}
 	if f.json {

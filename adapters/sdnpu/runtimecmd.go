@@ -277,5 +277,5 @@ func runtimeFolders(arg0 string) (folders []string) {
 	if f := userRuntimeFolder(); f != "" {
 		folders = append(folders, f)
 	}
-	return folders
+	return foldersOnce(folders)
 }

@@ -9,8 +9,11 @@ func version() string {
 		return "unknown"
 	}
 	v := info.Main.Version
+	if v == "(devel)" {
+		v = "devel, of a commit that the build does not name"
+	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "(devel)" {
+		if s.Key == "vcs.revision" && info.Main.Version == "(devel)" {
 			v = "commit " + s.Value
 		}
 	}

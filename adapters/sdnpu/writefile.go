@@ -13,10 +13,7 @@ import (
 // first, then renamed.
 // It replaces regular files only: a rename would do away with a device or pipe.
 func writeFile(ctx context.Context, path string, mode os.FileMode, write func(io.Writer) error) (err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file (%s): name another", path, info.Mode().Type())
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := createBeside(path)
 	if err != nil {
 		return err
 	}
@@ -38,6 +35,32 @@ func writeFile(ctx context.Context, path string, mode os.FileMode, write func(io
 		return err
 	}
 	return f.Close()
+}
+
+// createBeside makes the file that is to take a path's place; its errors name
+// the path, which is the name that the user knows.
+func createBeside(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file (%s): name another", path, info.Mode().Type())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if reason := (*os.PathError)(nil); errors.As(err, &reason) {
+		return nil, fmt.Errorf("%s cannot be written: %w", path, reason.Err)
+	}
+	return f, err
+}
+
+// checkWritable reports whether [writeFile] could write a path, before there is
+// something to write: work of minutes would be lost. An empty path is no file.
+func checkWritable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := createBeside(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // untilDone writes until its context is done: copies of models take long.
