@@ -23,7 +23,7 @@ func (g partition) add(times []float64, rows, before, logits int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
 		if w, ok := g.width(b, rows); ok {
-			times[b] += w.RunMs
+			times[b] += w.at(rows, context, g.cost.Profile.Compute.RowContextRef)
 		} else {
 			times[b] += g.cost.Exec(share, rows, context)
 		}

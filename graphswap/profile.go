@@ -129,8 +129,21 @@ type MeasuredGraph struct {
 // MeasuredWidth is one graph: its load, its run and its size.
 type MeasuredWidth struct {
 	LoadMs float64 `json:"load_ms"`
-	RunMs  float64 `json:"run_ms"`
-	Bytes  int64   `json:"bytes"`
+	// RunMs is at the profile's [Compute].RowContextRef, ShortMs at a context of
+	// half the graph's rows; 0 where only RunMs was measured.
+	RunMs   float64 `json:"run_ms"`
+	ShortMs float64 `json:"short_ms,omitempty"`
+	Bytes   int64   `json:"bytes"`
+}
+
+// at is a run at a context: its time grows evenly with what there is to see. A
+// shorter run that was measured longer says nothing but noise.
+func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
+	short := float64(rows) / 2
+	if w.ShortMs <= 0 || w.ShortMs >= w.RunMs || measured <= short {
+		return w.RunMs
+	}
+	return w.ShortMs + (w.RunMs-w.ShortMs)*(context-short)/(measured-short)
 }
 
 // DeviceNames lists the profiles that come with the program.

@@ -82,7 +82,11 @@ func tell(model *graphswap.Model, m *engine.Measurements) {
 		if of.Widths == nil {
 			of.Widths = map[int]graphswap.MeasuredWidth{}
 		}
-		of.Widths[g.Rows] = graphswap.MeasuredWidth{LoadMs: ms(g.Load), RunMs: ms(g.Run), Bytes: g.SizeBytes}
+		w := graphswap.MeasuredWidth{LoadMs: ms(g.Load), RunMs: ms(g.Run), Bytes: g.SizeBytes}
+		if g.Block >= 0 { // the head sees no context
+			w.ShortMs = ms(g.Short)
+		}
+		of.Widths[g.Rows] = w
 	}
 	for i := range model.Blocks {
 		model.BodyBytes += narrowest(&model.Blocks[i]).Bytes

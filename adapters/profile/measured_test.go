@@ -56,12 +56,34 @@ func TestAMeasuredDeviceIsForetold(t *testing.T) {
 				}
 				require.InEpsilon(t, want.Head(rows), got.Head(rows), 1e-3)
 			}
+			requireMeasuredBlockMoves(t, want, got, float64(layers[0])/float64(want.Model.Layers))
 			require.InEpsilon(t, want.Load(5e8), got.Load(5e8), 1e-3)
 			require.Equal(t, 1.1, profile.Load.Slowdown)
 			require.InEpsilon(t, want.Exec(float64(layers[0])/float64(want.Model.Layers), 64, 1100), got.Model.Blocks[0].Widths[64].RunMs, 1e-6)
 			require.InDelta(t, want.Model.BodyBytes, got.Model.BodyBytes, 2)
 			require.Equal(t, want.Model.HeadBytes, got.Model.HeadBytes)
 		}
+	}
+}
+
+// requireMeasuredBlockMoves: plans charge the first block, which was measured at
+// one context, with what it takes at theirs.
+func requireMeasuredBlockMoves(t *testing.T, want, got *graphswap.Cost, share float64) {
+	t.Helper()
+	const rows1, rows2 = 256, 64
+	for _, r := range []graphswap.Request{{Prompt: 1500}, {Prompt: 100, Cached: 3000}, {Prompt: 256}} {
+		r.Blocks, r.Rows1, r.Rows2 = 2, rows1, rows2
+		p, err := got.Problem(r)
+		require.NoError(t, err)
+		for chunk, tokens := range p.Chunks {
+			at, short := float64(r.Cached+chunk*rows1), 0.0
+			require.InEpsilon(t, want.Exec(share, rows1, at+rows1/2), p.P[chunk][0], 1e-5)
+			for sub := 0; sub < tokens; sub += rows2 {
+				short += want.Exec(share, rows2, at+float64(sub)+rows2/2)
+			}
+			require.InEpsilon(t, short, p.D[chunk][0], 1e-5)
+		}
+		require.InEpsilon(t, want.Exec(share, rows2, float64(r.Cached+r.Prompt)+rows2/2), p.Verify[1][0], 1e-5)
 	}
 }
 
@@ -82,7 +104,7 @@ func TestAProfileIsKeptUnderAllThatDecides(t *testing.T) {
 	p, err := graphswap.Device("sd8gen2")
 	require.NoError(t, err)
 	folder := Folder(t.TempDir() + "/profiles")
-	key := Key{Fingerprint: "f", Digest: "d", Recipe: "f16", Rows: []int{128, 32}, Blocks: 4, Slots: 512}
+	key := Key{Fingerprint: "f", Digest: "d", Recipe: "f16", Blocks: 4, Slots: 512}
 	_, err = folder.Get(key)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NoError(t, folder.Put(key, p))
@@ -91,12 +113,12 @@ func TestAProfileIsKeptUnderAllThatDecides(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p, got)
 	for _, other := range []Key{
-		{"g", "d", "f16", []int{128, 32}, 4, 512},
-		{"f", "e", "f16", []int{128, 32}, 4, 512},
-		{"f", "d", "f32", []int{128, 32}, 4, 512},
-		{"f", "d", "f16", []int{128}, 4, 512},
-		{"f", "d", "f16", []int{128, 32}, 2, 512},
-		{"f", "d", "f16", []int{128, 32}, 4, 1024},
+		{"g", "", "d", "f16", 4, 512},
+		{"f", "c", "d", "f16", 4, 512},
+		{"f", "", "e", "f16", 4, 512},
+		{"f", "", "d", "f32", 4, 512},
+		{"f", "", "d", "f16", 2, 512},
+		{"f", "", "d", "f16", 4, 1024},
 	} {
 		_, err := folder.Get(other)
 		require.ErrorIs(t, err, os.ErrNotExist, "%v", other)

@@ -14,16 +14,17 @@ import (
 )
 
 // Key names everything that decides whether a profile still holds: any change
-// of it is another profile.
+// of it is another profile. Widths are not in it, as plans for any two of those
+// that were measured can be made of one profile; the newest profile counts.
 type Key struct {
-	// Fingerprint is the device's, Digest the model's.
-	Fingerprint, Digest, Recipe string
-	Rows                        []int
-	Blocks, Slots               int
+	// Fingerprint is the device's, Digest the model's. Clock says in whose time an
+	// emulator was asked to run, empty for a device's own.
+	Fingerprint, Clock, Digest, Recipe string
+	Blocks, Slots                      int
 }
 
 func (k Key) file() string {
-	h := sha256.Sum256(fmt.Appendf(nil, "sdnpu profile 1\n%s\n%s\n%s\n%v\n%d\n%d\n", k.Fingerprint, k.Digest, k.Recipe, k.Rows, k.Blocks, k.Slots))
+	h := sha256.Sum256(fmt.Appendf(nil, "sdnpu profile 2\n%s\n%s\n%s\n%s\n%d\n%d\n", k.Fingerprint, k.Clock, k.Digest, k.Recipe, k.Blocks, k.Slots))
 	return hex.EncodeToString(h[:12]) + ".json"
 }
 

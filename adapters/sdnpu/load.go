@@ -115,6 +115,7 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if err := s.compileElsewhere(l.device, l.file, j.logger, &options); err != nil {
 		return nil, err
 	}
+	s.knownCosts(l.device.Capabilities(), m, &options, j.logger)
 	if len(s.prepared) > 0 {
 		s.announcePrepared(m.Digest(), l.device.Capabilities(), j.logger)
 	}

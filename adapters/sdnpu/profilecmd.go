@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -146,11 +147,44 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 
 // keepProfile keeps a profile where plans look for it.
 func (s settings) keepProfile(p *graphswap.Profile, measured *engine.Measurements, c backend.Capabilities, m *model.Model, recipe string) (where string, err error) {
-	key := profile.Key{
-		Fingerprint: c.Fingerprint + measured.Paced, Digest: m.Digest(), Recipe: recipe,
-		Rows: measuredRows(p), Blocks: len(measuredModel(p).Blocks), Slots: measured.Slots,
-	}
+	key := s.profileKey(c, m, recipe, len(measuredModel(p).Blocks), measured.Slots)
 	return s.profiles().Path(key), s.profiles().Put(key, p)
+}
+
+func (s settings) profileKey(c backend.Capabilities, m *model.Model, recipe string, blocks, slots int) profile.Key {
+	return profile.Key{Fingerprint: c.Fingerprint, Clock: s.clock, Digest: m.Digest(), Recipe: recipe, Blocks: blocks, Slots: slots}
+}
+
+// knownCosts gives plans the profile that was measured of this device and model,
+// where one is kept that has their widths. Else they go by what the graphs take
+// as they are loaded.
+func (s settings) knownCosts(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
+	if o.Plan == "" || s.cache == "" {
+		return
+	}
+	rows, blocks, slots, err := o.Shape(m.Config())
+	if err != nil { // the engine says so
+		return
+	}
+	p, err := s.profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return
+	case err != nil:
+		logger.Warn("the measured profile cannot be read: plans go by what graphs take as they are loaded", "detail", err, "remedy", "measure anew with sdnpu profile")
+		return
+	}
+	for name, one := range p.Models {
+		for _, b := range one.Blocks {
+			for _, n := range rows {
+				if _, ok := b.Widths[n]; !ok {
+					logger.Info("the measured profile has no graphs of this width: plans go by what graphs take as they are loaded", "rows", n)
+					return
+				}
+			}
+		}
+		o.Costs = &graphswap.Cost{Profile: p, Name: name, Model: one}
+	}
 }
 
 // profiles is the folder of measured profiles, beside the images.

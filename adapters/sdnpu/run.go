@@ -267,7 +267,7 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		return err
 	})
 	if f.timeline != "" && report.PromptTokens > 0 { // what failed half way is worth a look, too
-		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l.device.Capabilities(), report))
+		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l, report))
 	}
 	if err != nil {
 		if text != "" && !f.json { // the reason begins a line of its own

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sdnpu/sdnpu/hexagon"
@@ -30,6 +31,9 @@ type settings struct {
 	soc uint32
 	// costs lets the device account for its calls.
 	costs bool
+	// clock is whose time the emulator was asked to keep, as the user wrote it;
+	// empty means our own.
+	clock string
 	// cache is the folder of compiled images; empty means none.
 	cache string
 	// cacheSize is what the folder keeps, as the user wrote it; empty means the
@@ -56,6 +60,9 @@ const x86SoC = 57
 // readSettings reads the machine's variables.
 func readSettings() (settings, error) {
 	s := settings{library: os.Getenv("SDNPU_LIBRARY"), original: os.Getenv("SDNPU_ORIGINAL"), cacheSize: os.Getenv("SDNPU_CACHE_SIZE")}
+	if setting := os.Getenv("SDNPU_EMULATOR"); strings.Contains(setting, "profile=") {
+		s.clock, s.costs = setting, true
+	}
 	if runtime.GOARCH == "amd64" {
 		s.soc = x86SoC
 	}

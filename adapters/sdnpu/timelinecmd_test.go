@@ -35,7 +35,7 @@ func TestARunIsDrawn(t *testing.T) {
 		valid += task.Valid
 	}
 	require.Equal(t, len(r.OutputIDs)-1, valid, "the prompt gives the first token, passes the rest")
-	require.LessOrEqual(t, ended, r.FirstTokenMS+r.DecodeMS+0.01)
+	require.LessOrEqual(t, ended, r.FirstTokenMS+r.DecodeMS+0.5, "beyond the end, but for what lies between readings of the clock")
 
 	_, err = sdnpu(t, "timeline", file, "-o", page)
 	require.NoError(t, err)

@@ -8,17 +8,22 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/timeline"
-	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // writeTimeline writes what a request did for sdnpu timeline.
-func writeTimeline(ctx context.Context, path, model string, c backend.Capabilities, r engine.Report) error {
+func writeTimeline(ctx context.Context, path, model string, l *loaded, r engine.Report) error {
 	record := timeline.Record{
 		Title:     fmt.Sprintf("%s: %d prompt tokens, %d of output", filepath.Base(model), r.PromptTokens, r.OutputTokens),
-		Device:    describe(c),
+		Device:    describe(l.device.Capabilities()),
 		Timelines: []*graphswap.Timeline{executed(r)},
+	}
+	if paced := l.engine.Paced(); paced != "" { // names the kind of its profile
+		record.Device += ", in the time of " + paced
+	}
+	if r.Plan != nil && r.Plan.Costs != "" {
+		record.Device += "; planned " + r.Plan.Costs
 	}
 	if r.Plan != nil && r.Plan.Predicted != nil { // it stands above
 		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,20 +133,32 @@ func took(p backend.Program, cost func(backend.Timed) backend.Cost, ours time.Du
 	return ours
 }
 
+// source says in half a sentence what plans go by.
+func (c *costs) source() string {
+	switch {
+	case c.given == nil:
+		return "by what its graphs took as they were loaded"
+	case c.given.Profile == nil:
+		return ""
+	}
+	if c.given.Profile.Kind == graphswap.Measured {
+		return "by the measured profile of this device and model"
+	}
+	return "by the " + c.given.Profile.Kind + " profile " + c.given.Profile.ID
+}
+
 // model is the cost model as it stands.
 func (c *costs) model(name string, config modelSizes) *graphswap.Cost {
-	if c.given != nil {
-		return c.given
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.given != nil {
+		return c.adjusted()
+	}
 	m := graphswap.Model{Layers: config.layers, Hidden: config.hidden, Vocab: config.vocab, Blocks: make([]graphswap.MeasuredGraph, len(c.blocks))}
 	for i, b := range c.blocks {
 		m.Blocks[i] = graphswap.MeasuredGraph{Layers: b.Layers, Widths: make(map[int]graphswap.MeasuredWidth)}
 		for _, rows := range c.rows {
-			w := b.at(rows)
-			w.LoadMs, w.RunMs = w.LoadMs*c.io, w.RunMs*c.npu
-			m.Blocks[i].Widths[rows] = w
+			m.Blocks[i].Widths[rows] = c.adjust(b.at(rows))
 		}
 		m.BodyBytes += b.at(c.rows[0]).Bytes
 	}
@@ -158,6 +171,30 @@ func (c *costs) model(name string, config modelSizes) *graphswap.Cost {
 		Models: map[string]graphswap.Model{name: m},
 	}
 	return &graphswap.Cost{Profile: p, Name: name, Model: m}
+}
+
+// adjusted is the given cost. Where that was measured on this device, what plans
+// turned out to take adjusts it; others stand for a device that is not there.
+func (c *costs) adjusted() *graphswap.Cost {
+	if p := c.given.Profile; p == nil || p.Kind != graphswap.Measured {
+		return c.given
+	}
+	own := *c.given
+	own.Model.Blocks = slices.Clone(own.Model.Blocks)
+	for i := range own.Model.Blocks {
+		b := &own.Model.Blocks[i]
+		b.Widths = maps.Clone(b.Widths)
+		for rows, w := range b.Widths {
+			b.Widths[rows] = c.adjust(w)
+		}
+	}
+	return &own
+}
+
+// adjust applies what was learned to a measurement.
+func (c *costs) adjust(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
+	w.LoadMs, w.RunMs, w.ShortMs = w.LoadMs*c.io, w.RunMs*c.npu, w.ShortMs*c.npu
+	return w
 }
 
 // modelSizes are those that a cost model names.

@@ -7,6 +7,22 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
+// Paced says in whose time the device runs where that is not its own, see
+// [backend.Cost]; empty where the device does not say.
+func (e *Engine) Paced() string {
+	for _, b := range e.family.Load().blocks {
+		for _, f := range b.forms {
+			if f.step == nil {
+				continue
+			}
+			if t, ok := f.step.program.(backend.Timed); ok {
+				return t.LoadCost().Paced
+			}
+		}
+	}
+	return ""
+}
+
 // inVirtualTime reports whether the device's calls take a time that does not
 // pass here. Then nothing can overlap: plans run on graphswap's clock, calls in
 // the order in which they would begin.

@@ -122,6 +122,15 @@ func (o Options) ContextOf(c model.Config) int {
 	return o.Context
 }
 
+// Shape is what the graphs are that [New] begins with: their widths, descending,
+// the blocks, and the past slots of all sequences.
+func (o Options) Shape(c model.Config) (rows []int, blocks, slots int, err error) {
+	if o, err = o.resolve(c); err != nil {
+		return nil, 0, 0, err
+	}
+	return o.Rows, o.Blocks, o.contextFor(0) * o.Sequences, nil
+}
+
 // resolve checks the options against the model and fills in what is zero.
 func (o Options) resolve(c model.Config) (Options, error) {
 	if o.Recipe == (model.Recipe{}) {

@@ -13,8 +13,8 @@ import (
 
 // PlanReport tells what came of a plan, until the request's end.
 type PlanReport struct {
-	// Name and Reason are the plan's.
-	Name, Reason string
+	// Name and Reason are the plan's, Costs says what it went by.
+	Name, Reason, Costs string
 	// Spare tells that a block's second graph had a place beside the first.
 	Spare bool
 	// Switches counts blocks whose graph was exchanged.
@@ -142,7 +142,7 @@ func (e *Engine) planReport(x *execution) *PlanReport {
 		return nil
 	}
 	r := &PlanReport{
-		Name: x.plan.Name, Reason: cmp.Or(e.decision, x.plan.Reason), Spare: x.plan.Spare,
+		Name: x.plan.Name, Reason: e.planReason(x), Costs: e.costs.source(), Spare: x.plan.Spare,
 		Timeline: x.log.snapshot(x.told.problem), Predicted: x.told.line, Problem: x.told.problem,
 	}
 	x.lanes.mu.Lock()
@@ -160,6 +160,18 @@ func (e *Engine) planReport(x *execution) *PlanReport {
 		e.costs.correct(&r.Timeline, r.Predicted)
 	}
 	return r
+}
+
+// planReason says why the plan is what it is, and what it went by.
+func (e *Engine) planReason(x *execution) string {
+	reason := cmp.Or(e.decision, x.plan.Reason)
+	if line := x.told.line; reason == "" && line != nil {
+		reason = line.Reason(x.told.problem)
+	}
+	if source := e.costs.source(); source != "" && x.plan.Reason == "" { // else the request brought its own
+		reason += "; planned " + source
+	}
+	return reason
 }
 
 // PlanDone waits until nothing is left of the last request's plan, whose loads
