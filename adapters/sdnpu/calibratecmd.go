@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,10 +33,11 @@ func newCalibrateCommand() *cobra.Command {
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
 		Short: "Find out which numbers a model's activations are",
 		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
-			"each activation that recipes with integers (w8a16) round. Such recipes use what is stored\n" +
-			"beside the image cache, where calibrate writes unless -o names another file; without it they\n" +
+			"each activation that recipes with integers (w8a16, w8a8) round. Such recipes use what is stored\n" +
+			"in the image cache, where calibrate writes unless -o names another file; without it they\n" +
 			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
-			"will see.",
+			"will see, of at least " + strconv.Itoa(leastTokens) + " tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no\n" +
+			"longer counts.",
 		Args: oneArgument("model"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}

@@ -41,8 +41,8 @@ func newCheckCommand() *cobra.Command {
 		Long: "Check sends texts through a model twice, layer by layer: in float32 on the float device, and\n" +
 			"by the recipe on the device. It prints how far apart they are behind each layer, the perplexity\n" +
 			"of both, how often they choose the same token, and what the recipe takes. The figures are kept\n" +
-			"beside the image cache: a recipe that was found below its gate is refused from then on, unless\n" +
-			gateVariable + "=off.",
+			"in the image cache: a recipe that was found below its gate is refused from then on, and check\n" +
+			"itself fails, unless " + gateVariable + "=off. Another calibration voids the check.",
 		Args: oneArgument("model"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -57,10 +57,12 @@ func newCheckCommand() *cobra.Command {
 // checkResult is what --json prints and what is kept. A layer without any
 // difference has no SQNR.
 type checkResult struct {
-	Model     string       `json:"model"`
-	Digest    string       `json:"digest"`
-	Recipe    string       `json:"recipe"`
-	Device    string       `json:"device"`
+	Model  string `json:"model"`
+	Digest string `json:"digest"`
+	Recipe string `json:"recipe"`
+	Device string `json:"device"`
+	// Ranges tells with which ranges of activations, "" for a recipe without.
+	Ranges    string       `json:"ranges,omitempty"`
 	Source    string       `json:"source"`
 	Positions int          `json:"positions"`
 	Layers    []layerCheck `json:"layers"`
@@ -72,12 +74,14 @@ type checkResult struct {
 	} `json:"perplexity"`
 	// Divergence is Kullback and Leibler's, float to recipe, in nats.
 	Divergence float64 `json:"kl"`
-	Top1       float64 `json:"top1"`
-	Tied       int     `json:"tied"`
-	Image      int64   `json:"image_bytes"`
-	Memory     int64   `json:"program_bytes"`
-	Gate       gate    `json:"gate"`
-	Passed     bool    `json:"passed"`
+	// Top1 is the share of positions with float's likeliest token, or one that is
+	// as likely; Tied counts those among them.
+	Top1   float64 `json:"top1"`
+	Tied   int     `json:"tied"`
+	Image  int64   `json:"image_bytes"`
+	Memory int64   `json:"program_bytes"`
+	Gate   gate    `json:"gate"`
+	Passed bool    `json:"passed"`
 }
 
 type layerCheck struct {
@@ -123,9 +127,14 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		}
 	}
 	if c.json {
-		return json.NewEncoder(stdout).Encode(r)
+		err = json.NewEncoder(stdout).Encode(r)
+	} else {
+		err = r.print(stdout)
 	}
-	return r.print(stdout)
+	if reason := r.Gate.failure(r); err == nil && reason != "" && !s.gateOff {
+		err = fmt.Errorf("check: %w: %s: %s", errGate, r.Recipe, reason)
+	}
+	return err
 }
 
 // check compares the recipe of a config on the settings' device with float.
@@ -167,14 +176,16 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 	if err != nil {
 		return nil, err
 	}
-	return newCheckResult(found, recipe.Name, modelName(f), m.Digest(), describe(dev.Capabilities()), source), nil
+	r := newCheckResult(found, recipe)
+	r.Model, r.Digest, r.Device, r.Source = modelName(f), m.Digest(), describe(dev.Capabilities()), source
+	return r, nil
 }
 
-func newCheckResult(c *chain.Comparison, recipe, name, digest, device, source string) *checkResult {
+func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 	r := &checkResult{
-		Model: name, Digest: digest, Recipe: recipe, Device: device, Source: source,
+		Recipe: recipe.Name, Ranges: rangesDigest(recipe.Ranges),
 		Positions: c.Positions, Divergence: c.Divergence, Top1: c.Agreement(), Tied: c.Tied,
-		Image: c.Sizes.Image, Memory: c.Sizes.Program, Gate: gates[recipe],
+		Image: c.Sizes.Image, Memory: c.Sizes.Program, Gate: gates[recipe.Name],
 	}
 	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
 	for i, db := range c.SQNR {
@@ -202,7 +213,7 @@ func (r *checkResult) print(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "perplexity\t%.4f, in float %.4f: %+.2f %%\n", r.Perplexity.Recipe, r.Perplexity.Float, 100*(r.Perplexity.Ratio-1))
 	fmt.Fprintf(t, "divergence\t%.2e nats\n", r.Divergence)
-	fmt.Fprintf(t, "same token\t%.2f %%, and %d of %d tied with it\n", 100*r.Top1, r.Tied, r.Positions)
+	fmt.Fprintf(t, "same token\t%.2f %%, tied with another at %d of %d positions\n", 100*r.Top1, r.Tied, r.Positions)
 	fmt.Fprintf(t, "size\timages of one width %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
 	verdict := "passed"
 	if reason := r.Gate.failure(r); reason != "" {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // gate is what a recipe must keep of a model to be used.
@@ -44,8 +46,8 @@ func (g gate) String() string {
 // failure says what a result lacks, "" for nothing.
 func (g gate) failure(r *checkResult) string {
 	var lacks []string
-	if top1 := r.Top1 + float64(r.Tied)/float64(r.Positions); !(top1 >= g.Top1) {
-		lacks = append(lacks, fmt.Sprintf("the same token at %.2f %% of %d positions", 100*top1, r.Positions))
+	if !(r.Top1 >= g.Top1) {
+		lacks = append(lacks, fmt.Sprintf("the same token at %.2f %% of %d positions", 100*r.Top1, r.Positions))
 	}
 	if g.Ratio > 0 && !(r.Perplexity.Ratio <= g.Ratio) {
 		lacks = append(lacks, fmt.Sprintf("perplexity %.4f, %+.2f %% against float", r.Perplexity.Recipe, 100*(r.Perplexity.Ratio-1)))
@@ -67,23 +69,51 @@ func (s settings) checkPath(digest, recipe string) string {
 	return filepath.Join(filepath.Dir(s.cache), "checks", digest+"-"+recipe+".json")
 }
 
-// passes refuses a recipe that a check on this machine found below its gate.
-// Where no check was made, or none that can be read, nothing is known.
-func (s settings) passes(digest, recipe string) error {
-	if s.gateOff {
-		return nil
-	}
-	data, err := os.ReadFile(s.checkPath(digest, recipe))
+// lastCheck is the result of a recipe's last check on this machine. Where none
+// was made, none that can be read, or one with other ranges than those of the
+// recipe, nothing is known.
+func (s settings) lastCheck(digest string, recipe model.Recipe) (_ *checkResult, known bool) {
+	data, err := os.ReadFile(s.checkPath(digest, recipe.Name))
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	var r checkResult
-	if json.Unmarshal(data, &r) != nil || r.Digest != digest || r.Recipe != recipe {
+	if json.Unmarshal(data, &r) != nil || r.Digest != digest || r.Recipe != recipe.Name || r.Ranges != rangesDigest(recipe.Ranges) {
+		return nil, false
+	}
+	return &r, true
+}
+
+// passes refuses a recipe that its last check found below its gate.
+func (s settings) passes(digest string, recipe model.Recipe) error {
+	r, known := s.lastCheck(digest, recipe)
+	if !known || s.gateOff {
 		return nil
 	}
-	if reason := gates[recipe].failure(&r); reason != "" {
-		return fmt.Errorf("%w: %s: %s; wanted: %s; found by sdnpu check on %s: choose another recipe, or set %s=off",
-			errGate, recipe, reason, gates[recipe], r.Device, gateVariable)
+	reason := gates[recipe.Name].failure(r)
+	if reason == "" {
+		return nil
 	}
-	return nil
+	remedy := "choose another recipe"
+	if recipe.NeedsRanges() {
+		remedy += ", or calibrate with other texts (sdnpu calibrate MODEL.gguf --text FILE), which voids this check"
+	}
+	return fmt.Errorf("%w: %s: %s; wanted: %s; found by sdnpu check on %s: %s, or set %s=off",
+		errGate, recipe.Name, reason, gates[recipe.Name], r.Device, remedy, gateVariable)
+}
+
+// tellUnchecked says that nobody has looked what a recipe of integers makes of
+// the model.
+func (s settings) tellUnchecked(j job, digest string, recipe model.Recipe) {
+	if s.gateOff || s.cache == "" || recipe.Linear.Bits == 0 {
+		return
+	}
+	if _, known := s.lastCheck(digest, recipe); known {
+		return
+	}
+	text := "recipe was not checked on this model"
+	if recipe.NeedsRanges() {
+		text += " with these ranges"
+	}
+	j.logger.Warn(text, "recipe", recipe.Name, "remedy", "sdnpu check MODEL.gguf --recipe "+recipe.Name)
 }

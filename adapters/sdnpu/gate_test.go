@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,40 +29,137 @@ func TestEveryRecipeOfIntegersHasAGateAndCanBeSelected(t *testing.T) {
 
 func TestAGateLooksAtChoicesAndPerplexity(t *testing.T) {
 	g := gate{Top1: 0.98, Ratio: 1.01}
-	result := func(top1 float64, tied int, ratio float64) *checkResult {
-		r := &checkResult{Positions: 1000, Top1: top1, Tied: tied}
+	result := func(top1, ratio float64) *checkResult {
+		r := &checkResult{Positions: 1000, Top1: top1}
 		r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, 10*ratio, ratio
 		return r
 	}
-	require.Empty(t, g.failure(result(0.98, 0, 1.01)))
-	require.Empty(t, g.failure(result(0.975, 5, 0.9)))
-	require.Equal(t, "the same token at 97.90 % of 1000 positions", g.failure(result(0.979, 0, 1)))
-	require.Equal(t, "perplexity 10.1100, +1.10 % against float", g.failure(result(1, 0, 1.011)))
-	require.Contains(t, g.failure(result(0.5, 0, 2)), "; ")
-	require.Empty(t, gate{}.failure(result(0, 0, 99)))
+	require.Empty(t, g.failure(result(0.98, 1.01)))
+	require.Empty(t, g.failure(result(0.99, 0.9)))
+	require.Equal(t, "the same token at 97.90 % of 1000 positions", g.failure(result(0.979, 1)))
+	require.Equal(t, "perplexity 10.1100, +1.10 % against float", g.failure(result(1, 1.011)))
+	require.Contains(t, g.failure(result(0.5, 2)), "; ")
+	require.Empty(t, gate{}.failure(result(0, 99)))
 }
 
 func TestARecipeBelowItsGateIsRefusedWithTheFigures(t *testing.T) {
 	s := settings{cache: filepath.Join(t.TempDir(), "images")}
-	r := checkResult{Digest: "d", Recipe: "w8a16", Positions: 1000, Top1: 0.9, Device: "emulator"}
+	recipe := calibratedRecipe(t, "w8a16", 1)
+	r := checkResult{Digest: "d", Recipe: "w8a16", Ranges: rangesDigest(recipe.Ranges), Positions: 1000, Top1: 0.9, Device: "emulator"}
 	r.Perplexity.Recipe, r.Perplexity.Ratio = 12, 1.2
-	require.NoError(t, s.passes("d", "w8a16"), "nothing is known")
+	require.NoError(t, s.passes("d", recipe), "nothing is known")
 	require.NoError(t, storeJSON(t.Context(), s.checkPath("d", "w8a16"), r))
-	err := s.passes("d", "w8a16")
+	err := s.passes("d", recipe)
 	require.ErrorIs(t, err, errGate)
 	require.ErrorContains(t, err, "90.00 % of 1000 positions; perplexity 12.0000, +20.00 %")
 	require.ErrorContains(t, err, gateVariable+"=off")
-	require.NoError(t, s.passes("d", "w4a16"))
-	require.NoError(t, s.passes("e", "w8a16"))
+	require.ErrorContains(t, err, "sdnpu calibrate")
+	require.NoError(t, s.passes("d", calibratedRecipe(t, "w8a16", 1.5)), "other ranges were not checked")
+	require.NoError(t, s.passes("d", calibratedRecipe(t, "w8a8", 1)))
+	require.NoError(t, s.passes("e", recipe))
 	s.gateOff = true
-	require.NoError(t, s.passes("d", "w8a16"))
+	require.NoError(t, s.passes("d", recipe))
+}
+
+// calibratedRecipe is a recipe with ranges up to some number.
+func calibratedRecipe(t *testing.T, name string, high float32) model.Recipe {
+	t.Helper()
+	r, err := model.FindRecipe(name)
+	require.NoError(t, err)
+	r.Ranges = &model.Ranges{Tensors: map[string]model.Range{"x": {Low: -1, High: high}}}
+	return r
+}
+
+func TestRangesHaveADigestOfAllTheirNumbers(t *testing.T) {
+	seen := func(low, high float32) model.Range { return model.Range{Low: low, High: high} }
+	of := func(tensors map[string]model.Range) string { return rangesDigest(&model.Ranges{Tensors: tensors}) }
+	require.Empty(t, rangesDigest(nil))
+	all := of(map[string]model.Range{"a": seen(-1, 1), "b": seen(-2, 2)})
+	require.Equal(t, all, of(map[string]model.Range{"b": seen(-2, 2), "a": seen(-1, 1)}))
+	for _, other := range []map[string]model.Range{
+		{},
+		{"a": seen(-1, 1)},
+		{"a": seen(-1, 1), "c": seen(-2, 2)},
+		{"a": seen(-2, 2), "b": seen(-1, 1)},
+		{"a": seen(-1, 1), "b": seen(-2, 2.0000002)},
+		{"a": seen(-1, 1), "b": seen(-2.5, 2)},
+	} {
+		require.NotEqual(t, all, of(other), other)
+	}
+}
+
+func TestTooLittleTextDoesNotReplaceRanges(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", filepath.Join(t.TempDir(), "images"))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	out, err := sdnpu(t, "calibrate", story, "--json")
+	require.NoError(t, err)
+	var calibrated struct{ Path string }
+	require.NoError(t, json.Unmarshal([]byte(out), &calibrated))
+	before, err := os.ReadFile(calibrated.Path)
+	require.NoError(t, err)
+	_, err = sdnpu(t, "calibrate", story, "--text", empty)
+	require.ErrorIs(t, err, errTooLittleText)
+	require.ErrorContains(t, err, "empty has 1 tokens, at least 128 are wanted")
+	after, err := os.ReadFile(calibrated.Path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// TestACheckHoldsForTheRangesThatItMeasured goes a user's way: a recipe is used
+// unchecked, found bad, calibrated again and used again.
+func TestACheckHoldsForTheRangesThatItMeasured(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", filepath.Join(t.TempDir(), "images"))
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte(strings.Repeat("Tom had a red ball. ", 20)), 0o600))
+	ranges := func(more ...string) {
+		t.Helper()
+		_, err := sdnpu(t, append([]string{"calibrate", story}, more...)...)
+		require.NoError(t, err)
+	}
+	run := func() (log string, err error) {
+		t.Helper()
+		var b bytes.Buffer
+		root := newCommand()
+		root.SetArgs([]string{"run", "--model", story, "--library", "float", "--recipe", "w8a16", "--prompt", "a", "-n", "1"})
+		root.SetOut(io.Discard)
+		root.SetErr(&b)
+		err = root.ExecuteContext(t.Context())
+		return b.String(), err
+	}
+	const unchecked = "was not checked on this model with these ranges"
+	ranges("--text", text)
+	log, err := run()
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(log, unchecked), log)
+	require.Contains(t, log, "sdnpu check MODEL.gguf --recipe w8a16")
+
+	out, err := sdnpu(t, "check", story, "--recipe", "w8a16", "--library", "float")
+	require.ErrorIs(t, err, errGate, "a check below the gate fails")
+	share := regexp.MustCompile(`(?m)^same token +([0-9.]+ %)`).FindStringSubmatch(out)
+	require.NotNil(t, share, out)
+	require.Contains(t, err.Error(), "the same token at "+share[1], "one figure for one thing")
+	_, err = run()
+	require.ErrorIs(t, err, errGate)
+	t.Setenv(gateVariable, "off")
+	_, err = sdnpu(t, "check", story, "--recipe", "w8a16", "--library", "float", "--text", text)
+	require.NoError(t, err)
+	log, err = run()
+	require.NoError(t, err)
+	require.NotContains(t, log, unchecked)
+	t.Setenv(gateVariable, "")
+
+	ranges()
+	log, err = run()
+	require.NoError(t, err)
+	require.Contains(t, log, unchecked)
 }
 
 func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("SDNPU_CACHE", filepath.Join(folder, "images"))
 	text := filepath.Join(folder, "text")
-	require.NoError(t, os.WriteFile(text, []byte("One day, Tom went to the park.\n=====\nLily saw a big dog."), 0o600))
+	require.NoError(t, os.WriteFile(text, []byte(strings.Repeat("One day, Tom went to the park. ", 8)+"\n=====\n"+strings.Repeat("Lily saw a big dog. ", 8)), 0o600))
 	path := filepath.Join("..", "..", "integration_test", "models", "stories260K-f16.gguf")
 	var calibrated struct {
 		Tokens, Tensors int
@@ -72,6 +173,7 @@ func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 	written, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)
 
+	t.Setenv(gateVariable, "off") // so few places may fail
 	out, err = sdnpu(t, "check", path, "--recipe", "w8a16", "--library", "float", "--text", text, "--json")
 	require.NoError(t, err)
 	var r checkResult

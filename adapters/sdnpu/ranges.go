@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed" // the default text
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/backend/chain"
@@ -28,6 +33,15 @@ const passageEnd = "\n=====\n"
 // passageTokens is the longest passage that is looked at: activations do not
 // grow with the length of a text.
 const passageTokens = 256
+
+// leastTokens is how much text a calibration wants: below it the ranges are
+// those of a few words, and recipes with them are worse than they need to be.
+// w8a16 on stories260K keeps 97.8 % of the choices with 2953 tokens, 97.3 % with
+// 135, 97.0 % with 34 and 72.5 % with one.
+const leastTokens = 128
+
+// errTooLittleText is returned where a text to calibrate with is too short.
+var errTooLittleText = errors.New("too little text to calibrate with")
 
 // errRangesFile is returned for a file that holds no ranges of the model.
 var errRangesFile = errors.New("no ranges of this model")
@@ -71,6 +85,19 @@ func readRanges(path, digest string) (*model.Ranges, error) {
 	return &model.Ranges{Tensors: f.Tensors}, nil
 }
 
+// rangesDigest tells ranges from others, "" for none.
+func rangesDigest(r *model.Ranges) string {
+	if r == nil {
+		return ""
+	}
+	h := sha256.New()
+	for _, tensor := range slices.Sorted(maps.Keys(r.Tensors)) {
+		seen := r.Tensors[tensor]
+		fmt.Fprintf(h, "%s %x %x\n", tensor, math.Float32bits(seen.Low), math.Float32bits(seen.High))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // write stores the file.
 func (f rangesFile) write(ctx context.Context, path string) error { return storeJSON(ctx, path, f) }
 
@@ -86,9 +113,6 @@ func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens in
 			texts, tokens = append(texts, part), tokens+len(part)
 		}
 	}
-	if tokens == 0 {
-		return nil, 0, errors.New("the text to calibrate with is empty")
-	}
 	return texts, tokens, nil
 }
 
@@ -97,6 +121,9 @@ func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, te
 	texts, tokens, err := passages(tok, text)
 	if err != nil {
 		return rangesFile{}, err
+	}
+	if tokens < leastTokens {
+		return rangesFile{}, fmt.Errorf("%w: %s has %d tokens, at least %d are wanted: give more --text, or none for a text of our own", errTooLittleText, source, tokens, leastTokens)
 	}
 	exact, err := model.FindRecipe("f32")
 	if err != nil {
@@ -120,12 +147,18 @@ const (
 )
 
 // recipe is the one that the config names, ready for use on the model. One that
-// was found to spoil the model is [errGate].
+// was found to spoil the model is [errGate]; one that was never looked at is used
+// and said to be so.
 func (s settings) recipe(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (model.Recipe, error) {
-	if err := s.passes(m.Digest(), j.config.Recipe); err != nil {
+	r, err := s.calibrated(ctx, j, m, tok, name)
+	if err != nil {
+		return r, err
+	}
+	if err := s.passes(m.Digest(), r); err != nil {
 		return model.Recipe{}, err
 	}
-	return s.calibrated(ctx, j, m, tok, name)
+	s.tellUnchecked(j, m.Digest(), r)
+	return r, nil
 }
 
 // calibrated is the recipe that the config names, with the model's ranges where

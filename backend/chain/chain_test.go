@@ -166,6 +166,7 @@ func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
 	}
 	require.Equal(t, positions, c.Positions)
 	require.Equal(t, positions, c.Same)
+	require.Equal(t, 0.75, (&Comparison{Positions: 8, Same: 5, Tied: 1}).Agreement())
 	require.Zero(t, c.Divergence)
 	require.Equal(t, c.Reference, c.Tested)
 	require.InDelta(t, oracle(t, m, texts), c.Tested, 1e-6*c.Tested)

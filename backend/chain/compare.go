@@ -27,8 +27,9 @@ type Comparison struct {
 	Sizes Sizes
 }
 
-// Agreement is the share of positions with the same likeliest token.
-func (c *Comparison) Agreement() float64 { return float64(c.Same) / float64(c.Positions) }
+// Agreement is the share of positions whose likeliest token is the reference's,
+// or as likely.
+func (c *Comparison) Agreement() float64 { return float64(c.Same+c.Tied) / float64(c.Positions) }
 
 // Compare sends the texts of two fresh chains, which must be the same, through
 // their models layer by layer. progress, when not nil, is told how many of the
