@@ -186,13 +186,17 @@ func (s settings) openStore(logger *slog.Logger) (*imagecache.Store, error) {
 	return imagecache.Open(s.cache, imagecache.Options{Limit: limit, Prepared: s.prepared, Logger: logger})
 }
 
-// describe is a device in one line.
+// describe is a device in one line, with whose time its calls take.
 func describe(c backend.Capabilities) string {
 	text := fmt.Sprintf("%s, provider %s, build %s", c.Name, c.Provider, c.BuildID)
 	if c.SoC != "" {
 		text += ", SoC " + c.SoC
 	}
-	return text + ", lane " + string(c.Lane)
+	text += ", lane " + string(c.Lane)
+	if pace := paceOf(c); pace != nil {
+		text += ", " + pace.String()
+	}
+	return text
 }
 
 // Close closes what was opened, the last first.

@@ -135,6 +135,9 @@ type result struct {
 		Provider string `json:"provider"`
 		BuildID  string `json:"build_id"`
 		SoC      string `json:"soc"`
+		// Emulated is whose time the emulator's calls take, null for a device
+		// that takes its own.
+		Emulated *emulatedPace `json:"emulated"`
 	} `json:"device"`
 	Memory struct {
 		Resident int64 `json:"resident_bytes"`
@@ -322,7 +325,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
-	r.Device.Provider, r.Device.BuildID, r.Device.SoC = c.Provider, c.BuildID, c.SoC
+	r.Device.Provider, r.Device.BuildID, r.Device.SoC, r.Device.Emulated = c.Provider, c.BuildID, c.SoC, paceOf(c)
 	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, peakMemory()
 	return r
 }
