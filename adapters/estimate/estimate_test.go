@@ -101,7 +101,9 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Profile(chip, "story", graphswap.Model{Layers: 5, BodyBytes: 1})
 		require.ErrorIs(t, err, errWidths, "%v", rows)
+		require.ErrorIs(t, CheckProfile(rows), errWidths, "known before")
 	}
+	require.NoError(t, CheckProfile([]int{1, 32, 64}))
 	// Times that fall with the rows give no negative parts.
 	r, err := Run(t.Context(), &linearChip{fixed: 1000, tile: -10, row: -1}, m, Options{Recipe: model.Recipes[0], Rows: []int{1, 32, 64}, Context: 64})
 	require.NoError(t, err)

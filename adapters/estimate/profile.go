@@ -4,13 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
 // errWidths is returned where the widths do not determine a profile.
-var errWidths = errors.New("a profile wants the widths 1, 32 and 128 or another multiple of 32, and a head of 1 and 32")
+var errWidths = errors.New("a profile wants the widths 1, 32 and 64, 96 or 128")
+
+// CheckProfile says, before anything is simulated, whether a profile can be made
+// of graphs of these widths.
+func CheckProfile(rows []int) error {
+	if slices.Contains(rows, 1) && slices.Contains(rows, 32) && slices.ContainsFunc(rows, wide) {
+		return nil
+	}
+	return fmt.Errorf("estimate: widths %v: %w", rows, errWidths)
+}
+
+// wide reports whether graphs of a width tell what a tile of 32 rows takes.
+func wide(rows int) bool { return rows%32 == 0 && rows > 32 && rows <= 128 }
 
 // bases are the profiles that come with the program, by SoC: what a simulation
 // of graphs cannot know, such as loads, is taken from there.
@@ -53,18 +66,18 @@ func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	tile, ok2 := r.Find("layer", 32)
 	head1, ok3 := r.Find("head", 1)
 	head32, ok4 := r.Find("head", 32)
-	var wide Graph
+	var widest Graph
 	for _, g := range r.Graphs {
-		if g.Part == "layer" && g.Rows%32 == 0 && g.Rows > 32 && g.Rows > wide.Rows && g.Rows <= 128 {
-			wide = g
+		if g.Part == "layer" && wide(g.Rows) && g.Rows > widest.Rows {
+			widest = g
 		}
 	}
-	if !ok1 || !ok2 || !ok3 || !ok4 || wide.Rows == 0 {
+	if !ok1 || !ok2 || !ok3 || !ok4 || widest.Rows == 0 {
 		return m, errWidths
 	}
 	layers := float64(r.Layers) / 1e3 // of µs a layer makes ms a model
 	row := max(0, (tile.Us-one.Us)/31)
-	perTile := max(0, (wide.Us-tile.Us-float64(wide.Rows-32)*row)/float64(wide.Rows/32-1))
+	perTile := max(0, (widest.Us-tile.Us-float64(widest.Rows-32)*row)/float64(widest.Rows/32-1))
 	m.RowMs, m.TileMs = row*layers, perTile*layers
 	m.DispatchMs = max(0, one.Us-perTile-row) / 1e3
 	m.HeadRowMs = max(0, (head32.Us-head1.Us)/31) / 1e3

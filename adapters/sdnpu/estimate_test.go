@@ -56,6 +56,7 @@ func TestEstimateSaysWhatItWants(t *testing.T) {
 		{[]string{"estimate", story}, "soc"},
 		{[]string{"estimate", story, "--soc", "57", "--rows", "0"}, "1 to 4096"},
 		{[]string{"estimate", story, "--soc", "57", "--rows", "1,x"}, "1 to 4096"},
+		{[]string{"estimate", story, "--soc", "57", "--library", "emulator", "--rows", "1,32", "-o", "profile.json"}, "1, 32 and 64"},
 		{[]string{"estimate", story, "--soc", "57", "--context", "-1"}, "--context"},
 		{[]string{"estimate", story, "--soc", "57", "--library", "float"}, "simulates nothing"},
 		{[]string{"estimate", story, "--soc", "57", "--library", "emulator", "--rows", "1"}, "the vendor's x86-64 library does"},

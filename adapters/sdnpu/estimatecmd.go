@@ -88,6 +88,9 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	rows, err := f.widths()
+	if err == nil && f.out != "" {
+		err = estimate.CheckProfile(rows)
+	}
 	if err != nil {
 		return err
 	}
