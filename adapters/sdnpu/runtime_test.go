@@ -54,8 +54,10 @@ func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
 	t.Setenv("SDNPU_LIBRARY", "")
 	path, data := writeRuntime(t)
 	name := map[string]string{"linux/amd64": "manylinux_2_35_x86_64", "linux/arm64": "manylinux_2_34_aarch64", "windows/arm64": "win_arm64", "windows/amd64": "win_amd64"}[qnnruntime.Here().String()]
+	fetched := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ".whl") {
+			fetched++
 			_, _ = w.Write(data)
 			return
 		}
@@ -71,8 +73,14 @@ func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
 	_, err = sdnpu(t, "runtime", "show")
 	require.ErrorIs(t, err, qnnruntime.ErrNotInstalled)
 
+	_, err = sdnpu(t, "runtime", "install")
+	require.ErrorIs(t, err, errNoConsent)
 	said, err := sdnpu(t, "runtime", "install", "--accept-license")
 	require.NoError(t, err)
+	require.Equal(t, 1, fetched, "it was kept")
+	left, err := filepath.Glob(filepath.Join(home, "sdnpu", "runtime", ".fetched*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 	require.Contains(t, said, "with no further setting")
 	require.Contains(t, said, "v75")
 	library, err := settings{}.findLibrary("sdnpu")
@@ -84,6 +92,17 @@ func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
 	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath))
 	require.NoError(t, showDriver(filepath.Dir(library)))
 	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath), "once is enough")
+
+	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"))
+	require.ErrorIs(t, err, errNoConsent)
+	left, err = filepath.Glob(filepath.Join(home, "other", ".fetched*"))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.NoError(t, os.Truncate(left[0], int64(len(data)/2)))
+	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"), "--accept-license")
+	require.NoError(t, err)
+	require.Equal(t, 3, fetched, "half a wheel is fetched again")
+	require.NoFileExists(t, left[0])
 
 	require.NoError(t, os.Remove(library))
 	_, err = sdnpu(t, "runtime", "show")

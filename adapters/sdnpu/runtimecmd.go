@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +71,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := f.open(cmd.Context(), cmd.ErrOrStderr(), target)
+	file, err := f.open(cmd.Context(), cmd.ErrOrStderr(), target, folder)
 	if err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	if archive.Target != target {
 		return fmt.Errorf("%s is for %v, wanted is %v: --system %v installs it all the same", file.Name(), archive.Target, target, archive.Target)
 	}
-	if err := f.consent(cmd, archive, folder); err != nil {
+	if err := f.consent(cmd, archive, file, folder); err != nil {
 		return err
 	}
 	progress, done := byteBar(cmd.ErrOrStderr(), "unpacking")
@@ -126,45 +125,9 @@ func userRuntimeFolder() string {
 	return filepath.Join(base, "sdnpu", "runtime")
 }
 
-// open opens the wheel; one that is fetched is gone when it is closed.
-func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target) (_ wheelFile, err error) {
-	if f.from != "" {
-		file, err := os.Open(f.from)
-		return wheelFile{File: file}, err
-	}
-	index := qnnruntime.Index{URL: cmp.Or(f.index, os.Getenv("PIP_INDEX_URL"))}
-	wheel, err := index.Find(ctx, f.version, target)
-	if err != nil {
-		return wheelFile{}, err
-	}
-	file, err := os.CreateTemp("", "sdnpu-wheel-*")
-	if err != nil {
-		return wheelFile{}, err
-	}
-	w := wheelFile{file, true}
-	progress, done := byteBar(stderr, "fetching "+wheel.Name)
-	defer done()
-	if err := index.Fetch(ctx, wheel, file, progress); err != nil {
-		return wheelFile{}, errors.Join(err, w.Close())
-	}
-	return w, nil
-}
-
-type wheelFile struct {
-	*os.File
-	temporary bool
-}
-
-func (w wheelFile) Close() error {
-	err := w.File.Close()
-	if w.temporary {
-		err = errors.Join(err, os.Remove(w.Name()))
-	}
-	return err
-}
-
-// consent shows the licence, as a file since it is a PDF, and asks.
-func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, folder string) error {
+// consent shows the licence, as a file since it is a PDF, and asks. Where nobody
+// can be asked, the wheel is kept for the call that accepts.
+func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) error {
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s: it is Qualcomm's and no part of this program.\n",
 		archive.Version, archive.Target, bytesText(archive.SizeBytes()))
@@ -186,8 +149,8 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 	fmt.Fprintf(stderr, "Its licence is %s. ", licence)
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
-		fmt.Fprintln(stderr, "Read it, and run this again with --accept-license.")
-		return errNoConsent
+		fmt.Fprintln(stderr, "Read it, and run this again with --accept-license: what was fetched is kept for that.")
+		return errors.Join(errNoConsent, wheel.keep(folder))
 	}
 	fmt.Fprint(stderr, "Read it. Do you accept it? [y/N] ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // nothing read is no consent
