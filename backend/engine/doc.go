@@ -67,7 +67,8 @@
 // and the next plan begins with that. A load that fails brings the block's old
 // graph back; if that fails too, or the device has restarted, the request that
 // meets it ends, and the next one loads all programs anew. Keys and values are
-// the host's: no text is lost.
+// the host's: no text is lost. Once loads of three plans in a row have failed,
+// no more plans are made: prompts run on what is there.
 //
 // The plan auto is chosen anew for each prompt where graphs have to be exchanged,
 // by what is resident, the prompt's length and those of earlier answers. The

@@ -56,12 +56,13 @@ func (e *Engine) drive(ctx context.Context, x *execution) error {
 		line.Source = graphswap.Executed
 		x.log.set(line)
 	}
+	last := false
 	e.lanes.change(func() {
 		x.over, x.ended, x.err = true, err == nil, err
 		x.aborted = err != nil
+		last = e.lanes.note(x, d.failed)
 	})
-	x.cancel()
-	close(x.done)
+	x.close(last)
 	return err
 }
 
@@ -72,6 +73,8 @@ type driven struct {
 	way  *way
 	form *form
 	n    int // parts of the step
+	// failed is why a load was not made, or nil.
+	failed error
 }
 
 // Run computes one part of a step.
@@ -109,6 +112,7 @@ func (d *driven) Load(i int) (ms float64, err error) {
 	to, from := b.form(load.Graph), b.form(graphswap.Both^load.Graph)
 	s, err := d.x.replace(b, to, from)
 	if err != nil {
+		d.failed = err
 		return 0, err
 	}
 	d.x.lanes.change(func() { to.step, b.latest, d.x.loaded[i] = s, load.Graph, true })

@@ -109,14 +109,20 @@ func (x *execution) load() {
 			break
 		}
 	}
+	last := false
 	x.lanes.change(func() {
 		x.over, x.err = true, err
-		if err == nil {
-			x.lanes.failures = 0
-		} else if x.ctx.Err() == nil {
-			x.lanes.failures++
-		}
+		last = x.lanes.note(x, err)
 	})
+	x.close(last)
+}
+
+// close tells that nothing is left to be done; last, that loads failed too often.
+func (x *execution) close(last bool) {
+	if last {
+		x.loader.options.Logger.Warn("graphs are exchanged no more, because they cannot be loaded: what is in the device stays",
+			"plans_that_failed", maxFailures, "reason", x.err)
+	}
 	x.cancel()
 	close(x.done)
 }

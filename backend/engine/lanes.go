@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -20,8 +22,26 @@ type lanes struct {
 	running *block
 	// on is the execution that is going on or was the last one.
 	on *execution
-	// failures counts executions that failed since one did not.
+	// failures counts executions whose loads failed since some did not.
 	failures int
+}
+
+// maxFailures is after how many executions in a row graphs are exchanged no
+// more: each cost its prompt a load that was for nothing.
+const maxFailures = 3
+
+// note counts how an execution's loads ended; the caller holds mu. A device that
+// has restarted, or loads that were not wanted any more, say nothing of graphs.
+// It reports whether this was the last execution.
+func (l *lanes) note(x *execution, err error) (last bool) {
+	switch {
+	case err != nil && x.ctx.Err() == nil && !errors.Is(err, backend.ErrRestarted):
+		l.failures++
+		return l.failures == maxFailures
+	case err == nil && slices.Contains(x.loaded, true):
+		l.failures = 0
+	}
+	return false
 }
 
 func newLanes() *lanes { return &lanes{changed: make(chan struct{})} }
@@ -179,6 +199,13 @@ func (l *lanes) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.free()
+}
+
+// gaveUp reports whether loads failed too often.
+func (l *lanes) gaveUp() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures >= maxFailures
 }
 
 // free reports whether there is no execution, or one of which nothing is left.

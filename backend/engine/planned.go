@@ -29,10 +29,10 @@ type PlanReport struct {
 }
 
 // planPrompt begins to carry out a plan for the prompt's tokens that are to be
-// computed. It returns nil where graphs stay, or are exchanged for another
-// request at the moment.
+// computed. It returns nil where graphs stay, be it because their loads failed
+// too often, or are exchanged for another request at the moment.
 func (e *Engine) planPrompt(g *generation, cached int, tokens []int32) (*execution, error) {
-	if e.lanes == nil || !e.lanes.idle() {
+	if e.lanes == nil || !e.lanes.idle() || g.request.Plan == nil && e.lanes.gaveUp() {
 		return nil, nil
 	}
 	j, f, planner := &g.job, e.family.Load(), e.planner

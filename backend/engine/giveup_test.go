@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// clocked is a device with a clock of its own, on which every call takes 1 ms.
+type clocked struct{ *device }
+
+func (c clocked) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	p, err := c.device.Load(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	return clockedProgram{p}, nil
+}
+
+type clockedProgram struct{ backend.Program }
+
+func (clockedProgram) LoadCost() backend.Cost { return backend.Cost{Took: 1e6, Virtual: true} }
+func (clockedProgram) RunCost() backend.Cost  { return backend.Cost{Took: 1e6, Virtual: true} }
+
+// TestGraphsThatCannotBeLoadedAreNotTriedForEver: each second load fails, so the
+// graph that goes comes back and none takes its place.
+func TestGraphsThatCannotBeLoadedAreNotTriedForEver(t *testing.T) {
+	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 96, FirstContext: 96})
+	for _, virtual := range []bool{false, true} {
+		dev := newDevice()
+		var log bytes.Buffer
+		var open backend.Device = dev
+		if virtual {
+			open = clocked{dev}
+		}
+		e, _ := start(t, open, engine.Options{
+			Plan: "sync-spare", Rows: []int{12, 4}, Blocks: 2, Context: 96, FirstContext: 96,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		loads, broken := 0, true
+		dev.onLoad = func() error {
+			if loads++; broken && loads%2 == 1 {
+				return errFault
+			}
+			return nil
+		}
+		ask := func() (engine.Report, error) {
+			r, err := e.Generate(t.Context(), engine.Request{Prompt: story(30), MaxTokens: 6, IgnoreEOS: true}, func(engine.Piece) error { return nil })
+			e.WaitForLoads()
+			return r, err
+		}
+		try := func(loadsWanted int) { // in virtual time a load that fails ends the prompt
+			t.Helper()
+			before := loads
+			r, err := ask()
+			if virtual && loadsWanted > 0 && broken {
+				require.ErrorIs(t, err, errFault)
+			} else {
+				require.NoError(t, err)
+				require.Equal(t, generate(t, plain, story(30), 6).Output, r.Output)
+			}
+			require.Equal(t, loadsWanted, loads-before)
+		}
+		wide := []graphswap.Graph{graphswap.G1, graphswap.G1}
+		try(2)
+		try(2)
+		require.NotContains(t, log.String(), "exchanged no more")
+		broken, loads = false, 0
+		try(2) // two in a row are not enough
+		try(4) // both ways
+		broken, loads = true, 0
+		for range 3 {
+			try(2)
+		}
+		residency := e.Residency()
+		require.NotEqual(t, wide, residency, "a plan that begins with narrow graphs")
+		for range 3 {
+			try(0)
+		}
+		require.Equal(t, residency, e.Residency())
+		require.Equal(t, 1, strings.Count(log.String(), "graphs are exchanged no more"), log.String())
+		require.Contains(t, log.String(), errFault.Error())
+	}
+}
