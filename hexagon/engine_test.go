@@ -5,6 +5,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // models is where the repository carries real models.
@@ -21,10 +22,7 @@ func TestTheEngineIsRightOnTheEmulator(t *testing.T) {
 }
 
 func TestTheEngineIsRightOnTheVendorsLibrary(t *testing.T) {
-	path := vendorLibrary(t)
-	if testing.Short() {
-		t.Skip("takes minutes")
-	}
+	path := librarytest.VendorAtLength(t)
 	enginetest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) }, models,
 		enginetest.Options{Recipe: "f16", Gap: 0.02, Tolerance: 0.5, Brief: true})
 }

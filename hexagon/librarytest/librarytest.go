@@ -56,6 +56,16 @@ func Vendor(t testing.TB) string {
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
+// VendorAtLength is Vendor for tests that take minutes on it: they run where the
+// library is demanded, as make test-vendor does.
+func VendorAtLength(t testing.TB) string {
+	t.Helper()
+	if !Required("vendor") && !Full() {
+		t.Skip("takes minutes on the vendor's library: run make test-vendor")
+	}
+	return Vendor(t)
+}
+
 // VendorCPU returns the path of the vendor's plain float library, of an older
 // release.
 func VendorCPU(t testing.TB) string {

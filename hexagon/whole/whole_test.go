@@ -39,9 +39,9 @@ type place struct {
 
 var places = []place{
 	{"emulator", librarytest.Emulator, 57},
-	{"vendor", librarytest.Vendor, 57},
-	{"vendor", librarytest.Vendor, 43},
-	{"vendor", librarytest.Vendor, 69},
+	{"vendor", librarytest.VendorAtLength, 57},
+	{"vendor", librarytest.VendorAtLength, 43},
+	{"vendor", librarytest.VendorAtLength, 69},
 }
 
 func (p place) String() string { return fmt.Sprintf("%s, SoC %d", p.name, p.soc) }
