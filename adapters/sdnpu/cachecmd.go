@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
@@ -23,6 +20,8 @@ func newCacheCommand() *cobra.Command {
 		Short: "List, verify or clear the images that models were compiled to",
 		Long: "Cache looks after the folder of compiled images. It may run beside models that run:\n" +
 			"what a process uses is never removed.\n\n" +
+			"In folders of the cache lies what calibrate, check and profile found (ranges/, checks/,\n" +
+			"profiles/): list shows it behind the images, clear removes it with them.\n\n" +
 			"SDNPU_CACHE names the folder, SDNPU_CACHE_SIZE what it keeps (8GiB, 20% of the disk,\n" +
 			"unlimited; default: 20%, at most 16GiB): images used least recently go first.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -37,8 +36,10 @@ func newCacheCommand() *cobra.Command {
 	return cmd
 }
 
-// cacheEntry is an image as --json prints it.
+// cacheEntry is an image as --json prints it, or another file in the cache.
 type cacheEntry struct {
+	// Kind is image, ranges, check or profile.
+	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Model   string    `json:"model"`
 	Graphs  string    `json:"graphs"`
@@ -54,11 +55,16 @@ type cacheEntry struct {
 	// Damage is what is wrong with it, empty for nothing.
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
+
+	path, digest string // the file, and the model's digest where it is known
 }
+
+// imageKind is the kind of an image.
+const imageKind = "image"
 
 func entryOf(i imagecache.Info) cacheEntry {
 	e := cacheEntry{
-		Key: i.Key, Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
+		Kind: imageKind, Key: i.Key, path: i.Path, digest: i.Label["digest"], Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
 		Recipe: i.Label["recipe"], Bytes: i.Size, LastUse: i.Used, InUse: i.InUse,
 		Device: i.Label["device"], Fingerprint: i.Label["fingerprint"],
 	}
@@ -81,11 +87,19 @@ func (e cacheEntry) state() string {
 	return "ok"
 }
 
+// what is the graphs of an image, and the kind of other files.
+func (e cacheEntry) what() string {
+	if e.Kind == imageKind {
+		return e.Graphs
+	}
+	return e.Kind
+}
+
 // cacheFlags are those that all three commands have.
 type cacheFlags struct{ json bool }
 
 func (f *cacheFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array of objects, one per image")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array of objects, one per file")
 }
 
 // print prints a table, or the array.
@@ -102,22 +116,23 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
-		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.Graphs, e.Rows, e.Context, e.Recipe,
+		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.what(), e.Rows, e.Context, e.Recipe,
 			bytesText(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), e.Device, e.state())
 	}
 	return t.Flush()
 }
 
 // openCacheFolder opens the folder that the settings name.
-func openCacheFolder(cmd *cobra.Command) (*imagecache.Store, error) {
+func openCacheFolder(cmd *cobra.Command) (settings, *imagecache.Store, error) {
 	s, err := readSettings()
 	if err != nil {
-		return nil, err
+		return s, nil, err
 	}
 	if s.cache == "" {
-		return nil, errors.New("SDNPU_CACHE=off: there is no cache")
+		return s, nil, errors.New("SDNPU_CACHE=off: there is no cache")
 	}
-	return s.openStore(newLogger(cmd.ErrOrStderr(), false))
+	store, err := s.openStore(newLogger(cmd.ErrOrStderr(), false))
+	return s, store, err
 }
 
 func newCacheList() *cobra.Command {
@@ -127,7 +142,7 @@ func newCacheList() *cobra.Command {
 		Short: "List the images: model, graphs, rows, context, recipe, size, last use, device",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := openCacheFolder(cmd)
+			s, store, err := openCacheFolder(cmd)
 			if err != nil {
 				return err
 			}
@@ -141,7 +156,11 @@ func newCacheList() *cobra.Command {
 				entries = append(entries, entryOf(i))
 				total += i.Size
 			}
-			if err := f.print(cmd.OutOrStdout(), entries); err != nil || f.json {
+			others, err := s.kept()
+			if err != nil {
+				return err
+			}
+			if err := f.print(cmd.OutOrStdout(), append(entries, others...)); err != nil || f.json {
 				return err
 			}
 			limit := "no limit"
@@ -149,6 +168,9 @@ func newCacheList() *cobra.Command {
 				limit = "limit " + bytesText(store.Limit())
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d images, %s of %s in %s\n", len(list), bytesText(total), limit, store.Dir())
+			if text := keptText(others); text != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "and, outside the limit, %s\n", text)
+			}
 			return nil
 		},
 	}
@@ -164,7 +186,7 @@ func newCacheVerify() *cobra.Command {
 		Short: "Check every byte of every image against its checksum",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := openCacheFolder(cmd)
+			_, store, err := openCacheFolder(cmd)
 			if err != nil {
 				return err
 			}
@@ -195,81 +217,4 @@ func newCacheVerify() *cobra.Command {
 	cmd.Flags().BoolVar(&fix, "fix", false, "remove what is damaged")
 	f.add(cmd)
 	return cmd
-}
-
-func newCacheClear() *cobra.Command {
-	var f cacheFlags
-	cmd := &cobra.Command{
-		Use:     "clear [MODEL | KEY]",
-		Short:   "Remove the images of a model (its file, or a name or key that list shows), or all",
-		Example: "  sdnpu cache clear\n  sdnpu cache clear llama.gguf\n  sdnpu cache clear 3f9a01c2d4e5",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := openCacheFolder(cmd)
-			if err != nil {
-				return err
-			}
-			meant := func(imagecache.Info) bool { return true }
-			if len(args) == 1 {
-				meant = imagesOf(args[0])
-			}
-			list, err := store.List()
-			if err != nil {
-				return err
-			}
-			var removed, kept []cacheEntry
-			var bytes int64
-			for _, i := range list {
-				if !meant(i) {
-					continue
-				}
-				gone, failed := store.Remove(i.Key)
-				err = errors.Join(err, failed)
-				e := entryOf(i)
-				if e.Removed = gone; gone {
-					removed, bytes = append(removed, e), bytes+i.Size
-				} else {
-					kept = append(kept, e)
-				}
-			}
-			if f.json {
-				return errors.Join(err, f.print(cmd.OutOrStdout(), append(removed, kept...)))
-			}
-			tellCleared(cmd.OutOrStdout(), removed, kept, bytes)
-			if len(args) == 1 && len(removed)+len(kept) == 0 {
-				err = errors.Join(err, fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", args[0]))
-			}
-			return err
-		},
-	}
-	f.add(cmd)
-	return cmd
-}
-
-func tellCleared(w io.Writer, removed, kept []cacheEntry, bytes int64) {
-	for _, e := range removed {
-		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Model, e.Graphs, bytesText(e.Bytes))
-	}
-	for _, e := range kept {
-		fmt.Fprintf(w, "kept    %s %s: it is in use\n", e.Model, e.Graphs)
-	}
-	fmt.Fprintf(w, "%d images removed, %s; %d kept\n", len(removed), bytesText(bytes), len(kept))
-}
-
-// keyDigits is how many digits of an image's key list shows, which name it.
-const keyDigits = 12
-
-// imagesOf tells the images of a model: of the file at a path by what it holds,
-// else by name; or the one image of a key.
-func imagesOf(model string) func(imagecache.Info) bool {
-	digest := ""
-	if f, err := gguf.Open(model); err == nil {
-		digest = fmt.Sprintf("%x", f.Digest())
-		_ = f.Close() // it was only read
-	}
-	return func(i imagecache.Info) bool {
-		name := i.Label["model"]
-		return len(model) >= keyDigits && strings.HasPrefix(i.Key, model) || digest != "" && i.Label["digest"] == digest ||
-			name != "" && (name == model || strings.HasSuffix(name, ", "+filepath.Base(model)) || name == filepath.Base(model) || strings.HasPrefix(name, model+", "))
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,6 +112,56 @@ func TestCacheClearTakesAModelByFileOrNameOrAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "0 kept")
 	require.Empty(t, cacheJSON(t, "list"))
+}
+
+func TestCacheKnowsWhatOtherCommandsKeepInIt(t *testing.T) {
+	dir := useCache(t)
+	t.Setenv(gateVariable, "off")
+	for _, model := range []string{story, otherStory} {
+		compileInto(t, model)
+		_, err := sdnpu(t, "check", model, "--recipe", "w8a16")
+		require.NoError(t, err)
+		_, err = sdnpu(t, "profile", model, "--rows", "8,1", "--repeats", "1")
+		require.NoError(t, err)
+	}
+	kinds := func(entries []cacheEntry) map[string]int {
+		count := map[string]int{}
+		for _, e := range entries {
+			count[e.Kind]++
+			require.Contains(t, e.Model, "stories260K", e.Kind)
+			require.Empty(t, e.Damage)
+			require.Positive(t, e.Bytes)
+		}
+		return count
+	}
+	all := kinds(cacheJSON(t, "list"))
+	images := all[imageKind]
+	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, profileKind: 2}, all)
+	out, err := sdnpu(t, "cache", "list")
+	require.NoError(t, err)
+	require.Contains(t, out, "and, outside the limit, 2 ranges, 2 checks, 2 profiles")
+
+	out, err = sdnpu(t, "cache", "clear", story)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 kept as they are in use; `+strconv.Itoa(images/2)+` others stay$`, out)
+	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile \(.*\) removed$`, out)
+	left := cacheJSON(t, "list")
+	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, profileKind: 1}, kinds(left))
+	for _, e := range left {
+		require.Contains(t, e.Model, "qwen2")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "checks", "broken.json"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "checks", "notes.txt"), nil, 0o600))
+	_, err = sdnpu(t, "cache", "clear")
+	require.NoError(t, err)
+	require.Empty(t, cacheJSON(t, "list"))
+	require.FileExists(t, filepath.Join(dir, "checks", "notes.txt"), "what we did not write stays")
+	for _, file := range []string{"ranges", "checks", "profiles"} {
+		rest, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*", file, "*.json"))
+		require.NoError(t, err)
+		require.Empty(t, rest)
+		require.NoDirExists(t, filepath.Join(filepath.Dir(dir), file), "nothing lies beside the cache")
+	}
 }
 
 func TestTheCachesSizeIsKept(t *testing.T) {

@@ -114,7 +114,7 @@ func TestPlansGoByTheMeasuredProfile(t *testing.T) {
 		reason, _ = run("32,4")
 		require.Contains(t, reason, unknown, "a width that was not measured")
 
-		kept, err := filepath.Glob(filepath.Join(folder, "profiles", "*.json"))
+		kept, err := filepath.Glob(filepath.Join(os.Getenv("SDNPU_CACHE"), "profiles", "*.json"))
 		require.NoError(t, err)
 		require.Len(t, kept, 1)
 		require.NoError(t, os.WriteFile(kept[0], []byte("{}"), 0o600))

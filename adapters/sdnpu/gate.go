@@ -66,7 +66,7 @@ func (s settings) checkPath(digest, recipe string) string {
 	if s.cache == "" {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(s.cache), "checks", digest+"-"+recipe+".json")
+	return filepath.Join(s.cache, checksFolder, digest+"-"+recipe+keptFileSuffix)
 }
 
 // lastCheck is the result of a recipe's last check on this machine. Where none

@@ -38,7 +38,7 @@ func newProfileCommand() *cobra.Command {
 		Long: `Measure what each graph of a model takes on this device: the load and the run of
 every block and of the head, in every width, and how much a load slows a run. The
 profile (kind "measured", the format of the profiles that come with the program)
-is kept beside the image cache, for plans to be made of.
+is kept in the image cache, for plans to be made of.
 
 With --first-contact also everything else that a device must do is tried, step by
 step: greedy texts against the recorded ones or the float device's, the cache's
@@ -187,9 +187,9 @@ func (s settings) knownCosts(c backend.Capabilities, m *model.Model, o *engine.O
 	}
 }
 
-// profiles is the folder of measured profiles, beside the images.
+// profiles is the folder of measured profiles, in the cache, which is there.
 func (s settings) profiles() profile.Folder {
-	return profile.Folder(filepath.Join(s.cacheParent(), "profiles"))
+	return profile.Folder(filepath.Join(s.cache, profilesFolder))
 }
 
 func aboutModel(path string, c model.Config, recipe string) profile.About {

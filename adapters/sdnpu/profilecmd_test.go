@@ -27,7 +27,7 @@ func TestAProfileIsMeasuredPrintedAndKept(t *testing.T) {
 	written, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, text, string(written))
-	kept, err := filepath.Glob(filepath.Join(dir, "profiles", "*.json"))
+	kept, err := filepath.Glob(filepath.Join(dir, "images", "profiles", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	stored, err := os.ReadFile(kept[0])

@@ -66,7 +66,7 @@ func (s settings) rangesPath(digest string) string {
 	if s.cache == "" {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(s.cache), "ranges", digest+".json")
+	return filepath.Join(s.cache, rangesFolder, digest+keptFileSuffix)
 }
 
 // readRanges reads ranges of the model with this digest.
