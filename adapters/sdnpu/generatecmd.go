@@ -229,9 +229,13 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	if err != nil {
 		return nil, err
 	}
+	context, err := roundContext(o.flags.model, o.longest+o.flags.tokens)
+	if err != nil {
+		return nil, err
+	}
 	c.Database = "" // what other requests left there would be measured, too
 	j := job{
-		path: o.flags.model, config: c, context: o.longest + o.flags.tokens, sequences: 1,
+		path: o.flags.model, config: c, context: context, sequences: 1,
 		logger: newLogger(o.stderr, false),
 	}
 	if c.Draft.Calibration { // whether it pays here says nothing of a phone
@@ -249,6 +253,29 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	}
 	o.device = describe(l.device.Capabilities())
 	return generator{l.engine, l}, nil
+}
+
+// shortContext is the shortest context of a measurement.
+const shortContext = 64
+
+// roundContext is a context that holds so many tokens and that other measurements
+// have too: each length is a set of images, which stay in the cache. More than
+// the model was made for is left to the engine to refuse.
+func roundContext(path string, tokens int) (_ int, err error) {
+	file, err := gguf.OpenKeys(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	made, err := file.ArchUint("context_length", 0)
+	if err != nil {
+		return 0, err
+	}
+	n := shortContext
+	for n < tokens {
+		n *= 2
+	}
+	return min(n, max(int(made), tokens)), nil
 }
 
 // generator is a loaded model's engine.

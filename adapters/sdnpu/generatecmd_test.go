@@ -108,6 +108,31 @@ func TestRowsFollowTheCostOfADevice(t *testing.T) {
 	require.ErrorContains(t, err, "sd8gen2")
 }
 
+// TestMeasurementsShareTheirImages: 42 and 61 tokens are one context, and the
+// model's 512 are the most.
+func TestMeasurementsShareTheirImages(t *testing.T) {
+	for tokens, want := range map[int]int{2: 64, 64: 64, 65: 128, 300: 512, 512: 512, 600: 600} {
+		got, err := roundContext(story, tokens)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	folder := t.TempDir()
+	prompts, cache := filepath.Join(folder, "p.jsonl"), filepath.Join(folder, "cache", "images")
+	require.NoError(t, os.WriteFile(prompts, []byte(`{"task":"tale","id":"1","prompt":[{"role":"user","content":"One day"}]}`), 0o600))
+	t.Setenv("SDNPU_CACHE", cache)
+	t.Setenv("SDNPU_COMPILE", "inline")
+	model, images := withTemplate(t, folder), 0
+	for _, n := range []string{"10", "23"} {
+		_, err := sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", model, "--draft", "off", "-n", n, "--library", "emulator", "--json")
+		require.NoError(t, err)
+		list, err := filepath.Glob(filepath.Join(cache, "*.image"))
+		require.NoError(t, err)
+		require.NotEmpty(t, list)
+		require.True(t, images == 0 || images == len(list), "the second made none")
+		images = len(list)
+	}
+}
+
 // withTemplate is the story model with a template that writes what users say.
 func withTemplate(t *testing.T, folder string) string {
 	f, err := gguf.Open(story)

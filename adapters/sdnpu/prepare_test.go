@@ -3,9 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
 )
 
 // onEachLibrary runs a test with the emulator, also in a recipe that has to be
@@ -34,6 +37,7 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		out, err := sdnpu(t, append(shape, "prepare", story, "--soc", "sm8650", "--library", library, "-o", prepared, "--share", "--twin")...)
 		require.NoError(t, err)
 		require.Contains(t, out, "SM8650 (SoC 57)")
+		require.Equal(t, library == "emulator", strings.Contains(out, "no phone loads"))
 		m, err := readManifest(prepared)
 		require.NoError(t, err)
 		require.Len(t, m.Images, 4, "a pair, its twins and the head")
@@ -63,6 +67,28 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 			require.Equal(t, want, compiled, "chip %s", soc)
 		}
 	})
+}
+
+// TestSharedImagesAreForLibrariesThatLoadThem: others are told, unless there are
+// twins or nothing is shared.
+func TestSharedImagesAreForLibrariesThatLoadThem(t *testing.T) {
+	pair, twin, head := preparedImage{Shared: true, Context: 64}, preparedImage{Context: 64}, preparedImage{}
+	for _, tt := range []struct {
+		images []preparedImage
+		loads  bool // shared ones
+		fit    bool
+	}{
+		{[]preparedImage{pair, head}, true, true},
+		{[]preparedImage{pair, head}, false, false},
+		{[]preparedImage{pair, head, twin}, false, true},
+		{[]preparedImage{twin, head}, false, true},
+		{[]preparedImage{head}, false, true},
+	} {
+		m := preparedManifest{Images: tt.images}
+		reason := m.unfit(backend.Capabilities{SharesConstants: tt.loads})
+		require.Equal(t, tt.fit, reason == "", "%v", tt)
+		require.Equal(t, !tt.fit, strings.Contains(reason, "--twin"))
+	}
 }
 
 func TestPrepareSaysWhatItWants(t *testing.T) {

@@ -275,5 +275,9 @@ func (p *preparation) say(w io.Writer) {
 			fmt.Fprintf(w, "spills: %v keeps %s outside the fast memory\n", i.Graphs, bytesText(int64(i.SpillBytes)))
 		}
 	}
+	if p.settings.library == "emulator" {
+		fmt.Fprintf(w, "written to %s; for the emulator alone, with SDNPU_PREPARED=%s: no phone loads such images\n", p.flags.out, p.flags.out)
+		return
+	}
 	fmt.Fprintf(w, "written to %s; on the device: SDNPU_PREPARED=%s\n", p.flags.out, p.flags.out)
 }

@@ -88,6 +88,19 @@ func (m *preparedManifest) bytes() (n int64) {
 	return n
 }
 
+// onlyShared reports whether the blocks' images are all for libraries that load
+// shared weights.
+func (m *preparedManifest) onlyShared() bool {
+	shared := false
+	for _, i := range m.Images {
+		if !i.Shared && i.Context > 0 { // a block's
+			return false
+		}
+		shared = shared || i.Shared
+	}
+	return shared
+}
+
 // readManifest reads a folder's.
 func readManifest(folder string) (*preparedManifest, error) {
 	f, err := os.Open(filepath.Join(folder, manifestFile))
@@ -108,6 +121,8 @@ func readManifest(folder string) (*preparedManifest, error) {
 // unfit says why a device cannot take the images, "" where it can.
 func (m *preparedManifest) unfit(c backend.Capabilities) string {
 	switch {
+	case m.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && m.onlyShared():
+		return "its images hold the weights of several widths once, which this library does not load: `sdnpu prepare` without --share, or with --twin, makes ones that it loads"
 	case m.Library.Fingerprint == c.Fingerprint:
 		return ""
 	case m.Library.BuildID != c.BuildID:
