@@ -15,7 +15,7 @@ TOOL := go tool -modfile=.ci/go.mod
 .PHONY: help build demo test test-full race soak sanitize bench fuzz lint check cross emulator generate vendor test-vendor test-vendor-full clean
 
 help: ## print the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build the program into bin/: sdnpu, and llama-server, the same under Ollama's name
 	mkdir -p bin

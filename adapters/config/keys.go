@@ -48,7 +48,7 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
 	},
 	{
-		"sdnpu.recipe", "string", "f16", "precision recipe: f16; w8, w8a16, w8a8 and w4a16 with weights of 8 and 4 bits; f32 for comparison",
+		"sdnpu.recipe", "string", "f16", "precision recipe: weights of 16 bits (f16), of 8 (w8; w8a16 and w8a8 also multiply activations as integers of 16 and 8 bits, which sdnpu calibrate finds ranges for) or of 4 (w4a16); f32 for comparison",
 		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16", "w4a16", "w8a8"),
 	},
 	{

@@ -47,7 +47,7 @@ func newCheckCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

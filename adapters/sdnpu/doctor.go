@@ -59,7 +59,7 @@ func newDoctorCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
 	flags.StringVar(&library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringVar(&f.recipe, "recipe", "", "with a model: precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", "with a model: "+recipeUsage())
 	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.blocks, "blocks", 0, "with a model: runs of layers compiled apart (default: the model's config)")

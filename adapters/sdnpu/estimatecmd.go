@@ -58,7 +58,7 @@ func newEstimateCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number of it (required)")
-	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
 	flags.StringVar(&f.rows, "rows", "1,8,16,32,64,128", "widths of the graphs")
 	flags.IntVar(&f.context, "context", 1024, "past tokens of the graphs")
 	flags.StringVar(&f.library, "library", "", "path of the vendor's library (default: SDNPU_LIBRARY, else the installed one)")
@@ -160,7 +160,7 @@ func (s settings) simulate(ctx context.Context, j job, m *model.Model, o estimat
 	}
 	r, err := estimate.Run(ctx, simulator, m, o)
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = fmt.Errorf("%w; the vendor's x86-64 library does: `make vendor` or `sdnpu runtime install`", err)
+		err = fmt.Errorf("%w; the vendor's x86-64 library does: `sdnpu runtime install` fetches it; a copy elsewhere is named by --library or SDNPU_LIBRARY", err)
 	}
 	return r, simulator.Capabilities().BuildID, err
 }

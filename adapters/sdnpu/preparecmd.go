@@ -52,7 +52,7 @@ func newPrepareCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number of it (required)")
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
-	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers compiled apart (default: the model's config)")

@@ -51,7 +51,7 @@ replaces the fitted ones in plans.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")

@@ -53,7 +53,7 @@ func newRunCommand() *cobra.Command {
 	flags.Float32Var(&f.temperature, "temperature", 0, "0 takes the likeliest token")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one")
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringVar(&f.recipe, "recipe", "", "precision recipe (default: the model's config)")
+	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
 	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")

@@ -54,10 +54,23 @@ func newSelectCommand() *cobra.Command {
 	return cmd
 }
 
+// recipeUsage is the help of flags that name a recipe.
+func recipeUsage() string {
+	names := make([]string, len(model.Recipes))
+	for i, r := range model.Recipes {
+		names[i] = r.Name
+	}
+	return "precision recipe: " + strings.Join(names, ", ") + "; sdnpu select --help explains them (default: the model's config)"
+}
+
 func keyHelp() string {
 	var b strings.Builder
 	for _, k := range config.Keys {
-		fmt.Fprintf(&b, "  %-8s %s (default %s)\n", strings.TrimPrefix(k.Name, config.Prefix), k.Doc, k.Default)
+		fmt.Fprintf(&b, "  %-11s  %s", strings.TrimPrefix(k.Name, config.Prefix), k.Doc)
+		if k.Default != "" {
+			fmt.Fprintf(&b, " (default %s)", k.Default)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
