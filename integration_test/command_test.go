@@ -176,7 +176,7 @@ func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
 			got := command(t, []string{"LD_LIBRARY_PATH="}, program(t), tt.args...)
 			require.Equal(t, 1, got.code)
 			require.Empty(t, got.stdout)
-			require.Regexp(t, `\A(preparing [^\n]+\n)*error: [^\n]+\n\z`, got.stderr, "one line, after those of a load if any")
+			require.Regexp(t, `\A((compiling|compiled|loaded) [^\n]+\n)*error: [^\n]+\n\z`, got.stderr, "one line, after those of a load if any")
 			for _, want := range tt.want {
 				require.Contains(t, got.stderr, want)
 			}

@@ -18,8 +18,9 @@ const lineEvery = 10 * time.Second
 // barEvery is how often a bar that counts bytes is drawn.
 const barEvery = 100 * time.Millisecond
 
-// bar shows the progress of a load: a bar on a terminal, else a line per image
-// and one more every lineEvery.
+// bar shows the progress of a load: a bar on a terminal, else a line for each
+// image that is done, which tells a compiled one from one of the cache, and
+// before it one after a second and every lineEvery from then on.
 type bar struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar
@@ -27,6 +28,7 @@ type bar struct {
 	terminal bool
 	began    time.Time
 	lines    int // of the image that is worked on
+	done     int // images that have their line
 }
 
 func newBar(w io.Writer) *bar {
@@ -40,14 +42,28 @@ func (b *bar) step(p engine.Progress) {
 		b.draw(text, p)
 		return
 	}
-	switch {
-	case p.Elapsed == 0:
-		b.lines = 1
-		fmt.Fprintln(b.w, text)
-	case p.Elapsed >= time.Duration(b.lines)*lineEvery:
+	switch images := p.Graph != calibrating && p.Graph != comparing; {
+	case !images:
+		if p.Done < p.Total { // the next one of so many texts
+			fmt.Fprintln(b.w, text)
+		}
+	case p.Elapsed == 0: // whether it has to be compiled is not known yet
+		b.lines, b.done = 0, p.Done
+	case p.Done > b.done:
+		b.done = p.Done
+		fmt.Fprintf(b.w, "%s (%d of %d)\n", doneText(p), p.Done, p.Total)
+	case p.Done == b.done && p.Elapsed > time.Duration(b.lines)*lineEvery:
 		b.lines++
 		fmt.Fprintf(b.w, "%s%s\n", text, b.farther(p))
 	}
+}
+
+// doneText says where an image came from, and what it took.
+func doneText(p engine.Progress) string {
+	if p.Cached {
+		return "loaded " + p.Graph + ", compiled before"
+	}
+	return fmt.Sprintf("compiled %s in %v", p.Graph, p.Elapsed.Round(time.Millisecond))
 }
 
 func (b *bar) draw(text string, p engine.Progress) {

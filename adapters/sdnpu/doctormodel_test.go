@@ -118,7 +118,22 @@ func TestALongImageGetsALineNowAndThen(t *testing.T) {
 	}
 	p.Done, p.WeightsDone = 2, 200<<20
 	b.step(p)
-	require.Equal(t, "preparing block1 (2 of 4)\n"+
-		"compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n"+
-		"compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n", out.String())
+	b.step(p) // the clock and the end may tell both
+	b.step(engine.Progress{Done: 2, Total: 4, Graph: "head"})
+	b.step(engine.Progress{Done: 3, Total: 4, Graph: "head", Cached: true, Elapsed: time.Millisecond})
+	again := engine.Progress{Total: 1, Graph: "block0"}
+	b.step(again) // another load
+	again.Done, again.Elapsed = 1, 2*time.Millisecond
+	b.step(again)
+	line := "compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n"
+	require.Equal(t, line+line+line+"compiled block1 in 24s (2 of 4)\nloaded head, compiled before (3 of 4)\ncompiled block0 in 2ms (1 of 1)\n", out.String())
+}
+
+func TestTextsAreCountedOnce(t *testing.T) {
+	var out bytes.Buffer
+	b := newBar(&out)
+	for done := range 4 {
+		b.step(engine.Progress{Graph: comparing, Done: done, Total: 3})
+	}
+	require.Equal(t, "comparing with float (1 of 3)\ncomparing with float (2 of 3)\ncomparing with float (3 of 3)\n", out.String())
 }

@@ -154,7 +154,7 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lines := llamaserver.NewLines(os.Stderr)
-	logger := newLogger(lines, hostDebugs())
+	logger := newRecordLogger(lines, hostDebugs())
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
 		ContextShift: args.ContextShift, Keep: args.Keep,

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -130,15 +128,6 @@ func (s settings) cacheParent() string {
 		return os.TempDir()
 	}
 	return filepath.Dir(s.cache)
-}
-
-// newLogger logs for people; verbose adds what the QNN library itself says.
-func newLogger(w io.Writer, verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
 // hostDebugs reports whether Ollama was started with its own OLLAMA_DEBUG.
