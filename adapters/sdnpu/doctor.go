@@ -53,7 +53,7 @@ func newDoctorCommand() *cobra.Command {
 			if len(args) == 1 {
 				return s.examine(cmd, args[0], f)
 			}
-			return s.lookAround(cmd, executable)
+			return s.lookAround(cmd, executable, f.json)
 		},
 	}
 	flags := cmd.Flags()
@@ -63,7 +63,7 @@ func newDoctorCommand() *cobra.Command {
 	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.blocks, "blocks", 0, "with a model: runs of layers compiled apart (default: the model's config)")
-	flags.BoolVar(&f.json, "json", false, "with a model: print one JSON object")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile anew into a folder that is removed again")
 	flags.BoolVar(&f.anyway, "anyway", false, "with a model: go on where disk or memory seem too small")
 	return cmd
@@ -83,16 +83,27 @@ func (s settings) examine(cmd *cobra.Command, path string, f modelFlags) error {
 }
 
 // lookAround is the doctor without a model.
-func (s settings) lookAround(cmd *cobra.Command, executable string) error {
+func (s settings) lookAround(cmd *cobra.Command, executable string, asJSON bool) error {
 	findings := []finding{
 		{what: "program", found: fmt.Sprintf("sdnpu %s, %s/%s", version(), runtime.GOOS, runtime.GOARCH)},
 	}
 	device, capabilities := s.lookAtDevice(cmd.Context())
-	findings = append(findings, device, lookAtCompiler(), s.lookAtCache())
+	findings = append(findings, device)
+	findings = append(findings, s.lookAtDSP(capabilities, os.Args[0])...)
+	findings = append(findings, lookAtCompiler(), s.lookAtCache())
 	findings = append(findings, s.lookAtPrepared(capabilities)...)
 	findings = append(findings, s.lookAtOllama(executable)...)
 	findings = append(findings, lookAtVariables(environmentNames())...)
-	if missing := report(cmd.OutOrStdout(), findings); missing > 0 {
+	missing := 0
+	if asJSON {
+		var err error
+		if missing, err = reportJSON(cmd.OutOrStdout(), findings); err != nil {
+			return err
+		}
+	} else {
+		missing = report(cmd.OutOrStdout(), findings)
+	}
+	if missing > 0 {
 		return fmt.Errorf("doctor: %d of %d things are missing", missing, len(findings))
 	}
 	return nil
