@@ -214,7 +214,7 @@ func measuredRows(p *graphswap.Profile) []int {
 
 func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 	m := measuredModel(p)
-	fmt.Fprintf(w, "%s\n%s profile, %s\n\n", p.Device, p.Kind, p.Confidence["models"])
+	fmt.Fprintf(w, "%s\nprofile %s\n\n", p.Device, p.Confidence["models"]) // which begins with the kind
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "graph\tlayers\trows\tMB\tload ms\trun ms\tms per row\t")
 	line := func(name string, g *graphswap.MeasuredGraph) {
@@ -224,14 +224,14 @@ func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 		}
 	}
 	for i := range m.Blocks {
-		line(fmt.Sprintf("block %d", i+1), &m.Blocks[i])
+		line(fmt.Sprintf("block%d", i), &m.Blocks[i])
 	}
 	line("head", m.Head)
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nloads: %.2f ms and %.2f GB/s; a run beside a load takes %.2f times as long\n", p.Load.LatencyMs, p.Load.BandwidthGBps, p.Load.Slowdown)
-	fmt.Fprintf(w, "all layers: %.3f ms each, %.2f ms for each %d rows, %.4f ms a row, %.0f %% of it by context\n",
+	fmt.Fprintf(w, "a pass: %.3f ms a layer whatever its rows; for all layers %.2f ms each %d rows and %.4f ms a row, %.0f %% of that by context\n",
 		m.DispatchMs, m.TileMs, p.Compute.TileRows, m.RowMs, 100*p.Compute.RowContextShare)
 	if where != "" {
 		fmt.Fprintln(w, "kept as", where)

@@ -36,7 +36,7 @@ func TestAProfileIsMeasuredPrintedAndKept(t *testing.T) {
 
 	table, err := sdnpu(t, args...)
 	require.NoError(t, err)
-	require.Contains(t, table, "block 2")
+	require.Contains(t, table, "block1")
 	require.Contains(t, table, "kept as "+kept[0])
 	_, err = sdnpu(t, append(args, "--repeats", "0")...)
 	require.ErrorContains(t, err, "--repeats 0")
