@@ -31,7 +31,7 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 		return cpu.New(cpu.Options{}), nil
 	case "emulator":
 		o.Name = s.library
-		o.Library, err = buildEmulator(ctx, logger)
+		o.Library, err = buildEmulator(ctx, logger, s.building)
 	case "":
 		o.Library, err = s.findLibrary(arg0)
 	default:
@@ -63,13 +63,14 @@ func nearby(name string) string {
 	return name
 }
 
-// buildEmulator compiles the emulator, or finds it compiled.
-func buildEmulator(ctx context.Context, logger *slog.Logger) (string, error) {
+// buildEmulator compiles the emulator, or finds it compiled; begin, when set, is
+// told of the former.
+func buildEmulator(ctx context.Context, logger *slog.Logger, begin func()) (string, error) {
 	folder, err := cacheFolder("emulator")
 	if err != nil {
 		return "", fmt.Errorf("%w: set XDG_CACHE_HOME to a folder of your own", err)
 	}
-	return emulator.Build(ctx, emulator.Options{Dir: folder, Logger: logger})
+	return emulator.Build(ctx, emulator.Options{Dir: folder, Logger: logger, Begin: begin})
 }
 
 // libraryName is the file that the vendor ships for this system.

@@ -12,7 +12,7 @@ func newEmulatorCommand() *cobra.Command {
 		Short: "Build the emulator of the NPU's library with the C compiler and print its path",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := buildEmulator(cmd.Context(), newLogger(cmd.ErrOrStderr(), false))
+			path, err := buildEmulator(cmd.Context(), newLogger(cmd.ErrOrStderr(), false), nil)
 			if err != nil {
 				return err
 			}

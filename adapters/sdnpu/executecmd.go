@@ -33,7 +33,7 @@ func newExecuteCommand() *cobra.Command {
 				return err
 			}
 			logger := newLogger(cmd.ErrOrStderr(), false)
-			library, err := buildEmulator(cmd.Context(), logger)
+			library, err := buildEmulator(cmd.Context(), logger, nil)
 			if err != nil {
 				return err
 			}

@@ -187,6 +187,7 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*loaded, error) {
 	loading := lines.Loading()
 	defer loading.Close()
+	s.building = func() { loading.Step("building the emulator, once", 0, 0) }
 	l, err := s.load(ctx, arg0, job{
 		path: args.Model, config: c, context: args.ContextPerSlot(), sequences: args.Parallel, logger: logger,
 		progress: func(p engine.Progress) { loading.Step(progressText(p), p.Done, p.Total) },

@@ -25,6 +25,8 @@ type settings struct {
 	// library selects the device: "emulator", "float", a path, or empty for the
 	// first libQnnHtp.so that is found.
 	library string
+	// building, when set, is told that the emulator has to be compiled.
+	building func()
 	// soc is the vendor's number of the chip; 0 leaves it to the library.
 	soc uint32
 	// costs lets the device account for its calls.

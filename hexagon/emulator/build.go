@@ -32,6 +32,8 @@ type Options struct {
 	Sanitize string
 	// Logger receives what is built and how long it took. Nil means silence.
 	Logger *slog.Logger
+	// Begin, when set, is called before the compiler is: it will take a while.
+	Begin func()
 }
 
 // Build compiles libQnnHtp.so, unless it is there already, and returns its path.
@@ -65,6 +67,9 @@ func Build(ctx context.Context, options Options) (string, error) {
 	}
 	if options.Logger != nil {
 		options.Logger.Info("building the emulator, once", "compiler", compiler)
+	}
+	if options.Begin != nil {
+		options.Begin()
 	}
 	start := time.Now()
 	if err := build(ctx, compiler, args, folder, library); err != nil {
