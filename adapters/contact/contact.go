@@ -25,12 +25,12 @@ type Setup struct {
 	Program   string
 	Model     *model.Model
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the engine's; Rows and Plan are not looked at. Prepare, when
-	// set, completes them for the device.
+	// Options are the engine's that compares texts, whose Plan is not looked at.
+	// Prepare, when set, completes them for the device.
 	Options engine.Options
 	Prepare func(dev backend.Device, o *engine.Options) error
 	About   profile.About
-	// Rows are the widths of the graphs, descending.
+	// Rows are the widths that are measured, descending.
 	Rows []int
 	// Tokens bounds each text that is compared.
 	Tokens int

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// commitRows are accepted of a pass of twice as many: every second row, so that
+	// commitRows are accepted of a pass, or as many as fit: every second row, so that
 	// nothing is copied in one piece.
 	commitRows = 16
 	// copyBytes are more than the host's caches hold.
@@ -22,10 +22,14 @@ const (
 
 // commit times the engine's own gathering of keys and values.
 func (v *visit) commit(ctx context.Context) error {
-	rows := min(commitRows, v.Options.ContextOf(v.Model.Config())/4)
+	widths, _, _, err := v.Options.Shape(v.Model.Config())
+	if err != nil {
+		return err
+	}
+	rows := max(min(commitRows, v.Options.ContextOf(v.Model.Config())/4, widths[0]/2), 1)
 	var path []int
 	pass := engine.Pass{}
-	for i := range 2 * rows {
+	for i := range 2*rows - 1 {
 		parent := i - 2 + i%2 // the accepted row before it
 		if i == 0 {
 			parent = engine.Root

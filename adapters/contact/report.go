@@ -103,7 +103,7 @@ type Difference struct {
 
 // Commit is what the engine takes to move accepted rows into the cache.
 type Commit struct {
-	Rows  int     `json:"rows"` // every second one of a pass twice as wide
+	Rows  int     `json:"rows"` // every second one of a pass
 	Bytes int     `json:"bytes"`
 	Ms    float64 `json:"ms"`
 	GBps  float64 `json:"gbps"`

@@ -66,7 +66,7 @@ func (v *visit) tokens(ctx context.Context) error {
 
 func (v *visit) start(ctx context.Context, dev backend.Device) (*engine.Engine, error) {
 	o := v.Options
-	o.Plan, o.Rows = "", nil
+	o.Plan = ""
 	return engine.New(ctx, dev, v.Model, v.Tokenizer, o)
 }
 

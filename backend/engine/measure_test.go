@@ -170,3 +170,12 @@ func TestWhatCannotBeMeasuredIsTold(t *testing.T) {
 		require.Zero(t, d.open.Load())
 	}
 }
+
+func TestAnAbortedMeasurementFailsNoGraph(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	_, err := Measure(ctx, cpu.New(cpu.Options{}), storyModel(t), Options{Rows: []int{4, 1}, Blocks: 1, Context: 16}, MeasureOptions{
+		Repeats: 1, Each: func(Measurement) { stop() },
+		Failed: func(what string, err error) { t.Errorf("%s: %v", what, err) },
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}
