@@ -38,7 +38,8 @@ while [ $# -gt 0 ]; do [ "$1" = -o ] && echo built > "$2"; shift; done
 
 func TestBuildTwiceCompilesOnce(t *testing.T) {
 	compiler, calls := fakeCompiler(t, "")
-	options := Options{Dir: t.TempDir(), CC: compiler}
+	begun := 0
+	options := Options{Dir: t.TempDir(), CC: compiler, Begin: func() { begun++ }}
 	first, err := Build(t.Context(), options)
 	require.NoError(t, err)
 	files, err := cFiles()
@@ -48,6 +49,7 @@ func TestBuildTwiceCompilesOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	require.Equal(t, len(files)+1, calls())
+	require.Equal(t, 1, begun, "what is found is not built")
 	require.Equal(t, "libQnnHtp.so", filepath.Base(first))
 }
 
