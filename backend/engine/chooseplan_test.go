@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -64,9 +65,15 @@ func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
 // [knownCosts]: 40 tokens take 80 ms on wide graphs and 100 on narrow ones, a
 // token of an answer 20 and 10; a load 20.
 func TestAutoChoosesForEachTurn(t *testing.T) {
+	ours, own := newDevice(), newDevice()
+	ours.apart, own.apart = true, true
+	for name, dev := range map[string]backend.Device{"our clock": ours, "a clock of its own": clocked{own}} {
+		t.Run(name, func(t *testing.T) { chooseForEachTurn(t, dev) })
+	}
+}
+
+func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
-	dev := newDevice()
-	dev.apart = true
 	e, _ := start(t, dev, engine.Options{
 		Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 240, FirstContext: 240, Costs: knownCosts(narrow),
 	})
