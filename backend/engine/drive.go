@@ -10,15 +10,8 @@ import (
 // Paced says in whose time the device runs where that is not its own, see
 // [backend.Cost]; empty where the device does not say.
 func (e *Engine) Paced() string {
-	for _, b := range e.family.Load().blocks {
-		for _, f := range b.forms {
-			if f.step == nil {
-				continue
-			}
-			if t, ok := f.step.program.(backend.Timed); ok {
-				return t.LoadCost().Paced
-			}
-		}
+	if t := e.accounting(); t != nil {
+		return t.LoadCost().Paced
 	}
 	return ""
 }
@@ -30,16 +23,26 @@ func (e *Engine) inVirtualTime() bool {
 	if e.lanes == nil {
 		return false
 	}
+	t := e.accounting()
+	return t != nil && t.LoadCost().Virtual
+}
+
+// accounting is one of the blocks' programs, or nil where the device does not account
+// for its calls.
+func (e *Engine) accounting() backend.Timed {
+	if e.lanes != nil { // a loader may be at work
+		e.lanes.mu.Lock()
+		defer e.lanes.mu.Unlock()
+	}
 	for _, b := range e.family.Load().blocks {
 		for _, f := range b.forms {
-			if f.step == nil {
-				continue
+			if f.step != nil {
+				t, _ := f.step.program.(backend.Timed)
+				return t
 			}
-			t, ok := f.step.program.(backend.Timed)
-			return ok && t.LoadCost().Virtual
 		}
 	}
-	return false
+	return nil
 }
 
 // drive carries out a plan in virtual time, from the prompt's first token to the
