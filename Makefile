@@ -77,6 +77,7 @@ vendor: ## fetch the vendor's library into a cache folder (never into the reposi
 
 test-vendor: ## the tests that take minutes on the vendor's library
 	SDNPU_REQUIRE=vendor go test -timeout 60m -run 'Vendor|WholeModels|Forms' ./hexagon ./hexagon/forms ./hexagon/whole
+	SDNPU_REQUIRE=vendor go test -timeout 20m -run EveryFamily ./integration_test
 
 test-vendor-full: ## whole models on every library, all layers; rewrites hexagon/whole/testdata/models.md (an hour)
 	SDNPU_REQUIRE=vendor,data SDNPU_FULL=1 go test -timeout 3h -v ./hexagon/whole -run WholeModels -update

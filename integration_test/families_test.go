@@ -55,7 +55,7 @@ func lanes(t *testing.T) (always, vendor []lane) {
 		{"emulator, f16", "f16", emulated, 0.9, 0.2},
 	}
 	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
-	if _, err := os.Stat(path); err == nil && !testing.Short() {
+	if _, err := os.Stat(path); err == nil && (full() || strings.Contains(os.Getenv("SDNPU_REQUIRE"), "vendor")) { // minutes
 		dev, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 
@@ -60,11 +61,18 @@ func outcomeOf(t *testing.T, e *engine.Engine, r engine.Request) (outcome, engin
 
 func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 	accepted, rejected := 0, 0
+	wants := make(map[string]struct {
+		outcome outcome
+		cache   []byte
+	})
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 192, FirstContext: 64, Rows: []int{128, 1}})
 	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper", "default"} {
 		for _, rows := range [][]int{{32, 8, 1}, {16, 5}, {7}} {
 			if mode == "paper" && len(rows) != 2 {
 				continue // published to be compared with, not to be used
+			}
+			if len(rows) != 3 && mode != "default" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
+				continue // minutes
 			}
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
 				continue
@@ -73,15 +81,21 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 			for name, r := range draftRequests() {
 				for again := range 2 { // the second time the database knows the answer
 					r.Logprobs = 3 * again // which takes whole rows
-					want, _ := outcomeOf(t, plain, r)
-					got, report := outcomeOf(t, e, r)
-					require.Equal(t, want, got, "%s, %s, rows %v", name, mode, rows)
-					if !r.Shift { // a shift computes kept tokens again, as a prompt
-						wantCache, err := plain.ReadCache(nil, 0)
+					key := fmt.Sprint(name, again)
+					want, known := wants[key]
+					if !known {
+						want.outcome, _ = outcomeOf(t, plain, r)
+						cache, err := plain.ReadCache(nil, 0)
 						require.NoError(t, err)
+						want.cache = cache
+						wants[key] = want
+					}
+					got, report := outcomeOf(t, e, r)
+					require.Equal(t, want.outcome, got, "%s, %s, rows %v", name, mode, rows)
+					if !r.Shift { // a shift computes kept tokens again, as a prompt
 						cache, err := e.ReadCache(nil, 0)
 						require.NoError(t, err)
-						require.Equal(t, wantCache, cache, "%s, %s, rows %v", name, mode, rows)
+						require.Equal(t, want.cache, cache, "%s, %s, rows %v", name, mode, rows)
 					}
 					require.Equal(t, mode, report.Draft)
 					require.Equal(t, report.DraftedRows-report.AcceptedRows, report.WastedRows)
