@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // floats32 encodes float32 elements.
@@ -40,7 +41,7 @@ func compile(t testing.TB, d *Device, graphs ...*backend.Graph) []byte {
 }
 
 func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
-	d := openDevice(t, vendorLibrary(t))
+	d := openDevice(t, librarytest.Vendor(t))
 	require.Contains(t, d.Capabilities().Provider, "HTP")
 	p, err := d.Load(t.Context(), backend.Image{Bytes: compile(t, d, double(t))})
 	require.NoError(t, err)

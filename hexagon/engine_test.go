@@ -12,7 +12,7 @@ import (
 const models = "../integration_test/models"
 
 func TestTheEngineIsRightOnTheEmulator(t *testing.T) {
-	path := emulatorLibrary(t)
+	path := librarytest.Emulator(t)
 	for _, recipe := range []string{"f16", "f32"} {
 		t.Run(recipe, func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) }, models,

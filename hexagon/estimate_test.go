@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // linear is one layer of many outputs over weights of float16: random ones, as
@@ -33,7 +34,7 @@ func linear(t *testing.T, rows, in, out int) *backend.Graph {
 // TestEstimatesAreBoundByTheMemory: a layer of one row reads its weights once,
 // at what the memory gives; the time is known for this shape and chip.
 func TestEstimatesAreBoundByTheMemory(t *testing.T) {
-	d := openDevice(t, vendorLibrary(t))
+	d := openDevice(t, librarytest.Vendor(t))
 	e, err := d.Estimate(t.Context(), linear(t, 1, 896, 4864))
 	require.NoError(t, err)
 	weights := uint64(2 * 896 * 4864)
@@ -45,7 +46,7 @@ func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 }
 
 func TestALibraryThatDoesNotSimulateSaysSo(t *testing.T) {
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	_, err := d.Estimate(t.Context(), double(t))
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }

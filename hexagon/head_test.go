@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // BenchmarkHead runs SmolLM2's head on the emulator with and without the best
@@ -21,14 +22,14 @@ import (
 func BenchmarkHead(b *testing.B) {
 	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {
-		missing(b, "data", "no SmolLM2 in SDNPU_DATA")
+		librarytest.Missing(b, "data", "no SmolLM2 in SDNPU_DATA")
 	}
 	f, err := gguf.Open(path)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, f.Close()) }()
 	m, err := model.Load(f)
 	require.NoError(b, err)
-	d, err := Open(Options{Library: emulatorLibrary(b), SoC: soc})
+	d, err := Open(Options{Library: librarytest.Emulator(b), SoC: soc})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, d.Close()) }()
 	for _, rows := range []int{1, 8, 32, 128} {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // smallMemory marks the child process of the next test and tells it the library.
@@ -23,7 +24,7 @@ func TestALoadWithoutMemoryFailsAsSuch(t *testing.T) {
 		self, err := os.Executable()
 		require.NoError(t, err)
 		child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
-		child.Env = append(os.Environ(), smallMemory+"="+emulatorLibrary(t))
+		child.Env = append(os.Environ(), smallMemory+"="+librarytest.Emulator(t))
 		out, err := child.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "refused: ")

@@ -16,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // pacedLibrary tells a child process, which is this test binary again, where
@@ -31,7 +32,7 @@ func paced(t *testing.T, setting string, body func(t *testing.T, library string)
 	}
 	pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.run="+pattern)
-	child.Env = append(os.Environ(), pacedLibrary+"="+emulatorLibrary(t), "SDNPU_EMULATOR="+setting)
+	child.Env = append(os.Environ(), pacedLibrary+"="+librarytest.Emulator(t), "SDNPU_EMULATOR="+setting)
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "PASS")

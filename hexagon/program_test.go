@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
@@ -36,7 +37,7 @@ func bound(t testing.TB, d *Device, s backend.Signature) []backend.Binding {
 }
 
 func TestARunWithTheSameBuffersAllocatesNothing(t *testing.T) {
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	g := square(t, "g", 64)
 	p := load(t, d, g)
 	bindings := bound(t, d, g.Signature())
@@ -53,7 +54,7 @@ func TestARunWithTheSameBuffersAllocatesNothing(t *testing.T) {
 
 // TestRunsFollowTheirBuffers changes between two sets, and mixes them.
 func TestRunsFollowTheirBuffers(t *testing.T) {
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	g := square(t, "g", 64)
 	p := load(t, d, g)
 	sets := [2][]backend.Binding{bound(t, d, g.Signature()), bound(t, d, g.Signature())}
@@ -151,7 +152,7 @@ func TestAFailedCompileNamesGraphAndNode(t *testing.T) {
 }
 
 func TestACancelledCompileOrLoadDoesNothing(t *testing.T) {
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	image := compile(t, d, double(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -163,7 +164,7 @@ func TestACancelledCompileOrLoadDoesNothing(t *testing.T) {
 }
 
 func TestAClosedDeviceRefusesEverything(t *testing.T) {
-	d := openLibrary(t, emulatorLibrary(t))
+	d := openLibrary(t, librarytest.Emulator(t))
 	image := compile(t, d.(*Device), double(t))
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, d.Compile(t.Context(), io.Discard, double(t)), backend.ErrClosed)

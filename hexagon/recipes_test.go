@@ -16,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // way is how a text goes through an engine: rows per pass, and the sequence,
@@ -92,7 +93,7 @@ func newRecipeLab(t *testing.T) *recipeLab {
 // TestEveryRecipeIsExactOnTheEmulator is what lossless means there: neither the
 // width of a graph nor the place of the past changes a bit.
 func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
-	l, d := newRecipeLab(t), openDevice(t, emulatorLibrary(t))
+	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	digests := make(map[float32]string)
 	for _, r := range model.Recipes {
 		outcomes := l.outcomes(t, d, r)
@@ -112,8 +113,8 @@ func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 // TestRecipesOnTheVendorsLibrary measures what lossless can mean there: its log
 // says how many logits have the same bits, and how many choices differ.
 func TestRecipesOnTheVendorsLibrary(t *testing.T) {
-	path := vendorLibrary(t)
-	if !full() {
+	path := librarytest.Vendor(t)
+	if !librarytest.Full() {
 		t.Skip("takes minutes: SDNPU_FULL=1 runs it")
 	}
 	l, d := newRecipeLab(t), openDevice(t, path)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // TestAGigabyteReloadsWithinASecond maps an image of one gigabyte that lies in
@@ -20,7 +21,7 @@ import (
 // clock's too: a load runs on one thread. What a load costs beyond the mapping is private memory, which
 // must be next to nothing: the weights are used where they are mapped.
 func TestAGigabyteReloadsWithinASecond(t *testing.T) {
-	if !full() {
+	if !librarytest.Full() {
 		t.Skip("a gigabyte: make test-full")
 	}
 	const side, layers = 4096, 32 // float16: 32 MiB each
@@ -28,7 +29,7 @@ func TestAGigabyteReloadsWithinASecond(t *testing.T) {
 	file, err := os.Create(path)
 	require.NoError(t, err)
 	defer file.Close()
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	b := backend.NewBuilder("g")
 	x := b.Input("x", backend.Float16, 1, side)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // wide is y = x·wᵀ with 256 KiB of weights, at a number of rows.
@@ -45,7 +46,7 @@ func TestWidthsInOneImageShareTheirWeights(t *testing.T) {
 		} else {
 			require.Greater(t, len(all), 3*len(weights))
 		}
-		require.Equal(t, path == emulatorLibrary(t), d.Capabilities().SharesConstants)
+		require.Equal(t, path == librarytest.Emulator(t), d.Capabilities().SharesConstants)
 
 		p, err := d.Load(t.Context(), backend.Image{Bytes: all})
 		require.NoError(t, err)

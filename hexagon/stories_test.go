@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // tie is how close the two best logits of the float device must be for another
@@ -30,13 +30,10 @@ const tie = 0.02
 // pass, out of short runs.
 func skipSlow(t *testing.T, path string) {
 	t.Helper()
-	if testing.Short() && !strings.HasPrefix(path, emulatorFolder) {
+	if testing.Short() && path != librarytest.Emulator(t) {
 		t.Skip("takes minutes on the vendor's library: run without -short")
 	}
 }
-
-// full asks for the long version of a test.
-func full() bool { return os.Getenv("SDNPU_FULL") == "1" }
 
 // story is a text that an independent implementation chose greedily.
 type story struct {
@@ -151,7 +148,7 @@ func onFreshAndCachedImages(t *testing.T, path, name string, o engine.Options, t
 // long version, and not all texts again from cached images.
 func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	groups := [][]int{{128, 32}}
-	if full() {
+	if librarytest.Full() {
 		groups = [][]int{{128}, {32}, {8}, {1}}
 	}
 	onEachLibrary(t, func(t *testing.T, path string) {
@@ -201,7 +198,7 @@ func TestStoriesAreToldByTheEngine(t *testing.T) {
 		for _, name := range storyModels {
 			t.Run(name, func(t *testing.T) {
 				stories, n := recorded(t, name), math.MaxInt
-				if !full() {
+				if !librarytest.Full() {
 					stories, n = stories[1:2], 24
 				}
 				float := newEngine(t, cpu.New(cpu.Options{}), name, "f32", engine.Options{})

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // openEngine opens the smallest real model on the emulator.
@@ -35,7 +36,7 @@ func openEngine(t *testing.T, library string, o engine.Options) *engine.Engine {
 // on a plan finds the narrow graphs.
 func TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching(t *testing.T) {
 	const rows1, rows2 = 16, 4
-	library := emulatorLibrary(t)
+	library := librarytest.Emulator(t)
 	plain := openEngine(t, library, engine.Options{Rows: []int{rows1, rows2}, Blocks: 1})
 	for _, c := range []struct {
 		plan   string

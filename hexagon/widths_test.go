@@ -22,6 +22,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 var update = flag.Bool("update", false, "measure on the vendor's library and write testdata/vendor_widths.md")
@@ -61,7 +62,7 @@ func newSmollm(t *testing.T) *smollm {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
 	if _, err := os.Stat(filepath.Join(folder, "models")); folder == "" || err != nil {
-		missing(t, "data", "SDNPU_DATA names no folder with models and traces")
+		librarytest.Missing(t, "data", "SDNPU_DATA names no folder with models and traces")
 	}
 	const name = "smollm2-135m-instruct-q4_1"
 	trace, err := os.Open(filepath.Join(folder, "traces", name+".jsonl"))
@@ -234,7 +235,7 @@ var measuredLayers = [][2]int{{29, 30}, {25, 30}}
 // TestABlockDoesNotDependOnItsWidthOnTheEmulator is what lossless means there.
 func TestABlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 	s := newSmollm(t)
-	d := openDevice(t, emulatorLibrary(t))
+	d := openDevice(t, librarytest.Emulator(t))
 	for _, recipe := range model.Recipes[:2] { // those of floats
 		l := layers{s.Model, recipe, 0, 1}
 		outcomes := s.measure(t, d, l)
@@ -268,9 +269,9 @@ func sameReading(t *testing.T, written, measured string) {
 // on the vendor's library.
 func TestWidthsOfTheVendorsLibraryAreWrittenDown(t *testing.T) {
 	var table string
-	if *update || full() {
+	if *update || librarytest.Full() {
 		s := newSmollm(t)
-		table = s.table(t, openDevice(t, vendorLibrary(t)))
+		table = s.table(t, openDevice(t, librarytest.Vendor(t)))
 	}
 	if *update {
 		require.NoError(t, os.WriteFile(widthsFile, []byte(widthsTitle+widthsHeader+table), 0o644))
