@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,11 @@ func textFile(t *testing.T, name, content string) string {
 
 func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "db")
-	tale := textFile(t, "tale.txt", strings.Repeat("Once upon a time there was a cat.\n\n", 9000))
+	var cats strings.Builder
+	for i := range 7900 {
+		fmt.Fprintf(&cats, "Once upon a time there was a cat %d.\n\n", i)
+	}
+	tale := textFile(t, "tale.txt", cats.String())
 	lines := textFile(t, "chats.jsonl", `{"text":"a secret dog"}`+"\n\n"+`{"messages":[{"content":"one"},{"content":"two"}]}`+"\n"+`{"output_ids":[5,6,7]}`+"\n"+`{"prompt":"left out","output":"kept"}`+"\n")
 	out, err := sdnpu(t, "db", "import", tale, lines, "--model", story, "-o", db, "--json")
 	require.NoError(t, err)

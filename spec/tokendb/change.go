@@ -27,15 +27,14 @@ type piece struct {
 const absorb = 4
 
 // seal makes a segment of the log and of more documents, merged with the
-// segments that are not much larger. changing is held.
+// segments that are not much larger, and each text once. changing is held.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
-	if err := d.usable(true); err != nil {
-		d.mu.Unlock()
+	tail, parts, err := d.tail, d.parts, d.usable(true)
+	d.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	tail, parts := d.tail, d.parts
-	d.mu.Unlock()
 	incoming := slices.Concat(tail, more)
 	if len(incoming) == 0 {
 		return nil
@@ -57,9 +56,8 @@ func (d *DB) seal(more []Document) error {
 		}
 		merged = append(merged, documents...)
 	}
-	pieces = append(pieces, split(append(merged, incoming...))...)
-	pieces, err := d.evict(pieces)
-	if err != nil {
+	pieces = append(pieces, split(unrepeated(append(merged, incoming...)))...)
+	if pieces, err = d.evict(pieces); err != nil {
 		return err
 	}
 	return d.change(pieces, len(tail), func(Document) bool { return true })
@@ -155,9 +153,9 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	if len(parts) > maxSegments {
 		return fmt.Errorf("%d segments: %d at most", len(parts), maxSegments)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.usable(true); err != nil {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if err := d.writable(); err != nil {
 		return err
 	}
 	var tail []Document
@@ -170,7 +168,8 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	return d.exchange(m, parts, tail)
 }
 
-// exchange writes the log and the manifest and goes over to them. mu is held.
+// exchange writes the log and the manifest and goes over to them. writing is
+// held.
 func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err
@@ -184,18 +183,18 @@ func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
 	}
 	if err := d.disk.replace(manifestName, m.encode()); err != nil {
 		// Which of the two manifests is on disk nobody knows.
-		d.failed = fmt.Errorf("replace the %s: %w", manifestName, err)
-		return errors.Join(d.failed, log.Close())
+		return errors.Join(d.fail(fmt.Errorf("replace the %s: %w", manifestName, err)), log.Close())
 	}
 	old := d.log
 	d.log = log
 	info, err := log.Stat()
 	if err != nil {
-		d.failed = err
-		return err
+		return d.fail(err)
 	}
+	d.mu.Lock()
 	d.logSize = info.Size()
 	d.adopt(m, parts, tail)
+	d.mu.Unlock()
 	if err := old.Close(); err != nil {
 		d.options.Logger.Warn("token database: the old log was not closed", "detail", err)
 	}

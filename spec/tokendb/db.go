@@ -43,8 +43,11 @@ type DB struct {
 	lock    *os.File // nil for readers
 	seals   sync.WaitGroup
 
-	// changing is held by who exchanges files: longer than mu, and before it.
+	// Locks are taken in this order. changing is held by who exchanges files;
+	// writing by who writes the log, and what it guards changes under mu too, so
+	// that queries wait for no disk; mu by who looks into the database.
 	changing sync.Mutex
+	writing  sync.Mutex
 	mu       sync.Mutex
 	closed   bool
 	failed   error // why nothing can be written any more
@@ -214,14 +217,29 @@ func (d *DB) usable(write bool) error {
 	return nil
 }
 
+// writable says why nothing can be written, if so.
+func (d *DB) writable() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.usable(true)
+}
+
+// fail makes err the reason why nothing is written from now on.
+func (d *DB) fail(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = err
+	return err
+}
+
 // Commit keeps a document: it is on disk when Commit returns.
 func (d *DB) Commit(document Document) error {
 	if err := d.check(document); err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.usable(true); err != nil {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if err := d.writable(); err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	record := appendRecord(nil, document, d.manifest.vocab)
@@ -230,9 +248,10 @@ func (d *DB) Commit(document Document) error {
 	}
 	if err := d.log.Sync(); err != nil {
 		// Whether it is on disk nobody knows: after this a log is not gone on with.
-		d.failed = fmt.Errorf("flush the log: %w", err)
-		return fmt.Errorf("tokendb: %w", d.failed)
+		return fmt.Errorf("tokendb: %w", d.fail(fmt.Errorf("flush the log: %w", err)))
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.logSize += int64(len(record))
 	document.Tokens = slices.Clone(document.Tokens)
 	d.tail = append(d.tail, document)
@@ -251,8 +270,7 @@ func (d *DB) Commit(document Document) error {
 // takeBack removes half a record from the log.
 func (d *DB) takeBack(err error) error {
 	if cut := d.log.Truncate(d.logSize); cut != nil {
-		d.failed = errors.Join(err, cut)
-		return fmt.Errorf("tokendb: %w", d.failed)
+		return fmt.Errorf("tokendb: %w", d.fail(errors.Join(err, cut)))
 	}
 	return fmt.Errorf("tokendb: append to the log: %w", err)
 }
@@ -282,6 +300,8 @@ func (d *DB) Close() error {
 	d.seals.Wait()
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	d.writing.Lock()
+	defer d.writing.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error

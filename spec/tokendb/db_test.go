@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -173,7 +174,7 @@ func TestTheOldestTextsGoWhenTheDatabaseIsFull(t *testing.T) {
 		documents := randomDocuments(rng, 10, 200, 250)
 		require.NoError(t, d.Import(documents))
 		all = append(all, documents...)
-		left := contents(t, d)
+		left, all := once(contents(t, d)), once(all)
 		require.Equal(t, all[len(all)-len(left):], left, "the newest, in their order")
 		require.LessOrEqual(t, d.Stats().Bytes, int64(64<<10+6*sectionAlign))
 	}
@@ -211,3 +212,34 @@ func TestWhatIsNotThisDatabaseIsRefused(t *testing.T) {
 }
 
 var silent = slog.New(slog.DiscardHandler)
+
+func TestQueriesWaitForNoDisk(t *testing.T) {
+	for name, change := range map[string]func(*DB) error{
+		"commit": func(d *DB) error { return d.Commit(Document{Tokens: []int32{4, 5, 6}}) },
+		"seal":   (*DB).Seal,
+	} {
+		slow, arrived := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		armed := false
+		d, err := open(&DB{options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 1 << 20, Logger: silent}, disk: disk{dir: quick(t), before: func(call, _ string) error {
+			if armed && call == "sync" {
+				once.Do(func() { close(arrived); <-slow })
+			}
+			return nil
+		}}})
+		require.NoError(t, err)
+		require.NoError(t, d.Commit(Document{Tokens: []int32{1, 2, 3}}))
+		armed = true
+		done := make(chan error)
+		go func() { done <- change(d) }()
+		<-arrived
+		require.NoError(t, d.Read(func() error {
+			require.Equal(t, []int32{3}, draft(d, []int32{1, 2}).Tokens[:1], name)
+			return nil
+		}))
+		require.Equal(t, 1, d.Stats().Documents)
+		close(slow)
+		require.NoError(t, <-done)
+		require.NoError(t, d.Close())
+	}
+}

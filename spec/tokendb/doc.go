@@ -30,6 +30,8 @@
 //     then a new MANIFEST; what that does not name is removed;
 //   - there is one writer, who holds LOCK, and any number of readers, who keep
 //     what they have mapped until [DB.Refresh];
+//   - a document that a newer one repeats (nine tenths of it) may go when segments
+//     are merged; else the oldest go when the database is full;
 //   - a forgotten document is on the disk no more when Forget returns (what the
 //     file system keeps of removed files is beyond us);
 //   - bytes that no checksum vouches for, another tokenizer's and others' folders

@@ -16,6 +16,9 @@ type Database struct {
 	mu        sync.Mutex
 	index     *spec.Index
 	maxTokens int
+	// next holds the texts that were remembered since index was half full: it takes
+	// the place of an index that is full, at once, so that no request waits.
+	next *spec.Index
 
 	// files, when set, are the database, and index is not used.
 	files         *tokendb.DB
@@ -24,8 +27,8 @@ type Database struct {
 	conversations conversations
 }
 
-// NewDatabase returns an empty database in memory that forgets the older half of
-// its texts when it would hold more than maxTokens tokens.
+// NewDatabase returns an empty database in memory that holds at most maxTokens
+// tokens: when it is full, its older half is forgotten.
 func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
 }
@@ -43,48 +46,45 @@ func (d *Database) Add(tokens []int32) { d.remember(tokens, 0) }
 // remember keeps what a text says behind its prompt.
 func (d *Database) remember(text []int32, prompt int) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	tokens := text[prompt:]
-	switch {
-	case d.broken:
-		return
-	case d.files != nil:
-		d.commit(d.conversations.of(text, prompt), tokens)
+	if d.files == nil {
+		defer d.mu.Unlock()
+		d.append(text[prompt:])
 		return
 	}
-	if len(tokens) >= d.maxTokens {
-		return // longer than all it may hold
+	broken, conversation := d.broken, uint64(0)
+	if !broken {
+		conversation = d.conversations.of(text, prompt)
 	}
-	if d.index.Len()+len(tokens) >= d.maxTokens {
-		d.forgetHalf()
+	d.mu.Unlock() // others go on drafting while the disk takes its time
+	if broken {
+		return
 	}
-	d.append(tokens)
-}
-
-func (d *Database) commit(conversation uint64, tokens []int32) {
-	err := d.files.Commit(tokendb.Document{Conversation: conversation, Time: time.Now().Unix(), Tokens: tokens})
+	err := d.files.Commit(tokendb.Document{Conversation: conversation, Time: time.Now().Unix(), Tokens: text[prompt:]})
 	if err != nil {
 		d.logger.Warn("token database: an answer was not remembered", "detail", err)
 	}
 }
 
 func (d *Database) append(tokens []int32) {
-	d.index.Append(spec.Separator)
-	for _, token := range tokens {
-		d.index.Append(token)
+	if len(tokens) >= d.maxTokens {
+		return // longer than all it may hold
 	}
-}
-
-// forgetHalf keeps the texts that begin in the newer half.
-func (d *Database) forgetHalf() {
-	old := d.index.Text()
-	keep := old[len(old)/2:]
-	for len(keep) > 0 && keep[0] >= 0 {
-		keep = keep[1:]
+	for d.index.Len()+1+len(tokens) > d.maxTokens {
+		if d.index, d.next = d.next, nil; d.index == nil {
+			d.index = spec.NewIndex(contextDepth)
+		}
 	}
-	d.index = spec.NewIndex(contextDepth)
-	for _, token := range keep {
-		d.index.Append(token)
+	if d.next == nil && d.index.Len()+1+len(tokens) > d.maxTokens/2 {
+		d.next = spec.NewIndex(contextDepth)
+	}
+	for _, x := range []*spec.Index{d.index, d.next} {
+		if x == nil {
+			continue
+		}
+		x.Append(spec.Separator)
+		for _, token := range tokens {
+			x.Append(token)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +110,28 @@ func TestDatabaseStaysWithinItsBounds(t *testing.T) {
 	require.Equal(t, []int32{49, 49}, propose(d, 2), "the newest text is kept")
 	d.Begin([]int32{3, 3})
 	require.NotContains(t, propose(d, 31), int32(3), "the oldest is gone")
+}
+
+func TestAFullDatabaseKeepsTheNewerHalf(t *testing.T) {
+	const most, longest = 400, 60
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		database := NewDatabase(most)
+		var said []int32
+		for range 100 {
+			text := make([]int32, rng.IntN(longest))
+			for i := range text {
+				text[i] = rng.Int32N(1000)
+			}
+			database.Add(text)
+			said = append(append(said, spec.Separator), text...)
+			kept := database.index.Text()
+			require.LessOrEqual(t, len(kept), most)
+			require.GreaterOrEqual(t, len(kept), min(len(said), most/2-2*longest))
+			require.Equal(t, said[len(said)-len(kept):], kept)
+			require.Equal(t, spec.Separator, kept[0], "no half texts")
+		}
+	}
 }
 
 func TestWhatWasRejectedIsDraftedAgain(t *testing.T) {
