@@ -27,6 +27,8 @@ type Config struct {
 	Calibration, Extension string
 	// Database is the folder of the token database; empty keeps it in memory.
 	Database string
+	// DatabaseSize is how many bytes it keeps; zero is no limit.
+	DatabaseSize int64
 	// Plan names how graphs are made resident.
 	Plan string
 	// Rows are the widths of the graphs, descending.

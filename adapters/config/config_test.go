@@ -63,6 +63,22 @@ func TestTheDatabaseIsAFolderThatIsTheSameForAll(t *testing.T) {
 	}
 }
 
+func TestTheDatabaseHasASize(t *testing.T) {
+	for text, want := range map[string]int64{"": 256 << 20, "1GiB": 1 << 30, "unlimited": 0} {
+		values := map[string]string{}
+		if text != "" {
+			values["sdnpu.db_size"] = text
+		}
+		c, err := Resolve(source("model", values))
+		require.NoError(t, err)
+		require.Equal(t, want, c.DatabaseSize)
+	}
+	for _, text := range []string{"20%", "much", "-1"} {
+		_, err := Resolve(source("model", map[string]string{"sdnpu.db_size": text}))
+		require.ErrorContains(t, err, "sdnpu.db_size", "a share of nothing, or no size")
+	}
+}
+
 func TestSelectionNeedsNoOtherKey(t *testing.T) {
 	broken := map[string]string{"sdnpu.recipe": "none", "sdnpu.nonsense": "1"}
 	on, err := Enabled(source("model", broken))

@@ -68,6 +68,10 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Database, err = parseFolder(v); return err },
 	},
 	{
+		"sdnpu.db_size", "string", "256MiB", "what that folder keeps: 256MiB, 1GiB; the oldest answers go first",
+		func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseSize(v, 0); return err },
+	},
+	{
 		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " +
 			strings.Join(slices.DeleteFunc(slices.Clone(engine.Plans), func(p string) bool { return p == "both_resident" }), ", ") + "; +spare or -spare behind it",
 		func(c *Config, v string) error { c.Plan = v; return engine.CheckPlan(v) },

@@ -14,14 +14,15 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
 // importFlags are the command's settings as typed.
 type importFlags struct {
-	model, tokenizer, output string
-	json                     bool
+	model, tokenizer, output, size string
+	json                           bool
 }
 
 func newDatabaseImport() *cobra.Command {
@@ -44,6 +45,7 @@ func newDatabaseImport() *cobra.Command {
 	flags.StringVar(&f.model, "model", "", "GGUF of the model whose vocabulary the texts get")
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "the same as --model, from a GGUF that need not hold weights")
 	flags.StringVarP(&f.output, "output", "o", "", "folder of the database (required)")
+	flags.StringVar(&f.size, "size", "unlimited", "what the database keeps: 256MiB, 1GiB; the oldest texts go first. sdnpu.db_size says it where the database is used")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("model", "tokenizer")
 	cmd.MarkFlagsMutuallyExclusive("model", "tokenizer")
@@ -68,7 +70,11 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := tokendb.Open(f.output, tokendb.Options{Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), Logger: newLogger(cmd.ErrOrStderr(), false)})
+	size, err := config.ParseSize(f.size, 0)
+	if err != nil {
+		return fmt.Errorf("--size: %w", err)
+	}
+	db, err := tokendb.Open(f.output, tokendb.Options{Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), MaxBytes: databaseLimit(size), Logger: newLogger(cmd.ErrOrStderr(), false)})
 	if err != nil {
 		return withRemedy(err, f.output)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,7 @@ func (j job) openDatabase(t *tokenizer.Tokenizer) (*tokendb.DB, *draft.Database)
 		j.logger.Warn("the token database is not used", "path", path, "remedy", "set sdnpu.draft to default, or to terms with db")
 		return nil, nil
 	}
-	options := tokendb.Options{Fingerprint: t.Fingerprint(), Vocab: t.VocabSize(), Logger: j.logger}
+	options := tokendb.Options{Fingerprint: t.Fingerprint(), Vocab: t.VocabSize(), MaxBytes: databaseLimit(j.config.DatabaseSize), Logger: j.logger}
 	db, err := tokendb.Open(path, options)
 	if errors.Is(err, tokendb.ErrBusy) {
 		j.logger.Info("another process writes to the token database: its answers are drafted from, this process's are not kept", "path", path)
@@ -43,6 +44,14 @@ func (j job) openDatabase(t *tokenizer.Tokenizer) (*tokendb.DB, *draft.Database)
 	s := db.Stats()
 	j.logger.Info("token database", "path", path, "texts", s.Documents, "tokens", s.Tokens, "bytes", s.Bytes)
 	return db, draft.OnDisk(db, j.logger)
+}
+
+// databaseLimit is a size as the database takes it, where zero is no limit.
+func databaseLimit(size int64) int64 {
+	if size == 0 {
+		return math.MaxInt64
+	}
+	return size
 }
 
 // databaseRemedy says what to do about a database that does not open.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
 func TestMisspeltVariablesAreFoundWithWhatWasMeant(t *testing.T) {
@@ -58,12 +60,12 @@ func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
 		"8GiB": 8 << 30, "8g": 8 << 30, "500 MB": 500e6, "1.5K": 1536, "100": 100, "12B": 12,
 		"20%": 200, "100 %": 1000, "unlimited": 0, "0.0001%": 1,
 	} {
-		got, err := parseSize(text, 1000)
+		got, err := config.ParseSize(text, 1000)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "-1", "0", "GiB", "101%", "8 apples", "NaN", "inf", "1e300"} {
-		_, err := parseSize(text, 1000)
+		_, err := config.ParseSize(text, 1000)
 		require.ErrorContains(t, err, "no size such as 8GiB", text)
 	}
 	for n, want := range map[int64]string{5: "1 KiB", 1 << 20: "1.0 MiB", 3 << 29: "1.5 GiB", 20 << 30: "20 GiB", 25 << 20: "25 MiB"} {

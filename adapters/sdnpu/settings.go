@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
@@ -75,7 +76,7 @@ func readSettings() (settings, error) {
 	}
 	s.prepared = filepath.SplitList(os.Getenv("SDNPU_PREPARED"))
 	if s.cacheSize != "" {
-		if _, err := parseSize(s.cacheSize, defaultCacheSize); err != nil {
+		if _, err := config.ParseSize(s.cacheSize, defaultCacheSize); err != nil {
 			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
 		}
 	}
