@@ -1,11 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -32,8 +32,18 @@ type GenerateOptions struct {
 	Settings []Setting
 	// Tokens ends each output.
 	Tokens int
-	// Open returns an engine for a setting; it is closed before the next one.
+	// Conditions name the model and all else that a request depends on beside its
+	// setting.
+	Conditions string
+	// Together answers each item in all settings before the next one, so that they
+	// meet the same load and a stop leaves whole items; all engines are open then.
+	Together bool
+	// Known are requests of earlier runs: those that would be made again are not.
+	Known []Measured
+	// Open returns an engine for a setting.
 	Open func(ctx context.Context, s Setting) (Generator, error)
+	// Each is given every new request.
+	Each func(m *Measured) error
 	// Progress is told after each item.
 	Progress func(done, total int, s Setting, task string)
 }
@@ -41,8 +51,9 @@ type GenerateOptions struct {
 // Measured is one request.
 type Measured struct {
 	Setting
-	Task string `json:"task"`
-	ID   string `json:"id"`
+	Conditions string `json:"conditions,omitempty"`
+	Task       string `json:"task"`
+	ID         string `json:"id"`
 	// Prompt and Output make a request a line that bench replay reads.
 	Prompt []int32 `json:"prompt_ids"`
 	Output []int32 `json:"output_ids"`
@@ -57,6 +68,9 @@ type Measured struct {
 	Draft       float64 `json:"draft_ms"`
 	Verify      float64 `json:"verify_ms"`
 	Commit      float64 `json:"commit_ms"`
+	// The processor's part of Draft and Calibration, 0 where it is not known.
+	DraftCPU       float64 `json:"draft_cpu_ms"`
+	CalibrationCPU float64 `json:"calibration_cpu_ms"`
 }
 
 // Step is one verification: width, drafted, accepted.
@@ -71,32 +85,103 @@ func (s Step) Drafted() int { return s[1] }
 // Accepted counts the drafts that were right.
 func (s Step) Accepted() int { return s[2] }
 
-// Generate runs all items in their order, one setting after the other. On an
-// error the requests until there are returned with it.
+// Generate answers all items in their order, one setting after the other unless
+// they go together. On an error the requests until there are returned with it.
 func Generate(ctx context.Context, o GenerateOptions) ([]Measured, error) {
-	var list []Measured
-	total := len(o.Items) * len(o.Settings)
-	for _, s := range o.Settings {
-		g, err := o.Open(ctx, s)
-		if err != nil {
-			return list, err
-		}
-		for _, item := range o.Items {
-			m, err := measure(ctx, g, item, o.Tokens)
-			if err != nil {
-				return list, errors.Join(fmt.Errorf("%s %s with %s: %w", item.Task, item.ID, s.Mode, err), g.Close())
-			}
-			m.Setting = s
-			list = append(list, m)
-			if o.Progress != nil {
-				o.Progress(len(list), total, s, item.Task)
-			}
-		}
-		if err := g.Close(); err != nil {
-			return list, err
+	g := &generating{GenerateOptions: o, known: make(map[key]*Measured, len(o.Known))}
+	for i := range o.Known {
+		if m := &o.Known[i]; m.Conditions == o.Conditions {
+			g.known[key{m.Setting, m.Task, m.ID}] = m
 		}
 	}
-	return list, nil
+	rounds := [][]Setting{o.Settings}
+	if !o.Together {
+		rounds = nil
+		for i := range o.Settings {
+			rounds = append(rounds, o.Settings[i:i+1])
+		}
+	}
+	for _, settings := range rounds {
+		if err := g.round(ctx, settings); err != nil {
+			return g.list, err
+		}
+	}
+	return g.list, nil
+}
+
+// key is what a request is known by.
+type key struct {
+	Setting
+	task, id string
+}
+
+// generating is one Generate.
+type generating struct {
+	GenerateOptions
+	known map[key]*Measured
+	list  []Measured
+}
+
+// round answers all items in some settings, whose engines are open until its end.
+func (g *generating) round(ctx context.Context, settings []Setting) (err error) {
+	engines := make([]Generator, len(settings))
+	defer func() {
+		for _, e := range engines {
+			if e != nil {
+				err = errors.Join(err, e.Close())
+			}
+		}
+	}()
+	for _, item := range g.Items {
+		for i, s := range settings {
+			m := g.known[key{s, item.Task, item.ID}]
+			if m == nil {
+				if m, err = g.request(ctx, &engines[i], s, item); err != nil {
+					return err
+				}
+			}
+			g.list = append(g.list, *m)
+			if g.Progress != nil {
+				g.Progress(len(g.list), len(g.Items)*len(g.Settings), s, item.Task)
+			}
+		}
+	}
+	return nil
+}
+
+// request answers one item, by an engine that is opened for the first one.
+func (g *generating) request(ctx context.Context, e *Generator, s Setting, item Item) (*Measured, error) {
+	if *e == nil {
+		opened, err := g.Open(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		*e = opened
+	}
+	m, err := measure(ctx, *e, item, g.Tokens)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s with %s: %w", item.Task, item.ID, s.Mode, err)
+	}
+	m.Setting, m.Conditions = s, g.Conditions
+	if g.Each != nil {
+		err = g.Each(&m)
+	}
+	return &m, err
+}
+
+// Whole are the requests for items that were answered in so many settings: what
+// a stop leaves can be compared then.
+func Whole(list []Measured, settings int) (whole []Measured) {
+	count := make(map[key]int)
+	for _, m := range list {
+		count[key{task: m.Task, id: m.ID}]++
+	}
+	for _, m := range list {
+		if count[key{task: m.Task, id: m.ID}] == settings {
+			whole = append(whole, m)
+		}
+	}
+	return whole
 }
 
 func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured, error) {
@@ -108,6 +193,7 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 	m := Measured{
 		Task: item.Task, ID: item.ID, Prompt: item.IDs, Output: r.Output,
 		Prefill: ms(r.Prefill - r.PromptDrafting), Calibration: ms(r.PromptDrafting + r.Calibration.Took), Draft: ms(r.Drafting - r.PromptDrafting),
+		DraftCPU: ms(r.DraftingCPU - r.PromptDraftingCPU), CalibrationCPU: ms(r.PromptDraftingCPU + r.Calibration.CPU),
 		Steps: make([]Step, 0, len(r.Verifications)),
 	}
 	for _, v := range r.Verifications {
@@ -143,31 +229,24 @@ func acceptLength(steps []Step) float64 {
 	return float64(tokens) / float64(len(steps))
 }
 
-// Saved is a measurement in a file, to be evaluated otherwise.
-type Saved struct {
-	Model string `json:"model"`
-	// Device ran the model; its times are in the requests.
-	Device string `json:"device"`
-	// Skipped counts prompts that were too long, by task.
-	Skipped  map[string]int `json:"skipped"`
-	Requests []Measured     `json:"requests"`
-}
-
-// ReadSaved reads what --save wrote. Steps that cannot be are refused.
-func ReadSaved(r io.Reader) (*Saved, error) {
-	var s Saved
-	if err := json.NewDecoder(r).Decode(&s); err != nil {
-		return nil, err
-	}
-	if len(s.Requests) == 0 {
-		return nil, errors.New("no requests in it")
-	}
-	for i, m := range s.Requests {
+// ReadMeasured reads requests, one a line, as Each is given them. Steps that
+// cannot be are refused. A last line without its end, which a stop may have left,
+// is none: whole is the length of those before it.
+func ReadMeasured(text []byte) (list []Measured, whole int, err error) {
+	for {
+		end := bytes.IndexByte(text[whole:], '\n')
+		if end < 0 {
+			return list, whole, nil
+		}
+		var m Measured
+		if err := json.Unmarshal(text[whole:whole+end], &m); err != nil {
+			return nil, 0, fmt.Errorf("line %d: %w", len(list)+1, err)
+		}
 		for _, step := range m.Steps {
 			if step.Accepted() < 0 || step.Drafted() < step.Accepted() || step.Rows() <= step.Drafted() {
-				return nil, fmt.Errorf("request %d: a pass of %d rows with %d drafts, %d of them right", i+1, step.Rows(), step.Drafted(), step.Accepted())
+				return nil, 0, fmt.Errorf("line %d: a pass of %d rows with %d drafts, %d of them right", len(list)+1, step.Rows(), step.Drafted(), step.Accepted())
 			}
 		}
+		list, whole = append(list, m), whole+end+1
 	}
-	return &s, nil
 }

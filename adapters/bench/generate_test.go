@@ -37,6 +37,7 @@ func (s *script) Close() error { *s.closed++; return nil }
 // told is a request that said n tokens in passes of the given acceptance.
 func told(output []int32, width, drafted int, accepted ...int) engine.Report {
 	r := engine.Report{Output: output, Prefill: 20 * time.Millisecond, PromptDrafting: 5 * time.Millisecond, Drafting: 7 * time.Millisecond}
+	r.DraftingCPU, r.PromptDraftingCPU, r.Calibration.CPU = 3*time.Millisecond, 2*time.Millisecond, time.Millisecond
 	for _, a := range accepted {
 		r.Verifications = append(r.Verifications, engine.Verification{Width: width, Drafted: drafted, Accepted: a, Pass: 10 * time.Millisecond, Commit: time.Millisecond})
 	}
@@ -96,6 +97,9 @@ func TestGenerateSumsWhatTheEngineTells(t *testing.T) {
 	require.Equal(t, 19, run.Rows.Valid)
 	require.Equal(t, 5, run.Rows.Wasted)
 	require.Zero(t, run.Rows.Padding)
+	require.InDeltaSlice(t, []float64{1, 1, 1, 1, 2. / 3, 1. / 3, 1. / 3}, run.AtDepth, 1e-9)
+	require.InDelta(t, 1, run.DraftCPU, 1e-9)
+	require.InDelta(t, 3, run.CalibrationCPU, 1e-9)
 	require.InDelta(t, 15, run.Prefill, 1e-9)
 	require.InDelta(t, 5, run.Calibration, 1e-9)
 	require.InDelta(t, 2, run.Draft, 1e-9)
@@ -114,11 +118,7 @@ func TestGenerateSumsWhatTheEngineTells(t *testing.T) {
 	var table bytes.Buffer
 	require.NoError(t, g.Table(&table))
 	require.Contains(t, table.String(), "8: 100 %")
-	saved, err := json.Marshal(Saved{Requests: list})
-	require.NoError(t, err)
-	again, err := ReadSaved(bytes.NewReader(saved))
-	require.NoError(t, err)
-	require.Equal(t, list, again.Requests)
+	require.Contains(t, table.String(), "phone  100.0  100.0  100.0  100.0  33.3  0.0")
 }
 
 func TestTextsThatDraftsChangedAreCounted(t *testing.T) {
@@ -157,20 +157,83 @@ func TestPromptsAreSpreadOverATask(t *testing.T) {
 	require.Len(t, items, 2)
 	require.Len(t, items[0].IDs, 1)
 	require.Len(t, items[1].IDs, 4)
+	mixed := InTurns([]Item{{Task: "a", ID: "1"}, {Task: "a", ID: "2"}, {Task: "a", ID: "3"}, {Task: "b", ID: "1"}, {Task: "b", ID: "2"}})
+	require.Equal(t, []Item{{Task: "a", ID: "1"}, {Task: "b", ID: "1"}, {Task: "a", ID: "2"}, {Task: "b", ID: "2"}, {Task: "a", ID: "3"}}, mixed)
 	for text, want := range map[string]string{"": "no prompts", "{": "line 1", "{}": "line 1: no messages"} {
 		_, err := ReadPrompts(strings.NewReader(text), "")
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestSavedPassesThatCannotBeAreRefused(t *testing.T) {
+// answering is an engine that counts its requests and answers each with how many
+// there were.
+type answering struct{ asked, open *int }
+
+func (a answering) Generate(context.Context, engine.Request, func(engine.Piece) error) (engine.Report, error) {
+	*a.asked++
+	return told(count(*a.asked), 4, 2, 1), nil
+}
+
+func (a answering) Close() error { *a.open--; return nil }
+
+func TestARunGoesOnWhereItWasStopped(t *testing.T) {
+	var lines bytes.Buffer
+	stop := errors.New("stop")
+	run := func(together bool, known []Measured, after int, conditions string) (list []Measured, asked int, order string, err error) {
+		open, most := 0, 0
+		list, err = Generate(t.Context(), GenerateOptions{
+			Items: []Item{{"a", "1", count(3)}, {"a", "2", count(2)}, {"b", "1", count(2)}}, Settings: []Setting{{Mode: "off"}, {Mode: "sam"}},
+			Tokens: 4, Together: together, Known: known, Conditions: conditions,
+			Open: func(context.Context, Setting) (Generator, error) {
+				open++
+				most = max(most, open)
+				return answering{&asked, &open}, nil
+			},
+			Each: func(m *Measured) error {
+				if asked > after {
+					return stop
+				}
+				order += m.Task + m.ID + m.Mode + " "
+				return json.NewEncoder(&lines).Encode(m)
+			},
+		})
+		require.Zero(t, open)
+		require.LessOrEqual(t, most, map[bool]int{false: 1, true: 2}[together])
+		return list, asked, order, err
+	}
+	list, _, order, err := run(true, nil, 3, "here")
+	require.ErrorIs(t, err, stop)
+	require.Equal(t, "a1off a1sam a2off ", order)
+	require.Len(t, Whole(list, 2), 2, "the second prompt has one answer")
+	lines.WriteString(`{"task":"a","id":"2","mo`)
+	known, whole, err := ReadMeasured(lines.Bytes())
+	require.NoError(t, err)
+	require.Equal(t, list, known)
+	lines.Truncate(whole)
+	list, asked, order, err := run(true, known, 9, "here")
+	require.NoError(t, err)
+	require.Equal(t, 3, asked)
+	require.Equal(t, "a2sam b1off b1sam ", order)
+	require.Equal(t, known, list[:3])
+	all, _, err := ReadMeasured(lines.Bytes())
+	require.NoError(t, err)
+	require.Equal(t, list, all)
+	_, asked, order, err = run(false, known, 9, "elsewhere")
+	require.NoError(t, err)
+	require.Equal(t, 6, asked, "what was measured otherwise says nothing")
+	require.Equal(t, "a1off a2off b1off a1sam a2sam b1sam ", order)
+	_, asked, _, err = run(false, all, 9, "here")
+	require.NoError(t, err)
+	require.Zero(t, asked)
+}
+
+func TestPassesInAFileThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"{":                                  "unexpected EOF",
-		"{}":                                 "no requests",
-		`{"requests":[{"steps":[[8,2,3]]}]}`: "8 rows with 2 drafts, 3 of them right",
-		`{"requests":[{"steps":[[8,8,3]]}]}`: "8 rows with 8 drafts",
+		"{\n":                                 "line 1: unexpected end",
+		`{"steps":[[8,2,3]]}` + "\n":          "line 1: a pass of 8 rows with 2 drafts, 3 of them right",
+		"{}\n" + `{"steps":[[8,8,3]]}` + "\n": "line 2: a pass of 8 rows with 8 drafts",
 	} {
-		_, err := ReadSaved(strings.NewReader(text))
+		_, _, err := ReadMeasured([]byte(text))
 		require.ErrorContains(t, err, want, text)
 	}
 }

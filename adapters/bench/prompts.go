@@ -86,3 +86,25 @@ func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxT
 	}
 	return items, skipped, nil
 }
+
+// InTurns puts items of all tasks in turns: wherever one stops, each task has
+// about as many.
+func InTurns(items []Item) []Item {
+	var names []string
+	tasks := make(map[string][]Item)
+	for _, item := range items {
+		if tasks[item.Task] == nil {
+			names = append(names, item.Task)
+		}
+		tasks[item.Task] = append(tasks[item.Task], item)
+	}
+	mixed := make([]Item, 0, len(items))
+	for len(mixed) < len(items) {
+		for _, name := range names {
+			if list := tasks[name]; len(list) > 0 {
+				mixed, tasks[name] = append(mixed, list[0]), list[1:]
+			}
+		}
+	}
+	return mixed
+}

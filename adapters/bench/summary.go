@@ -34,10 +34,13 @@ type Run struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Calibration is what drafts took while prompts were computed.
-	Calibration float64 `json:"calibration_ms"`
-	Requests    int     `json:"requests"`
-	Skipped     int     `json:"skipped"` // prompts that were too long
+	// Calibration is what drafts took while prompts were computed. The processor's
+	// part of it, and of Draft, is 0 where that is not known.
+	Calibration    float64 `json:"calibration_ms"`
+	CalibrationCPU float64 `json:"calibration_cpu_ms"`
+	DraftCPU       float64 `json:"draft_cpu_ms"`
+	Requests       int     `json:"requests"`
+	Skipped        int     `json:"skipped"` // prompts that were too long
 	// LoopsCut is the accept length before texts begin to repeat themselves,
 	// WorstDecile that of the tenth of the requests with the lowest.
 	LoopsCut    float64 `json:"accept_length_loops_cut"`
@@ -45,6 +48,9 @@ type Run struct {
 	// Different counts outputs that are not those of the first setting: none, if
 	// drafts are lossless.
 	Different int `json:"different_outputs"`
+	// AtDepth is the share of passes in which at least as many drafts in a row were
+	// right as the place in the list says, from one on.
+	AtDepth []float64 `json:"accepted_at_depth"`
 	// Widths counts passes by the rows of their graphs.
 	Widths map[int]int `json:"widths"`
 	// Modelled is set where passes have a device's cost.
@@ -80,15 +86,11 @@ func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCos
 			first[m.Task+"\x00"+m.ID] = m.Output
 		}
 	}
-	type key struct {
-		Setting
-		task string
-	}
 	var keys []key
 	groups := make(map[key][]Measured)
 	for _, m := range list {
 		for _, task := range []string{m.Task, allTasks} {
-			k := key{m.Setting, task}
+			k := key{Setting: m.Setting, task: task}
 			if groups[k] == nil {
 				keys = append(keys, k)
 			}
@@ -122,7 +124,7 @@ func boolInt(b bool) int {
 }
 
 func sum(list []Measured, first map[string][]int32) Run {
-	r := Run{Requests: len(list), Widths: make(map[int]int)}
+	r := Run{Requests: len(list), Widths: make(map[int]int), AtDepth: []float64{}}
 	var steps, cut []Step
 	var each []float64
 	for i := range list {
@@ -134,6 +136,8 @@ func sum(list []Measured, first map[string][]int32) Run {
 		r.Draft += m.Draft
 		r.Verify += m.Verify
 		r.Commit += m.Commit
+		r.DraftCPU += m.DraftCPU
+		r.CalibrationCPU += m.CalibrationCPU
 		if !slices.Equal(m.Output, first[m.Task+"\x00"+m.ID]) {
 			r.Different++
 		}
@@ -143,6 +147,12 @@ func sum(list []Measured, first map[string][]int32) Run {
 	}
 	for _, s := range steps {
 		r.Widths[s.Rows()]++
+		for len(r.AtDepth) < s.Accepted() {
+			r.AtDepth = append(r.AtDepth, 0)
+		}
+		for depth := range s.Accepted() {
+			r.AtDepth[depth] += 1 / float64(len(steps))
+		}
 		r.Rows.Valid += 1 + s.Accepted()
 		r.Rows.Wasted += s.Drafted() - s.Accepted()
 		r.Rows.Padding += s.Rows() - 1 - s.Drafted()
@@ -203,7 +213,47 @@ func (g *Generated) Table(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := g.depthTable(w); err != nil {
+		return err
+	}
 	return g.ModelledTable(w)
+}
+
+// modelledPass is what a pass of 32 rows takes on a phone, in milliseconds:
+// Qwen2.5-1.5B on the fitted 8 Gen 2 profile. Processor time here beside it mixes
+// two machines.
+const modelledPass = 60.5
+
+// depths are those that the table shows.
+var depths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24}
+
+// depthTable prints how far drafts are right, and the processor time that they
+// take here, per pass and beside a modelled one; what is spent on prompts, too,
+// is the other figure.
+func (g *Generated) depthTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\n% of passes in which drafts were right\tdrafts\tdevice\t")
+	for _, depth := range depths {
+		fmt.Fprintf(t, "≥ %d\t", depth)
+	}
+	fmt.Fprintf(t, "µs of processor a pass\t%% of %g ms\twith prompts\t\n", modelledPass)
+	for _, r := range g.Runs {
+		if r.Steps == r.Tokens-r.Requests && r.DraftCPU == 0 {
+			continue // without drafts
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t", r.Task, r.Mode, cmp.Or(r.Device, "-"))
+		for _, depth := range depths {
+			share := 0.0
+			if depth <= len(r.AtDepth) {
+				share = r.AtDepth[depth-1]
+			}
+			fmt.Fprintf(t, "%.1f\t", 100*share)
+		}
+		steps := float64(max(1, r.Steps))
+		percent := func(ms float64) string { return fmt.Sprintf("%.2f", 100*ms/steps/modelledPass) }
+		fmt.Fprintf(t, "%.0f\t%s\t%s\t\n", 1000*r.DraftCPU/steps, percent(r.DraftCPU), percent(r.DraftCPU+r.CalibrationCPU))
+	}
+	return t.Flush()
 }
 
 // ModelledTable prints what passes would cost on the devices.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,7 @@ type generateFlags struct {
 	model, library, rows, save, as string
 	prompts, draft, cost           []string
 	tokens, longest, items         int
-	json                           bool
+	json, together                 bool
 }
 
 func newGenerateCommand() *cobra.Command {
@@ -44,8 +45,10 @@ answers the same prompts, greedily, in the same order; its database begins empty
 Accept length is the mean number of tokens per pass; "loops cut" counts a text
 only until it says eight tokens in a row again, "worst tenth" is that of the
 requests with the lowest. Texts that differ from the first mode's are counted:
-drafts must not change any. With the default rows every pass has 32, all used; with
---cost each has as many as pay on that device, and its time is modelled.`,
+drafts must not change any. With the default rows every pass has 32, all used, and
+without drafts one; with --cost each has as many as pay on that device, and its time
+is modelled. --together asks the tasks in turns. What --save holds of an interrupted
+run is not measured again; databases begin empty then, too.`,
 		Example: "  sdnpu bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -55,13 +58,14 @@ drafts must not change any. With the default rows every pass has 32, all used; w
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
 	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "modes: off, default, or terms joined by +")
 	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: 128,32; with --cost 128,32,8,1)")
+	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
 	flags.StringSliceVar(&f.cost, "cost", nil, "devices whose cost of passes decides over rows: "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "tokens to generate at most")
 	flags.IntVar(&f.longest, "longest", 1800, "leave out prompts of more tokens, and count them")
 	flags.IntVar(&f.items, "items", 0, "answer so many prompts of each task, evenly spread (default: all)")
-	flags.StringVar(&f.save, "save", "", "write every request, with the rows of each pass, to this file")
+	flags.StringVar(&f.save, "save", "", "append every request, with the rows of each pass, to this file; requests that it holds are not made again")
+	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; all modes' models are open at once")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -71,7 +75,7 @@ drafts must not change any. With the default rows every pass has 32, all used; w
 	return cmd
 }
 
-func (f *generateFlags) run(cmd *cobra.Command) error {
+func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	s, err := readSettings()
 	if err != nil {
 		return err
@@ -96,24 +100,46 @@ func (f *generateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options := bench.GenerateOptions{Items: items, Tokens: f.tokens, Progress: generateProgress(cmd.ErrOrStderr())}
-	for _, mode := range f.draft {
-		for _, device := range f.devices() {
-			options.Settings = append(options.Settings, bench.Setting{Mode: mode, Device: device})
-		}
+	options := f.options(items, s)
+	options.Progress = generateProgress(cmd.ErrOrStderr())
+	measured, err := openMeasured(f.save, &options)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, measured.close()) }()
 	open := opener{costs: costs, settings: s, flags: f, longest: longestItem(items), stderr: cmd.ErrOrStderr()}
 	options.Open = open.open
 	list, failed := bench.Generate(cmd.Context(), options)
-	if failed != nil && len(list) == 0 {
-		return failed
+	if failed != nil {
+		// What was measured before it failed is not lost.
+		if list = bench.Whole(list, len(options.Settings)); len(list) == 0 {
+			return failed
+		}
 	}
-	// What was measured before it failed is not lost.
-	saved := &bench.Saved{Model: filepath.Base(f.model), Device: open.device, Skipped: skipped, Requests: list}
-	if err := f.finish(stdout, saved, costs); err != nil {
-		return errors.Join(failed, err)
+	result := bench.Summarize(list, skipped, costs)
+	if f.json {
+		return errors.Join(failed, json.NewEncoder(stdout).Encode(result))
 	}
-	return failed
+	fmt.Fprintln(stdout, options.Conditions)
+	return errors.Join(failed, result.Table(stdout))
+}
+
+// options says what to generate of some items.
+func (f *generateFlags) options(items []bench.Item, s settings) bench.GenerateOptions {
+	o := bench.GenerateOptions{Items: items, Tokens: f.tokens, Together: f.together}
+	if f.together {
+		o.Items = bench.InTurns(items)
+	}
+	o.Conditions = fmt.Sprintf("%s, rows %s, at most %d tokens, %s", filepath.Base(f.model), f.rowsOf("default"), f.tokens, cmp.Or(s.library, "the installed library"))
+	if len(f.cost) > 0 {
+		o.Conditions += ", as " + f.as
+	}
+	for _, mode := range f.draft {
+		for _, device := range f.devices() {
+			o.Settings = append(o.Settings, bench.Setting{Mode: mode, Device: device})
+		}
+	}
+	return o
 }
 
 // devices are those of --cost, or none in particular.
@@ -137,13 +163,6 @@ func (f *generateFlags) passCosts() (map[string]bench.PassCost, error) {
 }
 
 func (f *generateFlags) check() error {
-	switch {
-	case f.rows != "":
-	case len(f.cost) > 0:
-		f.rows = "128,32,8,1"
-	default:
-		f.rows = "128,32"
-	}
 	if f.tokens < 2 || f.longest < 1 || f.items < 0 {
 		return fmt.Errorf("-n %d --longest %d --items %d: at least 2, 1 and 0 wanted", f.tokens, f.longest, f.items)
 	}
@@ -153,6 +172,19 @@ func (f *generateFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// rowsOf are the widths of the graphs for a mode.
+func (f *generateFlags) rowsOf(mode string) string {
+	switch {
+	case f.rows != "":
+		return f.rows
+	case len(f.cost) > 0:
+		return "128,32,8,1"
+	case mode == "off":
+		return "128,1"
+	}
+	return "128,32"
 }
 
 func longestItem(items []bench.Item) int {
@@ -221,11 +253,10 @@ type opener struct {
 	flags    *generateFlags
 	longest  int // prompt, in tokens
 	stderr   io.Writer
-	device   string
 }
 
 func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, error) {
-	c, err := resolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rows, "sdnpu.draft": s.Mode, "sdnpu.calibration": "auto", "sdnpu.extension": "auto"})
+	c, err := resolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rowsOf(s.Mode), "sdnpu.draft": s.Mode, "sdnpu.calibration": "auto", "sdnpu.extension": "auto"})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +267,7 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	c.Database = "" // what other requests left there would be measured, too
 	j := job{
 		path: o.flags.model, config: c, context: context, sequences: 1,
-		logger: newLogger(o.stderr, false),
+		logger: newLogger(o.stderr, false), threadTime: threadTime,
 	}
 	if c.Draft.Calibration { // whether it pays here says nothing of a phone
 		j.config.Calibration = "on"
@@ -251,7 +282,6 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	if err != nil {
 		return nil, err
 	}
-	o.device = describe(l.device.Capabilities())
 	return generator{l.engine, l}, nil
 }
 
@@ -308,23 +338,4 @@ func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task s
 		left := time.Duration(float64(took) / float64(done) * float64(total-done))
 		fmt.Fprintf(w, "%s, %s: %d of %d requests, about %v left\n", s.Mode, task, done, total, left.Round(time.Second))
 	}
-}
-
-// finish writes the file and prints the sums.
-func (f *generateFlags) finish(stdout io.Writer, saved *bench.Saved, costs map[string]bench.PassCost) error {
-	if f.save != "" {
-		text, err := json.Marshal(saved)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(f.save, text, 0o644); err != nil {
-			return err
-		}
-	}
-	result := bench.Summarize(saved.Requests, saved.Skipped, costs)
-	if f.json {
-		return json.NewEncoder(stdout).Encode(result)
-	}
-	fmt.Fprintf(stdout, "%s, rows %s, at most %d tokens; %s\n", saved.Model, f.rows, f.tokens, saved.Device)
-	return result.Table(stdout)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,7 +60,8 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(prompts, []byte(`{"task":"tale","id":"1","prompt":[{"role":"user","content":"One day"}]}`), 0o600))
 	t.Setenv("SDNPU_CACHE", "off")
 	model := withTemplate(t, folder)
-	out, err := sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", model, "--draft", "off,default", "-n", "40", "--library", "float", "--json", "--save", saved)
+	command := []string{"bench", "generate", "--prompts", prompts, "--model", model, "--draft", "off,default", "-n", "40", "--library", "float", "--json", "--together", "--save", saved}
+	out, err := sdnpu(t, command...)
 	require.NoError(t, err)
 	var got bench.Generated
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
@@ -67,8 +69,12 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 	for _, r := range got.Runs {
 		require.Equal(t, 40, r.Tokens)
 		require.Zero(t, r.Different)
-		require.Equal(t, map[int]int{32: r.Steps}, r.Widths)
-		require.Equal(t, 32*r.Steps, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding)
+		width := 32
+		if r.Mode == "off" {
+			width = 1
+		}
+		require.Equal(t, map[int]int{width: r.Steps}, r.Widths)
+		require.Equal(t, width*r.Steps, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding)
 		require.Equal(t, 39, r.Rows.Valid)
 		if r.Mode == "off" {
 			require.Equal(t, 39, r.Steps)
@@ -77,12 +83,19 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 			require.Positive(t, r.Rows.Wasted)
 		}
 	}
-	file, err := os.Open(saved)
+	text, err := os.ReadFile(saved)
 	require.NoError(t, err)
-	defer file.Close()
-	list, err := bench.ReadSaved(file)
+	list, whole, err := bench.ReadMeasured(text)
 	require.NoError(t, err)
-	require.Len(t, list.Requests, 2)
+	require.Len(t, text, whole)
+	require.Len(t, list, 2)
+	if runtime.GOOS == "linux" {
+		require.Positive(t, list[1].DraftCPU)
+		require.Positive(t, list[1].CalibrationCPU)
+	}
+	again, err := sdnpu(t, command...)
+	require.NoError(t, err)
+	require.Equal(t, out, again, "nothing is measured twice")
 }
 
 func TestRowsFollowTheCostOfADevice(t *testing.T) {

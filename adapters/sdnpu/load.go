@@ -45,6 +45,8 @@ type job struct {
 	progress func(engine.Progress)
 	// cost, when set, is what a pass is taken to cost.
 	cost func(rows int) time.Duration
+	// threadTime, when set, tells drafts' processor time.
+	threadTime func() time.Duration
 }
 
 // rows are the widths that somebody asked for; else the engine chooses, by the
@@ -145,7 +147,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
 	return engine.Options{
-		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, AlwaysCalibrate: j.config.Calibration == "on",
+		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, ThreadTime: j.threadTime, AlwaysCalibrate: j.config.Calibration == "on",
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

@@ -132,6 +132,9 @@ type Report struct {
 	// Drafting is the time spent on drafts; what was spent of it while the prompt
 	// was computed is PromptDrafting. What goes on beside the device is Calibration's.
 	Drafting, PromptDrafting time.Duration
+	// DraftingCPU is the processor time of Drafting where [Options].ThreadTime is
+	// set, PromptDraftingCPU what was spent of it while the prompt was computed.
+	DraftingCPU, PromptDraftingCPU time.Duration
 	// Verifications are the DecodeSteps passes.
 	Verifications []Verification
 	// Residency names which graphs are in the device: [Options].Plan or what an

@@ -12,8 +12,9 @@ type Calibration struct {
 	// time of decoding that is saved. They are zero where nothing had been measured
 	// yet, or nothing was to be decided.
 	Cost, Gain time.Duration
-	// Took is the time spent on what was read, beside the device's passes.
-	Took time.Duration
+	// Took is the time spent on what was read, beside the device's passes; CPU is
+	// the processor's, where [Options].ThreadTime is set.
+	Took, CPU time.Duration
 }
 
 // calibrationGain is the part of the decoding time that a calibrated prompt
@@ -112,15 +113,15 @@ func (g *generation) observePrompt(v verdict) {
 	}
 	g.prompted += v.share.n
 	g.report.Calibration.Rows += v.share.n
-	took := make(chan time.Duration, 1)
+	took := make(chan spent, 1)
 	g.observing = took
 	go func() {
-		began, from := time.Now(), 0
+		w, from := g.engine.watch(), 0
 		for i, end := range o.ends {
 			g.drafter.Observe(o.position+i, o.tokens[from:end], o.probabilities[from:end])
 			from = end
 		}
-		took <- time.Since(began)
+		took <- w.stop()
 	}()
 }
 
@@ -129,6 +130,8 @@ func (g *generation) settled() {
 	if g.observing == nil {
 		return
 	}
-	g.report.Calibration.Took += <-g.observing
+	took := <-g.observing
+	g.report.Calibration.Took += took.wall
+	g.report.Calibration.CPU += took.cpu
 	g.observing = nil
 }

@@ -85,7 +85,7 @@ type generation struct {
 	// prompted counts the prompt's tokens that the drafter has been told of, the
 	// last of them perhaps by who sends to observing when it is done.
 	prompted  int
-	observing <-chan time.Duration
+	observing <-chan spent
 	// pieces is the text of what the last pass drew; ending is why the output
 	// ends with it.
 	pieces []Piece
@@ -139,7 +139,7 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 	}
 	err = g.computePrompt(ctx, cached, prompt[cached:])
 	g.job.everyRow = false
-	g.report.PromptDrafting = g.report.Drafting
+	g.report.PromptDrafting, g.report.PromptDraftingCPU = g.report.Drafting, g.report.DraftingCPU
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
 }

@@ -72,6 +72,9 @@ type Options struct {
 	// AlwaysCalibrate runs the head for every token of a prompt, if Draft
 	// calibrates, and not only where that is predicted to pay: see [Calibration].
 	AlwaysCalibrate bool
+	// ThreadTime, when set, is the processor time of the calling thread: what drafts
+	// cost is then told in it, too, so that other load does not count.
+	ThreadTime func() time.Duration
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -14,7 +12,7 @@ func (g *generation) startDrafts() {
 	if mode == (draft.Mode{}) {
 		return
 	}
-	defer g.drafting(time.Now())
+	defer g.drafting(g.engine.watch())
 	g.drafter, g.tree = draft.New(mode, g.engine.options.Database, &g.engine.experience), &spec.Tree{}
 	if g.request.Mask != nil {
 		g.drafter.Restrict(g.request.Mask.Allowed)
@@ -24,7 +22,11 @@ func (g *generation) startDrafts() {
 	g.job.everyRow = g.calibrates(len(g.request.Prompt) - g.prompted)
 }
 
-func (g *generation) drafting(since time.Time) { g.report.Drafting += time.Since(since) }
+func (g *generation) drafting(w watch) {
+	took := w.stop()
+	g.report.Drafting += took.wall
+	g.report.DraftingCPU += took.cpu
+}
 
 // propose gives the job drafts that follow a text of length tokens and the one
 // to be computed.
@@ -33,7 +35,7 @@ func (g *generation) propose(length int) {
 		return
 	}
 	g.settled()
-	defer g.drafting(time.Now())
+	defer g.drafting(g.engine.watch())
 	rows := g.engine.options.partRows() - 1
 	if rows > maxDrafts {
 		rows = maxDrafts
@@ -86,7 +88,7 @@ func (g *generation) learn(v verdict, path, said []int32) {
 		return
 	}
 	g.settled()
-	defer g.drafting(time.Now())
+	defer g.drafting(g.engine.watch())
 	if v.share.last() {
 		g.drafter.Commit(said)
 	}
