@@ -107,7 +107,7 @@ func checkTree(t *testing.T, tree *Tree, rows int) {
 }
 
 func TestDraftingAllocatesNothing(t *testing.T) {
-	d, x, text := benchmarkDrafter(8192)
+	d, x, text := repetitiveDrafter(8192)
 	var tree Tree
 	n := 0
 	require.Zero(t, testing.AllocsPerRun(200, func() {
@@ -129,8 +129,8 @@ func TestEmptySourcesDraftNothing(t *testing.T) {
 	require.Zero(t, tree.Len())
 }
 
-// benchmarkDrafter drafts from a text whose words come back.
-func benchmarkDrafter(tokens int) (*Drafter, *Index, []int32) {
+// repetitiveDrafter drafts from a text whose words come back.
+func repetitiveDrafter(tokens int) (*Drafter, *Index, []int32) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	x, follow, token := NewIndex(8), make(map[int32]int32), int32(0)
 	for range tokens {
@@ -145,18 +145,6 @@ func benchmarkDrafter(tokens int) (*Drafter, *Index, []int32) {
 	d := NewDrafter(3)
 	d.Use(x, 1)
 	return d, x, x.Text()
-}
-
-func BenchmarkPropose(b *testing.B) {
-	d, _, text := benchmarkDrafter(8192)
-	var tree Tree
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		tree.Reset()
-		d.Propose(&tree, text[:len(text)-n%4000], 31)
-		n++
-	}
 }
 
 func ExampleDrafter() {

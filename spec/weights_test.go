@@ -153,7 +153,7 @@ func TestWhatTwoLearnedAtOnceAddsUp(t *testing.T) {
 }
 
 func TestLearningAllocatesNothing(t *testing.T) {
-	d, _, text := benchmarkDrafter(4096)
+	d, _, text := repetitiveDrafter(4096)
 	n := 0
 	require.Zero(t, testing.AllocsPerRun(200, func() {
 		n++
@@ -162,7 +162,7 @@ func TestLearningAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkLearn(b *testing.B) {
-	d, _, text := benchmarkDrafter(8192)
+	d, _, text := repetitiveDrafter(8192)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
