@@ -16,7 +16,7 @@ import (
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("hexagon: compile: %w", err)
+			err = fmt.Errorf("hexagon: compile: %w", d.explain(err))
 		}
 	}()
 	if d.closed.Load() {
@@ -40,7 +40,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		together = slices.Collect(slices.Chunk(graphs, 1))
 	}
 	for _, part := range together {
-		lowered, err := lower(ctx, d.backend, c, part, nil, d.options.Trace)
+		lowered, err := d.lower(ctx, c, part, nil)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,9 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
+	// optimization is the effort of the library's compiler, 0 where it takes no
+	// such option.
+	optimization int
 	// chip is the SoC that graphs are compiled for, 0 where nobody says.
 	chip uint32
 	// shares asks, once, whether equal constants are stored once.
@@ -91,7 +94,7 @@ func Open(o Options) (_ *Device, err error) {
 			err = errors.Join(fmt.Errorf("hexagon: open %s: %w", o.Library, err), d.Close())
 		}
 	}()
-	if d.library, err = qnn.Open(o.Library, qnn.Options{}); err != nil {
+	if d.library, err = qnn.Open(o.Library, qnn.Options{Backend: qnn.AnyBackend}); err != nil {
 		return nil, err
 	}
 	if warning := d.library.Warning(); warning != "" {
@@ -106,12 +109,8 @@ func Open(o Options) (_ *Device, err error) {
 	if d.backend, err = d.library.NewBackend(d.log); err != nil {
 		return nil, err
 	}
-	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: o.SoC}); err != nil {
+	if err := d.openChip(); err != nil {
 		return nil, err
-	}
-	d.chip = o.SoC
-	if d.chip == 0 {
-		d.chip = d.ownChip()
 	}
 	d.shares = sync.OnceValue(func() bool {
 		if o.Sharing != TrySharing {
@@ -124,6 +123,28 @@ func Open(o Options) (_ *Device, err error) {
 		return err == nil
 	})
 	return d, nil
+}
+
+// openChip opens the NPU. The vendor's plain float library for the processor,
+// libQnnCpu, has no device, chip or options of a compiler; any other backend is
+// refused.
+func (d *Device) openChip() (err error) {
+	switch p := d.library.Provider(); p.Backend {
+	case qnn.BackendHTP:
+		d.optimization = 3
+	case qnn.BackendCPU:
+		return nil
+	default:
+		return fmt.Errorf("%w: %s is backend %d, wanted is %d, the Hexagon NPU (libQnnHtp), or %d, the processor (libQnnCpu)",
+			qnn.ErrVersion, p.Name, p.Backend, qnn.BackendHTP, qnn.BackendCPU)
+	}
+	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: d.options.SoC}); err != nil {
+		return err
+	}
+	if d.chip = d.options.SoC; d.chip == 0 {
+		d.chip = d.ownChip()
+	}
+	return nil
 }
 
 // Options are those that the device was opened with, with its name filled in.
@@ -149,8 +170,12 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 // Capabilities describes library and chip. The first call compiles and loads a
 // tiny image to see whether constants are shared.
 func (d *Device) Capabilities() backend.Capabilities {
+	lane := backend.NPU
+	if d.plain() { // nothing runs there under the NPU's name
+		lane = backend.CPU
+	}
 	return backend.Capabilities{
-		Lane:            backend.NPU,
+		Lane:            lane,
 		Name:            d.options.Name,
 		Provider:        d.library.Provider().Name,
 		BuildID:         d.buildID,

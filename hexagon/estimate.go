@@ -93,11 +93,11 @@ func (d *Device) simulate(ctx context.Context, g *backend.Graph, trace string) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.log.SetLevel(qnn.LogWarn)) }()
-	_, err = lower(ctx, d.backend, c, []*backend.Graph{g}, []qnn.FinalizeOption{
+	_, err = d.lower(ctx, c, []*backend.Graph{g}, []qnn.FinalizeOption{
 		{Key: "hextimate", Value: qnn.ScalarUint32(1)},
 		{Key: "sim_trace_final", Text: trace},
 		{Key: "sim_core_voltage_corner", Value: qnn.ScalarUint32(turboCorner)},
-	}, d.options.Trace)
+	})
 	return said, err
 }
 

@@ -39,21 +39,24 @@ type lowering struct {
 	source  *backend.Graph
 	tensors []qnn.Tensor
 	trace   func(graph, step string)
+	// plain is set for libQnnCpu.
+	plain bool
 }
 
 // lower builds and finalizes graphs, each constant filled once for all of them.
 // finalize are options of the library's compiler; ctx is looked at between graphs.
-func lower(ctx context.Context, b *qnn.Backend, c *qnn.Context, sources []*backend.Graph, finalize []qnn.FinalizeOption, trace func(graph, step string)) ([]graphManifest, error) {
+func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, finalize []qnn.FinalizeOption) ([]graphManifest, error) {
+	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
 	lowerings := make([]*lowering, len(sources))
 	constants := make(map[string][]place)
 	for i, source := range sources {
 		trace(source.Name, "create the graph")
-		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: 3, Finalize: finalize})
+		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: d.optimization, Finalize: finalize})
 		if err != nil {
 			return nil, inGraph(source.Name, err)
 		}
-		l := &lowering{backend: b, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace}
+		l := &lowering{backend: d.backend, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace, plain: d.plain()}
 		for j := range source.Tensors {
 			if t := &source.Tensors[j]; t.Kind == backend.Constant {
 				id := constantID(t)
@@ -147,7 +150,11 @@ func (l *lowering) finish() error {
 	for i := range l.source.Nodes {
 		name = fmt.Sprintf("node %q (%s)", l.source.Nodes[i].Name, l.source.Nodes[i].Op)
 		l.trace(l.source.Name, name)
-		if err := l.node(&l.source.Nodes[i]); err != nil {
+		write := l.node
+		if l.plain && l.source.Nodes[i].Op == backend.RmsNorm {
+			write = l.spellNorm
+		}
+		if err := write(&l.source.Nodes[i]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -184,6 +191,11 @@ func (l *lowering) node(n *backend.Node) error {
 	if err := l.refuse(n); err != nil {
 		return err
 	}
+	return l.add(op)
+}
+
+// add appends a node that the library finds valid.
+func (l *lowering) add(op *qnn.Op) error {
 	err := l.backend.Validate(op)
 	if errors.Is(err, qnn.ErrOpInvalid) { // the contract's rules allow the node
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)

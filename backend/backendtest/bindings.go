@@ -15,7 +15,7 @@ func bindingCases() []testCase {
 		{"binding/refused", refusedBindings},
 		{"binding/nothing-else-is-written", func(t *testing.T, s *suite) {
 			// Odd sizes, so that a port ends within a 64-byte line.
-			m := newMaker(t, "odd", backend.Float16)
+			m := newMaker(t, "odd", s.options.Type)
 			g := m.graph(m.FullyConnected("y", m.input("x", 3, 7), m.constant("weight", 5, 7), -1))
 			p := s.load(t, s.compile(t, g))
 			mem, err := s.bind(g.Signature(), m.inputs)
@@ -42,7 +42,7 @@ func bindingCases() []testCase {
 			require.NoError(t, mem.buffer.Close())
 		}},
 		{"binding/rebound-each-run", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 8)
+			g, inputs := s.small(t, "g", 8)
 			p := s.load(t, s.compile(t, g))
 			want := s.run(t, p, "g", inputs)
 			other := map[string][]byte{"x": make([]byte, len(inputs["x"]))}
@@ -50,7 +50,7 @@ func bindingCases() []testCase {
 			require.Equal(t, want, s.run(t, p, "g", inputs))
 		}},
 		{"program/unknown-graph", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 8)
+			g, inputs := s.small(t, "g", 8)
 			p := s.load(t, s.compile(t, g))
 			_, err := p.Signature("h")
 			require.ErrorIs(t, err, backend.ErrNoGraph)
@@ -60,7 +60,7 @@ func bindingCases() []testCase {
 			require.NoError(t, m.buffer.Close())
 		}},
 		{"program/closed", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 8)
+			g, inputs := s.small(t, "g", 8)
 			p, err := s.device.Load(t.Context(), s.compile(t, g))
 			require.NoError(t, err)
 			m, err := s.bind(g.Signature(), inputs)
@@ -76,7 +76,7 @@ func bindingCases() []testCase {
 
 // refusedBindings: each mistake alone, and the outputs stay as they were.
 func refusedBindings(t *testing.T, s *suite) {
-	g, inputs := small(t, "g", 8)
+	g, inputs := s.small(t, "g", 8)
 	p := s.load(t, s.compile(t, g))
 	m, err := s.bind(g.Signature(), inputs)
 	require.NoError(t, err)

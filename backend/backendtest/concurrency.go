@@ -34,7 +34,7 @@ func concurrencyCases() []testCase {
 		{"concurrency/two-programs-run", func(t *testing.T, s *suite) {
 			errs := make(chan error, 2)
 			for _, rows := range []int{8, 128} {
-				g, inputs := small(t, "g", rows)
+				g, inputs := s.small(t, "g", rows)
 				p := s.load(t, s.compile(t, g))
 				want := s.run(t, p, "g", inputs)
 				go func() { errs <- s.repeat(t, p, "g", inputs, want) }()
@@ -43,7 +43,7 @@ func concurrencyCases() []testCase {
 			require.NoError(t, <-errs)
 		}},
 		{"concurrency/load-and-close-beside-a-run", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 128)
+			g, inputs := s.small(t, "g", 128)
 			image := s.compile(t, g)
 			p := s.load(t, image)
 			want := s.run(t, p, "g", inputs)
@@ -71,7 +71,7 @@ func concurrencyCases() []testCase {
 			}
 		}},
 		{"concurrency/close-beside-a-run", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 128)
+			g, inputs := s.small(t, "g", 128)
 			image := s.compile(t, g)
 			for range rounds {
 				p, err := s.device.Load(t.Context(), image)

@@ -49,8 +49,8 @@ func deviceCases() []testCase {
 }
 
 // small is a graph with two outputs, one of which other nodes read too.
-func small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]byte) {
-	m := newMaker(t, "small", backend.Float16)
+func (s *suite) small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]byte) {
+	m := newMaker(t, "small", s.options.Type)
 	m.Builder = backend.NewBuilder(name)
 	weight, bias := m.constant("weight", 48, 32), m.constant("bias", 48)
 	x := m.input("x", rows, 32)
@@ -63,18 +63,18 @@ func small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]by
 func graphCases() []testCase {
 	return []testCase{
 		{"graph/signature", func(t *testing.T, s *suite) {
-			g, _ := small(t, "g", 8)
+			g, _ := s.small(t, "g", 8)
 			got, err := s.load(t, s.compile(t, g)).Signature("g")
 			require.NoError(t, err)
 			require.Equal(t, g.Signature(), got)
 		}},
 		{"graph/output-that-nodes-read", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 8)
+			g, inputs := s.small(t, "g", 8)
 			s.check(t, Block, g, inputs)
 		}},
 		{"graph/invalid", func(t *testing.T, s *suite) {
-			good, _ := small(t, "good", 8)
-			bad, _ := small(t, "bad", 8)
+			good, _ := s.small(t, "good", 8)
+			bad, _ := s.small(t, "bad", 8)
 			bad.Nodes[1].Inputs = nil
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, good, bad), backend.ErrInvalidGraph)
 			require.ErrorContains(t, s.device.Compile(t.Context(), io.Discard, bad), "gate", "the node is named")
@@ -82,7 +82,7 @@ func graphCases() []testCase {
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard), backend.ErrInvalidGraph, "no graphs")
 		}},
 		{"graph/values-that-fail", func(t *testing.T, s *suite) {
-			g, _ := small(t, "g", 8)
+			g, _ := s.small(t, "g", 8)
 			lost := errors.New("the file is gone")
 			for i := range g.Tensors {
 				if g.Tensors[i].Kind == backend.Constant {
@@ -92,11 +92,11 @@ func graphCases() []testCase {
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, g), lost)
 		}},
 		{"graph/writer-that-fails", func(t *testing.T, s *suite) {
-			g, _ := small(t, "g", 8)
+			g, _ := s.small(t, "g", 8)
 			require.ErrorIs(t, s.device.Compile(t.Context(), fullDisk{}, g), errFull)
 		}},
 		{"graph/cancelled", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 8)
+			g, inputs := s.small(t, "g", 8)
 			p := s.load(t, s.compile(t, g))
 			signature, err := p.Signature("g")
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -65,10 +66,20 @@ func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	return g
 }
 
-// compile returns the image of graphs.
+// compile returns the image of graphs. It ends the case where the device refuses
+// one of them, as it says and has to.
 func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 	t.Helper()
 	var image bytes.Buffer
+	for _, g := range graphs {
+		if s.options.Refuses == nil {
+			break
+		}
+		if what := s.options.Refuses(g); what != "" {
+			require.ErrorIs(t, s.device.Compile(t.Context(), &image, g), errors.ErrUnsupported, what)
+			t.Skipf("refused: %s", what)
+		}
+	}
 	require.NoError(t, s.device.Compile(t.Context(), &image, graphs...))
 	return backend.Image{Bytes: image.Bytes()}
 }

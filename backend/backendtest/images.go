@@ -17,7 +17,7 @@ func imageCases() []testCase {
 			var graphs []*backend.Graph
 			inputs := make(map[string]map[string][]byte)
 			for _, rows := range rowCounts {
-				g, in := small(t, fmt.Sprintf("rows%d", rows), rows)
+				g, in := s.small(t, fmt.Sprintf("rows%d", rows), rows)
 				graphs, inputs[g.Name] = append(graphs, g), in
 			}
 			together := s.load(t, s.compile(t, graphs...))
@@ -30,7 +30,7 @@ func imageCases() []testCase {
 			}
 		}},
 		{"image/reload", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 32)
+			g, inputs := s.small(t, "g", 32)
 			image := s.compile(t, g)
 			first := s.run(t, s.load(t, image), "g", inputs)
 			for range 3 {
@@ -41,7 +41,7 @@ func imageCases() []testCase {
 			}
 		}},
 		{"image/run-to-run", func(t *testing.T, s *suite) {
-			g, inputs := small(t, "g", 128)
+			g, inputs := s.small(t, "g", 128)
 			p := s.load(t, s.compile(t, g))
 			first := s.run(t, p, "g", inputs)
 			for range 10 {
@@ -49,7 +49,7 @@ func imageCases() []testCase {
 			}
 		}},
 		{"image/truncated", func(t *testing.T, s *suite) {
-			g, _ := small(t, "g", 8)
+			g, _ := s.small(t, "g", 8)
 			image := s.compile(t, g).Bytes
 			for _, n := range []int{0, 1, 7, 63, 64, 100, len(image) / 2, len(image) - 33, len(image) - 1} {
 				s.refuses(t, image[:n], "%d of %d bytes", n, len(image))
@@ -58,7 +58,7 @@ func imageCases() []testCase {
 			s.refuses(t, make([]byte, len(image)), "zeros")
 		}},
 		{"image/flipped", func(t *testing.T, s *suite) {
-			g, _ := small(t, "g", 8)
+			g, _ := s.small(t, "g", 8)
 			image := s.compile(t, g).Bytes
 			rng := rand.New(rand.NewPCG(1, 2))
 			for i := range 200 {

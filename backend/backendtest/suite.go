@@ -16,6 +16,13 @@ type Options struct {
 	// RowExact demands that a row is bit-equal in graphs of any width and with
 	// any padding.
 	RowExact bool
+	// Refuses names what the device does not compute in a graph, "" for nothing.
+	// Such a graph must be [errors.ErrUnsupported], every other one must run. Nil
+	// means that it computes everything.
+	Refuses func(g *backend.Graph) string
+	// Type is that of the elements where a case is not about numbers. Zero means
+	// float16.
+	Type backend.DataType
 	// Known maps the names of cases that the device fails to the reason. A
 	// name stands for itself and for what follows it after a slash:
 	// "operator/RmsNorm" for all its types and shapes.
@@ -40,6 +47,9 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) 
 	t.Helper()
 	if options.Tolerance == nil {
 		options.Tolerance = Half
+	}
+	if options.Type == 0 {
+		options.Type = backend.Float16
 	}
 	s := &suite{device: open(t), options: options}
 	cases := slices.Concat(deviceCases(), operatorCases(), fixedCases(), graphCases(), imageCases(),

@@ -66,6 +66,15 @@ func VendorAtLength(t testing.TB) string {
 	return Vendor(t)
 }
 
+// VendorCPUAtLength is VendorCPU for tests that take half a minute on it.
+func VendorCPUAtLength(t testing.TB) string {
+	t.Helper()
+	if !Required("vendor") && !Full() {
+		t.Skip("takes half a minute on the vendor's library: run make test-vendor")
+	}
+	return VendorCPU(t)
+}
+
 // VendorCPU returns the path of the vendor's plain float library, of an older
 // release.
 func VendorCPU(t testing.TB) string {

@@ -3,10 +3,11 @@ package qnn
 import "fmt"
 
 // BackendHTP is the provider number of the Hexagon NPU; BackendCPU that of the
-// vendor's reference library for the CPU.
+// vendor's reference library for the CPU. AnyBackend is nobody's.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3
+	AnyBackend uint32 = 1<<32 - 1
 )
 
 // Package is the operator package that all built-in operators belong to.

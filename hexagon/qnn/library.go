@@ -20,7 +20,7 @@ const (
 // Options tunes [Open]. The zero value asks for a Hexagon library.
 type Options struct {
 	// Backend is the provider number that the library must have. Zero means
-	// [BackendHTP].
+	// [BackendHTP]; [AnyBackend] leaves it to who reads [Library.Provider].
 	Backend uint32
 }
 
@@ -102,7 +102,7 @@ func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 		return fmt.Errorf("%w: core API %v, needed is %d.%d or newer within %d: use the library of a QNN SDK from 2.%d on",
 			ErrVersion, core, coreMajor, coreMinorOldest, coreMajor, coreMinorOldest+11)
 	}
-	if c.backendID != want {
+	if c.backendID != want && want != AnyBackend {
 		return fmt.Errorf("%w: %s is backend %d, needed is %d (the Hexagon NPU is %d: libQnnHtp.so)",
 			ErrVersion, goString(c.name), c.backendID, want, BackendHTP)
 	}
