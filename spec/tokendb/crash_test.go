@@ -1,6 +1,7 @@
 package tokendb
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -71,14 +72,36 @@ func names(dir string) (list []string) {
 	return list
 }
 
-// cut leaves in a folder what a power cut would.
-func (p *power) cut(t *testing.T) {
+// cut leaves in a folder what a power cut would: what was flushed and, where
+// torn is set, some sectors behind it that the disk had written on its own.
+func (p *power) cut(t *testing.T, torn *rand.Rand) {
+	left := map[string][]byte{}
+	for name, content := range p.durable {
+		left[name] = content
+		if now, err := os.ReadFile(filepath.Join(p.dir, name)); torn != nil && err == nil && len(now) > len(content) && bytes.HasPrefix(now, content) {
+			left[name] = append(slices.Clone(content), tear(torn, now[len(content):])...)
+		}
+	}
 	for _, name := range names(p.dir) {
 		require.NoError(t, os.Remove(filepath.Join(p.dir, name)))
 	}
-	for name, content := range p.durable {
+	for name, content := range left {
 		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), content, 0o600))
 	}
+}
+
+// tear keeps some sectors of what was written and a part of its length.
+func tear(rng *rand.Rand, b []byte) []byte {
+	b = slices.Clone(b[:rng.IntN(len(b)+1)])
+	for sector := range slices.Chunk(b, 16) {
+		switch rng.IntN(3) {
+		case 0:
+			clear(sector)
+		case 1:
+			sector[rng.IntN(len(sector))] ^= 0x55
+		}
+	}
+	return b
 }
 
 // life does all that changes a database and returns what it held after each
@@ -138,7 +161,7 @@ func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
 		require.True(t, slices.ContainsFunc(whole.calls, func(c string) bool { return c[:len(call)] == call }), call)
 	}
 	for n := range whole.calls {
-		for _, end := range []string{"process", "machine", "machine with an eager file system"} {
+		for _, end := range []string{"process", "machine", "machine with an eager file system", "machine and half a write"} {
 			dir := quick(t)
 			p := newPower(dir, n)
 			p.eager = end == "machine with an eager file system"
@@ -150,7 +173,11 @@ func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
 				require.ErrorIs(t, err, errKilled)
 			}
 			if end != "process" {
-				p.cut(t)
+				var torn *rand.Rand
+				if end == "machine and half a write" {
+					torn = rand.New(rand.NewPCG(uint64(n), 7))
+				}
+				p.cut(t, torn)
 			}
 			d, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab})
 			require.NoError(t, err, "%d: %s, end of the %s", n, whole.calls[n], end)
