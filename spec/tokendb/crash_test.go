@@ -90,9 +90,12 @@ func (p *power) cut(t *testing.T, torn *rand.Rand) {
 	}
 }
 
-// tear keeps some sectors of what was written and a part of its length.
+// tear keeps some sectors of what was written, of all its length or a part.
 func tear(rng *rand.Rand, b []byte) []byte {
-	b = slices.Clone(b[:rng.IntN(len(b)+1)])
+	b = slices.Clone(b)
+	if rng.IntN(2) == 0 {
+		b = b[:rng.IntN(len(b))]
+	}
 	for sector := range slices.Chunk(b, 16) {
 		switch rng.IntN(3) {
 		case 0:
