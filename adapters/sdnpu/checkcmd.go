@@ -42,7 +42,8 @@ func newCheckCommand() *cobra.Command {
 			"by the recipe on the device. It prints how far apart they are behind each layer, the perplexity\n" +
 			"of both, how often they choose the same token, and what the recipe takes. The figures are kept\n" +
 			"in the image cache: a recipe that was found below its gate is refused from then on, and check\n" +
-			"itself fails, unless " + gateVariable + "=off. Another calibration voids the check.",
+			"itself fails, unless " + gateVariable + "=off. A gate refuses what the check is 95 % sure to lie below\n" +
+			"it; a check of too few positions decides nothing and is not kept. Another calibration voids it.",
 		Args: oneArgument("model"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -66,11 +67,13 @@ type checkResult struct {
 	Source    string       `json:"source"`
 	Positions int          `json:"positions"`
 	Layers    []layerCheck `json:"layers"`
-	// Perplexity is exp of the mean loss, Ratio the recipe's over float's.
+	// Perplexity is exp of the mean loss, Ratio the recipe's over float's,
+	// Uncertainty the standard error of that ratio's logarithm.
 	Perplexity struct {
-		Float  float64 `json:"float"`
-		Recipe float64 `json:"recipe"`
-		Ratio  float64 `json:"ratio"`
+		Float       float64 `json:"float"`
+		Recipe      float64 `json:"recipe"`
+		Ratio       float64 `json:"ratio"`
+		Uncertainty float64 `json:"uncertainty"`
 	} `json:"perplexity"`
 	// Divergence is Kullback and Leibler's, float to recipe, in nats.
 	Divergence float64 `json:"kl"`
@@ -121,7 +124,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	bar.close()
-	if stored := s.checkPath(r.Digest, r.Recipe); stored != "" {
+	if stored := s.checkPath(r.Digest, r.Recipe); stored != "" && r.Positions >= leastPositions {
 		if err := storeJSON(ctx, stored, r); err != nil {
 			return err
 		}
@@ -131,10 +134,16 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	} else {
 		err = r.print(stdout)
 	}
-	if reason := r.Gate.failure(r); err == nil && reason != "" && !s.gateOff {
-		err = fmt.Errorf("check: %w: %s: %s", errGate, r.Recipe, reason)
+	if err != nil || s.gateOff {
+		return err
 	}
-	return err
+	if r.Positions < leastPositions {
+		return fmt.Errorf("check: %w: %d, at least %d wanted: give more --text, or none for a text of our own", errFewPositions, r.Positions, leastPositions)
+	}
+	if reason := r.Gate.failure(r); reason != "" {
+		return fmt.Errorf("check: %w: %s: %s", errGate, r.Recipe, reason)
+	}
+	return nil
 }
 
 // check compares the recipe of a config on the settings' device with float.
@@ -188,6 +197,9 @@ func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 		Image: c.Sizes.Image, Memory: c.Sizes.Program, Gate: gates[recipe.Name],
 	}
 	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
+	if r.Perplexity.Uncertainty = c.Uncertainty; math.IsNaN(c.Uncertainty) {
+		r.Perplexity.Uncertainty = 0
+	}
 	for i, db := range c.SQNR {
 		l := layerCheck{Layer: i}
 		if !math.IsInf(db, 0) && !math.IsNaN(db) {
@@ -195,7 +207,7 @@ func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 		}
 		r.Layers = append(r.Layers, l)
 	}
-	r.Passed = r.Gate.failure(r) == ""
+	r.Passed = r.Positions >= leastPositions && r.Gate.failure(r) == ""
 	return r
 }
 
@@ -215,10 +227,6 @@ func (r *checkResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "divergence\t%.2e nats\n", r.Divergence)
 	fmt.Fprintf(t, "same token\t%.2f %%, tied with another at %d of %d positions\n", 100*r.Top1, r.Tied, r.Positions)
 	fmt.Fprintf(t, "size\timages of one width %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
-	verdict := "passed"
-	if reason := r.Gate.failure(r); reason != "" {
-		verdict = "failed: " + reason
-	}
-	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, verdict)
+	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, r.Gate.verdict(r))
 	return t.Flush()
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,19 +29,65 @@ func TestEveryRecipeOfIntegersHasAGateAndCanBeSelected(t *testing.T) {
 	}
 }
 
+func checked(positions int, top1, ratio, uncertainty float64) *checkResult {
+	r := &checkResult{Positions: positions, Top1: top1}
+	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, 10*ratio, ratio
+	r.Perplexity.Uncertainty = uncertainty
+	return r
+}
+
 func TestAGateLooksAtChoicesAndPerplexity(t *testing.T) {
 	g := gate{Top1: 0.98, Ratio: 1.01}
-	result := func(top1, ratio float64) *checkResult {
-		r := &checkResult{Positions: 1000, Top1: top1}
-		r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, 10*ratio, ratio
-		return r
+	const many = 1e7 // positions leave no doubt
+	require.Empty(t, g.failure(checked(many, 0.98, 1.01, 0)))
+	require.Empty(t, g.failure(checked(many, 0.99, 0.9, 0)))
+	require.Equal(t, "the same token at 97.90 % of 10000000 positions", g.failure(checked(many, 0.979, 1, 0)))
+	require.Equal(t, "perplexity 10.1100, +1.10 % against float", g.failure(checked(many, 1, 1.011, 0)))
+	require.Contains(t, g.failure(checked(many, 0.5, 2, 0)), "; ")
+	require.Empty(t, gate{}.failure(checked(many, 0, 99, 0)))
+}
+
+// TestAGateRefusesAGoodRecipeOnceInTwentyTimes draws checks of recipes that are
+// just as good as the gate asks, and of some that are worse.
+func TestAGateRefusesAGoodRecipeOnceInTwentyTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	const trials = 4000
+	refused := func(g gate, n int, share, ratio float64) float64 {
+		count := 0
+		for range trials {
+			same, sum, squares := 0, 0.0, 0.0
+			for range n {
+				if rng.Float64() < share {
+					same++
+				}
+				d := math.Log(ratio) + 0.1*rng.NormFloat64()
+				sum, squares = sum+d, squares+d*d
+			}
+			mean := sum / float64(n)
+			deviation := math.Sqrt((squares/float64(n) - mean*mean) / float64(n-1))
+			if g.failure(checked(n, float64(same)/float64(n), math.Exp(mean), deviation)) != "" {
+				count++
+			}
+		}
+		return float64(count) / trials
 	}
-	require.Empty(t, g.failure(result(0.98, 1.01)))
-	require.Empty(t, g.failure(result(0.99, 0.9)))
-	require.Equal(t, "the same token at 97.90 % of 1000 positions", g.failure(result(0.979, 1)))
-	require.Equal(t, "perplexity 10.1100, +1.10 % against float", g.failure(result(1, 1.011)))
-	require.Contains(t, g.failure(result(0.5, 2)), "; ")
-	require.Empty(t, gate{}.failure(result(0, 99)))
+	for _, n := range []int{leastPositions, 1000} {
+		for _, share := range []float64{0.997, 0.98} {
+			require.InDelta(t, 0.05, refused(gate{Top1: share}, n, share, 1), 0.03, "%d positions, %v", n, share)
+			require.Greater(t, refused(gate{Top1: share}, n, share-0.03, 1), 0.95, "%d positions, %v", n, share)
+		}
+		require.InDelta(t, 0.05, refused(gate{Ratio: 1.01}, n, 1, 1.01), 0.015, n)
+		require.Greater(t, refused(gate{Ratio: 1.01}, n, 1, 1.03), 0.95, n)
+	}
+}
+
+func TestAVerdictSaysWhatPositionsCanDecide(t *testing.T) {
+	g := gate{Top1: 0.997}
+	require.Equal(t, "passed", g.verdict(checked(1000, 0.997, 1, 0)))
+	require.Equal(t, "passed within the uncertainty of so many positions: the same token at 99.67 % of 900 positions", g.verdict(checked(900, 897.0/900, 1, 0)))
+	require.Equal(t, "failed: the same token at 97.00 % of 900 positions", g.verdict(checked(900, 0.97, 1, 0)))
+	require.Contains(t, g.verdict(checked(leastPositions-1, 1, 1, 0)), "open")
+	require.NotContains(t, g.verdict(checked(leastPositions, 1, 1, 0)), "open")
 }
 
 func TestARecipeBelowItsGateIsRefusedWithTheFigures(t *testing.T) {
@@ -148,6 +196,10 @@ func TestACheckHoldsForTheRangesThatItMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, log, unchecked)
 	t.Setenv(gateVariable, "")
+	_, err = sdnpu(t, "check", story, "--recipe", "w8a16", "--library", "float", "--text", text)
+	require.ErrorIs(t, err, errFewPositions)
+	_, err = run()
+	require.ErrorIs(t, err, errGate, "a text too short to decide leaves the last check")
 
 	ranges()
 	log, err = run()
@@ -159,7 +211,10 @@ func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("SDNPU_CACHE", filepath.Join(folder, "images"))
 	text := filepath.Join(folder, "text")
-	require.NoError(t, os.WriteFile(text, []byte(strings.Repeat("One day, Tom went to the park. ", 8)+"\n=====\n"+strings.Repeat("Lily saw a big dog. ", 8)), 0o600))
+	const pairs = 4 // of passages
+	passages := strings.Repeat("One day, Tom went to the park. ", 8) + passageEnd + strings.Repeat("Lily saw a big dog. ", 8) + passageEnd
+	passages = strings.TrimSuffix(strings.Repeat(passages, pairs), passageEnd)
+	require.NoError(t, os.WriteFile(text, []byte(passages), 0o600))
 	path := filepath.Join("..", "..", "integration_test", "models", "stories260K-f16.gguf")
 	var calibrated struct {
 		Tokens, Tensors int
@@ -184,7 +239,7 @@ func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 		require.Greater(t, *l.SQNR, 25.0)
 		require.Less(t, *l.SQNR, 60.0, "eight bits are no better than that")
 	}
-	require.Equal(t, calibrated.Tokens-2, r.Positions, "what follows the last token of a passage is not known")
+	require.Equal(t, calibrated.Tokens-2*pairs, r.Positions, "what follows the last token of a passage is not known")
 	require.Greater(t, r.Top1, 0.8)
 	again, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)

@@ -168,6 +168,7 @@ func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
 	require.Equal(t, positions, c.Same)
 	require.Equal(t, 0.75, (&Comparison{Positions: 8, Same: 5, Tied: 1}).Agreement())
 	require.Zero(t, c.Divergence)
+	require.Zero(t, c.Uncertainty)
 	require.Equal(t, c.Reference, c.Tested)
 	require.InDelta(t, oracle(t, m, texts), c.Tested, 1e-6*c.Tested)
 	for _, db := range c.SQNR {
@@ -188,16 +189,48 @@ func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
 
 // oracle is the perplexity of texts in the plainest words.
 func oracle(t *testing.T, m *model.Model, texts [][]int32) float64 {
-	product, n := 0.0, 0
-	for i, logits := range all(t, m, texts, Options{Recipe: exact(t), Context: 40}) {
+	sum := 0.0
+	losses := losses(t, m, texts, exact(t))
+	for _, loss := range losses {
+		sum += loss
+	}
+	return math.Exp(sum / float64(len(losses)))
+}
+
+// losses are those of all positions that something follows.
+func losses(t *testing.T, m *model.Model, texts [][]int32, r model.Recipe) (list []float64) {
+	for i, logits := range all(t, m, texts, Options{Recipe: r, Context: 40}) {
 		for at, next := range texts[i][1:] {
 			sum := 0.0
 			for _, v := range logits[at] {
 				sum += math.Exp(float64(v))
 			}
-			product += math.Log(math.Exp(float64(logits[at][next])) / sum)
-			n++
+			list = append(list, -math.Log(math.Exp(float64(logits[at][next]))/sum))
 		}
 	}
-	return math.Exp(-product / float64(n))
+	return list
+}
+
+func TestTheUncertaintyOfAPerplexityIsThatOfItsLosses(t *testing.T) {
+	m, texts := random(t, "llama")
+	coarse, err := model.FindRecipe("w4a16")
+	require.NoError(t, err)
+	var chains [2]*Chain
+	var found [2][]float64
+	for i, r := range []model.Recipe{exact(t), coarse} {
+		chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: r, Context: 40})
+		require.NoError(t, err)
+		found[i] = losses(t, m, texts, r)
+	}
+	c, err := Compare(t.Context(), chains[0], chains[1], nil)
+	require.NoError(t, err)
+	n, mean, squares := float64(len(found[0])), 0.0, 0.0
+	for i := range found[0] {
+		mean += (found[1][i] - found[0][i]) / n
+	}
+	for i := range found[0] {
+		squares += math.Pow(found[1][i]-found[0][i]-mean, 2)
+	}
+	require.Positive(t, c.Uncertainty)
+	require.InEpsilon(t, math.Sqrt(squares/(n-1)/n), c.Uncertainty, 1e-4)
 }

@@ -21,8 +21,10 @@ type Comparison struct {
 	// Divergence is the mean of Kullback and Leibler's, reference to tested, in
 	// nats.
 	Divergence float64
-	// Reference and Tested are the perplexities of the texts.
-	Reference, Tested float64
+	// Reference and Tested are the perplexities of the texts. Uncertainty is the
+	// standard error of the logarithm of their ratio, which is the mean of the
+	// positions' differences in loss; NaN for a single position.
+	Reference, Tested, Uncertainty float64
 	// Sizes are those of the tested chain.
 	Sizes Sizes
 }
@@ -80,6 +82,7 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 		return fmt.Errorf("chain: compare: %d and %d rows", heads[0].Rows(), heads[1].Rows())
 	}
 	var loss [2]float64
+	var squares float64 // of the differences in loss
 	for i, text := range reference.texts {
 		for at := 0; at < len(text)-1; at += heads[0].Rows() {
 			want, err := heads[0].Logits(ctx, i, at, nil)
@@ -96,6 +99,7 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 				}
 				l := c.add(want[j], got[j], text[at+j+1])
 				loss[0], loss[1] = loss[0]+l[0], loss[1]+l[1]
+				squares += (l[1] - l[0]) * (l[1] - l[0])
 			}
 		}
 	}
@@ -105,6 +109,8 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 	n := float64(c.Positions)
 	c.Divergence /= n
 	c.Reference, c.Tested = math.Exp(loss[0]/n), math.Exp(loss[1]/n)
+	mean := (loss[1] - loss[0]) / n
+	c.Uncertainty = math.Sqrt(max(0, squares/n-mean*mean) / (n - 1))
 	return nil
 }
 
