@@ -29,10 +29,15 @@ const licenceFile = distribution + "/Qualcomm_LICENSE.pdf"
 // wanted are the files that leave the wheel: the runtime, what it needs, and its
 // terms. Extra are libraries that only tests and tools load.
 var (
-	wanted = regexp.MustCompile(`^onnxruntime_qnn/((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
+	wanted = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
 		`|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt)$|^onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+$`)
-	extra = regexp.MustCompile(`^onnxruntime_qnn/(lib)?Qnn(Saver|Ir|Cpu)\.(so|dll)$`)
+	extra = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?(lib)?Qnn(Saver|Ir|Cpu)\.(so|dll)$`)
 )
+
+// place is where a file of the wheel goes. The wheel of Windows on x86-64 keeps
+// its libraries in a folder below, beside those for such programs on an Arm
+// machine, which runs our own Arm program instead; elsewhere names stay.
+func place(name string) string { return strings.Replace(name, "/libs/amd64/", "/", 1) }
 
 // Archive is an open wheel whose entries have been looked at. It does not own
 // what it reads from.
@@ -101,7 +106,7 @@ func (a *Archive) choose(z *zip.Reader, all bool) error {
 		}
 		total += min(f.UncompressedSize64, fileLimit+1)
 		switch {
-		case names[f.Name]:
+		case names[place(f.Name)]:
 			return fmt.Errorf("%w: %s stands in it twice", ErrWheel, f.Name)
 		case !f.Mode().IsRegular():
 			return fmt.Errorf("%w: %s is no plain file", ErrWheel, f.Name)
@@ -110,7 +115,7 @@ func (a *Archive) choose(z *zip.Reader, all bool) error {
 		case a.sums[f.Name] == "":
 			return fmt.Errorf("%w: %s is not in its RECORD", ErrWheel, f.Name)
 		}
-		names[f.Name] = true
+		names[place(f.Name)] = true
 		a.files = append(a.files, f)
 	}
 	return nil

@@ -77,7 +77,7 @@ func TestAnInstallReplacesTheOneBefore(t *testing.T) {
 	require.Contains(t, files(t, folder), "onnxruntime_qnn/libQnnSaver.so")
 
 	windows := []entry{
-		{name: "onnxruntime_qnn/QnnHtp.dll", text: pe()},
+		{name: "onnxruntime_qnn/QnnHtp.dll", text: pe(peARM64)},
 		{name: "onnxruntime_qnn/libqnnhtpv73.cat", text: "catalogue"},
 		{name: "onnxruntime_qnn/Qualcomm_LICENSE.pdf", text: "%PDF terms"},
 	}
@@ -95,6 +95,30 @@ func TestAnInstallReplacesTheOneBefore(t *testing.T) {
 	_, err = third.Unpack(folder, nil)
 	require.ErrorIs(t, err, ErrChecksum)
 	require.Equal(t, got, files(t, folder), "a failed install changes nothing")
+}
+
+// The wheel of Windows on x86-64 has a folder for each kind of program.
+func TestTheLibrariesOfWindowsOnAMD64ComeOutOfTheirFolder(t *testing.T) {
+	a, err := open(wheel(t, []entry{
+		{name: "onnxruntime_qnn/libs/amd64/QnnHtp.dll", text: pe(peAMD64)},
+		{name: "onnxruntime_qnn/libs/amd64/QnnSystem.dll", text: "system"},
+		{name: "onnxruntime_qnn/libs/arm64ec/QnnHtp.dll", text: pe(peARM64)},
+		{name: "onnxruntime_qnn/libs/arm64ec/libQnnHtpV73Skel.so", text: "image"},
+		{name: "onnxruntime_qnn/Qualcomm_LICENSE.pdf", text: "%PDF terms"},
+	}), false)
+	require.NoError(t, err)
+	require.Equal(t, Target{"windows", "amd64"}, a.Target)
+	i, err := a.Unpack(t.TempDir(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"onnxruntime_qnn/QnnHtp.dll", "onnxruntime_qnn/QnnSystem.dll", "onnxruntime_qnn/Qualcomm_LICENSE.pdf"}, i.Files)
+	require.FileExists(t, i.Library())
+	require.Empty(t, i.Missing())
+
+	_, err = open(wheel(t, []entry{
+		{name: "onnxruntime_qnn/libs/amd64/QnnHtp.dll", text: pe(peAMD64)},
+		{name: "onnxruntime_qnn/QnnHtp.dll", text: pe(peAMD64)},
+	}), false)
+	require.ErrorContains(t, err, "twice", "one would take the other's place")
 }
 
 func TestHostileWheelsAreRefused(t *testing.T) {

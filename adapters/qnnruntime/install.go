@@ -46,10 +46,11 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 	i := &Installed{Folder: folder, Version: a.Version, System: a.Target.String()}
 	m := &meter{total: a.SizeBytes(), tell: progress}
 	for _, f := range a.files {
-		if err := a.write(f, filepath.Join(work, filepath.FromSlash(f.Name)), m); err != nil {
+		to := place(f.Name)
+		if err := a.write(f, filepath.Join(work, filepath.FromSlash(to)), m); err != nil {
 			return nil, err
 		}
-		i.Files = append(i.Files, f.Name)
+		i.Files = append(i.Files, to)
 	}
 	slices.Sort(i.Files)
 	text, err := json.MarshalIndent(i, "", "\t")

@@ -29,18 +29,21 @@ func elf(machine byte) string {
 	return string(front)
 }
 
-// pe is the front of a Windows library for arm64.
-func pe() string {
+// pe is the front of a Windows library for a machine.
+func pe(machine string) string {
 	front := make([]byte, 256)
 	copy(front, "MZ")
 	front[0x3c] = 0x80
-	copy(front[0x80:], "PE\x00\x00\x64\xaa")
+	copy(front[0x80:], "PE\x00\x00"+machine)
 	return string(front)
 }
 
 const (
 	amd64 = 0x3e
 	arm64 = 0xb7
+
+	peAMD64 = "\x64\x86"
+	peARM64 = "\x64\xaa"
 )
 
 // good are the entries of a sound wheel for Linux on arm64.
