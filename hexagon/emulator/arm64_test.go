@@ -3,8 +3,10 @@ package emulator_test
 import (
 	"cmp"
 	"debug/elf"
+	"debug/pe"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -55,6 +57,30 @@ func TestTheNEONPathEqualsPlainC(t *testing.T) {
 		expected, got := run("cpu=c,threads=1", name), run("cpu=neon,threads=2", name)
 		require.Equal(t, "neon", got[len(got)-1])
 		require.Equal(t, expected[len(expected)-3], got[len(got)-3], name)
+	}
+}
+
+// integration_test runs it.
+func TestBuildServesWindows(t *testing.T) {
+	const name = "x86_64-w64-mingw32-gcc"
+	compiler, err := exec.LookPath(name)
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "wine") {
+			t.Fatal(err)
+		}
+		t.Skip(name + " not found: apt-get install gcc-mingw-w64-x86-64")
+	}
+	library, err := emulator.Build(t.Context(), emulator.Options{Dir: t.TempDir(), CC: compiler})
+	require.NoError(t, err)
+	require.Equal(t, "QnnHtp.dll", filepath.Base(library))
+	file, err := pe.Open(library)
+	require.NoError(t, err)
+	defer file.Close()
+	require.EqualValues(t, pe.IMAGE_FILE_MACHINE_AMD64, file.Machine)
+	needs, err := file.ImportedLibraries()
+	require.NoError(t, err)
+	for _, n := range needs {
+		require.NotContains(t, n, "lib", "the compiler's own libraries are in it")
 	}
 }
 

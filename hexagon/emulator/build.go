@@ -17,15 +17,14 @@ import (
 // ErrNoCompiler is returned when no C compiler is found.
 var ErrNoCompiler = errors.New("no C compiler: apt-get install gcc")
 
-// libraryName is the vendor's, so the loader cannot tell them apart.
-const libraryName = "libQnnHtp.so"
-
 // Options says how the library is built. Dir is required.
 type Options struct {
 	// Dir receives one folder per build, named by a hash of sources, flags and
 	// compiler.
 	Dir string
-	// CC is the compiler. Empty means the first of cc, gcc and clang.
+	// CC is the compiler; one for another system makes a library for that:
+	// x86_64-w64-mingw32-gcc a QnnHtp.dll. Empty means the first of cc, gcc and
+	// clang.
 	CC string
 	// Sanitize is the value of -fsanitize, such as "address,undefined". Empty
 	// means none.
@@ -36,7 +35,7 @@ type Options struct {
 	Begin func()
 }
 
-// Build compiles libQnnHtp.so, unless it is there already, and returns its path.
+// Build compiles libQnnHtp.so, or QnnHtp.dll, unless it is there already, and returns its path.
 //
 // The library appears under its name only when it is whole, so any number of
 // processes may build at once and a killed build leaves nothing that looks like
@@ -52,8 +51,9 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("emulator: %w", err)
 	}
-	args := arguments(options.Sanitize)
-	name, err := sourceHash(compiler+"\n"+version, slices.Concat(args, linkFlags))
+	kind := platformOf(version)
+	args := slices.Concat(arguments(options.Sanitize), kind.flags)
+	name, err := sourceHash(compiler+"\n"+version, slices.Concat(args, kind.link))
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +61,7 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("emulator: %w", err)
 	}
-	library := filepath.Join(folder, libraryName)
+	library := filepath.Join(folder, kind.library)
 	if _, err := os.Stat(library); err == nil {
 		return library, nil
 	}
@@ -72,7 +72,7 @@ func Build(ctx context.Context, options Options) (string, error) {
 		options.Begin()
 	}
 	start := time.Now()
-	if err := build(ctx, compiler, args, folder, library); err != nil {
+	if err := build(ctx, compiler, args, kind.link, library); err != nil {
 		return "", fmt.Errorf("emulator: build: %w", err)
 	}
 	if options.Logger != nil {
@@ -113,7 +113,8 @@ func findCompiler(ctx context.Context, wanted string) (path, version string, err
 
 // build compiles in a temporary folder beside the result and renames the
 // library into its place.
-func build(ctx context.Context, compiler string, args []string, folder, library string) error {
+func build(ctx context.Context, compiler string, args, link []string, library string) error {
+	folder, name := filepath.Split(library)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -133,11 +134,10 @@ func build(ctx context.Context, compiler string, args []string, folder, library 
 	if err != nil {
 		return err
 	}
-	link := slices.Concat(args, linkFlags, []string{"-o", libraryName}, objects, []string{"-lm"})
-	if err := run(ctx, work, compiler, link); err != nil {
+	if err := run(ctx, work, compiler, slices.Concat(args, link, []string{"-o", name}, objects, []string{"-lm"})); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(work, libraryName), library)
+	return os.Rename(filepath.Join(work, name), library)
 }
 
 // compileAll compiles the files side by side, one per processor.

@@ -93,7 +93,7 @@ func TestFailedBuildLeavesNoLibrary(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Build(t.Context(), Options{Dir: dir, CC: compiler})
 	require.ErrorContains(t, err, "ld: no room")
-	found, err := filepath.Glob(filepath.Join(dir, "*", libraryName))
+	found, err := filepath.Glob(filepath.Join(dir, "*", "libQnnHtp.so"))
 	require.NoError(t, err)
 	require.Empty(t, found)
 }

@@ -8,6 +8,9 @@
 // same file answers for the system library, which describes binaries without a
 // device ("SYSTEM_EMULATOR_SDNPU").
 //
+// With a compiler for Windows it becomes a QnnHtp.dll, so that our program can be
+// tried there: on one thread, without registered memory, and not paced.
+//
 // # What it is not
 //
 // It emulates results, not a chip: times, power, memory windows and the choice

@@ -16,8 +16,37 @@ import (
 //go:embed csrc/*.c csrc/*.h
 var sources embed.FS
 
-// linkFlags refuse undefined symbols: better here than when a program loads it.
-var linkFlags = []string{"-shared", "-Wl,-z,defs", "-Wl,-soname," + libraryName}
+// platform is what a compiler makes.
+type platform struct {
+	library     string   // the vendor's name, so the loader cannot tell them apart
+	flags, link []string // beside those that all have
+}
+
+// unix refuses undefined symbols: better here than when a program loads it.
+var unix = platform{
+	library: "libQnnHtp.so",
+	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},
+}
+
+// windows carries the compiler's own libraries with it and brings what POSIX
+// has. GCC aligns the stack to 16 bytes there and spills wider vectors to it as
+// if it were more: the assembler makes those moves unaligned ones.
+var windows = platform{
+	library: "QnnHtp.dll",
+	flags: []string{
+		"-D__USE_MINGW_ANSI_STDIO=1", "-Wno-format", "-Wno-format-extra-args",
+		"-Wa,-muse-unaligned-vector-move", "-include", "host_windows.h",
+	},
+	link: []string{"-shared", "-static"},
+}
+
+// platformOf reads it out of what a compiler says of itself.
+func platformOf(version string) platform {
+	if strings.Contains(version, "mingw32") {
+		return windows
+	}
+	return unix
+}
 
 // flags are part of the library's identity: other flags, other folder.
 // -ffp-contract=off keeps the rule of sums; only one symbol is exported. Warnings

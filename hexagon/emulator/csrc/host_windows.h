@@ -1,0 +1,77 @@
+/* host_windows.h: what the sources use of POSIX and Windows lacks; the build
+ * includes it before every file there. It is there so that our Windows program
+ * can be tried with a library, not to be fast.
+ *
+ * All memory is of the aligned kind, because what posix_memalign gives is freed
+ * by free. No thread is started: the pool's would be joined while the library
+ * is unloaded, under the loader's lock, which they need to end. What cannot be
+ * started, its caller does.
+ */
+#ifndef HOST_WINDOWS_H
+#define HOST_WINDOWS_H
+#ifdef _WIN32
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HOST_ALIGN = 16 }; /* as malloc's own */
+
+static inline int posix_memalign(void **out, size_t align, size_t size) {
+  *out = _aligned_malloc(size, align);
+  return *out == NULL ? ENOMEM : 0;
+}
+
+static inline void *host_calloc(size_t n, size_t size) {
+  if (size != 0 && n > SIZE_MAX / size) {
+    return NULL;
+  }
+  void *memory = _aligned_malloc(n * size, HOST_ALIGN);
+  return memory == NULL ? NULL : memset(memory, 0, n * size);
+}
+
+static inline char *strndup(const char *text, size_t limit) {
+  size_t n = strnlen(text, limit);
+  char *copy = _aligned_malloc(n + 1, HOST_ALIGN);
+  if (copy != NULL) {
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+  }
+  return copy;
+}
+
+#define malloc(size) _aligned_malloc(size, HOST_ALIGN)
+#define calloc(n, size) host_calloc(n, size)
+#define realloc(p, size) _aligned_realloc(p, size, HOST_ALIGN)
+#define free(p) _aligned_free(p)
+#define strdup(text) strndup(text, SIZE_MAX)
+
+#define pthread_create(thread, how, fn, arg) ((void)(thread), (void)(fn), EAGAIN)
+#undef pthread_atfork
+#define pthread_atfork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
+
+typedef struct {
+  int none;
+} sigset_t, cpu_set_t;
+#define sigfillset(set) ((void)(set))
+#undef pthread_sigmask
+#define pthread_sigmask(how, set, before) ((void)(set), (void)(before))
+#define sched_getaffinity(pid, size, set) ((void)(set), -1) /* not known: one */
+#define CPU_COUNT(set) 1
+
+static inline void pause(void) { nanosleep(&(struct timespec){.tv_sec = 1}, NULL); }
+
+/* Files are mapped in another way; nothing that runs here shares memory by file. */
+#define PROT_READ 1
+#define PROT_WRITE 2
+#define MAP_SHARED 1
+#define MAP_FAILED ((void *)-1)
+#define mmap(at, size, protect, flags, fd, offset) ((void)(fd), MAP_FAILED)
+#define munmap(at, size) ((void)(at), (void)(size))
+
+#endif
+#endif
