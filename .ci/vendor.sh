@@ -1,8 +1,9 @@
 #!/bin/sh
-# vendor.sh [CACHE_DIR]: fetch the vendor's x86-64 libraries, which execute NPU
-# graphs on the CPU, into a cache outside the repository. Tests find them there
-# through SDNPU_VENDOR. They are Qualcomm's, under Qualcomm's own licence: never
-# commit them, never ship them.
+# vendor.sh [CACHE_DIR [SYSTEM...]]: fetch the vendor's x86-64 libraries, which
+# execute NPU graphs on the CPU, into a cache outside the repository, and those of
+# other systems, such as linux/arm64, into a folder linux-arm64 of it. Tests find
+# them there through SDNPU_VENDOR. They are Qualcomm's, under Qualcomm's own
+# licence: never commit them, never ship them.
 #
 # The libraries come in Python wheels, which pip fetches and our own command
 # unpacks, as it does for users: only what is loaded, each file compared with the
@@ -14,6 +15,7 @@ package=onnxruntime-qnn
 version=2.7.0
 older=2.3.0 # the last with libQnnCpu.so
 cache=${1:-${SDNPU_VENDOR:-${XDG_CACHE_HOME:-$HOME/.cache}/sdnpu/vendor}}
+[ $# -eq 0 ] || shift
 
 fail() {
 	echo "vendor: $*" >&2
@@ -26,7 +28,7 @@ fi
 
 # installed VERSION DIR: whether a folder has been filled with that wheel.
 installed() {
-	grep -qs "\"version\": \"$1\"" "$2/runtime.json" && grep -qs libQnnSaver "$2/runtime.json"
+	grep -qs "\"version\": \"$1\"" "$2/runtime.json" && grep -qs QnnSaver "$2/runtime.json"
 }
 
 # fetch VERSION DIR
@@ -55,6 +57,11 @@ fetch() {
 
 fetch "$version" "$cache"
 fetch "$older" "$cache/$older"
+for system in "$@"; do
+	folder=$cache/$(echo "$system" | tr / -)
+	installed "$version" "$folder" || (cd "$(dirname "$0")/.." &&
+		go run ./adapters/sdnpu runtime install --system "$system" --to "$folder" --all --accept-license)
+done
 echo "vendor: licence: $cache/onnxruntime_qnn/Qualcomm_LICENSE.pdf (Qualcomm's proprietary licence)"
 echo "vendor: read it before you use the libraries, which are never part of this repository"
 echo "vendor: export SDNPU_VENDOR=$cache"

@@ -39,6 +39,9 @@ type Options struct {
 	// so that somebody who watches can name what never came back: a graph and a
 	// step of its making, such as node "q0" (FullyConnected).
 	Trace func(graph, step string)
+	// provider is another number that a library may have and be taken for the
+	// NPU's: tests give that of the vendor's library that writes down its calls.
+	provider uint32
 }
 
 // Sharing is a choice in [Options].
@@ -130,7 +133,7 @@ func Open(o Options) (_ *Device, err error) {
 // refused.
 func (d *Device) openChip() (err error) {
 	switch p := d.library.Provider(); p.Backend {
-	case qnn.BackendHTP:
+	case qnn.BackendHTP, d.options.provider:
 		d.optimization = 3
 	case qnn.BackendCPU:
 		return nil

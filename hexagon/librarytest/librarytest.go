@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,21 @@ func VendorCPUAtLength(t testing.TB) string {
 func VendorCPU(t testing.TB) string {
 	t.Helper()
 	return vendorFile(t, "2.3.0", "onnxruntime_qnn", "libQnnCpu.so")
+}
+
+// VendorSaver returns the path of the vendor's library that writes down what it
+// is asked to build. For other systems than Linux on x86-64 it lies in a folder
+// named after the system, linux-arm64, which .ci/vendor.sh fills when told to.
+func VendorSaver(t testing.TB) string {
+	t.Helper()
+	names := []string{"onnxruntime_qnn", "libQnnSaver.so"}
+	if runtime.GOOS == "windows" {
+		names[1] = "QnnSaver.dll"
+	}
+	if system := runtime.GOOS + "-" + runtime.GOARCH; system != "linux-amd64" {
+		names = append([]string{system}, names...)
+	}
+	return vendorFile(t, names...)
 }
 
 func vendorFile(t testing.TB, names ...string) string {

@@ -1,0 +1,99 @@
+package hexagon
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+// saver is the provider number of the vendor's library that builds nothing and
+// writes down, as C, each call that it is given.
+const saver = 2
+
+// What it wrote down shows that structs, strings and arguments arrive in the
+// library as they were meant. Where no other library of a system runs,
+// integration_test runs this test under an emulation of that system.
+func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
+	library := librarytest.VendorSaver(t)
+	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	recipe, err := model.FindRecipe("f16")
+	require.NoError(t, err)
+	g, err := m.Block(model.Block{Name: "block", End: 5, Rows: 8, Context: slots, Recipe: recipe})
+	require.NoError(t, err)
+
+	folder, err := os.MkdirTemp("", "saver-") // the library keeps a file in it open, which Windows does not remove
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	t.Chdir(folder) // where it writes
+	d, err := Open(Options{Library: library, SoC: soc, Sharing: NeverShare, provider: saver})
+	require.NoError(t, err)
+	const nothingBuilt = 4950
+	var refused *qnn.Error
+	require.ErrorAs(t, d.Compile(t.Context(), io.Discard, g), &refused)
+	require.Equal(t, "contextGetBinarySize", refused.Call, "it comes to the end of the graph")
+	require.EqualValues(t, nothingBuilt, refused.Code)
+	require.NoError(t, d.Close())
+
+	if _, err := os.Stat("saver_output"); err == nil { // that for Linux on arm64 makes no folder
+		t.Chdir("saver_output")
+	}
+	text, err := os.ReadFile("saver_output.c")
+	require.NoError(t, err)
+	checkWritten(t, string(text), g)
+	info, err := os.Stat("params.bin")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, info.Size(), constantBytes(g))
+}
+
+// checkWritten compares what the library wrote with the graph.
+func checkWritten(t *testing.T, text string, g *backend.Graph) {
+	t.Helper()
+	require.Equal(t, len(g.Nodes), strings.Count(text, "interface.graphAddNode("))
+	require.Equal(t, len(g.Nodes), strings.Count(text, "interface.backendValidateOpConfig("))
+	require.Equal(t, 1, strings.Count(text, "interface.graphFinalize("))
+	lines := map[string]bool{}
+	for line := range strings.Lines(text) {
+		lines[strings.TrimSpace(line)] = true
+	}
+	for i := range g.Tensors {
+		tensor := &g.Tensors[i]
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(tensor.Shape), " ", ", "), "[]")
+		require.True(t, lines[fmt.Sprintf("uint32_t context_0_block_tensor_%d_dims[] = {%s};", i, list)], "%s %v", tensor.Name, tensor.Shape)
+	}
+	added := map[string]bool{}
+	for _, words := range addedNode.FindAllStringSubmatch(text, -1) {
+		added[strings.Join(words[1:], " ")] = true
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		require.True(t, added[fmt.Sprint(n.Name, " ", n.Op, " ", len(n.Inputs), " ", len(n.Outputs))], n.Name)
+	}
+}
+
+// addedNode is a node's name, operator and numbers of inputs and outputs.
+var addedNode = regexp.MustCompile(`(?m)^ *Qnn_OpConfigV1_t context_0_block_\w+_v1 = \{"([^"]+)", "qti\.aisw", "(\w+)", \d+, \w+, (\d+), \w+, (\d+), \w+\};$`)
+
+func constantBytes(g *backend.Graph) (n int64) {
+	for i := range g.Tensors {
+		if t := &g.Tensors[i]; t.Kind == backend.Constant {
+			n += int64(t.SizeBytes())
+		}
+	}
+	return n
+}

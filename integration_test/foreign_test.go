@@ -1,0 +1,114 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/hexagon/emulator"
+)
+
+// foreign is another system whose programs run here under an emulation of it.
+type foreign struct {
+	name     string // in Go's words, linux/arm64
+	compiler string // of C, for that system
+	// run is the command that runs its programs, with variables of its own.
+	run []string
+	env []string
+	// path is how its programs name a file of this machine.
+	path func(string) string
+}
+
+// saverTest is the test of hexagon that runs on the vendor's recording library.
+const saverTest = "TestTheVendorsSaverWritesDownAWholeBlock"
+
+// tool finds a program or ends the test: what says why it is missing.
+func tool(t testing.TB, require, name, remedy string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, require, fmt.Sprintf("no %s: %s", name, remedy))
+	}
+	return path
+}
+
+// goTool runs go for the system, which makes a program at a path.
+func (f foreign) goTool(t testing.TB, out string, args ...string) string {
+	t.Helper()
+	system, arch, _ := strings.Cut(f.name, "/")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{args[0], "-o", out}, args[1:]...)...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return out
+}
+
+// emulatorLibrary is our emulator for that system.
+func (f foreign) emulatorLibrary(t testing.TB) string {
+	t.Helper()
+	b, err := builder()
+	require.NoError(t, err)
+	path, err := emulator.Build(t.Context(), emulator.Options{Dir: filepath.Join(b.Dir, "emulator"), CC: f.compiler})
+	require.NoError(t, err)
+	return path
+}
+
+// command runs one of its programs.
+func (f foreign) command(t testing.TB, env []string, program string, args ...string) outcome {
+	t.Helper()
+	words := append(append(f.run[1:len(f.run):len(f.run)], program), args...)
+	return command(t, append(f.env, env...), f.run[0], words...)
+}
+
+// vendorLibrary is a file of the vendor's runtime for that system.
+func (f foreign) vendorLibrary(t testing.TB, name string) string {
+	t.Helper()
+	folder := strings.ReplaceAll(f.name, "/", "-")
+	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), folder, "onnxruntime_qnn", name)
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "vendor-"+folder, fmt.Sprintf("no %s: run .ci/vendor.sh CACHE %s", path, f.name))
+	}
+	return path
+}
+
+// writesReferences generates a recorded text with the program on a library.
+func (f foreign) writesReferences(t *testing.T, program, library string, tokens int, args ...string) {
+	t.Helper()
+	r := references(t, "f16")[3]
+	tokens = min(tokens, len(r.IDs))
+	args = append([]string{
+		"run", "--json", "--model", f.path(modelFile(t, "stories260K-f16.gguf")), "--library", f.path(library),
+		"--prompt", r.Prompt, "-n", fmt.Sprint(tokens),
+	}, args...)
+	got := f.command(t, []string{"SDNPU_COMPILE=inline", "SDNPU_CACHE=off"}, program, args...)
+	require.Zero(t, got.code, got.stderr)
+	var said ran
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &said), got.stdout)
+	require.Equal(t, r.PromptIDs, said.PromptIDs)
+	require.Equal(t, r.IDs[:tokens], said.OutputIDs)
+	require.Positive(t, *said.Lanes.NPU)
+	require.Zero(t, *said.Lanes.CPU)
+}
+
+// recordsABlock runs the test of the vendor's recording library on that system.
+func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
+	t.Helper()
+	f.vendorLibrary(t, saver)
+	test := f.goTool(t, filepath.Join(dir, "hexagon.test.exe"), "test", "-c", "./hexagon")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, f.run[0], append(f.run[1:len(f.run):len(f.run)], test, "-test.v", "-test.run", "^"+saverTest+"$")...)
+	cmd.Dir = filepath.Join("..", "hexagon") // as go test does
+	cmd.Env = append(append(os.Environ(), f.env...), "SDNPU_VENDOR="+f.path(os.Getenv("SDNPU_VENDOR")))
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, string(said), "--- PASS: "+saverTest, "it was not skipped")
+}

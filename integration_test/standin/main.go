@@ -1,0 +1,48 @@
+// Command standin stands in for Ollama's own llama-server where tests need a
+// program of its own: it answers as that would, and says how it was called. As
+// "standin host PROGRAM ARGUMENT…" it stands in for Ollama, and starts a program.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+)
+
+func main() {
+	act := serve
+	if len(os.Args) > 2 && os.Args[1] == "host" {
+		act = host
+	}
+	if err := act(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// host runs a program to its end.
+func host(args []string) error {
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+// serve answers on the port that it is given until it is killed.
+func serve(args []string) error {
+	at := slices.Index(args, "--port") + 1
+	if at == 0 || at == len(args) {
+		return errors.New("no --port")
+	}
+	content, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	http.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"status":"ok"}`) })
+	http.HandleFunc("/args", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+	return http.ListenAndServe(net.JoinHostPort("127.0.0.1", args[at]), nil)
+}

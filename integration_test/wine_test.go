@@ -1,0 +1,179 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// randomSource is a system library that Go's runtime wants and Wine before 9
+// has not: this is its one function.
+const randomSource = `#include <windows.h>
+#include <ntsecapi.h>
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
+  return RtlGenRandom(data, (ULONG)size);
+}
+`
+
+var winePrefix struct {
+	once sync.Once
+	err  error
+}
+
+// windows is Windows on x86-64 under Wine, with a registry and drives of its own
+// that are kept beside what is built.
+func windows(t *testing.T) foreign {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program for another system")
+	}
+	const remedy = "apt-get install wine64 wine gcc-mingw-w64-x86-64"
+	compiler := tool(t, "wine", "x86_64-w64-mingw32-gcc", remedy)
+	wine := tool(t, "wine", "wine", remedy)
+	b, err := builder()
+	require.NoError(t, err)
+	prefix := filepath.Join(b.Dir, "wine")
+	f := foreign{
+		name: "windows/amd64", compiler: compiler, run: []string{wine},
+		env:  []string{"WINEPREFIX=" + prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml="},
+		path: func(p string) string { return "Z:" + strings.ReplaceAll(p, "/", `\`) },
+	}
+	winePrefix.once.Do(func() { winePrefix.err = f.prepare(prefix) })
+	require.NoError(t, winePrefix.err)
+	return f
+}
+
+// prepare makes the prefix and gives it what it lacks.
+func (f foreign) prepare(prefix string) error {
+	library := filepath.Join(prefix, "drive_c", "windows", "system32", "bcryptprimitives.dll")
+	if _, err := os.Stat(library); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(prefix, 0o755); err != nil {
+		return err
+	}
+	boot := exec.Command(f.run[0], "wineboot", "--init")
+	boot.Env = append(os.Environ(), f.env...)
+	if said, err := boot.CombinedOutput(); err != nil {
+		return &exec.Error{Name: string(said), Err: err}
+	}
+	source := filepath.Join(prefix, "random.c")
+	if err := os.WriteFile(source, []byte(randomSource), 0o600); err != nil {
+		return err
+	}
+	if said, err := exec.Command(f.compiler, "-shared", "-o", library, source, "-ladvapi32").CombinedOutput(); err != nil {
+		return &exec.Error{Name: string(said), Err: err}
+	}
+	return nil
+}
+
+func TestWindowsComputesOnTheVendorsLibrary(t *testing.T) {
+	f := windows(t)
+	library := f.vendorLibrary(t, "QnnHtp.dll")
+	program := f.goTool(t, filepath.Join(t.TempDir(), "sdnpu.exe"), "build", "./adapters/sdnpu")
+	f.writesReferences(t, program, library, 4, "--rows", "8", "--context", "64")
+}
+
+func TestWindowsBuildsAGraphOnTheVendorsRecorder(t *testing.T) {
+	windows(t).recordsABlock(t, t.TempDir(), "QnnSaver.dll")
+}
+
+// A llama-server.exe serves a selected model on the emulator and ends with its
+// host; for another model it runs the original, which ends with it.
+func TestWindowsServesAndHandsOver(t *testing.T) {
+	f := windows(t)
+	dir := t.TempDir()
+	program := f.goTool(t, filepath.Join(dir, "llama-server.exe"), "build", "./adapters/sdnpu")
+	standIn := f.goTool(t, filepath.Join(dir, originalName+".exe"), "build", "./integration_test/standin")
+	library := f.emulatorLibrary(t)
+	require.Equal(t, "QnnHtp.dll", filepath.Base(library))
+	model := f.path(modelFile(t, "stories260K-f16.gguf"))
+	env := []string{"SDNPU_LIBRARY=" + f.path(library), "SDNPU_CACHE=" + f.path(filepath.Join(dir, "images"))}
+	r := references(t, "f16")[1]
+
+	t.Run("the selected model", func(t *testing.T) {
+		url := f.serve(t, append(env, "SDNPU_ENABLED=true"), model, standIn, "host", program)
+		request, err := json.Marshal(body{"prompt": r.PromptIDs, "n_predict": len(r.IDs), "temperature": 0, "repeat_penalty": 1, "stream": true})
+		require.NoError(t, err)
+		require.Equal(t, r.answer(), completion(t, url, request))
+	})
+	t.Run("another model", func(t *testing.T) {
+		url := f.serve(t, append(env, "SDNPU_ENABLED=false"), model, program)
+		response, err := http.Get(url + "/args")
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		var args []string
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&args))
+		require.Contains(t, args, model)
+		require.Contains(t, args, "--port")
+	})
+}
+
+// serve starts a server for a model, waits for its health, and sees to it that
+// nothing answers on its port once what was started has been killed.
+func (f foreign) serve(t *testing.T, env []string, model string, program ...string) (url string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	url = "http://127.0.0.1:" + strconv.Itoa(port)
+
+	var said bytes.Buffer
+	args := []string{"--model", model, "--port", strconv.Itoa(port), "-c", "256", "-ngl", "99", "--no-webui", "--host", "127.0.0.1"}
+	cmd := exec.Command(f.run[0], append(program[:len(program):len(program)], args...)...)
+	cmd.Env = append(append(os.Environ(), f.env...), env...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	healthy := func() bool {
+		response, err := http.Get(url + "/health")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Kill())
+		<-ended
+		eventually(t, "it answers after its end", func() bool { return !healthy() })
+	})
+	require.Eventually(t, func() bool { return healthy() || len(ended) > 0 }, 3*patience, 50*time.Millisecond)
+	require.Empty(t, ended, "%s", &said)
+	return url
+}
+
+// completion streams a completion and joins its pieces.
+func completion(t *testing.T, url string, request []byte) (text string) {
+	t.Helper()
+	response, err := http.Post(url+"/completion", "application/json", bytes.NewReader(request))
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode, "%s", answer)
+	for line := range strings.Lines(string(answer)) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok {
+			continue
+		}
+		var piece struct{ Content string }
+		require.NoError(t, json.Unmarshal([]byte(data), &piece))
+		text += piece.Content
+	}
+	return text
+}
