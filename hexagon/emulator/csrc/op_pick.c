@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels.h"
 #include "ops.h"
 
 /* ---- Gather: output[..., i..., ...] = table[..., indices[i...], ...] ---- */
@@ -99,8 +100,18 @@ int emu_check_top_k(const emu_node *node, char *text, size_t size) {
   return emu_check_dims(values, x->rank, dims, why) || emu_check_dims(indices, x->rank, dims, why);
 }
 
+/* A row is looked at in blocks: whole ones whose greatest element ranks too low are skipped. */
+enum { BLOCK = 128 };
+
+static uint32_t blocks_of(uint32_t n) { return (n + BLOCK - 1) / BLOCK; }
+
+/* A row as floats, and the greatest of each of its blocks. */
+static size_t top_k_slot(uint32_t n) {
+  return emu_align(n * sizeof(float)) + emu_align(blocks_of(n) * sizeof(float));
+}
+
 size_t emu_scratch_top_k(const emu_node *node) {
-  return 64 + emu_slots() * emu_align(emu_last(node->in[0]) * sizeof(float));
+  return 64 + emu_slots() * top_k_slot(emu_last(node->in[0]));
 }
 
 /* comes_before: element i ranks before element j. NaN counts as -inf. */
@@ -127,19 +138,65 @@ static void sift(const float *row, uint32_t *heap, uint32_t n, uint32_t at, uint
   heap[at] = index;
 }
 
-/* best lists the k first-ranking of n elements in order. */
-static void best(const float *row, uint32_t n, uint32_t *heap, uint32_t k) {
-  for (uint32_t i = 0; i < k; i++) {
-    heap[i] = i;
+/* enter has element i replace the last of the k best, if it ranks before that. */
+static void enter(const float *row, uint32_t *heap, uint32_t k, uint32_t i) {
+  if (row[i] > row[heap[0]]) {
+    sift(row, heap, k, 0, i);
   }
+}
+
+/* make_heap orders k elements as a heap. */
+static void make_heap(const float *row, uint32_t *heap, uint32_t k) {
   for (uint32_t i = k / 2; i-- > 0;) {
     sift(row, heap, k, i, heap[i]);
   }
-  float bound = row[heap[0]];
-  for (uint32_t i = k; i < n; i++) {
-    if (row[i] > bound) {
-      sift(row, heap, k, 0, i);
-      bound = row[heap[0]];
+}
+
+/* at_least is a number that k elements or more are not below: the k-th of the blocks' greatest
+ * elements, which it writes to `most`; -inf where there are fewer blocks. heap is its memory. */
+static float at_least(const float *row, uint32_t n, uint32_t *heap, uint32_t k, float *most) {
+  uint32_t blocks = blocks_of(n);
+  for (uint32_t b = 0; b < blocks; b++) {
+    uint32_t from = b * BLOCK, size = n - from < BLOCK ? n - from : BLOCK;
+    most[b] = emu_kernel()->max(row + from, size);
+  }
+  if (blocks < k) {
+    return -INFINITY;
+  }
+  for (uint32_t b = 0; b < k; b++) {
+    heap[b] = b;
+  }
+  make_heap(most, heap, k);
+  for (uint32_t b = k; b < blocks; b++) {
+    enter(most, heap, k, b);
+  }
+  return most[heap[0]];
+}
+
+/* best lists the k first-ranking of n elements in order. most has room for a number per block. */
+static void best(float *row, uint32_t n, uint32_t *heap, uint32_t k, float *most) {
+  float bound = at_least(row, n, heap, k, most);
+  uint32_t filled = 0;
+  for (uint32_t i = 0; bound == -INFINITY && i < n; i++) {
+    row[i] = row[i] != row[i] ? bound : row[i]; /* NaN may be among the best */
+  }
+  for (uint32_t from = 0, b = 0; from < n; from += BLOCK, b++) {
+    if (most[b] < bound) {
+      continue;
+    }
+    uint32_t end = n - from < BLOCK ? n : from + BLOCK;
+    for (uint32_t i = from; i < end; i++) {
+      if (!(row[i] >= bound)) {
+        continue;
+      }
+      if (filled == k) {
+        enter(row, heap, k, i);
+      } else {
+        heap[filled++] = i;
+        if (filled == k) {
+          make_heap(row, heap, k);
+        }
+      }
     }
   }
   for (uint32_t i = k; i-- > 1;) {
@@ -160,17 +217,16 @@ static void top_k_row(void *arg, uint32_t r, uint32_t slot) {
   const emu_param *largest = emu_find_param(job->node, "largest");
   uint32_t n = emu_last(x), k = emu_u32(job->node, "k", 0);
   size_t size = emu_dtype_size(x->dtype);
-  float *row = (float *)(job->slots + slot * emu_align(n * sizeof(float)));
+  float *row = (float *)(job->slots + slot * top_k_slot(n));
+  float *most = (float *)((char *)row + emu_align(n * sizeof(float)));
   const char *from = (const char *)x->data + (size_t)r * n * size;
   uint32_t *indices = (uint32_t *)job->node->out[1]->data + (size_t)r * k;
   char *values = (char *)job->node->out[0]->data + (size_t)r * k * size;
   emu_read_on(row, x, bare, (uint64_t)r * n, 1, n);
-  bool smallest = largest != NULL && largest->scalar.b8 == 0;
-  for (uint32_t i = 0; i < n; i++) {
-    float v = smallest ? -row[i] : row[i];
-    row[i] = v != v ? -INFINITY : v;
+  for (uint32_t i = 0; largest != NULL && largest->scalar.b8 == 0 && i < n; i++) {
+    row[i] = -row[i];
   }
-  best(row, n, indices, k);
+  best(row, n, indices, k, most);
   for (uint32_t i = 0; i < k; i++) {
     memcpy(values + i * size, from + indices[i] * size, size);
   }
