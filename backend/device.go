@@ -46,6 +46,9 @@ type Capabilities struct {
 	// SharesConstants tells that graphs compiled into one image hold equal
 	// constants once: a block's widths then cost one block's weights.
 	SharesConstants bool
+	// SwapsGraphs tells that the device can exchange the graphs of an image by
+	// itself, each brought in by the run that needs it: see [Image].
+	SwapsGraphs bool
 	// Fingerprint holds everything of this device that decides whether an
 	// image made earlier is still valid: versions, chip, compile options.
 	Fingerprint string
@@ -55,6 +58,10 @@ type Capabilities struct {
 // programs loaded from it are closed: devices use mapped images in place.
 type Image struct {
 	Bytes []byte
+	// Swap asks for less memory than all graphs of the image take: the device
+	// exchanges them inside the runs that need them, which then take longer. Where
+	// Capabilities.SwapsGraphs is not set that is [errors.ErrUnsupported].
+	Swap bool
 }
 
 // Program is a loaded image.

@@ -67,8 +67,9 @@ type Device struct {
 	optimization int
 	// chip is the SoC that graphs are compiled for, 0 where nobody says.
 	chip uint32
-	// shares asks, once, whether equal constants are stored once.
-	shares func() bool
+	// shares asks, once, whether equal constants are stored once, and swaps
+	// whether the library exchanges graphs by itself.
+	shares, swaps func() bool
 	// copies is set once the library has refused to use images in place.
 	copies atomic.Bool
 	closed atomic.Bool
@@ -115,16 +116,10 @@ func Open(o Options) (_ *Device, err error) {
 	if err := d.openChip(); err != nil {
 		return nil, err
 	}
-	d.shares = sync.OnceValue(func() bool {
-		if o.Sharing != TrySharing {
-			return o.Sharing == AlwaysShare
-		}
-		err := d.sharesConstants()
-		if err != nil {
-			d.options.Logger.Debug("graphs do not share constants", "reason", err)
-		}
-		return err == nil
-	})
+	d.shares, d.swaps = d.answer("share constants", d.sharesConstants), d.answer("swap graphs", d.swapsGraphs)
+	if o.Sharing != TrySharing {
+		d.shares = func() bool { return o.Sharing == AlwaysShare }
+	}
 	return d, nil
 }
 
@@ -171,7 +166,8 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 }
 
 // Capabilities describes library and chip. The first call compiles and loads a
-// tiny image to see whether constants are shared.
+// tiny image for each question: whether constants are shared, and whether the
+// library exchanges graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
 	if d.plain() { // nothing runs there under the NPU's name
@@ -184,6 +180,7 @@ func (d *Device) Capabilities() backend.Capabilities {
 		BuildID:         d.buildID,
 		SoC:             d.soc(),
 		SharesConstants: d.shares(),
+		SwapsGraphs:     d.swaps(),
 		Fingerprint:     d.fingerprint(),
 	}
 }

@@ -307,7 +307,7 @@ func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
 		{"profile=sd8gen2,scale=0", "scale=0 is no number above 0 and up to 1000"},
 		{"pace=wall", "pace=wall wants profile=NAME beside it"},
 		{"profile=sd8gen2,slowdown=", "slowdown= is no number from 1 to 10"},
-		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads profile as pace scale slowdown crash_ hang_ print_`},
+		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads switching profile as pace scale slowdown crash_ hang_ print_`},
 		{"cpu=avx2,wall", `"wall" is none of`},
 	} {
 		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {

@@ -56,7 +56,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.loadContext(contextBinary, profile)
+	c, err := d.loadContext(contextBinary, image.Swap, len(m.Graphs), profile)
 	if err != nil {
 		return nil, errors.Join(err, closeProfile(profile))
 	}
@@ -76,7 +76,17 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 
 // loadContext uses the image in place where the library can. Only the call
 // itself tells: the vendor's x86-64 library claims the capability and refuses.
-func (d *Device) loadContext(contextBinary []byte, profile *qnn.Profile) (*qnn.Context, error) {
+func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
+	if swap {
+		if !isAligned(contextBinary) {
+			contextBinary = append(aligned(len(contextBinary))[:0], contextBinary...)
+		}
+		c, err := d.backend.LoadContext(d.device, contextBinary, swapOptions(len(contextBinary), graphs), profile)
+		if errors.Is(err, qnn.ErrNotSupported) {
+			return nil, fmt.Errorf("graphs that the library exchanges itself: %w: %w", errors.ErrUnsupported, err)
+		}
+		return c, callError(err)
+	}
 	if !d.copies.Load() && isAligned(contextBinary) {
 		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, profile)
 		if !errors.Is(err, qnn.ErrNotSupported) {

@@ -2,9 +2,21 @@ package hexagon
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
+
+// answer turns a probe into a question that is asked once.
+func (d *Device) answer(what string, probe func() error) func() bool {
+	return sync.OnceValue(func() bool {
+		err := probe()
+		if err != nil {
+			d.options.Logger.Debug("the library does not "+what, "reason", err)
+		}
+		return err == nil
+	})
+}
 
 // probeSide is the width and height of the constant that the probe shares. The
 // vendor's compiler keeps small constants outside the shared section, and an
@@ -15,9 +27,27 @@ const probeSide = 64
 // once, in an image that this library loads: by doing it. The vendor's x86-64
 // library compiles such images, claims the capability and then refuses to load
 // them (1000), and a phone's may refuse to compile them; any failure means no.
-func (d *Device) sharesConstants() (err error) {
-	options := qnn.ContextOptions{WeightSharing: true}
-	c, err := d.backend.NewContext(d.device, options)
+func (d *Device) sharesConstants() error {
+	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
+}
+
+// swapsGraphs finds out whether the library exchanges graphs of an image by
+// itself: by loading one so. The vendor's x86-64 library claims the capability
+// and refuses the call (1000).
+func (d *Device) swapsGraphs() error {
+	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
+}
+
+// swapOptions are those of a load whose graphs come and go: the image stays where
+// it is, and the hint has room for one of them.
+func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
+	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
+}
+
+// probe compiles an image of two graphs that could share their weights and loads
+// it.
+func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
+	c, err := d.backend.NewContext(d.device, build)
 	if err != nil {
 		return err
 	}
@@ -35,11 +65,11 @@ func (d *Device) sharesConstants() (err error) {
 	if err != nil {
 		return err
 	}
-	image, err := c.Binary(make([]byte, size))
+	image, err := c.Binary(aligned(int(size)))
 	if err != nil {
 		return err
 	}
-	loaded, err := d.backend.LoadContext(d.device, image, qnn.ContextOptions{}, nil)
+	loaded, err := d.backend.LoadContext(d.device, image, load, nil)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func (v *visit) open(ctx context.Context) error {
 	}
 	v.dev = dev
 	c := dev.Capabilities()
-	v.report.Device = &Device{c.Name, string(c.Lane), c.Provider, c.BuildID, c.SoC, c.SharesConstants, c.Fingerprint}
+	v.report.Device = &Device{c.Name, string(c.Lane), c.Provider, c.BuildID, c.SoC, c.SharesConstants, c.SwapsGraphs, c.Fingerprint}
 	v.tellSubject("")
 	if v.Prepare != nil {
 		return v.Prepare(dev, &v.Options)
@@ -129,6 +129,8 @@ func (v *visit) tellSubject(paced string) {
 		v.report.Subject = c.Provider + ", which is no NPU: the figures are this machine's"
 	case paced != "":
 		v.report.Subject = "an emulator in the time of " + paced + ": no NPU was measured"
+	case runtime.GOARCH == "amd64":
+		v.report.Subject = fmt.Sprintf("%s on %s/%s, where it emulates the NPU: the figures are this machine's", c.Provider, runtime.GOOS, runtime.GOARCH)
 	default:
 		v.report.Subject = fmt.Sprintf("%s on %s/%s", c.Provider, runtime.GOOS, runtime.GOARCH)
 	}

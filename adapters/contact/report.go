@@ -61,6 +61,7 @@ type Device struct {
 	BuildID         string `json:"build_id"`
 	SoC             string `json:"soc"`
 	SharesConstants bool   `json:"shares_constants"`
+	SwapsGraphs     bool   `json:"swaps_graphs"`
 	Fingerprint     string `json:"fingerprint"`
 }
 

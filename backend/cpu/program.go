@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,6 +52,9 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("cpu: load: %w", err)
+	}
+	if image.Swap {
+		return nil, fmt.Errorf("cpu: load: graphs that are exchanged: %w", errors.ErrUnsupported)
 	}
 	c, err := readImage(image.Bytes)
 	if err != nil {

@@ -40,7 +40,7 @@ type loader struct {
 // newLoader returns a loader of sets of graphs; those of one set hold mostly
 // equal constants.
 func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][]*backend.Graph) *loader {
-	l := &loader{dev: dev, digest: digest, options: o, slots: slots, heads: o.headRows(), shares: !o.apart() && dev.Capabilities().SharesConstants, cache: o.Cache}
+	l := &loader{dev: dev, digest: digest, options: o, slots: slots, heads: o.headRows(), shares: !o.apart() && (o.swaps || dev.Capabilities().SharesConstants), cache: o.Cache}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++
@@ -290,7 +290,7 @@ func (l *loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *
 
 // open loads an image and checks that it binds what the graphs say.
 func (l *loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte) (*image, error) {
-	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes})
+	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes, Swap: l.options.swaps && len(graphs) > 1})
 	if err != nil {
 		return nil, fmt.Errorf("engine: load %s: %w", imageName(graphs), err)
 	}

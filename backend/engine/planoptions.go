@@ -41,6 +41,9 @@ func (o Options) planName() (name string, asked, refused bool) {
 // decide replaces auto where every graph stays, and says why in one sentence.
 func (o Options) decide(c backend.Capabilities) (decided Options, reason string) {
 	switch {
+	case o.Plan == graphswap.PlanLazy && c.SwapsGraphs:
+		o.Plan, o.swaps = graphswap.PlanBoth, true
+		reason = "the device's library exchanges the graphs of each block itself, inside the runs that need them"
 	case o.Plan != PlanAuto:
 	case c.SharesConstants:
 		o.Plan = graphswap.PlanShared
@@ -67,7 +70,7 @@ func (o Options) start() (start, used graphswap.Graph) {
 }
 
 // apart tells that every graph is an image of its own.
-func (o Options) apart() bool { return o.Plan != "" && o.Plan != graphswap.PlanShared }
+func (o Options) apart() bool { return o.Plan != "" && o.Plan != graphswap.PlanShared && !o.swaps }
 
 // residencyName is the plan, or for an empty one that which it comes to.
 func (e *Engine) residencyName() string {

@@ -7,6 +7,7 @@
 #endif
 
 #include "api_pace.h"
+#include "settings.h"
 
 static atomic_uint live_contexts;
 
@@ -108,6 +109,7 @@ enum {
   OPTION_ERROR_REPORTING = 2,
   OPTION_ASYNC_DEPTH = 4,
   OPTION_ENABLE_GRAPHS = 5,
+  OPTION_MEMORY_HINT = 6,
   OPTION_PERSISTENT = 7,
   OPTION_COMPATIBILITY = 8,
   OPTION_RETENTION_ORDER = 10,
@@ -130,7 +132,17 @@ static bool known_custom(const qnn_htp_config *custom) {
   return custom != NULL && (custom->option == 1 || custom->option == 3);
 }
 
+/* SDNPU_EMULATOR=switching=on grants loads with a hint at the memory for graphs that the library
+ * exchanges itself, as a phone may. Here all stay: the runs give the same bits, and take no longer. */
+static bool grants_switching(uint32_t call) {
+  char value[8];
+  return call == AT_LOAD && emu_setting("switching", value, sizeof value) && strcmp(value, "on") == 0;
+}
+
 static bool taken(uint32_t option, uint32_t call) {
+  if (option == OPTION_MEMORY_HINT) {
+    return grants_switching(call);
+  }
   for (size_t i = 0; i < sizeof options_taken / sizeof options_taken[0]; i++) {
     if (options_taken[i].option == option) {
       return (options_taken[i].calls & call) != 0;
