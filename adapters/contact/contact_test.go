@@ -199,6 +199,20 @@ func TestWithoutADeviceTheReportSaysSo(t *testing.T) {
 	require.NoError(t, r.Print(io.Discard))
 }
 
+// TestTextsEndWithTheContext: what it cannot hold is not asked for.
+func TestTextsEndWithTheContext(t *testing.T) {
+	s := setup(t, "f16", &npu{Device: cpu.New(cpu.Options{})})
+	s.Options.Context, s.Options.Rows, s.Rows = 16, []int{4, 1}, []int{4, 1}
+	r, err := Run(t.Context(), s)
+	require.NoError(t, err)
+	rest := map[int]int{}
+	for _, text := range r.Tokens.Texts {
+		rest[text.PromptTokens] = text.Tokens
+	}
+	require.Equal(t, map[int]int{1: 15, 9: 7, 14: 2}, rest, "the prompt of 16 leaves no room")
+	require.Equal(t, r.Tokens.Tokens, r.Tokens.Equal)
+}
+
 // TestAnAbortedContactStillReports what it had.
 func TestAnAbortedContactStillReports(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

@@ -38,6 +38,8 @@ const (
 
 var errNoReference = errors.New("no reference: no texts are recorded for this model, and the float device cannot judge itself")
 
+var errNoRoom = errors.New("the context holds none of the prompts: give it more tokens")
+
 // tokens compares greedy texts with the reference.
 func (v *visit) tokens(ctx context.Context) error {
 	texts, kind, err := v.references(ctx)
@@ -78,7 +80,11 @@ func (v *visit) references(ctx context.Context) (_ []reference, kind string, err
 	}
 	if texts := recorded[v.Model.Digest()]; texts != nil {
 		for i := range texts {
-			texts[i].Greedy = texts[i].Greedy[:min(len(texts[i].Greedy), v.Tokens)]
+			texts[i].Greedy = texts[i].Greedy[:min(len(texts[i].Greedy), v.room(texts[i].Prompt))]
+		}
+		texts = slices.DeleteFunc(texts, func(r reference) bool { return len(r.Greedy) == 0 })
+		if len(texts) == 0 {
+			return nil, "", errNoRoom
 		}
 		return texts, "recorded", nil
 	}
@@ -89,10 +95,19 @@ func (v *visit) references(ctx context.Context) (_ []reference, kind string, err
 	return []reference{text}, "float device", err
 }
 
+// room is how many tokens may follow a prompt.
+func (v *visit) room(prompt []int32) int {
+	return max(min(v.Tokens, v.Options.ContextOf(v.Model.Config())-len(prompt)), 0)
+}
+
 // floatText is what the float device says, whose images nobody keeps.
 func (v *visit) floatText(ctx context.Context) (r reference, err error) {
 	if r.Prompt, err = v.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
 		return r, err
+	}
+	room := v.room(r.Prompt)
+	if room == 0 {
+		return r, errNoRoom
 	}
 	dev := v.Float()
 	defer func() { err = errors.Join(err, dev.Close()) }()
@@ -101,7 +116,7 @@ func (v *visit) floatText(ctx context.Context) (r reference, err error) {
 		return r, fmt.Errorf("the float device: %w", err)
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	report, err := greedy(ctx, e, r.Prompt, v.Tokens, func(engine.Piece) error { return nil })
+	report, err := greedy(ctx, e, r.Prompt, room, func(engine.Piece) error { return nil })
 	r.Greedy = report.Output
 	return r, err
 }

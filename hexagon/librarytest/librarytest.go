@@ -119,6 +119,22 @@ func Data(t testing.TB, names ...string) string {
 	return path
 }
 
+// SmolLM2 returns the path of the real model that `make models` fetches into the
+// folder SDNPU_MODELS, or of the same file in SDNPU_DATA.
+func SmolLM2(t testing.TB) string {
+	t.Helper()
+	for _, path := range []string{
+		filepath.Join(os.Getenv("SDNPU_MODELS"), "SmolLM2-135M-Instruct.Q4_1.gguf"),
+		filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf"),
+	} {
+		if _, err := os.Stat(path); filepath.IsAbs(path) && err == nil {
+			return path
+		}
+	}
+	Missing(t, "models", "no SmolLM2 in SDNPU_MODELS or SDNPU_DATA: run make models")
+	return ""
+}
+
 // Required says whether SDNPU_REQUIRE names what; its absence then fails.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)

@@ -20,8 +20,8 @@ const treeRows = 8
 // run is what one device made of a subject.
 type run struct {
 	hidden [][]float32 // of the prompt's rows, per block
-	logits [][]float32 // behind the prompt and behind each step
-	tree   [][]float32 // of a draft tree's rows
+	logits [][]float32 // behind each token of the prompt and behind each step
+	tree   [][]float32 // of a draft tree's rows, and of one more behind its longest branch
 
 	finalize, reload    time.Duration
 	promptPass, oneStep time.Duration
@@ -37,41 +37,73 @@ func drafts(vocabulary int) engine.Pass {
 	return p
 }
 
-// measure runs the prompt, a tree that is not committed, and then steps: the
-// tokens that the float device chose, or, where there are none, its own.
-func (s subject) measure(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store, forced []int32) (r run, chosen []int32) {
+// branch is the way to the last row of a tree.
+func branch(p engine.Pass) (path []int) {
+	for row := len(p.Rows) - 1; row >= 0; row = p.Rows[row].Parent {
+		path = append(path, row)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// pass runs tokens behind what the engine holds and returns their logits.
+func pass(t *testing.T, e *engine.Engine, tokens []int32) (logits [][]float32) {
+	t.Helper()
+	var p engine.Pass
+	path := make([]int, len(tokens))
+	for i, token := range tokens {
+		p.Rows = append(p.Rows, engine.Row{Token: token, Parent: i - 1, Logits: true})
+		path[i] = i
+	}
+	logits = forward(t, e, p)
+	require.NoError(t, e.Commit(0, path))
+	return logits
+}
+
+func forward(t *testing.T, e *engine.Engine, p engine.Pass) (logits [][]float32) {
+	t.Helper()
+	r, err := e.Forward(t.Context(), p)
+	require.NoError(t, err)
+	for _, l := range r.Logits {
+		logits = append(logits, slices.Clone(l))
+	}
+	return logits
+}
+
+// measure runs the prompt, a tree of which one branch is accepted, looked at and
+// taken back, and then steps: the tokens that the float device chose, or, where
+// there are none, its own.
+func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store, steps int, forced []int32) (r run, chosen []int32) {
 	t.Helper()
 	tapped := &tap{Device: d}
-	e := s.engine(t, tapped, recipe, cache)
+	e := l.engine(t, tapped, recipe, cache)
 	r.finalize, r.reload = tapped.compile, tapped.load
-	prompt := s.prompt(t)
 
 	tapped.run = 0
-	logits := slices.Clone(pass(t, e, prompt))
+	r.logits = pass(t, e, l.prompt)
 	r.promptPass, r.hidden = tapped.run, tapped.hidden
-	r.logits = append(r.logits, logits)
+	last := r.logits[promptRows-1]
 
-	result, err := e.Forward(t.Context(), drafts(len(logits)))
-	require.NoError(t, err)
-	for _, l := range result.Logits {
-		r.tree = append(r.tree, slices.Clone(l))
-	}
+	tree := drafts(len(last))
+	r.tree = forward(t, e, tree)
+	require.NoError(t, e.Commit(0, branch(tree)))
+	r.tree = append(r.tree, pass(t, e, l.prompt[1:2])...)
+	require.NoError(t, e.Truncate(0, promptRows))
 
 	tapped.run = 0
-	for i := range s.steps {
-		next := best(logits)
+	for i := range steps {
+		next := best(last)
 		chosen = append(chosen, next)
 		if forced != nil {
 			next = forced[i]
 		}
-		logits = slices.Clone(pass(t, e, []int32{next}))
-		r.logits = append(r.logits, logits)
+		last = pass(t, e, []int32{next})[0]
+		r.logits = append(r.logits, last)
 	}
-	if s.steps > 0 {
-		r.oneStep = tapped.run / time.Duration(s.steps)
+	if steps > 0 {
+		r.oneStep = tapped.run / time.Duration(steps)
 	}
-	chosen = append(chosen, best(logits))
-	return r, chosen
+	return r, append(chosen, best(last))
 }
 
 // verdict compares a run with the float device's.
@@ -80,20 +112,25 @@ type verdict struct {
 	logits float64   // of all logits
 	tree   float64   // of the tree's
 	// same counts the equal choices of all; first is the first other one, -1
-	// for none, and gap how much the float device prefers its own there.
+	// for none, gap how much the float device prefers its own there at most, and
+	// off the largest error of a logit.
 	same, all, first int
-	gap              float64
+	gap, off         float64
 	treeSame         int
 }
 
 func judge(r, float run) verdict {
-	v := verdict{first: -1, all: len(float.logits)}
+	v := verdict{first: -1, all: len(r.logits)}
 	for i := range float.hidden {
 		v.layers = append(v.layers, relative(r.hidden[i], float.hidden[i]))
 	}
-	v.logits = relative(slices.Concat(r.logits...), slices.Concat(float.logits...))
+	wanted := float.logits[:len(r.logits)]
+	v.logits = relative(slices.Concat(r.logits...), slices.Concat(wanted...))
 	v.tree = relative(slices.Concat(r.tree...), slices.Concat(float.tree...))
-	for i, want := range float.logits {
+	for i, want := range wanted {
+		for j := range want {
+			v.off = math.Max(v.off, math.Abs(float64(r.logits[i][j]-want[j])))
+		}
 		w, g := best(want), best(r.logits[i])
 		if w == g {
 			v.same++

@@ -1,7 +1,6 @@
 package whole
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -19,70 +20,55 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/randommodel"
 )
 
-// A pass of promptRows tokens is followed by passes of one.
-const promptRows = 32
+const (
+	// A pass of promptRows tokens is followed by passes of one.
+	promptRows = 32
+	// headRows is the width of the head's graph.
+	headRows = 8
+)
 
 // subject is a model to run whole.
 type subject struct {
 	// name is what tables call it.
 	name string
 	// file is the GGUF, layers how many of its layers are run, 0 for all.
-	file   func(t *testing.T) string
+	file   func(t testing.TB) string
 	layers int
 	// blocks are the runs of layers compiled apart, 0 for one a layer.
 	blocks int
-	// prompt has promptRows tokens; steps is how many tokens follow.
-	prompt func(t *testing.T) []int32
-	steps  int
+	// text is the prompt in words, story the name of the recorded story whose
+	// beginning is the prompt where there is no text.
+	text, story string
 }
 
-// stories are models that the repository carries.
-func story(name string) func(t *testing.T) string {
-	return func(*testing.T) string {
+// story is a model that the repository carries.
+func story(name string, blocks int, called string) subject {
+	file := func(testing.TB) string {
 		return filepath.Join("..", "..", "integration_test", "models", "stories260K-"+name+".gguf")
 	}
+	return subject{name: called, file: file, blocks: blocks, story: name}
 }
 
-// storyText is the beginning of a recorded story.
-func storyText(name string) func(t *testing.T) []int32 {
-	return func(t *testing.T) []int32 {
-		data, err := os.ReadFile(filepath.Join("..", "..", "integration_test", "models", "expected.json"))
-		require.NoError(t, err)
-		var expected map[string]struct {
-			Generations []struct {
-				Prompt []int32 `json:"prompt_ids"`
-				Greedy []int32 `json:"greedy_ids"`
-			} `json:"generations"`
-		}
-		require.NoError(t, json.Unmarshal(data, &expected))
-		require.NotEmpty(t, expected[name].Generations)
-		g := expected[name].Generations[0]
-		text := append(g.Prompt, g.Greedy...)
-		require.GreaterOrEqual(t, len(text), promptRows)
-		return text[:promptRows]
+// smollm is SmolLM2-135M-Instruct, or its first layers.
+func smollm(layers int, called string) subject {
+	return subject{
+		name: called, file: librarytest.SmolLM2, layers: layers,
+		text: "The river rises in the hills behind the town. In spring it floods the lower meadows, so the farmers move their sheep to the north side of the valley and wait.",
 	}
 }
 
-const smollm = "smollm2-135m-instruct-q4_1"
-
-func smollmFile(t *testing.T) string { return librarytest.Data(t, "models", smollm+".gguf") }
-
-// smollmText is the beginning of a recorded prompt.
-func smollmText(t *testing.T) []int32 {
-	f, err := os.Open(librarytest.Data(t, "traces", smollm+".jsonl"))
-	require.NoError(t, err)
-	defer f.Close()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
-	require.NoError(t, err)
-	var recorded struct {
-		PromptIDs []int32 `json:"prompt_ids"`
-	}
-	require.NoError(t, json.Unmarshal(line, &recorded))
-	return recorded.PromptIDs[:promptRows]
+// lab is a subject that was opened.
+type lab struct {
+	subject
+	model     *model.Model
+	tokenizer *tokenizer.Tokenizer
+	prompt    []int32 // promptRows tokens
+	// ranges are those of activations in what the float device read.
+	ranges *model.Ranges
 }
 
 // open loads the subject's model; one of fewer layers is cut out first.
-func (s subject) open(t *testing.T) (*model.Model, *tokenizer.Tokenizer) {
+func (s subject) open(t *testing.T) *lab {
 	t.Helper()
 	f, err := gguf.Open(s.file(t))
 	require.NoError(t, err)
@@ -97,43 +83,70 @@ func (s subject) open(t *testing.T) (*model.Model, *tokenizer.Tokenizer) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 	}
-	m, err := model.Load(f)
+	l := &lab{subject: s}
+	l.model, err = model.Load(f)
 	require.NoError(t, err)
-	tok, err := tokenizer.New(f)
+	l.tokenizer, err = tokenizer.New(f)
 	require.NoError(t, err)
-	return m, tok
+	if l.prompt = recorded(t, s.story); s.text != "" {
+		l.prompt, err = l.tokenizer.Encode(s.text, tokenizer.EncodeOptions{AddSpecial: true})
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, len(l.prompt), promptRows)
+	l.prompt = l.prompt[:promptRows]
+	return l
+}
+
+// recorded is the beginning of a story that an independent implementation told.
+func recorded(t *testing.T, name string) []int32 {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "integration_test", "models", "expected.json"))
+	require.NoError(t, err)
+	var expected map[string]struct {
+		Generations []struct {
+			Prompt []int32 `json:"prompt_ids"`
+			Greedy []int32 `json:"greedy_ids"`
+		} `json:"generations"`
+	}
+	require.NoError(t, json.Unmarshal(data, &expected))
+	if name == "" {
+		return nil
+	}
+	require.NotEmpty(t, expected[name].Generations)
+	g := expected[name].Generations[0]
+	return append(g.Prompt, g.Greedy...)
+}
+
+// calibrate takes the ranges from the text of the comparison itself, because
+// what is judged here is arithmetic: how well ranges of another text fit is
+// measured by sdnpu check.
+func (l *lab) calibrate(t *testing.T, chosen []int32) {
+	t.Helper()
+	exact, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	text := append(append([]int32(nil), l.prompt...), chosen...)
+	float := cpu.New(cpu.Options{})
+	l.ranges, err = chain.Calibrate(t.Context(), float, l.model, [][]int32{text}, chain.Options{Recipe: exact, Rows: 64}, nil)
+	require.NoError(t, err)
+	require.NoError(t, float.Close())
 }
 
 // engine puts the subject on a device.
-func (s subject) engine(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store) *engine.Engine {
+func (l *lab) engine(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store) *engine.Engine {
 	t.Helper()
-	m, tok := s.open(t)
 	r, err := model.FindRecipe(recipe)
 	require.NoError(t, err)
-	blocks := s.blocks
-	if blocks == 0 {
-		blocks = m.Config().Layers
+	if r.NeedsRanges() {
+		r.Ranges = l.ranges
 	}
-	e, err := engine.New(t.Context(), d, m, tok, engine.Options{
-		Recipe: r, Rows: []int{promptRows, 1}, Blocks: blocks, Context: 128, FirstContext: 128, Cache: cache,
+	blocks := l.blocks
+	if blocks == 0 {
+		blocks = l.model.Config().Layers
+	}
+	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
+		Recipe: r, Rows: []int{promptRows, 1}, HeadRows: headRows, Blocks: blocks, Context: 128, FirstContext: 128, Cache: cache,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
-}
-
-// pass runs tokens behind what the engine holds and returns the last one's
-// logits.
-func pass(t *testing.T, e *engine.Engine, tokens []int32) []float32 {
-	t.Helper()
-	var p engine.Pass
-	path := make([]int, len(tokens))
-	for i, token := range tokens {
-		p.Rows = append(p.Rows, engine.Row{Token: token, Parent: i - 1, Logits: i == len(tokens)-1})
-		path[i] = i
-	}
-	r, err := e.Forward(t.Context(), p)
-	require.NoError(t, err)
-	require.NoError(t, e.Commit(0, path))
-	return r.Logits[len(tokens)-1]
 }

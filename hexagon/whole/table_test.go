@@ -1,64 +1,154 @@
 package whole
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-const tableFile = "testdata/models.md"
+// What was measured, and the table of it: rows that a run of the tests does not
+// visit stay as they are.
+const (
+	measuredFile = "testdata/models.json"
+	tableFile    = "testdata/models.md"
+)
 
-// row is a line of the table.
+// row is a line of the table. Times are seconds.
 type row struct {
-	subject subject
-	place   place
-	version string
-	run
-	verdict
+	Model, Recipe, Library, Build string
+	SoC                           uint32
+	Finalize, Reload              float64
+	Prompt, Step                  float64
+	Blocks, Ideal                 []float64 // errors of what leaves each block, and those of exact arithmetic
+	Logits, Tree, IdealLogits     float64
+	Same, All, First              int
+	Gap                           float64
+	TreeSame                      int
 }
 
-func writeTable(t *testing.T, rows []row) {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString(`# Whole models on every library
-
-f16 against the float device in f32. "errors" are rms of the difference over rms of the values: of what
-leaves the first and the last block (32 rows), of all logits, of the logits of a draft tree of 8 rows.
-"choices" counts equal first choices behind the prompt and each further token, which is always the float
-device's; "first other" is the first difference and how much the float device prefers its own choice by
-(the largest of all). Bits after save and reload were equal in every row. Finalize, execute (32 rows; one
-row) and reload are the time of 2 shared x86-64 cores and say nothing about a phone.
-
-Written by: make test-vendor-full
-
-| model | recipe | library | SoC | build | finalize | reload | 32 rows | 1 row | error first / last block | logits | tree | choices | first other | tree choices |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-`)
-	for _, r := range rows {
-		first := "none"
-		if r.first >= 0 {
-			first = fmt.Sprintf("%d by %.3f", r.first, r.gap)
-		}
-		fmt.Fprintf(&b, "| %s | f16 | %s | %d | %s | %s | %s | %s | %s | %.2g / %.2g | %.2g | %.2g | %d of %d | %s | %d of %d |\n",
-			r.subject.name, r.place.name, r.place.soc, r.version, short(r.finalize), short(r.reload), short(r.promptPass), short(r.oneStep),
-			r.layers[0], r.layers[len(r.layers)-1], r.verdict.logits, r.verdict.tree, r.same, r.all, first, r.treeSame, treeRows)
+func newRow(subject, recipe string, p place, build string, r run, v, ideal verdict) row {
+	return row{
+		Model: subject, Recipe: recipe, Library: p.name, Build: build, SoC: p.soc,
+		Finalize: seconds(r.finalize), Reload: seconds(r.reload), Prompt: seconds(r.promptPass), Step: seconds(r.oneStep),
+		Blocks: rounded(v.layers), Ideal: rounded(ideal.layers), Logits: v.logits, Tree: v.tree, IdealLogits: ideal.logits,
+		Same: v.same, All: v.all, First: v.first, Gap: v.gap, TreeSame: v.treeSame,
 	}
-	b.WriteString("\n## Error of what leaves each block\n\n")
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Microsecond * 10).Seconds() }
+
+// rounded keeps three digits.
+func rounded(v []float64) (short []float64) {
+	for _, x := range v {
+		var y float64
+		_, _ = fmt.Sscanf(fmt.Sprintf("%.2e", x), "%g", &y)
+		short = append(short, y)
+	}
+	return short
+}
+
+// order is the place of a row in the table.
+func (r *row) order() string {
+	subject := slices.IndexFunc(subjects, func(s struct {
+		subject
+		visits []visit
+	},
+	) bool {
+		return s.name == r.Model
+	})
+	recipe := slices.IndexFunc(model.Recipes, func(x model.Recipe) bool { return x.Name == r.Recipe })
+	return fmt.Sprintf("%02d %02d %s %03d", subject, recipe, r.Library, r.SoC)
+}
+
+// keep puts a row among those measured before and writes the table.
+func keep(t *testing.T, r row) {
+	t.Helper()
+	var rows []row
+	data, err := os.ReadFile(measuredFile)
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &rows))
+	}
+	rows = slices.DeleteFunc(rows, func(old row) bool { return old.order() == r.order() })
+	rows = append(rows, r)
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.order(), b.order()) })
+	lines := make([]string, len(rows))
+	for i := range rows {
+		line, err := json.Marshal(&rows[i])
+		require.NoError(t, err)
+		lines[i] = string(line)
+	}
+	require.NoError(t, os.WriteFile(measuredFile, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
+	require.NoError(t, os.WriteFile(tableFile, []byte(render(rows)), 0o644))
+}
+
+// TestTheTableIsOfWhatWasMeasured: nobody edits the one without the other.
+func TestTheTableIsOfWhatWasMeasured(t *testing.T) {
+	data, err := os.ReadFile(measuredFile)
+	require.NoError(t, err)
+	var rows []row
+	require.NoError(t, json.Unmarshal(data, &rows))
+	table, err := os.ReadFile(tableFile)
+	require.NoError(t, err)
+	require.Equal(t, render(rows), string(table))
 	for _, r := range rows {
-		if len(r.layers) < 4 {
+		require.Len(t, r.Ideal, len(r.Blocks), "%s, %s", r.Model, r.Recipe)
+	}
+}
+
+const heading = `# Whole models in every recipe on every library
+
+Against the float device in f32. "errors" are rms of the difference over rms of the values: of what leaves
+the first and the last block (32 rows), of all logits, of the logits of a draft tree of 8 rows and of one row
+behind its accepted branch. "exact" is the same of a float device that computes the recipe: what the recipe
+itself costs, with ranges from this very text. "choices" counts equal first choices behind each of the 32
+tokens of the prompt and behind each further one, which is always the float device's; "first other" is the
+first difference and how much the float device prefers its own choice by (the largest of all). Bits after save
+and reload were equal in every row (libQnnCpu sums in no fixed order: within 1e-5). Finalize, reload, execute (32 rows; one row) are seconds of 2 shared x86-64
+cores and say nothing about a phone.
+
+Written by: make test-vendor-full (SDNPU_REQUIRE=vendor go test ./hexagon/whole -run WholeModels -update for a part)
+
+| model | recipe | library | SoC | build | finalize | reload | 32 rows | 1 row | error first / last block | exact | logits | exact | tree | choices | first other | tree choices |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+`
+
+func render(rows []row) string {
+	var b strings.Builder
+	b.WriteString(heading)
+	ends := func(v []float64) string { return fmt.Sprintf("%.2g / %.2g", v[0], v[len(v)-1]) }
+	for _, r := range rows {
+		first, step := "none", "–"
+		if r.First >= 0 {
+			first = fmt.Sprintf("%d by %.3f", r.First, r.Gap)
+		}
+		if r.Step > 0 {
+			step = fmt.Sprintf("%.2g", r.Step)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %.2g | %.2g | %.2g | %s | %s | %s | %.2g | %.2g | %.2g | %d of %d | %s | %d of %d |\n",
+			r.Model, r.Recipe, r.Library, r.SoC, r.Build, r.Finalize, r.Reload, r.Prompt, step,
+			ends(r.Blocks), ends(r.Ideal), r.Logits, r.IdealLogits, r.Tree, r.Same, r.All, first, r.TreeSame, treeRows+1)
+	}
+	b.WriteString("\n## Error of what leaves each block\n")
+	for _, r := range rows {
+		if len(r.Blocks) < 4 || r.Library == "vendor" && r.SoC != sm8650.soc {
 			continue
 		}
-		fmt.Fprintf(&b, "%s, %v:", r.subject.name, r.place)
-		for _, e := range r.layers {
+		fmt.Fprintf(&b, "\n%s, %s, %s, SoC %d:", r.Model, r.Recipe, r.Library, r.SoC)
+		for _, e := range r.Blocks {
 			fmt.Fprintf(&b, " %.2g", e)
 		}
-		b.WriteString("\n\n")
+		b.WriteString("\n")
 	}
-	require.NoError(t, os.WriteFile(tableFile, []byte(strings.TrimRight(b.String(), "\n")+"\n"), 0o644))
+	return b.String()
 }
-
-func short(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
