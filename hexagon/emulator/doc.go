@@ -16,8 +16,10 @@
 // It emulates results, not a chip: times, power, memory windows and the choice
 // of the SoC change nothing it computes, and without a profile (below) its times
 // are those of no phone.
-// Its context binaries are its own format and fit no device. Signals and
-// asynchronous calls answer "not supported", as on the vendor's x86-64 library.
+// Its context binaries are its own format and fit no device. Signals,
+// sections of an image, and encodings with a mapping answer "not supported".
+// Runs and loads that notify, images lent by callbacks and a context's
+// properties, which the vendor's x86-64 library refuses, work.
 //
 // # Stricter than the vendor's library
 //

@@ -155,9 +155,9 @@ func TestCapabilitiesAreThoseOfTheVendorsLibrary(t *testing.T) {
 		for capability, want := range map[Capability]bool{
 			CapabilityComposition: true, CapabilityCaching: true, CapabilityContextConfig: true, CapabilityEnableGraphs: true,
 			CapabilityMemoryLimitHint: true, CapabilityPersistentBinary: true, CapabilityCompatibility: true,
-			CapabilityValidateBinary: true, CapabilityLoadWithSignal: true, CapabilityListAsync: false,
+			CapabilityValidateBinary: true, CapabilityLoadWithSignal: true, CapabilityListAsync: s.isEmulator(),
 			CapabilityIncremental: false, CapabilityDeferredInit: false, CapabilityRetentionOrder: false,
-			CapabilityGraphConfig: true, CapabilityAsyncExecution: false, CapabilityGraphPriority: true,
+			CapabilityGraphConfig: true, CapabilityAsyncExecution: s.isEmulator(), CapabilityGraphPriority: true,
 			CapabilityExecuteSignal: true, CapabilityExecution: true, CapabilityExecuteProfiling: true,
 			CapabilityOnlinePrepare: true, CapabilityMemHandle: s.isEmulator(), CapabilityContextTensors: false,
 			CapabilityDynamicShapes: false,

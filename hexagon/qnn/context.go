@@ -159,6 +159,7 @@ func (b *Backend) ValidateImage(d *Device, image []byte) error {
 type Context struct {
 	handle handle
 	image  []byte // kept for a persistent context
+	lent   *lending
 }
 
 // NewContext makes an empty context, whose graphs are then built. A nil device
@@ -219,6 +220,8 @@ func (b *Backend) newContext(d *Device, o ContextOptions, create func(backend, d
 func (c *Context) Close() error {
 	err := c.handle.free(fnContextFree, 0)
 	c.image = nil
+	_ = c.lent.end() // why a part was not provided, the load has told
+	c.lent = nil
 	return err
 }
 

@@ -20,9 +20,9 @@
 //
 // # Invariants
 //
-//   - No pointer into Go memory is left with the library after a call. The one
-//     exception is the image of a context created as persistent, which
-//     [Context] keeps alive.
+//   - No pointer into Go memory is left with the library after a call. The
+//     exceptions are the image of a context created as persistent, which
+//     [Context] keeps alive, what a [Lender] lent, and a run in line.
 //   - What the library does not check is checked here, because it would read or
 //     write past the end: the bytes of static data and of every buffer of an
 //     execute against the tensor's size. NUL bytes in names are refused.
@@ -41,6 +41,18 @@
 // goroutine at a time, several bindings side by side; libraries before core API
 // 2.40 get one run at a time, because two at once were seen to wait for each
 // other for ever. Contexts may be made and freed beside a run.
+//
+// What the library calls back — the end of [Binding.ExecuteAsync] and
+// [Backend.LoadContexts], the requests of [Backend.LoadContextFrom] — comes from
+// any thread and finds its Go side by a number. The vendor's x86-64 library
+// refuses these calls (1000); the emulator and phones have them.
+//
+// # What is not bound
+//
+// Updating tensors of a finished graph (adapters), subgraphs, context tensors,
+// operator packages, DLC files and incremental images: nothing here needs them.
+// Layouts of what is bound stand in public headers (core API 2.32 and later);
+// entries 71 to 74 of the table and the encoding "microscaling" stand in none.
 //
 // # Standard output
 //

@@ -111,6 +111,39 @@ type cBlockwiseExpansion struct {
 	scales    uintptr `c:"blocksScale"`
 }
 
+// cBitsAxisMapped is Qnn_BwAxisScaleOffsetMapped_t, which the union points to.
+type cBitsAxisMapped struct {
+	bits    uint32  `c:"bitwidth"`
+	axis    int32   `c:"axis"`
+	mapping uint32  `c:"mapping"`
+	n       uint32  `c:"numElements"`
+	scales  uintptr `c:"scales"`
+	offsets uintptr `c:"offsets"`
+}
+
+// cBitsBlockMapped is Qnn_BwBlockMapped_t, which the union points to.
+type cBitsBlockMapped struct {
+	bits    uint32  `c:"bitwidth"`
+	mapping uint32  `c:"mapping"`
+	sizes   uintptr `c:"blockSize"`
+	pairs   uintptr `c:"scaleOffset"`
+}
+
+// cBlockwiseExpansionMapped is Qnn_BwBlockwiseExpansionMapped_t, which the union
+// points to.
+type cBlockwiseExpansionMapped struct {
+	bits      uint32 `c:"bitwidth"`
+	mapping   uint32 `c:"mapping"`
+	axis      int32  `c:"axis"`
+	_         [4]byte
+	pairs     uintptr `c:"scaleOffsets"`
+	blocks    uint32  `c:"numBlocksPerAxis"`
+	scaleBits uint32  `c:"blockScaleBitwidth"`
+	_         uint32  `c:"blockScaleStorageType"` // 0: bytes
+	_         [4]byte
+	scales    uintptr `c:"blocksScale"`
+}
+
 // cVectorEncoding is Qnn_VectorEncoding_t, which the union points to.
 type cVectorEncoding struct {
 	values    cBitsAxisScaleOffset `c:"bwAxisScaleOffset"`

@@ -24,6 +24,6 @@ func findSymbol(uintptr, string) (uintptr, error) { return 0, errors.ErrUnsuppor
 
 func invoke(uintptr, ...uintptr) uintptr { return uintptr(codeNotSupported) }
 
-func newCallback(func(*byte, uint32, uint64, uintptr) uintptr) uintptr { return 0 }
+func newCallback(any) uintptr { return 0 }
 
 func vsnprintf() uintptr { return 0 }

@@ -33,9 +33,10 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback makes a C function of cb; it can never be freed. The last
-// argument of cb is C's va_list, an address on all platforms of this file.
-func newCallback(cb func(format *byte, level uint32, timestamp uint64, args uintptr) uintptr) uintptr {
+// newCallback makes a C function of cb, a function of numbers and pointers that
+// returns a uintptr; it can never be freed. C's va_list is an address on all
+// platforms of this file.
+func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 

@@ -27,8 +27,9 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback makes a C function of cb; it can never be freed.
-func newCallback(cb func(format *byte, level uint32, timestamp uint64, args uintptr) uintptr) uintptr {
+// newCallback makes a C function of cb, a function of numbers and pointers that
+// returns a uintptr; it can never be freed.
+func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 

@@ -30,8 +30,28 @@ const (
 	Vector Encoding = 6
 	// FloatBlock is Block with offsets that are real numbers.
 	FloatBlock Encoding = 7
+	// BitsAxisMapped is BitsAxisScaleOffset whose values go through Mapping. The
+	// vendor's library 2.40 has it for Conv2d, Axis 3, 2 bits and MapExcludeZero.
+	BitsAxisMapped Encoding = 8
+	// BitsBlockMapped is Block for values of Bits bits that go through Mapping.
+	// Library 2.40 takes it and computes as if there were no scales.
+	BitsBlockMapped Encoding = 9
+	// BlockwiseExpansionMapped is BlockwiseExpansion for values of Bits bits that
+	// go through Mapping. Library 2.40 ignores its scales, too.
+	BlockwiseExpansionMapped Encoding = 10
 	// BitsFloatBlock is FloatBlock for values of Bits bits.
 	BitsFloatBlock Encoding = 11
+)
+
+// Mapping says what number a stored integer stands for before it is scaled
+// (Qnn_QuantizationEncodingMapping_t).
+type Mapping uint32
+
+// The mappings, told for 2 bits.
+const (
+	MapSymmetric   Mapping = 0 // -2 -1 0 1 stand for themselves
+	MapPlusOne     Mapping = 1 // they stand for -1 0 1 2
+	MapExcludeZero Mapping = 2 // they stand for -1.5 -0.5 0.5 1.5
 )
 
 // Quantization is what the stored integers of a tensor mean. Which fields count
@@ -39,7 +59,7 @@ const (
 type Quantization struct {
 	Encoding Encoding
 	// Bits of a value in its container, the others being copies of its sign or
-	// zero. For the encodings named Bits... and Vector.
+	// zero. For the encodings named Bits... or ...Mapped and Vector.
 	Bits uint32
 	// Axis is the dimension that has a scale per index.
 	Axis int32
@@ -58,6 +78,8 @@ type Quantization struct {
 	// (index, block), for BlockwiseExpansion.
 	BlocksPerAxis, BlockScaleBits uint32
 	BlockScales                   []uint8
+	// Mapping belongs to the encodings named ...Mapped.
+	Mapping Mapping
 	// Codebook belongs to Vector.
 	Codebook Codebook
 }
@@ -73,12 +95,12 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 	switch q.Encoding {
 	case ScaleOffset, BitsScaleOffset:
 		return 1, nil
-	case AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector:
+	case AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector, BitsAxisMapped, BlockwiseExpansionMapped:
 		if q.Axis < 0 || int(q.Axis) >= len(dims) {
 			return 0, fmt.Errorf("axis %d of %d dimensions: %w", q.Axis, len(dims), ErrQuantization)
 		}
 		return uint64(dims[q.Axis]), nil
-	case Block, FloatBlock, BitsFloatBlock:
+	case Block, FloatBlock, BitsFloatBlock, BitsBlockMapped:
 		if len(q.BlockSizes) != len(dims) {
 			return 0, fmt.Errorf("%d block sizes for %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
 		}
@@ -91,7 +113,7 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 		}
 		return n, nil
 	}
-	// The layouts of the mapped encodings (8 to 10) and of newer ones are not known.
+	// Microscaling, which 2.40 knows, stands in no public header; its number is not known.
 	return 0, fmt.Errorf("encoding %d: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
 }
 
@@ -107,12 +129,16 @@ func (q *Quantization) check(dims []uint32) error {
 		return fmt.Errorf("%d scales, %d offsets and %d real offsets for %d: %w",
 			len(q.Scales), len(q.Offsets), len(q.FloatOffsets), n, ErrQuantization)
 	}
+	if q.Mapping > MapExcludeZero {
+		return fmt.Errorf("mapping %d: %w", q.Mapping, ErrQuantization)
+	}
 	for i, s := range q.Scales {
 		if !(s > 0) || math.IsInf(float64(s), 0) {
 			return fmt.Errorf("scale %d is %v: %w", i, s, ErrQuantization)
 		}
 	}
-	if want := n * uint64(q.BlocksPerAxis); q.Encoding == BlockwiseExpansion && (want == 0 || uint64(len(q.BlockScales)) != want) {
+	expanded := q.Encoding == BlockwiseExpansion || q.Encoding == BlockwiseExpansionMapped
+	if want := n * uint64(q.BlocksPerAxis); expanded && (want == 0 || uint64(len(q.BlockScales)) != want) {
 		return fmt.Errorf("%d block scales for %d × %d: %w", len(q.BlockScales), n, q.BlocksPerAxis, ErrQuantization)
 	}
 	return nil
@@ -155,6 +181,8 @@ func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) erro
 			values: q.bitsAxis(k), rows: q.Codebook.RowsPerBlock, columns: q.Codebook.ColumnsPerBlock,
 			dimension: q.Codebook.VectorDimension, stride: q.Codebook.VectorStride, index: q.Codebook.Index,
 		}})
+	case BitsAxisMapped, BitsBlockMapped, BlockwiseExpansionMapped:
+		*(*uintptr)(body) = q.mapped(k)
 	case FloatBlock:
 		*(*cBlockEncoding)(body) = cBlockEncoding{sizes: keep(k, clone(q.BlockSizes)), pairs: keep(k, q.floatPairs())}
 	case BitsFloatBlock:
@@ -163,6 +191,27 @@ func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) erro
 		}
 	}
 	return nil
+}
+
+// mapped makes the struct of an encoding with a mapping, which the union points
+// to.
+func (q *Quantization) mapped(k *keeper) uintptr {
+	mapping := uint32(q.Mapping)
+	switch q.Encoding {
+	case BitsAxisMapped:
+		c := q.bitsAxis(k)
+		return keep(k, []cBitsAxisMapped{{
+			bits: c.bits, axis: c.axis, mapping: mapping, n: c.n, scales: c.scales, offsets: c.offsets,
+		}})
+	case BitsBlockMapped:
+		return keep(k, []cBitsBlockMapped{{
+			bits: q.Bits, mapping: mapping, sizes: keep(k, clone(q.BlockSizes)), pairs: keep(k, q.pairs()),
+		}})
+	}
+	return keep(k, []cBlockwiseExpansionMapped{{
+		bits: q.Bits, mapping: mapping, axis: q.Axis, pairs: keep(k, q.pairs()), blocks: q.BlocksPerAxis,
+		scaleBits: q.BlockScaleBits, scales: keep(k, clone(q.BlockScales)),
+	}})
 }
 
 func (q *Quantization) pairs() []cScaleOffset {

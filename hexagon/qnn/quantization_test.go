@@ -24,6 +24,9 @@ func everyEncoding(rng *rand.Rand) []*Quantization {
 		{Encoding: BlockwiseExpansion, BlocksPerAxis: blocks, BlockScaleBits: 4, BlockScales: make([]uint8, rows*blocks)},
 		{Encoding: Vector, Bits: 4, Codebook: Codebook{1, 24, 2, 1, 6}},
 		{Encoding: FloatBlock, BlockSizes: []uint32{1, 8}},
+		{Encoding: BitsAxisMapped, Bits: 2, Mapping: MapExcludeZero},
+		{Encoding: BitsBlockMapped, Bits: 4, Mapping: MapPlusOne, BlockSizes: []uint32{1, 8}},
+		{Encoding: BlockwiseExpansionMapped, Bits: 2, Mapping: MapExcludeZero, BlocksPerAxis: blocks, BlockScaleBits: 4, BlockScales: make([]uint8, rows*blocks)},
 		{Encoding: BitsFloatBlock, Bits: 4, BlockSizes: []uint32{1, 8}},
 	}
 	for _, q := range all {
@@ -109,6 +112,23 @@ func decodeQuantization(t *testing.T, c *cQuantizeParams, dims []uint32) *Quanti
 		pairs(at(p, 8), n)
 		q.BlockScales = unsafe.Slice((*uint8)(at(p, 32)), n*int(q.BlocksPerAxis))
 		require.Zero(t, word(p, 24), "bytes")
+	case BitsAxisMapped:
+		p := at(body, 0)
+		n := int(word(p, 12))
+		q.Bits, q.Axis, q.Mapping = word(p, 0), int32(word(p, 4)), Mapping(word(p, 8))
+		q.Scales, q.Offsets = floats(words(at(p, 16), n, 1)), ints(words(at(p, 24), n, 1))
+	case BitsBlockMapped:
+		p := at(body, 0)
+		q.Bits, q.Mapping = word(p, 0), Mapping(word(p, 4))
+		n := blocks(unsafe.Add(p, 8))
+		pairs(at(p, 16), n)
+	case BlockwiseExpansionMapped:
+		p := at(body, 0)
+		q.Bits, q.Mapping, q.Axis, q.BlocksPerAxis, q.BlockScaleBits = word(p, 0), Mapping(word(p, 4)), int32(word(p, 8)), word(p, 24), word(p, 28)
+		n := int(dims[q.Axis])
+		pairs(at(p, 16), n)
+		q.BlockScales = unsafe.Slice((*uint8)(at(p, 40)), n*int(q.BlocksPerAxis))
+		require.Zero(t, word(p, 32), "bytes")
 	case Vector:
 		p := at(body, 0)
 		bitsAxis(p)
@@ -160,7 +180,8 @@ func TestQuantizationsThatCannotBeRightAreRefused(t *testing.T) {
 			"one block size":    func(q *Quantization) { q.BlockSizes = q.BlockSizes[:1] },
 			"no block scales":   func(q *Quantization) { q.BlockScales = q.BlockScales[:0] },
 			"blocks of nothing": func(q *Quantization) { q.BlocksPerAxis, q.BlockScales = 0, nil },
-			"a mapped encoding": func(q *Quantization) { q.Encoding = 9 },
+			"a new encoding":    func(q *Quantization) { q.Encoding = 12 },
+			"a new mapping":     func(q *Quantization) { q.Mapping = 3 },
 		} {
 			q := everyEncoding(rng)[i]
 			if !concerns(q, name) {
@@ -173,20 +194,22 @@ func TestQuantizationsThatCannotBeRightAreRefused(t *testing.T) {
 		}
 	}
 	require.Greater(t, refused, 100)
-	unknown := Tensor{Name: "w", Kind: Native, Type: Fixed8, Dims: []uint32{1}, Quantization: &Quantization{Encoding: 9}}
+	unknown := Tensor{Name: "w", Kind: Native, Type: Fixed8, Dims: []uint32{1}, Quantization: &Quantization{Encoding: 12}}
 	require.ErrorIs(t, unknown.encode(&cTensor{}, &keeper{}), errors.ErrUnsupported)
 }
 
 // concerns tells whether an encoding has the field that a change damages.
 func concerns(q *Quantization, change string) bool {
-	axis := slices.Contains([]Encoding{AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector}, q.Encoding)
+	axis := slices.Contains([]Encoding{
+		AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector, BitsAxisMapped, BlockwiseExpansionMapped,
+	}, q.Encoding)
 	switch change {
 	case "axis 2", "axis -1", "axis 1":
 		return axis
 	case "a block of zero", "a block of 7", "a block of 4", "one block size":
 		return q.BlockSizes != nil
 	case "no block scales", "blocks of nothing":
-		return q.Encoding == BlockwiseExpansion
+		return q.Encoding == BlockwiseExpansion || q.Encoding == BlockwiseExpansionMapped
 	case "an offset more":
 		return q.Offsets != nil
 	}

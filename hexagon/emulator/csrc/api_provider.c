@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "api_async.h"
 
 static qnn_status not_supported(void) { return QNN_NOT_SUPPORTED; }
 
 /* What the vendor's x86-64 library 2.40 answers, key by key, though it refuses some of what it
- * claims (207, 208, 210, 308) and an answer is a hint for clients anyway. One differs: 502,
- * memory handles, which work here. Groups: backend 101, context 201, graph 301, operator
+ * claims (207, 208, 210, 308) and an answer is a hint for clients anyway. Those differ that work
+ * here: 212 lists of images, 304 asynchronous runs, 502 memory handles. Groups: backend 101, context 201, graph 301, operator
  * packages 401, tensor 501. */
 static const struct {
   uint16_t first, last;
   bool supported;
 } properties[] = {
-    {105, 107, true},   {108, 108, false},  {202, 202, true},   {205, 211, true},   {212, 212, false},
+    {105, 107, true},   {108, 108, false},  {202, 202, true},   {205, 211, true},   {212, 212, true},
     {213, 214, true},   {215, 217, false},  {218, 219, true},   {220, 220, false},  {221, 222, true},
-    {302, 302, true},   {303, 305, false},  {306, 306, true},   {307, 307, false},  {308, 308, true},
+    {302, 302, true},   {303, 303, false},  {304, 304, true},   {305, 305, false},  {306, 306, true},   {307, 307, false},  {308, 308, true},
     {309, 310, false},  {311, 313, true},   {314, 321, false},  {322, 323, true},   {324, 324, false},
     {401, 401, false},  {402, 404, true},   {502, 502, true},   {503, 504, false},  {505, 508, true},
     {517, 527, false},  {1001, 1002, false}, {1101, 1103, true}, {1104, 1105, false}, {1201, 1203, true},
@@ -49,6 +49,7 @@ static const struct {
     {QNN_UNKNOWN_PROPERTY, "unknown property key"},
     {QNN_OP_VALIDATION, "operator validation failed"},
     {QNN_BACKEND_ARGUMENT, "backend: invalid argument"},
+    {QNN_BACKEND_UNSUPPORTED, "backend: not supported"},
     {QNN_BACKEND_NO_OP, "backend: no such operator or package"},
     {QNN_BACKEND_HANDLE, "backend: invalid handle"},
     {QNN_BACKEND_CONFIG, "backend: invalid configuration"},
@@ -150,6 +151,7 @@ static void fill_table(void) {
   ENTRY(19, api_graph_finalize);
   ENTRY(20, api_graph_retrieve);
   ENTRY(21, api_graph_execute);
+  ENTRY(22, api_graph_execute_async);
   ENTRY(24, api_graph_create_tensor);
   ENTRY(25, api_log_create);
   ENTRY(26, api_log_set_level);
@@ -173,6 +175,10 @@ static void fill_table(void) {
   ENTRY(49, api_error_verbose);
   ENTRY(50, api_error_free);
   ENTRY(54, api_context_validate);
+  ENTRY(56, api_context_from_list);
+  ENTRY(62, api_backend_property);
+  ENTRY(63, api_context_property);
+  ENTRY(68, api_context_from_callback);
 }
 
 __attribute__((visibility("default"))) qnn_status QnnInterface_getProviders(

@@ -246,8 +246,8 @@ void test_devices(void) {
   REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(0, uint32_t)(503));
   REQUIRE_CODE(QNN_UNKNOWN_PROPERTY, CALL(0, uint32_t)(4242));
   REQUIRE_CODE(QNN_NOT_SUPPORTED, CALL(22, qnn_handle)(NULL)); /* graphExecuteAsync */
-  static const uint32_t vendor_says[][2] = {{107, 0}, {108, 1}, {206, 0}, {207, 0}, {208, 0}, {212, 1},
-                                            {217, 1}, {220, 1}, {304, 1}, {308, 0}, {322, 0}, {504, 1}};
+  static const uint32_t vendor_says[][2] = {{107, 0}, {108, 1}, {206, 0}, {207, 0}, {208, 0}, {212, 0},
+                                            {217, 1}, {220, 1}, {304, 0}, {308, 0}, {322, 0}, {504, 1}};
   for (size_t i = 0; i < sizeof vendor_says / sizeof vendor_says[0]; i++) {
     REQUIRE_CODE(vendor_says[i][1] != 0 ? QNN_NOT_SUPPORTED : QNN_OK, CALL(0, uint32_t)(vendor_says[i][0]));
   }
