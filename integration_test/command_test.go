@@ -232,7 +232,8 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 
 func TestInstallLaysOutBesideAHostItDoesNotChange(t *testing.T) {
 	dir := t.TempDir()
-	theirs := map[string]string{"bin/ollama": "the host", "lib/ollama/llama-server": "their runner", "lib/ollama/libggml.so": "their library"}
+	const host = "#!/bin/sh\necho ollama version is 0.0.1\n"
+	theirs := map[string]string{"bin/ollama": host, "lib/ollama/llama-server": "their runner", "lib/ollama/libggml.so": "their library"}
 	for name, content := range theirs {
 		path := filepath.Join(dir, "host", name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -250,7 +251,7 @@ func TestInstallLaysOutBesideAHostItDoesNotChange(t *testing.T) {
 	ours, err := os.ReadFile(program(t))
 	require.NoError(t, err)
 	for name, want := range map[string][]byte{
-		"bin/ollama": []byte("the host"), "lib/ollama/llama-server": ours, "lib/ollama/llama-quantize": ours,
+		"bin/ollama": []byte(host), "lib/ollama/llama-server": ours, "lib/ollama/llama-quantize": ours,
 		"lib/ollama/llama-server.orig": []byte("their runner"), "lib/ollama/libggml.so": []byte("their library"),
 	} {
 		raw, err := os.ReadFile(filepath.Join(place, name))

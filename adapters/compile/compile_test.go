@@ -197,16 +197,24 @@ func TestAFullDiskIsTheDisksError(t *testing.T) {
 
 func TestAnotherModelIsNotCompiled(t *testing.T) {
 	for name, change := range map[string]func(*Compiler){
-		"has changed":               func(c *Compiler) { c.Model.Size++ },
-		"has changed since":         func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second) },
-		engine.ErrJob.Error():       func(c *Compiler) { c.Model.Digest[0]++ },
-		"no such file or directory": func(c *Compiler) { c.Model.Path += ".gone" },
-		"start a process":           func(c *Compiler) { c.Program += ".gone" },
+		"has changed since it was loaded": func(c *Compiler) { c.Model.Size++ },
+		"is not what was loaded":          func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second); c.Model.Digest[0]++ },
+		engine.ErrJob.Error():             func(c *Compiler) { c.Model.Digest[0]++ },
+		"no such file or directory":       func(c *Compiler) { c.Model.Path += ".gone" },
+		"start a process":                 func(c *Compiler) { c.Program += ".gone" },
 	} {
 		c := compiler(t, "sound")
 		change(&c)
 		require.ErrorContains(t, start(t, c.Compile, nil), name)
 	}
+}
+
+func TestAModelThatWasOnlyTouchedIsCompiled(t *testing.T) {
+	c := compiler(t, "sound")
+	c.Model.Modified = c.Model.Modified.Add(-time.Hour)
+	require.NoError(t, start(t, c.Compile, nil))
+	c.Model.Digest[0]++
+	require.ErrorIs(t, start(t, c.Compile, nil), ErrChanged)
 }
 
 func TestTheLimitGrowsWithTheWork(t *testing.T) {

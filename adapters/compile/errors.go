@@ -8,4 +8,7 @@ var (
 	ErrCrashed = errors.New("the QNN library crashed while it compiled")
 	// ErrSilent is returned for a child that did nothing for too long.
 	ErrSilent = errors.New("the QNN library hangs while it compiles")
+	// ErrChanged is returned when the model's file holds something else than when
+	// it was loaded.
+	ErrChanged = errors.New("the model's file has changed since it was loaded")
 )

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -51,10 +52,9 @@ func (r request) compile(ctx context.Context, a *answerer, open Open) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := r.Model.same(); err != nil {
+	if err := r.Model.same(a, file); err != nil {
 		return err
 	}
-	file.KnowDigest(r.Model.Digest)
 	m, err := model.Load(file)
 	if err != nil {
 		return err
@@ -70,16 +70,24 @@ func (r request) compile(ctx context.Context, a *answerer, open Open) (err error
 	return errors.Join(err, device.Close())
 }
 
-// same checks that the file is the one that was digested.
-func (m Model) same() error {
+// same checks that the file is the one that was digested. One whose time alone
+// is another, because somebody touched or copied it, is digested again, which
+// takes seconds for a large model.
+func (m Model) same(a *answerer, file *gguf.File) error {
 	info, err := os.Stat(m.Path)
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
-	if info.Size() != m.Size || !info.ModTime().Equal(m.Modified) {
-		return fmt.Errorf("compile: %s has changed since it was opened: load the model again", m.Path)
+	if info.Size() == m.Size && info.ModTime().Equal(m.Modified) {
+		file.KnowDigest(m.Digest)
+		return nil
 	}
-	return nil
+	a.step("", "read the model again, which was touched")
+	if info.Size() == m.Size && file.Digest() == m.Digest {
+		return nil
+	}
+	return fmt.Errorf("compile: %w: %s (%d bytes of %s) is not what was loaded (%d bytes of %s): load the model again",
+		ErrChanged, m.Path, info.Size(), info.ModTime().Format(time.DateTime), m.Size, m.Modified.Format(time.DateTime))
 }
 
 // answerer writes replies; it is the writer of the image too.

@@ -23,7 +23,8 @@ type Device struct {
 type Model struct {
 	Path   string
 	Digest [sha256.Size]byte
-	// Size in bytes and Modified tell whether it still is what was digested.
+	// Size in bytes and Modified tell whether it still is what was digested; with
+	// another time alone its bytes do.
 	Size     int64
 	Modified time.Time
 }
@@ -58,7 +59,7 @@ type failure struct {
 // kinds are the errors that somebody asks for with [errors.Is].
 var kinds = []error{
 	errors.ErrUnsupported, backend.ErrInvalidGraph, backend.ErrNoMemory, backend.ErrImage,
-	model.ErrInvalid, engine.ErrJob, context.Canceled,
+	model.ErrInvalid, engine.ErrJob, context.Canceled, ErrChanged,
 }
 
 func newFailure(err error) *failure {

@@ -263,6 +263,10 @@ func newInstallCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			version, err := h.Version(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("%w; --ollama names Ollama's executable", err)
+			}
 			self, err := os.Executable()
 			if err != nil {
 				return err
@@ -276,7 +280,7 @@ func newInstallCommand() *cobra.Command {
 				return err
 			}
 			stdout := cmd.OutOrStdout()
-			fmt.Fprintf(stdout, "laid out beside %s\nstart it with:\n  %s serve\n", h.Executable, laid)
+			fmt.Fprintf(stdout, "laid out beside %s (Ollama %s)\nstart it with:\n  %s serve\n", h.Executable, version, laid)
 			if h.Runner == "" {
 				fmt.Fprintln(stdout, "this Ollama has no llama-server of its own: only models selected for the NPU will run")
 			}

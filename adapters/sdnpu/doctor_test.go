@@ -6,7 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/ollama"
 )
+
+// hostProgram answers as Ollama does, as far as an installation asks.
+const hostProgram = "#!/bin/sh\necho ollama version is 0.0.1\n"
 
 func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
 	t.Setenv("SDNPU_LIBRARY", "float")
@@ -16,7 +21,7 @@ func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
 	host := filepath.Join(dir, "host", "bin", "ollama")
 	for _, name := range []string{host, filepath.Join(dir, "host", "lib", "ollama", "llama-server")} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte("the host's"), 0o755)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(name, []byte(hostProgram), 0o755)) //nolint:gosec // a program
 	}
 	_, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", host)
 	require.NoError(t, err)
@@ -32,12 +37,18 @@ func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
 func TestAnOllamaWithoutARunnerIsToldOfAtInstallation(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ollama"), []byte("the host's"), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ollama"), []byte(hostProgram), 0o755)) //nolint:gosec // a program
 	_, err := sdnpu(t, "install", "a", "b")
 	require.ErrorContains(t, err, "one DIR wanted, 2 given: see sdnpu install --help")
 	out, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", filepath.Join(dir, "bin", "ollama"))
 	require.NoError(t, err)
 	require.Contains(t, out, "only models selected for the NPU will run")
+	require.Contains(t, out, "(Ollama 0.0.1)")
+	other := filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho something else\n"), 0o755)) //nolint:gosec // a program
+	_, err = sdnpu(t, "install", filepath.Join(dir, "never"), "--ollama", other)
+	require.ErrorIs(t, err, ollama.ErrNotOllama)
+	require.NoDirExists(t, filepath.Join(dir, "never"))
 }
 
 func TestFoldersAreSearchedOnceAndNamedWhole(t *testing.T) {
