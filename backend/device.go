@@ -79,6 +79,13 @@ type Program interface {
 	Close() error
 }
 
+// Binder is a [Program] whose device has to be told of memory before it uses it.
+// Bind does that ahead of the first run with some bindings, and may be called
+// beside runs of other programs. What finds no room is [ErrNoMemory].
+type Binder interface {
+	Bind(graph string, bindings []Binding) error
+}
+
 // Signature lists what a graph binds and what it runs.
 type Signature struct {
 	Inputs, Outputs []Port

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
@@ -35,6 +34,9 @@ type Options struct {
 	// Costs makes programs account for their calls, see [backend.Timed], by the
 	// library's profile events. It takes some tens of microseconds a run.
 	Costs bool
+	// FastRPC is the library that shares memory with the DSP. Empty means the
+	// system's.
+	FastRPC string
 	// Trace, when set, is told by Compile what it is about to ask of the library,
 	// so that somebody who watches can name what never came back: a graph and a
 	// step of its making, such as node "q0" (FullyConnected).
@@ -70,6 +72,10 @@ type Device struct {
 	// shares asks, once, whether equal constants are stored once, and swaps
 	// whether the library exchanges graphs by itself.
 	shares, swaps func() bool
+	// sharing makes buffers that contexts register; nil where the library takes
+	// none. addresses is set once it has refused one all the same.
+	sharing   *qnn.Sharing
+	addresses atomic.Bool
 	// copies is set once the library has refused to use images in place.
 	copies atomic.Bool
 	closed atomic.Bool
@@ -116,6 +122,7 @@ func Open(o Options) (_ *Device, err error) {
 	if err := d.openChip(); err != nil {
 		return nil, err
 	}
+	d.openSharing()
 	d.shares, d.swaps = d.answer("share constants", d.sharesConstants), d.answer("swap graphs", d.swapsGraphs)
 	if o.Sharing != TrySharing {
 		d.shares = func() bool { return o.Sharing == AlwaysShare }
@@ -230,49 +237,8 @@ func (d *Device) Close() error {
 	if d.library != nil {
 		errs = append(errs, d.library.Close())
 	}
-	return errors.Join(errs...)
-}
-
-// alignment is what the library's vector units like, and the contract's unit of
-// offsets.
-const alignment = 64
-
-// buffer is host memory; on a device with shared memory it would be that.
-type buffer struct{ bytes []byte }
-
-// maxBuffer is what one session of the DSP can address: no device takes more.
-const maxBuffer = 1 << 32
-
-// NewBuffer allocates zeroed memory.
-func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
-	var err error
-	switch {
-	case d.closed.Load():
-		err = backend.ErrClosed
-	case sizeBytes <= 0:
-		err = errors.New("a positive size is wanted")
-	case int64(sizeBytes) > maxBuffer:
-		err = fmt.Errorf("%w: a session addresses %d bytes", backend.ErrNoMemory, int64(maxBuffer))
-	default:
-		return &buffer{aligned(sizeBytes)}, nil
+	if d.sharing != nil {
+		errs = append(errs, d.sharing.Close())
 	}
-	return nil, fmt.Errorf("hexagon: buffer of %d bytes: %w", sizeBytes, err)
-}
-
-// aligned returns zeroed memory that begins at a multiple of alignment.
-func aligned(size int) []byte {
-	raw := make([]byte, size+alignment)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % alignment)
-	return raw[skip : skip+size : skip+size]
-}
-
-func isAligned(b []byte) bool {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%alignment == 0
-}
-
-func (b *buffer) Bytes() []byte { return b.bytes }
-
-func (b *buffer) Close() error {
-	b.bytes = nil
-	return nil
+	return errors.Join(errs...)
 }

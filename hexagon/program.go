@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -12,6 +13,7 @@ import (
 
 // program is a loaded context.
 type program struct {
+	device  *Device
 	mu      sync.Mutex
 	context *qnn.Context // nil once closed
 	graphs  map[string]*loadedGraph
@@ -29,7 +31,8 @@ type loadedGraph struct {
 	signature backend.Signature
 	ids       []uint32 // of inputs, then outputs
 	binding   *qnn.Binding
-	bound     [][]byte
+	bound     []backend.Binding
+	memories  map[region]*qnn.Memory // registered for a port
 }
 
 // Load brings an image into the library's memory.
@@ -60,7 +63,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	if err != nil {
 		return nil, errors.Join(err, closeProfile(profile))
 	}
-	p := &program{context: c, profile: profile, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
+	p := &program{device: d, context: c, profile: profile, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
 	for _, g := range m.Graphs {
 		loaded, err := loadGraph(c, &g)
 		if err != nil {
@@ -105,7 +108,7 @@ func callError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, qnn.ErrNoMemory):
+	case errors.Is(err, qnn.ErrNoMemory), errors.Is(err, qnn.ErrMapping):
 		return fmt.Errorf("%w: %w", backend.ErrNoMemory, err)
 	case errors.Is(err, qnn.ErrCommunication):
 		return fmt.Errorf("%w: %w", backend.ErrRestarted, err)
@@ -121,7 +124,7 @@ func loadGraph(c *qnn.Context, m *graphManifest) (*loadedGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &loadedGraph{graph: graph, signature: backend.Signature{Nodes: m.Nodes}}
+	g := &loadedGraph{graph: graph, signature: backend.Signature{Nodes: m.Nodes}, memories: make(map[region]*qnn.Memory)}
 	for _, p := range m.Inputs {
 		g.signature.Inputs = append(g.signature.Inputs, p.Port)
 		g.ids = append(g.ids, p.ID)
@@ -164,7 +167,7 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = g.bind(bindings)
+		err = p.bind(g, bindings)
 	}
 	if err == nil {
 		err = callError(g.binding.Execute(p.profile))
@@ -186,54 +189,77 @@ func (g *loadedGraph) port(i int) *backend.Port {
 	return &g.signature.Inputs[i]
 }
 
-// bind gives the library the memory of each port that changed since the last
-// run.
-func (g *loadedGraph) bind(bindings []backend.Binding) error {
+// check refuses bindings that are not the graph's.
+func (g *loadedGraph) check(bindings []backend.Binding) error {
 	if len(bindings) != len(g.ids) {
 		return fmt.Errorf("%w: %d given, %d wanted", backend.ErrBinding, len(bindings), len(g.ids))
 	}
-	if g.binding == nil {
-		return g.bindAll(bindings)
-	}
 	for i, b := range bindings {
-		memory, err := slice(b, g.port(i))
-		if err != nil {
+		if _, err := slice(b, g.port(i)); err != nil {
 			return err
 		}
-		if &memory[0] == &g.bound[i][0] {
-			continue
-		}
-		if n := len(g.signature.Inputs); i < n {
-			err = g.binding.SetInput(i, memory)
-		} else {
-			err = g.binding.SetOutput(i-n, memory)
-		}
-		if err != nil {
-			return err
-		}
-		g.bound[i] = memory
 	}
 	return nil
 }
 
-func (g *loadedGraph) bindAll(bindings []backend.Binding) error {
-	tensors := make([]qnn.ExecTensor, len(bindings))
-	bound := make([][]byte, len(bindings))
+// bind gives the library the memory of each port that changed since the last
+// run.
+func (p *program) bind(g *loadedGraph, bindings []backend.Binding) error {
+	if err := g.check(bindings); err != nil {
+		return err
+	}
+	if g.binding == nil {
+		return p.bindAll(g, bindings)
+	}
 	for i, b := range bindings {
-		memory, err := slice(b, g.port(i))
+		if b == g.bound[i] {
+			continue
+		}
+		tensor, err := p.tensor(g, i, b)
 		if err != nil {
 			return err
 		}
-		tensors[i] = qnn.ExecTensor{ID: g.ids[i], SizeBytes: uint32(len(memory)), Data: memory}
-		bound[i] = memory
+		if n := len(g.signature.Inputs); i < n {
+			err = g.binding.SetInput(i, tensor)
+		} else {
+			err = g.binding.SetOutput(i-n, tensor)
+		}
+		if err != nil {
+			return err
+		}
+		g.bound[i] = b
+	}
+	return nil
+}
+
+func (p *program) bindAll(g *loadedGraph, bindings []backend.Binding) error {
+	tensors := make([]qnn.ExecTensor, len(bindings))
+	for i, b := range bindings {
+		var err error
+		if tensors[i], err = p.tensor(g, i, b); err != nil {
+			return err
+		}
 	}
 	n := len(g.signature.Inputs)
 	binding, err := g.graph.Bind(tensors[:n], tensors[n:])
 	if err != nil {
 		return err
 	}
-	g.binding, g.bound = binding, bound
+	g.binding, g.bound = binding, slices.Clone(bindings)
 	return nil
+}
+
+// tensor is a port's memory as the library takes it.
+func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecTensor, error) {
+	memory, err := slice(b, g.port(port))
+	if err != nil {
+		return qnn.ExecTensor{}, err
+	}
+	t := qnn.ExecTensor{ID: g.ids[port], SizeBytes: uint32(len(memory))}
+	if t.Memory, err = p.register(g, port, b); t.Memory == nil {
+		t.Data = memory
+	}
+	return t, err
 }
 
 // slice returns the memory that a binding gives to a port.
@@ -260,7 +286,7 @@ func (p *program) Close() error {
 	if p.context == nil {
 		return nil
 	}
-	err := errors.Join(p.context.Close(), closeProfile(p.profile))
+	err := errors.Join(p.deregister(), p.context.Close(), closeProfile(p.profile))
 	p.context, p.image, p.profile = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("hexagon: close program: %w", err)

@@ -210,6 +210,14 @@ type watchedProgram struct {
 	watch *watch
 }
 
+// Bind passes on what the device has to know of memory.
+func (p *watchedProgram) Bind(graph string, bindings []backend.Binding) error {
+	if b, ok := p.Program.(backend.Binder); ok {
+		return b.Bind(graph, bindings)
+	}
+	return nil
+}
+
 func (p *watchedProgram) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
 	err := p.Program.Run(ctx, graph, bindings)
 	if err == nil {

@@ -35,13 +35,20 @@ type step struct {
 	bindings [][]backend.Binding // of each part
 }
 
-// bindStep orders the regions as a loaded graph wants them.
+// bindStep orders the regions as a loaded graph wants them, and lets the device
+// see them now: a session that has no room for them says so before a pass needs
+// them.
 func bindStep(l *loaded, ports []map[string]*region) (*step, error) {
 	s := &step{loaded: l, bindings: make([][]backend.Binding, len(ports))}
 	for part := range ports {
 		var err error
 		if s.bindings[part], err = bind(l.graph, l.signature, ports[part]); err != nil {
 			return nil, err
+		}
+		if b, ok := l.program.(backend.Binder); ok {
+			if err := b.Bind(l.graph, s.bindings[part]); err != nil {
+				return nil, fmt.Errorf("engine: %w", err)
+			}
 		}
 	}
 	return s, nil

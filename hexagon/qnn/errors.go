@@ -40,6 +40,7 @@ const (
 	codeTensorExists       Code = 7003
 	codeTensorParameter    Code = 7004
 	codeMemoryHandle       Code = 8001
+	codeMemoryMapping      Code = 8003
 	codePowerInput         Code = 13001
 	codePowerOption        Code = 13002
 	codePowerUnsupported   Code = 13004
@@ -115,6 +116,8 @@ var (
 	ErrPowerUnsupported = &Error{Code: codePowerUnsupported}
 	// ErrInvalidMemory is returned when memory is not registered.
 	ErrInvalidMemory = &Error{Code: codeMemoryHandle}
+	// ErrMapping is returned when shared memory finds no room in the session.
+	ErrMapping = &Error{Code: codeMemoryMapping}
 	// ErrInvalidBackend is returned when a backend handle is not alive.
 	ErrInvalidBackend = &Error{Code: codeBackendHandle}
 	// ErrContextOpen is returned when a context is saved before all its graphs

@@ -84,14 +84,8 @@ func (b *Binding) setMemory(to *cTensor, t ExecTensor) error {
 // memoryHandle is Qnn_TensorMemType_t for registered memory.
 const memoryHandle = 1
 
-// set rebinds one tensor; its size stays.
+// set binds a buffer.
 func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
-	if i < 0 || i >= len(to) {
-		return fmt.Errorf("qnn: graph %s has no %v %d: %w", b.graph.name, kind, i, ErrGraphTensor)
-	}
-	if to[i].memType == memoryHandle {
-		return fmt.Errorf("qnn: graph %s: %v %d lives in registered memory: %w", b.graph.name, kind, i, ErrGraphTensor)
-	}
 	buffer := &to[i].buffer
 	if len(data) == 0 || uint64(len(data)) > math.MaxUint32 || uint32(len(data)) != buffer.size {
 		return fmt.Errorf("qnn: graph %s: %v %d (id %d) has %d bytes, the graph wants %d: %w",
@@ -102,10 +96,23 @@ func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
 }
 
 // SetInput binds other memory to input i.
-func (b *Binding) SetInput(i int, data []byte) error { return b.set(b.inputs, i, data, AppWrite) }
+func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(b.inputs, i, t, AppWrite) }
 
 // SetOutput binds other memory to output i.
-func (b *Binding) SetOutput(i int, data []byte) error { return b.set(b.outputs, i, data, AppRead) }
+func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(b.outputs, i, t, AppRead) }
+
+// rebind leaves a tensor as it was where the new memory is refused.
+func (b *Binding) rebind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
+	if i < 0 || i >= len(to) || t.ID != to[i].id {
+		return fmt.Errorf("qnn: graph %s has no %v %d of id %d: %w", b.graph.name, kind, i, t.ID, ErrGraphTensor)
+	}
+	was := to[i]
+	err := b.bind(to, i, t, kind)
+	if err != nil {
+		to[i] = was
+	}
+	return err
+}
 
 // Execute runs the graph once and returns when its outputs are written. The
 // profile may be nil. It cannot be interrupted.

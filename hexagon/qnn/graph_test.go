@@ -216,11 +216,14 @@ func TestReboundMemoryIsUsed(t *testing.T) {
 		first, second := make([]byte, 2*linearRows*linearOut), make([]byte, 2*linearRows*linearOut)
 		b, err := g.Bind(l.bindings(first))
 		require.NoError(t, err)
-		require.NoError(t, b.SetInput(0, make([]byte, len(l.input))))
+		in, out := l.bindings(second)
+		zeros := in[0]
+		zeros.Data = make([]byte, len(l.input))
+		require.NoError(t, b.SetInput(0, zeros))
 		require.NoError(t, b.Execute(nil))
 		require.Equal(t, second, first, "zeros in, zeros out")
-		require.NoError(t, b.SetInput(0, l.input))
-		require.NoError(t, b.SetOutput(0, second))
+		require.NoError(t, b.SetInput(0, in[0]))
+		require.NoError(t, b.SetOutput(0, out[0]))
 		require.NoError(t, b.Execute(nil))
 		l.check(t, second)
 		require.Equal(t, make([]byte, len(first)), first, "the old output is left alone")
@@ -236,11 +239,16 @@ func TestExecuteRefusesWrongBuffers(t *testing.T) {
 		in, out := l.bindings(output)
 		b, err := g.Bind(in, out)
 		require.NoError(t, err)
-		require.ErrorIs(t, b.SetInput(0, l.input[1:]), ErrSize)
-		require.ErrorIs(t, b.SetOutput(0, nil), ErrSize)
-		require.ErrorIs(t, b.SetOutput(0, append(output, 0)), ErrSize)
-		require.ErrorIs(t, b.SetInput(1, l.input), ErrGraphTensor)
-		require.ErrorIs(t, b.SetInput(-1, l.input), ErrGraphTensor)
+		x, y := in[0], out[0]
+		x.Data = l.input[1:]
+		require.ErrorIs(t, b.SetInput(0, x), ErrSize)
+		for _, wrong := range [][]byte{nil, append(output, 0)} {
+			y.Data = wrong
+			require.ErrorIs(t, b.SetOutput(0, y), ErrSize)
+		}
+		require.ErrorIs(t, b.SetInput(1, in[0]), ErrGraphTensor)
+		require.ErrorIs(t, b.SetInput(-1, in[0]), ErrGraphTensor)
+		require.ErrorIs(t, b.SetInput(0, out[0]), ErrGraphTensor, "another tensor")
 		require.NoError(t, b.Execute(nil), "a refused buffer changes nothing")
 		l.check(t, output)
 		in[0].SizeBytes++

@@ -168,21 +168,23 @@ func goKind(t reflect.Type) string {
 	return "other"
 }
 
+// compiler finds a C compiler or skips.
+func compiler(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"cc", "gcc", "clang"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no C compiler (cc, gcc or clang): apt-get install gcc")
+	return ""
+}
+
 // compileLayouts compiles and runs testdata/abi.c.
 func compileLayouts(t *testing.T) map[string]cStruct {
 	t.Helper()
-	compiler := ""
-	for _, name := range []string{"cc", "gcc", "clang"} {
-		if path, err := exec.LookPath(name); err == nil {
-			compiler = path
-			break
-		}
-	}
-	if compiler == "" {
-		t.Skip("no C compiler (cc, gcc or clang): apt-get install gcc")
-	}
 	program := filepath.Join(t.TempDir(), "abi")
-	out, err := exec.CommandContext(t.Context(), compiler, "-std=c11", "-Wall", "-Wextra", "-Werror",
+	out, err := exec.CommandContext(t.Context(), compiler(t), "-std=c11", "-Wall", "-Wextra", "-Werror",
 		"-o", program, filepath.Join("testdata", "abi.c")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	out, err = exec.CommandContext(t.Context(), program).Output()

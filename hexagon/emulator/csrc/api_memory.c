@@ -14,6 +14,7 @@
 
 #include "api_pace.h"
 
+enum { MAP_UNIT = 65536 }; /* maps begin on a page, whatever its size */
 enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
 typedef struct api_memory {
@@ -77,14 +78,15 @@ static qnn_status map(uint32_t log, const qnn_mem_descriptor *in, api_memory *me
   if (status != QNN_OK) {
     return status;
   }
-  memory->map_size = (size_t)(offset + bytes);
-  void *at = mmap(NULL, memory->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  uint64_t skip = offset % MAP_UNIT;
+  memory->map_size = (size_t)(skip + bytes);
+  void *at = mmap(NULL, memory->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset - skip));
   if (at == MAP_FAILED) {
     api_pace_unmap(&memory->file);
     return api_fail(log, QNN_MEMORY_MAPPING, "memRegister: file descriptor %d cannot be mapped", fd);
   }
   memory->map = at;
-  memory->data = memory->map + offset;
+  memory->data = memory->map + skip;
   memory->size = bytes;
   return QNN_OK;
 }
