@@ -10,9 +10,7 @@ import (
 // Sum fills in what follows from the tasks: the ends, the waits, the totals.
 // Whoever wrote the tasks down calls it once.
 func (t *Timeline) Sum(p *Problem) {
-	slices.SortStableFunc(t.Tasks, func(a, b Task) int {
-		return cmp.Or(cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Lane, b.Lane))
-	})
+	t.inOrder()
 	t.PrefillMs, t.SwitchEndMs, t.StallMs, t.NPUBusyMs, t.IOBytes = 0, 0, 0, 0, 0
 	for _, task := range t.Tasks {
 		switch {
@@ -29,6 +27,26 @@ func (t *Timeline) Sum(p *Problem) {
 	t.ExposedMs = t.SwitchEndMs - p.Plain()
 	t.FirstPassMs = t.firstPass(p)
 	t.remember(p)
+}
+
+// SumResident is Sum for graphs that all stay: nothing is loaded, and memory is
+// what it is.
+func (t *Timeline) SumResident(bytes int64) {
+	*t = Timeline{Source: t.Source, Kind: t.Kind, Plan: t.Plan, Tasks: t.Tasks, Memory: []MemoryPoint{{0, bytes}}, PeakBytes: bytes}
+	t.inOrder()
+	for _, task := range t.Tasks {
+		if task.Kind == Run {
+			t.PrefillMs = max(t.PrefillMs, task.EndMs)
+			t.NPUBusyMs += task.EndMs - task.StartMs
+		}
+	}
+	t.SwitchEndMs = t.PrefillMs
+}
+
+func (t *Timeline) inOrder() {
+	slices.SortStableFunc(t.Tasks, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Lane, b.Lane))
+	})
 }
 
 // remember writes the memory line: a load takes its bytes when it starts, and

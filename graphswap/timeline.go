@@ -41,6 +41,9 @@ const (
 	Verify = "verify" // NPU: a block of a decode pass
 	Create = "load"   // IO: the creation of a context, the release of the old one included
 	Draft  = "draft"  // CPU: the making of a draft
+	Sample = "sample" // CPU: the draws from a pass's logits
+
+	Calibrate = "calibrate" // CPU: what a prompt's logits say is put by
 )
 
 // Task is something that was done, or will have been.

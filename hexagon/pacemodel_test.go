@@ -6,9 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -46,5 +48,61 @@ func TestAModelStandsForABigOne(t *testing.T) {
 			same(t, cost.Load(share*float64(cost.Model.BodyBytes)), g.Load, g.Graph)
 		}
 		require.Equal(t, 2*5, layers)
+	})
+}
+
+// TestAModelThatDoesNotFitSaysWhatWould: of a 3B model one graph of each block
+// fits into a session of 3.75 GB, two do not. What is registered counts, too.
+func TestAModelThatDoesNotFitSaysWhatWould(t *testing.T) {
+	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
+		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, f.Close()) }()
+		m, err := model.Load(f)
+		require.NoError(t, err)
+		tok, err := tokenizer.New(f)
+		require.NoError(t, err)
+		profile, err := graphswap.Device("sd8gen2")
+		require.NoError(t, err)
+		cost, err := profile.Cost("llama3.2-3b")
+		require.NoError(t, err)
+		d, err := Open(Options{Library: library, SoC: soc, Costs: true, Sharing: NeverShare})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, d.Close()) }()
+		open := func(plan string, costs *graphswap.Cost) (*engine.Engine, error) {
+			return engine.New(t.Context(), d, m, tok, engine.Options{Plan: plan, Rows: []int{64, 8}, Blocks: 2, Context: 256, FirstContext: 256, Costs: costs})
+		}
+		_, err = open(graphswap.PlanBoth, cost)
+		require.ErrorIs(t, err, backend.ErrNoMemory)
+		require.ErrorContains(t, err, "plan auto keeps one graph of each block")
+		require.ErrorContains(t, err, "of the session's 3750.0 MB are taken on sd8gen2 (fitted) as llama3.2-3b")
+
+		request := engine.Request{Prompt: []int32{1, 403, 407, 261, 378, 30, 44, 5, 6, 7, 8, 9, 10}, MaxTokens: 4, IgnoreEOS: true}
+		for name, costs := range map[string]*graphswap.Cost{"known costs": cost, "measured costs": nil} {
+			e, err := open(engine.PlanAuto, costs)
+			require.NoError(t, err, name)
+			r, err := e.Generate(t.Context(), request, func(engine.Piece) error { return nil })
+			require.NoError(t, err, name)
+			require.Equal(t, engine.PlanAuto, r.Residency)
+			require.False(t, r.Plan.Spare && costs != nil, "%s: there is no room for a spare slot", name)
+			require.NoError(t, e.Close())
+		}
+
+		// All but 10 kB of what the graphs leave is taken by somebody else's buffer.
+		rest := profile.Memory.WindowGB*1e9 - float64(cost.Model.BodyBytes+cost.Model.HeadBytes) - 10_000
+		ballast, err := d.NewBuffer(int(rest) &^ 63)
+		require.NoError(t, err)
+		g := square(t, "g", 64)
+		other := load(t, d, g)
+		require.NoError(t, other.(backend.Binder).Bind("g", []backend.Binding{{Buffer: ballast}, bound(t, d, g.Signature())[1]}))
+		_, err = open(graphswap.PlanG1, cost)
+		require.ErrorIs(t, err, backend.ErrNoMemory, "keys and values find no room")
+		require.ErrorContains(t, err, "a shorter context, fewer sequences or a recipe of fewer bits need less")
+		require.NotContains(t, err.Error(), engine.PlanAuto, "which would not help")
+		require.NoError(t, other.Close())
+		e, err := open(graphswap.PlanG1, cost)
+		require.NoError(t, err)
+		require.NoError(t, e.Close())
+		require.NoError(t, ballast.Close())
 	})
 }

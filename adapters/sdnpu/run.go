@@ -108,9 +108,9 @@ type result struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Plan is which graphs were in the device when; the rest is of those that
-	// exchange graphs: blocks exchanged, loads beyond the end of the prompt
-	// without any, the NPU's wait for loads.
+	// Plan is which graphs were in the device when: blocks exchanged, loads beyond
+	// the end of the prompt without any, the NPU's wait for loads, all of them zero
+	// where graphs stay, and the most memory that graphs took.
 	Plan struct {
 		Name         string  `json:"name"`
 		Reason       string  `json:"reason,omitempty"`
@@ -174,7 +174,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	bar := newBar(cmd.ErrOrStderr())
 	l, err := s.load(ctx, os.Args[0], job{
 		path: f.model, config: c, context: f.context, sequences: 1, prompt: f.promptOf,
-		logger: newLogger(cmd.ErrOrStderr(), f.verbose), progress: bar.step,
+		logger: newLogger(cmd.ErrOrStderr(), f.verbose), progress: bar.step, foretell: f.timeline != "",
 	})
 	bar.close()
 	if err != nil {

@@ -25,15 +25,31 @@ func TestARunIsDrawn(t *testing.T) {
 
 	record, err := readTimeline(file)
 	require.NoError(t, err)
-	require.Len(t, record.Timelines, 1)
-	prompt, valid, ended := record.Timelines[0].Tasks[0], 0, 0.0
-	require.InDelta(t, r.PrefillMS, prompt.EndMs, 0.01)
-	for _, task := range record.Timelines[0].Tasks[1:] {
-		require.Equal(t, graphswap.Verify, task.Kind)
+	require.Len(t, record.Timelines, 2, "what was foretold stands above")
+	foretold, done := record.Timelines[0], record.Timelines[1]
+	require.Equal(t, []string{graphswap.Simulated, graphswap.Executed}, []string{foretold.Source, done.Source})
+	require.Positive(t, foretold.PrefillMs)
+	require.Equal(t, done.Tasks[0].Rows, foretold.Tasks[0].Rows)
+	require.LessOrEqual(t, done.PrefillMs, r.PrefillMS)
+	require.Positive(t, done.PeakBytes)
+	require.Equal(t, done.PeakBytes, r.Plan.PeakBytes)
+	valid, ended, prompt := 0, 0.0, 0
+	kinds := map[string]int{}
+	for _, task := range done.Tasks {
+		kinds[task.Kind]++
+		if task.Lane == graphswap.CPU {
+			continue
+		}
 		require.GreaterOrEqual(t, task.StartMs, ended, "passes overlap")
-		ended = task.EndMs
+		if ended = task.EndMs; task.Kind == graphswap.Run {
+			prompt += task.Valid
+			continue
+		}
 		valid += task.Valid
 	}
+	require.Equal(t, len(r.PromptIDs), prompt)
+	require.Equal(t, kinds[graphswap.Verify]+1, kinds[graphswap.Sample], "a draw behind the prompt and behind each pass")
+	require.Positive(t, kinds[graphswap.Draft])
 	require.Equal(t, len(r.OutputIDs)-1, valid, "the prompt gives the first token, passes the rest")
 	require.LessOrEqual(t, ended, r.FirstTokenMS+r.DecodeMS+0.5, "beyond the end, but for what lies between readings of the clock")
 
@@ -50,7 +66,7 @@ func TestARunIsDrawn(t *testing.T) {
 		TraceEvents []json.RawMessage `json:"traceEvents"`
 	}
 	require.NoError(t, json.Unmarshal(written, &events))
-	require.Greater(t, len(events.TraceEvents), len(record.Timelines[0].Tasks))
+	require.Greater(t, len(events.TraceEvents), len(foretold.Tasks)+len(done.Tasks))
 	stdout, err := sdnpu(t, "timeline", file, "--chrome", "-o", "-")
 	require.NoError(t, err)
 	require.Equal(t, string(written), stdout)

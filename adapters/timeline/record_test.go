@@ -85,6 +85,8 @@ func TestATraceHoldsEveryTask(t *testing.T) {
 	require.InDelta(t, 12e3, busy["stall"], 1e-6)
 	require.InDelta(t, 42e3, busy["load G2 of block 2"], 1e-6)
 	require.InDelta(t, 3e3, busy["draft"], 1e-6)
+	require.InDelta(t, 1e3, busy["sample"], 1e-6)
+	require.InDelta(t, 20e3, busy["calibrate"], 1e-6)
 	require.InDelta(t, 30e3, busy["verify, all blocks, G2"], 1e-6)
 	require.InDelta(t, 36e3, busy["chunk 2, block 2, G2"], 1e-6)
 }

@@ -81,8 +81,8 @@ func label(t graphswap.Task) string {
 	switch t.Kind {
 	case graphswap.Create:
 		return fmt.Sprintf("load %v of %s", t.Graph, block)
-	case graphswap.Draft:
-		return "draft"
+	case graphswap.Draft, graphswap.Sample, graphswap.Calibrate:
+		return t.Kind
 	case graphswap.Verify:
 		return fmt.Sprintf("verify, %s, %v", block, t.Graph)
 	}

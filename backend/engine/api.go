@@ -91,6 +91,17 @@ type Verification struct {
 	Pass, Commit, Device time.Duration
 }
 
+// PromptPass is a pass that had some of a prompt's tokens.
+type PromptPass struct {
+	// Width is the rows of the graphs; Rows of them were the prompt's tokens, for
+	// Logits of which the head ran.
+	Width, Rows, Logits int
+	// Pass is the time of the graphs since Began, Device that on a clock of the
+	// device's own, else 0.
+	Began        time.Time
+	Pass, Device time.Duration
+}
+
 // Report tells what a request did. Every later feature adds its effect here.
 type Report struct {
 	// Recipe, Widths (rows of the graphs, descending) and Blocks are the
@@ -135,13 +146,16 @@ type Report struct {
 	// DraftingCPU is the processor time of Drafting where [Options].ThreadTime is
 	// set, PromptDraftingCPU what was spent of it while the prompt was computed.
 	DraftingCPU, PromptDraftingCPU time.Duration
-	// Verifications are the DecodeSteps passes.
+	// Verifications are the DecodeSteps passes, PromptPasses those before the first
+	// of them, CPU what was done beside and between them.
 	Verifications []Verification
+	PromptPasses  []PromptPass
+	CPU           []Work
 	// Residency names which graphs are in the device: [Options].Plan or what an
 	// empty one comes to.
 	Residency string
-	// Plan tells how graphs were exchanged while the prompt was computed; nil if
-	// none were to be.
+	// Plan tells how graphs were exchanged while the prompt was computed, or what
+	// was done on graphs that stayed; nil before the prompt's first pass.
 	Plan *PlanReport
 	// Ops counts graph operators run per lane in these passes.
 	Ops map[backend.Lane]int64

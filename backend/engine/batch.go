@@ -384,6 +384,11 @@ func (e *Engine) settle(ctx context.Context, s share, at int, r *Result) error {
 	}
 	s.job.tokens = s.job.tokens[s.n:]
 	report.add(r, len(path), s.n+s.drafts)
+	if report.DecodeSteps == 0 && len(report.PromptPasses) < maxVerified {
+		report.PromptPasses = append(report.PromptPasses, PromptPass{
+			Width: r.ValidRows + r.PaddingRows, Rows: s.n, Logits: r.wanted(at, s.n), Began: r.began, Pass: r.took, Device: r.virtual,
+		})
+	}
 	if report.DecodeSteps > steps {
 		report.Verifications = append(report.Verifications, Verification{
 			Width: r.ValidRows + r.PaddingRows, Drafted: s.drafts, Accepted: len(accepted), Shared: r.ValidRows - s.n - s.drafts,
@@ -391,6 +396,16 @@ func (e *Engine) settle(ctx context.Context, s share, at int, r *Result) error {
 		})
 	}
 	return refused
+}
+
+// wanted counts those of n rows from row at on for which the head ran.
+func (r *Result) wanted(at, n int) (wanted int) {
+	for i := at; i < at+n; i++ {
+		if len(r.Top[i].IDs) > 0 || r.Logits[i] != nil {
+			wanted++
+		}
+	}
+	return wanted
 }
 
 // add counts a pass that had rows of the request, of which some were valid.

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
 
 // Calibration tells what was done to learn what the model thought likely behind
 // a prompt's tokens.
@@ -133,5 +137,6 @@ func (g *generation) settled() {
 	took := <-g.observing
 	g.report.Calibration.Took += took.wall
 	g.report.Calibration.CPU += took.cpu
+	g.worked(graphswap.Calibrate, took)
 	g.observing = nil
 }

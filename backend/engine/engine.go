@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -96,6 +97,8 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if options.Plan != "" {
 		e.lanes, e.costs, e.planner = newLanes(), newCosts(options.Costs, options, e.config.Layers), e.makePlan
 		e.decision = reason
+	} else if options.Foretell {
+		e.costs = newCosts(nil, options, e.config.Layers)
 	}
 	f, err := e.newFamily(options.contextFor(0))
 	if err != nil {
@@ -106,7 +109,19 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
 		return nil, err
 	}
-	return e, e.loadGraphs(ctx, f)
+	return e, options.noRoom(e.loadGraphs(ctx, f))
+}
+
+// noRoom says what would find room, where that is what lacks.
+func (o Options) noRoom(err error) error {
+	if !errors.Is(err, backend.ErrNoMemory) {
+		return err
+	}
+	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
+	if start, _ := o.start(); start == graphswap.Both {
+		remedy = "plan " + PlanAuto + " keeps one graph of each block in the device at a time; " + remedy
+	}
+	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }
 
 // loadGraphs makes the programs of every block and of the head.

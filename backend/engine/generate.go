@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/calibration"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -117,9 +118,11 @@ func (g *generation) run(ctx context.Context, cached int) error {
 		e.habitsMu.Unlock()
 	}
 	if x := g.execution; x != nil {
-		x.log.decoded(g.report.Verifications, g.engine.options.Blocks, g.engine.options.Rows[0])
+		x.log.behind(g.report.Verifications, g.report.CPU, g.engine.options.Blocks, g.engine.options.Rows[0])
+		g.report.Plan = g.engine.planReport(x)
+	} else {
+		g.report.Plan = g.residentReport()
 	}
-	g.report.Plan = g.engine.planReport(g.execution)
 	return err
 }
 
@@ -268,10 +271,12 @@ func (g *generation) verify(v verdict) (path []int32, err error) {
 	if before == 0 {
 		g.report.Prefill = time.Since(g.began)
 	}
+	began := time.Now()
 	path, _ = spec.Verify(drafts, func(row int32) (token int32, more bool) {
 		token, more, err = g.draw(v, v.row(row))
 		return token, more
 	}, nil, nil)
+	g.worked(graphswap.Sample, spent{began: began, wall: time.Since(began)})
 	if before > 0 {
 		g.report.DecodeSteps++
 		g.report.DraftedRows += drafts.Len()

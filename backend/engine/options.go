@@ -62,6 +62,9 @@ type Options struct {
 	// Costs are what plans go by; nil means what the graphs are measured to take
 	// while they are first loaded.
 	Costs *graphswap.Cost
+	// Foretell measures graphs while they are loaded where no plan needs that, so
+	// that reports can say what a prompt was to take.
+	Foretell bool
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode

@@ -43,36 +43,6 @@ func (r *recorder) add(t graphswap.Task) {
 	}
 }
 
-// decoded writes down the passes behind a prompt, once it is known what of their
-// drafts was right. Those of a device with a clock of its own follow what is
-// there already.
-func (r *recorder) decoded(passes []Verification, blocks int, widest int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	chunk, end := 0, 0.0
-	for _, t := range r.timeline.Tasks {
-		if t.Kind == graphswap.Run {
-			chunk = max(chunk, t.Chunk+1)
-		}
-		end = max(end, t.EndMs)
-	}
-	for i, v := range passes[:min(len(passes), maxVerified)] {
-		from, g := max(0, r.at(v.Began)), graphswap.G2
-		to := max(from, r.at(v.Began.Add(v.Pass)))
-		if v.Device > 0 {
-			from, to = end, end+milliseconds(v.Device)
-			end = to
-		}
-		if v.Width == widest {
-			g = graphswap.G1
-		}
-		r.timeline.Tasks = append(r.timeline.Tasks, graphswap.Task{
-			Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: from, EndMs: to, Block: -1, Graph: g, Index: -1, Chunk: chunk + i,
-			Runs: blocks, Rows: v.Width, Valid: 1 + v.Accepted + v.Shared, Wasted: v.Drafted - v.Accepted,
-		})
-	}
-}
-
 // set takes a whole timeline over.
 func (r *recorder) set(t *graphswap.Timeline) {
 	r.mu.Lock()

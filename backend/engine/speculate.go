@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -26,6 +27,7 @@ func (g *generation) drafting(w watch) {
 	took := w.stop()
 	g.report.Drafting += took.wall
 	g.report.DraftingCPU += took.cpu
+	g.worked(graphswap.Draft, took)
 }
 
 // propose gives the job drafts that follow a text of length tokens and the one

@@ -6,7 +6,10 @@ import (
 )
 
 // spent is the time that something took, and the processor time of it.
-type spent struct{ wall, cpu time.Duration }
+type spent struct {
+	began     time.Time
+	wall, cpu time.Duration
+}
 
 // watch measures what its goroutine does until stop, which has to follow.
 type watch struct {
@@ -28,7 +31,7 @@ func (e *Engine) watch() watch {
 }
 
 func (w watch) stop() spent {
-	s := spent{wall: time.Since(w.began)}
+	s := spent{began: w.began, wall: time.Since(w.began)}
 	if w.thread != nil {
 		s.cpu = w.thread() - w.cpu
 		runtime.UnlockOSThread()
