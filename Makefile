@@ -83,11 +83,11 @@ models: ## fetch SmolLM2-135M for whole-model tests into a cache folder
 VENDOR_TESTS := SDNPU_REQUIRE=vendor,models
 
 test-vendor: vendor models ## fetches both, then the tests that take minutes on the vendor's library
-	$(VENDOR_TESTS) go test -timeout 60m -run 'Vendor|WholeModels|Forms' ./hexagon ./hexagon/forms ./hexagon/whole
-	$(VENDOR_TESTS) go test -timeout 20m -run EveryFamily ./integration_test
+	$(VENDOR_TESTS) go test -timeout 60m -run 'Vendor|ExchangesItself|WholeModels|ModelsEmit|Forms' ./hexagon ./hexagon/forms ./hexagon/whole
+	$(VENDOR_TESTS) go test -timeout 20m -run 'EveryFamily|FirstContactWithTheVendors' ./integration_test ./adapters/sdnpu
 
 test-vendor-full: vendor models ## whole models on every library, all layers; rewrites hexagon/whole/testdata (an hour and more)
-	$(VENDOR_TESTS) SDNPU_FULL=1 go test -timeout 6h -v ./hexagon/whole -run WholeModels -update
+	$(VENDOR_TESTS) SDNPU_FULL=1 go test -timeout 6h -v ./hexagon/whole -run 'WholeModels|ModelsEmit' -update
 
 clean: ## remove what was built here
 	rm -rf bin build
