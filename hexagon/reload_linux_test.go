@@ -65,7 +65,7 @@ func TestAGigabyteReloadsWithinASecond(t *testing.T) {
 }
 
 // processorTime is what this process has used.
-func processorTime(t *testing.T) time.Duration {
+func processorTime(t testing.TB) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
