@@ -17,6 +17,9 @@ var (
 	// ErrRestarted is returned when a device has restarted: programs are gone and
 	// must be loaded again. Buffers keep what they hold.
 	ErrRestarted = errors.New("the device has restarted")
+	// ErrGone is returned when a device is out of reach for this process: only
+	// another process can open it again.
+	ErrGone = errors.New("the device is gone for this process")
 	// ErrClosed is returned by calls on what was closed.
 	ErrClosed = errors.New("already closed")
 )

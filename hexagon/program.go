@@ -112,6 +112,8 @@ func callError(err error) error {
 		return fmt.Errorf("%w: %w", backend.ErrNoMemory, err)
 	case errors.Is(err, qnn.ErrCommunication):
 		return fmt.Errorf("%w: %w", backend.ErrRestarted, err)
+	case errors.Is(err, qnn.ErrFatalCommunication):
+		return fmt.Errorf("%w: %w", backend.ErrGone, err)
 	case errors.Is(err, qnn.ErrIncompatibleBinary), errors.Is(err, qnn.ErrLoadingBinary), errors.Is(err, qnn.ErrBinaryVersion),
 		errors.Is(err, qnn.ErrCreateFromBinary), errors.Is(err, qnn.ErrMalformedBinary), errors.Is(err, qnn.ErrInvalidBinary):
 		return fmt.Errorf("%w: %w", backend.ErrImage, err)

@@ -25,6 +25,9 @@ var errNoOriginal = errors.New("there is no original llama-server to hand it to:
 // errHostEnded is why a runner ends whose host was killed hard.
 var errHostEnded = errors.New("the host has ended")
 
+// errDeviceGone is why a runner ends by itself.
+var errDeviceGone = errors.New("the NPU is out of reach for this process, which ends: the next request starts another")
+
 // serveRunner is the program under the name llama-server.
 func serveRunner(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -178,8 +181,11 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	}
 	server.SetModel(answers{l, llamaserver.Limits{
 		Context: l.engine.ContextLength(), Vocab: l.tokenizer.VocabSize(), LongestPiece: l.tokenizer.LongestPiece(),
-	}, lines})
+	}, lines, cancel})
 	err = <-served
+	if errors.Is(context.Cause(ctx), backend.ErrGone) {
+		return errDeviceGone // what is loaded went with the device
+	}
 	return errors.Join(err, l.Close())
 }
 
@@ -236,12 +242,17 @@ type answers struct {
 	*loaded
 	limits llamaserver.Limits
 	lines  *llamaserver.Lines
+	end    context.CancelCauseFunc
 }
 
 func (m answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 	report, err := m.engine.Generate(ctx, r, emit)
 	if len(report.Growths) > 0 {
 		m.buffers(m.lines) // the host's sums follow
+	}
+	if errors.Is(err, backend.ErrGone) {
+		m.lines.Failure(err) // before the connection breaks: the host joins it to its message
+		m.end(err)
 	}
 	return report, err
 }

@@ -252,8 +252,10 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 	e.power.vote(phaseOf(shares))
 	begin := time.Now()
 	r, err := e.runShares(ctx, shares)
-	if err != nil {
-		e.power.forget() // a restart of the device is such an error
+	if e.survives(err) {
+		e.power.vote(phaseOf(shares))
+		begin = time.Now()
+		r, err = e.runShares(ctx, shares)
 	}
 	if (errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)) && (len(shares) > 1 || shares[0].drafts > 0) {
 		for _, s := range shares {
@@ -276,6 +278,17 @@ func (e *Engine) pass(ctx context.Context, shares []share) {
 			e.line.finish(s.job, own)
 		}
 	}
+}
+
+// survives reports whether a failed pass may run again: the device has
+// restarted, and its programs are loaded anew. Keys and values are the host's, and
+// nothing of a pass counts before its end, so no text is lost; the votes were the
+// device's and are asked for again.
+func (e *Engine) survives(err error) bool {
+	if err != nil {
+		e.power.forget()
+	}
+	return errors.Is(err, backend.ErrRestarted) && e.usable() == nil
 }
 
 // runShares makes one pass of the shares, their rows behind each other.

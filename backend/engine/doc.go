@@ -65,9 +65,10 @@
 //
 // Every mixture of graphs can be run, so a cancelled prompt leaves what it finds
 // and the next plan begins with that. A load that fails brings the block's old
-// graph back; if that fails too, or the device has restarted, the request that
-// meets it ends, and the next one loads all programs anew. Keys and values are
-// the host's: no text is lost. Once loads of three plans in a row have failed,
+// graph back; if that fails too, the request that meets it ends, and the next one
+// loads all programs anew. When the device has restarted, they are loaded anew at
+// once and the pass runs again, once. Keys and values are the host's: no text is
+// lost. Once loads of three plans in a row have failed,
 // no more plans are made: prompts run on what is there.
 //
 // The plan auto is chosen anew for each prompt where graphs have to be exchanged,

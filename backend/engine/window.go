@@ -64,6 +64,9 @@ func (e *Engine) runWindow(ctx context.Context, x *execution) {
 	k := &walk{engine: e, x: x, first: x.chunk}
 	err := k.run(ctx, x.windowSteps())
 	k.clear()
+	if e.survives(err) {
+		err = nil // the plan went with the device: chunks that are not through run one by one
+	}
 	if j := x.job; err != nil || len(j.tokens) == 0 || !e.line.give(j) {
 		e.line.finish(j, err)
 	}

@@ -163,7 +163,15 @@ struct api_context {
   api_graph *graphs, **graphs_end;
   uint32_t next_id; /* tensor ids are unique in a context */
   double session_bytes; /* what it takes of a phone's session; see api_pace.h */
+  uint32_t session;     /* of the connection that it was made over */
 };
+
+/* api_restart.c: the connection to the DSP: its number, and whether one with that number still
+ * stands; for executes also the failures that tests ask for. */
+uint32_t api_session(void);
+qnn_status api_connection(uint32_t log, uint32_t session);
+qnn_status api_connection_execute(uint32_t log, uint32_t session);
+void api_power_lost(void); /* api_device.c */
 
 /* api_context.c */
 /* For describing a binary: a context that has no handle and belongs to no device. */

@@ -57,6 +57,7 @@ static api_context *blank(uint32_t log, uint32_t soc) {
   }
   context->log = log;
   context->soc = soc;
+  context->session = api_session();
   context->graphs_end = &context->graphs;
   context->next_id = 1;
   atomic_fetch_add(&live_contexts, 1);
@@ -78,6 +79,10 @@ static qnn_status make(qnn_handle backend_handle, qnn_handle device_handle, api_
   }
   uint32_t log = backend->log, soc = API_DEFAULT_SOC;
   api_release(backend);
+  qnn_status connected = api_connection(log, api_session());
+  if (connected != QNN_OK) {
+    return connected;
+  }
   if (device_handle != NULL) {
     api_device *device = api_hold(API_DEVICE, device_handle);
     if (device == NULL) {

@@ -3,9 +3,12 @@
  * calls take a vote, remember that it exists, and change nothing.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api.h"
+#include "settings.h"
 
 static const struct {
   uint32_t soc, arch;
@@ -165,6 +168,30 @@ static struct {
   uint32_t n, last_id;
 } votes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* record appends a line to the file that votes=PATH names, for tests. */
+__attribute__((format(printf, 1, 2))) static void record(const char *format, ...) {
+  char path[512];
+  if (!emu_setting("votes", path, sizeof path)) {
+    return;
+  }
+  FILE *file = fopen(path, "a");
+  if (file != NULL) {
+    va_list args;
+    va_start(args, format);
+    vfprintf(file, format, args);
+    va_end(args);
+    fclose(file);
+  }
+}
+
+/* A restart of the DSP takes all votes with it; their numbers mean nothing any more. */
+void api_power_lost(void) {
+  pthread_mutex_lock(&votes.lock);
+  votes.n = 0;
+  record("lost\n");
+  pthread_mutex_unlock(&votes.lock);
+}
+
 static uint32_t vote_at(uint32_t id) {
   uint32_t at = 0;
   while (at < votes.n && votes.list[at].id != id) {
@@ -179,6 +206,7 @@ static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, u
   if (device_id == 0 && core_id == 0 && id != NULL && votes.n < MAX_VOTES) {
     *id = ++votes.last_id;
     votes.list[votes.n++] = (vote){.id = *id};
+    record("create %u\n", *id);
     status = QNN_OK;
   }
   pthread_mutex_unlock(&votes.lock);
@@ -191,6 +219,7 @@ static qnn_status destroy_power_config_id(uint32_t id) {
   uint32_t at = vote_at(id);
   if (at < votes.n) {
     votes.list[at] = votes.list[--votes.n];
+    record("destroy %u\n", id);
   }
   qnn_status status = id > 0 && id <= votes.last_id ? QNN_OK : QNN_PERF_INPUT;
   pthread_mutex_unlock(&votes.lock);
@@ -206,6 +235,11 @@ static qnn_status take_vote(uint32_t id, const qnn_power_config *config) {
   bool there = at < votes.n;
   if (there) {
     votes.list[at].newest[config->option] = *config;
+    record("set %u %u", id, config->option);
+    for (size_t i = 0; i < sizeof config->words / sizeof *config->words; i++) {
+      record(" %x", config->words[i]);
+    }
+    record("\n");
   }
   pthread_mutex_unlock(&votes.lock);
   if (!there) {

@@ -285,6 +285,9 @@ qnn_status api_graph_execute(qnn_handle handle, const qnn_tensor *inputs, uint32
   } else {
     api_profile *profile = api_profile_begin(profile_handle, graph->context->log, &status);
     if (status == QNN_OK) {
+      status = api_connection_execute(graph->context->log, graph->context->session);
+    }
+    if (status == QNN_OK) {
       emu_fault("execute", graph->name);
       bool registered = any_registered(inputs, n_inputs) || any_registered(outputs, n_outputs);
       status = registered ? execute_registered(graph, inputs, n_inputs, outputs, n_outputs, profile)

@@ -29,7 +29,7 @@ bool emu_setting_of(const char *at, const char *key, char *value, size_t size) {
 }
 
 /* A word that ends in _ stands for all keys that begin so. */
-const char emu_setting_keys[] = "cpu threads switching profile as pace scale slowdown crash_ hang_ print_";
+const char emu_setting_keys[] = "cpu threads switching profile as pace scale slowdown votes crash_ fail_ hang_ print_";
 
 static bool known(const char *key, size_t length) {
   for (const char *word = emu_setting_keys; *word != '\0';) {

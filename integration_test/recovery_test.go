@@ -1,0 +1,136 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// vote is what the emulator writes down of a power vote: the corners that it
+// asks of the bus, the cores and the matrix unit (0: not asked), and whether the
+// host guesses how long to spin.
+type vote struct {
+	bus, core, hmx uint64
+	adaptive       bool
+}
+
+// What the phases ask for (hexagon/power.go): the memory is wanted at its highest
+// while anything runs, the cores by how much there is to compute.
+var (
+	prefillVote = vote{bus: 0xa0, core: 0xa0}
+	verifyVote  = vote{bus: 0xa0, core: 0x80, adaptive: true}
+	decodeVote  = vote{bus: 0xa0, core: 0x60, adaptive: true}
+)
+
+// votes reads the emulator's record: the votes in their order, "released" where
+// one was taken back and "lost" where the DSP restarted.
+func votes(t *testing.T, path string) (told []any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		switch words := strings.Fields(line); words[0] {
+		case "lost":
+			told = append(told, "lost")
+		case "destroy":
+			told = append(told, "released")
+		case "set":
+			var value [16]uint64
+			for i := range value {
+				value[i], err = strconv.ParseUint(words[3+i], 16, 32)
+				require.NoError(t, err)
+			}
+			if words[2] == "1" { // clocks; what else is asked for follows
+				require.NotZero(t, value[8], "the bus counts")
+				require.NotZero(t, value[12], "the cores count")
+				told = append(told, vote{bus: value[9], core: value[13]})
+				continue
+			}
+			last := told[len(told)-1].(vote)
+			switch words[2] {
+			case "5":
+				last.hmx = value[1]
+			case "6":
+				last.adaptive = value[0] > 0
+			}
+			told[len(told)-1] = last
+		}
+	}
+	return told
+}
+
+// emulated runs the command on the emulator with a setting of it, and a record
+// of the votes.
+func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
+	t.Helper()
+	record := filepath.Join(t.TempDir(), "votes")
+	got := runJSON(t, []string{"SDNPU_COMPILE=inline", "SDNPU_EMULATOR=votes=" + record + setting},
+		append([]string{"--library", emulatorLibrary(t)}, args...)...)
+	return got, votes(t, record)
+}
+
+func TestPhasesVoteAndReleaseAtTheEnd(t *testing.T) {
+	r := references(t, "f16")[3] // it repeats itself: drafts are right
+	args := []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--prompt", r.Prompt, "-n", "40"}
+	_, told := emulated(t, "", args...)
+	require.Equal(t, []any{prefillVote, decodeVote, "released"}, told)
+
+	got, told := emulated(t, "", append(args, "--draft", "pld", "--rows", "32,8,1")...)
+	require.Equal(t, r.IDs[:40], got.OutputIDs)
+	require.Equal(t, prefillVote, told[0])
+	require.Contains(t, told, verifyVote)
+	require.Equal(t, "released", told[len(told)-1])
+	for _, v := range told {
+		require.Contains(t, []any{prefillVote, verifyVote, decodeVote, "released"}, v)
+	}
+}
+
+// A DSP that restarts in the prompt or in the answer costs no text: contexts come
+// from their images again, and the votes that it lost are cast anew.
+func TestARestartOfTheDSPLosesNoText(t *testing.T) {
+	r := references(t, "f16")[3]
+	for _, nth := range []int{1, 2, 9, 20} {
+		t.Run(fmt.Sprint("execute ", nth), func(t *testing.T) {
+			got, told := emulated(t, fmt.Sprintf(",fail_execute=1007@%d", nth),
+				"--model", modelFile(t, "stories260K-f16.gguf"), "--prompt", r.Prompt, "-n", "24")
+			require.Equal(t, r.IDs[:24], got.OutputIDs)
+			require.Contains(t, told, "lost")
+			phase := prefillVote
+			if nth > 2 {
+				phase = decodeVote
+			}
+			for i, v := range told {
+				if v == "lost" {
+					require.Equal(t, phase, told[i-1])
+					require.Equal(t, phase, told[i+1])
+				}
+			}
+			require.Equal(t, "released", told[len(told)-1])
+		})
+	}
+}
+
+// A DSP that is gone for the process ends it with the reason, and Ollama starts
+// another, which answers.
+func TestADeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
+	const graphs = 2 // a block and the head
+	r := references(t, "f16")[1]
+	s := server(t, fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, "model", file, adapter(t, t.TempDir(), file))
+	for range 2 {
+		works(t, s, "model")
+		pid := runner(t, s)
+		said := refusal(t, s, "/api/generate", generate("model", "Once there was", greedy(60)))
+		require.Contains(t, said, "1011")
+		require.Contains(t, said, "gone")
+		eventually(t, "the process goes on", func() bool { return gone(pid) })
+	}
+	require.Contains(t, s.Log(), "out of reach for this process")
+	works(t, s, "model")
+}
