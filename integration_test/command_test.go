@@ -48,6 +48,8 @@ type ran struct {
 	PrefillMS *float64 `json:"prefill_ms"`
 	DecodeMS  *float64 `json:"decode_ms"`
 	LoadMS    *float64 `json:"load_ms"`
+	CPUMS     float64  `json:"cpu_ms"`
+	CPUEach   float64  `json:"cpu_ms_per_token"`
 	Lanes     struct {
 		NPU *int64 `json:"npu_ops"`
 		CPU *int64 `json:"cpu_ops"`
@@ -98,6 +100,8 @@ func TestRunPrintsReferencesAndCountsLanes(t *testing.T) {
 				require.Positive(t, *got.PrefillMS)
 				require.Positive(t, *got.DecodeMS)
 				require.Positive(t, *got.LoadMS)
+				require.Positive(t, got.CPUMS)
+				require.InDelta(t, got.CPUMS/float64(len(r.IDs)), got.CPUEach, 0.002)
 				busy, idle := got.Lanes.NPU, got.Lanes.CPU
 				if library == "float" {
 					busy, idle = idle, busy

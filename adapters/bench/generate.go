@@ -71,6 +71,8 @@ type Measured struct {
 	// The processor's part of Draft and Calibration, 0 where it is not known.
 	DraftCPU       float64 `json:"draft_cpu_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
+	// CPU is the processor time of the whole process.
+	CPU float64 `json:"cpu_ms"`
 }
 
 // Step is one verification: width, drafted, accepted.
@@ -194,6 +196,7 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 		Task: item.Task, ID: item.ID, Prompt: item.IDs, Output: r.Output,
 		Prefill: ms(r.Prefill - r.PromptDrafting), Calibration: ms(r.PromptDrafting + r.Calibration.Took), Draft: ms(r.Drafting - r.PromptDrafting),
 		DraftCPU: ms(r.DraftingCPU - r.PromptDraftingCPU), CalibrationCPU: ms(r.PromptDraftingCPU + r.Calibration.CPU),
+		CPU:   ms(r.Processor),
 		Steps: make([]Step, 0, len(r.Verifications)),
 	}
 	for _, v := range r.Verifications {

@@ -39,6 +39,7 @@ type Run struct {
 	Calibration    float64 `json:"calibration_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
 	DraftCPU       float64 `json:"draft_cpu_ms"`
+	CPU            float64 `json:"cpu_ms"` // of the whole process
 	Requests       int     `json:"requests"`
 	Skipped        int     `json:"skipped"` // prompts that were too long
 	// LoopsCut is the accept length before texts begin to repeat themselves,
@@ -138,6 +139,7 @@ func sum(list []Measured, first map[string][]int32) Run {
 		r.Commit += m.Commit
 		r.DraftCPU += m.DraftCPU
 		r.CalibrationCPU += m.CalibrationCPU
+		r.CPU += m.CPU
 		if !slices.Equal(m.Output, first[m.Task+"\x00"+m.ID]) {
 			r.Different++
 		}
@@ -200,14 +202,14 @@ func modelled(list []Measured, cost PassCost) *Modelled {
 // Table prints the runs: times are milliseconds per token of the output.
 func (g *Generated) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\trows: valid\twasted\tpadding\tother text\t")
+	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\tprocessor\trows: valid\twasted\tpadding\tother text\t")
 	for _, r := range g.Runs {
 		per := func(ms float64) string { return fmt.Sprintf("%.2f", ms/max(1, float64(r.Tokens))) }
 		rows := float64(max(1, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding))
 		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/rows) }
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n",
 			r.Task, r.Mode, cmp.Or(r.Device, "-"), r.Requests, r.Skipped, r.AcceptLength, r.LoopsCut, r.WorstDecile, r.Steps,
-			per(r.Prefill), per(r.Calibration), per(r.Draft), per(r.Verify), per(r.Commit),
+			per(r.Prefill), per(r.Calibration), per(r.Draft), per(r.Verify), per(r.Commit), per(r.CPU),
 			share(r.Rows.Valid), share(r.Rows.Wasted), share(r.Rows.Padding), r.Different)
 	}
 	if err := t.Flush(); err != nil {

@@ -106,6 +106,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	}
 	fmt.Fprintf(&b, " prefill_ms=%.3f ttft_ms=%.3f decode_ms=%.3f",
 		milliseconds(r.Prefill), milliseconds(r.FirstToken), milliseconds(r.Decode))
+	if r.Processor > 0 { // of the whole process: that of requests beside it, too
+		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
+	}
 	l.write(b.String())
 }
 

@@ -149,7 +149,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
 	return engine.Options{
-		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, ThreadTime: j.threadTime, AlwaysCalibrate: j.config.Calibration == "on",
+		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, ThreadTime: j.threadTime, ProcessTime: processorTime, AlwaysCalibrate: j.config.Calibration == "on",
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

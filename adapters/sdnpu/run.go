@@ -127,7 +127,10 @@ type result struct {
 	FirstTokenMS float64 `json:"first_token_ms"`
 	DecodeMS     float64 `json:"decode_ms"`
 	LoadMS       float64 `json:"load_ms"`
-	Lanes        struct {
+	// The processor time of all cores from the prompt on; for each output token.
+	CPUMS         float64 `json:"cpu_ms"`
+	CPUPerTokenMS float64 `json:"cpu_ms_per_token"`
+	Lanes         struct {
 		NPU int64 `json:"npu_ops"`
 		CPU int64 `json:"cpu_ops"`
 	} `json:"lanes"`
@@ -288,9 +291,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 	if c := report.Calibration; c.Rows == 0 && c.Cost > 0 {
 		fmt.Fprintf(stderr, "\nthe prompt was not calibrated: the head's rows would take %v, and save %v", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
 	}
-	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; operators: NPU %d, CPU %d\n%s\n",
+	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v per token; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
-		rate(report), load.Round(time.Millisecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
+		rate(report), load.Round(time.Millisecond), report.ProcessorPerToken().Round(10*time.Microsecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
 	return nil
 }
 
@@ -310,6 +313,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}
+	r.CPUMS, r.CPUPerTokenMS = ms(report.Processor), ms(report.ProcessorPerToken())
 	r.Context, r.Grown = report.Context, len(report.Growths)
 	for _, g := range report.Growths {
 		r.GrowthMS += ms(g.Took)

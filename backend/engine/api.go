@@ -70,6 +70,12 @@ const (
 	StopLimit StopReason = "limit"
 )
 
+// ProcessorPerToken is the processor time of the process for each output token, the
+// prompt's share in it; 0 where it is not known.
+func (r *Report) ProcessorPerToken() time.Duration {
+	return r.Processor / time.Duration(max(1, r.OutputTokens))
+}
+
 // AcceptLength is the mean number of output tokens per pass, 1 without drafts.
 // The prefill, which gives the first token, counts as no pass.
 func (r *Report) AcceptLength() float64 {
@@ -117,6 +123,9 @@ type Report struct {
 	// start of the request, which is Began; Decode is the rest.
 	Began                       time.Time
 	Prefill, FirstToken, Decode time.Duration
+	// Processor is the time of all cores in this process meanwhile, that of other
+	// requests among it, where [Options].ProcessTime is set.
+	Processor time.Duration
 	// Context is what the graphs held at the end, in tokens of one sequence;
 	// Growths are those that this request made.
 	Context int

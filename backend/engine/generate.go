@@ -20,7 +20,7 @@ import (
 // when the output does, or with an error: that of ctx or emit, a
 // [PromptTooLongError], [ErrRequest], or a device's. The report then tells what
 // was done until there, and what was computed stays in the cache.
-func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (Report, error) {
+func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
 	g := &generation{
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
 		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Ops: make(map[backend.Lane]int64)},
@@ -29,7 +29,10 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	if err := e.checkRequest(r); err != nil {
 		return g.report, err
 	}
-	var err error
+	if clock := e.options.ProcessTime; clock != nil {
+		before := clock()
+		defer func() { report.Processor = clock() - before }()
+	}
 	if g.sampler, err = sampler.New(r.Sampling); err != nil {
 		return g.report, fmt.Errorf("engine: %w: %w", ErrRequest, err)
 	}

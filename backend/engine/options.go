@@ -80,6 +80,9 @@ type Options struct {
 	// ThreadTime, when set, is the processor time of the calling thread: what drafts
 	// cost is then told in it, too, so that other load does not count.
 	ThreadTime func() time.Duration
+	// ProcessTime, when set, is the processor time of this process so far: reports
+	// then tell what a request took of it.
+	ProcessTime func() time.Duration
 	// HeadRows is the width of the head's graph. Zero means the smallest of
 	// Rows. With more sequences than that a second one has a row for each.
 	HeadRows int
