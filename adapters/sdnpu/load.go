@@ -43,6 +43,8 @@ type job struct {
 	prompt   func(*tokenizer.Tokenizer) ([]int32, error)
 	logger   *slog.Logger
 	progress func(engine.Progress)
+	// idleSwitch is when wide graphs come back, see [engine.Options].
+	idleSwitch time.Duration
 	// foretell says what a prompt is to take where no plan needs to know.
 	foretell bool
 	// cost, when set, is what a pass is taken to cost.
@@ -149,7 +151,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
 	return engine.Options{
-		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, ThreadTime: j.threadTime, ProcessTime: processorTime, AlwaysCalibrate: j.config.Calibration == "on",
+		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, IdleSwitch: j.idleSwitch, ThreadTime: j.threadTime, ProcessTime: processorTime, AlwaysCalibrate: j.config.Calibration == "on",
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

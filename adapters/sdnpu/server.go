@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
@@ -189,13 +190,17 @@ func (s settings) serve(ctx context.Context, arg0 string, args llamaserver.Args,
 	return errors.Join(err, l.Close())
 }
 
+// idleSwitch is after how long without a request graphs for the next prompt are
+// loaded: longer than a program takes from an answer to its next question.
+const idleSwitch = 2 * time.Second
+
 // loadTelling loads with progress lines, so that Ollama's stall timer sees life.
 func (s settings) loadTelling(ctx context.Context, arg0 string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*loaded, error) {
 	loading := lines.Loading()
 	defer loading.Close()
 	s.building = func() { loading.Step("building the emulator, once", 0, 0) }
 	l, err := s.load(ctx, arg0, job{
-		path: args.Model, config: c, context: args.ContextPerSlot(), sequences: args.Parallel, logger: logger,
+		path: args.Model, config: c, context: args.ContextPerSlot(), sequences: args.Parallel, logger: logger, idleSwitch: idleSwitch,
 		progress: func(p engine.Progress) { loading.Step(progressText(p), p.Done, p.Total) },
 	})
 	if err != nil {

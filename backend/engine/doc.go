@@ -76,6 +76,13 @@
 // choice is among plans of the blocks and widths that were compiled; a session
 // that would be better off with others is not told so.
 //
+// Some time after the last request ([Options].IdleSwitch) the wide graphs come
+// back, block by block from the first on, if the usual prompt (the median of the
+// last 16) is answered sooner by that by 5 %: below break-even the narrow ones
+// stay. A request that comes meanwhile waits for the load that goes on, no more,
+// and its plan begins with what that left. Where calls take a time that does not
+// pass here, nobody can be idle.
+//
 // Costs are those that the options give or what each graph took when it was
 // first loaded and run, corrected by what plans turn out to take. On a device
 // whose calls take a time that does not pass here, a plan runs on graphswap's

@@ -29,6 +29,7 @@ type Engine struct {
 	lanes     *lanes // nil where every graph stays in the device
 	costs     *costs
 	planner   func(promptShape) (*foretold, error)
+	idle      idle
 	decision  string // why the plan is what it is, where nobody named it
 	sequences *pool
 	line      *line // of generations
@@ -204,6 +205,7 @@ func (e *Engine) unlock() { <-e.lane }
 // Generations that go on end with [backend.ErrClosed]. It may be called twice.
 func (e *Engine) Close() error {
 	e.closing.begin()
+	e.idle.close()
 	e.growing <- struct{}{}
 	defer func() { <-e.growing }()
 	e.lane <- struct{}{}

@@ -33,6 +33,10 @@ type execution struct {
 	err     error
 	over    bool // the loader has ended
 	learned bool // costs are corrected by it
+	// idle tells that it belongs to no prompt; before is then the last one that
+	// did.
+	idle   bool
+	before *execution
 
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the loader's goroutine, which load is

@@ -25,6 +25,16 @@ func (e *Engine) WaitForLoads() {
 	}
 }
 
+// SwitchBack does what happens some time after the last request.
+func (e *Engine) SwitchBack() { e.switchBack() }
+
+// Entered is how many generations go on, as idle time counts them.
+func (e *Engine) Entered() int {
+	e.idle.mu.Lock()
+	defer e.idle.mu.Unlock()
+	return e.idle.users
+}
+
 // Residency is which graphs of each block are in the device.
 func (e *Engine) Residency() []graphswap.Graph { return e.lanes.residency(e.family.Load()) }
 

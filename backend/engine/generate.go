@@ -43,6 +43,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	defer e.sequences.release(sequence)
 	e.power.enter()
 	defer e.power.leave()
+	e.enterIdle()
+	defer e.leaveIdle()
 	g.job.sequence, g.job.report, g.job.verify = sequence, &g.report, g.verify
 	g.job.whole = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	err = g.run(ctx, min(common, len(r.Prompt)-1))
@@ -140,7 +142,7 @@ func (g *generation) prefill(ctx context.Context, cached int) error {
 		return err
 	}
 	var err error
-	if g.execution, err = g.engine.planPrompt(g, cached, prompt[cached:]); err != nil {
+	if g.execution, err = g.engine.planPrompt(ctx, g, cached, prompt[cached:]); err != nil {
 		return err
 	}
 	err = g.computePrompt(ctx, cached, prompt[cached:])

@@ -62,6 +62,10 @@ type Options struct {
 	// Costs are what plans go by; nil means what the graphs are measured to take
 	// while they are first loaded.
 	Costs *graphswap.Cost
+	// IdleSwitch is after how long without a request the wide graphs are loaded
+	// again, where plans exchange graphs and the usual prompt is served sooner by
+	// that. Zero means never.
+	IdleSwitch time.Duration
 	// Foretell measures graphs while they are loaded where no plan needs that, so
 	// that reports can say what a prompt was to take.
 	Foretell bool

@@ -31,8 +31,15 @@ type PlanReport struct {
 // planPrompt begins to carry out a plan for the prompt's tokens that are to be
 // computed. It returns nil where graphs stay, be it because their loads failed
 // too often, or are exchanged for another request at the moment.
-func (e *Engine) planPrompt(g *generation, cached int, tokens []int32) (*execution, error) {
-	if e.lanes == nil || !e.lanes.idle() || g.request.Plan == nil && e.lanes.gaveUp() {
+func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*execution, error) {
+	if e.lanes == nil {
+		return nil, nil
+	}
+	e.idle.prompted(len(tokens))
+	if err := e.lanes.awake(ctx); err != nil {
+		return nil, err
+	}
+	if !e.lanes.idle() || g.request.Plan == nil && e.lanes.gaveUp() {
 		return nil, nil
 	}
 	j, f, planner := &g.job, e.family.Load(), e.planner
@@ -183,6 +190,9 @@ func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
 	}
 	e.lanes.mu.Lock()
 	x := e.lanes.on
+	if x != nil && x.idle {
+		x = x.before
+	}
 	e.lanes.mu.Unlock()
 	if x == nil {
 		return nil, nil
