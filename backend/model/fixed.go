@@ -88,7 +88,10 @@ func spanned(values []float32, e backend.Encoding) quant.Line {
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds values to the nearest points of a line.
+// roundToLine rounds values to the nearest points of a line. Its integers lie as
+// near to zero as their range allows: the vendor's library computes a block as
+// the sum of integers and of its offset, whose rounding in float16 a large offset
+// would leave in the difference (1.7 % of a product at 120, 0.04 % at 0).
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.Step {
 	low, high := e.Limits(backend.Sfixed8)
 	if !(line.Scale >= leastScaleOfFixed) { // one value, or as good as
@@ -97,11 +100,13 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 		return backend.Step{Scale: scale, Offset: line.Minimum / scale}
 	}
 	first, scale := float64(line.Minimum), float64(line.Scale)
+	points := math.RoundToEven((float64(slices.Max(values)) - first) / scale)
+	least := min(max(math.RoundToEven(first/scale), low), max(high-points, low))
 	for i, v := range values {
-		q := low + math.RoundToEven((float64(v)-first)/scale)
+		q := least + math.RoundToEven((float64(v)-first)/scale)
 		dst[i] = byte(int8(min(max(q, low), high)))
 	}
-	return backend.Step{Scale: line.Scale, Offset: float32(first/scale - low)}
+	return backend.Step{Scale: line.Scale, Offset: float32(first/scale - least)}
 }
 
 // roundSymmetric rounds values to integers around zero; the largest magnitude

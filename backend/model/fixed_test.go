@@ -183,3 +183,22 @@ func TestBlocksHoldFilesOfAsManyBitsExactly(t *testing.T) {
 		}
 	}
 }
+
+// TestBlocksOfSymmetricFilesHaveNoOffsets: not even where eight bits hold four,
+// since an offset costs precision on the vendor's library.
+func TestBlocksOfSymmetricFilesHaveNoOffsets(t *testing.T) {
+	for _, format := range []quant.Type{quant.Q4_0, quant.Q8_0} {
+		loaded := load(t, modeltest.New(rand.New(rand.NewPCG(5, 6)), "llama", format, true))
+		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "w8")})
+		require.NoError(t, err)
+		_, data, steps := encodedOf(t, g, "blk.0.ffn_down.weight")
+		for i, s := range steps {
+			require.Zero(t, s.Offset, "%v: block %d", format, i)
+		}
+		if format == quant.Q4_0 {
+			for i, q := range data {
+				require.True(t, int8(q) >= -8 && int8(q) <= 8, "element %d is %d", i, int8(q))
+			}
+		}
+	}
+}

@@ -80,7 +80,7 @@ func (w *writer) observe(x backend.TensorID) {
 // encodedValues makes the elements of a matrix a graph's constant of integers.
 func (m *Model) encodedValues(w *weight, e backend.Encoding) backend.Values {
 	return backend.Values{
-		ID:        fmt.Sprintf("%s/%s/%s/s8 %+v", m.Digest(), w.name, w.transform(), e),
+		ID:        fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e),
 		FillSteps: func(dst []byte, steps []backend.Step) error { return w.fillSteps(dst, steps, e) },
 	}
 }
