@@ -101,7 +101,7 @@ func Open(o Options) (_ *Device, err error) {
 	d := &Device{options: o}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("hexagon: open %s: %w", o.Library, err), d.Close())
+			err = errors.Join(fmt.Errorf("hexagon: open %s: %w", o.Library, explain(err)), d.Close())
 		}
 	}()
 	if d.library, err = qnn.Open(o.Library, qnn.Options{Backend: qnn.AnyBackend}); err != nil {

@@ -105,6 +105,7 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 
 // callError gives the contract's meaning to the codes of a failed load or run.
 func callError(err error) error {
+	err = explain(err)
 	switch {
 	case err == nil:
 		return nil
