@@ -50,7 +50,7 @@ static inline char *strndup(const char *text, size_t limit) {
 #define free(p) _aligned_free(p)
 #define strdup(text) strndup(text, SIZE_MAX)
 
-#define pthread_create(thread, how, fn, arg) ((void)(thread), (void)(fn), EAGAIN)
+#define pthread_create(thread, how, fn, arg) ((void)(thread), (void)(fn), (void)(arg), EAGAIN)
 #undef pthread_atfork
 #define pthread_atfork(before, parent, child) ((void)(before), (void)(parent), (void)(child))
 
