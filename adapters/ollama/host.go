@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // ErrNotFound is returned when no Ollama is installed.
@@ -48,6 +49,18 @@ func Find(executable string) (Host, error) {
 		}
 	}
 	return Host{}, fmt.Errorf("ollama: %w: looked at %q; install it from https://ollama.com/download or name its executable", ErrNotFound, candidates)
+}
+
+// All are the installations that lie where Ollama usually does, each once, the
+// one that a shell starts first.
+func All() (hosts []Host) {
+	for _, place := range usualPlaces() {
+		h, err := Find(place)
+		if err == nil && !slices.Contains(hosts, h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
 }
 
 func usualPlaces() []string {

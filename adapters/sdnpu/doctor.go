@@ -31,7 +31,7 @@ type finding struct {
 func newDoctorCommand() *cobra.Command {
 	var executable string
 	var f modelFlags
-	var library string
+	var library, code string
 	cmd := &cobra.Command{
 		Use:   "doctor [MODEL.gguf]",
 		Short: "Say what was found on this machine, what is missing and what to do; what a model costs",
@@ -40,7 +40,7 @@ func newDoctorCommand() *cobra.Command {
 			"With a model it says what the file holds and what it will take of disk and memory,\n" +
 			"compiles it, loads it again out of the cache, generates a token and prints what all\n" +
 			"that took, beside the budget that the emulator must keep.",
-		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator",
+		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator\n  sdnpu doctor --code 1007",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := readSettings()
@@ -49,6 +49,9 @@ func newDoctorCommand() *cobra.Command {
 			}
 			if library != "" {
 				s.library = library
+			}
+			if code != "" {
+				return tellCode(cmd.OutOrStdout(), code, f.json)
 			}
 			if len(args) == 1 {
 				return s.examine(cmd, args[0], f)
@@ -59,6 +62,7 @@ func newDoctorCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
 	flags.StringVar(&library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&code, "code", "", "say what a number of the NPU's library or driver means, such as 1007 or 0x72, and what to do")
 	flags.StringVar(&f.recipe, "recipe", "", "with a model: "+recipeUsage())
 	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
@@ -193,14 +197,26 @@ func folderSize(dir string) (size int64) {
 	return size
 }
 
-func (s settings) lookAtOllama(executable string) []finding {
-	host := finding{what: "Ollama"}
+// lookAtOllama looks at the Ollama that is named, or at all that are installed.
+func (s settings) lookAtOllama(executable string) (findings []finding) {
+	if executable == "" {
+		for _, h := range ollama.All() {
+			findings = append(findings, s.lookAtHost(h)...)
+		}
+		if len(findings) > 0 {
+			return findings
+		}
+	}
 	h, err := findOllama(executable)
 	if err != nil {
-		host.remedy = err.Error()
-		return []finding{host}
+		return []finding{{what: "Ollama", remedy: err.Error()}}
 	}
-	host.found = h.Executable
+	return s.lookAtHost(h)
+}
+
+// lookAtHost says which runner an Ollama starts, and for what.
+func (s settings) lookAtHost(h ollama.Host) []finding {
+	host := finding{what: "Ollama", found: h.Executable}
 	runner := finding{what: "its runner", found: h.Runner}
 	switch {
 	case h.Runner == "":

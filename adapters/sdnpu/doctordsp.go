@@ -27,7 +27,32 @@ var driverFolders = []string{
 // lookAtDSP says what stands between the library and the NPU: the chip that
 // graphs are compiled for, the system's driver, and the images for the DSP.
 func (s settings) lookAtDSP(c *backend.Capabilities, arg0 string) []finding {
-	return []finding{lookAtChip(c), lookAtDriver(runtime.GOOS+"/"+runtime.GOARCH, driverFolders), s.lookAtSkels(arg0)}
+	system := runtime.GOOS + "/" + runtime.GOARCH
+	findings := []finding{lookAtChip(c), lookAtWindow(c), lookAtDriver(system, driverFolders), lookAtNodes(system, "/"), s.lookAtSkels(arg0)}
+	folder := s.libraryFolder(arg0)
+	if folder != "" {
+		findings = append(findings, lookAtVersions(folder))
+	}
+	if !qnnruntime.SkelFolder(folder) {
+		folder = ""
+	}
+	return append(findings, lookAtDriverPath(folder))
+}
+
+// libraryFolder is where the library lies that models would run on, "" for those
+// that are no vendor's.
+func (s settings) libraryFolder(arg0 string) string {
+	switch s.library {
+	case "float", "emulator":
+		return ""
+	case "":
+		path, err := s.findLibrary(arg0)
+		if err != nil {
+			return ""
+		}
+		return filepath.Dir(path)
+	}
+	return filepath.Dir(nearby(s.library))
 }
 
 func lookAtChip(c *backend.Capabilities) finding {
@@ -68,20 +93,15 @@ func lookAtDriver(system string, folders []string) finding {
 // lookAtSkels lists the DSP images and stubs beside the library that models
 // would run on, and says where the driver is told to look for them.
 func (s settings) lookAtSkels(arg0 string) finding {
-	f := finding{what: "DSP images"}
-	path := nearby(s.library)
-	switch s.library {
-	case "float", "emulator":
-		f.found, f.remedy = "none", s.library+" needs none"
-		return f
-	case "":
-		var err error
-		if path, err = s.findLibrary(arg0); err != nil {
-			f.found, f.remedy = "none", "they come with the library"
-			return f
+	f := finding{what: "DSP images", found: "none", remedy: "they come with the library"}
+	folder := s.libraryFolder(arg0)
+	if folder == "" {
+		if s.library != "" {
+			f.remedy = s.library + " needs none"
 		}
+		return f
 	}
-	folder := filepath.Dir(path)
+	f.remedy = ""
 	skels, stubs := dspFiles(folder, "Skel.so"), dspFiles(folder, "Stub.so")
 	f.found = fmt.Sprintf("in %s: images %s, stubs %s; %s=%s", folder, listed(skels), listed(stubs), driverPath, os.Getenv(driverPath))
 	if lost := without(stubs, skels); qnnruntime.SkelFolder(folder) && len(lost) > 0 {
