@@ -80,13 +80,7 @@ func (d *Device) simulate(ctx context.Context, g *backend.Graph, trace string) (
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	said = make(map[string]uint64)
-	listen := func(line string) {
-		for _, m := range loggedBytes.FindAllStringSubmatch(line, -1) {
-			if n, err := strconv.ParseUint(m[2], 10, 64); err == nil {
-				said[m[1]] = n
-			}
-		}
-	}
+	listen := func(line string) { hear(said, line) }
 	d.listener.Store(&listen)
 	defer d.listener.Store(nil)
 	if err := d.log.SetLevel(qnn.LogInfo); err != nil {
@@ -99,6 +93,15 @@ func (d *Device) simulate(ctx context.Context, g *backend.Graph, trace string) (
 		{Key: "sim_core_voltage_corner", Value: qnn.ScalarUint32(turboCorner)},
 	})
 	return said, err
+}
+
+// hear takes the numbers of a line that the library logged.
+func hear(said map[string]uint64, line string) {
+	for _, m := range loggedBytes.FindAllStringSubmatch(line, -1) {
+		if n, err := strconv.ParseUint(m[2], 10, 64); err == nil {
+			said[m[1]] = n
+		}
+	}
 }
 
 // loggedBytes finds what finalize tells of the fast memory at level info.
@@ -125,15 +128,23 @@ type simulation struct {
 	} `json:"Hextimate Configuration"`
 }
 
-// readTrace sums up a trace.
+// longestRun is what no graph takes.
+const longestRun = 24 * time.Hour
+
+// readTrace sums up a trace in a file.
 func readTrace(path string) (e Estimate, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	return sumTrace(f)
+}
+
+// sumTrace sums up a trace.
+func sumTrace(r io.Reader) (e Estimate, err error) {
 	var s simulation
-	if err := json.NewDecoder(io.LimitReader(f, traceLimit)).Decode(&s); err != nil {
+	if err := json.NewDecoder(io.LimitReader(r, traceLimit)).Decode(&s); err != nil {
 		return e, fmt.Errorf("the compiler's trace: %w", err)
 	}
 	for _, event := range s.Events {
@@ -145,7 +156,11 @@ func readTrace(path string) (e Estimate, err error) {
 	if e.MHz = c.MHz; e.Cycles <= 0 || c.MHz <= 0 {
 		return e, fmt.Errorf("the compiler's trace tells no time: %v cycles at %v MHz", e.Cycles, e.MHz)
 	}
-	e.Time = time.Duration(e.Cycles / c.MHz * 1e3) // a cycle is 1000/MHz ns
+	ns := e.Cycles / c.MHz * 1e3 // a cycle is 1000/MHz ns
+	if !(ns < float64(longestRun)) {
+		return e, fmt.Errorf("the compiler's trace tells of %v cycles at %v MHz, more than %v", e.Cycles, e.MHz, longestRun)
+	}
+	e.Time = time.Duration(ns)
 	e.ReadBytes, e.WriteBytes = s.Access.Read, s.Access.Write
 	e.MemoryGBps = 2 * c.DDR * c.DDRWidth * c.DDRChannels * cmp.Or(c.DDREfficiency, 1) / 1e3
 	return e, nil

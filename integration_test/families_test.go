@@ -44,7 +44,7 @@ func (l lane) judge(t *testing.T, a *agreement) string {
 // lanes are the devices that every machine has, and the vendor's library where
 // there is one. What differs in float16 are choices that are close to ties:
 // random models are seldom sure.
-func lanes(t *testing.T) (always, vendor []lane) {
+func lanes(t *testing.T) (always, recipes, vendor []lane) {
 	t.Helper()
 	float := cpu.New(cpu.Options{})
 	t.Cleanup(func() { require.NoError(t, float.Close()) })
@@ -54,6 +54,14 @@ func lanes(t *testing.T) (always, vendor []lane) {
 		{"emulator, f32", "f32", emulated, 1, 1e-3},
 		{"emulator, f16", "f16", emulated, 0.9, 0.2},
 	}
+	// Weights that a training never saw rounded lose more than a model's: these
+	// bounds tell a recipe that computes from one that does not.
+	recipes = []lane{
+		{"emulator, w8", "w8", emulated, 0.8, 1},
+		{"emulator, w8a16", "w8a16", emulated, 0.8, 1},
+		{"emulator, w8a8", "w8a8", emulated, 0.2, 10},
+		{"emulator, w4a16", "w4a16", emulated, 0.3, 5},
+	}
 	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
 	if _, err := os.Stat(path); err == nil && (full() || strings.Contains(os.Getenv("SDNPU_REQUIRE"), "vendor")) { // minutes
 		dev, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
@@ -61,13 +69,13 @@ func lanes(t *testing.T) (always, vendor []lane) {
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })
 		vendor = []lane{{"vendor, f16", "f16", dev, 0.9, 0.3}}
 	}
-	return always, vendor
+	return always, recipes, vendor
 }
 
 // against replays a text on a model file and compares all positions.
 func against(t *testing.T, path string, l lane, context int, tokens []int32, want []candidates) *agreement {
 	t.Helper()
-	e := openModel(t, path, l.device, l.recipe, engine.Options{Rows: []int{32, 1}, HeadRows: 32, Blocks: 2, Context: context})
+	e := openModel(t, path, l.device, l.recipe, engine.Options{Rows: []int{32, 1}, HeadRows: 32, Blocks: 2, Context: context}, tokens)
 	a := &agreement{}
 	for at := 0; at < len(tokens); at += 32 {
 		p, path := engine.Pass{}, []int(nil)
@@ -88,10 +96,14 @@ func against(t *testing.T, path string, l lane, context int, tokens []int32, wan
 // model and device the share of equal first choices and the largest error of a
 // log-probability.
 func TestEveryFamilyAgreesWithItsReferences(t *testing.T) {
-	always, vendor := lanes(t)
-	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, append(always, vendor...)) })
+	always, recipes, vendor := lanes(t)
+	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, slices.Concat(always, vendor, recipes)) })
 	// How the emulator computes in f32 does not depend on how weights are stored.
-	t.Run("formats", func(t *testing.T) { testFormats(t, []lane{always[0], always[2]}) })
+	formats := []lane{always[0], always[2]}
+	if full() {
+		formats = append(formats, recipes...)
+	}
+	t.Run("formats", func(t *testing.T) { testFormats(t, formats) })
 }
 
 // testRecordedFamilies holds the models of recordedModels against transformers.
@@ -206,8 +218,8 @@ func BenchmarkFamilies(b *testing.B) {
 		for i := range tokens {
 			tokens[i] = int32(3 + i%60)
 		}
-		for _, recipe := range []string{"f16", "f32"} {
-			e := openModel(b, path, dev, recipe, engine.Options{Rows: []int{chunk, 1}, Context: context})
+		for _, recipe := range []string{"f16", "f32", "w8", "w8a16", "w4a16"} {
+			e := openModel(b, path, dev, recipe, engine.Options{Rows: []int{chunk, 1}, Context: context}, tokens)
 			b.Run(arch+" "+recipe+" prefill", func(b *testing.B) {
 				for b.Loop() {
 					feed(b, e, tokens, chunk)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -111,8 +112,9 @@ func openSmolLM(t testing.TB, folder string, dev backend.Device, recipe string, 
 	return openModel(t, filepath.Join(folder, "models", "smollm2-135m-instruct-q4_1.gguf"), dev, recipe, o)
 }
 
-// openModel loads a model file on a device.
-func openModel(t testing.TB, path string, dev backend.Device, recipe string, o engine.Options) *engine.Engine {
+// openModel loads a model file on a device; recipes of integers are calibrated on
+// the texts.
+func openModel(t testing.TB, path string, dev backend.Device, recipe string, o engine.Options, texts ...[]int32) *engine.Engine {
 	t.Helper()
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
@@ -123,6 +125,12 @@ func openModel(t testing.TB, path string, dev backend.Device, recipe string, o e
 	require.NoError(t, err)
 	o.Recipe, err = model.FindRecipe(recipe)
 	require.NoError(t, err)
+	if o.Recipe.NeedsRanges() {
+		exact, err := model.FindRecipe("f32")
+		require.NoError(t, err)
+		o.Recipe.Ranges, err = chain.Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, chain.Options{Recipe: exact, Context: o.Context}, nil)
+		require.NoError(t, err)
+	}
 	e, err := engine.New(t.Context(), dev, m, tok, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })

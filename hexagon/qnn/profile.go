@@ -150,39 +150,76 @@ func (p *Profile) Events() ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.events(fnProfileGetEvents, id, 0)
+	r := eventReader{source: libraryEvents{p.handle.library}, left: eventTotal}
+	return r.events(id, 0)
 }
 
-// events reads a list of events and, below each, its parts.
-func (p *Profile) events(f function, owner uintptr, depth int) ([]Event, error) {
+// eventSource is where events come from: a library, or what a test makes up.
+type eventSource interface {
+	// numbers lists the events of a profile, at depth 0, or the parts of an event.
+	numbers(owner uintptr, depth int) ([]uint64, error)
+	// event is one without its parts.
+	event(number uint64) (Event, error)
+}
+
+// eventTotal bounds the events of a profile: lists that are each within their
+// bound, or an event that is part of itself, would otherwise have no end.
+const eventTotal = 1 << 20
+
+// eventReader reads events with their parts.
+type eventReader struct {
+	source eventSource
+	left   int // events that may still come
+}
+
+func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	if depth > eventDepth {
 		return nil, fmt.Errorf("qnn: profile events nest deeper than %d: %w", eventDepth, ErrSize)
 	}
-	var ids *uint64
-	var n uint32
-	library := p.handle.library
-	if err := library.call(f, owner, uintptr(unsafe.Pointer(&ids)), uintptr(unsafe.Pointer(&n))); err != nil {
-		return nil, err
-	}
-	numbers, err := list(ids, n, eventLimit)
+	numbers, err := r.source.numbers(owner, depth)
 	if err != nil {
 		return nil, err
 	}
+	if r.left -= len(numbers); r.left < 0 {
+		return nil, fmt.Errorf("qnn: more than %d profile events: %w", eventTotal, ErrSize)
+	}
 	events := make([]Event, len(numbers))
 	for i, number := range numbers {
-		var c cEventData
-		if err := library.call(fnProfileGetEventData, uintptr(number), uintptr(unsafe.Pointer(&c))); err != nil {
+		if events[i], err = r.source.event(number); err != nil {
 			return nil, err
 		}
-		parts, err := p.events(fnProfileGetSubEvents, uintptr(number), depth+1)
-		if err != nil {
+		if events[i].Parts, err = r.events(uintptr(number), depth+1); err != nil {
 			return nil, err
-		}
-		events[i] = Event{Type: EventType(c.kind), Unit: EventUnit(c.unit), Value: c.value, Name: goString(c.name), Parts: parts}
-		var x cExtendedEventData
-		if library.call(fnProfileGetExtendedEventData, uintptr(number), uintptr(unsafe.Pointer(&x))) == nil && x.version == 1 {
-			events[i].Time = x.stamp
 		}
 	}
 	return events, nil
+}
+
+// libraryEvents asks a library.
+type libraryEvents struct{ library *Library }
+
+func (l libraryEvents) numbers(owner uintptr, depth int) ([]uint64, error) {
+	f := fnProfileGetSubEvents
+	if depth == 0 {
+		f = fnProfileGetEvents
+	}
+	var ids *uint64
+	var n uint32
+	if err := l.library.call(f, owner, uintptr(unsafe.Pointer(&ids)), uintptr(unsafe.Pointer(&n))); err != nil {
+		return nil, err
+	}
+	return list(ids, n, eventLimit)
+}
+
+func (l libraryEvents) event(number uint64) (Event, error) {
+	var c cEventData
+	if err := l.library.call(fnProfileGetEventData, uintptr(number), uintptr(unsafe.Pointer(&c))); err != nil {
+		return Event{}, err
+	}
+	e := Event{Type: EventType(c.kind), Unit: EventUnit(c.unit), Value: c.value, Name: goString(c.name)}
+	var x cExtendedEventData
+	if l.library.call(fnProfileGetExtendedEventData, uintptr(number), uintptr(unsafe.Pointer(&x))) == nil && x.version == 1 {
+		e.Time = x.stamp
+	}
+	return e, nil
 }

@@ -1,0 +1,28 @@
+package qnnruntime
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzFind reads anything as the note beside an installed runtime: what is found
+// names a library within its folder.
+func FuzzFind(f *testing.F) {
+	f.Add([]byte(`{"system":"linux/amd64","version":"2.7.0"}`))
+	f.Add([]byte(`{"system":"../../etc"}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, stampFile), data, 0o600))
+		i, err := Find(folder)
+		if err != nil {
+			return
+		}
+		inside, err := filepath.Rel(folder, i.Library())
+		require.NoError(t, err)
+		require.True(t, filepath.IsLocal(inside), inside)
+	})
+}
