@@ -23,7 +23,9 @@ import (
 )
 
 // The budget of a first run and of a reload from memory, on the emulator. What
-// does not grow with a model gets a fixed allowance beside it.
+// does not grow with a model — a process per image, the library opened in each,
+// the tokenizer — gets a fixed allowance beside it, which the verdict names where
+// it was needed.
 const (
 	compileBudget = 3.0 // seconds per 100 million parameters
 	reloadBudget  = 1.0 // seconds per GB of images
@@ -87,6 +89,8 @@ type modelReport struct {
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
 	Met          bool    `json:"budget_met"`
+	// Strict tells that it was met without the fixed allowance.
+	Strict bool `json:"budget_met_without_allowance"`
 }
 
 // modelTimes is a load: Rate is seconds per 100 million parameters of a first
@@ -362,10 +366,17 @@ func (c *checkup) load(ctx context.Context, stderr io.Writer, use func(*loaded) 
 // sum says whether the budget was met, or prints the object.
 func (c *checkup) sum(stdout io.Writer, say sayFunc) error {
 	r := &c.result
-	r.Met = r.Reload.Seconds <= r.Reload.Budget && (r.Compile == nil || r.Compile.Seconds <= r.Compile.Budget)
+	within := func(allowance float64) bool {
+		return r.Reload.Seconds <= r.Reload.Budget-fixedBudget+allowance &&
+			(r.Compile == nil || r.Compile.Seconds <= r.Compile.Budget-fixedBudget+allowance)
+	}
+	r.Met, r.Strict = within(fixedBudget), within(0)
 	say("peak memory", "%s resident, of which %s are not pages of mapped files", bytesText(r.Memory.Peak), bytesText(r.Memory.Own))
-	verdict := "met"
-	if !r.Met {
+	verdict := fmt.Sprintf("met with the allowance of %v s for what does not grow with a model (processes, the library, the tokenizer)", fixedBudget)
+	switch {
+	case r.Strict:
+		verdict = fmt.Sprintf("met without the allowance of %v s", fixedBudget)
+	case !r.Met:
 		verdict = "not met"
 	}
 	compile := "not measured"
