@@ -55,7 +55,26 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
+	if err := c.Close(); err != nil { // the memory is wanted, and Close may be called twice
+		return err
+	}
+	d.tryLoad(contextBinary)
 	return writeImage(w, m, contextBinary)
+}
+
+// tryLoad loads a context and frees it, where that was asked for.
+func (d *Device) tryLoad(contextBinary []byte) {
+	if !d.options.TryLoad {
+		return
+	}
+	d.options.Trace("", "load the image that it wrote")
+	c, err := d.loadContext(contextBinary, false, 1, nil)
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		d.options.Logger.Debug("an image does not load where it was compiled", "reason", err)
+	}
 }
 
 // check refuses what breaks the contract before the library sees any of it.

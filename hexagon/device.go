@@ -41,6 +41,10 @@ type Options struct {
 	// so that somebody who watches can name what never came back: a graph and a
 	// step of its making, such as node "q0" (FullyConnected).
 	Trace func(graph, step string)
+	// TryLoad has Compile load each image that it made, and free it again: a
+	// library that does not survive that ends the process that compiles and not
+	// the one that serves. What it answers is left to the load that counts.
+	TryLoad bool
 	// provider is another number that a library may have and be taken for the
 	// NPU's: tests give that of the vendor's library that writes down its calls.
 	provider uint32

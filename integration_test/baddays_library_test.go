@@ -77,6 +77,14 @@ var badLibraries = []badDay{
 		make: otherLibrary(2, 99),
 	},
 	{
+		name: "library: crashes when it is tried out", make: fault("crash_finalize=rows2"), later: goesOn,
+		says: []string{"the QNN library crashed while it compiled", "stores weights once", "try another version of the library"},
+	},
+	{
+		name: "library: crashes over its own image", make: fault("crash_load=block0"), later: goesOn,
+		says: []string{"the QNN library crashed while it compiled", "load the image that it wrote", "try another version of the library"},
+	},
+	{
 		name: "library: crashes over a node", make: fault("crash_validate=logits"), later: goesOn,
 		says: []string{"the QNN library crashed while it compiled", `graph "head_rows1"`, `node "logits"`, "SIGSEGV", "try another version"},
 	},

@@ -48,6 +48,19 @@ type library struct {
 	trace     func(graph, step string)
 }
 
+// Capabilities tries the library out, as the vendor's is.
+func (l library) Capabilities() backend.Capabilities {
+	switch l.character {
+	case "crash at once":
+		panic("of a library")
+	case "hang at once":
+		select {}
+	}
+	c := l.Device.Capabilities()
+	c.SharesConstants = l.character == "sharing"
+	return c
+}
+
 func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	l.trace(graphs[0].Name, `node "q0"`)
 	fmt.Fprintln(os.Stderr, "all is well")
@@ -207,6 +220,26 @@ func TestAnotherModelIsNotCompiled(t *testing.T) {
 		change(&c)
 		require.ErrorContains(t, start(t, c.Compile, nil), name)
 	}
+}
+
+func TestALibraryIsAskedInAProcessOfItsOwn(t *testing.T) {
+	for character, want := range map[string]bool{"sharing": true, "sound": false} {
+		shares, err := compiler(t, character).Shares(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, shares)
+	}
+	c := compiler(t, "crash at once")
+	c.Model = Model{}
+	_, err := c.Shares(t.Context())
+	require.ErrorIs(t, err, ErrCrashed)
+	require.ErrorContains(t, err, "stores weights once")
+	require.ErrorContains(t, err, "try another version of the library")
+	c = compiler(t, "hang at once")
+	c.Patience = 300 * time.Millisecond
+	_, err = c.Shares(t.Context())
+	require.ErrorIs(t, err, ErrSilent)
+	_, err = (Compiler{Program: "gone", Logger: c.Logger}).Shares(t.Context())
+	require.ErrorContains(t, err, "start a process")
 }
 
 func TestAModelThatWasOnlyTouchedIsCompiled(t *testing.T) {

@@ -45,6 +45,19 @@ type Compiler struct {
 // that hangs [ErrSilent]; both say in which graph and at which step. When ctx is
 // done the child is killed, whatever the library is doing.
 func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, filled func(bytes int)) error {
+	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
+}
+
+// Shares asks the device whether graphs of one image store equal weights once.
+// Its errors are those of [Compiler.Compile]; there need be no model.
+func (c Compiler) Shares(ctx context.Context) (bool, error) {
+	l := &listener{w: io.Discard, filled: func(int) {}}
+	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
+	return l.shares, err
+}
+
+// converse starts a child, sends the request and listens.
+func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	words := &words{logger: c.Logger}
@@ -62,11 +75,11 @@ func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, fill
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("compile: start a process to compile in (%s): %w", withoutChild, err)
 	}
-	limit := c.limit(job)
+	limit := c.limit(r.Job)
 	watch := time.AfterFunc(limit, func() { cancel(ErrSilent) })
 	defer watch.Stop()
-	l := &listener{in: bufio.NewReaderSize(stdout, piece), w: w, filled: filled, alive: func() { watch.Reset(limit) }}
-	sent := gob.NewEncoder(stdin).Encode(request{c.Device, c.Model, job})
+	l.in, l.alive = bufio.NewReaderSize(stdout, piece), func() { watch.Reset(limit) }
+	sent := gob.NewEncoder(stdin).Encode(r)
 	answered, err := l.listen()
 	if answered {
 		watch.Reset(ending) // it ends by itself, or is ended
@@ -106,6 +119,7 @@ type listener struct {
 	filled      func(bytes int)
 	alive       func()
 	graph, step string
+	shares      bool
 }
 
 // listen returns once the child has answered, with the child's error, or has
@@ -125,6 +139,7 @@ func (l *listener) listen() (answered bool, err error) {
 		case r.Failure != nil:
 			return true, r.Failure.err()
 		case r.Done:
+			l.shares = r.Shares
 			return true, nil
 		case r.Step != "":
 			l.graph, l.step = r.Graph, r.Step

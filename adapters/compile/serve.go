@@ -36,13 +36,32 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open Open, orphaned
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
 	final := reply{Done: true}
-	if err := r.compile(ctx, a, open); err != nil {
+	var err error
+	if r.Ask {
+		final.Shares, err = r.ask(a, open)
+	} else {
+		err = r.compile(ctx, a, open)
+	}
+	if err != nil {
 		final = reply{Failure: newFailure(err)}
 	}
 	if err := a.send(final, nil); err != nil {
 		return fmt.Errorf("compile: answer: %w", err)
 	}
 	return nil
+}
+
+// ask opens the library and finds out what it can.
+func (r request) ask(a *answerer, open Open) (shares bool, err error) {
+	a.step("", "open the library "+r.Device.Library)
+	device, err := open(r.Device, a.step)
+	if err != nil {
+		return false, err
+	}
+	a.step("", "see whether it stores weights once")
+	shares = device.Capabilities().SharesConstants
+	a.step("", "close the library")
+	return shares, device.Close()
 }
 
 func (r request) compile(ctx context.Context, a *answerer, open Open) (err error) {

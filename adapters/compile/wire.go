@@ -34,6 +34,8 @@ type request struct {
 	Device Device
 	Model  Model
 	Job    engine.Job
+	// Ask wants to know what the device is, and nothing compiled.
+	Ask bool
 }
 
 // reply is one message of the child. What is zero says nothing.
@@ -47,6 +49,8 @@ type reply struct {
 	// Done tells that the image is complete; Failure that there is none.
 	Done    bool
 	Failure *failure
+	// Shares answers Ask: graphs of one image store equal weights once.
+	Shares bool
 }
 
 // failure carries an error to the parent.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -39,12 +41,38 @@ func newCompileCommand() *cobra.Command {
 // could open it.
 func openForCompile(d compile.Device, trace func(graph, step string)) (backend.Device, error) {
 	device, err := hexagon.Open(hexagon.Options{
-		Library: d.Library, Name: d.Name, SoC: d.SoC, Sharing: hexagon.Sharing(d.Sharing), Trace: trace, Logger: newLogger(os.Stderr, true),
+		Library: d.Library, Name: d.Name, SoC: d.SoC, Sharing: hexagon.Sharing(d.Sharing), Trace: trace, TryLoad: true,
+		Logger: newLogger(os.Stderr, true),
 	})
 	if err != nil {
 		return nil, err // never a nil *Device as a Device
 	}
 	return device, nil
+}
+
+// askSharing has a child find out whether the library stores equal weights once,
+// which it does by compiling and loading a tiny image. A library that does not
+// survive that is an error; what else it answers is found again by whoever opens
+// it here.
+func (s settings) askSharing(ctx context.Context, o hexagon.Options) (hexagon.Sharing, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return o.Sharing, fmt.Errorf("this program's own file: %w", err)
+	}
+	shares, err := compile.Compiler{
+		Program: self, Args: []string{compileCommand}, Patience: s.compilePatience, Logger: o.Logger,
+		Device: compile.Device{Library: o.Library, Name: o.Name, SoC: o.SoC, Sharing: int(o.Sharing)},
+	}.Shares(ctx)
+	switch {
+	case errors.Is(err, compile.ErrCrashed) || errors.Is(err, compile.ErrSilent) || ctx.Err() != nil:
+		return o.Sharing, err
+	case err != nil:
+		o.Logger.Debug("a process of its own cannot ask the library", "reason", err)
+		return o.Sharing, nil
+	case shares:
+		return hexagon.AlwaysShare, nil
+	}
+	return hexagon.NeverShare, nil
 }
 
 // compileElsewhere is how the engine compiles: in children, or nil for here. The

@@ -43,6 +43,12 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 	if err := showDriver(filepath.Dir(o.Library)); err != nil {
 		return nil, err
 	}
+	// Our own emulator needs nobody to try it out.
+	if o.Sharing == hexagon.TrySharing && s.library != "emulator" && !s.compileInline {
+		if o.Sharing, err = s.askSharing(ctx, o); err != nil {
+			return nil, err
+		}
+	}
 	d, err := hexagon.Open(o)
 	if err != nil {
 		takes := fmt.Sprintf("SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", libraryName())

@@ -258,6 +258,9 @@ static qnn_status load(api_context *context, const qnn_config *const *config, co
   if (status == QNN_OK) {
     status = api_binary_read(context, blob, size, &options);
   }
+  for (api_graph *graph = context->graphs; status == QNN_OK && graph != NULL; graph = graph->next) {
+    emu_fault("load", graph->name);
+  }
   if (status == QNN_OK) {
     status = api_pace_admit(context, &charge);
   }
