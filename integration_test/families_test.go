@@ -57,10 +57,10 @@ func lanes(t *testing.T) (always, recipes, vendor []lane) {
 	// Weights that a training never saw rounded lose more than a model's: these
 	// bounds tell a recipe that computes from one that does not.
 	recipes = []lane{
-		{"emulator, w8", "w8", emulated, 0.8, 1},
-		{"emulator, w8a16", "w8a16", emulated, 0.8, 1},
-		{"emulator, w8a8", "w8a8", emulated, 0.2, 10},
-		{"emulator, w4a16", "w4a16", emulated, 0.3, 5},
+		{"emulator, w8", "w8", emulated, 0.85, 1},
+		{"emulator, w8a16", "w8a16", emulated, 0.85, 1},
+		{"emulator, w8a8", "w8a8", emulated, 0.7, 4},
+		{"emulator, w4a16", "w4a16", emulated, 0.4, 4},
 	}
 	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
 	if _, err := os.Stat(path); err == nil && (full() || strings.Contains(os.Getenv("SDNPU_REQUIRE"), "vendor")) { // minutes
