@@ -15,9 +15,9 @@ type exact struct {
 	left                float64 // a bound of the NPU's remaining time
 }
 
-// exactCuts returns the best cuts in the search's order, given some to beat: the
+// best returns the best cuts in the search's order, given some to beat: the
 // best of those that it reaches with the effort that is left.
-func (s *search) exactCuts(known candidate) candidate {
+func (s *search) best(known candidate) candidate {
 	e := &exact{
 		search: s, switched: make([]bool, s.blocks), best: known.score, bestAt: known.at.clone(),
 		at: cuts{make([]int, s.blocks), make([]int, s.blocks)}, unloaded: s.loads,
@@ -32,7 +32,7 @@ func (s *search) exactCuts(known candidate) candidate {
 	if e.best.end == known.score.end {
 		return known
 	}
-	return candidate{s, e.bestAt, s.eval(e.bestAt, never)}
+	return candidate{search: s, at: e.bestAt, score: s.eval(e.bestAt, never)}
 }
 
 // begin chooses the blocks that switch before the first chunk.

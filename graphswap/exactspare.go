@@ -12,9 +12,9 @@ type exactSlot struct {
 	left             float64        // a bound of the NPU's remaining time
 }
 
-// exactLoads returns the best loads in the search's order, given some to beat:
+// best returns the best loads in the search's order, given some to beat:
 // the best of those that it reaches with the effort that is left.
-func (s *slotSearch) exactLoads(known slotCandidate) slotCandidate {
+func (s *slotSearch) best(known candidate) candidate {
 	e := &exactSlot{slotSearch: s, best: known.score.end, bestLoads: known.loads, unloaded: s.search.loads}
 	for b := range s.blocks {
 		long, short := s.rests(b)
@@ -26,7 +26,7 @@ func (s *slotSearch) exactLoads(known slotCandidate) slotCandidate {
 	if e.best == known.score.end {
 		return known
 	}
-	return slotCandidate{s, e.bestLoads, s.eval(e.bestLoads, never)}
+	return candidate{search: s, loads: e.bestLoads, score: s.eval(e.bestLoads, never)}
 }
 
 // slotRun is a load under way; block -1 stands for none.

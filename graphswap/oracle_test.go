@@ -119,7 +119,7 @@ func TestTwoWindowsAreEnough(t *testing.T) {
 				down[b] = len(p.Chunks)
 			}
 			at := cuts{make([]int, p.Blocks()), down}
-			if got := s.exactCuts(candidate{s, at, s.eval(at, never)}); got.score.better(best.score) {
+			if got := s.best(candidate{search: s, at: at, score: s.eval(at, never)}); got.score.better(best.score) {
 				best = got
 			}
 		})
@@ -151,7 +151,7 @@ func TestSearchesAgreeWithTheSimulator(t *testing.T) {
 
 			slots := newSlotSearch(p, windows, &effort)
 			loads := slots.randomLoads(rng)
-			plan := slotCandidate{slots, loads, score{}}.plan("")
+			plan := candidate{search: slots, loads: loads}.plan("")
 			line, err = Simulate(plan, p)
 			require.NoError(t, err)
 			require.NoError(t, line.Check(p))

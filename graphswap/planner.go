@@ -45,6 +45,7 @@ func Switches(name string) bool {
 // millisecond, and what ends the reference after some seconds.
 const (
 	plannerEffort = 15_000
+	slotEffort    = 9_000 // each takes longer beside a spare slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
@@ -138,11 +139,57 @@ func (p *Problem) lanes() (io, npu float64) {
 // descent is the planner: the best plan that climbing in the given orders finds.
 func (p *Problem) descent(name string, layouts [][]int, spare bool) *Plan {
 	effort := plannerEffort
-	if spare && (p.all(G1) || p.all(G2)) {
-		return p.slotDescend(layouts, &effort).plan(name)
+	if spare {
+		effort = slotEffort
 	}
-	found := p.descend(layouts, &effort)
-	return p.plan(name, found.search.windows, found.at)
+	return p.descend(p.open(spare, &effort), layouts, &effort).plan(name)
+}
+
+// searcher looks for plans in one order of the NPU's work: by cuts, or beside a
+// spare slot by loads.
+type searcher interface {
+	// ranked are the starts, best first, without those that end far behind what
+	// is known.
+	ranked(known float64) []candidate
+	// climb improves a start until nothing helps.
+	climb(c candidate) candidate
+	// best is the best of all, for blocks that begin on G1, given one to beat and
+	// as far as the effort reaches.
+	best(known candidate) candidate
+	plan(name string, c candidate) *Plan
+	// inOrder says that chunks go through all blocks one by one.
+	inOrder() bool
+}
+
+// candidate is a plan in a searcher's order, with its score: cuts or loads.
+type candidate struct {
+	search searcher
+	at     cuts
+	loads  []Load
+	score  score
+}
+
+func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
+
+// open returns what searches an order: cuts, where loads take graphs away.
+func (p *Problem) open(spare bool, effort *int) func(windows []int) searcher {
+	if spare && (p.all(G1) || p.all(G2)) {
+		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
+	}
+	return func(windows []int) searcher { return newSearch(p, windows, effort) }
+}
+
+// enough is a time below which no plan ends, or less than none where nothing is
+// known.
+func (p *Problem) enough(s searcher) float64 {
+	if !p.all(G1) {
+		return -1
+	}
+	if _, slot := s.(*slotSearch); slot {
+		// The last load may end while the last block runs.
+		return max(p.lanes()) + closer
+	}
+	return p.bound() + closer
 }
 
 // How many orders, and in each how many starts, are climbed from.
@@ -152,15 +199,15 @@ const (
 )
 
 // descend looks at the starts of all orders and climbs from the most promising.
-func (p *Problem) descend(layouts [][]int, effort *int) candidate {
-	bound := -1.0
-	if p.all(G1) {
-		bound = p.bound() + closer
-	}
+func (p *Problem) descend(open func(windows []int) searcher, layouts [][]int, effort *int) candidate {
 	all := make([][]candidate, 0, len(layouts))
-	best := candidate{score: score{end: never}}
-	for _, windows := range layouts {
-		ranked := newSearch(p, windows, effort).ranked(best.score.end)
+	best, bound := candidate{score: score{end: never}}, -1.0
+	for i, windows := range layouts {
+		search := open(windows)
+		if i == 0 {
+			bound = p.enough(search)
+		}
+		ranked := search.ranked(best.score.end)
 		if len(ranked) == 0 {
 			continue
 		}
@@ -174,12 +221,11 @@ func (p *Problem) descend(layouts [][]int, effort *int) candidate {
 	}
 	slices.SortStableFunc(all, func(a, b []candidate) int { return a[0].score.compare(b[0].score) })
 	for i, ranked := range all {
-		if i >= climbedOrders && len(ranked[0].search.windows) < len(p.Chunks) {
+		if i >= climbedOrders && !ranked[0].search.inOrder() {
 			continue // the papers' order is always climbed in
 		}
 		for _, c := range ranked[:min(climbs, len(ranked))] {
-			c.at = c.at.clone()
-			if c.score = c.search.climb(c.at, c.score); c.score.better(best.score) {
+			if c = c.search.climb(c); c.score.better(best.score) {
 				best = c
 			}
 			if best.score.end <= bound {
@@ -187,13 +233,14 @@ func (p *Problem) descend(layouts [][]int, effort *int) candidate {
 			}
 		}
 	}
-	if bound >= 0 {
-		for _, ranked := range all {
-			if len(ranked[0].search.windows) == len(p.Chunks) {
-				*effort = max(*effort, proofEffort) // the papers' order always
-			}
-			best = ranked[0].search.exactCuts(best)
+	if bound < 0 {
+		return best
+	}
+	for _, ranked := range all {
+		if ranked[0].search.inOrder() {
+			*effort = max(*effort, proofEffort) // the papers' order always
 		}
+		best = ranked[0].search.best(best)
 	}
 	return best
 }
@@ -206,7 +253,7 @@ const promising = 1.1
 // end far behind what is known.
 func (s *search) ranked(known float64) []candidate {
 	starts := s.starts()
-	if len(s.windows) == s.chunks {
+	if s.inOrder() {
 		starts = append(starts, s.problem.greedyCuts()...)
 	}
 	all := make([]candidate, 0, len(starts))
@@ -214,7 +261,7 @@ func (s *search) ranked(known float64) []candidate {
 		got := s.eval(at, known*promising)
 		known = min(known, got.end)
 		if got.end < never {
-			all = append(all, candidate{s, at, got})
+			all = append(all, candidate{search: s, at: at, score: got})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return a.score.compare(b.score) })
@@ -239,20 +286,16 @@ func (p *Problem) exact(name string, layouts [][]int, spare bool) *Plan {
 	if !p.all(G1) {
 		return p.descent(name, layouts, spare) // the reference begins on G1
 	}
-	if spare {
-		best := p.slotDescend(layouts, &effort)
-		for _, windows := range layouts {
-			best = newSlotSearch(p, windows, &effort).exactLoads(best)
-		}
-		return best.plan(name)
-	}
-	best := p.descend(layouts, &effort)
+	open := p.open(spare, &effort)
+	best := p.descend(open, layouts, &effort)
 	for _, windows := range layouts {
-		s := newSearchIn(p, order(p.Blocks(), windows), &effort)
-		s.windows = windows
-		best = s.exactCuts(best)
+		s := open(windows)
+		if !spare {
+			s = newSearchAnywhere(p, windows, &effort)
+		}
+		best = s.best(best)
 	}
-	return p.plan(name, best.search.windows, best.at)
+	return best.plan(name)
 }
 
 // deferred is the greedy rule begun at each step; the latest of the best wins.

@@ -56,6 +56,13 @@ func newSearchIn(p *Problem, steps []Step, effort *int) *search {
 	return s.begin()
 }
 
+// newSearchAnywhere is a search in windows, with cuts anywhere.
+func newSearchAnywhere(p *Problem, windows []int, effort *int) *search {
+	s := newSearchIn(p, order(p.Blocks(), windows), effort)
+	s.windows = windows
+	return s
+}
+
 func (p *Problem) leg(block, first, end int) leg {
 	l := leg{block: block, first: first, end: end, longRuns: end - first}
 	for c := first; c < end; c++ {
@@ -169,15 +176,20 @@ func slowed(total float64, count int, now, io, slow float64) float64 {
 	return total + inside*each*(slow-1)
 }
 
+func (s *search) inOrder() bool { return len(s.windows) == s.chunks }
+
+func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.at) }
+
 // climb improves cuts one block at a time until nothing helps.
-func (s *search) climb(at cuts, best score) score {
+func (s *search) climb(c candidate) candidate {
+	c.at = c.at.clone()
 	for improved := true; improved && *s.effort > 0; {
 		improved = false
 		for b := range s.blocks {
-			improved = s.move(at, b, &best) || improved
+			improved = s.move(c.at, b, &c.score) || improved
 		}
 	}
-	return best
+	return c
 }
 
 // move tries all cuts of one block. Blocks that begin on G1 have no way up.
@@ -204,13 +216,6 @@ func (s *search) move(at cuts, b int, best *score) bool {
 }
 
 func (at cuts) clone() cuts { return cuts{slices.Clone(at.up), slices.Clone(at.down)} }
-
-// candidate is cuts in an order, with their score.
-type candidate struct {
-	search *search
-	at     cuts
-	score  score
-}
 
 // starts are the shapes from which a climb begins: all blocks at one cut, a
 // prefix of blocks one cut later, and staircases of one, two and three blocks

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -124,4 +125,31 @@ func BenchmarkDescent(b *testing.B) {
 			}
 		}
 	}
+}
+
+// BenchmarkSlowestPlan plans random instances of up to 8 blocks and 16 chunks,
+// from the long graphs, from the short ones and from a mixture, and reports the
+// one that takes longest: its quickest run of five.
+func BenchmarkSlowestPlan(b *testing.B) {
+	rng := rand.New(rand.NewPCG(8, 16))
+	var worst time.Duration
+	for b.Loop() {
+		worst = 0
+		for i := range 300 {
+			p := randomProblem(rng, 1+rng.IntN(8), 1+rng.IntN(16))
+			for range p.Blocks() {
+				g := []Graph{G1, G2, G1 + Graph(rng.IntN(2))}[i%3]
+				p.Before = append(p.Before, g)
+			}
+			least := time.Hour
+			for range 5 {
+				start := time.Now()
+				_, err := p.Make(PlanDescent, i%2 == 0)
+				least = min(least, time.Since(start))
+				require.NoError(b, err)
+			}
+			worst = max(worst, least)
+		}
+	}
+	b.ReportMetric(float64(worst.Microseconds()), "slowest-µs")
 }

@@ -14,8 +14,7 @@ type slotSearch struct {
 }
 
 func newSlotSearch(p *Problem, windows []int, effort *int) *slotSearch {
-	s := newSearchIn(p, order(p.Blocks(), windows), effort)
-	s.windows = windows
+	s := newSearchAnywhere(p, windows, effort)
 	return &slotSearch{search: s, ends: make([]float64, len(s.legs)), switched: make([]bool, s.blocks)}
 }
 
@@ -102,19 +101,15 @@ func (s *slotSearch) begin(i int) float64 {
 	return s.ends[i-1]
 }
 
-// slotCandidate is loads in an order of the NPU's work, with their score.
-type slotCandidate struct {
-	search *slotSearch
-	loads  []Load
-	score  score
-}
-
 // climb improves loads by exchanging neighbours and by moving releases, until
 // nothing helps.
-func (s *slotSearch) climb(c slotCandidate) slotCandidate {
+func (s *slotSearch) climb(c candidate) candidate {
 	loads := slices.Clone(c.loads)
 	best := c.score
 	try := func() bool {
+		if *s.effort <= 0 {
+			return false
+		}
 		got := s.eval(loads, best.end+closer)
 		if got.better(best) {
 			best = got
@@ -139,7 +134,7 @@ func (s *slotSearch) climb(c slotCandidate) slotCandidate {
 			improved = s.shift(loads, k, try) || improved
 		}
 	}
-	return slotCandidate{s, loads, best}
+	return candidate{search: s, loads: loads, score: best}
 }
 
 // shift moves one load's release, and those behind it that would be earlier.
