@@ -55,3 +55,28 @@ func (t *Timeline) why(p *Problem) string {
 	}
 	return fmt.Sprintf("%s, %d of %d blocks switch before their last chunk: %s", order, early, t.Plan.Blocks, limit)
 }
+
+// reason says in one sentence why a choice was made.
+func (c *Chooser) reason(choice *Choice) string {
+	cfg, window := choice.Config, float64(choice.Problem.WindowBytes)*1e-9
+	switch cfg.Residency {
+	case SharedPair:
+		return fmt.Sprintf("graphs of %d and %d rows share their weights and fit into %.2f GB, so nothing is exchanged", cfg.Rows1, cfg.Rows2, window)
+	case BothGraphs:
+		return fmt.Sprintf("graphs of %d and %d rows fit side by side into %.2f GB, so nothing is exchanged", cfg.Rows1, cfg.Rows2, window)
+	}
+	one := fmt.Sprintf("only one of the two graphs fits into %.2f GB, and ", window)
+	if choice.Problem.WindowBytes == 0 {
+		one = "one of the two graphs is kept where nothing is known of memory, and "
+	}
+	switch {
+	case choice.Plan.Before[0] == None:
+		return one + fmt.Sprintf("graphs of %d and %d rows will have saved more than their loads if turns stay as they are", cfg.Rows1, cfg.Rows2)
+	case len(choice.Plan.Loads) == 0 && choice.Plan.Before[0]&G2 != 0:
+		return one + fmt.Sprintf("for %d tokens the graphs of %d rows beat loading those of %d", choice.prompt, cfg.Rows2, cfg.Rows1)
+	case len(choice.Plan.Loads) == 0:
+		return one + fmt.Sprintf("an answer of some %.0f tokens is not worth a load", c.expected())
+	}
+	return one + fmt.Sprintf("%d tokens are worth %d loads in %d blocks, %.0f ms of them exposed",
+		choice.prompt, len(choice.Plan.Loads), cfg.Blocks, max(choice.Line.ExposedMs, 0))
+}

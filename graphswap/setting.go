@@ -1,6 +1,7 @@
 package graphswap
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -17,6 +18,12 @@ type Setting struct {
 	// Accept is the number of tokens per decode step that drafts approach with
 	// many rows; one without drafts.
 	Accept float64
+	// Saturation is the number of drafted rows after which most of what drafts
+	// can give is there. Zero means 8.
+	Saturation float64
+	// Verify lists rows that a decode step may have besides those of its graph:
+	// more of them take several passes.
+	Verify []int
 	// ExpectedOutput is the usual length of an answer in tokens. Zero means
 	// 128.
 	ExpectedOutput float64
@@ -27,13 +34,13 @@ type Setting struct {
 	InOrder bool
 }
 
-// saturation is the number of drafted rows after which most of what drafts can
-// give is there.
+// saturation stands for a [Setting].Saturation that is not given.
 const saturation = 8
 
 // Tokens is what a decode step on a graph of so many rows yields.
 func (s *Setting) Tokens(rows int) float64 {
-	return 1 + max(s.Accept-1, 0)*(1-math.Exp(-float64(rows)/saturation))
+	enough := cmp.Or(s.Saturation, saturation)
+	return 1 + max(s.Accept-1, 0)*(1-math.Exp(-float64(rows)/enough))
 }
 
 func (s *Setting) expected() float64 {
@@ -59,7 +66,7 @@ type Config struct {
 	Blocks    int       `json:"blocks"`
 	Rows1     int       `json:"rows_1"`
 	Rows2     int       `json:"rows_2"`
-	Spare     bool      `json:"spare"`
+	Spare     bool      `json:"spare"` // one more block's graph fits beside
 	Residency Residency `json:"residency"`
 }
 
@@ -114,7 +121,7 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	case s.Shared:
 		cfg.Residency = SharedPair
 	case both <= p.WindowBytes:
-		cfg.Residency = BothGraphs
+		cfg.Residency, cfg.Spare = BothGraphs, both+largest <= p.WindowBytes
 	default:
 		cfg.Residency, cfg.Spare = OneGraph, one+largest <= p.WindowBytes
 	}
@@ -129,12 +136,37 @@ func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Graph, prompt, cache
 	})
 }
 
+// rows are those of one of the graphs.
+func (c Config) rows(g Graph) int {
+	if g == G1 {
+		return c.Rows1
+	}
+	return c.Rows2
+}
+
 // PerToken is what a token of output takes on a graph.
 func (c *Cost) PerToken(s *Setting, cfg Config, g Graph, context float64) float64 {
-	rows := cfg.Rows2
-	if g == G1 {
-		rows = cfg.Rows1
+	rows := cfg.rows(g)
+	_, ms := c.verified(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
+	return ms
+}
+
+// verified picks the rows of a decode step on a graph of which a pass takes so
+// long: its own, or as many of the setting's as pay for the passes that they
+// take. The second result is the time per token.
+func (c *Cost) verified(s *Setting, rows int, pass float64) (verify int, perToken float64) {
+	step := func(verify int) float64 {
+		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*pass
+		if tokens > 1 {
+			ms += c.Profile.CPU.DraftMs
+		}
+		return ms / tokens
 	}
-	tokens := s.Tokens(rows)
-	return c.Step(cfg.Blocks, rows, rows, context, tokens) / tokens
+	verify, perToken = rows, step(rows)
+	for _, more := range s.Verify {
+		if ms := step(more); more > rows && ms < perToken {
+			verify, perToken = more, ms
+		}
+	}
+	return verify, perToken
 }

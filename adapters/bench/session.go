@@ -19,12 +19,15 @@ import (
 type Turn struct {
 	Prompt int `json:"prompt"`
 	Output int `json:"output"`
+	// IdleMs is how long nothing was asked before the turn.
+	IdleMs float64 `json:"idle_ms,omitempty"`
 }
 
 // Bounds of what a trace may say.
 const (
 	maxTurns      = 10_000
 	maxTurnTokens = 1 << 20
+	maxIdleMs     = 1e9
 )
 
 // ReadTurns reads a conversation: one object with prompt and output per line.
@@ -42,6 +45,9 @@ func ReadTurns(r io.Reader) ([]Turn, error) {
 		}
 		if turn.Prompt < 1 || turn.Output < 1 || turn.Prompt > maxTurnTokens || turn.Output > maxTurnTokens {
 			return nil, fmt.Errorf("line %d: %d tokens and an answer of %d: 1 to %d wanted", n, turn.Prompt, turn.Output, maxTurnTokens)
+		}
+		if !(turn.IdleMs >= 0 && turn.IdleMs < maxIdleMs) {
+			return nil, fmt.Errorf("line %d: an idle time of %v ms: 0 to %.0f wanted", n, turn.IdleMs, maxIdleMs)
 		}
 		if turns = append(turns, turn); len(turns) > maxTurns {
 			return nil, fmt.Errorf("more than %d turns", maxTurns)
@@ -65,18 +71,23 @@ type SessionOptions struct {
 
 // SessionRow is what a conversation takes by one plan, or by the chooser.
 type SessionRow struct {
-	Plan      string  `json:"plan"`
-	Blocks    int     `json:"blocks"`
-	Spare     bool    `json:"spare"`
-	Rows1     int     `json:"rows_1"`
-	Rows2     int     `json:"rows_2"`
+	Plan   string `json:"plan"`
+	Blocks int    `json:"blocks"`
+	Spare  bool   `json:"spare"`
+	Rows1  int    `json:"rows_1"`
+	Rows2  int    `json:"rows_2"`
+	// Verify is the rows of the last decode steps: more than Rows2 took several
+	// passes.
+	Verify    int     `json:"verify,omitempty"`
 	TotalMs   float64 `json:"total_ms"`
 	PrefillMs float64 `json:"prefill_ms"` // switching included
 	DecodeMs  float64 `json:"decode_ms"`
 	ExposedMs float64 `json:"exposed_ms"`
 	Switches  int     `json:"switches"` // blocks exchanged
 	IOBytes   int64   `json:"io_bytes"`
-	Reason    string  `json:"reason"`
+	// IdleLoads counts blocks that were loaded while nothing was asked.
+	IdleLoads int    `json:"idle_loads,omitempty"`
+	Reason    string `json:"reason"`
 }
 
 // Session is the comparison: the chooser first, then the plans, each in its best
@@ -160,17 +171,43 @@ func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
 	total := 0
 	for _, t := range turns {
 		cached := c.cached(total, t)
+		if err := c.idle(&row, t.IdleMs, cached); err != nil {
+			return row, err
+		}
 		choice, err := c.chooser.Choose(t.Prompt, cached)
 		if err != nil {
 			return row, err
 		}
+		o := outcomeOf(choice.Line, choice.Reason)
+		row.Verify = choice.Verify
+		o.ms = c.chooser.Prefill(choice)
+		row.add(o, c.chooser.Decode(choice, float64(t.Output)))
 		if err := c.chooser.Done(choice, t.Output); err != nil {
 			return row, err
 		}
-		c.add(&row, choice.Config, t, cached, outcomeOf(choice.Line, choice.Reason))
 		total += t.Prompt + t.Output
 	}
 	return row, nil
+}
+
+// idle lets the chooser load what the next turn will want, as far as the time
+// before it reaches.
+func (c *Conversations) idle(row *SessionRow, ms float64, cached int) error {
+	if ms <= graphswap.IdleAfterMs {
+		return nil
+	}
+	idle, err := c.chooser.Idle(cached)
+	if err != nil || idle == nil {
+		return err
+	}
+	loads := c.chooser.Within(idle, ms-graphswap.IdleAfterMs)
+	if loads == 0 {
+		return nil
+	}
+	c.chooser.Idled(idle, loads)
+	row.IdleLoads += loads
+	row.IOBytes += idle.Bytes * int64(loads) / int64(len(idle.Loads))
+	return nil
 }
 
 func outcomeOf(line *graphswap.Timeline, reason string) *outcome {
@@ -180,13 +217,17 @@ func outcomeOf(line *graphswap.Timeline, reason string) *outcome {
 	}
 }
 
-// add adds a turn to a row.
-func (c *Conversations) add(row *SessionRow, cfg graphswap.Config, t Turn, cached int, o *outcome) {
+// decode is what an answer takes on the graph that a turn ended with.
+func (c *Conversations) decode(cfg graphswap.Config, t Turn, cached int, o *outcome) float64 {
 	g := graphswap.G2
 	if o.after&graphswap.G2 == 0 {
 		g = graphswap.G1
 	}
-	decode := float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
+	return float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
+}
+
+// add adds a turn.
+func (row *SessionRow) add(o *outcome, decode float64) {
 	row.PrefillMs += o.ms
 	row.DecodeMs += decode
 	row.TotalMs += o.ms + decode
@@ -212,7 +253,7 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 			return row, err
 		}
 		resident = o.after
-		c.add(&row, cfg, t, cached, o)
+		row.add(o, c.decode(cfg, t, cached, o))
 		total += t.Prompt + t.Output
 	}
 	return row, nil

@@ -3,9 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,18 +19,18 @@ import (
 // written are twelve conversations of twenty turns: prompts and answers in
 // tokens, by what people do.
 var written = map[string][]Turn{
-	"small talk":           repeat(20, Turn{16, 40}),
-	"questions":            repeat(20, Turn{40, 120}),
-	"essays":               repeat(20, Turn{64, 400}),
-	"document, questions":  append([]Turn{{1536, 160}}, repeat(19, Turn{32, 96})...),
-	"documents":            repeat(20, Turn{1024, 128}),
-	"one-word answers":     repeat(20, Turn{512, 4}),
-	"translation":          repeat(20, Turn{256, 256}),
-	"code review":          repeat(10, Turn{768, 200}, Turn{48, 96}),
-	"tools":                repeat(10, Turn{128, 32}, Turn{384, 64}),
-	"search and summaries": repeat(5, Turn{24, 16}, Turn{1024, 160}, Turn{24, 48}, Turn{512, 96}),
-	"growing":              {{16, 32}, {24, 32}, {32, 40}, {48, 48}, {64, 64}, {64, 64}, {96, 64}, {128, 64}, {128, 96}, {192, 96}, {192, 96}, {256, 96}, {256, 128}, {384, 128}, {384, 128}, {512, 128}, {512, 160}, {768, 160}, {768, 160}, {1024, 160}},
-	"shrinking":            {{1536, 200}, {1024, 160}, {768, 160}, {512, 160}, {512, 128}, {384, 128}, {256, 128}, {256, 96}, {192, 96}, {192, 96}, {128, 96}, {128, 64}, {96, 64}, {64, 64}, {64, 64}, {48, 48}, {32, 40}, {24, 32}, {16, 32}, {16, 16}},
+	"small talk":           repeat(20, Turn{Prompt: 16, Output: 40}),
+	"questions":            repeat(20, Turn{Prompt: 40, Output: 120}),
+	"essays":               repeat(20, Turn{Prompt: 64, Output: 400}),
+	"document, questions":  append([]Turn{{Prompt: 1536, Output: 160}}, repeat(19, Turn{Prompt: 32, Output: 96})...),
+	"documents":            repeat(20, Turn{Prompt: 1024, Output: 128}),
+	"one-word answers":     repeat(20, Turn{Prompt: 512, Output: 4}),
+	"translation":          repeat(20, Turn{Prompt: 256, Output: 256}),
+	"code review":          repeat(10, Turn{Prompt: 768, Output: 200}, Turn{Prompt: 48, Output: 96}),
+	"tools":                repeat(10, Turn{Prompt: 128, Output: 32}, Turn{Prompt: 384, Output: 64}),
+	"search and summaries": repeat(5, Turn{Prompt: 24, Output: 16}, Turn{Prompt: 1024, Output: 160}, Turn{Prompt: 24, Output: 48}, Turn{Prompt: 512, Output: 96}),
+	"growing":              {{Prompt: 16, Output: 32}, {Prompt: 24, Output: 32}, {Prompt: 32, Output: 40}, {Prompt: 48, Output: 48}, {Prompt: 64, Output: 64}, {Prompt: 64, Output: 64}, {Prompt: 96, Output: 64}, {Prompt: 128, Output: 64}, {Prompt: 128, Output: 96}, {Prompt: 192, Output: 96}, {Prompt: 192, Output: 96}, {Prompt: 256, Output: 96}, {Prompt: 256, Output: 128}, {Prompt: 384, Output: 128}, {Prompt: 384, Output: 128}, {Prompt: 512, Output: 128}, {Prompt: 512, Output: 160}, {Prompt: 768, Output: 160}, {Prompt: 768, Output: 160}, {Prompt: 1024, Output: 160}},
+	"shrinking":            {{Prompt: 1536, Output: 200}, {Prompt: 1024, Output: 160}, {Prompt: 768, Output: 160}, {Prompt: 512, Output: 160}, {Prompt: 512, Output: 128}, {Prompt: 384, Output: 128}, {Prompt: 256, Output: 128}, {Prompt: 256, Output: 96}, {Prompt: 192, Output: 96}, {Prompt: 192, Output: 96}, {Prompt: 128, Output: 96}, {Prompt: 128, Output: 64}, {Prompt: 96, Output: 64}, {Prompt: 64, Output: 64}, {Prompt: 64, Output: 64}, {Prompt: 48, Output: 48}, {Prompt: 32, Output: 40}, {Prompt: 24, Output: 32}, {Prompt: 16, Output: 32}, {Prompt: 16, Output: 16}},
 }
 
 func repeat(n int, turns ...Turn) (all []Turn) {
@@ -49,7 +51,7 @@ func random(rng *rand.Rand) []Turn {
 		if rng.Float64() < long {
 			kind = 1
 		}
-		turns = append(turns, Turn{prompts[kind][rng.IntN(len(prompts[kind]))], 1 + int(output*(0.5+rng.Float64()))})
+		turns = append(turns, Turn{Prompt: prompts[kind][rng.IntN(len(prompts[kind]))], Output: 1 + int(output*(0.5+rng.Float64()))})
 	}
 	return turns
 }
@@ -78,51 +80,119 @@ func hindsight(t *testing.T, c *Conversations, names []string, turns []Turn) (be
 	return best
 }
 
+// One in two hundred conversations may take more than 1.05 of the best plan's
+// time, and a little more, where one set of graphs or one pair of widths fits:
+// there no rule can promise less than 1.08, see TestNoRuleIsAlwaysNearTheBestPlan
+// in graphswap.
+const (
+	nearBest    = 1.05
+	nearAtWorst = 1.065
+)
+
 func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
-	count := 40
+	count := 30
 	if os.Getenv("SDNPU_FULL") != "" {
 		count = 1000
 	}
 	for _, device := range graphswap.DeviceNames() {
-		for _, model := range []string{"qwen2.5-0.5b", "qwen2.5-1.5b", "llama3.2-3b"} {
+		profile, err := graphswap.Device(device)
+		require.NoError(t, err)
+		for _, model := range slices.Sorted(maps.Keys(profile.Models)) {
 			for _, shared := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/shared %v", device, model, shared), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s/shared %v", profile.Kind, device, model, shared), func(t *testing.T) {
 					c, err := NewConversations(SessionOptions{Device: device, Model: model, Setting: sessionSetting(shared)})
 					require.NoError(t, err)
+					n := near{worst: 1}
+					for _, name := range slices.Sorted(maps.Keys(written)) {
+						n.add(t, c, name, written[name])
+					}
 					rng := rand.New(rand.NewPCG(21, 1))
-					conversations := map[string][]Turn{}
-					for name, turns := range written {
-						conversations[name] = turns
-					}
 					for i := range count {
-						conversations[fmt.Sprint("seed 21, number ", i)] = random(rng)
+						n.add(t, c, fmt.Sprint("seed 21, number ", i), random(rng))
 					}
-					sum, worst, which := 0.0, 0.0, ""
-					for name, turns := range conversations {
-						require.Len(t, turns, 20, name)
-						auto, err := c.Auto(turns)
-						require.NoError(t, err)
-						ratio := auto.TotalMs / hindsight(t, c, worthwhile, turns).TotalMs
-						sum += ratio
-						if ratio > worst {
-							worst, which = ratio, name
-						}
-					}
-					mean := sum / float64(len(conversations))
-					t.Logf("%d conversations: %.4f of the best on average, %.4f at worst (%s)", len(conversations), mean, worst, which)
+					mean := n.sum / float64(n.count)
+					t.Logf("%d conversations: %.4f of the best on average, %.4f at worst (%s), %d above %v", n.count, mean, n.worst, n.which, n.far, nearBest)
 					require.LessOrEqual(t, mean, 1.01)
-					most := 1.05
-					if model != "qwen2.5-0.5b" && !shared {
-						// One pair of widths fits, or half of one. Graphs of 16 and of 32
-						// rows are up to a tenth apart, by the answers to come, and to
-						// change them takes seconds of a conversation of one minute.
-						most = 1.10
+					if shared {
+						require.LessOrEqual(t, n.worst, nearBest, n.which)
 					}
-					require.LessOrEqual(t, worst, most, which)
+					require.LessOrEqual(t, n.worst, nearAtWorst, n.which)
+					require.LessOrEqual(t, n.far, 1+n.count/200)
 				})
 			}
 		}
 	}
+}
+
+// near collects how near the chooser comes to the best plans with hindsight.
+type near struct {
+	sum, worst float64
+	which      string
+	count, far int
+}
+
+func (n *near) add(t *testing.T, c *Conversations, name string, turns []Turn) {
+	require.Len(t, turns, 20, name)
+	auto, err := c.Auto(turns)
+	require.NoError(t, err)
+	ratio := auto.TotalMs / hindsight(t, c, worthwhile, turns).TotalMs
+	n.sum += ratio
+	n.count++
+	if ratio > n.worst {
+		n.worst, n.which = ratio, name
+	}
+	if ratio > nearBest {
+		n.far++
+	}
+}
+
+// What was chosen before in other conversations changes nothing.
+func TestConversationsAreIndependent(t *testing.T) {
+	open := func() *Conversations {
+		c, err := NewConversations(SessionOptions{Device: "sd8gen3", Model: "llama3.2-3b", Setting: sessionSetting(false)})
+		require.NoError(t, err)
+		return c
+	}
+	used := open()
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		again, err := used.Auto(written[name])
+		require.NoError(t, err)
+		alone, err := open().Auto(written[name])
+		require.NoError(t, err)
+		require.Equal(t, alone, again, name)
+	}
+}
+
+// Between turns that are not asked at once the chooser loads what the next one
+// wants, and never makes a conversation longer by more than a change that turns
+// out to be in vain.
+func TestIdleTimeIsUsed(t *testing.T) {
+	c, err := NewConversations(SessionOptions{Device: "sd8gen2", Model: "llama3.2-3b", Setting: sessionSetting(false)})
+	require.NoError(t, err)
+	idle := func(turns []Turn, ms float64) []Turn {
+		turns = slices.Clone(turns)
+		for i := range turns {
+			turns[i].IdleMs = ms
+		}
+		return turns
+	}
+	saved := 0
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		busy, err := c.Auto(written[name])
+		require.NoError(t, err)
+		short, err := c.Auto(idle(written[name], graphswap.IdleAfterMs))
+		require.NoError(t, err)
+		require.Equal(t, busy, short, "nothing is loaded right after an answer")
+		long, err := c.Auto(idle(written[name], 20_000))
+		require.NoError(t, err)
+		require.LessOrEqual(t, long.TotalMs, busy.TotalMs*1.03, name)
+		if long.TotalMs < busy.TotalMs*0.97 {
+			saved++
+			require.Positive(t, long.IdleLoads)
+		}
+		t.Logf("%s: %.1f s, with idle time %.1f s and %d loads in it", name, busy.TotalMs/1000, long.TotalMs/1000, long.IdleLoads)
+	}
+	require.Positive(t, saved)
 }
 
 func TestPlansThatAreLeftOutNeverWin(t *testing.T) {
@@ -136,8 +206,8 @@ func TestPlansThatAreLeftOutNeverWin(t *testing.T) {
 func TestTurnsAreReadLineByLine(t *testing.T) {
 	turns, err := ReadTurns(strings.NewReader("{\"prompt\": 12, \"output\": 3}\n\n{\"prompt\": 1, \"output\": 1}\n"))
 	require.NoError(t, err)
-	require.Equal(t, []Turn{{12, 3}, {1, 1}}, turns)
-	for _, text := range []string{"", "\n", "{}", "[]", `{"prompt": 1}`, `{"prompt": -1, "output": 1}`, `{"prompt": 1e9, "output": 1}`, "x"} {
+	require.Equal(t, []Turn{{Prompt: 12, Output: 3}, {Prompt: 1, Output: 1}}, turns)
+	for _, text := range []string{"", "\n", "{}", "[]", `{"prompt": 1}`, `{"prompt": -1, "output": 1}`, `{"prompt": 1e9, "output": 1}`, `{"prompt": 1, "output": 1, "idle_ms": -1}`, "x"} {
 		_, err := ReadTurns(strings.NewReader(text))
 		require.Error(t, err, text)
 	}

@@ -25,7 +25,8 @@ func newSessionCommand() *cobra.Command {
 		Long: `Compare plans over a conversation, the chooser with the best of them.
 
 Each line of TRACE.jsonl is a turn: an object with prompt, the number of new
-tokens, and output, the number of tokens answered. Each plan stands in the
+tokens, and output, the number of tokens answered; with idle_ms, for how long
+nothing was asked before it, the chooser may use that time. Each plan stands in the
 configuration (blocks, widths) that is best for it with hindsight; the first
 row, auto, is the chooser, which knows no turn before it comes.`,
 		Args: oneArgument("trace file"),
@@ -37,6 +38,7 @@ row, auto, is the chooser, which knows no turn before it comes.`,
 	flags.IntSliceVar(&o.Setting.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks to choose from")
 	flags.IntSliceVar(&o.Setting.Rows1, "long", []int{128, 256}, "rows of long graphs to choose from")
 	flags.IntSliceVar(&o.Setting.Rows2, "short", []int{8, 16, 32, 64}, "rows of short graphs to choose from")
+	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows that a decode step may have in several passes, like 64 on graphs of 32")
 	flags.IntVar(&o.Setting.Context, "context", 4096, "tokens that the cache has room for")
 	flags.BoolVar(&o.Setting.Shared, "shared", false, "graphs were prepared together and share their weights")
 	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach with many rows")
