@@ -53,6 +53,7 @@ type Engine struct {
 	tops   tops
 	row    []float32             // one whole row, see wholeRow
 	took   map[int]time.Duration // how long a pass of each width lasts
+	doubts map[int]int           // passes of a width until that is believed
 	trust  spec.Trust
 
 	habitsMu sync.Mutex
@@ -87,7 +88,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration),
+		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration), doubts: make(map[int]int),
 		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {

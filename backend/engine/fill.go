@@ -69,28 +69,53 @@ func (m *merge) keep() {
 }
 
 // cost is how long a pass of a width takes: as the options say, as measured or,
-// before there was one, what passCost says beside the narrowest width that was.
+// before there was one, as foretold. While few were measured the lower counts:
+// the first pass of a width may have waited for its pages or for other work, and a
+// width that is thought too dear is not measured again.
 func (e *Engine) cost(width int) time.Duration {
 	if e.options.Cost != nil {
 		return e.options.Cost(width)
 	}
-	if t, ok := e.took[width]; ok {
-		return t
+	t, measured := e.took[width]
+	foretold, narrower := e.foretell(width)
+	switch {
+	case !measured:
+		return foretold
+	case narrower && e.doubts[width] > 0:
+		return min(t, foretold)
 	}
-	for _, w := range slices.Backward(e.options.Rows) {
-		if t, ok := e.took[w]; ok {
-			return t * time.Duration(width+passCost) / time.Duration(w+passCost)
-		}
-	}
-	return time.Duration(width+passCost) * time.Millisecond
+	return t
 }
 
-// learn is the weight of what has just been measured.
-const learn = 0.2
+// foretell is what passCost says of a width beside the narrowest other one that
+// was measured, and whether that is narrower.
+func (e *Engine) foretell(width int) (t time.Duration, narrower bool) {
+	for _, w := range slices.Backward(e.options.Rows) {
+		if t, ok := e.took[w]; ok && w != width {
+			return t * time.Duration(width+passCost) / time.Duration(w+passCost), w < width
+		}
+	}
+	return time.Duration(width+passCost) * time.Millisecond, false
+}
+
+const (
+	// learn is the weight of what has just been measured.
+	learn = 0.2
+	// doubtful is how many passes of a width behind its first are measured before
+	// what they took is believed: the shortest of them until then.
+	doubtful = 2
+)
 
 // timed notes how long a pass took.
 func (e *Engine) timed(width int, t time.Duration) {
-	if old, ok := e.took[width]; ok {
+	old, known := e.took[width]
+	switch {
+	case !known:
+		e.doubts[width] = doubtful
+	case e.doubts[width] > 0:
+		e.doubts[width]--
+		t = min(t, old)
+	default:
 		t = old + time.Duration(learn*float64(t-old))
 	}
 	e.took[width] = t

@@ -25,6 +25,39 @@ func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
 	return &Engine{options: Options{Rows: rows}, took: costs}
 }
 
+// TestOneSlowPassDoesNotCondemnAWidth: the first pass of 8 rows waited for
+// something, and yet the width is tried again; what stays slow is believed.
+func TestOneSlowPassDoesNotCondemnAWidth(t *testing.T) {
+	const rows = 5 * (8 + passCost)
+	drafts := func(e *Engine) int {
+		shares := []share{{job: &job{tokens: make([]int32, 1), drafts: scored(0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6)}, n: 1}}
+		e.addDrafts(shares)
+		return shares[0].drafts
+	}
+	e := fillEngine(make(map[int]time.Duration), 8, 1)
+	e.doubts = make(map[int]int)
+	for range 5 {
+		e.timed(1, 1+passCost)
+	}
+	require.Equal(t, 7, drafts(e), "before it was measured")
+	e.timed(8, 10*rows)
+	require.Equal(t, 7, drafts(e))
+	for range doubtful {
+		e.timed(8, 8+passCost)
+	}
+	require.Equal(t, time.Duration(8+passCost), e.cost(8), "the slow one is forgotten")
+	require.Equal(t, 7, drafts(e))
+	e.took, e.doubts = map[int]time.Duration{1: 1 + passCost}, make(map[int]int)
+	for range 1 + doubtful {
+		require.Equal(t, 7, drafts(e))
+		e.timed(8, rows)
+	}
+	require.Zero(t, drafts(e))
+	require.Equal(t, time.Duration(rows), e.cost(8))
+	e.timed(8, 2*rows)
+	require.Equal(t, time.Duration(rows+rows/5), e.cost(8), "from then on a mean")
+}
+
 func TestTheWidthPaysForItself(t *testing.T) {
 	costs := map[int]time.Duration{1: 10, 8: 13, 32: 36}
 	for _, tt := range []struct {
