@@ -138,11 +138,18 @@ func (s settings) lookAtDevice(ctx context.Context) (f finding, c *backend.Capab
 		return f, nil
 	}
 	said := d.Capabilities()
-	f.found = describe(said)
+	f.found = describe(said) + granted(said)
 	if err := d.Close(); err != nil {
 		f.remedy = err.Error()
 	}
 	return f, &said
+}
+
+// granted says what the library answered when it was tried, which its claims do
+// not tell.
+func granted(c backend.Capabilities) string {
+	word := map[bool]string{true: "yes", false: "no"}
+	return fmt.Sprintf("; graphs share weights: %s; the library exchanges graphs itself: %s", word[c.SharesConstants], word[c.SwapsGraphs])
 }
 
 func lookAtCompiler() finding {

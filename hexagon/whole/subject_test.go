@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 	"github.com/sdnpu/sdnpu/integration_test/randommodel"
@@ -55,6 +56,21 @@ func smollm(layers int, called string) subject {
 		name: called, file: librarytest.SmolLM2, layers: layers,
 		text: "The river rises in the hills behind the town. In spring it floods the lower meadows, so the farmers move their sheep to the north side of the valley and wait.",
 	}
+}
+
+// sized is a random model of a layer, in Q4_0, whose matrices have the sizes of a
+// real one: the vendor's compiler treats sizes differently.
+func sized(called string, hidden, feed, heads, kvHeads int) subject {
+	s := randommodel.Shape{Name: called, Layers: 1, Hidden: hidden, FFN: feed, Heads: heads, KVHeads: kvHeads, Vocabulary: 512, Context: 512}
+	file := func(t testing.TB) string {
+		path := filepath.Join(t.TempDir(), "random.gguf")
+		f, err := os.Create(path)
+		require.NoError(t, err)
+		require.NoError(t, randommodel.Write(f, s, quant.Q4_0, nil, 1))
+		require.NoError(t, f.Close())
+		return path
+	}
+	return subject{name: called, file: file, text: "Sizes matter here, words do not, but there have to be some of them."}
 }
 
 // lab is a subject that was opened.

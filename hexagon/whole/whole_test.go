@@ -89,6 +89,9 @@ var subjects = []struct {
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
 		{emulated, all, "", 32}, {sm8650, "f16 w8a16", phones, 32}, {sm8550, "f16", phones, 0}, {sm8750, "f16", phones, 0}, {plain, "f32", "", 32},
 	}},
+	{sized("random, a layer of Qwen2.5-0.5B", 896, 4864, 14, 2), []visit{
+		{emulated, "w4a16", phones, 1}, {sm8650, "w4a16", phones, 1},
+	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
 		{emulated, "f16", phones + " f32", 2}, {sm8650, "f16 w8a16 w4a16", phones, 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
 	}},
