@@ -40,7 +40,7 @@ race: ## tests under the race detector (needs cgo)
 	CGO_ENABLED=1 go test -race -short -timeout 40m ./backend/... ./adapters/... ./hexagon/...
 
 soak: ## graphs are exchanged while loads, runs and requests fail, for SOAK (default 10m)
-	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'WhateverFailsWhileGraphs' ./backend/engine
+	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'WhateverFailsWhileGraphs|ExchangedGraphsLeave' ./backend/engine ./hexagon
 
 sanitize: ## the emulator's C under the sanitizers
 	go test -count=1 -run 'Sanit|Thread|Oper|Blob' ./hexagon/emulator/...

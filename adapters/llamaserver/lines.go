@@ -84,7 +84,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	if p := r.Plan; p != nil {
 		t := &p.Timeline
 		fmt.Fprintf(&b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",
-			p.Name, p.Spare, p.Switches, t.SwitchEndMs, t.ExposedMs, t.StallMs, t.IOBytes)
+			p.Name, p.Spare, p.Switches, t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs, t.IOBytes)
 		if p.Reason != "" {
 			fmt.Fprintf(&b, " plan_reason=%q", oneLine(p.Reason))
 		}

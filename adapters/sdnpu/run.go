@@ -325,7 +325,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
 		t := &p.Timeline
-		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, t.ExposedMs, t.StallMs
+		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // narrow graphs may be sooner than wide ones
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
