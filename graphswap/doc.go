@@ -30,7 +30,7 @@
 // profiles that come with the program are in devices/, with their origin.
 // [Cost.Problem] applies them to a prompt; measured blocks replace the formulas.
 //
-// Planning takes about a millisecond for 8 blocks and 16 chunks; the effort is
+// Planning takes below a millisecond for 8 blocks and 16 chunks; the effort is
 // counted in looks at steps, so equal problems get equal plans on any machine.
 // README.md has figures, and the map of which plan pays where.
 package graphswap

@@ -22,8 +22,8 @@ type Regimes struct {
 
 // RegimePanel is one map.
 type RegimePanel struct {
-	Device, Change string
-	Cells          [][]string // (window, prompt): a plan, or nothing where no graph fits
+	Device, Kind, Change string     // Kind is what the profile rests on
+	Cells                [][]string // (window, prompt): a plan, or nothing where no graph fits
 }
 
 // regimeContext is the number of tokens that caches have room for.
@@ -44,16 +44,10 @@ var (
 
 // RunRegimes works the map out for a model prepared on the device.
 func RunRegimes(ctx context.Context, model string, progress func(done, total int)) (*Regimes, error) {
-	devices := graphswap.DeviceNames()
-	first, err := graphswap.Device(devices[0])
+	devices, m, err := devicesWith(model)
 	if err != nil {
 		return nil, err
 	}
-	cost, err := first.Cost(model)
-	if err != nil {
-		return nil, err
-	}
-	m := cost.Model
 	r := &Regimes{Model: model, SetGB: float64(m.BodyBytes+m.HeadBytes+regimeContext*m.KVBytes) * 1e-9}
 	for _, device := range devices {
 		for _, change := range regimeChanges {
@@ -65,7 +59,7 @@ func RunRegimes(ctx context.Context, model string, progress func(done, total int
 				profile.Load.BandwidthGBps = change.bandwidth
 			}
 			profile.Load.Slowdown = max(profile.Load.Slowdown, change.slow)
-			panel := RegimePanel{Device: device, Change: change.name}
+			panel := RegimePanel{Device: device, Kind: profile.Kind, Change: change.name}
 			for _, sets := range regimeWindows {
 				if err := ctx.Err(); err != nil {
 					return nil, err
@@ -83,6 +77,27 @@ func RunRegimes(ctx context.Context, model string, progress func(done, total int
 		}
 	}
 	return r, nil
+}
+
+// devicesWith are the profiles that have a model, and its sizes on the first.
+func devicesWith(model string) (devices []string, m graphswap.Model, err error) {
+	for _, device := range graphswap.DeviceNames() {
+		profile, err := graphswap.Device(device)
+		if err != nil {
+			return nil, m, err
+		}
+		cost, err := profile.Cost(model)
+		if err != nil {
+			continue // profiles differ in the models that they have
+		}
+		if devices = append(devices, device); len(devices) == 1 {
+			m = cost.Model
+		}
+	}
+	if len(devices) == 0 {
+		return nil, m, fmt.Errorf("%w: no profile has %q", graphswap.ErrModel, model)
+	}
+	return devices, m, nil
 }
 
 // regimeRow is what the chooser does with prompts of all lengths, each in a
@@ -154,7 +169,7 @@ func (r *Regimes) SVG(w io.Writer) error {
 }
 
 func (p *RegimePanel) draw(b *strings.Builder, setGB float64, x, y int) {
-	fmt.Fprintf(b, `<g transform="translate(%d,%d)"><text x="%d" y="26" font-size="10">%s, %s</text>`+"\n", x, y, panelLeft, p.Device, p.Change)
+	fmt.Fprintf(b, `<g transform="translate(%d,%d)"><text x="%d" y="26" font-size="10">%s (%s), %s</text>`+"\n", x, y, panelLeft, p.Device, p.Kind, p.Change)
 	bottom := panelTop + len(p.Cells)*cellHigh
 	for row, cells := range p.Cells {
 		top := bottom - (row+1)*cellHigh
