@@ -78,7 +78,7 @@ func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c
 		if !meant(e) {
 			continue
 		}
-		if failed := os.Remove(e.path); failed != nil && !errors.Is(failed, os.ErrNotExist) {
+		if failed := errors.Join(remove(e.path), remove(codesBeside(e.path))); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -132,4 +132,12 @@ func entriesOf(model string) func(cacheEntry) bool {
 		}
 		return e.Model != "" && (e.Model == model || e.Model == file || strings.HasSuffix(e.Model, ", "+file) || strings.HasPrefix(e.Model, model+", "))
 	}
+}
+
+// remove removes a file that may have gone.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }

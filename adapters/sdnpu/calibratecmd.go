@@ -33,7 +33,8 @@ func newCalibrateCommand() *cobra.Command {
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
 		Short: "Find out which numbers a model's activations are",
 		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
-			"each activation that recipes with integers (w8a16, w8a8) round. Such recipes use what is stored\n" +
+			"each activation that recipes with integers (w8a16, w8a8) round; it also rounds their weights so\n" +
+			"that errors make up for each other in these texts. Such recipes use what is stored\n" +
 			"in the image cache, where calibrate writes unless -o names another file; without it they\n" +
 			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
 			"will see, of at least " + strconv.Itoa(leastTokens) + " tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no\n" +
@@ -103,14 +104,11 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())
-	ranges, err := calibrate(cmd.Context(), m, tok, text, source, modelName(f), func(done, total int) {
+	ranges, err := calibrateTo(cmd.Context(), output, m, tok, text, source, modelName(f), func(done, total int) {
 		bar.step(engine.Progress{Graph: calibrating, Done: done, Total: total})
 	})
 	bar.close()
 	if err != nil {
-		return err
-	}
-	if err := ranges.write(cmd.Context(), output); err != nil {
 		return err
 	}
 	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))

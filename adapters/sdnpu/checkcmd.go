@@ -83,6 +83,8 @@ type checkResult struct {
 	Tied   int     `json:"tied"`
 	Image  int64   `json:"image_bytes"`
 	Memory int64   `json:"program_bytes"`
+	// CPU is the processors' time for a token on the device, in milliseconds.
+	CPU    float64 `json:"cpu_ms_per_token"`
 	Gate   gate    `json:"gate"`
 	Passed bool    `json:"passed"`
 }
@@ -175,7 +177,7 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 		dev    backend.Device
 		recipe model.Recipe
 	}{{cpu.New(cpu.Options{}), exact}, {dev, recipe}} {
-		if chains[i], err = chain.New(side.dev, m, texts, chain.Options{Recipe: side.recipe, Context: passageTokens}); err != nil {
+		if chains[i], err = chain.New(side.dev, m, texts, chain.Options{Recipe: side.recipe, Context: passageTokens, Processor: processorTime}); err != nil {
 			return nil, err
 		}
 	}
@@ -194,7 +196,7 @@ func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 	r := &checkResult{
 		Recipe: recipe.Name, Ranges: rangesDigest(recipe.Ranges),
 		Positions: c.Positions, Divergence: c.Divergence, Top1: c.Agreement(), Tied: c.Tied,
-		Image: c.Sizes.Image, Memory: c.Sizes.Program, Gate: gates[recipe.Name],
+		Image: c.Sizes.Image, Memory: c.Sizes.Program, CPU: 1e3 * c.Spent.Seconds(), Gate: gateOf(recipe.Name),
 	}
 	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
 	if r.Perplexity.Uncertainty = c.Uncertainty; math.IsNaN(c.Uncertainty) {
@@ -227,6 +229,7 @@ func (r *checkResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "divergence\t%.2e nats\n", r.Divergence)
 	fmt.Fprintf(t, "same token\t%.2f %%, tied with another at %d of %d positions\n", 100*r.Top1, r.Tied, r.Positions)
 	fmt.Fprintf(t, "size\timages of one width %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
+	fmt.Fprintf(t, "processor\t%.2f ms for a token, on the host\n", r.CPU)
 	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, r.Gate.verdict(r))
 	return t.Flush()
 }

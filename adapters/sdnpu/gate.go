@@ -32,6 +32,9 @@ var gates = map[string]gate{
 	"w8a8":  {Ratio: 1.1},
 }
 
+// gateOf is a recipe's gate. A cache of 8 bits has to keep what the recipe does.
+func gateOf(recipe string) gate { return gates[strings.TrimSuffix(recipe, model.SmallCache)] }
+
 func (g gate) String() string {
 	var wants []string
 	if g.Top1 > 0 {
@@ -145,7 +148,7 @@ func (s settings) passes(digest string, recipe model.Recipe) error {
 	if !known || s.gateOff {
 		return nil
 	}
-	reason := gates[recipe.Name].failure(r)
+	reason := gateOf(recipe.Name).failure(r)
 	if reason == "" {
 		return nil
 	}
@@ -154,7 +157,7 @@ func (s settings) passes(digest string, recipe model.Recipe) error {
 		remedy += ", or calibrate with other texts (sdnpu calibrate MODEL.gguf --text FILE), which voids this check"
 	}
 	return fmt.Errorf("%w: %s: %s; wanted: %s; found by sdnpu check on %s: %s, or set %s=off",
-		errGate, recipe.Name, reason, gates[recipe.Name], r.Device, remedy, gateVariable)
+		errGate, recipe.Name, reason, gateOf(recipe.Name), r.Device, remedy, gateVariable)
 }
 
 // tellUnchecked says that nobody has looked what a recipe of integers makes of

@@ -24,7 +24,12 @@ func TestEveryRecipeOfIntegersHasAGateAndCanBeSelected(t *testing.T) {
 	for _, r := range model.Recipes {
 		require.NoError(t, k.Check(r.Name))
 		if r.Name != "f32" {
-			require.NotEqual(t, "none", gates[r.Name].String(), r.Name)
+			require.NotEqual(t, "none", gateOf(r.Name).String(), r.Name)
+			small := r.Name + model.SmallCache
+			require.NoError(t, k.Check(small))
+			require.Equal(t, gateOf(r.Name), gateOf(small))
+			_, err := model.FindRecipe(small)
+			require.NoError(t, err)
 		}
 	}
 }
@@ -241,6 +246,7 @@ func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 	}
 	require.Equal(t, calibrated.Tokens-2*pairs, r.Positions, "what follows the last token of a passage is not known")
 	require.Greater(t, r.Top1, 0.8)
+	require.Positive(t, r.CPU)
 	again, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)
 	require.Equal(t, written.ModTime(), again.ModTime(), "ranges that are there are used")

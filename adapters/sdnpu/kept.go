@@ -58,6 +58,9 @@ func (s settings) kept() (entries []cacheEntry, err error) {
 				continue
 			}
 			e := cacheEntry{Kind: kind, Key: name, Bytes: info.Size(), LastUse: info.ModTime(), path: filepath.Join(folders[kind], f.Name())}
+			if codes, err := os.Stat(codesBeside(e.path)); err == nil { // of ranges
+				e.Bytes += codes.Size()
+			}
 			e.describe()
 			entries = append(entries, e)
 		}

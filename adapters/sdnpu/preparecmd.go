@@ -182,7 +182,14 @@ func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *mo
 	}
 	if r := o.Recipe.Ranges; r != nil {
 		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors}
-		err = f.write(ctx, filepath.Join(p.flags.out, rangesName(m.Digest())))
+		path := filepath.Join(p.flags.out, rangesName(m.Digest()))
+		if r.Rounded != nil { // for shapes that are compiled on the device
+			f.Rounded = r.Rounded.ID
+			if err := copyCodes(ctx, codesBeside(path), r.Rounded); err != nil {
+				return o, err
+			}
+		}
+		err = f.write(ctx, path)
 	}
 	return o, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the default text
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -47,7 +49,7 @@ var errTooLittleText = errors.New("too little text to calibrate with")
 var errRangesFile = errors.New("no ranges of this model")
 
 // rangesVersion is raised when ranges of equal texts come out otherwise.
-const rangesVersion = 1
+const rangesVersion = 2
 
 // rangesFile is what calibration found, as it is stored.
 type rangesFile struct {
@@ -59,6 +61,8 @@ type rangesFile struct {
 	Source  string                 `json:"source"`
 	Tokens  int                    `json:"tokens"`
 	Tensors map[string]model.Range `json:"tensors"`
+	// Rounded names the content of the codes beside the file, "" for none.
+	Rounded string `json:"rounded,omitempty"`
 }
 
 // rangesPath is where the ranges of a model are kept, or "" where nothing is.
@@ -82,7 +86,13 @@ func readRanges(path, digest string) (*model.Ranges, error) {
 	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
 		return nil, fmt.Errorf("%s: %w: version %d, of %s (%.12s)", path, errRangesFile, f.Version, f.Model, f.Digest)
 	}
-	return &model.Ranges{Tensors: f.Tensors}, nil
+	r := &model.Ranges{Tensors: f.Tensors}
+	if f.Rounded != "" {
+		if r.Rounded, err = openCodes(codesBeside(path), f.Rounded); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return r, nil
 }
 
 // rangesDigest tells ranges from others, "" for none.
@@ -90,16 +100,58 @@ func rangesDigest(r *model.Ranges) string {
 	if r == nil {
 		return ""
 	}
-	h := sha256.New()
+	var text []byte
 	for _, tensor := range slices.Sorted(maps.Keys(r.Tensors)) {
 		seen := r.Tensors[tensor]
-		fmt.Fprintf(h, "%s %x %x\n", tensor, math.Float32bits(seen.Low), math.Float32bits(seen.High))
+		text = fmt.Appendf(text, "%s %x %x %x\n", tensor, math.Float32bits(seen.Low), math.Float32bits(seen.High), math.Float32bits(seen.RMS))
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	if r.Rounded != nil {
+		text = append(text, r.Rounded.ID...)
+	}
+	return digestOf(text)
 }
 
-// write stores the file.
+// digestOf names a content.
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// write stores the file; codes that it names are there.
 func (f rangesFile) write(ctx context.Context, path string) error { return storeJSON(ctx, path, f) }
+
+// copyCodes writes rounded matrices to a file as they came.
+func copyCodes(ctx context.Context, path string, r *model.Rounded) error {
+	return writeFile(ctx, path, 0o600, func(w io.Writer) error {
+		c := codesWriter{w: w}
+		for _, name := range r.Constants {
+			codes, err := r.Codes(name)
+			if err == nil {
+				err = c.keep(name, codes)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err := c.finish()
+		return err
+	})
+}
+
+// calibrateTo calibrates and stores what it finds at a path, the codes beside it.
+func calibrateTo(ctx context.Context, path string, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, progress func(done, total int)) (f rangesFile, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return f, err
+	}
+	err = writeFile(ctx, codesBeside(path), 0o600, func(w io.Writer) (err error) {
+		f, err = calibrate(ctx, m, tok, text, source, name, w, progress)
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	return f, f.write(ctx, path)
+}
 
 // passages makes texts of tokens, each at most passageTokens long.
 func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens int, err error) {
@@ -116,8 +168,8 @@ func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens in
 	return texts, tokens, nil
 }
 
-// calibrate reads a text with the float device.
-func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, progress func(done, total int)) (rangesFile, error) {
+// calibrate reads a text with the float device and writes codes to w.
+func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, w io.Writer, progress func(done, total int)) (rangesFile, error) {
 	texts, tokens, err := passages(tok, text)
 	if err != nil {
 		return rangesFile{}, err
@@ -131,13 +183,15 @@ func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, te
 	}
 	dev := cpu.New(cpu.Options{})
 	defer dev.Close()
-	ranges, err := chain.Calibrate(ctx, dev, m, texts, chain.Options{Recipe: exact, Context: passageTokens}, progress)
+	codes := codesWriter{w: w}
+	ranges, err := chain.Calibrate(ctx, dev, m, texts, chain.Options{Recipe: exact, Context: passageTokens, Round: codes.keep}, progress)
 	if err != nil {
 		return rangesFile{}, fmt.Errorf("calibrate: %w", err)
 	}
+	id, err := codes.finish()
 	return rangesFile{
-		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens, Tensors: ranges.Tensors,
-	}, nil
+		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens, Tensors: ranges.Tensors, Rounded: id,
+	}, err
 }
 
 // calibrating and comparing stand in a Progress for the name of graphs.
@@ -183,15 +237,22 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 			j.progress(engine.Progress{Graph: calibrating, Done: done, Total: total})
 		}
 	}
-	f, err := calibrate(ctx, m, tok, defaultText, "default text", name, progress)
+	if path != "" {
+		_, err := calibrateTo(ctx, path, m, tok, defaultText, "default text", name, progress)
+		if err == nil {
+			r.Ranges, err = readRanges(path, m.Digest())
+		}
+		if err == nil || ctx.Err() != nil {
+			return r, err
+		}
+		j.logger.Warn("every start will calibrate", "reason", err)
+	}
+	var codes bytes.Buffer
+	f, err := calibrate(ctx, m, tok, defaultText, "default text", name, &codes, progress)
 	if err != nil {
 		return r, err
 	}
 	r.Ranges = &model.Ranges{Tensors: f.Tensors}
-	if path != "" {
-		if err := f.write(ctx, path); err != nil {
-			j.logger.Warn("every start will calibrate", "reason", err)
-		}
-	}
-	return r, nil
+	r.Ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded)
+	return r, err
 }

@@ -60,7 +60,7 @@ func recipeUsage() string {
 	for i, r := range model.Recipes {
 		names[i] = r.Name
 	}
-	return "precision recipe: " + strings.Join(names, ", ") + "; sdnpu select --help explains them (default: the model's config)"
+	return "precision recipe: " + strings.Join(names, ", ") + "; with " + model.SmallCache + " behind them keys and values take 8 bits; sdnpu select --help explains them (default: the model's config)"
 }
 
 func keyHelp() string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -26,6 +27,12 @@ type Options struct {
 	Context int
 	// Observe asks for inputs and results of projections among the outputs.
 	Observe bool
+	// Round, when not nil, is given the layers' matrices by [Calibrate], rounded
+	// to 8 bits so that errors make up for each other in its texts
+	// ([quant.Compensator]). The recipe must be f32.
+	Round Keep
+	// Processor, when set, is the time that processors have spent on this process.
+	Processor func() time.Duration
 }
 
 // Chain is texts on their way through a model.
@@ -38,6 +45,9 @@ type Chain struct {
 	// Sizes are the bytes of the images compiled so far, and what their programs
 	// took on the device.
 	Sizes Sizes
+	// Spent is what processors have spent on running graphs, where
+	// [Options].Processor is set.
+	Spent time.Duration
 }
 
 // Sizes counts what images and programs took.
@@ -85,10 +95,7 @@ type See func(tensor string, values []float32)
 // Layer sends all texts through layer i, which must be the next. see, when not
 // nil, is shown the graph's outputs that are floats.
 func (c *Chain) Layer(ctx context.Context, i int, see See) error {
-	o := c.options
-	g, err := c.model.Block(model.Block{
-		Name: fmt.Sprintf("layer%d", i), First: i, End: i + 1, Rows: o.Rows, Context: c.slots(), Recipe: o.Recipe, Observe: o.Observe,
-	})
+	g, err := c.graph(i)
 	if err != nil {
 		return err
 	}
@@ -105,6 +112,14 @@ func (c *Chain) Layer(ctx context.Context, i int, see See) error {
 	return errors.Join(err, r.close())
 }
 
+// graph is that of layer i.
+func (c *Chain) graph(i int) (*backend.Graph, error) {
+	o := c.options
+	return c.model.Block(model.Block{
+		Name: fmt.Sprintf("layer%d", i), First: i, End: i + 1, Rows: o.Rows, Context: c.slots(), Recipe: o.Recipe, Observe: o.Observe,
+	})
+}
+
 // layerText sends one text through a layer.
 func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, see See) error {
 	o, config := c.options, c.model.Config()
@@ -118,7 +133,7 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, see S
 		valid := min(o.Rows, len(c.texts[text])-at)
 		clear(r.bytes(model.PortX)[copy(r.bytes(model.PortX), x[at*row:(at+valid)*row]):])
 		c.fillViews(r, at, valid)
-		if err := r.run(ctx); err != nil {
+		if err := c.run(ctx, r); err != nil {
 			return err
 		}
 		copy(x[at*row:(at+valid)*row], r.bytes(model.PortY))
@@ -246,6 +261,17 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 		}
 	}
 	return r, nil
+}
+
+// run runs a graph and counts what it takes.
+func (c *Chain) run(ctx context.Context, r *runner) error {
+	if c.options.Processor == nil {
+		return r.run(ctx)
+	}
+	before := c.options.Processor()
+	err := r.run(ctx)
+	c.Spent += c.options.Processor() - before
+	return err
 }
 
 // runner is a loaded graph with memory for its ports.

@@ -2,11 +2,14 @@ package chain
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -233,4 +236,90 @@ func TestTheUncertaintyOfAPerplexityIsThatOfItsLosses(t *testing.T) {
 	}
 	require.Positive(t, c.Uncertainty)
 	require.InEpsilon(t, math.Sqrt(squares/(n-1)/n), c.Uncertainty, 1e-4)
+}
+
+// TestRoundedMatricesDisturbTheirTextsLess compares integers that make up for
+// each other's errors with the nearest ones, all else being equal.
+func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
+	m, texts := random(t, "qwen2")
+	kept := make(map[string][]byte)
+	keep := func(constant string, codes []byte) error {
+		kept[constant] = slices.Clone(codes)
+		return nil
+	}
+	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64, Round: keep}, nil)
+	require.NoError(t, err)
+	require.Len(t, kept, 7*m.Config().Layers)
+	first := func(rounded *model.Rounded) float64 {
+		r, err := model.FindRecipe("w8a16")
+		require.NoError(t, err)
+		r.Ranges = &model.Ranges{Tensors: ranges.Tensors, Rounded: rounded}
+		var chains [2]*Chain
+		for i, recipe := range []model.Recipe{exact(t), r} {
+			chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: recipe, Context: 64})
+			require.NoError(t, err)
+		}
+		c, err := Compare(t.Context(), chains[0], chains[1], nil)
+		require.NoError(t, err)
+		return c.SQNR[0]
+	}
+	rounded := &model.Rounded{ID: "test", Codes: func(constant string) ([]byte, error) { return kept[constant], nil }}
+	require.Greater(t, first(rounded), first(nil)+3)
+
+	none := errors.New("no room")
+	_, err = Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64, Round: func(string, []byte) error { return none }}, nil)
+	require.ErrorIs(t, err, none)
+}
+
+// TestMomentsAreSumsOfProducts takes a width that is more than one group.
+func TestMomentsAreSumsOfProducts(t *testing.T) {
+	const rows, width = 5, largestGroup + 3
+	rng := rand.New(rand.NewPCG(3, 4))
+	values := make([]float32, rows*width)
+	for i := range values {
+		values[i] = float32(rng.IntN(9) - 4) // sums of whole numbers are exact in any order
+	}
+	in := newInputs(width)
+	in.add(values[:2*width])
+	in.add(values[2*width:])
+	require.Len(t, in.groups, 2)
+	covered := 0
+	for g, span := range in.groups {
+		require.Equal(t, covered, span[0])
+		covered = span[1]
+		n := span[1] - span[0]
+		require.LessOrEqual(t, n, largestGroup)
+		for i := range n {
+			for j := i; j < n; j++ {
+				want := float32(0)
+				for row := range rows {
+					want += values[row*width+span[0]+i] * values[row*width+span[0]+j]
+				}
+				require.Equal(t, want, in.sums[g][i*n+j])
+			}
+		}
+	}
+	require.Equal(t, width, covered)
+}
+
+func TestTheProcessorsTimeIsThatOfRunningGraphs(t *testing.T) {
+	m, texts := random(t, "llama")
+	calls := 0
+	clock := func() time.Duration { calls++; return time.Duration(calls) * time.Second }
+	const rows = 16
+	var chains [2]*Chain
+	for i := range chains {
+		var err error
+		chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Rows: rows, Context: 64, Processor: clock})
+		require.NoError(t, err)
+	}
+	c, err := Compare(t.Context(), chains[0], chains[1], nil)
+	require.NoError(t, err)
+	passes, heads, tokens := 0, 0, 0
+	for _, text := range texts {
+		passes, heads, tokens = passes+(len(text)+rows-1)/rows, heads+(len(text)+rows-2)/rows, tokens+len(text)
+	}
+	want := time.Duration(m.Config().Layers*passes+heads) * time.Second
+	require.Equal(t, want, chains[1].Spent)
+	require.Equal(t, want/time.Duration(tokens), c.Spent)
 }

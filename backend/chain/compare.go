@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Comparison is what became of texts on two chains: the reference and the one
@@ -25,8 +26,10 @@ type Comparison struct {
 	// standard error of the logarithm of their ratio, which is the mean of the
 	// positions' differences in loss; NaN for a single position.
 	Reference, Tested, Uncertainty float64
-	// Sizes are those of the tested chain.
+	// Sizes are those of the tested chain, Spent is the processors' time for each
+	// of the texts' tokens there.
 	Sizes Sizes
+	Spent time.Duration
 }
 
 // Agreement is the share of positions whose likeliest token is the reference's,
@@ -65,7 +68,11 @@ func Compare(ctx context.Context, reference, tested *Chain, progress func(done, 
 		return nil, err
 	}
 	progress(layers+1, layers+1)
-	c.Sizes = tested.Sizes
+	tokens := 0
+	for _, text := range tested.texts {
+		tokens += len(text)
+	}
+	c.Sizes, c.Spent = tested.Sizes, tested.Spent/time.Duration(tokens)
 	return c, nil
 }
 

@@ -38,7 +38,7 @@ func (h *Head) Logits(ctx context.Context, text, at int, see See) ([][]float32, 
 	valid := min(o.Rows, len(h.chain.texts[text])-at)
 	x := r.bytes(model.PortX)
 	clear(x[copy(x, h.chain.hidden[text][at*row:(at+valid)*row]):])
-	if err := r.run(ctx); err != nil {
+	if err := h.chain.run(ctx, r); err != nil {
 		return nil, fmt.Errorf("chain: head, text %d: %w", text, err)
 	}
 	var logits [][]float32

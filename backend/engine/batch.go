@@ -359,8 +359,11 @@ func (e *Engine) checkFresh(pl *plan, first, end int) error {
 
 // finite reports whether there is no infinity and no NaN among elements.
 func finite(b []byte, t backend.DataType) bool {
-	if t == backend.Float16 {
+	switch {
+	case t == backend.Float16:
 		return quant.FirstNotFiniteF16(b) < 0
+	case t.Fixed(): // all integers are numbers
+		return true
 	}
 	for ; len(b) >= 4; b = b[4:] {
 		if binary.LittleEndian.Uint32(b)&0x7f800000 == 0x7f800000 {

@@ -77,6 +77,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	w.watch(b.Observe)
+	w.inLayers = true
 	c := m.config
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, c.Hidden)

@@ -94,9 +94,9 @@ func spanned(values []float32, e backend.Encoding) quant.Line {
 // would leave in the difference (1.7 % of a product at 120, 0.04 % at 0).
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.Step {
 	low, high := e.Limits(backend.Sfixed8)
-	if !(line.Scale >= leastScaleOfFixed) { // one value, or as good as
+	if !(line.Scale >= quant.LeastStep) { // one value, or as good as
 		clear(dst)
-		scale := max(float32(math.Abs(float64(line.Minimum))), leastScaleOfFixed)
+		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastStep)
 		return backend.Step{Scale: scale, Offset: line.Minimum / scale}
 	}
 	first, scale := float64(line.Minimum), float64(line.Scale)
@@ -113,14 +113,7 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 // becomes the largest integer.
 func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Step {
 	_, high := e.Limits(backend.Sfixed8)
-	largest := float32(0)
-	for _, v := range values {
-		largest = max(largest, float32(math.Abs(float64(v))))
-	}
-	scale := largest / float32(high)
-	if !(scale >= leastScaleOfFixed) { // zeros, or as good as
-		scale = leastScaleOfFixed
-	}
+	scale := quant.SymmetricStep(values, high)
 	for i, v := range values {
 		q := math.RoundToEven(float64(v) / float64(scale))
 		dst[i] = byte(int8(min(max(q, -high), high)))

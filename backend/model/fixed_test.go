@@ -129,7 +129,7 @@ func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
 		require.GreaterOrEqual(t, (high+offset)*scale, 5.0, x.Name)
 		require.True(t, -offset >= low && -offset <= high, "%s: zero is an integer of its own", x.Name)
 	}
-	require.Equal(t, 4+7, seen, "four inputs and seven results of projections")
+	require.Equal(t, 4+6, seen, "four inputs and the results of projections, but not the values")
 }
 
 func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {
@@ -201,4 +201,102 @@ func TestBlocksOfSymmetricFilesHaveNoOffsets(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	r := recipe(t, "w8a16")
+	r.Ranges = widest(t, loaded)
+	const name = "blk.0.attn_q.weight"
+	block := func(r model.Recipe) *backend.Graph {
+		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+		require.NoError(t, err)
+		return g
+	}
+	nearest, nearestCodes, nearestSteps := encodedOf(t, block(r), name)
+	codes := make([]byte, len(nearestCodes))
+	for i := range codes {
+		codes[i] = byte(i)
+	}
+	asked := []string(nil)
+	r.Ranges.Rounded = &model.Rounded{ID: "test", Codes: func(constant string) ([]byte, error) {
+		asked = append(asked, constant)
+		return codes, nil
+	}}
+	c, got, steps := encodedOf(t, block(r), name)
+	require.Equal(t, codes, got)
+	require.Equal(t, nearestSteps, steps)
+	require.NotEqual(t, nearest.Values.ID, c.Values.ID, "image caches tell them apart")
+	require.Equal(t, []string{name}, asked)
+
+	head, err := loaded.Head(model.Head{Name: "h", Rows: 2, Recipe: r})
+	require.NoError(t, err)
+	for i := range head.Tensors {
+		if h := &head.Tensors[i]; h.Type == backend.Sfixed8 {
+			_, err := h.Fill(make([]byte, h.SizeBytes()))
+			require.NoError(t, err)
+		}
+	}
+	require.Len(t, asked, 1, "the head is not among them")
+
+	codes = codes[1:]
+	g := block(r)
+	for i := range g.Tensors {
+		if c := &g.Tensors[i]; c.Name == name {
+			_, err := c.Fill(make([]byte, c.SizeBytes()))
+			require.ErrorIs(t, err, model.ErrRanges)
+		}
+	}
+}
+
+// TestSensitiveProjectionsMultiplyFloats: those of values, and those whose input
+// or result holds numbers far beyond the rest.
+func TestSensitiveProjectionsMultiplyFloats(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	for _, tensor := range []string{"layer0_gated", "layer0_down"} {
+		for rms, floats := range map[float32]int{0: 0, 0.09: 0, 0.08: 1} {
+			r := recipe(t, "w8a16")
+			r.Ranges = widest(t, loaded)
+			r.Ranges.Tensors[tensor] = model.Range{Low: -3, High: 5, RMS: rms}
+			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+			require.NoError(t, err)
+			want := []string{"blk.0.attn_v.weight", "blk.0.ffn_down.weight"}[:1+floats]
+			var got []string
+			for _, n := range g.Nodes {
+				if n.Op == backend.FullyConnected && g.Tensors[n.Inputs[0]].Type == backend.Float16 {
+					got = append(got, g.Tensors[n.Inputs[1]].Name)
+				}
+			}
+			require.Equal(t, want, got, "%s %v", tensor, rms)
+		}
+	}
+}
+
+func TestASmallCacheIsOfSymmetricIntegers(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	for _, name := range []string{"f16", "w8a16"} {
+		r := recipe(t, name+model.SmallCache)
+		_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+		require.ErrorIs(t, err, model.ErrRanges)
+		r.Ranges = widest(t, loaded)
+		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+		require.NoError(t, err)
+		ports := make(map[string]backend.Port)
+		for _, list := range [][]backend.Port{g.Signature().Inputs, g.Signature().Outputs} {
+			for _, p := range list {
+				ports[p.Name] = p
+			}
+		}
+		for _, port := range []string{model.PastKey(0), model.PastValue(0), model.NewKey(0), model.NewValue(0)} {
+			require.Equal(t, backend.Ufixed8, ports[port].Type, port)
+		}
+		for i := range g.Tensors {
+			if x := &g.Tensors[i]; x.Type == backend.Ufixed8 {
+				require.Equal(t, backend.Encoding{Scale: float32(5.0) / 127, Offset: -128}, x.Encoding, x.Name)
+			}
+		}
+		require.Equal(t, backend.Float16, ports[model.PortY].Type)
+	}
+	_, err := model.FindRecipe("f32" + model.SmallCache)
+	require.ErrorIs(t, err, model.ErrRecipe)
 }

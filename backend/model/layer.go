@@ -14,6 +14,7 @@ type writer struct {
 	rows, context int
 	// projections is how they multiply: the recipe's Linear or Head.
 	projections Linear
+	inLayers    bool         // those are of layers, not of the head
 	views       []viewInputs // by index in the model's
 	scale       backend.TensorID
 	// zeros are betas by their length; those of GELU are 0 until it is used.
@@ -114,26 +115,45 @@ func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.
 // normalised.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
-	m, d, cache, view := w.rows, c.HeadDim, w.recipe.Cache, w.views[w.model.viewOf(i)]
+	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
+	newK, newV := NewKey(i), NewValue(i)
+	if w.recipe.Cache.Fixed() { // those names are of what is rounded
+		newK, newV = p+"k_turned", p+"v_rows"
+	}
 	q := w.heads(p+"q", w.linear(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
 	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.scale)
-	k = w.rope(NewKey(i), p+"k", k, view)
-	v := w.linear(p+"v", h, t[value], t[valueBias])
-	v = w.Transpose(NewValue(i), w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
-	w.Output(k)
-	w.Output(v)
-
-	pastK := w.Input(PastKey(i), cache, 1, c.KVHeads, w.context, d)
-	pastV := w.Input(PastValue(i), cache, 1, c.KVHeads, w.context, d)
-	k = w.Concat(p+"k_all", 2, pastK, k)
-	v = w.Concat(p+"v_all", 2, pastV, v)
+	k = w.rope(newK, p+"k", k, view)
+	// Nothing makes up for what values lose, as a softmax does for queries and
+	// keys, and they are few.
+	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
+	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
+	k, v = w.remember(PastKey(i), NewKey(i), p+"k_all", k), w.remember(PastValue(i), NewValue(i), p+"v_all", v)
 	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
 	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
 	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
 	return w.linear(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
+}
+
+// remember makes fresh, new keys or values of [1,heads,M,D], an output of the
+// graph in the cache's type, and returns them behind the past ones: what the
+// graph itself sees of them is what later passes will.
+func (w *writer) remember(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
+	c, cache := w.model.config, w.recipe.Cache
+	if !cache.Fixed() {
+		w.Output(fresh)
+		return w.Concat(all, 2, w.Input(pastName, cache, 1, c.KVHeads, w.context, c.HeadDim), fresh)
+	}
+	e, err := w.recipe.Ranges.cacheEncoding(name)
+	if err != nil {
+		w.Fail(err)
+	}
+	fresh = w.Quantize(name, fresh, cache, e)
+	w.Output(fresh)
+	past := w.EncodedInput(pastName, cache, e, 1, c.KVHeads, w.context, c.HeadDim)
+	return w.Dequantize(all, w.Concat(all+"_q", 2, past, fresh), w.recipe.Activations)
 }
 
 // heads turns [M,n·D] into [1,n,M,D]; each head is normalised by gamma [D]

@@ -4,12 +4,17 @@ import (
 	"fmt"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/mapped"
 )
 
 // linear multiplies by a matrix of the file as the recipe says; bias may be nil.
 // The result has the given name and the recipe's activation type.
 func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
-	l := w.projections
+	return w.project(w.way(name, x), name, x, matrix, bias)
+}
+
+// project is linear in a given way.
+func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
 		b := backend.TensorID(-1)
@@ -22,7 +27,11 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 		return y
 	}
 	e := l.encoding(matrix)
-	weight := w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e), matrix.shape()...)
+	var rounded *Rounded
+	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
+		rounded = w.recipe.Ranges.Rounded
+	}
+	weight := w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 	if l.Activations == 0 {
 		b := backend.TensorID(-1)
 		if bias != nil {
@@ -38,6 +47,25 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 	}
 	y := w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
 	return w.Dequantize(name, y, w.recipe.Activations)
+}
+
+// way is how the projection of x multiplies whose result has that name.
+func (w *writer) way(name string, x backend.TensorID) Linear {
+	if w.inLayers && w.projections.Activations != 0 {
+		r := w.recipe.Ranges
+		if r.Tensors[w.Name(x)].spiked() || r.Tensors[name].spiked() {
+			return w.sensitive()
+		}
+	}
+	return w.projections
+}
+
+// sensitive is how projections multiply that a rounding costs most.
+func (w *writer) sensitive() Linear {
+	if w.recipe.Sensitive == (Linear{}) {
+		return w.projections
+	}
+	return w.recipe.Sensitive
 }
 
 // quantized is x as the recipe's projections want it, made once.
@@ -77,11 +105,28 @@ func (w *writer) observe(x backend.TensorID) {
 	}
 }
 
-// encodedValues makes the elements of a matrix a graph's constant of integers.
-func (m *Model) encodedValues(w *weight, e backend.Encoding) backend.Values {
+// encodedValues makes the elements of a matrix a graph's constant of integers,
+// the nearest ones unless it was rounded before.
+func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) backend.Values {
+	id := fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e)
+	if rounded == nil {
+		return backend.Values{ID: id, FillSteps: func(dst []byte, steps []backend.Step) error { return w.fillSteps(dst, steps, e) }}
+	}
 	return backend.Values{
-		ID:        fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e),
-		FillSteps: func(dst []byte, steps []backend.Step) error { return w.fillSteps(dst, steps, e) },
+		ID: id + " rounded " + rounded.ID,
+		FillSteps: func(dst []byte, steps []backend.Step) error {
+			if err := w.fillSteps(dst, steps, e); err != nil {
+				return err
+			}
+			codes, err := rounded.Codes(w.label())
+			if err == nil && len(codes) != len(dst) {
+				err = fmt.Errorf("model: %w: %d integers of %s, %d wanted: calibrate the model again", ErrRanges, len(codes), w.label(), len(dst))
+			}
+			if err != nil {
+				return err
+			}
+			return mapped.Guard(func() error { copy(dst, codes); return nil })
+		},
 	}
 }
 

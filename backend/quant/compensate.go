@@ -1,0 +1,157 @@
+package quant
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// LeastStep is a step that no integers need to be finer than: a normal number in
+// every type that hardware multiplies scales in.
+const LeastStep = 1e-7
+
+// SymmetricStep is the step of integers around zero, the largest of which is
+// high, that hold values.
+func SymmetricStep(values []float32, high float64) float32 {
+	largest := float32(0)
+	for _, v := range values {
+		largest = max(largest, float32(math.Abs(float64(v))))
+	}
+	return max(largest/float32(high), LeastStep)
+}
+
+// Compensator rounds rows of a matrix so that what they are multiplied with
+// hardly notices: the error of one weight is made up for by those that are not
+// rounded yet, as far as their inputs go together. It is the method of GPTQ
+// (Frantar and others, 2022, arXiv:2210.17323) with one step for a row.
+//
+// A Compensator may be used by many goroutines.
+type Compensator struct {
+	// order are the columns as they are rounded: those with the largest inputs
+	// first, while there are others left to make up for them.
+	order []int
+	// shares[j] says what the weights behind place j take over of its error.
+	shares [][]float32
+}
+
+// damping is the part of an input's mean square, and of the median input's, that
+// is added to each: inputs that a text did not have are not free. The median, not
+// the mean, because one input may be larger than all others together.
+const damping = 0.01
+
+// NewCompensator makes one for n inputs; moments (n, n) are the sums of products
+// of any two of them over many rows, and symmetric. Inputs that were never
+// anything but zero compensate nothing.
+func NewCompensator(moments []float32, n int) (*Compensator, error) {
+	if n < 1 || len(moments) != n*n {
+		return nil, fmt.Errorf("quant: %d moments of %d inputs", len(moments), n)
+	}
+	c := &Compensator{order: make([]int, n), shares: make([][]float32, n)}
+	for i := range c.order {
+		c.order[i] = i
+		if v := float64(moments[i*n+i]); !(v >= 0) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("quant: input %d has the sum of squares %v", i, v)
+		}
+	}
+	slices.SortStableFunc(c.order, func(a, b int) int { return cmp.Compare(moments[b*n+b], moments[a*n+a]) })
+	middle := c.order[n/2]
+	extra := damping * float64(moments[middle*n+middle])
+	if extra == 0 { // most inputs are always zero
+		extra = damping * max(float64(moments[c.order[0]*n+c.order[0]]), 1)
+	}
+	upper := factor(c.order, moments, extra)
+	if upper == nil {
+		return nil, fmt.Errorf("quant: moments of %d inputs are not positive definite", n)
+	}
+	invert(upper)
+	for j, row := range upper {
+		c.shares[j] = make([]float32, n-1-j)
+		for i := range c.shares[j] {
+			c.shares[j][i] = float32(row[1+i] / row[0])
+		}
+	}
+	return c, nil
+}
+
+// factor returns R, upper triangular, with R·Rᵀ the moments in that order,
+// damped by extra and their own; row j begins on the diagonal. It is nil where
+// there is none.
+func factor(order []int, moments []float32, extra float64) [][]float64 {
+	n := len(order)
+	rows := make([][]float64, n)
+	for i := n - 1; i >= 0; i-- {
+		rows[i] = make([]float64, n-i)
+		for j := n - 1; j >= i; j-- { // Σ over k ≥ j of R[i][k]·R[j][k] is the moment
+			sum := float64(moments[order[i]*n+order[j]])
+			if i == j {
+				sum += damping*sum + extra
+			}
+			sum -= dot(rows[i][j-i+1:], rows[j][min(1, n-j):])
+			switch {
+			case i != j:
+				rows[i][j-i] = sum / rows[j][0]
+			case !(sum > 0):
+				return nil
+			default:
+				rows[i][0] = math.Sqrt(sum)
+			}
+		}
+	}
+	return rows
+}
+
+// invert makes an upper triangular matrix, each row from its diagonal on, its
+// inverse.
+func invert(rows [][]float64) {
+	n := len(rows)
+	scratch := make([]float64, n)
+	for i := n - 1; i >= 0; i-- {
+		row := rows[i]
+		sums := scratch[:n-i-1]
+		clear(sums)
+		for k := 1; k < len(row); k++ { // rows below are inverted already
+			a := row[k]
+			for j, v := range rows[i+k] {
+				sums[k-1+j] += a * v
+			}
+		}
+		row[0] = 1 / row[0]
+		for j, v := range sums {
+			row[1+j] = -row[0] * v
+		}
+	}
+}
+
+func dot(a, b []float64) float64 {
+	var s0, s1 float64 // two sums, so that additions do not wait for each other
+	b = b[:len(a)]
+	for len(a) >= 2 {
+		s0 += float64(a[0] * b[0])
+		s1 += float64(a[1] * b[1])
+		a, b = a[2:], b[2:]
+	}
+	if len(a) == 1 {
+		s0 += float64(a[0] * b[0])
+	}
+	return s0 + s1
+}
+
+// Round writes the integers, from -high to high, of a row's weights in steps of
+// the given size. scratch is as long as the row and overwritten.
+func (c *Compensator) Round(dst []int8, row []float32, step float32, high float64, scratch []float32) {
+	for place, column := range c.order {
+		scratch[place] = row[column]
+	}
+	for place, column := range c.order {
+		v := scratch[place]
+		q := min(max(math.RoundToEven(float64(v)/float64(step)), -high), high)
+		dst[column] = int8(q)
+		miss := float32(float64(v) - q*float64(step))
+		rest := scratch[place+1:]
+		shares := c.shares[place][:len(rest)]
+		for i := range rest {
+			rest[i] -= float32(miss * shares[i])
+		}
+	}
+}
