@@ -3,8 +3,11 @@ package hexagon
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,8 +29,22 @@ type way struct{ rows, sequence int }
 // ways are compared with the first: other widths, and another place.
 var ways = []way{{32, 0}, {1, 0}, {8, 0}, {32, 2}}
 
+// measuredRecipes are all, and some with the small cache.
+func measuredRecipes(t *testing.T) []model.Recipe {
+	list := slices.Clone(model.Recipes)
+	for _, name := range []string{"f16", "w8a16"} {
+		r, err := model.FindRecipe(name + model.SmallCache)
+		require.NoError(t, err)
+		list = append(list, r)
+	}
+	return list
+}
+
 // recipeTokens is the length of the text.
 const recipeTokens = 64
+
+// recipeContext is how many slots of the cache a sequence has.
+const recipeContext = 96
 
 // calibratedRecipe is a recipe with the ranges of a model in a text.
 func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32) model.Recipe {
@@ -45,7 +62,7 @@ func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32
 func (l *recipeLab) outcomes(t *testing.T, d backend.Device, r model.Recipe) (logits [][][]float32) {
 	t.Helper()
 	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
-		Recipe: calibratedRecipe(t, l.model, r, l.text), Rows: []int{32, 8, 1}, HeadRows: 32, Context: 96, Sequences: 3,
+		Recipe: calibratedRecipe(t, l.model, r, l.text), Rows: []int{32, 8, 1}, HeadRows: 32, Context: recipeContext, Sequences: 3,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
@@ -95,7 +112,8 @@ func newRecipeLab(t *testing.T) *recipeLab {
 func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	digests := make(map[float32]string)
-	for _, r := range model.Recipes {
+	recipes := measuredRecipes(t)
+	for _, r := range recipes {
 		outcomes := l.outcomes(t, d, r)
 		for i, w := range ways[1:] {
 			require.Equal(t, outcomes[0], outcomes[i+1], "%s: %+v and %+v", r.Name, ways[0], w)
@@ -107,24 +125,65 @@ func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 		require.Empty(t, digests[sum], "%s computes what another recipe does", r.Name)
 		digests[sum] = r.Name
 	}
-	require.Len(t, slices.Collect(maps.Keys(digests)), len(model.Recipes))
+	require.Len(t, slices.Collect(maps.Keys(digests)), len(recipes))
 }
 
-// TestRecipesOnTheVendorsLibrary measures what lossless can mean there: its log
-// says how many logits have the same bits, and how many choices differ.
+// TestRecipesOnTheVendorsLibrary measures what lossless can mean there: how many
+// logits have the same bits, and how many choices differ. With -update it writes
+// the table's second part.
 func TestRecipesOnTheVendorsLibrary(t *testing.T) {
-	path := librarytest.Vendor(t)
-	if !librarytest.Full() {
-		t.Skip("takes minutes: SDNPU_FULL=1 runs it")
-	}
-	l, d := newRecipeLab(t), openDevice(t, path)
-	for _, r := range model.Recipes {
-		outcomes := l.outcomes(t, d, r)
-		for i, w := range ways[1:] {
-			t.Log(recipeRow(r.Name, w, outcomes[0], outcomes[i+1]))
-			require.Less(t, flips(outcomes[0], outcomes[i+1]), recipeTokens/16, "%s: %+v", r.Name, w)
+	recipes := measuredRecipes(t)
+	var table string
+	if *update || librarytest.Full() {
+		l, d := newRecipeLab(t), openDevice(t, librarytest.Vendor(t))
+		for _, r := range recipes {
+			outcomes := l.outcomes(t, d, r)
+			for i, w := range ways[1:] {
+				row := recipeRow(r.Name, w, outcomes[0], outcomes[i+1])
+				t.Log(row)
+				table += row
+				require.Less(t, flips(outcomes[0], outcomes[i+1]), recipeTokens/16, "%s: %+v", r.Name, w)
+			}
 		}
 	}
+	first, written := writtenWidths(t)
+	if *update {
+		written = table
+		require.NoError(t, os.WriteFile(widthsFile, []byte(first+recipesTitle+table), 0o644))
+	}
+	shape := regexp.MustCompile(`^\| [a-z0-9+]+ \|( \d+ \|){2} \d+\.\d\d % \| \d+ of 64 \|$`)
+	lines := strings.Split(strings.TrimSuffix(written, "\n"), "\n")
+	require.Len(t, lines, len(recipes)*(len(ways)-1))
+	for i, line := range lines {
+		require.Regexp(t, shape, line)
+		require.Contains(t, line, "| "+recipes[i/(len(ways)-1)].Name+" |", "a line for each recipe")
+	}
+	if table != "" {
+		t.Logf("measured anew, every figure is the written one: %v", table == written)
+	}
+}
+
+// recipesTitle opens the second part of the table.
+const recipesTitle = `
+## Every recipe, a whole model
+
+stories260K on the same library reads 64 tokens of a recorded text in passes of so many rows, its past
+at some slot of a cache of 288, and is compared with passes of 32 rows and a past at 0: how many logits have
+the same bits, and how many first choices differ.
+
+Written by: go test ./hexagon -run RecipesOnTheVendors -update -timeout 60m
+
+| recipe | rows | past at | logits equal | choices that differ |
+| --- | --- | --- | --- | --- |
+`
+
+// writtenWidths are the two parts of the table.
+func writtenWidths(t *testing.T) (first, second string) {
+	t.Helper()
+	written, err := os.ReadFile(widthsFile)
+	require.NoError(t, err)
+	first, second, _ = strings.Cut(string(written), recipesTitle)
+	return first, second
 }
 
 // flips counts the choices that differ.
@@ -148,6 +207,6 @@ func recipeRow(recipe string, w way, want, got [][]float32) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %+v against %+v: %.2f %% of logits equal, %d of %d choices differ",
-		recipe, w, ways[0], 100*float64(equal)/float64(all), flips(want, got), len(want))
+	return fmt.Sprintf("| %s | %d | %d | %.2f %% | %d of %d |\n",
+		recipe, w.rows, w.sequence*recipeContext, 100*float64(equal)/float64(all), flips(want, got), len(want))
 }
