@@ -28,7 +28,7 @@ func (h *habits) add(turn habit) {
 }
 
 // What is believed of turns that are still to come. The weights were looked for
-// at random on conversations of other seeds than the test's.
+// at random, on conversations of other seeds than those of the test.
 const (
 	remembered = 16 // turns that count
 	fading     = 0.9
