@@ -132,7 +132,13 @@ func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e
 	if bias >= 0 {
 		in = append(in, bias)
 	}
-	return b.Apply(name, FullyConnected, in, Param{"scale", e.Scale}, Param{"offset", e.Offset})
+	return b.ApplyEncoded(name, FullyConnected, e, in...)
+}
+
+// ApplyEncoded adds a node of an operator on fixed-point numbers; e is the
+// result's encoding.
+func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorID) TensorID {
+	return b.Apply(name, op, inputs, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
 
 // Quantize makes fixed-point numbers of x.

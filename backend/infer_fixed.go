@@ -62,3 +62,36 @@ func inferDequantize(n *Node, in []*Tensor) (Tensor, error) {
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
 }
+
+// inferMultiply is of floating-point numbers, or of fixed-point ones of one type.
+func inferMultiply(n *Node, in []*Tensor) (Tensor, error) {
+	return inferEncoded(n, in, inferBroadcast)
+}
+
+// inferSigmoid is of floating-point or of fixed-point numbers.
+func inferSigmoid(n *Node, in []*Tensor) (Tensor, error) {
+	return inferEncoded(n, in, inferSame)
+}
+
+// inferEncoded infers a node of fixed-point numbers as if they were
+// floating-point ones; its result has their type and the node's encoding.
+func inferEncoded(n *Node, in []*Tensor, infer func(n *Node, in []*Tensor) (Tensor, error)) (Tensor, error) {
+	t := in[0].Type
+	encoding, err := resultEncoding(n, t.Fixed())
+	if err != nil {
+		return Tensor{}, err
+	}
+	if !t.Fixed() {
+		return infer(n, in)
+	}
+	meant := make([]*Tensor, len(in))
+	for i, x := range in {
+		if x.Type != t || !fixedType(t) {
+			return Tensor{}, fmt.Errorf("input %d is %v, input 0 is %v: all of u8 or all of u16 wanted", i, x.Type, t)
+		}
+		meant[i] = &Tensor{Type: Float32, Shape: x.Shape}
+	}
+	out, err := infer(n, meant)
+	out.Type, out.Encoding = t, encoding
+	return out, err
+}

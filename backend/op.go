@@ -33,10 +33,12 @@ const (
 	// Softmax over D.
 	Softmax Op = "Softmax"
 	// Add, Subtract and Multiply work element by element, sizes 1 broadcast.
+	// Multiply also takes two of Ufixed8 or two of Ufixed16 and gives that type,
+	// encoded by scale and offset as FullyConnected's result.
 	Add      Op = "ElementWiseAdd"
 	Subtract Op = "ElementWiseSubtract"
 	Multiply Op = "ElementWiseMultiply"
-	// Sigmoid is 1/(1+exp(-x)).
+	// Sigmoid is 1/(1+exp(-x)), also of Ufixed8 and Ufixed16 as Multiply.
 	Sigmoid Op = "Sigmoid"
 	// Reshape keeps the elements in order; shape (Array, Uint32) is the new shape.
 	// In QNN it is the output tensor's.
@@ -90,8 +92,8 @@ var rules = map[Op]rule{
 	Softmax:      {1, 1, nil, inferSame},
 	Add:          {2, 2, nil, inferBroadcast},
 	Subtract:     {2, 2, nil, inferBroadcast},
-	Multiply:     {2, 2, nil, inferBroadcast},
-	Sigmoid:      {1, 1, nil, inferSame},
+	Multiply:     {2, 2, encodingParams(false), inferMultiply},
+	Sigmoid:      {1, 1, encodingParams(false), inferSigmoid},
 	Reshape:      {1, 1, []paramRule{{"shape", true, is[Array]}}, inferReshape},
 	Transpose:    {1, 1, []paramRule{{"perm", true, is[Array]}}, inferTranspose},
 	StridedSlice: {1, 1, []paramRule{{"ranges", true, is[Array]}}, inferStridedSlice},

@@ -228,6 +228,7 @@ func (l *lowering) refuse(n *backend.Node) error {
 var dropped = map[backend.Op][]string{
 	backend.Reshape: {"shape"}, backend.Cast: {"to"},
 	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
+	backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
 
 // implied returns the parameters that the contract fixes and QNN asks for.

@@ -101,6 +101,16 @@ func fixedCases() (cases []testCase) {
 				return []backend.TensorID{m.EncodedFullyConnected("y", x, w, b, activation(dtype, 160))}
 			})
 		}
+		add(fmt.Sprintf("gate/%v", dtype), backend.Multiply, func(m *maker, rows int) []backend.TensorID {
+			e, share := activation(dtype, 1), backend.Encoding{Scale: 1.0 / 256}
+			if dtype == backend.Ufixed16 {
+				share.Scale = 1.0 / 65536
+			}
+			gate := m.Quantize("gate", m.input("x", rows, 160), dtype, e)
+			up := m.Quantize("up", m.input("u", rows, 160), dtype, e)
+			silu := m.ApplyEncoded("silu", backend.Multiply, e, gate, m.ApplyEncoded("sigmoid", backend.Sigmoid, share, gate))
+			return []backend.TensorID{m.ApplyEncoded("y", backend.Multiply, activation(dtype, 4), silu, up)}
+		})
 		add(fmt.Sprintf("cache/%v", dtype), backend.Quantize, func(m *maker, rows int) []backend.TensorID {
 			e := activation(dtype, 1)
 			m.inputs["past"] = make([]byte, 2*40*16*dtype.Size())

@@ -38,6 +38,12 @@ func Single(op backend.Op, t backend.DataType) float64 {
 // does. The limits are about twice what the vendor's x86-64 library was
 // measured at (2.40.0, SM8650).
 func Half(op backend.Op, t backend.DataType) float64 {
+	switch { // a step to either side, of 16 bits a few
+	case t == backend.Ufixed16:
+		return 1e-3
+	case t == backend.Ufixed8, op == backend.Quantize:
+		return 4e-2
+	}
 	switch op {
 	case backend.Softmax:
 		return 5e-3
@@ -45,12 +51,6 @@ func Half(op backend.Op, t backend.DataType) float64 {
 		return 8e-4
 	case Block:
 		return 1e-2
-	}
-	switch { // a step to either side, of 16 bits a few
-	case t == backend.Ufixed16:
-		return 1e-3
-	case t == backend.Ufixed8, op == backend.Quantize:
-		return 4e-2
 	}
 	if moves(op) && t == backend.Float16 {
 		return 0

@@ -26,6 +26,8 @@ type architecture struct {
 	// gate makes an activation of the gate's projection; its result has the
 	// prefix p in front of its name.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
+	// fixedGate is gate of 16-bit integers, nil for families without one.
+	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 }
 
 // architectures is the table; a family is added by its file and its line here.

@@ -38,6 +38,12 @@ func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, co
 	t.Helper()
 	r, err := model.FindRecipe(recipe)
 	require.NoError(t, err)
+	return newDriverOf(t, m, r, ends, rows, context)
+}
+
+// newDriverOf is newDriver with a recipe that may have ranges.
+func newDriverOf(t testing.TB, m *model.Model, r model.Recipe, ends []int, rows, context int) *driver {
+	t.Helper()
 	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, longest: context, cache: map[string][]byte{}}
 	t.Cleanup(func() { require.NoError(t, d.dev.Close()) })
 	head, err := m.Head(model.Head{Name: "head", Rows: rows, Recipe: r})

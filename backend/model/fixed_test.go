@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -125,11 +126,62 @@ func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
 		seen++
 		low, high := x.Encoding.Limits(x.Type)
 		scale, offset := float64(x.Encoding.Scale), float64(x.Encoding.Offset)
-		require.LessOrEqual(t, (low+offset)*scale, -3.0, x.Name)
-		require.GreaterOrEqual(t, (high+offset)*scale, 5.0, x.Name)
+		want := model.Range{Low: -3, High: 5}
+		switch x.Name { // follow from the gate's, which has its headroom
+		case "layer0_sigmoid":
+			want = model.Range{Low: 0, High: 1 - 1.0/65536}
+		case "layer0_silu":
+			want = model.Range{Low: -0.2784, High: 7.4957} // 7.5·σ(7.5)
+		}
+		require.LessOrEqual(t, (low+offset)*scale, float64(want.Low), x.Name)
+		require.GreaterOrEqual(t, (high+offset)*scale, float64(want.High), x.Name)
 		require.True(t, -offset >= low && -offset <= high, "%s: zero is an integer of its own", x.Name)
 	}
-	require.Equal(t, 4+6, seen, "four inputs and the results of projections, but not the values")
+	require.Equal(t, 4+6+2, seen, "four inputs and the results of projections, but not the values, and two of the gate")
+}
+
+// TestOnlyRecipesThatSayItKeepAGateInIntegers: a family without such a gate, and
+// every other recipe, go through floating-point numbers.
+func TestOnlyRecipesThatSayItKeepAGateInIntegers(t *testing.T) {
+	for _, arch := range modeltest.Families {
+		loaded := load(t, drawn(arch))
+		for _, r := range quantized(t, loaded) {
+			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+			require.NoError(t, err, "%s %s", arch, r.Name)
+			for _, n := range g.Nodes {
+				if n.Op == backend.Sigmoid {
+					fixed := g.Tensors[n.Inputs[0]].Type == backend.Ufixed16
+					require.Equal(t, r.FixedGate && arch != "gemma3", fixed, "%s %s", arch, r.Name)
+				}
+			}
+		}
+	}
+	r := recipe(t, "w8a8")
+	r.FixedGate = true
+	_, err := load(t, drawn("llama")).Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+// TestAGateInIntegersIsNearTheOneInBetween: beside what projections round
+// anyway, a gate of 16-bit integers changes next to nothing.
+func TestAGateInIntegersIsNearTheOneInBetween(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
+	through := func(fixed bool) [][]float32 {
+		r := recipe(t, "w8a16")
+		r.Ranges, r.FixedGate = widest(t, loaded), fixed
+		return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, 4, 16).feed(tokens)
+	}
+	got, want := through(true), through(false)
+	var wrong, size float64
+	for i := range want {
+		for j, v := range want[i] {
+			d := float64(got[i][j] - v)
+			wrong, size = wrong+d*d, size+float64(v)*float64(v)
+		}
+	}
+	require.Positive(t, wrong, "another computation")
+	require.Less(t, math.Sqrt(wrong/size), 2e-3)
 }
 
 func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {

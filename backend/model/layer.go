@@ -187,15 +187,35 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v viewInputs) bac
 
 // feedForward writes gate·up and the way back; h is normalised.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
-	gate := w.linear(p+"gate", h, t[ffnGate], t[ffnGateBias])
-	up := w.linear(p+"up", h, t[ffnUp], t[ffnUpBias])
-	h = w.multiply(p+"gated", w.model.arch.gate(w, p, gate), up)
+	if fixedGate := w.model.arch.fixedGate; fixedGate != nil && w.gateStaysFixed(p, h) {
+		gate := w.fixedProject(w.projections, p+"gate", h, t[ffnGate], t[ffnGateBias])
+		up := w.fixedProject(w.projections, p+"up", h, t[ffnUp], t[ffnUpBias])
+		h = w.fixedProduct(p+"gated", fixedGate(w, p, gate), up)
+	} else {
+		gate := w.linear(p+"gate", h, t[ffnGate], t[ffnGateBias])
+		up := w.linear(p+"up", h, t[ffnUp], t[ffnUpBias])
+		h = w.multiply(p+"gated", w.model.arch.gate(w, p, gate), up)
+	}
 	return w.linear(p+"down", h, t[ffnDown], t[ffnDownBias])
+}
+
+// gateStaysFixed tells whether all projections around a gate give and take
+// fixed-point numbers.
+func (w *writer) gateStaysFixed(p string, h backend.TensorID) bool {
+	return w.recipe.FixedGate && w.way(p+"gate", h) == w.projections && w.way(p+"up", h) == w.projections &&
+		w.wayBetween(p+"gated", p+"down") == w.projections
 }
 
 // silu is x·σ(x).
 func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
 	return w.multiply(p+"silu", x, w.sigmoid(p+"sigmoid", x))
+}
+
+// fixedSilu is silu of 16-bit integers. Its range follows from what the gate can
+// hold, so that nothing saturates that the gate does not.
+func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
+	s := w.ApplyEncoded(p+"sigmoid", backend.Sigmoid, unit16, x)
+	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.encoding(p+"gate", backend.Ufixed16)), x, s)
 }
 
 // gelu is the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), written

@@ -26,34 +26,54 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 		w.observe(y)
 		return y
 	}
-	e := l.encoding(matrix)
-	var rounded *Rounded
-	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
-		rounded = w.recipe.Ranges.Rounded
-	}
-	weight := w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 	if l.Activations == 0 {
 		b := backend.TensorID(-1)
+		weight := w.encodedWeight(l, matrix)
 		if bias != nil {
 			b = w.weight(bias)
 		}
 		return w.FullyConnected(name, x, weight, b)
 	}
+	return w.Dequantize(name, w.fixedProject(l, name, x, matrix, bias), w.recipe.Activations)
+}
+
+// encodedWeight is weight for a matrix of integers.
+func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
+	e := l.encoding(matrix)
+	var rounded *Rounded
+	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
+		rounded = w.recipe.Ranges.Rounded
+	}
+	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
+}
+
+// fixedProject is project up to the fixed-point result, which is called name_q.
+func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
+	weight := w.encodedWeight(l, matrix)
 	in, from := w.quantized(x)
 	b := backend.TensorID(-1)
 	if bias != nil {
 		values := w.model.biasValues(bias, matrix, from.Scale)
 		b = w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)
 	}
-	y := w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
-	return w.Dequantize(name, y, w.recipe.Activations)
+	return w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
+}
+
+// fixedProduct multiplies fixed-point numbers for a projection that is to come.
+func (w *writer) fixedProduct(name string, a, b backend.TensorID) backend.TensorID {
+	y := w.ApplyEncoded(name, backend.Multiply, w.encoding(name, w.projections.Activations), a, b)
+	w.rounded[y] = y
+	return y
 }
 
 // way is how the projection of x multiplies whose result has that name.
-func (w *writer) way(name string, x backend.TensorID) Linear {
+func (w *writer) way(name string, x backend.TensorID) Linear { return w.wayBetween(w.Name(x), name) }
+
+// wayBetween is way by the names of x and of the result.
+func (w *writer) wayBetween(x, result string) Linear {
 	if w.inLayers && w.projections.Activations != 0 {
 		r := w.recipe.Ranges
-		if r.Tensors[w.Name(x)].spiked() || r.Tensors[name].spiked() {
+		if r.Tensors[x].spiked() || r.Tensors[result].spiked() {
 			return w.sensitive()
 		}
 	}

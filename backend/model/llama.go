@@ -11,5 +11,5 @@ var llama = architecture{
 	rows:   pairs,
 	global: slices.Concat(decoderGlobal, pairFactors),
 	layer:  slices.Concat(attention, gatedFFN, optional(biases), optional(otherBiases)),
-	gate:   (*writer).silu,
+	gate:   (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

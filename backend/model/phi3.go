@@ -30,7 +30,7 @@ var phi3 = architecture{
 		c.OriginalContext = r.size("rope.scaling.original_context_length", c.ContextLength)
 		c.Window = r.window()
 	},
-	gate: (*writer).silu,
+	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }
 
 // gateAndUp holds the rows of both, the gate's first.

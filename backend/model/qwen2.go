@@ -8,5 +8,5 @@ var qwen2 = architecture{
 	rows:   halves,
 	global: decoderGlobal,
 	layer:  slices.Concat(attention, gatedFFN, biases),
-	gate:   (*writer).silu,
+	gate:   (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

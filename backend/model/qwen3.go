@@ -10,5 +10,5 @@ var qwen3 = architecture{
 	rows:   halves,
 	global: decoderGlobal,
 	layer:  slices.Concat(attention, headNorms, gatedFFN),
-	gate:   (*writer).silu,
+	gate:   (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

@@ -25,6 +25,11 @@ type Recipe struct {
 	// values' and those whose inputs or results hold numbers far beyond the rest,
 	// as [Ranges] say. Zero means as Linear.
 	Sensitive Linear
+	// FixedGate keeps what lies between the projections of a feed-forward network
+	// in Linear's Activations, 16-bit integers, where the family's gate has such a
+	// form and none of its projections is sensitive. The NPU takes a third less time for a layer of 32 rows than with
+	// float16 in between (adapters/estimate/testdata).
+	FixedGate bool
 	// Ranges are those of the activations around projections, where Linear or
 	// Cache rounds them to integers.
 	Ranges *Ranges
@@ -63,7 +68,7 @@ var Recipes = []Recipe{
 	},
 	{ // choices between neighbours of a vocabulary need a finer head than the rest
 		Name: "w8a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 8, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks8,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks8, FixedGate: true,
 	},
 	{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
@@ -132,6 +137,9 @@ func (r Recipe) check() error {
 		if l != (Linear{}) && (!known || l.Block < 0 || r.Activations != backend.Float16 || l.Block != 0 && l.Activations != 0) {
 			return fmt.Errorf("model: recipe %q: projections %+v under %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
 		}
+	}
+	if r.FixedGate && r.Linear.Activations != backend.Ufixed16 {
+		return fmt.Errorf("model: recipe %q: a fixed gate under activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
 	}
 	if r.NeedsRanges() && r.Ranges == nil {
 		return fmt.Errorf("model: recipe %q: %w: calibrate the model first", r.Name, ErrRanges)
@@ -226,9 +234,27 @@ func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, 
 	if t == backend.Ufixed16 {
 		low, high = headroom*low, headroom*high
 	}
+	return spanning(low, high, steps), nil
+}
+
+// spanning encodes the numbers from low to high, zero among them, in so many
+// steps.
+func spanning(low, high, steps float64) backend.Encoding {
 	scale := float32((high - low) / steps)
 	if !(scale >= quant.LeastStep) {
 		scale = quant.LeastStep
 	}
-	return backend.Encoding{Scale: scale, Offset: int32(math.RoundToEven(low / float64(scale)))}, nil
+	return backend.Encoding{Scale: scale, Offset: int32(math.RoundToEven(low / float64(scale)))}
+}
+
+// unit16 encodes the numbers from 0 to 1 as the NPU gives a sigmoid.
+var unit16 = backend.Encoding{Scale: 1.0 / 65536}
+
+// siluEncoding spans x·σ(x) of all that a gate's encoding holds. The least of
+// it lies at -1.27846.
+func siluEncoding(gate backend.Encoding) backend.Encoding {
+	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
+	_, steps := gate.Limits(backend.Ufixed16)
+	low, high := float64(gate.Offset)*float64(gate.Scale), (steps+float64(gate.Offset))*float64(gate.Scale)
+	return spanning(silu(max(low, -1.27846)), silu(high), steps)
 }
