@@ -40,7 +40,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		together = slices.Collect(slices.Chunk(graphs, 1))
 	}
 	for _, part := range together {
-		lowered, err := d.lower(ctx, c, part, nil)
+		lowered, err := d.lower(ctx, c, part, qnn.GraphOptions{Optimization: d.optimization})
 		if err != nil {
 			return err
 		}

@@ -41,10 +41,19 @@ type Estimate struct {
 	MemoryGBps float64
 }
 
+// EstimateOptions are what graphs may be compiled with other than they are. The
+// zero value is as they are.
+type EstimateOptions struct {
+	// Optimization is the compiler's effort, 1 to 3.
+	Optimization int
+	// VTCMMegabytes bounds the fast memory.
+	VTCMMegabytes uint32
+}
+
 // Estimate compiles a graph as a simulation and throws it away: the options that
 // make the compiler simulate also change what it makes. A library that does not
 // simulate is [errors.ErrUnsupported].
-func (d *Device) Estimate(ctx context.Context, g *backend.Graph) (e Estimate, err error) {
+func (d *Device) Estimate(ctx context.Context, g *backend.Graph, o EstimateOptions) (e Estimate, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("hexagon: estimate %q: %w", g.Name, err)
@@ -53,6 +62,17 @@ func (d *Device) Estimate(ctx context.Context, g *backend.Graph) (e Estimate, er
 	if err := check([]*backend.Graph{g}); err != nil {
 		return e, err
 	}
+	settings := qnn.GraphOptions{Optimization: cmp.Or(o.Optimization, d.optimization), VTCMMegabytes: o.VTCMMegabytes}
+	e, err = d.simulate(settings, func(c *qnn.Context, o qnn.GraphOptions) error {
+		_, err := d.lower(ctx, c, []*backend.Graph{g}, o)
+		return err
+	})
+	e.Graph = g.Name
+	return e, err
+}
+
+// simulate lets the compiler simulate the one graph that build finalizes.
+func (d *Device) simulate(o qnn.GraphOptions, build func(c *qnn.Context, o qnn.GraphOptions) error) (e Estimate, err error) {
 	d.estimating.Lock() // what the library logs does not say of which graph
 	defer d.estimating.Unlock()
 	dir, err := os.MkdirTemp("", "sdnpu-estimate-")
@@ -61,19 +81,25 @@ func (d *Device) Estimate(ctx context.Context, g *backend.Graph) (e Estimate, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	trace := filepath.Join(dir, "trace.json")
-	said, err := d.simulate(ctx, g, trace)
+	o.Finalize = []qnn.FinalizeOption{
+		{Key: "hextimate", Value: qnn.ScalarUint32(1)},
+		{Key: "sim_trace_final", Text: trace},
+		{Key: "sim_core_voltage_corner", Value: qnn.ScalarUint32(turboCorner)},
+	}
+	said, err := d.listen(func(c *qnn.Context) error { return build(c, o) })
 	if err != nil {
 		return e, err
 	}
 	if e, err = readTrace(trace); errors.Is(err, os.ErrNotExist) {
 		return e, fmt.Errorf("the library simulates no schedules: %w", errors.ErrUnsupported)
 	}
-	e.Graph, e.SpillBytes, e.FillBytes = g.Name, said["spill_bytes"], said["fill_bytes"]
+	e.SpillBytes, e.FillBytes = said["spill_bytes"], said["fill_bytes"]
 	return e, err
 }
 
-// simulate finalizes the graph and returns the numbers that the library logged.
-func (d *Device) simulate(ctx context.Context, g *backend.Graph, trace string) (said map[string]uint64, err error) {
+// listen calls build with a context of its own and returns the numbers that the
+// library logged meanwhile.
+func (d *Device) listen(build func(c *qnn.Context) error) (said map[string]uint64, err error) {
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{})
 	if err != nil {
 		return nil, err
@@ -87,12 +113,7 @@ func (d *Device) simulate(ctx context.Context, g *backend.Graph, trace string) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.log.SetLevel(qnn.LogWarn)) }()
-	_, err = d.lower(ctx, c, []*backend.Graph{g}, []qnn.FinalizeOption{
-		{Key: "hextimate", Value: qnn.ScalarUint32(1)},
-		{Key: "sim_trace_final", Text: trace},
-		{Key: "sim_core_voltage_corner", Value: qnn.ScalarUint32(turboCorner)},
-	})
-	return said, err
+	return said, build(c)
 }
 
 // hear takes the numbers of a line that the library logged.

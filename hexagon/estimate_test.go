@@ -35,7 +35,7 @@ func linear(t *testing.T, rows, in, out int) *backend.Graph {
 // at what the memory gives; the time is known for this shape and chip.
 func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 	d := openDevice(t, librarytest.Vendor(t))
-	e, err := d.Estimate(t.Context(), linear(t, 1, 896, 4864))
+	e, err := d.Estimate(t.Context(), linear(t, 1, 896, 4864), EstimateOptions{})
 	require.NoError(t, err)
 	weights := uint64(2 * 896 * 4864)
 	require.InEpsilon(t, weights, e.ReadBytes, 0.02)
@@ -47,7 +47,7 @@ func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 
 func TestALibraryThatDoesNotSimulateSaysSo(t *testing.T) {
 	d := openDevice(t, librarytest.Emulator(t))
-	_, err := d.Estimate(t.Context(), double(t))
+	_, err := d.Estimate(t.Context(), double(t), EstimateOptions{})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 

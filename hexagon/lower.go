@@ -44,15 +44,15 @@ type lowering struct {
 }
 
 // lower builds and finalizes graphs, each constant filled once for all of them.
-// finalize are options of the library's compiler; ctx is looked at between graphs.
-func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, finalize []qnn.FinalizeOption) ([]graphManifest, error) {
+// o are the library's own for each; ctx is looked at between graphs.
+func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
 	lowerings := make([]*lowering, len(sources))
 	constants := make(map[string][]place)
 	for i, source := range sources {
 		trace(source.Name, "create the graph")
-		graph, err := c.NewGraph(source.Name, qnn.GraphOptions{Optimization: d.optimization, Finalize: finalize})
+		graph, err := c.NewGraph(source.Name, o)
 		if err != nil {
 			return nil, inGraph(source.Name, err)
 		}
