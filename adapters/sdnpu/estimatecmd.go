@@ -24,9 +24,9 @@ import (
 )
 
 type estimateFlags struct {
-	chip, recipe, rows, library, out, name string
-	context                                int
-	json                                   bool
+	compileFlags
+	out, name string
+	json      bool
 }
 
 // estimateResult is what --json prints.
@@ -56,16 +56,11 @@ func newEstimateCommand() *cobra.Command {
 		Args:    oneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.estimate(cmd, args[0]) },
 	}
+	f.register(cmd, "1,8,16,32,64,128", "widths of the graphs", 1024, "past tokens of the graphs")
 	flags := cmd.Flags()
-	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number of it (required)")
-	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.rows, "rows", "1,8,16,32,64,128", "widths of the graphs")
-	flags.IntVar(&f.context, "context", 1024, "past tokens of the graphs")
-	flags.StringVar(&f.library, "library", "", "path of the vendor's library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.StringVarP(&f.out, "output", "o", "", "file to write a device profile to")
 	flags.StringVar(&f.name, "name", "", "what the profile calls the model (default: the file's name)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
-	_ = cmd.MarkFlagRequired("soc") // the flag is there
 	return cmd
 }
 
@@ -83,7 +78,7 @@ func (f *estimateFlags) widths() (rows []int, err error) {
 }
 
 func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
-	chip, err := hexagon.FindChip(f.chip)
+	chip, s, err := f.target()
 	if err != nil {
 		return err
 	}
@@ -96,13 +91,6 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	}
 	if f.context < 1 {
 		return fmt.Errorf("--context %d: 1 or more wanted", f.context)
-	}
-	s, err := readSettings()
-	if err != nil {
-		return err
-	}
-	if s.soc = chip.SoC; f.library != "" {
-		s.library = f.library
 	}
 	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe})
 	if err != nil {
@@ -200,6 +188,11 @@ func rateText(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
+// origin says where a profile is from.
+func (f *estimateFlags) origin(build string) string {
+	return fmt.Sprintf("libQnnHtp for x86-64, build %s: sdnpu estimate MODEL --soc %s --recipe %s --rows %s --context %d", build, f.chip, f.recipe, f.rows, f.context)
+}
+
 // writeProfile writes the device profile where one is wanted.
 func (f *estimateFlags) writeProfile(cmd *cobra.Command, chip hexagon.Chip, file *gguf.File, m *model.Model, r *estimateResult) error {
 	if f.out == "" {
@@ -222,7 +215,7 @@ func (f *estimateFlags) writeProfile(cmd *cobra.Command, chip hexagon.Chip, file
 	if name == "" {
 		name = strings.ToLower(strings.TrimSuffix(filepath.Base(file.Path()), filepath.Ext(file.Path())))
 	}
-	p, err := r.Profile(chip, name, sizes)
+	p, err := r.Profile(chip, name, f.origin(r.BuildID), sizes)
 	if err != nil {
 		return err
 	}

@@ -16,13 +16,15 @@ import (
 func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)) {
 	t.Run("emulator", func(t *testing.T) { test(t, "emulator", "f16") })
 	t.Run("emulator, calibrated", func(t *testing.T) { test(t, "emulator", "w8a16") })
-	t.Run("vendor", func(t *testing.T) {
-		path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
-		if !exists(path) || testing.Short() {
-			t.Skip("no vendor library in SDNPU_VENDOR, or -short")
-		}
-		test(t, path, "f16")
-	})
+	for _, recipe := range []string{"f16", "w8a16"} {
+		t.Run("vendor, "+recipe, func(t *testing.T) {
+			path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
+			if !exists(path) || testing.Short() {
+				t.Skip("no vendor library in SDNPU_VENDOR, or -short")
+			}
+			test(t, path, recipe)
+		})
+	}
 }
 
 // TestPreparedImagesRunOnTheirChipOnly: what was prepared for a chip runs from
@@ -42,6 +44,16 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, m.Images, 4, "a pair, its twins and the head")
 		require.True(t, m.Images[0].Shared)
+		if library != "emulator" { // whose description has no sections
+			require.Greater(t, m.Images[0].SharedBytes, m.Images[0].ConstantBytes, "libQnnSystem tells the weights once")
+			twins := int64(0)
+			for _, i := range m.Images {
+				if !i.Shared && i.Context > 0 {
+					twins += i.Bytes
+				}
+			}
+			require.Less(t, m.Images[0].Bytes, twins, "a pair is smaller than its twins")
+		}
 		require.Equal(t, []int{64}, m.Contexts)
 		require.Equal(t, []int{8, 1}, m.Rows)
 		for _, i := range m.Images {

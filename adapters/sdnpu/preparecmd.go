@@ -28,9 +28,10 @@ import (
 var errNotShared = errors.New("the library did not share the weights")
 
 type prepareFlags struct {
-	chip, recipe, rows, library, out string
-	context, blocks, sequences       int
-	share, twin                      bool
+	compileFlags
+	out               string
+	blocks, sequences int
+	share, twin       bool
 }
 
 func newPrepareCommand() *cobra.Command {
@@ -49,35 +50,23 @@ func newPrepareCommand() *cobra.Command {
 		Args:    oneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.prepare(cmd, args[0]) },
 	}
+	f.register(cmd, "", "widths of the graphs (default: the model's config)", 0, "tokens of context (default: the model's, 4096 at most)")
 	flags := cmd.Flags()
-	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number of it (required)")
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
-	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: the model's config)")
-	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers compiled apart (default: the model's config)")
 	flags.IntVar(&f.sequences, "parallel", 1, "requests at once that the runner will be started with")
-	flags.StringVar(&f.library, "library", "", "emulator, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
 	flags.BoolVar(&f.share, "share", false, "hold the weights of a block's widths once")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also the images that hold them apart")
-	_ = cmd.MarkFlagRequired("soc")    // the flags are there
-	_ = cmd.MarkFlagRequired("output") // the flags are there
+	_ = cmd.MarkFlagRequired("output") // the flag is there
 	return cmd
 }
 
 func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
-	chip, err := hexagon.FindChip(f.chip)
+	chip, s, err := f.target()
 	if err != nil {
 		return err
 	}
-	s, err := readSettings()
-	if err != nil {
-		return err
-	}
-	s.soc, s.prepared = chip.SoC, nil
-	if f.library != "" {
-		s.library = f.library
-	}
+	s.prepared = nil
 	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
 	if err != nil {
 		return err
