@@ -79,7 +79,7 @@ func TestGenericCostsAreNearTheListedOnes(t *testing.T) {
 }
 
 func TestDevicesAndVariants(t *testing.T) {
-	require.Equal(t, []string{"sd8elite", "sd8gen2", "sd8gen3"}, DeviceNames())
+	require.Equal(t, []string{"estimated-sm8550", "estimated-sm8650", "estimated-sm8750", "sd8elite", "sd8gen2", "sd8gen3"}, DeviceNames())
 	base := cost(t, "sd8gen2", "qwen2.5-1.5b")
 	fast := cost(t, "sd8gen2+fast-load", "qwen2.5-1.5b")
 	require.Equal(t, base.Model, fast.Model)

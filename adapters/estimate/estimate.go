@@ -24,7 +24,7 @@ import (
 
 // Simulator is a device that predicts runs.
 type Simulator interface {
-	Estimate(ctx context.Context, g *backend.Graph) (hexagon.Estimate, error)
+	Estimate(ctx context.Context, g *backend.Graph, o hexagon.EstimateOptions) (hexagon.Estimate, error)
 }
 
 // Options say what to estimate.
@@ -83,18 +83,23 @@ func Run(ctx context.Context, d Simulator, m *model.Model, o Options) (*Result, 
 		if err != nil {
 			return nil, fmt.Errorf("estimate: %w", err)
 		}
-		e, err := d.Estimate(ctx, g)
+		e, err := d.Estimate(ctx, g, hexagon.EstimateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("estimate: %w", err)
 		}
 		r.CoreMHz, r.MemoryGBps = e.MHz, e.MemoryGBps
-		weights, cache := sizes(g)
-		r.Graphs = append(r.Graphs, Graph{
-			Part: part, Rows: rows, Us: e.Cycles / e.MHz, ReadBytes: e.ReadBytes, WriteBytes: e.WriteBytes, SpillBytes: e.SpillBytes,
-			WeightBytes: weights, CacheBytes: cache,
-		})
+		r.Graphs = append(r.Graphs, summary(part, rows, g, e))
 	}
 	return r, nil
+}
+
+// summary is what is kept of an estimate of a graph.
+func summary(part string, rows int, g *backend.Graph, e hexagon.Estimate) Graph {
+	weights, cache := sizes(g)
+	return Graph{
+		Part: part, Rows: rows, Us: e.Cycles / e.MHz, ReadBytes: e.ReadBytes, WriteBytes: e.WriteBytes, SpillBytes: e.SpillBytes,
+		WeightBytes: weights, CacheBytes: cache,
+	}
 }
 
 func write(m *model.Model, part string, rows int, o Options) (*backend.Graph, error) {

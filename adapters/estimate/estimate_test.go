@@ -33,7 +33,7 @@ type linearChip struct {
 	graphs           []string
 }
 
-func (c *linearChip) Estimate(_ context.Context, g *backend.Graph) (hexagon.Estimate, error) {
+func (c *linearChip) Estimate(_ context.Context, g *backend.Graph, _ hexagon.EstimateOptions) (hexagon.Estimate, error) {
 	c.graphs = append(c.graphs, g.Name)
 	var rows int
 	for i := range g.Tensors {
@@ -55,7 +55,7 @@ func TestAProfileGivesBackWhatWasSimulated(t *testing.T) {
 	require.Equal(t, []string{"layer_rows1", "layer_rows8", "layer_rows32", "layer_rows64", "layer_rows128", "head_rows1", "head_rows32"}, chip.graphs)
 	found, err := hexagon.FindChip("sm8650")
 	require.NoError(t, err)
-	p, err := r.Profile(found, "story", graphswap.Model{Layers: m.Config().Layers, BodyBytes: 1000, HeadBytes: 1, Hidden: 64, Vocab: 512})
+	p, err := r.Profile(found, "story", "a test", graphswap.Model{Layers: m.Config().Layers, BodyBytes: 1000, HeadBytes: 1, Hidden: 64, Vocab: 512})
 	require.NoError(t, err)
 	require.Equal(t, graphswap.Estimated, p.Kind)
 	require.Equal(t, 75, p.Arch)
@@ -99,7 +99,7 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 	for _, rows := range [][]int{{1}, {1, 32}, {32, 128}, {1, 32, 100}} {
 		r, err := Run(t.Context(), &linearChip{fixed: 1}, m, Options{Recipe: model.Recipes[0], Rows: rows, Context: 64})
 		require.NoError(t, err)
-		_, err = r.Profile(chip, "story", graphswap.Model{Layers: 5, BodyBytes: 1})
+		_, err = r.Profile(chip, "story", "a test", graphswap.Model{Layers: 5, BodyBytes: 1})
 		require.ErrorIs(t, err, errWidths, "%v", rows)
 		require.ErrorIs(t, CheckProfile(rows), errWidths, "known before")
 	}
@@ -107,7 +107,7 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 	// Times that fall with the rows give no negative parts.
 	r, err := Run(t.Context(), &linearChip{fixed: 1000, tile: -10, row: -1}, m, Options{Recipe: model.Recipes[0], Rows: []int{1, 32, 64}, Context: 64})
 	require.NoError(t, err)
-	_, err = r.Profile(chip, "story", graphswap.Model{Layers: 5, BodyBytes: 1})
+	_, err = r.Profile(chip, "story", "a test", graphswap.Model{Layers: 5, BodyBytes: 1})
 	require.NoError(t, err)
 	broken := errors.New("broken")
 	_, err = Run(t.Context(), &linearChip{broken: broken}, m, Options{Recipe: model.Recipes[0], Rows: []int{1}, Context: 64})

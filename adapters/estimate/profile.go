@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
@@ -29,9 +30,15 @@ func wide(rows int) bool { return rows%32 == 0 && rows > 32 && rows <= 128 }
 // of graphs cannot know, such as loads, is taken from there.
 var bases = map[uint32]string{43: "sd8gen2", 57: "sd8gen3", 69: "sd8elite"}
 
-// Profile makes a device profile of the result. Chips without a profile of their
-// own take the rest from the nearest that has one.
-func (r *Result) Profile(chip hexagon.Chip, modelName string, sizes graphswap.Model) (*graphswap.Profile, error) {
+// ProfileID is what a chip's estimated profile is called.
+func ProfileID(chip hexagon.Chip) string {
+	return "estimated-" + strings.ToLower(strings.ReplaceAll(chip.Name, " ", "-"))
+}
+
+// Profile makes a device profile of the result; origin says where that is from:
+// the build of the library and the command. Chips without a profile of their own
+// take the rest from the nearest that has one.
+func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes graphswap.Model) (*graphswap.Profile, error) {
 	base, ok := bases[chip.SoC]
 	if !ok {
 		base = "sd8gen3"
@@ -45,7 +52,7 @@ func (r *Result) Profile(chip hexagon.Chip, modelName string, sizes graphswap.Mo
 		return nil, err
 	}
 	p.Kind, p.Variants = graphswap.Estimated, nil
-	p.ID = fmt.Sprintf("estimate-soc%d", chip.SoC)
+	p.ID = ProfileID(chip)
 	p.Device, p.SoC, p.Arch = "simulated by the vendor's compiler", fmt.Sprintf("%s (%s)", chip.Market, chip.Name), chip.Arch
 	p.Compute.RowContextRef = float64(r.Context)
 	p.Compute.Generic.StreamGBps = r.MemoryGBps
@@ -55,6 +62,7 @@ func (r *Result) Profile(chip hexagon.Chip, modelName string, sizes graphswap.Mo
 		p.Confidence = make(map[string]string)
 	}
 	p.Confidence["estimate"] = fmt.Sprintf("models: the vendor's compiler simulated a layer and the head at %.0f MHz and %.1f GB/s; too fast for a phone, good for ratios; all else is %s's", r.CoreMHz, r.MemoryGBps, base)
+	p.Confidence["origin"] = origin
 	return p, nil
 }
 

@@ -2,43 +2,36 @@ package estimate
 
 import (
 	"bufio"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 	"github.com/sdnpu/sdnpu/integration_test/randommodel"
 )
 
-var update = flag.Bool("update", false, "simulate everything and write testdata/estimates.md (minutes)")
+var (
+	update   = flag.Bool("update", false, "write table and profiles from testdata/estimates.json")
+	simulate = flag.Bool("simulate", false, "simulate what testdata/estimates.json lacks (hours without it)")
+)
 
 const tableFile = "testdata/estimates.md"
 
-// cases are what the table holds: a shape on chips in recipes.
-var cases = []struct {
-	shape   string
-	chips   []string
-	recipes []string
-}{
-	{"qwen2.5-0.5b", []string{"sm8650"}, []string{"f16", "w8a16", "w8"}},
-	{"qwen2.5-0.5b", []string{"sm8550", "sm8750"}, []string{"w8a16"}},
-	{"qwen2.5-1.5b", []string{"sm8650", "sm8550", "sm8750"}, []string{"w8a16"}},
-}
-
-var tableRows = []int{1, 8, 32, 128, 256}
+// pastTokens are those of all graphs.
+const pastTokens = 1024
 
 // oneLayer is a random model of a shape with one layer; layers are told apart by
 // nothing that the compiler sees.
@@ -88,100 +81,73 @@ func simulator(t *testing.T, chip string) (*hexagon.Device, hexagon.Chip) {
 	return d, c
 }
 
-func TestTheTableOfEstimates(t *testing.T) {
-	if !*update {
-		t.Skip("minutes: -update writes " + tableFile)
+// TestTheTableOfEstimatesIsWhatWasSimulated: the table and the profiles that come
+// with the program follow from the record. With -simulate, what the record lacks is
+// simulated first; the record of another build is begun anew.
+func TestTheTableOfEstimatesIsWhatWasSimulated(t *testing.T) {
+	if *simulate {
+		complete(t)
 	}
-	var b strings.Builder
-	d, _ := simulator(t, "sm8650")
-	fmt.Fprintf(&b, `# What the vendor's compiler predicts
-
-Simulated by the compiler of libQnnHtp for x86-64, build %s, at the clock of corner 7 and with 90 %%
-of the memory's peak: good for ratios, too fast as times of a phone. Random weights in the shapes of real
-models, one layer, 1024 past tokens; decode and prefill are of the whole model, with its head for decode.
-Goals: 32 rows at most 1.2 times one row, their reads at most 1.15 times weights and cache, no spill.
-
-Written by: go test ./adapters/estimate -run TableOfEstimates -update -timeout 2h
-
-`, d.Capabilities().BuildID)
-	writeForms(t, &b, d)
-	fmt.Fprint(&b, "| model | chip | recipe | µs a layer at")
-	for _, rows := range tableRows {
-		fmt.Fprintf(&b, " %d /", rows)
-	}
-	fmt.Fprint(&b, " rows | MB spilled at these | head, µs at 1 | 32 : 1 rows | reads : weights and cache, 32 rows | decode, tokens/s | prefill, tokens/s at rows |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, c := range cases {
-		shape := randommodel.Shapes[c.shape]
-		m, found := oneLayer(t, shape), ranges(t, shape)
-		for _, chip := range c.chips {
-			d, which := simulator(t, chip)
-			for _, name := range c.recipes {
-				recipe, err := model.FindRecipe(name)
-				require.NoError(t, err)
-				if recipe.NeedsRanges() {
-					recipe.Ranges = found
-				}
-				r, err := Run(t.Context(), d, m, Options{Recipe: recipe, Rows: tableRows, HeadRows: []int{1}, Context: 1024})
-				require.NoError(t, err)
-				r.Layers = shape.Layers
-				writeRow(&b, c.shape, which, name, r)
-				t.Logf("%s %s %s: %+v", c.shape, chip, name, r.Rates())
-				require.NoError(t, os.WriteFile(tableFile, []byte(b.String()), 0o644)) // after each, since all take long
-			}
-		}
-	}
-}
-
-func writeRow(b *strings.Builder, shape string, chip hexagon.Chip, recipe string, r *Result) {
-	var us, spill []string
-	for _, g := range r.Graphs {
-		if g.Part == "layer" {
-			us = append(us, fmt.Sprintf("%.0f", g.Us))
-			spill = append(spill, fmt.Sprintf("%.1f", float64(g.SpillBytes)/1e6))
-		}
-	}
-	head, _ := r.Find("head", 1)
-	s := r.Rates()
-	fmt.Fprintf(b, "| %s | %s (%d) | %s | %s | %s | %.0f | %.2f | %.2f | %.1f | %.0f at %d |\n", shape, chip.Name, chip.SoC, recipe,
-		strings.Join(us, " / "), strings.Join(spill, " / "), head.Us, s.Flat, s.Reads, s.Decode, s.Prefill, s.Chunk)
-}
-
-// writeForms compares two ways to write a projection.
-func writeForms(t *testing.T, b *strings.Builder, d *hexagon.Device) {
-	t.Helper()
-	fmt.Fprint(b, "A projection 896 → 4864 in f16 on SM8650, µs at 1 / 8 / 32 / 128 rows:\n\n| form | µs |\n| --- | --- |\n")
-	for _, form := range []string{"FullyConnected", "MatMul"} {
-		var us []string
-		for _, rows := range []int{1, 8, 32, 128} {
-			e, err := d.Estimate(t.Context(), projection(t, form, rows))
+	r := readRecord(t)
+	if *update {
+		require.NoError(t, os.WriteFile(tableFile, []byte(table(r)), 0o644))
+		for name, p := range profiles(t, r) {
+			data, err := json.MarshalIndent(p, "", " ")
 			require.NoError(t, err)
-			us = append(us, fmt.Sprintf("%.0f", e.Cycles/e.MHz))
+			require.NoError(t, os.WriteFile(filepath.Join("..", "..", "graphswap", "devices", name+".json"), append(data, '\n'), 0o644))
 		}
-		fmt.Fprintf(b, "| %s | %s |\n", form, strings.Join(us, " / "))
 	}
-	fmt.Fprintln(b)
+	text, err := os.ReadFile(tableFile)
+	require.NoError(t, err)
+	require.Equal(t, table(r), string(text))
+	for name, want := range profiles(t, r) {
+		got, err := graphswap.Device(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, graphswap.Estimated, got.Kind)
+	}
 }
 
-// projection is a layer of random weights.
-func projection(t *testing.T, form string, rows int) *backend.Graph {
+// complete simulates what the record lacks.
+func complete(t *testing.T) {
 	t.Helper()
-	const in, out = 896, 4864
-	rng := rand.New(rand.NewPCG(1, 2))
-	weights := make([]byte, 2*in*out)
-	for i := range weights {
-		weights[i] = byte(rng.Uint32()) & 0x3b
+	d, _ := simulator(t, "sm8650")
+	r := &record{}
+	if _, err := os.Stat(recordFile); err == nil {
+		r = readRecord(t)
 	}
-	b := backend.NewBuilder(strings.ToLower(form))
-	x := b.Input("x", backend.Float16, rows, in)
-	w := b.Constant("w", backend.Float16, backend.Literal(weights), out, in)
-	if form == "MatMul" {
-		b.Output(b.MatMul("y", x, w, true))
-	} else {
-		b.Output(b.FullyConnected("y", x, w, -1))
+	if build := d.Capabilities().BuildID; r.Build != build {
+		r = &record{Build: build}
 	}
-	g, err := b.Graph()
-	require.NoError(t, err)
-	return g
+	l := &lab{t: t, models: map[string]*model.Model{}, ranges: map[string]*model.Ranges{}, devices: map[string]*hexagon.Device{}}
+	l.fill(r)
+}
+
+// profiles are those that come with the program: a chip with both shapes, w8a16.
+func profiles(t *testing.T, r *record) map[string]*graphswap.Profile {
+	t.Helper()
+	list := make(map[string]*graphswap.Profile)
+	for _, chip := range socs() {
+		for _, shape := range shapes {
+			s := r.result(shape, chip.SoC, "w8a16", "")
+			fitted, err := graphswap.Device("sd8gen2")
+			require.NoError(t, err)
+			sizes := fitted.Models[shape]
+			layer, _ := s.Find(partLayer, 1)
+			head, known := s.Find("head", 1)
+			require.True(t, known, "%s on %s", shape, chip.Name)
+			sizes.BodyBytes, sizes.HeadBytes = layer.WeightBytes*int64(sizes.Layers), head.WeightBytes
+			origin := fmt.Sprintf("libQnnHtp for x86-64, build %s: go test ./adapters/estimate -run TableOfEstimates -simulate -update (random weights, w8a16)", r.Build)
+			p, err := s.Profile(chip, shape, origin, sizes)
+			require.NoError(t, err)
+			if first := list[p.ID]; first != nil {
+				first.Models[shape] = p.Models[shape]
+				continue
+			}
+			list[p.ID] = p
+		}
+	}
+	return list
 }
 
 func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }

@@ -1,0 +1,216 @@
+package estimate
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/integration_test/randommodel"
+)
+
+// recordFile keeps what was simulated; table and profiles are made of it.
+const recordFile = "testdata/estimates.json"
+
+// record is all that was simulated with one build of the library.
+type record struct {
+	Build   string  `json:"library_build"`
+	Entries []entry `json:"simulated"`
+}
+
+// entry is one graph on one chip.
+type entry struct {
+	Shape  string `json:"shape"`
+	SoC    uint32 `json:"soc"`
+	Recipe string `json:"recipe"`
+	// Form is how the graph differs from what the program makes; "" is that.
+	Form string `json:"form,omitempty"`
+	Graph
+	MHz        float64 `json:"core_mhz"`
+	MemoryGBps float64 `json:"memory_gbps"`
+}
+
+// wanted is a row of what the record is to hold.
+type wanted struct {
+	shapes, chips, recipes []string
+	form                   string
+	part                   string
+	rows                   []int
+}
+
+const small, large = "qwen2.5-0.5b", "qwen2.5-1.5b"
+
+var (
+	shapes   = []string{small, large}
+	allChips = []string{"sm8550", "sm8650", "sm8750"}
+	middle   = []string{"sm8650"}
+	only     = []string{small}
+	some     = []int{1, 32, 128}
+	all      = []int{1, 8, 32, 64, 128, 256}
+)
+
+// Parts of a model. The whole head takes minutes to compile, so that what more
+// rows take is known of an eighth of the vocabulary only.
+const (
+	partLayer  = "layer"
+	partHead   = "head"
+	partEighth = "head/8"
+)
+
+// wants lists what is simulated, what matters most first.
+var wants = []wanted{
+	{shapes, allChips, []string{"w8a16"}, "", partLayer, all},
+	{shapes, allChips, []string{"w8a16"}, "", partEighth, []int{1, 32}},
+	{only, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
+	{only, allChips, []string{"f16"}, "", partLayer, some},
+	{only, middle, []string{"w8", "w4a16", "w8a8"}, "", partLayer, some},
+	{only, allChips, []string{"w8a16"}, formByHead, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formSplit, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formEffort2, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
+	{only, middle, []string{"f16"}, formByHead, partLayer, some},
+	{only, middle, []string{"f16"}, formSplit, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formByHead, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formSplit, partLayer, some},
+	{only, []string{"sm8550", "sm8750"}, []string{"w8", "w4a16"}, "", partLayer, some},
+	{[]string{large}, allChips, []string{"f16", "w4a16"}, "", partLayer, some},
+	{only, allChips, []string{"f16"}, "", partLayer, all},
+	{shapes, allChips, []string{"w8a16"}, "", partHead, []int{1}},
+}
+
+// find returns the entry of a graph.
+func (r *record) find(shape string, soc uint32, recipe, form, part string, rows int) (entry, bool) {
+	i := slices.IndexFunc(r.Entries, func(e entry) bool {
+		return e.Shape == shape && e.SoC == soc && e.Recipe == recipe && e.Form == form && e.Part == part && e.Rows == rows
+	})
+	if i < 0 {
+		return entry{}, false
+	}
+	return r.Entries[i], true
+}
+
+// result gathers what was simulated of a recipe on a chip.
+func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
+	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
+	for _, e := range r.Entries {
+		if e.Shape == shape && e.SoC == soc && e.Recipe == recipe && e.Form == form {
+			s.Graphs = append(s.Graphs, e.Graph)
+			s.CoreMHz, s.MemoryGBps = e.MHz, e.MemoryGBps
+		}
+	}
+	s.head()
+	return s
+}
+
+// head adds what was not simulated of the head: all of it as eight eighths, which
+// is too much, and 32 rows, which take longer as they do for an eighth.
+func (r *Result) head() {
+	one, ok1 := r.Find(partEighth, 1)
+	tile, ok2 := r.Find(partEighth, 32)
+	if !ok1 || !ok2 {
+		return
+	}
+	whole, known := r.Find(partHead, 1)
+	if !known {
+		whole = one
+		whole.Part, whole.Us = partHead, 8*one.Us
+		whole.ReadBytes, whole.WriteBytes, whole.SpillBytes, whole.WeightBytes = 8*one.ReadBytes, 8*one.WriteBytes, 8*one.SpillBytes, 8*one.WeightBytes
+		r.Graphs = append(r.Graphs, whole)
+	}
+	whole.Rows, whole.Us = 32, whole.Us*tile.Us/one.Us
+	r.Graphs = append(r.Graphs, whole)
+}
+
+func readRecord(t *testing.T) *record {
+	t.Helper()
+	r := &record{}
+	data, err := os.ReadFile(recordFile)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, r))
+	return r
+}
+
+func (r *record) write(t *testing.T) {
+	t.Helper()
+	data, err := json.MarshalIndent(r, "", " ")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(recordFile, append(data, '\n'), 0o644))
+}
+
+// lab makes graphs, devices and ranges once.
+type lab struct {
+	t       *testing.T
+	models  map[string]*model.Model
+	ranges  map[string]*model.Ranges
+	devices map[string]*hexagon.Device
+}
+
+func (l *lab) graph(shape, recipe, form, part string, rows int) (*backend.Graph, hexagon.EstimateOptions) {
+	r, err := model.FindRecipe(recipe)
+	require.NoError(l.t, err)
+	if r.NeedsRanges() {
+		if l.ranges[shape] == nil {
+			l.ranges[shape] = ranges(l.t, randommodel.Shapes[shape])
+		}
+		r.Ranges = l.ranges[shape]
+	}
+	r.FixedGate = r.FixedGate && form != formFloatGate
+	key := shape + part
+	if l.models[key] == nil {
+		s := randommodel.Shapes[shape]
+		switch part {
+		case partLayer:
+			s.Vocabulary = 512
+		case partEighth:
+			s.Vocabulary /= 8
+		}
+		l.models[key] = oneLayer(l.t, s)
+	}
+	kind, _, _ := strings.Cut(part, "/")
+	g, err := write(l.models[key], kind, rows, Options{Recipe: r, Context: pastTokens})
+	require.NoError(l.t, err)
+	return apply(l.t, g, form)
+}
+
+// fill simulates what the record lacks.
+func (l *lab) fill(r *record) {
+	for _, w := range wants {
+		for _, shape := range w.shapes {
+			for _, name := range w.chips {
+				chip, err := hexagon.FindChip(name)
+				require.NoError(l.t, err)
+				for _, recipe := range w.recipes {
+					for _, rows := range w.rows {
+						if _, known := r.find(shape, chip.SoC, recipe, w.form, w.part, rows); known {
+							continue
+						}
+						r.Entries = append(r.Entries, l.simulate(shape, name, recipe, w.form, w.part, rows))
+						r.write(l.t) // after each, since all take long
+					}
+				}
+			}
+		}
+	}
+}
+
+func (l *lab) simulate(shape, chip, recipe, form, part string, rows int) entry {
+	if l.devices[chip] == nil {
+		l.devices[chip], _ = simulator(l.t, chip)
+	}
+	g, o := l.graph(shape, recipe, form, part, rows)
+	e, err := l.devices[chip].Estimate(l.t.Context(), g, o)
+	require.NoError(l.t, err)
+	found, err := hexagon.FindChip(chip)
+	require.NoError(l.t, err)
+	l.t.Logf("%s %s %s %s %s, %d rows: %v", shape, chip, recipe, form, part, rows, e.Time)
+	return entry{
+		Shape: shape, SoC: found.SoC, Recipe: recipe, Form: form, Graph: summary(part, rows, g, e),
+		MHz: e.MHz, MemoryGBps: e.MemoryGBps,
+	}
+}
