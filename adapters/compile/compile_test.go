@@ -29,9 +29,12 @@ const story = "../../integration_test/models/stories260K-f16.gguf"
 // has.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
-		err := Serve(context.Background(), os.Stdin, os.Stdout, func(_ Device, trace func(string, string)) (backend.Device, error) {
-			return library{cpu.New(cpu.Options{}), os.Args[2], trace}, nil
-		}, func() { os.Exit(3) })
+		err := Serve(context.Background(), os.Stdin, os.Stdout, Child{
+			Open: func(_ Device, trace func(string, string)) (backend.Device, error) {
+				return library{cpu.New(cpu.Options{}), os.Args[2], trace}, nil
+			},
+			Orphaned: func() { os.Exit(3) },
+		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			os.Exit(1)

@@ -19,11 +19,19 @@ import (
 // Open opens the child's device; trace is to be told what it is about to do.
 type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
 
+// Child is what the process that compiles brings along.
+type Child struct {
+	Open Open
+	// Restore gives rounded matrices, which came without, their Codes.
+	Restore func(*model.Rounded) error
+	// Orphaned is called when the other end has gone away, from another
+	// goroutine: it is meant to end the process.
+	Orphaned func()
+}
+
 // Serve compiles what one request asks for. The request is answered with the
 // reason when that fails; an error is a conversation that cannot go on.
-// orphaned is called when the other end has gone away, from another goroutine:
-// it is meant to end the process.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, open Open, orphaned func()) error {
+func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error {
 	// The decoder reads no further than its message from a ByteReader.
 	buffered := bufio.NewReader(in)
 	var r request
@@ -32,15 +40,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open Open, orphaned
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, buffered) // ends with the parent, however it ends
-		orphaned()
+		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
 	final := reply{Done: true}
 	var err error
 	if r.Ask {
-		final.Shares, err = r.ask(a, open)
+		final.Shares, err = r.ask(a, child.Open)
 	} else {
-		err = r.compile(ctx, a, open)
+		err = r.compile(ctx, a, child)
 	}
 	if err != nil {
 		final = reply{Failure: newFailure(err)}
@@ -64,7 +72,7 @@ func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 	return shares, device.Close()
 }
 
-func (r request) compile(ctx context.Context, a *answerer, open Open) (err error) {
+func (r request) compile(ctx context.Context, a *answerer, child Child) (err error) {
 	a.step("", "open the model")
 	file, err := gguf.Open(r.Model.Path)
 	if err != nil {
@@ -78,8 +86,11 @@ func (r request) compile(ctx context.Context, a *answerer, open Open) (err error
 	if err != nil {
 		return err
 	}
+	if err := r.restore(child.Restore); err != nil {
+		return err
+	}
 	a.step("", "open the library "+r.Device.Library)
-	device, err := open(r.Device, a.step)
+	device, err := child.Open(r.Device, a.step)
 	if err != nil {
 		return err
 	}
@@ -87,6 +98,26 @@ func (r request) compile(ctx context.Context, a *answerer, open Open) (err error
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
 	a.step("", "close the library") // not deferred: a crash is not to look like this
 	return errors.Join(err, device.Close())
+}
+
+// restore completes the recipes of all graphs, which share their matrices.
+func (r request) restore(codes func(*model.Rounded) error) error {
+	known := make(map[string]*model.Rounded)
+	for _, source := range r.Job.Graphs {
+		ranges := source.Recipe().Ranges
+		if ranges == nil || ranges.Rounded == nil {
+			continue
+		}
+		id := ranges.Rounded.ID
+		if known[id] == nil {
+			if err := codes(ranges.Rounded); err != nil {
+				return fmt.Errorf("compile: %w", err)
+			}
+			known[id] = ranges.Rounded
+		}
+		ranges.Rounded = known[id]
+	}
+	return nil
 }
 
 // same checks that the file is the one that was digested. One whose time alone

@@ -76,7 +76,22 @@ func openCodes(path, id string) (*model.Rounded, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
+	r.File = path
 	return r, nil
+}
+
+// restoreCodes gives matrices that another process sent their codes again.
+func restoreCodes(r *model.Rounded) (err error) {
+	var again *model.Rounded
+	if r.File == "" {
+		again, err = readCodes(r.Content, r.ID)
+	} else {
+		again, err = openCodes(r.File, r.ID)
+	}
+	if err == nil {
+		*r = *again
+	}
+	return err
 }
 
 // readCodes reads the content of a file of codes.

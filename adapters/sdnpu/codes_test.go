@@ -79,3 +79,22 @@ func TestDamagedCodesAreRefused(t *testing.T) {
 	_, err := readCodes(data, "another")
 	require.ErrorIs(t, err, errCodes)
 }
+
+// What calibration rounded reaches the process that compiles, from its file and
+// without one.
+func TestRoundedMatricesAreCompiledInAnotherProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the emulator")
+	}
+	run := func(cache, compile string) string {
+		t.Setenv("SDNPU_CACHE", cache)
+		t.Setenv("SDNPU_COMPILE", compile)
+		t.Setenv("SDNPU_GATE", "off")
+		out, err := sdnpu(t, "run", "--model", story, "--library", "emulator", "--recipe", "w8a16", "--prompt", "One day, Tom", "-n", "24", "--temperature", "0")
+		require.NoError(t, err)
+		return out
+	}
+	want := run(t.TempDir(), "inline")
+	require.Equal(t, want, run(t.TempDir(), ""))
+	require.Equal(t, want, run("off", ""))
+}

@@ -32,7 +32,7 @@ func newCompileCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return compile.Serve(cmd.Context(), os.Stdin, out, openForCompile, func() { os.Exit(1) })
+			return compile.Serve(cmd.Context(), os.Stdin, out, compile.Child{Open: openForCompile, Restore: restoreCodes, Orphaned: func() { os.Exit(1) }})
 		},
 	}
 }

@@ -253,6 +253,8 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 		return r, err
 	}
 	r.Ranges = &model.Ranges{Tensors: f.Tensors}
-	r.Ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded)
+	if r.Ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded); err == nil {
+		r.Ranges.Rounded.Content = codes.Bytes()
+	}
 	return r, err
 }

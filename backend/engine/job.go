@@ -25,6 +25,17 @@ func (s Source) name() string {
 	return s.Head.Name
 }
 
+// Recipe is the graph's.
+func (s Source) Recipe() model.Recipe {
+	switch {
+	case s.Block != nil:
+		return s.Block.Recipe
+	case s.Head != nil:
+		return s.Head.Recipe
+	}
+	return model.Recipe{}
+}
+
 func (s Source) write(m *model.Model) (*backend.Graph, error) {
 	switch {
 	case s.Block != nil:

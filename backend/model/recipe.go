@@ -156,11 +156,15 @@ type Ranges struct {
 	Rounded *Rounded
 }
 
-// Rounded gives matrices that calibration rounded.
+// Rounded gives matrices that calibration rounded. Another process that is sent
+// one gets all but Codes, which it makes again of the file or the content.
 type Rounded struct {
 	// ID names their content, Constants them.
 	ID        string
 	Constants []string
+	// File is where the content lies; where it lies nowhere, it is in Content.
+	File    string
+	Content []byte
 	// Codes returns a matrix by its constant's name, (row, column), whose bytes
 	// stay as they are and are not changed.
 	Codes func(constant string) ([]byte, error)
