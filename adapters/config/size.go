@@ -29,6 +29,9 @@ var sizeUnits = []struct {
 // "unlimited", which is 0.
 func ParseSize(text string, total int64) (int64, error) {
 	wrong := fmt.Errorf("%q is no size such as 8GiB, 20%% or unlimited", text)
+	if total <= 0 {
+		wrong = fmt.Errorf("%q is no size such as 256MiB, 8GiB or unlimited", text)
+	}
 	if strings.EqualFold(text, "unlimited") {
 		return 0, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,11 +35,11 @@ func newCacheClear() *cobra.Command {
 			}
 			c, err := s.clear(store, meant)
 			if f.json {
-				return errors.Join(err, f.print(cmd.OutOrStdout(), append(append(c.images, c.kept...), c.files...)))
+				return errors.Join(err, f.print(cmd.OutOrStdout(), slices.Concat(c.images, c.kept, c.failed, c.files)))
 			}
 			c.tell(cmd.OutOrStdout())
-			if len(args) == 1 && len(c.images)+len(c.kept)+len(c.files) == 0 {
-				err = errors.Join(err, fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", args[0]))
+			if len(args) == 1 && len(c.images)+len(c.kept)+len(c.failed)+len(c.files) == 0 && err == nil {
+				err = fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", args[0])
 			}
 			return err
 		},
@@ -48,11 +49,11 @@ func newCacheClear() *cobra.Command {
 }
 
 // cleared is what became of the cache: images that were removed, images that
-// were kept because a process uses them, other files that were removed, and how
-// many images were not meant.
+// were kept because a process uses them or could not be removed, other files
+// that were removed, and how many images were not meant.
 type cleared struct {
-	images, kept, files []cacheEntry
-	others              int
+	images, kept, failed, files []cacheEntry
+	others                      int
 }
 
 // clear removes the entries that are meant, as far as it can.
@@ -66,9 +67,12 @@ func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c
 		}
 		gone, failed := store.Remove(i.Key)
 		err = errors.Join(err, failed)
-		if e.Removed = gone; gone {
+		switch e.Removed = gone; {
+		case gone:
 			c.images = append(c.images, e)
-		} else {
+		case failed != nil: // what errors say
+			c.failed = append(c.failed, e)
+		default:
 			c.kept = append(c.kept, e)
 		}
 	}
@@ -101,6 +105,9 @@ func (c cleared) tell(w io.Writer) {
 		fmt.Fprintf(w, "kept    %s %s: it is in use\n", e.Model, e.Graphs)
 	}
 	fmt.Fprintf(w, "%d images removed, %s; %d kept as they are in use", len(c.images), bytesText(bytes), len(c.kept))
+	if len(c.failed) > 0 {
+		fmt.Fprintf(w, "; %d could not be removed", len(c.failed))
+	}
 	if c.others > 0 {
 		fmt.Fprintf(w, "; %d others stay", c.others)
 	}

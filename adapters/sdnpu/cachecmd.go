@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -95,6 +96,13 @@ func (e cacheEntry) what() string {
 	return e.Kind
 }
 
+// deviceName is a device's name alone, of which checks and profiles keep all
+// that describe tells.
+func deviceName(device string) string {
+	name, _, _ := strings.Cut(device, ", ")
+	return name
+}
+
 // cacheFlags are those that all three commands have.
 type cacheFlags struct{ json bool }
 
@@ -117,7 +125,7 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
 		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.what(), e.Rows, e.Context, e.Recipe,
-			bytesText(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), e.Device, e.state())
+			bytesText(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state())
 	}
 	return t.Flush()
 }

@@ -140,6 +140,7 @@ func TestCacheKnowsWhatOtherCommandsKeepInIt(t *testing.T) {
 	out, err := sdnpu(t, "cache", "list")
 	require.NoError(t, err)
 	require.Contains(t, out, "and, outside the limit, 2 ranges, 2 checks, 2 profiles")
+	require.NotContains(t, out, "provider", "of a device its name alone")
 
 	out, err = sdnpu(t, "cache", "clear", story)
 	require.NoError(t, err)
@@ -267,4 +268,20 @@ func TestClearLeavesWhatARunnerUses(t *testing.T) {
 	out, err = sdnpu(t, "cache", "clear", "--json")
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(out, `"removed":true`))
+}
+
+func TestClearDoesNotCallInUseWhatCannotBeRemoved(t *testing.T) {
+	useCache(t)
+	compileInto(t, story)
+	image := cacheJSON(t, "list")[0]
+	path := filepath.Join(os.Getenv("SDNPU_CACHE"), image.Key+".image")
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+	for _, args := range [][]string{{"cache", "clear", image.Key}, {"cache", "clear"}} {
+		out, err := sdnpu(t, args...)
+		require.ErrorContains(t, err, path)
+		require.NotContains(t, err.Error(), "no image of")
+		require.NotContains(t, out, "it is in use")
+		require.Contains(t, out, "; 0 kept as they are in use; 1 could not be removed")
+	}
 }

@@ -38,7 +38,9 @@ func newCalibrateCommand() *cobra.Command {
 			"in the image cache, where calibrate writes unless -o names another file; without it they\n" +
 			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
 			"will see, of at least " + strconv.Itoa(leastTokens) + " tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no\n" +
-			"longer counts.",
+			"longer counts.\n\n" +
+			"Recipes look for ranges in the folder " + rangesFolder + " of SDNPU_CACHE alone. A file that -o named is used\n" +
+			"once it lies there as DIGEST" + keptFileSuffix + " (its field digest) and the " + codesSuffix + " file beside it as DIGEST" + codesSuffix + ".",
 		Args: oneArgument("model"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -76,7 +78,11 @@ func joinTexts(files []string, fallback, name string) (text, source string, err 
 		if err != nil {
 			return "", "", err
 		}
-		texts, names = append(texts, string(data)), append(names, filepath.Base(file))
+		part, err := textIn(data, 0)
+		if err != nil {
+			return "", "", fmt.Errorf("%s: %w", file, err)
+		}
+		texts, names = append(texts, part), append(names, filepath.Base(file))
 	}
 	return strings.Join(texts, passageEnd), strings.Join(names, ", "), nil
 }
@@ -89,6 +95,14 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	text, source, err := joinTexts(c.texts, defaultText, "default text")
 	if err != nil {
 		return err
+	}
+	if c.output != "" { // an own file's folder is made where it is missing
+		if err := errors.Join(checkWritable(c.output), checkWritable(codesBeside(c.output))); err != nil {
+			return fmt.Errorf("-o: %w", err)
+		}
+		if same(path, c.output) {
+			return fmt.Errorf("-o: %s is the model that is read and would be overwritten: name another file", c.output)
+		}
 	}
 	f, m, tok, err := openModel(path)
 	if err != nil {

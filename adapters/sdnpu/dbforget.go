@@ -17,8 +17,30 @@ import (
 // forgetFlags say what is to be forgotten.
 type forgetFlags struct {
 	containing, model string
-	since             time.Duration
+	since             span
 }
+
+// span is a flag's time, whose errors say how one is written.
+type span time.Duration
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errors.New("a time with its unit wanted, such as 24h or 90m")
+	}
+	*s = span(d)
+	return nil
+}
+
+// String is empty for none: the help shows no default then.
+func (s *span) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *span) Type() string { return "duration" }
 
 func newDatabaseForget() *cobra.Command {
 	var f forgetFlags
@@ -45,7 +67,7 @@ func newDatabaseForget() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.containing, "containing", "", "conversations in which this text occurs")
 	flags.StringVar(&f.model, "model", "", "GGUF with the vocabulary, for --containing")
-	flags.DurationVar(&f.since, "since", 0, "conversations with an answer of this last time, as in 24h")
+	flags.Var(&f.since, "since", "conversations with an answer of this last time, as in 24h")
 	return cmd
 }
 
@@ -60,7 +82,7 @@ func (f *forgetFlags) forget(path string, ids []string) (forgotten int, err erro
 	if err != nil {
 		return 0, err
 	}
-	after := time.Now().Add(-f.since).Unix()
+	after := time.Now().Add(-time.Duration(f.since)).Unix()
 	return forgotten, useDatabase(path, true, func(db *tokendb.DB) error {
 		meant := map[uint64]bool{}
 		err := db.Documents(func(document tokendb.Document) {

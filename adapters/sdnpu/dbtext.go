@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -49,7 +48,19 @@ func (r *textReader) keep(ids []int32) {
 }
 
 // errNoText is returned for a file of something else.
-var errNoText = errors.New("no text: UTF-8 without zero bytes is wanted, or .jsonl")
+var errNoText = errors.New("no text: UTF-8 without zero bytes is wanted")
+
+// textIn is a piece of a file as text; at is where in the file it begins.
+func textIn(piece []byte, at int) (string, error) {
+	for i := 0; i < len(piece); {
+		r, size := utf8.DecodeRune(piece[i:])
+		if r == 0 || r == utf8.RuneError && size == 1 {
+			return "", fmt.Errorf("%w: behind byte %d", errNoText, at+i)
+		}
+		i += size
+	}
+	return string(piece), nil
+}
 
 // readText cuts a text into pieces.
 func (r *textReader) readText(source io.Reader) error {
@@ -66,9 +77,9 @@ func (r *textReader) readText(source io.Reader) error {
 		if err == nil { // there is more
 			n = cut(piece)
 		}
-		text := string(piece[:n])
-		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
-			return fmt.Errorf("%w: behind byte %d", errNoText, at)
+		text, err := textIn(piece[:n], at)
+		if err != nil {
+			return err
 		}
 		if err := r.add(text); err != nil {
 			return err

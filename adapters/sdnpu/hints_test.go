@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -80,4 +82,63 @@ func TestAFileThatCannotBeWrittenIsRefusedBeforeTheWork(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries, "looking leaves nothing behind")
+}
+
+func TestCalibrateRefusesTextsAndTargetsBeforeTheWork(t *testing.T) {
+	useCache(t)
+	dir := t.TempDir()
+	long := strings.Repeat("Once upon a time there was a cat. ", 60)
+	copied := filepath.Join(dir, "model.gguf")
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(copied, raw, 0o600))
+	for _, binary := range []string{long + "\x00", long + "caf\xe9 au lait"} {
+		_, err := sdnpu(t, "calibrate", copied, "--text", textFile(t, "b.bin", binary))
+		require.ErrorIs(t, err, errNoText)
+		require.ErrorContains(t, err, "b.bin")
+	}
+	for target, want := range map[string]string{
+		dir: "no regular file", filepath.Join(dir, "gone", "r.json"): "no such file", copied: "is the model",
+	} {
+		_, err := sdnpu(t, "calibrate", copied, "--text", textFile(t, "short.txt", "too short, which is seen later"), "-o", target)
+		require.ErrorContains(t, err, "-o: "+target)
+		require.ErrorContains(t, err, want)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "gone"))
+	out := filepath.Join(dir, "r.json")
+	_, err = sdnpu(t, "calibrate", copied, "--text", textFile(t, "fine.txt", long), "-o", out)
+	require.NoError(t, err)
+	require.FileExists(t, out)
+	require.FileExists(t, codesBeside(out))
+}
+
+func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
+	useCache(t)
+	for args, want := range map[string]string{
+		"run":                  `"model" not set: see sdnpu run --help`,
+		"timeline run.json":    `"out" not set: see sdnpu timeline --help`,
+		"db import a.txt -o d": "[model tokenizer] is required: see sdnpu db import --help",
+		"db import a.txt -o d --model " + story + " --size 20%": "no size such as 256MiB, 8GiB or unlimited",
+		"db forget d --since 24":                                "such as 24h or 90m: see sdnpu db forget --help",
+		"db forget d --since -24h":                              "such as 24h or 90m",
+		"run --blocks 99 --model " + story:                      "99 blocks of 5 layers: 1 to 5 wanted",
+	} {
+		_, err := sdnpu(t, strings.Fields(args)...)
+		require.ErrorContains(t, err, want, args)
+	}
+	var s span
+	require.NoError(t, s.Set("90m"))
+	require.Equal(t, span(90*time.Minute), s)
+}
+
+func TestDoctorFindsValuesThatNoStartWouldTake(t *testing.T) {
+	useCache(t)
+	t.Setenv("SDNPU_RECIPE", "w1")
+	t.Setenv("SDNPU_ROWS", "1,2")
+	t.Setenv("SDNPU_BLOCKS", "3")
+	out, err := sdnpu(t, "doctor")
+	require.ErrorContains(t, err, "missing")
+	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_RECIPE="w1": one of f16,`, out)
+	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_ROWS="1,2": one to four widths`, out)
+	require.NotContains(t, out, "SDNPU_BLOCKS")
 }

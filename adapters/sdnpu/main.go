@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,20 +122,24 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// tellOfHelp makes errors of arguments name the help, in every command.
+// tellOfHelp makes errors of arguments and of flags that are missing name the
+// help, in every command.
 func tellOfHelp(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		tellOfHelp(c)
 	}
-	check := cmd.Args
-	if check == nil {
-		return
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra looks at them after it
+		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
 	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if err != nil && !strings.Contains(err.Error(), "--help") {
-			err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
-		}
-		return err
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return withHelp(cmd, check(cmd, args)) }
 	}
+}
+
+// withHelp makes an error name the command's help.
+func withHelp(cmd *cobra.Command, err error) error {
+	if err != nil && !strings.Contains(err.Error(), "--help") {
+		err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	}
+	return err
 }

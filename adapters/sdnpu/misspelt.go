@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -33,6 +34,21 @@ func lookAtVariables(names []string) []finding {
 			remedy = near + " is meant? " + remedy
 		}
 		findings = append(findings, finding{what: "environment", remedy: name + " is not a setting and is ignored: " + remedy})
+	}
+	return append(findings, lookAtValues()...)
+}
+
+// lookAtValues finds variables of a model's config with values that their key
+// does not take: every start would refuse them.
+func lookAtValues() (findings []finding) {
+	for _, k := range config.Keys {
+		value := os.Getenv(k.Variable())
+		if value == "" {
+			continue
+		}
+		if err := k.Check(value); err != nil {
+			findings = append(findings, finding{what: "environment", remedy: fmt.Sprintf("%s=%q: %v", k.Variable(), value, err)})
+		}
 	}
 	return findings
 }

@@ -203,7 +203,7 @@ func (o Options) check(c model.Config) error {
 	}
 	switch {
 	case o.Blocks < 1 || o.Blocks > c.Layers:
-		return fmt.Errorf("engine: %w: %d blocks of %d layers", ErrOptions, o.Blocks, c.Layers)
+		return fmt.Errorf("engine: %w: %d blocks of %d layers: 1 to %d wanted", ErrOptions, o.Blocks, c.Layers, c.Layers)
 	case o.Context < 1 || o.Context > c.ContextLength:
 		return fmt.Errorf("engine: %w: a context of %d, the model was made for %d", ErrOptions, o.Context, c.ContextLength)
 	case o.FirstContext < 1:
