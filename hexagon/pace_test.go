@@ -301,13 +301,15 @@ func TestASessionHoldsWhatThePhonesDoes(t *testing.T) {
 
 func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
 	for _, test := range []struct{ setting, says string }{
-		{"profile=sd9", "profile=sd9 is unknown; there are sd8elite, sd8gen2, sd8gen2+fast-load, sd8gen2+fit-sam, sd8gen3"},
+		{"profile=sd9", "profile=sd9 is unknown; there are " + graphswap.DeviceNames()[0] + ", "},
 		{"profile=sd8gen2,as=qwen", "as=qwen is unknown to sd8gen2; it has llama3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b"},
 		{"profile=sd8gen2,pace=fast", "pace=fast is unknown; there are wall and virtual"},
 		{"profile=sd8gen2,scale=0", "scale=0 is no number above 0 and up to 1000"},
 		{"pace=wall", "pace=wall wants profile=NAME beside it"},
 		{"profile=sd8gen2,slowdown=", "slowdown= is no number from 1 to 10"},
-		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads switching profile as pace scale slowdown crash_ hang_ print_`},
+		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads switching profile as pace scale slowdown votes`},
+		{"switching=yes", "switching=yes is neither on nor off"},
+		{"votes=/no/such/folder/votes", "votes=/no/such/folder/votes cannot be written"},
 		{"cpu=avx2,wall", `"wall" is none of`},
 	} {
 		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {

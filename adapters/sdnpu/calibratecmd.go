@@ -39,7 +39,7 @@ func newCalibrateCommand() *cobra.Command {
 			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
 			"will see, of at least " + strconv.Itoa(leastTokens) + " tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no\n" +
 			"longer counts.\n\n" +
-			"Recipes look for ranges in the folder " + rangesFolder + " of SDNPU_CACHE alone. A file that -o named is used\n" +
+			"Recipes look for ranges in " + rangesFolder + "/ of the image cache (SDNPU_CACHE). A file that -o named is used\n" +
 			"once it lies there as DIGEST" + keptFileSuffix + " (its field digest) and the " + codesSuffix + " file beside it as DIGEST" + codesSuffix + ".",
 		Args: oneArgument("model"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },

@@ -50,6 +50,9 @@ func (s settings) openDevice(ctx context.Context, arg0 string, logger *slog.Logg
 		}
 	}
 	d, err := hexagon.Open(o)
+	if err != nil && s.library == "emulator" { // nothing else is meant
+		return nil, err
+	}
 	if err != nil {
 		takes := fmt.Sprintf("SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", libraryName())
 		if near := nearest(s.library, []string{"emulator", "float"}); near != "" {

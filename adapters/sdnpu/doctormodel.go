@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/filelock"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -178,13 +180,20 @@ func remedyOf(err error) string {
 // freshCache makes the checkup compile into a folder of its own beside the
 // cache, which remove takes away.
 func (c *checkup) freshCache() (remove func(), err error) {
-	dir, err := os.MkdirTemp(c.settings.cacheParent(), "doctor-*")
+	parent := c.settings.cacheParent()
+	removeLeftFolders(parent)
+	dir, err := os.MkdirTemp(parent, freshFolders)
 	if err != nil {
 		return nil, fmt.Errorf("--fresh: %w", err)
 	}
+	held, err := os.Create(filepath.Join(dir, freshLock))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--fresh: %w", err), os.RemoveAll(dir))
+	}
+	_ = filelock.Try(held, true) // without locks folders of killed processes stay
 	c.settings.cache, c.settings.cacheSize = dir, "unlimited"
 	return func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := errors.Join(held.Close(), os.RemoveAll(dir)); err != nil {
 			c.logger.Warn("cannot remove the folder of --fresh", "error", err)
 		}
 	}, nil

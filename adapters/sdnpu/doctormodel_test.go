@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/filelock"
 )
 
 func TestDoctorTellsWhatAModelCosts(t *testing.T) {
@@ -136,4 +137,35 @@ func TestTextsAreCountedOnce(t *testing.T) {
 		b.step(engine.Progress{Graph: comparing, Done: done, Total: 3})
 	}
 	require.Equal(t, "comparing with float (1 of 3)\ncomparing with float (2 of 3)\ncomparing with float (3 of 3)\n", out.String())
+}
+
+func TestAFreshCheckupRemovesTheFoldersOfKilledOnes(t *testing.T) {
+	parent := filepath.Dir(useCache(t))
+	long := time.Now().Add(-2 * freshAge)
+	folder := func(name, file string, at time.Time) string {
+		path := filepath.Join(parent, name, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, at, at))
+		return path
+	}
+	killed := folder("doctor-1", freshLock, long)
+	used, err := os.Open(folder("doctor-2", freshLock, long))
+	require.NoError(t, err)
+	defer used.Close()
+	require.NoError(t, filelock.Try(used, true))
+	young := folder("doctor-3", freshLock, time.Now())
+	foreign := folder("doctor-notes", "letter", long)
+	c := checkup{settings: settings{cache: filepath.Join(parent, "images")}}
+	remove, err := c.freshCache()
+	require.NoError(t, err)
+	require.NoDirExists(t, filepath.Dir(killed))
+	for _, path := range []string{used.Name(), young, foreign} {
+		require.FileExists(t, path)
+	}
+	require.NoError(t, os.Chtimes(filepath.Join(c.settings.cache, freshLock), long, long))
+	removeLeftFolders(parent)
+	require.DirExists(t, c.settings.cache, "it is held")
+	remove()
+	require.NoDirExists(t, c.settings.cache)
 }

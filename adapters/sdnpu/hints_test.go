@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
 func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
@@ -109,7 +113,20 @@ func TestCalibrateRefusesTextsAndTargetsBeforeTheWork(t *testing.T) {
 	_, err = sdnpu(t, "calibrate", copied, "--text", textFile(t, "fine.txt", long), "-o", out)
 	require.NoError(t, err)
 	require.FileExists(t, out)
-	require.FileExists(t, codesBeside(out))
+	s, err := readSettings()
+	require.NoError(t, err)
+	f, err := gguf.Open(copied)
+	require.NoError(t, err)
+	digest := fmt.Sprintf("%x", f.Digest())
+	require.NoError(t, f.Close())
+	there := s.rangesPath(digest)
+	require.NoFileExists(t, there)
+	require.NoError(t, os.MkdirAll(filepath.Dir(there), 0o700))
+	require.NoError(t, os.Rename(out, there))
+	require.NoError(t, os.Rename(codesBeside(out), codesBeside(there)))
+	r, err := readRanges(there, digest)
+	require.NoError(t, err, "as the help says")
+	require.NotEmpty(t, r.Rounded.Constants)
 }
 
 func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
@@ -141,4 +158,12 @@ func TestDoctorFindsValuesThatNoStartWouldTake(t *testing.T) {
 	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_RECIPE="w1": one of f16,`, out)
 	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_ROWS="1,2": one to four widths`, out)
 	require.NotContains(t, out, "SDNPU_BLOCKS")
+}
+
+func TestAWrongSettingOfTheEmulatorIsNotBlamedOnTheLibrary(t *testing.T) {
+	t.Setenv("SDNPU_EMULATOR", "switching=yes")
+	_, err := settings{library: "emulator"}.openDevice(t.Context(), "sdnpu", newLogger(io.Discard, false))
+	require.ErrorContains(t, err, "switching=yes is neither on nor off")
+	require.NotContains(t, err.Error(), "is meant?")
+	require.NotContains(t, err.Error(), "SDNPU_LIBRARY")
 }

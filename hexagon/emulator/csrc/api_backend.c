@@ -2,11 +2,29 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api.h"
 #include "api_node.h"
 #include "pace.h"
 #include "settings.h"
+
+/* check_values refuses values of the keys whose readers take anything. */
+static qnn_status check_values(uint32_t log) {
+  char value[512];
+  if (emu_setting("switching", value, sizeof value) && strcmp(value, "on") != 0 &&
+      strcmp(value, "off") != 0) {
+    return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: switching=%s is neither on nor off", value);
+  }
+  if (emu_setting("votes", value, sizeof value)) {
+    FILE *file = fopen(value, "a");
+    if (file == NULL) {
+      return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: votes=%s cannot be written", value);
+    }
+    fclose(file);
+  }
+  return QNN_OK;
+}
 
 /* A misspelt setting would measure something else than what was asked for. */
 static qnn_status check_settings(uint32_t log) {
@@ -22,7 +40,7 @@ static qnn_status check_settings(uint32_t log) {
   if (pace->mode != PACE_OFF) {
     api_log(log, QNN_LOG_INFO, "SDNPU_EMULATOR: the time of %s", pace->name);
   }
-  return QNN_OK;
+  return check_values(log);
 }
 
 qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out) {
