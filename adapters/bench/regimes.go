@@ -155,7 +155,7 @@ func (r *Regimes) SVG(w io.Writer) error {
 	high := panelTop + len(regimeWindows)*cellHigh + 30
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="9">`+"\n",
-		wide*columns, high*(len(r.Panels)/columns)+40)
+		wide*columns+24, high*(len(r.Panels)/columns)+40)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="8" y="14" font-size="12">%s, prepared on the device: what a turn does, by prompt (tokens, right) and session window (GB, up)</text>`+"\n", r.Model)
 	for i, colour := range regimeColours {
 		fmt.Fprintf(&b, `<rect x="%d" y="22" width="10" height="10" fill="%s"/><text x="%d" y="31">%s</text>`+"\n", 8+170*i, colour[1], 22+170*i, colour[2])

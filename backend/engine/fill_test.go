@@ -22,7 +22,7 @@ func scored(scores ...float32) *spec.Tree {
 }
 
 func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
-	return &Engine{options: Options{Rows: rows}, took: costs}
+	return &Engine{options: Options{Rows: rows}, took: costs, doubts: map[int]int{}}
 }
 
 // TestOneSlowPassDoesNotCondemnAWidth: the first pass of 8 rows waited for
@@ -35,7 +35,6 @@ func TestOneSlowPassDoesNotCondemnAWidth(t *testing.T) {
 		return shares[0].drafts
 	}
 	e := fillEngine(make(map[int]time.Duration), 8, 1)
-	e.doubts = make(map[int]int)
 	for range 5 {
 		e.timed(1, 1+passCost)
 	}
@@ -158,7 +157,9 @@ func TestUnknownCostsFollowTheModel(t *testing.T) {
 	e.timed(8, 19*time.Millisecond)
 	require.Equal(t, 12*time.Millisecond, e.cost(1))
 	require.Equal(t, 43*time.Millisecond, e.cost(32))
-	e.timed(32, 100*time.Millisecond)
+	for range 1 + doubtful {
+		e.timed(32, 100*time.Millisecond)
+	}
 	e.timed(32, 50*time.Millisecond)
 	require.Equal(t, 90*time.Millisecond, e.cost(32))
 }
