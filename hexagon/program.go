@@ -105,10 +105,11 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 
 // callError gives the contract's meaning to the codes of a failed load or run.
 func callError(err error) error {
+	if err == nil {
+		return nil // before anything that allocates: a run calls this
+	}
 	err = explain(err)
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, qnn.ErrNoMemory), errors.Is(err, qnn.ErrMapping):
 		return fmt.Errorf("%w: %w", backend.ErrNoMemory, err)
 	case errors.Is(err, qnn.ErrCommunication):
