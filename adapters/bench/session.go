@@ -165,8 +165,7 @@ func (c *Conversations) cached(total int, t Turn) int {
 
 // Auto holds a conversation as the chooser says.
 func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
-	cfg := c.began
-	row := SessionRow{Plan: Auto, Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Spare: cfg.Spare}
+	row := SessionRow{Plan: Auto} // and what the last turn had
 	c.chooser.Reset(c.began)
 	total := 0
 	for _, t := range turns {
@@ -179,7 +178,7 @@ func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
 			return row, err
 		}
 		o := outcomeOf(choice.Line, choice.Reason)
-		row.Verify = choice.Verify
+		row.Verify, row.Blocks, row.Rows1, row.Rows2, row.Spare = choice.Verify, choice.Config.Blocks, choice.Config.Rows1, choice.Config.Rows2, choice.Config.Spare
 		o.ms = c.chooser.Prefill(choice)
 		row.add(o, c.chooser.Decode(choice, float64(t.Output)))
 		if err := c.chooser.Done(choice, t.Output); err != nil {
