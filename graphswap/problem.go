@@ -143,7 +143,9 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		last := at+tokens == r.Prompt
 		p.Chunks = append(p.Chunks, tokens)
 		long, short := make([]float64, r.Blocks), make([]float64, r.Blocks)
-		g.add(long, r.Rows1, r.Cached+at, c.logits(r, r.Rows1, last))
+		// The head runs for rows that have a token, as many at once as a short graph.
+		headed := min(r.Rows1, (tokens+r.Rows2-1)/r.Rows2*r.Rows2)
+		g.add(long, r.Rows1, r.Cached+at, c.logits(r, headed, last))
 		for sub := 0; sub < tokens; sub += r.Rows2 {
 			g.add(short, r.Rows2, r.Cached+at+sub, c.logits(r, r.Rows2, last && sub+r.Rows2 >= tokens))
 		}

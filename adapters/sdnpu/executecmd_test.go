@@ -51,10 +51,8 @@ func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %d blocks spare %v", name, blocks, spare), func(t *testing.T) {
-					r := graphswap.Request{Blocks: blocks, Rows1: 256, Rows2: 32, Prompt: 700}
-					if x.allLogits = blocks == 4; x.allLogits {
-						r.AllLogits, r.Prompt = true, 768 // the prediction charges whole graphs of logits
-					}
+					r := graphswap.Request{Blocks: blocks, Rows1: 256, Rows2: 32, Prompt: 700, AllLogits: blocks == 4}
+					x.allLogits = r.AllLogits
 					problem := executeProblem(t, r)
 					plan, err := problem.Make(name, spare)
 					require.NoError(t, err)
