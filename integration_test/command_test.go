@@ -227,7 +227,7 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 	require.Regexp(t, `(?m)^missing +device +to do: .*SDNPU_LIBRARY`, got.stdout)
 	require.Regexp(t, `(?m)^missing +C compiler +to do: apt-get install gcc`, got.stdout)
 	require.Regexp(t, `(?m)^ok +image cache`, got.stdout)
-	require.Regexp(t, `error: doctor: \d of \d things are missing`, got.stderr)
+	require.Regexp(t, `error: doctor: \d+ of \d+ things are missing`, got.stderr)
 
 	got = command(t, []string{"SDNPU_LIBRARY=" + emulatorLibrary(t), "SDNPU_CACHE=" + alone}, alone, "doctor")
 	require.Regexp(t, `(?m)^ok +device +.*HTP_EMULATOR_SDNPU, build sdnpu-emulator .*SoC 57, lane npu`, got.stdout)
