@@ -93,7 +93,7 @@ var subjects = []struct {
 		{emulated, "w4a16", phones, 1}, {sm8650, "w4a16", phones, 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
-		{emulated, "f16", phones + " f32", 2}, {sm8650, "f16 w8a16 w4a16", phones, 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
+		{emulated, "f16", phones + " f32", 2}, {sm8650, "f16", "w8 w8a16 w8a8 w4a16", 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
 	}},
 	{smollm(0, "SmolLM2-135M, 30 layers"), []visit{
 		{emulated, "", all, 16}, {sm8650, "", "f16 w8a16 w4a16", 8}, {plain, "", "f32", 16},
