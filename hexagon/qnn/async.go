@@ -11,17 +11,7 @@ import (
 // must stay as they are until then. The vendor's x86-64 library has no such
 // runs.
 func (b *Binding) ExecuteAsync(p *Profile, s *Signal, done func(error)) error {
-	id, err := b.graph.live()
-	if err != nil {
-		return err
-	}
-	var signal uintptr
-	if s != nil {
-		if signal, err = s.handle.live("signal"); err != nil {
-			return err
-		}
-	}
-	profile, err := p.optional()
+	id, signal, profile, err := b.handles(p, s)
 	if err != nil {
 		return err
 	}

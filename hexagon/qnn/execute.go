@@ -118,19 +118,24 @@ func (b *Binding) rebind(to []cTensor, i int, t ExecTensor, kind TensorKind) err
 // profile may be nil. It cannot be interrupted.
 func (b *Binding) Execute(p *Profile) error { return b.ExecuteWith(p, nil) }
 
-// ExecuteWith is Execute with a signal that can end it; both may be nil.
-func (b *Binding) ExecuteWith(p *Profile, s *Signal) error {
-	id, err := b.graph.live()
-	if err != nil {
-		return err
+// handles are those of the graph, the signal and the profile that a run names;
+// the last two are 0 where there is none.
+func (b *Binding) handles(p *Profile, s *Signal) (graph, signal, profile uintptr, err error) {
+	if graph, err = b.graph.live(); err != nil {
+		return 0, 0, 0, err
 	}
-	var signal uintptr
 	if s != nil {
 		if signal, err = s.handle.live("signal"); err != nil {
-			return err
+			return 0, 0, 0, err
 		}
 	}
-	profile, err := p.optional()
+	profile, err = p.optional()
+	return graph, signal, profile, err
+}
+
+// ExecuteWith is Execute with a signal that can end it; both may be nil.
+func (b *Binding) ExecuteWith(p *Profile, s *Signal) error {
+	id, signal, profile, err := b.handles(p, s)
 	if err != nil {
 		return err
 	}
