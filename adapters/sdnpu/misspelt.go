@@ -13,7 +13,7 @@ import (
 // for; testVariables are those of our tests and builds.
 var (
 	machineVariables = []string{"SDNPU_LIBRARY", "SDNPU_SOC", "SDNPU_CACHE", "SDNPU_CACHE_SIZE", "SDNPU_PREPARED", "SDNPU_ORIGINAL", "SDNPU_COMPILE", gateVariable, "SDNPU_EMULATOR"}
-	testVariables    = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}
+	testVariables    = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
 )
 
 // lookAtVariables finds variables that look like ours and are none: they would

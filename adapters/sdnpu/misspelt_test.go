@@ -2,6 +2,9 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +26,21 @@ func TestMisspeltVariablesAreFoundWithWhatWasMeant(t *testing.T) {
 	require.Len(t, found, 1)
 	require.NotContains(t, found[0].remedy, "is meant?")
 	require.Contains(t, found[0].remedy, "known are SDNPU_LIBRARY")
+}
+
+// Programs under test inherit what make and CI export: doctor must not call it
+// a slip of the user's.
+func TestNoVariableOfOurOwnBuildIsCalledMisspelt(t *testing.T) {
+	files, err := filepath.Glob("../../.ci/*")
+	require.NoError(t, err)
+	var ours []string
+	for _, path := range append(files, "../../Makefile") {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		ours = append(ours, regexp.MustCompile(`SDNPU_[A-Z_]+`).FindAllString(string(text), -1)...)
+	}
+	require.Contains(t, ours, "SDNPU_MODELS")
+	require.Empty(t, lookAtVariables(ours))
 }
 
 // slowDistance is the definition.
