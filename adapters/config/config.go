@@ -31,6 +31,8 @@ type Config struct {
 	DatabaseSize int64
 	// Plan names how graphs are made resident.
 	Plan string
+	// Exact computes each token of an answer on one width.
+	Exact bool
 	// Rows are the widths of the graphs, descending.
 	Rows []int
 	// FirstContext is the past that graphs begin with, in tokens; zero leaves it

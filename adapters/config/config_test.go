@@ -106,6 +106,7 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 		{"rows that are no number", "sdnpu.rows", "128,x"},
 		{"too many rows", "sdnpu.rows", "128,64,32,16,8"},
 		{"neither true nor false", "sdnpu.enabled", "perhaps"},
+		{"neither on nor off", "sdnpu.exact", "32"},
 		{"a folder that depends on where one stands", "sdnpu.db", "answers"},
 		{"a home that is not the user's", "sdnpu.db", "~root/answers"},
 		{"a negative count", "sdnpu.blocks", "-1"},
@@ -129,6 +130,14 @@ func TestEveryKeyTakesItsOwnDefaultAndIsFound(t *testing.T) {
 	}
 	_, err := Find("speed")
 	require.ErrorIs(t, err, ErrSetting)
+}
+
+func TestAnExactWidthIsSwitched(t *testing.T) {
+	for text, want := range map[string]bool{"on": true, "true": true, "off": false, "false": false} {
+		c, err := Resolve(source("model", map[string]string{"sdnpu.exact": text}))
+		require.NoError(t, err)
+		require.Equal(t, want, c.Exact, text)
+	}
 }
 
 func TestTermsOfDraftsHaveKeysOfTheirOwn(t *testing.T) {

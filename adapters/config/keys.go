@@ -78,6 +78,10 @@ var Keys = []Key{
 		func(c *Config, v string) error { c.Plan = v; return engine.CheckPlan(v) },
 	},
 	{
+		"sdnpu.exact", "bool", "false", "compute each token of an answer on one width, the narrowest of sdnpu.rows (32 where that is left out), whatever drafts and other requests there are, and not on the fastest",
+		func(c *Config, v string) (err error) { c.Exact, err = parseBool(v); return err },
+	},
+	{
 		"sdnpu.rows", "string", "128,1", "widths of the graphs in rows, widest first; left out, several requests at once add their number, drafts 32 and 8",
 		func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
 	},

@@ -43,6 +43,7 @@ type effects struct {
 	ValidRows   int              `json:"valid_rows"`
 	SharedRows  int              `json:"shared_rows"`
 	PaddingRows int              `json:"padding_rows"`
+	Lossless    Lossless         `json:"lossless"`
 	Lanes       map[string]int64 `json:"lanes"`
 	TTFTMS      float64          `json:"ttft_ms"`
 }
@@ -98,8 +99,9 @@ func finalEvent(r engine.Report) event {
 			SharedRows:  r.SharedRows,
 			PaddingRows: r.PaddingRows,
 			Recipe:      r.Recipe, Widths: r.Widths, Blocks: r.Blocks,
-			Lanes:  laneOps(r),
-			TTFTMS: milliseconds(r.FirstToken),
+			Lossless: LosslessOf(r.Lossless),
+			Lanes:    laneOps(r),
+			TTFTMS:   milliseconds(r.FirstToken),
 		},
 	}
 }

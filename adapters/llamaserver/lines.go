@@ -78,6 +78,12 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d drafting_ms=%.3f",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows, milliseconds(r.Drafting))
 	}
+	if r.Lossless.Exact {
+		fmt.Fprintf(&b, " exact=true exact_rows=%d", r.Lossless.Width)
+	}
+	if f := r.Lossless.Flips; f != nil {
+		fmt.Fprintf(&b, " flips_per_1000=%.3f flips_positions=%d", f.PerThousand(), f.Positions)
+	}
 	if c := r.Calibration; c != (engine.Calibration{}) {
 		fmt.Fprintf(&b, " calibrated_rows=%d calibration_cost_ms=%.3f calibration_gain_ms=%.3f", c.Rows, milliseconds(c.Cost), milliseconds(c.Gain))
 	}

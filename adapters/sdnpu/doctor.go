@@ -67,6 +67,7 @@ func newDoctorCommand() *cobra.Command {
 	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.blocks, "blocks", 0, "with a model: runs of layers compiled apart (default: the model's config)")
+	flags.IntVar(&f.flips, "flips", 0, "with a model: tokens that are computed in passes of each width and compared (default: up to 64, fewer where they would take over 20 s)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile anew into a folder that is removed again")
 	flags.BoolVar(&f.anyway, "anyway", false, "with a model: go on where disk or memory seem too small")
@@ -81,6 +82,9 @@ func (s settings) examine(cmd *cobra.Command, path string, f modelFlags) error {
 	}
 	if f.context < 0 {
 		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
+	}
+	if f.flips < 0 {
+		return fmt.Errorf("--flips %d: 1 or more wanted, or 0 for the default", f.flips)
 	}
 	d := &checkup{flags: f, settings: s, config: c, path: path, logger: newLogger(cmd.ErrOrStderr(), false)}
 	return d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

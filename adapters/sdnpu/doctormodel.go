@@ -38,6 +38,7 @@ const (
 type modelFlags struct {
 	recipe, rows        string
 	context, blocks     int
+	flips               int
 	json, fresh, anyway bool
 }
 
@@ -90,7 +91,11 @@ type modelReport struct {
 		Own int64 `json:"peak_own_bytes"`
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
-	Met          bool    `json:"budget_met"`
+	// Lossless is what the width of passes changes, nil where it was not measured
+	// and Unmeasured says why.
+	Lossless   *modelLossless `json:"lossless"`
+	Unmeasured string         `json:"lossless_unmeasured,omitempty"`
+	Met        bool           `json:"budget_met"`
 	// Strict tells that it was met without the fixed allowance.
 	Strict bool `json:"budget_met_without_allowance"`
 }
@@ -346,7 +351,7 @@ func (c *checkup) measure(ctx context.Context, stderr io.Writer, say sayFunc) er
 		r.FirstTokenMS = float64(report.FirstToken.Microseconds()) / 1000
 		r.Memory.Peak, r.Memory.Own = peakMemory(), own.stop()
 		say("first token", "%.0f ms; operators: NPU %d, CPU %d", r.FirstTokenMS, report.Ops[backend.NPU], report.Ops[backend.CPU])
-		return nil
+		return c.measureFlips(ctx, l, report.FirstToken, say)
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What calibrate, check and profile find is kept in folders of the image cache,
+// What calibrate, check, profile and doctor find is kept in folders of the image cache,
 // a file of JSON each.
 const (
 	rangesFolder   = "ranges"
@@ -26,6 +26,7 @@ func (s settings) keptFolders() map[string]string {
 	return map[string]string{
 		"ranges":    filepath.Join(s.cache, rangesFolder),
 		"check":     filepath.Join(s.cache, checksFolder),
+		"flips":     filepath.Join(s.cache, flipsFolder),
 		profileKind: string(s.profiles()),
 	}
 }
@@ -99,7 +100,7 @@ func keptText(entries []cacheEntry) string {
 		bytes += e.Bytes
 	}
 	var parts []string
-	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {profileKind, "profiles"}} {
+	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {profileKind, "profiles"}} {
 		switch n := count[kind.one]; n {
 		case 0:
 		case 1:

@@ -30,6 +30,7 @@ type loaded struct {
 	tokenizer *tokenizer.Tokenizer
 	prompt    []int32 // what the job's prompt became
 	layers    int
+	flips     flipsFile   // what flips of it are measured of
 	database  *tokendb.DB // nil without one on disk
 }
 
@@ -69,9 +70,13 @@ func (j job) undrafted() string {
 	if j.config.Draft == (draft.Mode{}) || len(rows) == 0 { // the engine's own widths have room
 		return ""
 	}
-	if switched := switchingPlan(j.config.Plan); rows[0] == 1 || switched != "" && rows[len(rows)-1] == 1 {
-		return fmt.Sprintf("drafts (%s) find no room: behind the prompt only graphs of one row are left, of widths %s with plan %s; "+
-			"take rows=128,32, or draft=off", j.config.Draft, commas(rows), cmp.Or(switched, graphswap.PlanBoth))
+	switched, exactly := switchingPlan(j.config.Plan), ""
+	if j.config.Exact {
+		exactly = " and an exact width"
+	}
+	if rows[0] == 1 || switched+exactly != "" && rows[len(rows)-1] == 1 {
+		return fmt.Sprintf("drafts (%s) find no room: behind the prompt only graphs of one row are left, of widths %s with plan %s%s; "+
+			"take rows=128,32, or draft=off", j.config.Draft, commas(rows), cmp.Or(switched, graphswap.PlanBoth), exactly)
 	}
 	return ""
 }
@@ -122,6 +127,10 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 		return nil, err
 	}
 	s.knownCosts(l.device.Capabilities(), m, &options, j.logger)
+	s.knownFlips(l.device.Capabilities(), m, &options)
+	if l.flips, err = flipsOf(l.device.Capabilities(), m, options); err != nil {
+		return nil, err
+	}
 	if len(s.prepared) > 0 {
 		s.announcePrepared(m.Digest(), l.device.Capabilities(), j.logger)
 	}
@@ -151,7 +160,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 func (s settings) engineOptions(ctx context.Context, j job, m *model.Model, tok *tokenizer.Tokenizer, name string) (engine.Options, error) {
 	recipe, err := s.recipe(ctx, j, m, tok, name)
 	return engine.Options{
-		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, IdleSwitch: j.idleSwitch, ThreadTime: j.threadTime, ProcessTime: processorTime, AlwaysCalibrate: j.config.Calibration == "on",
+		Plan: switchingPlan(j.config.Plan), Recipe: recipe, Rows: j.rows(), Blocks: j.config.Blocks, Draft: j.config.Draft, Cost: j.cost, Foretell: j.foretell, IdleSwitch: j.idleSwitch, ThreadTime: j.threadTime, ProcessTime: processorTime, AlwaysCalibrate: j.config.Calibration == "on", Exact: j.config.Exact,
 		Context: j.context, FirstContext: j.config.FirstContext, Sequences: j.sequences,
 		Cache: s.openCache(j.logger), Name: name, Logger: j.logger, Progress: j.progress,
 	}, err

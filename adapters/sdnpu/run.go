@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
@@ -28,7 +29,7 @@ import (
 type runFlags struct {
 	model, prompt, promptIDs, library string
 	recipe, rows, draft, plan, db     string
-	timeline                          string
+	timeline, exact                   string
 	tokens, context, blocks           int
 	temperature                       float32
 	seed                              int64
@@ -58,6 +59,8 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
+	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: on or off (default: the model's config)")
+	flags.Lookup("exact").NoOptDefVal = "on"
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
 	flags.StringVar(&f.timeline, "timeline", "", "file for what was done when, for sdnpu timeline")
@@ -108,6 +111,8 @@ type result struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
+	// Lossless is what drafts can change of the text.
+	Lossless llamaserver.Lossless `json:"lossless"`
 	// Plan is which graphs were in the device when: blocks exchanged, loads beyond
 	// the end of the prompt without any, the NPU's wait for loads, all of them zero
 	// where graphs stay, and the most memory that graphs took.
@@ -216,7 +221,7 @@ func (f *runFlags) resolve() (config.Config, error) {
 		}
 		f.db = path
 	}
-	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.db": f.db})
+	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.exact": f.exact, "sdnpu.db": f.db})
 }
 
 // resolveConfig reads a model's config with the environment and then flags over
@@ -321,6 +326,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	r.Rows.Valid, r.Rows.Wasted, r.Rows.Padding = report.ValidRows, report.WastedRows, report.PaddingRows
 	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
 	r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows = report.DecodeSteps, report.DraftedRows, report.AcceptedRows, report.WastedRows
+	r.Lossless = llamaserver.LosslessOf(report.Lossless)
 	r.Plan.Name = report.Residency
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed

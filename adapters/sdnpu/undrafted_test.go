@@ -15,12 +15,14 @@ func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
 		"one row": {"--rows", "1"}, "wide": {"--rows", "8"}, "both": {"--rows", "8,1"},
 		"switching": {"--rows", "8,1", "--plan", "descent"}, "switching wide": {"--rows", "8,4", "--plan", "descent"},
 		"narrow alone": {"--rows", "8,1", "--plan", "g2_only"}, "long alone": {"--rows", "8,1", "--plan", "g1_only"}, "auto": {"--rows", "8,1", "--plan", "auto"},
+		"exact": {"--rows", "8,1", "--exact=on"}, "exact wide": {"--rows", "8,4", "--exact=on"}, "not exact": {"--rows", "8,1", "--exact=off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := newRunCommand()
 			require.NoError(t, cmd.ParseFlags(append(flags, "--draft", "default", "--model", story)))
 			c, err := resolveConfig(story, map[string]string{
 				"sdnpu.rows": cmd.Flag("rows").Value.String(), "sdnpu.plan": cmd.Flag("plan").Value.String(), "sdnpu.draft": "default",
+				"sdnpu.exact": cmd.Flag("exact").Value.String(),
 			})
 			require.NoError(t, err)
 			told := job{config: c}.undrafted() != ""

@@ -144,6 +144,8 @@ type Report struct {
 	// DecodeSteps passes for output tokens, and AcceptedRows of them were right.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
+	// Lossless tells what drafts can change of the text.
+	Lossless Lossless
 	// TopDraws are the tokens drawn from the best logits of a row alone, RowDraws
 	// those for which the whole row was read.
 	TopDraws, RowDraws int

@@ -236,7 +236,12 @@ func (e *Engine) lead(ctx context.Context, own *job) {
 		e.runWindow(ctx, x)
 		return
 	}
-	shares := e.line.take(e.chunk)
+	var shares []share
+	if e.options.Exact {
+		shares = e.line.takeAlike(e.chunk, e.options.VerifyRows())
+	} else {
+		shares = e.line.take(e.chunk)
+	}
 	e.addDrafts(shares)
 	if len(shares) > 1 || shares[0].job != own {
 		ctx = context.WithoutCancel(ctx) // it is not for who leads alone
@@ -293,7 +298,11 @@ func (e *Engine) survives(err error) bool {
 
 // runShares makes one pass of the shares, their rows behind each other.
 func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error) {
-	pl, err := e.plan(sharesPass(shares))
+	pass := sharesPass(shares)
+	if e.options.Exact && shares[0].behindPrompt() {
+		pass.Width = e.options.VerifyRows()
+	}
+	pl, err := e.plan(pass)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,28 @@
 // What was learned of one pass is put into the drafter's table while the device
 // computes the next.
 //
+// # Exact width
+//
+// On some libraries a row's result depends on the width of the graph that
+// computes it. There the text that comes of drafts may be another one than without
+// them: which tokens are computed on which width depends on what was drafted, on
+// costs and on other requests. [Engine.MeasureFlips] tells how often the likeliest
+// token differs. [Options].Exact leaves nothing of that open:
+//
+//   - each token behind the prompt is computed on graphs of one width, the
+//     narrowest of the options (the wide ones where a plan has no others), with
+//     drafts or without;
+//   - passes of prompts hold nothing but one prompt's rows, cut by how many there
+//     are, and the head has that one width for them, too;
+//   - graphs are not exchanged: plans that do are refused.
+//
+// So where a row's result depends neither on what else its pass holds nor on
+// whether an earlier token lies in the cache or in the same pass, a request's
+// text is to the bit that of the same request without drafts and alone, if both
+// begin with as many cached tokens and graphs of the same context. What is taken
+// from the cache is as it was computed then. It costs the choice of widths by what
+// they take: a token alone is computed on as many rows as a full tree.
+//
 // # Plans
 //
 // With [Options].Plan every (block, width) is an image of its own and there are

@@ -83,6 +83,9 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if err := options.checkSharing(dev.Capabilities()); err != nil {
 		return nil, err
 	}
+	if err := options.checkExact(); err != nil {
+		return nil, err
+	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 // width is the one that gives the most tokens per time: each of these jobs says
 // one token anyway, and drafts as many more as their scores add up to. Rows that
 // the width has anyway are always filled, the likeliest drafts first, whoever's
-// they are.
+// they are. Where the width is to be exact there is one.
 func (e *Engine) addDrafts(shares []share) {
 	rows, sure := 0, 0
 	for _, s := range shares {
@@ -17,9 +17,14 @@ func (e *Engine) addDrafts(shares []share) {
 			sure++
 		}
 	}
+	merged := newMerge(shares)
+	if e.options.Exact {
+		merged.fill(e.options.draftRows() - rows)
+		merged.keep()
+		return
+	}
 	width := e.widthFor(rows)
 	best := 0.0
-	merged := newMerge(shares)
 	for _, w := range slices.Backward(e.options.Rows) {
 		if w < rows || w > e.options.partRows() { // drafts are not worth a second part
 			continue

@@ -23,7 +23,7 @@ import (
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
 	g := &generation{
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
-		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Ops: make(map[backend.Lane]int64)},
+		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Lossless: e.lossless(), Ops: make(map[backend.Lane]int64)},
 	}
 	g.report.Began = g.began
 	if err := e.checkRequest(r); err != nil {
@@ -61,6 +61,8 @@ func (e *Engine) checkRequest(r Request) error {
 		return fmt.Errorf("engine: %w: the prompt is empty", ErrRequest)
 	case len(r.Prompt) > e.options.Context:
 		return &PromptTooLongError{Tokens: len(r.Prompt), Context: e.options.Context}
+	case r.Plan != nil && e.options.Exact:
+		return fmt.Errorf("engine: %w: a plan of its own where each token has one width", ErrRequest)
 	case r.Logprobs < 0:
 		return fmt.Errorf("engine: %w: %d logprobs", ErrRequest, r.Logprobs)
 	}

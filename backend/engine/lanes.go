@@ -125,7 +125,7 @@ func (l *lanes) choose(b *block, pl *plan) (f *form, comes bool) {
 			return f, false
 		}
 	}
-	if f := b.fitting(len(pl.rows)); f != nil {
+	if f := b.fitting(pl.width); f != nil {
 		return f, false
 	}
 	return nil, x != nil && x.comes(b.index, graphswap.Both)

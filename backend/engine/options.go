@@ -39,7 +39,7 @@ type Options struct {
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. None means 128
 	// and 1, and with several sequences a width for one row of each of them; with
-	// drafts 128, 32, 8 and 1.
+	// drafts 128, 32, 8 and 1; where the width is to be exact, 128 and 32.
 	Rows []int
 	// Blocks is the number of runs of layers. Zero means one per 100 million
 	// parameters.
@@ -72,6 +72,12 @@ type Options struct {
 	// Draft says where speculative drafts come from. They change the time and
 	// never the text.
 	Draft draft.Mode
+	// Exact gives each token behind a prompt one width to be computed on, that of
+	// VerifyRows: see the package's comment for what that promises.
+	Exact bool
+	// Flips is what [Engine.MeasureFlips] found of this model on this device, for
+	// reports. Nil means that nobody has measured.
+	Flips *Flips
 	// Database is what drafts remember of earlier requests; the caller keeps it
 	// until the Engine is closed. Nil means one in memory.
 	Database *draft.Database
@@ -88,7 +94,8 @@ type Options struct {
 	// then tell what a request took of it.
 	ProcessTime func() time.Duration
 	// HeadRows is the width of the head's graph. Zero means the smallest of
-	// Rows. With more sequences than that a second one has a row for each.
+	// Rows. With more sequences than that a second one has a row for each. Where
+	// the width is to be exact it is VerifyRows.
 	HeadRows int
 	// Top is how many of the best logits the head's graph hands over by
 	// themselves: most draws need no more. Zero means 128, which every library
@@ -168,7 +175,7 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	o.Rows = slices.Clone(o.Rows)
 	if len(o.Rows) == 0 {
 		o.Rows = []int{128, 1}
-		if o.Plan != "" {
+		if o.Plan != "" || o.Exact {
 			o.Rows = []int{128, 32}
 		} else if n := o.Sequences; o.Draft != (draft.Mode{}) {
 			o.Rows = []int{128, 32, 8, 1}
@@ -182,6 +189,9 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	o.Top = min(max(o.Top, 0), c.Vocab)
 	if o.HeadRows == 0 {
 		o.HeadRows = o.Rows[len(o.Rows)-1]
+	}
+	if o.Exact {
+		o.HeadRows = o.VerifyRows()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -235,6 +245,9 @@ const maxHeads = 3
 // headRows are the widths of the head's graphs, ascending: passes that several
 // generations share have a row of logits for each, and so has every draft.
 func (o Options) headRows() []int {
+	if o.Exact { // another width may give other logits
+		return []int{o.HeadRows}
+	}
 	if o.Draft != (draft.Mode{}) {
 		rows := slices.Clone(o.Rows[max(len(o.Rows)-maxHeads, 0):])
 		slices.Reverse(rows)

@@ -18,6 +18,8 @@ const Root = -1
 // Pass is what the graphs compute at once.
 type Pass struct {
 	Rows []Row
+	// Width is how many rows the graphs have at least: 0 for those that hold Rows.
+	Width int
 }
 
 // Row is one token of a pass.
@@ -54,7 +56,9 @@ type Result struct {
 
 // plan is a pass whose rows have been checked.
 type plan struct {
-	rows      []Row
+	rows []Row
+	// width is how many rows the graphs have at least.
+	width     int
 	positions []int32
 	// slots are the places of the rows behind their sequence's committed tokens
 	// while a block computes them part by part: nth row of its sequence, nth slot.
@@ -86,10 +90,10 @@ func (e *Engine) plan(p Pass) (*plan, error) { return e.planAhead(p, 0) }
 // in their slots.
 func (e *Engine) planAhead(p Pass, ahead int) (*plan, error) {
 	widest := e.options.Rows[0]
-	if len(p.Rows) < 1 || len(p.Rows) > widest {
-		return nil, fmt.Errorf("engine: %w: %d rows: 1 to %d wanted", ErrPass, len(p.Rows), widest)
+	if len(p.Rows) < 1 || len(p.Rows) > widest || p.Width > widest {
+		return nil, fmt.Errorf("engine: %w: %d rows on graphs of %d at least: 1 to %d wanted", ErrPass, len(p.Rows), p.Width, widest)
 	}
-	pl := &plan{rows: p.Rows, positions: make([]int32, len(p.Rows)), slots: make([]int, len(p.Rows)), bases: make(map[int]int), chunk: unplanned}
+	pl := &plan{rows: p.Rows, width: max(p.Width, len(p.Rows)), positions: make([]int32, len(p.Rows)), slots: make([]int, len(p.Rows)), bases: make(map[int]int), chunk: unplanned}
 	rows := make(map[int]int)
 	for i, r := range p.Rows {
 		switch {

@@ -32,7 +32,7 @@ type PlanReport struct {
 // computed. It returns nil where graphs stay, be it because their loads failed
 // too often, or are exchanged for another request at the moment.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*execution, error) {
-	if e.lanes == nil {
+	if e.lanes == nil || e.options.Exact { // then the prompt's length alone says on which graphs it is computed
 		return nil, nil
 	}
 	e.idle.prompted(len(tokens))
@@ -104,7 +104,7 @@ func (l *lanes) planned(shares []share) *execution {
 // wants or that there is.
 func (e *Engine) runBlock(ctx context.Context, w *way, b *block) error {
 	if e.lanes == nil {
-		return w.compute(ctx, b, b.fitting(len(w.pl.rows)))
+		return w.compute(ctx, b, b.fitting(w.pl.width))
 	}
 	came := time.Now()
 	form, x, began, err := e.lanes.enter(ctx, b, w.pl)

@@ -38,7 +38,7 @@ func (g *generation) propose(length int) {
 	}
 	g.settled()
 	defer g.drafting(g.engine.watch())
-	rows := g.engine.options.partRows() - 1
+	rows := g.engine.options.draftRows() - 1
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}

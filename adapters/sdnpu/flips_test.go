@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+)
+
+// TestReportsTellWhatDraftsMayChange once the doctor has measured it with the
+// same settings, and how to measure it before.
+func TestReportsTellWhatDraftsMayChange(t *testing.T) {
+	useCache(t)
+	lossless := func(more ...string) llamaserver.Lossless {
+		out, err := sdnpu(t, append([]string{"run", "--model", story, "--prompt", "One day", "-n", "2", "--json", "--context", "128"}, more...)...)
+		require.NoError(t, err)
+		var r result
+		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
+		return r.Lossless
+	}
+	doctor := func(more ...string) (r modelReport) {
+		out, err := sdnpu(t, append([]string{"doctor", story, "--json", "--context", "128"}, more...)...)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
+		return r
+	}
+	unknown := lossless("--rows", "16,4")
+	require.Nil(t, unknown.FlipsPerThousand)
+	require.Contains(t, unknown.Measure, "sdnpu doctor")
+	require.Nil(t, unknown.Width)
+
+	found := doctor("--rows", "16,4")
+	require.False(t, found.Lossless.Exact)
+	require.Zero(t, found.Lossless.Flipped, "rows of this device are independent")
+	require.LessOrEqual(t, found.Lossless.Positions, flipsPositions)
+	require.Len(t, found.Lossless.Widths, 2)
+	zero := 0.0
+	require.Equal(t, llamaserver.Lossless{FlipsPerThousand: &zero, Positions: found.Lossless.Positions}, lossless("--rows", "16,4"))
+	require.Nil(t, lossless("--rows", "16,2").FlipsPerThousand, "other widths were not measured")
+	require.Nil(t, lossless("--rows", "16,4", "--exact").FlipsPerThousand, "nor one of them alone")
+
+	t.Setenv("SDNPU_EXACT", "on")
+	found = doctor("--rows", "16,4", "--flips", "9")
+	require.True(t, found.Lossless.Exact)
+	require.Equal(t, 9, found.Lossless.Positions)
+	require.Len(t, found.Lossless.Widths, 1)
+	four := 4
+	require.Equal(t, llamaserver.Lossless{Exact: true, Width: &four, FlipsPerThousand: &zero, Positions: 9}, lossless("--rows", "16,4"))
+	require.False(t, lossless("--rows", "16,4", "--exact=off").Exact, "a flag wins")
+
+	s, err := readSettings()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(s.cache, flipsFolder, "*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for _, file := range files {
+		require.NoError(t, os.WriteFile(file, []byte(`{"positions":-1}`), 0o600))
+	}
+	require.Nil(t, lossless("--rows", "16,4").FlipsPerThousand, "a file that says nothing is as good as none")
+
+	t.Setenv("SDNPU_EXACT", "")
+	t.Setenv("SDNPU_PLAN", "descent")
+	found = doctor("--rows", "16,4")
+	require.Nil(t, found.Lossless)
+	require.Contains(t, found.Unmeasured, "SDNPU_PLAN=both_resident")
+}

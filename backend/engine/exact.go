@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// Lossless tells what drafts, and what else decides on a pass's width, can
+// change of a text.
+type Lossless struct {
+	// Exact is [Options].Exact, and Width the rows of the graphs that computed
+	// every token behind the prompt; 0 where that was free.
+	Exact bool
+	Width int
+	// Flips is how often another choice would have come out another way; nil where
+	// nobody has measured.
+	Flips *Flips
+}
+
+func (e *Engine) lossless() Lossless {
+	l := Lossless{Exact: e.options.Exact, Flips: e.options.Flips}
+	if l.Exact {
+		l.Width = e.options.VerifyRows()
+	}
+	return l
+}
+
+// VerifyRows is the width that computes each token behind a prompt where the
+// width is to be exact. Rows are resolved.
+func (o Options) VerifyRows() int {
+	if start, _ := o.start(); start == graphswap.G1 {
+		return o.Rows[0]
+	}
+	return o.Rows[len(o.Rows)-1]
+}
+
+// draftRows is the most that one pass has of drafts and the tokens before them.
+func (o Options) draftRows() int {
+	if o.Exact {
+		return min(o.partRows(), o.VerifyRows())
+	}
+	return o.partRows()
+}
+
+// checkExact is for options whose plan is decided.
+func (o Options) checkExact() error {
+	if start, used := o.start(); !o.Exact || start == used {
+		return nil
+	}
+	return fmt.Errorf("engine: %w: plan %s exchanges graphs, so tokens have no exact width: take %s or %s, or give up the exact width",
+		ErrOptions, o.Plan, graphswap.PlanBoth, graphswap.PlanShared)
+}
+
+// behindPrompt tells that the share is a token that was drawn, and not one of
+// many whose logits are the prompt's.
+func (s share) behindPrompt() bool {
+	return s.job.report.OutputTokens > 0 && len(s.job.tokens) == 1
+}
+
+// takeAlike is take for passes whose widths are exact: those of the first job's
+// prompt alone, or one row of each job that is behind its prompt, up to most.
+func (l *line) takeAlike(chunk func(rows int) int, most int) (shares []share) {
+	l.change(func() {
+		if first := (share{job: l.jobs[0], n: 1}); !first.behindPrompt() {
+			first.n = chunk(len(first.job.tokens))
+			shares = append(shares, first)
+			l.jobs = append(l.jobs[:0], l.jobs[1:]...)
+			return
+		}
+		rest := l.jobs[:0]
+		for _, j := range l.jobs {
+			s := share{job: j, n: 1}
+			if len(shares) < most && s.behindPrompt() {
+				shares = append(shares, s)
+			} else {
+				rest = append(rest, j)
+			}
+		}
+		l.jobs = rest
+	})
+	return shares
+}

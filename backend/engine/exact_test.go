@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// warped is the float device with results that depend on the width of the graph,
+// as those of some libraries do, by about a hundred times more: each width
+// stretches the hidden states in its own way, whatever else a pass holds. heads
+// notes how often the head ran in each width.
+type warped struct {
+	*device
+	mu    sync.Mutex
+	heads map[int]int
+}
+
+var rowsInName = regexp.MustCompile(`_rows(\d+)`)
+
+func newWarped() *warped {
+	w := &warped{device: newDevice(), heads: make(map[int]int)}
+	w.afterRun = func(graph string, ports map[string][]byte) {
+		rows, _ := strconv.Atoi(rowsInName.FindStringSubmatch(graph)[1])
+		y, block := ports[model.PortY]
+		if !block {
+			w.mu.Lock()
+			w.heads[rows]++
+			w.mu.Unlock()
+		}
+		for i := range len(y) / 4 {
+			column := i % (len(y) / 4 / rows)
+			v := math.Float32frombits(binary.LittleEndian.Uint32(y[4*i:]))
+			v *= 1 + 0.02*float32(math.Sin(float64(rows*(column+1))))
+			binary.LittleEndian.PutUint32(y[4*i:], math.Float32bits(v))
+		}
+	}
+	return w
+}
+
+// exactly is drafting with the width fixed.
+func exactly(t *testing.T, mode string, rows ...int) engine.Options {
+	o := drafting(t, mode, rows...)
+	o.Exact, o.Blocks = true, 2
+	return o
+}
+
+// TestDraftsChangeNoTextOfAnExactWidth on a device whose results depend on the
+// width: without it they do, and sometimes in what is said.
+func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
+	changed, accepted, rejected := 0, 0, 0
+	for _, rows := range [][]int{{32, 8}, {16, 8, 5}} {
+		plain, _ := start(t, newWarped(), exactly(t, "off", rows...))
+		dev := newWarped()
+		exact, _ := start(t, dev, exactly(t, "default", rows...))
+		free := exactly(t, "default", rows...)
+		free.Exact = false
+		loose, _ := start(t, newWarped(), free)
+		for name, r := range draftRequests() {
+			if name == "shifts" && len(rows) == 3 {
+				continue // seconds
+			}
+			want, _ := outcomeOf(t, plain, r)
+			got, report := outcomeOf(t, exact, r)
+			require.Equal(t, want, got, "%s, widths %v", name, rows)
+			width := rows[len(rows)-1]
+			require.Equal(t, engine.Lossless{Exact: true, Width: width}, report.Lossless)
+			for _, v := range report.Verifications {
+				if report.Shifts == 0 { // else some are passes that compute a part of the text again
+					require.Equal(t, width, v.Width)
+				}
+			}
+			accepted, rejected = accepted+report.AcceptedRows, rejected+report.DraftedRows-report.AcceptedRows
+			other, report := outcomeOf(t, loose, r)
+			require.Equal(t, engine.Lossless{}, report.Lossless)
+			if !slices.Equal(want.output, other.output) {
+				changed++
+			}
+		}
+		require.Equal(t, []int{rows[len(rows)-1]}, slices.Collect(maps.Keys(dev.heads)))
+	}
+	t.Logf("%d drafts accepted, %d rejected; %d texts of free widths differ", accepted, rejected, changed)
+	require.Positive(t, changed, "the device does what it is for")
+	require.Greater(t, accepted, 100)
+	require.Greater(t, rejected, 100)
+}
+
+// TestCompanyChangesNoTextOfAnExactWidth runs requests beside each other, whose
+// rows share passes and whose prompts are cut beside each other's.
+func TestCompanyChangesNoTextOfAnExactWidth(t *testing.T) {
+	o := exactly(t, "default", 32, 8)
+	o.Sequences = 4
+	e, _ := start(t, newWarped(), o)
+	alone := make(map[string]outcome)
+	requests := draftRequests()
+	delete(requests, "shifts") // seconds
+	for name, r := range requests {
+		r.Prompt = longer(name, r.Prompt)
+		requests[name] = r
+		alone[name], _ = outcomeOf(t, e, r)
+	}
+	shared := 0
+	var together sync.WaitGroup
+	var mu sync.Mutex
+	for name, r := range requests {
+		together.Go(func() {
+			got, report := outcomeOf(t, e, r)
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Equal(t, alone[name], got, name)
+			shared += report.SharedRows
+		})
+	}
+	together.Wait()
+	require.Greater(t, shared, 100)
+}
+
+// longer puts tokens of its own before a prompt, so that it takes several passes.
+func longer(name string, prompt []int32) []int32 {
+	all := []int32{1}
+	for i := range 40 {
+		all = append(all, int32(300+(int(name[0])*7+i*i*13)%150))
+	}
+	return append(all, prompt...)
+}
+
+// TestFlipsAreCounted on a device that has none, and on one that has.
+func TestFlipsAreCounted(t *testing.T) {
+	text := longer("text", longer("more", begin))
+	for _, tt := range []struct {
+		name  string
+		warp  bool
+		exact bool
+		rows  []int
+		want  []engine.WidthFlip // what is known before
+	}{
+		{"float", false, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},
+		{"widths matter", true, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},
+		{"exact", true, true, []int{64, 8}, []engine.WidthFlip{{Rows: 8, Valid: 8}}},
+		{"nothing to choose", true, true, []int{64, 1}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := engine.Options{Rows: tt.rows, Exact: tt.exact, Blocks: 2, Context: 128}
+			var e *engine.Engine
+			if tt.warp {
+				e, _ = start(t, newWarped(), o)
+			} else {
+				e, _ = start(t, newDevice(), o)
+			}
+			f, err := e.MeasureFlips(t.Context(), text, 10)
+			require.NoError(t, err)
+			require.Equal(t, len(text)-10, f.Positions)
+			require.Len(t, f.Widths, len(tt.want))
+			depends := tt.warp && !tt.exact
+			for i, w := range f.Widths {
+				require.Equal(t, depends, w.Flipped > 0, "%+v", w)
+				require.Equal(t, !depends, w.Equal == f.Positions, "%+v", w)
+				require.LessOrEqual(t, w.Flipped, f.Flipped)
+				w.Flipped, w.Equal = 0, 0
+				require.Equal(t, tt.want[i], w)
+			}
+			require.Equal(t, !depends, f.Equal())
+			require.InDelta(t, 1000*float64(f.Flipped)/float64(f.Positions), f.PerThousand(), 1e-9)
+			require.Empty(t, e.Tokens(0))
+			_, err = e.MeasureFlips(t.Context(), text, len(text))
+			require.ErrorIs(t, err, engine.ErrPass)
+		})
+	}
+}
+
+func TestPlansThatExchangeGraphsHaveNoExactWidth(t *testing.T) {
+	dev := newDevice()
+	dev.apart = true
+	for plan, width := range map[string]int{"both_resident": 4, "g1_only": 16, "g2_only": 4, "greedy": 0, "auto": 0} {
+		e, _, err := open(t, t.Context(), dev, engine.Options{Plan: plan, Rows: []int{16, 4}, Exact: true, Context: 64})
+		if width == 0 {
+			require.ErrorIs(t, err, engine.ErrOptions)
+			require.ErrorContains(t, err, "exchanges graphs")
+			continue
+		}
+		require.NoError(t, err)
+		_, _, report := answer(t, e, engine.Request{Prompt: longer("a", begin), MaxTokens: 4})
+		require.Equal(t, width, report.Lossless.Width)
+		require.Len(t, report.Verifications, 3)
+		for _, v := range report.Verifications {
+			require.Equal(t, width, v.Width, plan)
+		}
+		require.NoError(t, e.Close())
+	}
+}
