@@ -13,7 +13,7 @@
 //	go test ./hexagon/forms -v -forms 'Softmax/u8'  # some forms, one line each
 //	go test ./hexagon/forms -keep /some/folder      # saves building the emulator again
 //	go test ./hexagon/forms -update                 # rewrites testdata/forms.md
-//	SDNPU_FULL=1 go test ./hexagon/forms            # large shapes, more seeds, all chips
+//	SDNPU_FULL=1 go test -v ./hexagon/forms -timeout 2h # more seeds and chips, large shapes on one chip; -v shows progress
 //
 // # What is checked of each form
 //

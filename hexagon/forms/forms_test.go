@@ -1,13 +1,16 @@
 package forms
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,6 +28,7 @@ type trial struct {
 	results map[string]*Result // by library
 	grades  map[string]grade
 	faults  []string
+	spent   map[string]time.Duration // by runner, and by [preparing]
 }
 
 // columns are the runners in the order of the table.
@@ -45,7 +49,7 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 		require.False(t, names[f.name()], "%s stands twice in the table", f.name())
 		names[f.name()] = true
 		if pattern.MatchString(f.name()) {
-			trials = append(trials, &trial{form: f, results: map[string]*Result{}, grades: map[string]grade{}})
+			trials = append(trials, &trial{form: f, results: map[string]*Result{}, grades: map[string]grade{}, spent: map[string]time.Duration{}})
 		}
 	}
 	runners := []runner{float{}}
@@ -54,6 +58,7 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, l.stop()) })
 	}
 	runAll(t, runners, trials)
+	t.Log(costs(trials))
 	for _, trial := range trials {
 		if *chosen != "" {
 			t.Log(trial)
@@ -86,24 +91,35 @@ type runner interface {
 	try(g *Graph) (*Result, error)
 }
 
-// runAll runs the forms; the runners work side by side.
+// runAll runs the forms, the large ones last; the runners work side by side.
 func runAll(t *testing.T, runners []runner, trials []*trial) {
 	t.Helper()
-	for _, trial := range trials {
+	show := progress{t: t, of: len(trials), began: time.Now()}
+	bySize := slices.SortedStableFunc(slices.Values(trials), func(a, b *trial) int { return cmp.Compare(volume(a.shape), volume(b.shape)) })
+	for _, trial := range bySize {
+		began := time.Now()
 		trial.graph = trial.form.graph()
+		trial.spent[preparing] = time.Since(began)
 		results, failures := make([]*Result, len(runners)), make([]error, len(runners))
+		took := make([]time.Duration, len(runners))
 		var all sync.WaitGroup
 		for i, r := range runners {
-			all.Go(func() { results[i], failures[i] = r.try(trial.graph) })
+			all.Go(func() {
+				began := time.Now()
+				results[i], failures[i] = r.try(trial.graph)
+				took[i] = time.Since(began)
+			})
 		}
 		all.Wait()
 		for i, r := range runners {
+			trial.spent[r.label()] = took[i]
 			require.NoError(t, failures[i], trial.name())
 			if results[i] != nil {
 				trial.accept(r.label(), results[i])
 			}
 		}
 		trial.graph = nil // large
+		show.after(trial)
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// patience is how long a form may take before its library counts as hanging.
-const patience = 2 * time.Minute
+// patience is how long a form may take before its library counts as hanging;
+// the large ones of the long sweep take minutes where others use the processor.
+var patience = map[bool]time.Duration{false: 2 * time.Minute, true: 15 * time.Minute}[full]
 
 var emulatorFolder string
 

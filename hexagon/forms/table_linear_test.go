@@ -97,9 +97,9 @@ func linearRefusals(f *form, row, act, weight string) {
 	}
 }
 
-// linearSizes are rows, inputs and outputs: small ones, seeded ones and the
-// document's.
-func linearSizes() [][3]int {
+// linearSizes are rows, inputs and outputs: small ones, seeded ones, a real
+// model's, and those of the document where a model of ours may hold the form.
+func linearSizes(row, act, weight string) [][3]int {
 	list := [][3]int{{8, 64, 96}, {1, 128, 64}}
 	if !full {
 		return list
@@ -108,17 +108,32 @@ func linearSizes() [][3]int {
 	for range 4 {
 		list = append(list, [3]int{1 + rng.IntN(40), 64 * (1 + rng.IntN(6)), 1 + rng.IntN(200)})
 	}
-	return append(list, [3]int{32, 896, 4864}, [3]int{1, 896, 4864}, [3]int{128, 896, 4864}, [3]int{32, 4864, 896})
+	list = append(list, [3]int{32, 576, 1536}, [3]int{1, 1536, 576})
+	if slices.Contains(linearOfModels, row+" "+act+"·"+weight) {
+		list = append(list, [3]int{32, 896, 4864}, [3]int{1, 896, 4864}, [3]int{128, 896, 4864}, [3]int{32, 4864, 896})
+	}
+	return list
+}
+
+// linearOfModels are the forms that graphs of models hold: each of the document's
+// large sizes takes the vendor's library some ten seconds. Among the others its
+// MatMul of u8 by s8c was seen to be wrong at 128x896x4864 (relative error 1.2).
+var linearOfModels = []string{
+	"FullyConnected f16·f16", "FullyConnected f16·s8c", "FullyConnected f16·fb32",
+	"FullyConnected u16·s8c", "FullyConnected u8·s8c", "Conv2d 1x1 u16·lpbq32",
 }
 
 func (t *table) linear() {
 	for _, op := range linearOps {
 		for _, row := range linearRows {
-			for i, s := range linearSizes() {
+			for i, s := range linearSizes(op.row, row.act, row.weight) {
 				f := t.add(op.row, row.act+"·"+row.weight, sizes(s[:]...), row.limit, func(g *Graph) {
 					op.build(g, row.act, row.weight, s[0], s[1], s[2], nil)
 				})
 				linearRefusals(f, op.row, row.act, row.weight)
+				if row.weight == "lpbq64" && s[1] == 576 && f.quirk == nil && f.want == (Outcome{}) {
+					f.unlike("9 blocks of LPBQ in each of 1536 channels end its compiler (18 of 32 elements do not)", "crash", 0)
+				}
 				if i == 0 {
 					t.elsewhere(1)
 				}

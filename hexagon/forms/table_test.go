@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
@@ -150,10 +151,27 @@ func (f *form) refused(stage string, code uint32) *form {
 var onEveryChip = regexp.MustCompile(`^(FullyConnected|MatMul|Conv2d 1x1)/(f16·f16|f32·f32|u8·s8c|u16·s8c)/8x64x96/|` +
 	`^(RmsNorm|Softmax|ElementWiseAdd)/(f16|f32|u16)(·(f16|f32|u16))?/1x|^block/`)
 
+// everywhere is how many elements a form that the long sweep repeats on the other
+// chips may have, as its shape tells: what chips do otherwise shows in small ones.
+const everywhere = 50_000
+
+// volume is the product of the numbers in a shape.
+func volume(shape string) int {
+	n := 1
+	for _, digits := range number.FindAllString(shape, -1) {
+		if d, err := strconv.Atoi(digits); err == nil {
+			n *= max(d, 1)
+		}
+	}
+	return n
+}
+
+var number = regexp.MustCompile(`\d+`)
+
 // elsewhere repeats the last n forms on the other chips.
 func (t *table) elsewhere(n int) {
 	for _, f := range t.forms[len(t.forms)-n:] {
-		if !full && !onEveryChip.MatchString(f.name()) {
+		if full && volume(f.shape) > everywhere || !full && !onEveryChip.MatchString(f.name()) {
 			continue
 		}
 		for _, soc := range []uint32{oldest, sm8750, sm8550} {
