@@ -86,8 +86,9 @@ test-vendor: vendor models ## fetches both, then the tests that take minutes on 
 	$(VENDOR_TESTS) go test -timeout 60m -run 'Vendor|ExchangesItself|WholeModels|ModelsEmit|Forms' ./hexagon ./hexagon/forms ./hexagon/whole
 	$(VENDOR_TESTS) go test -timeout 20m -run 'EveryFamily|FirstContactWithTheVendors' ./integration_test ./adapters/sdnpu
 
-test-vendor-full: vendor models ## whole models on every library, all layers; rewrites hexagon/whole/testdata (an hour and more)
-	$(VENDOR_TESTS) SDNPU_FULL=1 go test -timeout 6h -v ./hexagon/whole -run 'WholeModels|ModelsEmit' -update
+test-vendor-full: vendor models ## whole models, all layers; rewrites hexagon/whole/testdata (hours); PART='30_layers/vendor/f16' for some, MISSING=1 for what is not there
+	$(VENDOR_TESTS) SDNPU_FULL=1 go test -timeout 12h -v ./hexagon/whole \
+	  -run '$(if $(PART),WholeModels/$(PART),WholeModels|ModelsEmit)' -update $(if $(MISSING),-missing)
 
 clean: ## remove what was built here
 	rm -rf bin build

@@ -11,9 +11,10 @@
 // forcing: every library is given the float device's tokens and asked for the
 // next, so that the first difference does not hide the others.
 //
-// testdata/models.md is the table of all that; models.json holds its rows, so
-// that a part can be measured anew. make test-vendor-full writes both. Times in
-// them are the host's and say nothing about a phone.
+// testdata/models.md is the table of all that; models.json holds its rows, each
+// written when it is measured, so that a part can be measured anew and a run that
+// was ended goes on (-missing). make test-vendor-full writes both. Times in them
+// are the host's and say nothing about a phone.
 //
 // The same libraries run every distinct node that graphs of any family in any
 // recipe hold, each alone: testdata/emitted.md.

@@ -70,12 +70,21 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) (logits [][]float32)
 	return logits
 }
 
+// course is what a run takes a subject through behind its prompt.
+type course struct {
+	// tree lets it verify a draft tree first.
+	tree bool
+	// Of each of steps the token is the one of forced, the float device's choice,
+	// or, where there are none, the run's own.
+	steps  int
+	forced []int32
+}
+
 // measure runs the prompt, a tree of which one branch is accepted, looked at and
-// taken back, and then steps: the tokens that the float device chose, or, where
-// there are none, its own.
-func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store, steps int, forced []int32) (r run, chosen []int32) {
+// taken back, and then steps.
+func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store, c course) (r run, chosen []int32) {
 	t.Helper()
-	tapped := &tap{Device: d}
+	tapped := &tap{Device: d, say: progress(t)}
 	e := l.engine(t, tapped, recipe, cache)
 	r.finalize, r.reload = tapped.compile, tapped.load
 
@@ -83,25 +92,30 @@ func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imag
 	r.logits = pass(t, e, l.prompt)
 	r.promptPass, r.hidden = tapped.run, tapped.hidden
 	last := r.logits[promptRows-1]
+	tapped.say("prompt of %d tokens", promptRows)
 
-	tree := drafts(len(last))
-	r.tree = forward(t, e, tree)
-	require.NoError(t, e.Commit(0, branch(tree)))
-	r.tree = append(r.tree, pass(t, e, l.prompt[1:2])...)
-	require.NoError(t, e.Truncate(0, promptRows))
+	if c.tree {
+		tree := drafts(len(last))
+		r.tree = forward(t, e, tree)
+		require.NoError(t, e.Commit(0, branch(tree)))
+		r.tree = append(r.tree, pass(t, e, l.prompt[1:2])...)
+		require.NoError(t, e.Truncate(0, promptRows))
+		tapped.say("tree of %d tokens", treeRows)
+	}
 
 	tapped.run = 0
-	for i := range steps {
+	for i := range c.steps {
 		next := best(last)
 		chosen = append(chosen, next)
-		if forced != nil {
-			next = forced[i]
+		if c.forced != nil {
+			next = c.forced[i]
 		}
 		last = pass(t, e, []int32{next})[0]
 		r.logits = append(r.logits, last)
+		tapped.say("token %d of %d", i+1, c.steps)
 	}
-	if steps > 0 {
-		r.oneStep = tapped.run / time.Duration(steps)
+	if c.steps > 0 {
+		r.oneStep = tapped.run / time.Duration(c.steps)
 	}
 	return r, append(chosen, best(last))
 }

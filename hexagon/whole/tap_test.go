@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"testing"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -19,11 +20,34 @@ type tap struct {
 	// hidden are the blocks' outputs since the last clear, each all rows of its
 	// graph.
 	hidden [][]float32
+	// say tells how far it is.
+	say      func(format string, args ...any)
+	compiled int
+}
+
+// pause is how long progress is silent: what is fast says nothing.
+const pause = 10 * time.Second
+
+// progress logs what is done, which go test -v shows at once.
+func progress(t *testing.T) func(format string, args ...any) {
+	began := time.Now()
+	told := began
+	return func(format string, args ...any) {
+		t.Helper()
+		if time.Since(told) < pause {
+			return
+		}
+		told = time.Now()
+		t.Logf(format+" after %v", append(args, time.Since(began).Round(time.Second))...)
+	}
 }
 
 func (d *tap) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	defer stopwatch(&d.compile)()
-	return d.Device.Compile(ctx, w, graphs...)
+	err := d.Device.Compile(ctx, w, graphs...)
+	d.compiled++
+	d.say("image %d, which holds %s, compiled", d.compiled, graphs[0].Name)
+	return err
 }
 
 func (d *tap) Load(ctx context.Context, i backend.Image) (backend.Program, error) {

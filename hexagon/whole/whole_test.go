@@ -18,7 +18,10 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-var update = flag.Bool("update", false, "write what is measured into testdata/models.json and models.md")
+var (
+	update  = flag.Bool("update", false, "write what is measured into testdata/models.json and models.md")
+	missing = flag.Bool("missing", false, "leave out what testdata/models.json has of the same builds")
+)
 
 func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }
 
@@ -69,10 +72,11 @@ type visit struct {
 	steps             int
 }
 
-// Recipes of the NPU, and all.
+// Recipes: those of integers, those of the NPU, and all.
 const (
-	phones = "f16 w8 w8a16 w8a8 w4a16"
-	all    = phones + " f32"
+	integers = "w8 w8a16 w8a8 w4a16"
+	phones   = "f16 " + integers
+	all      = phones + " f32"
 )
 
 // subjects are the models, with what is run of them.
@@ -81,19 +85,19 @@ var subjects = []struct {
 	visits []visit
 }{
 	{story("f16", 0, "stories260K, 5 blocks"), []visit{
-		{emulated, all, "", 8}, {sm8650, "f16", phones, 8}, {sm8550, "", phones, 0}, {sm8750, "", phones, 0}, {plain, "f32", "", 8},
+		{emulated, all, "", 8}, {sm8650, "f16", integers, 8}, {plain, "f32", "", 8},
 	}},
 	{story("f16", 2, "stories260K, 2 blocks"), []visit{
 		{emulated, all, "", 32}, {sm8650, phones, "", 32}, {sm8550, phones, "", 0}, {sm8750, phones, "", 0}, {plain, "f32", "", 32},
 	}},
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
-		{emulated, all, "", 32}, {sm8650, "f16 w8a16", phones, 32}, {sm8550, "f16", phones, 0}, {sm8750, "f16", phones, 0}, {plain, "f32", "", 32},
+		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w4a16", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
 	}},
 	{sized("random, a layer of Qwen2.5-0.5B", 896, 4864, 14, 2), []visit{
-		{emulated, "w4a16", phones, 1}, {sm8650, "w4a16", phones, 1},
+		{emulated, "w4a16", "f16 w8 w8a16 w8a8", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8", 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
-		{emulated, "f16", phones + " f32", 2}, {sm8650, "f16", "w8 w8a16 w8a8 w4a16", 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
+		{emulated, "f16", integers + " f32", 2}, {sm8650, "f16", integers, 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
 	}},
 	{smollm(0, "SmolLM2-135M, 30 layers"), []visit{
 		{emulated, "", all, 16}, {sm8650, "", "f16 w8a16 w4a16", 8}, {plain, "", "f32", 16},
@@ -127,7 +131,7 @@ func TestWholeModelsEverywhere(t *testing.T) {
 				t.Skip("takes minutes: SDNPU_FULL=1 runs it")
 			}
 			c := &comparison{lab: s.open(t), exact: map[string]run{}}
-			c.float, c.chosen = c.measure(t, cpu.New(cpu.Options{}), "f32", nil, steps, nil)
+			c.float, c.chosen = c.measure(t, cpu.New(cpu.Options{}), "f32", nil, course{tree: true, steps: steps})
 			c.calibrate(t, c.chosen)
 			for _, v := range s.visits {
 				for _, recipe := range v.chosenRecipes() {
@@ -156,7 +160,7 @@ type comparison struct {
 func (c *comparison) ideal(t *testing.T, recipe string) verdict {
 	t.Helper()
 	if _, known := c.exact[recipe]; !known {
-		c.exact[recipe], _ = c.measure(t, cpu.New(cpu.Options{}), recipe, nil, len(c.chosen)-1, c.chosen)
+		c.exact[recipe], _ = c.measure(t, cpu.New(cpu.Options{}), recipe, nil, course{tree: true, steps: len(c.chosen) - 1, forced: c.chosen})
 	}
 	return judge(c.exact[recipe], c.float)
 }
@@ -168,12 +172,15 @@ func (c *comparison) compare(t *testing.T, p visit, recipe string) {
 	require.NoError(t, err)
 	began := time.Now()
 	d := p.open(t)
-	fresh, _ := c.measure(t, d, recipe, cache, p.steps, c.chosen)
+	if *missing && measured(t, c.name, recipe, p.place, d.Capabilities().BuildID) {
+		t.Skip("is in testdata/models.json")
+	}
+	fresh, _ := c.measure(t, d, recipe, cache, course{tree: true, steps: p.steps, forced: c.chosen})
 	v := judge(fresh, c.float)
 
-	again, _ := c.measure(t, d, recipe, cache, min(p.steps, 1), c.chosen)
+	again, _ := c.measure(t, d, recipe, cache, course{steps: min(p.steps, 1), forced: c.chosen}) // which runs each graph
 	require.Zero(t, again.finalize, "the second time everything comes from the cache")
-	drift := max(apart(fresh.hidden, again.hidden), apart(fresh.logits[:len(again.logits)], again.logits), apart(fresh.tree, again.tree))
+	drift := max(apart(fresh.hidden, again.hidden), apart(fresh.logits[:len(again.logits)], again.logits))
 	require.LessOrEqual(t, drift, p.drift, "reloaded images give other bits")
 	fresh.reload = again.reload
 
