@@ -49,7 +49,7 @@ var errTooLittleText = errors.New("too little text to calibrate with")
 var errRangesFile = errors.New("no ranges of this model")
 
 // rangesVersion is raised when ranges of equal texts come out otherwise.
-const rangesVersion = 2
+const rangesVersion = 3
 
 // rangesFile is what calibration found, as it is stored.
 type rangesFile struct {

@@ -3,7 +3,9 @@ package chain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -21,52 +23,101 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	ranges, squares := &model.Ranges{Tensors: make(map[string]model.Range)}, make(map[string]meanSquare)
-	see := func(tensor string, values []float32) {
-		if tensor != model.PortY { // the hidden states, under one name behind all layers
-			ranges.Add(tensor, values)
-			squares[tensor] = squares[tensor].with(values)
-		}
-	}
+	s := &survey{ranges: &model.Ranges{Tensors: make(map[string]model.Range)}, squares: make(map[string]meanSquare)}
 	layers := m.Config().Layers
 	for i := range layers {
 		progress(i, layers+1)
-		if err := c.calibrateLayer(ctx, i, see); err != nil {
+		if err := c.calibrateLayer(ctx, i, s); err != nil {
 			return nil, err
 		}
 	}
 	progress(layers, layers+1)
-	if err := c.calibrateHead(ctx, see); err != nil {
-		return nil, err
-	}
-	for tensor, s := range squares {
-		r := ranges.Tensors[tensor]
-		r.RMS = float32(math.Sqrt(s.sum / float64(s.count)))
-		ranges.Tensors[tensor] = r
+	if slices.ContainsFunc(model.Recipes, model.Recipe.RoundsHead) {
+		if err := c.calibrateHead(ctx, s.see); err != nil {
+			return nil, err
+		}
+		s.finish()
 	}
 	progress(layers+1, layers+1)
-	return ranges, nil
+	return s.ranges, nil
 }
 
-// calibrateLayer shows a layer's outputs and rounds its matrices where they are
-// wanted.
-func (c *Chain) calibrateLayer(ctx context.Context, i int, see See) error {
+// survey is what was seen so far.
+type survey struct {
+	ranges  *model.Ranges
+	squares map[string]meanSquare // of tensors that are not finished
+}
+
+func (s *survey) see(tensor string, values []float32) {
+	if tensor != model.PortY { // the hidden states, under one name behind all layers
+		s.ranges.Add(tensor, values)
+		s.squares[tensor] = s.squares[tensor].with(values)
+	}
+}
+
+// finish completes the ranges of all that was seen.
+func (s *survey) finish() {
+	for tensor, m := range s.squares {
+		r := s.ranges.Tensors[tensor]
+		r.RMS = float32(math.Sqrt(m.sum / float64(m.count)))
+		s.ranges.Tensors[tensor] = r
+	}
+	clear(s.squares)
+}
+
+// calibrateLayer surveys a layer and rounds those of its matrices that recipes
+// take from it.
+func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	if c.options.Round == nil {
-		return c.Layer(ctx, i, see)
+		err := c.Layer(ctx, i, s.see)
+		s.finish()
+		return err
 	}
 	g, err := c.graph(i)
 	if err != nil {
 		return err
 	}
-	r := newRounder(g)
+	tokens := 0
+	for _, text := range c.texts {
+		tokens += len(text)
+	}
+	r := newRounder(g, tokens)
 	err = c.Layer(ctx, i, func(tensor string, values []float32) {
-		see(tensor, values)
+		s.see(tensor, values)
 		r.see(tensor, values)
 	})
 	if err != nil {
 		return err
 	}
-	return r.round(c.options.Round)
+	s.finish()
+	wanted, err := c.rounded(i, s.ranges)
+	if err != nil {
+		return err
+	}
+	return r.round(wanted, c.options.Round)
+}
+
+// rounded names the matrices of layer i that have one step for a row in some
+// recipe. Which those are depends on the ranges: half the work of rounding would
+// be for matrices that come in blocks.
+func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
+	names := make(map[string]bool)
+	for _, recipe := range model.Recipes {
+		if !recipe.NeedsRanges() {
+			continue
+		}
+		recipe.Ranges = ranges
+		g, err := c.model.Block(model.Block{Name: "rounded", First: i, End: i + 1, Rows: 1, Context: 1, Recipe: recipe})
+		if err != nil {
+			return nil, fmt.Errorf("chain: layer %d: %w", i, err)
+		}
+		for _, t := range g.Tensors {
+			if t.Kind == backend.Constant && t.Type == backend.Sfixed8 && t.Encoding.Grain == backend.PerRow {
+				names[t.Name] = true
+			}
+		}
+	}
+	return names, nil
 }
 
 // calibrateHead shows the head's outputs.

@@ -27,9 +27,9 @@ type Options struct {
 	Context int
 	// Observe asks for inputs and results of projections among the outputs.
 	Observe bool
-	// Round, when not nil, is given the layers' matrices by [Calibrate], rounded
-	// to 8 bits so that errors make up for each other in its texts
-	// ([quant.Compensator]). The recipe must be f32.
+	// Round, when not nil, is given by [Calibrate] the layers' matrices that recipes
+	// hold with one step for a row, rounded to 8 bits so that errors make up for each
+	// other in its texts ([quant.Compensator]). The recipe must be f32.
 	Round Keep
 	// Processor, when set, is the time that processors have spent on this process.
 	Processor func() time.Duration

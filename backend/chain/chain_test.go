@@ -249,7 +249,8 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	}
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64, Round: keep}, nil)
 	require.NoError(t, err)
-	require.Len(t, kept, 7*m.Config().Layers)
+	require.Len(t, kept, 6*m.Config().Layers, "all projections but the values', which come in blocks")
+	require.NotContains(t, kept, "blk.0.attn_v.weight")
 	first := func(rounded *model.Rounded) float64 {
 		r, err := model.FindRecipe("w8a16")
 		require.NoError(t, err)
@@ -271,35 +272,51 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	require.ErrorIs(t, err, none)
 }
 
-// TestMomentsAreSumsOfProducts takes a width that is more than one group.
+// TestMomentsAreSumsOfProducts takes a width that is more than one group, of odd
+// numbers of inputs, and rows that are more than one part.
 func TestMomentsAreSumsOfProducts(t *testing.T) {
-	const rows, width = 5, largestGroup + 3
+	const rows, width = momentRows + 5, 2*largestGroup - 2
 	rng := rand.New(rand.NewPCG(3, 4))
 	values := make([]float32, rows*width)
 	for i := range values {
 		values[i] = float32(rng.IntN(9) - 4) // sums of whole numbers are exact in any order
 	}
-	in := newInputs(width)
+	in := newInputs(width, rows)
 	in.add(values[:2*width])
 	in.add(values[2*width:])
 	require.Len(t, in.groups, 2)
 	covered := 0
-	for g, span := range in.groups {
+	for _, span := range in.groups {
 		require.Equal(t, covered, span[0])
 		covered = span[1]
 		n := span[1] - span[0]
 		require.LessOrEqual(t, n, largestGroup)
-		for i := range n {
-			for j := i; j < n; j++ {
+		sums := in.moments(span)
+		for _, i := range []int{0, 1, n / 2, n - 2, n - 1} {
+			for j := range n {
 				want := float32(0)
 				for row := range rows {
 					want += values[row*width+span[0]+i] * values[row*width+span[0]+j]
 				}
-				require.Equal(t, want, in.sums[g][i*n+j])
+				require.Equal(t, want, sums[i*n+j], "%d, %d", i, j)
 			}
 		}
 	}
 	require.Equal(t, width, covered)
+}
+
+// TestLongTextsAreLookedAtHereAndThere: what is held of them is bounded, and comes
+// from all of them.
+func TestLongTextsAreLookedAtHereAndThere(t *testing.T) {
+	in := newInputs(1, 2*mostRows+1)
+	for i := range 2*mostRows + 1 {
+		in.add([]float32{float32(i)})
+	}
+	require.LessOrEqual(t, len(in.rows), mostRows)
+	require.Greater(t, len(in.rows), mostRows/2)
+	for i, v := range in.rows {
+		require.Equal(t, float32(3*i), v)
+	}
 }
 
 func TestTheProcessorsTimeIsThatOfRunningGraphs(t *testing.T) {

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -16,6 +17,10 @@ import (
 // groups make up for none of each other's errors.
 const largestGroup = 640
 
+// mostRows is how many rows of an input are looked at at most, evenly spread: they
+// are held until a layer was seen, when it is known which matrices are rounded.
+const mostRows = 4096
+
 // Keep takes the integers of a matrix, (row, column) in the order of the graph's
 // constant of that name, and does not hold on to them.
 type Keep func(constant string, codes []byte) error
@@ -28,15 +33,15 @@ type rounder struct {
 	graph  *backend.Graph
 }
 
-// inputs are the moments of a tensor's last dimension, those of each group
-// (input, input), filled on and above the diagonal.
+// inputs are rows of a tensor, every so many of them.
 type inputs struct {
-	width  int
-	groups [][2]int // first and end
-	sums   [][]float32
+	width, every, seen int
+	rows               []float32 // (row, input)
+	groups             [][2]int  // first and end
 }
 
-func newRounder(g *backend.Graph) *rounder {
+// newRounder makes one for a layer's graph that sees so many rows.
+func newRounder(g *backend.Graph, rows int) *rounder {
 	r := &rounder{inputs: make(map[string]*inputs), graph: g}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -46,19 +51,17 @@ func newRounder(g *backend.Graph) *rounder {
 		r.nodes = append(r.nodes, n)
 		x := &g.Tensors[n.Inputs[0]]
 		if r.inputs[x.Name] == nil {
-			r.inputs[x.Name] = newInputs(x.Shape[len(x.Shape)-1])
+			r.inputs[x.Name] = newInputs(x.Shape[len(x.Shape)-1], rows)
 		}
 	}
 	return r
 }
 
-func newInputs(width int) *inputs {
-	in := &inputs{width: width}
+func newInputs(width, rows int) *inputs {
+	in := &inputs{width: width, every: (rows + mostRows - 1) / mostRows}
 	count := (width + largestGroup - 1) / largestGroup
 	for i := range count {
-		g := [2]int{i * width / count, (i + 1) * width / count}
-		in.groups = append(in.groups, g)
-		in.sums = append(in.sums, make([]float32, (g[1]-g[0])*(g[1]-g[0])))
+		in.groups = append(in.groups, [2]int{i * width / count, (i + 1) * width / count})
 	}
 	return in
 }
@@ -71,65 +74,93 @@ func (r *rounder) see(tensor string, values []float32) {
 }
 
 func (in *inputs) add(values []float32) {
-	rows := len(values) / in.width
-	columns := make([]float32, len(values)) // (input, row)
-	for row := range rows {
-		for i, v := range values[row*in.width:][:in.width] {
-			columns[i*rows+row] = v
+	for ; len(values) > 0; values = values[in.width:] {
+		if in.seen%in.every == 0 {
+			in.rows = append(in.rows, values[:in.width]...)
 		}
-	}
-	for g, span := range in.groups {
-		n, sums, part := span[1]-span[0], in.sums[g], columns[span[0]*rows:span[1]*rows]
-		split(n, func(i int) {
-			a := part[i*rows:][:rows]
-			for j := i; j < n; j++ {
-				sums[i*n+j] += product(a, part[j*rows:][:rows])
-			}
-		})
+		in.seen++
 	}
 }
 
-// product is the sum of products, in four parts that additions need not wait for.
-func product(a, b []float32) float32 {
-	var s0, s1, s2, s3 float32
-	for len(a) >= 4 && len(b) >= 4 {
-		s0 += float32(a[0] * b[0])
-		s1 += float32(a[1] * b[1])
-		s2 += float32(a[2] * b[2])
-		s3 += float32(a[3] * b[3])
-		a, b = a[4:], b[4:]
+// momentRows is how many rows' products are summed up before their sum joins the
+// total: so much of a group lies in the second-level cache.
+const momentRows = 256
+
+// moments are the sums of products of any two inputs of a group, (input, input).
+func (in *inputs) moments(group [2]int) []float32 {
+	n, rows := group[1]-group[0], len(in.rows)/in.width
+	sums, columns := make([]float32, n*n), make([]float32, n*min(rows, momentRows)) // (input, row)
+	for at := 0; at < rows; at += momentRows {
+		part := min(momentRows, rows-at)
+		for row := range part {
+			for i, v := range in.rows[(at+row)*in.width:][group[0]:group[1]] {
+				columns[i*part+row] = v
+			}
+		}
+		split((n+1)/2, func(pair int) {
+			i := 2 * pair
+			a, b := columns[i*part:][:part], columns[min(i+1, n-1)*part:][:part]
+			for j := i; j < n; j++ {
+				sa, sb := products(a, b, columns[j*part:][:part])
+				sums[i*n+j] += sa
+				if i+1 < n {
+					sums[(i+1)*n+j] += sb
+				}
+			}
+		})
 	}
-	for i, v := range a {
-		s0 += float32(v * b[i])
+	for i := range n {
+		for j := range i {
+			sums[i*n+j] = sums[j*n+i]
+		}
 	}
-	return s0 + s1 + s2 + s3
+	return sums
+}
+
+// products are the sums of products of a and b with c, in parts that additions
+// need not wait for.
+func products(a, b, c []float32) (sa, sb float32) {
+	var a0, a1, a2, b0, b1, b2 float32
+	b, c = b[:len(a)], c[:len(a)]
+	i := 0
+	for ; i+3 <= len(a); i += 3 {
+		c0, c1, c2 := c[i], c[i+1], c[i+2]
+		a0 += float32(a[i] * c0)
+		b0 += float32(b[i] * c0)
+		a1 += float32(a[i+1] * c1)
+		b1 += float32(b[i+1] * c1)
+		a2 += float32(a[i+2] * c2)
+		b2 += float32(b[i+2] * c2)
+	}
+	for ; i < len(a); i++ {
+		a0 += float32(a[i] * c[i])
+		b0 += float32(b[i] * c[i])
+	}
+	return a0 + a1 + a2, b0 + b1 + b2
 }
 
 // compensators are those of the groups.
 func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	list, errs := make([]*quant.Compensator, len(in.groups)), make([]error, len(in.groups))
-	split(len(in.groups), func(g int) {
-		n, sums := in.groups[g][1]-in.groups[g][0], in.sums[g]
-		for i := range n {
-			for j := range i {
-				sums[i*n+j] = sums[j*n+i]
-			}
-		}
-		list[g], errs[g] = quant.NewCompensator(sums, n)
-	})
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	moments := make([][]float32, len(in.groups))
+	for g, group := range in.groups {
+		moments[g] = in.moments(group)
 	}
-	return list, nil
+	split(len(in.groups), func(g int) {
+		list[g], errs[g] = quant.NewCompensator(moments[g], in.groups[g][1]-in.groups[g][0])
+	})
+	return list, errors.Join(errs...)
 }
 
-// round gives keep the layer's matrices, in the graph's order.
-func (r *rounder) round(keep Keep) error {
+// round gives keep those of the layer's matrices that are wanted, in the graph's
+// order.
+func (r *rounder) round(wanted map[string]bool, keep Keep) error {
 	made := make(map[string][]*quant.Compensator)
 	for _, n := range r.nodes {
 		x, matrix := r.graph.Tensors[n.Inputs[0]].Name, &r.graph.Tensors[n.Inputs[1]]
+		if !wanted[matrix.Name] {
+			continue
+		}
 		in := r.inputs[x]
 		if made[x] == nil {
 			list, err := in.compensators()

@@ -108,8 +108,11 @@ func FindRecipe(name string) (Recipe, error) {
 
 // NeedsRanges tells whether graphs can be written only with [Recipe.Ranges].
 func (r Recipe) NeedsRanges() bool {
-	return r.Linear.Activations != 0 || r.head().Activations != 0 || r.Cache.Fixed()
+	return r.Linear.Activations != 0 || r.RoundsHead() || r.Cache.Fixed()
 }
+
+// RoundsHead tells whether the head's graph needs ranges.
+func (r Recipe) RoundsHead() bool { return r.head().Activations != 0 }
 
 // Compensated tells whether the layers' matrices are of a form that
 // [Ranges.Rounded] holds.
@@ -181,13 +184,13 @@ type Range struct {
 // spike is how far the largest number of a tensor may stand above its root mean
 // square before steps that reach it are too coarse for the others: the first token
 // of each text makes single channels of some projections hundreds of times larger
-// than the rest. Of SmolLM2-135M's 210 projections 25 are beyond it, 22 of them
-// ways down. Integers of 16 bits around all projections cost it a divergence of
-// 2.5e-3 nats, without those nine that are beyond 100 1e-5. Their weights come in
-// blocks, because such a number multiplies the errors of its weights as much: with
-// 60 instead of 100 the recipe w8a16 keeps 98.1 % of the first choices, not
-// 97.9 %, for 3.5 MB of steps more.
-const spike = 60
+// than the rest. Of SmolLM2-135M's 210 projections 36 are beyond it, its 30 ways
+// down among them. Integers of 16 bits around all projections cost it a divergence
+// of 2.5e-3 nats, without those nine that are beyond 100 1e-5. Their weights come
+// in blocks, because such a number multiplies the errors of its weights as much:
+// the eight ways down between 40 and 60 would make a fifth of all divergence if
+// they had one step for a row.
+const spike = 40
 
 // spiked tells whether a tensor holds numbers far beyond the rest.
 func (r Range) spiked() bool { return r.RMS > 0 && max(-r.Low, r.High) > spike*r.RMS }

@@ -37,8 +37,10 @@ type Compensator struct {
 
 // damping is the part of an input's mean square, and of the median input's, that
 // is added to each: inputs that a text did not have are not free. The median, not
-// the mean, because one input may be larger than all others together.
-const damping = 0.01
+// the mean, because one input may be larger than all others together. A text of
+// calibration is small: with 0.3 instead of 0.01 the error on another text falls
+// by 0.9 to 1.3 dB in each kind of SmolLM2-135M's projections; 1 is no better.
+const damping = 0.3
 
 // NewCompensator makes one for n inputs; moments (n, n) are the sums of products
 // of any two of them over many rows, and symmetric. Inputs that were never
