@@ -28,12 +28,13 @@
                                  size_t end, int32_t *out) {                                       \
     enum { panels = P };                                                                           \
     const size_t panel_bytes = b->plane_stride * b->planes;                                        \
+    const emu_ahead ahead = ahead_or(b->ahead, 2 * EMU_LANES);                                     \
     (void)panel_bytes;                                                                             \
     ROWS##R(INT_DECLARE_ROW, PANELS##P)                                                            \
     for (size_t s = first; s < end; s++) {                                                         \
       const int8_t *at = w + s * 2 * EMU_LANES;                                                    \
       if (panels == 1) {                                                                           \
-        AHEAD(b->ahead, w, s);                                                                     \
+        AHEAD(w, s);                                                                               \
       }                                                                                            \
       PANELS##P(INT_LOAD, 0)                                                                       \
       ROWS##R(INT_ADD_ROW, PANELS##P)                                                              \
@@ -121,9 +122,7 @@ KERNEL void int_finish(const emu_int_block *b, size_t column, uint32_t panels, c
   }
 }
 
-KERNEL void int_block(const emu_int_block *given) {
-  emu_int_block copy = *given, *b = &copy;
-  copy.ahead = ahead_or(copy.ahead, 2 * EMU_LANES);
+KERNEL void int_block(const emu_int_block *b) {
   int32_t part[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
   double sums[EMU_BLOCK_ROWS * MOST_PANELS * EMU_LANES];
   uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
@@ -137,37 +136,37 @@ KERNEL void int_block(const emu_int_block *given) {
   }
 }
 
-/* Plain loops: compilers turn them into vectors where it matters. */
-#define INT_ROW(TYPE, LOWER)                                                                       \
-  for (size_t i = 0; i < n; i++) {                                                                 \
-    dst[i] = (int16_t)(((const TYPE *)src)[i] - (LOWER));                                          \
+/* Loops of a constant length: compilers turn them into vectors without being asked. */
+#define INT_ROW(NAME, TYPE, LOWER)                                                                 \
+  LANE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n) {            \
+    int32_t sum = 0;                                                                               \
+    for (size_t i = 0; i < n; i++) {                                                               \
+      dst[i] = (int16_t)(src[i] - (LOWER));                                                        \
+      sum += dst[i];                                                                               \
+    }                                                                                              \
+    return sum;                                                                                    \
+  }                                                                                                \
+  KERNEL int64_t NAME(int16_t *dst, const void *src, size_t n) {                                   \
+    enum { PIECE = 64 };                                                                           \
+    int64_t sum = 0;                                                                               \
+    size_t i = 0;                                                                                  \
+    for (; i + PIECE <= n; i += PIECE) {                                                           \
+      sum += NAME##_some(dst + i, (const TYPE *)src + i, PIECE);                                   \
+    }                                                                                              \
+    return sum + NAME##_some(dst + i, (const TYPE *)src + i, n - i);                               \
   }
 
+INT_ROW(row_s8, int8_t, 0)
+INT_ROW(row_u8, uint8_t, 0)
+INT_ROW(row_s16, int16_t, 0)
+INT_ROW(row_u16, uint16_t, 32768)
+
 KERNEL int64_t int_rows(int16_t *dst, const void *src, size_t n, enum emu_whole type) {
-  enum { SUMMED = 32768 }; /* numbers of 16 bits whose sum fits 32 */
-  int64_t sum = 0;
-  switch (type) {
-  case EMU_WHOLE_S8:
-    INT_ROW(int8_t, 0)
-    break;
-  case EMU_WHOLE_U8:
-    INT_ROW(uint8_t, 0)
-    break;
-  case EMU_WHOLE_U16:
-    INT_ROW(uint16_t, 32768)
-    break;
-  default:
-    memcpy(dst, src, n * sizeof *dst);
-  }
-  for (size_t i = 0; i < n; i += SUMMED) {
-    int32_t part = 0;
-    for (size_t j = i; j < n && j < i + SUMMED; j++) {
-      part += dst[j];
-    }
-    sum += part;
-  }
+  static int64_t (*const rows[EMU_WHOLES])(int16_t *, const void *, size_t) = {
+      [EMU_WHOLE_S8] = row_s8, [EMU_WHOLE_U8] = row_u8,
+      [EMU_WHOLE_S16] = row_s16, [EMU_WHOLE_U16] = row_u16};
   if (n % 2 != 0) {
     dst[n] = 0;
   }
-  return sum;
+  return rows[type](dst, src, n);
 }

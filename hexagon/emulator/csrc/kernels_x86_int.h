@@ -9,8 +9,10 @@ typedef struct {
 
 typedef i16 pairs;
 
+/* Named quarters, not an array: gcc keeps arrays in memory, and its copies of them cost more than
+ * the arithmetic. */
 typedef struct {
-  __m256d v[4];
+  __m256d a, b, c, d;
 } d16;
 
 LANE i16 i_of(__m256i lo, __m256i hi) {
@@ -60,54 +62,59 @@ LANE void i_narrow(void *dst, i16 a, size_t size) {
                                                     _mm256_extracti128_si256(both, 1)));
 }
 
-#define EACH_QUARTER for (int q = 0; q < 4; q++)
+LANE d16 d_of(__m256d a, __m256d b, __m256d c, __m256d d) {
+  d16 r = {a, b, c, d};
+  return r;
+}
 
 LANE d16 d_set1(double x) {
-  d16 r;
-  EACH_QUARTER r.v[q] = _mm256_set1_pd(x);
-  return r;
+  __m256d v = _mm256_set1_pd(x);
+  return d_of(v, v, v, v);
 }
 
 LANE d16 d_load(const double *p) {
-  d16 r;
-  EACH_QUARTER r.v[q] = _mm256_loadu_pd(p + 4 * q);
-  return r;
+  return d_of(_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4), _mm256_loadu_pd(p + 8),
+              _mm256_loadu_pd(p + 12));
 }
 
-LANE void d_store(double *p, d16 a) { EACH_QUARTER _mm256_storeu_pd(p + 4 * q, a.v[q]); }
+LANE void d_store(double *p, d16 x) {
+  _mm256_storeu_pd(p, x.a);
+  _mm256_storeu_pd(p + 4, x.b);
+  _mm256_storeu_pd(p + 8, x.c);
+  _mm256_storeu_pd(p + 12, x.d);
+}
 
-LANE d16 d_of_i(i16 a) {
-  d16 r = {{_mm256_cvtepi32_pd(_mm256_castsi256_si128(a.lo)),
-            _mm256_cvtepi32_pd(_mm256_extracti128_si256(a.lo, 1)),
-            _mm256_cvtepi32_pd(_mm256_castsi256_si128(a.hi)),
-            _mm256_cvtepi32_pd(_mm256_extracti128_si256(a.hi, 1))}};
-  return r;
+LANE d16 d_of_i(i16 x) {
+  return d_of(_mm256_cvtepi32_pd(_mm256_castsi256_si128(x.lo)),
+              _mm256_cvtepi32_pd(_mm256_extracti128_si256(x.lo, 1)),
+              _mm256_cvtepi32_pd(_mm256_castsi256_si128(x.hi)),
+              _mm256_cvtepi32_pd(_mm256_extracti128_si256(x.hi, 1)));
 }
 
 /* The lanes are whole and fit 32 bits. */
-LANE i16 i_of_d(d16 a) {
-  return i_of(_mm256_set_m128i(_mm256_cvtpd_epi32(a.v[1]), _mm256_cvtpd_epi32(a.v[0])),
-              _mm256_set_m128i(_mm256_cvtpd_epi32(a.v[3]), _mm256_cvtpd_epi32(a.v[2])));
+LANE i16 i_of_d(d16 x) {
+  return i_of(_mm256_set_m128i(_mm256_cvtpd_epi32(x.b), _mm256_cvtpd_epi32(x.a)),
+              _mm256_set_m128i(_mm256_cvtpd_epi32(x.d), _mm256_cvtpd_epi32(x.c)));
 }
 
 #define QUARTERS(NAME, INTRINSIC)                                                                  \
-  LANE d16 NAME(d16 a, d16 b) {                                                                    \
-    EACH_QUARTER a.v[q] = INTRINSIC(a.v[q], b.v[q]);                                               \
-    return a;                                                                                      \
+  LANE d16 NAME(d16 x, d16 y) {                                                                    \
+    return d_of(INTRINSIC(x.a, y.a), INTRINSIC(x.b, y.b), INTRINSIC(x.c, y.c),                     \
+                INTRINSIC(x.d, y.d));                                                              \
   }
 
 QUARTERS(d_add, _mm256_add_pd)
 QUARTERS(d_min, _mm256_min_pd)
 QUARTERS(d_max, _mm256_max_pd)
 
-LANE d16 d_fma(d16 a, d16 b, d16 c) {
-  EACH_QUARTER a.v[q] = _mm256_fmadd_pd(a.v[q], b.v[q], c.v[q]);
-  return a;
+LANE d16 d_fma(d16 x, d16 y, d16 z) {
+  return d_of(_mm256_fmadd_pd(x.a, y.a, z.a), _mm256_fmadd_pd(x.b, y.b, z.b),
+              _mm256_fmadd_pd(x.c, y.c, z.c), _mm256_fmadd_pd(x.d, y.d, z.d));
 }
 
-LANE d16 d_floor(d16 a) {
-  EACH_QUARTER a.v[q] = _mm256_floor_pd(a.v[q]);
-  return a;
+LANE d16 d_floor(d16 x) {
+  return d_of(_mm256_floor_pd(x.a), _mm256_floor_pd(x.b), _mm256_floor_pd(x.c),
+              _mm256_floor_pd(x.d));
 }
 
 #endif

@@ -70,14 +70,4 @@ static inline void emu_put_planes(int8_t *panel, size_t plane_bytes, uint32_t pl
   }
 }
 
-/* ---- how a product is cut into tasks ---- */
-
-typedef struct emu_cuts {
-  uint32_t blocks;      /* of at most block_rows rows, evenly cut */
-  uint32_t block_parts; /* tasks along the rows */
-  uint32_t panel_step;  /* panels of one task */
-  uint32_t tasks;
-} emu_cuts;
-emu_cuts emu_cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels, size_t panel_bytes);
-
 #endif

@@ -1,5 +1,7 @@
 /* op_linear_run.c: runs packed layers: rows of the input once into the form that the kernels
  * read (f32, or s16 with the sum of each row), then tasks of some panels by some rows. */
+#include <stdatomic.h>
+
 #include "linear.h"
 
 enum {
@@ -7,22 +9,34 @@ enum {
   MANY_BLOCKS = 32, /* fetch a byte each per step of a panel */
   GROUP_BYTES = 192 * 1024, /* panels of one task stay in the second-level cache */
   TASKS_PER_THREAD = 4,
-  SMALL_INPUT = 16384, /* elements that one thread widens as fast as several */
+  OWN_BYTES = 64 * 1024, /* rows that every thread prepares for itself */
 };
 
-emu_cuts emu_cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels, size_t panel_bytes) {
-  uint32_t wanted = TASKS_PER_THREAD * emu_pool_threads();
-  emu_cuts cuts = {.blocks = (rows + block_rows - 1) / block_rows, .block_parts = 1};
-  size_t step = GROUP_BYTES / panel_bytes, even = (panels + wanted - 1) / wanted;
-  step = step < even ? step : even;
-  uint32_t whole = cuts.blocks == 1 ? 4 : 1; /* wide tiles */
-  cuts.panel_step = (uint32_t)(step < whole ? whole : (step + whole - 1) / whole * whole);
-  uint32_t groups = (panels + cuts.panel_step - 1) / cuts.panel_step;
-  if (groups < wanted && cuts.blocks > FEW_BLOCKS) { /* each part reads its panels from memory */
-    uint32_t parts = (wanted + groups - 1) / groups;
+/* How a product is cut into tasks: groups of panels by parts of the row blocks. */
+typedef struct {
+  uint32_t blocks;      /* of at most block_rows rows, evenly cut */
+  uint32_t block_parts; /* tasks along the rows */
+  uint32_t together;    /* panels that no task parts: those of a wide tile */
+  uint32_t groups;      /* of panels, evenly cut */
+  uint32_t panels, tasks;
+} cuts_of_product;
+
+static cuts_of_product cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels,
+                                   size_t panel_bytes) {
+  uint32_t threads = emu_pool_threads(), wanted = TASKS_PER_THREAD * threads;
+  cuts_of_product cuts = {.blocks = (rows + block_rows - 1) / block_rows, .block_parts = 1,
+                          .panels = panels};
+  cuts.together = cuts.blocks == 1 ? 4 : 1;
+  uint32_t units = (panels + cuts.together - 1) / cuts.together;
+  size_t most = GROUP_BYTES / (panel_bytes * cuts.together) + 1;
+  uint32_t groups = (uint32_t)((units + most - 1) / most);
+  groups = groups < wanted ? wanted : (groups + threads - 1) / threads * threads;
+  cuts.groups = groups < units ? groups : units;
+  if (cuts.groups < wanted && cuts.blocks > FEW_BLOCKS) { /* each part reads its own panels */
+    uint32_t parts = (wanted + cuts.groups - 1) / cuts.groups;
     cuts.block_parts = parts < cuts.blocks ? parts : cuts.blocks;
   }
-  cuts.tasks = groups * cuts.block_parts;
+  cuts.tasks = cuts.groups * cuts.block_parts;
   return cuts;
 }
 
@@ -33,19 +47,30 @@ static size_t row_bytes(const emu_linear *l) {
   return emu_align((l->in + (whole ? l->in % 2 : 0)) * element) + 64;
 }
 
+/* The rows, and of whole numbers what the weights' offset adds to each. */
+static size_t rows_bytes(const emu_linear *l) {
+  size_t sums = emu_fixed_point(l->x->dtype) ? emu_align(l->rows * sizeof(double)) : 0;
+  return l->rows * row_bytes(l) + sums;
+}
+
+/* Few rows are prepared by every thread for itself: that is less work than to wait for the one
+ * that does it for all, and to fetch them out of its caches. */
+static bool own_rows(const emu_linear *l) {
+  return l->x->dtype != EMU_F32 && l->rows * row_bytes(l) <= OWN_BYTES;
+}
+
 size_t emu_scratch_linear(const emu_linear *l) {
   if (l->x->dtype == EMU_F32) {
     return 0;
   }
-  size_t sums = emu_fixed_point(l->x->dtype) ? emu_align(l->rows * sizeof(double)) : 0;
-  return 64 + l->rows * row_bytes(l) + sums;
+  return 64 + rows_bytes(l) * (own_rows(l) ? emu_slots() : 1);
 }
 
 typedef struct {
   const emu_linear *l;
   const char *packed;
   emu_packing p;
-  emu_cuts cuts;
+  cuts_of_product cuts;
   char *rows; /* the input as the kernels read it */
   size_t row_bytes;
   uint32_t chunk;
@@ -141,57 +166,115 @@ static void multiply_piece(const linear_job *job, uint32_t block, piece t) {
   }
 }
 
-/* A task goes block by block over its panels, which stay in the second-level cache. Few blocks
- * would spend their time waiting for memory in the first and computing in the others: they go
- * panel by panel, and each block fetches its share of the next panel. So do many blocks of whole
- * numbers, of which a panel is twice as large as a block's rows: the smaller of the two moves. */
-static void multiply(void *arg, uint32_t task) {
-  const linear_job *job = arg;
-  const emu_cuts *cuts = &job->cuts;
-  uint32_t part = task % cuts->block_parts, panel = task / cuts->block_parts * cuts->panel_step;
-  uint32_t first = emu_cut(cuts->blocks, part, cuts->block_parts);
-  uint32_t end = emu_cut(cuts->blocks, part + 1, cuts->block_parts), blocks = end - first;
-  uint32_t column = panel * EMU_LANES, left = job->l->out - column;
-  uint32_t columns = cuts->panel_step * EMU_LANES;
-  columns = columns < left ? columns : left;
-  if (blocks == 1 || blocks > (job->p.whole ? MANY_BLOCKS : FEW_BLOCKS)) {
-    for (uint32_t i = first; i < end; i++) {
-      multiply_piece(job, i, (piece){.column = column, .columns = columns});
-    }
-    return;
+/* The panels and blocks of one task. */
+typedef struct {
+  uint32_t panel, end_panel, block, end_block;
+} share;
+
+/* in_order numbers the groups so that threads which take them in turn each go through memory
+ * without a gap: what a task fetches beyond its end is what its thread needs next. */
+static uint32_t in_order(uint32_t group, uint32_t groups) {
+  uint32_t threads = emu_pool_threads(), thread = group % threads, longer = groups % threads;
+  return thread * (groups / threads) + (thread < longer ? thread : longer) + group / threads;
+}
+
+static share share_of(const cuts_of_product *cuts, uint32_t task) {
+  uint32_t part = task % cuts->block_parts;
+  uint32_t group = in_order(task / cuts->block_parts, cuts->groups);
+  uint32_t units = (cuts->panels + cuts->together - 1) / cuts->together;
+  uint32_t end = emu_cut(units, group + 1, cuts->groups) * cuts->together;
+  return (share){.panel = emu_cut(units, group, cuts->groups) * cuts->together,
+                 .end_panel = end < cuts->panels ? end : cuts->panels,
+                 .block = emu_cut(cuts->blocks, part, cuts->block_parts),
+                 .end_block = emu_cut(cuts->blocks, part + 1, cuts->block_parts)};
+}
+
+/* panels_of is the piece of these panels; the last may have fewer columns. */
+static piece panels_of(const linear_job *job, uint32_t panel, uint32_t end) {
+  uint32_t column = panel * EMU_LANES, last = end * EMU_LANES;
+  return (piece){.column = column, .columns = (last < job->l->out ? last : job->l->out) - column};
+}
+
+/* go_along takes one block after the other over all of a task's panels, which stay in the
+ * second-level cache. */
+static void go_along(const linear_job *job, const share *mine) {
+  for (uint32_t i = mine->block; i < mine->end_block; i++) {
+    multiply_piece(job, i, panels_of(job, mine->panel, mine->end_panel));
   }
+}
+
+/* go_across takes all blocks over one panel before the next, of which each block fetches its
+ * share from memory. */
+static void go_across(const linear_job *job, const share *mine) {
+  uint32_t blocks = mine->end_block - mine->block;
   uint32_t terms = job->p.whole ? job->p.steps * job->p.planes : job->l->in;
   size_t step = job->p.panel_bytes / terms / blocks;
-  for (uint32_t c = 0; c < columns; c += EMU_LANES) {
-    uint32_t some = columns - c < EMU_LANES ? columns - c : EMU_LANES;
-    for (uint32_t i = first; i < end; i++) {
-      emu_ahead ahead = {job->p.panel_bytes + (i - first) * terms * step, step};
-      multiply_piece(job, i, (piece){.column = column + c, .columns = some, .ahead = ahead});
+  for (uint32_t panel = mine->panel; panel < mine->end_panel; panel++) {
+    piece t = panels_of(job, panel, panel + 1);
+    for (uint32_t i = 0; i < blocks; i++) {
+      t.ahead = (emu_ahead){job->p.panel_bytes + i * terms * step, step};
+      multiply_piece(job, mine->block + i, t);
     }
   }
 }
 
+/* Few blocks would spend their time waiting for memory in the first and computing in the others,
+ * so they go across. So do many blocks of whole numbers, of which a panel is twice as large as a
+ * block's rows: the smaller of the two moves. */
+static void multiply(void *arg, uint32_t task) {
+  const linear_job *job = arg;
+  share mine = share_of(&job->cuts, task);
+  uint32_t blocks = mine.end_block - mine.block;
+  if (blocks == 1 || blocks > (job->p.whole ? MANY_BLOCKS : FEW_BLOCKS)) {
+    go_along(job, &mine);
+  } else {
+    go_across(job, &mine);
+  }
+}
+
+static void use_rows(linear_job *job, char *rows) {
+  job->rows = rows;
+  if (job->p.whole && job->p.offset != 0) {
+    job->sums = (double *)(rows + job->l->rows * job->row_bytes);
+  }
+}
+
+typedef struct {
+  const linear_job *job;
+  atomic_uint next; /* task */
+} slot_run;
+
+/* run_slot takes tasks one after the other, over rows of its own. */
+static void run_slot(void *arg, uint32_t slot) {
+  slot_run *run = arg;
+  linear_job job = *run->job;
+  uint32_t task = atomic_fetch_add(&run->next, 1);
+  use_rows(&job, job.rows + slot * rows_bytes(job.l));
+  for (uint32_t i = 0; task < job.cuts.tasks && i < job.cuts.blocks; i++) {
+    prepare_rows(&job, i);
+  }
+  for (; task < job.cuts.tasks; task = atomic_fetch_add(&run->next, 1)) {
+    multiply(&job, task);
+  }
+}
+
 void emu_run_linear(const emu_linear *l, const void *packed, void *scratch) {
-  linear_job job = {.l = l, .packed = packed, .p = emu_packing_of(l)};
-  job.cuts = emu_cut_product(l->rows, job.p.whole ? EMU_INT_ROWS : EMU_BLOCK_ROWS,
-                             (l->out + EMU_LANES - 1) / EMU_LANES, job.p.panel_bytes);
+  linear_job job = {.l = l, .packed = packed, .p = emu_packing_of(l), .row_bytes = row_bytes(l)};
+  job.cuts = cut_product(l->rows, job.p.whole ? EMU_INT_ROWS : EMU_BLOCK_ROWS,
+                         (l->out + EMU_LANES - 1) / EMU_LANES, job.p.panel_bytes);
   job.chunk = job.p.whole ? emu_chunk_of(l, &job.p, packed) : 0;
+  if (own_rows(l)) {
+    job.rows = emu_aligned(scratch);
+    slot_run run = {.job = &job};
+    emu_parallel(emu_slots(), run_slot, &run);
+    return;
+  }
   if (l->x->dtype == EMU_F32) {
     job.rows = l->x->data;
     job.row_bytes = l->in * sizeof(float);
   } else {
-    job.rows = emu_aligned(scratch);
-    job.row_bytes = row_bytes(l);
-    if (job.p.whole && job.p.offset != 0) {
-      job.sums = (double *)(job.rows + l->rows * job.row_bytes);
-    }
-    bool small = (uint64_t)l->rows * l->in <= SMALL_INPUT;
-    for (uint32_t i = 0; small && i < job.cuts.blocks; i++) {
-      prepare_rows(&job, i);
-    }
-    if (!small) {
-      emu_parallel(job.cuts.blocks, prepare_rows, &job);
-    }
+    use_rows(&job, emu_aligned(scratch));
+    emu_parallel(job.cuts.blocks, prepare_rows, &job);
   }
   emu_parallel(job.cuts.tasks, multiply, &job);
 }

@@ -57,7 +57,8 @@ static void fully_connected_sums_along_the_inputs_in_order(void) {
 
 static void large_fully_connected_is_cut_into_tasks_without_a_trace(void) {
   static const uint32_t shapes[][3] = {
-      {1, 576, 1536}, {128, 576, 192}, {33, 1536, 80}, {2, 8200, 40}, {7, 100, 2000}};
+      {1, 576, 1536}, {128, 576, 192}, {33, 1536, 80}, {2, 8200, 40}, {7, 100, 2000},
+      {8, 1300, 90}, {19, 1210, 60}}; /* the last two: rows long enough to be cut */
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     begin();
     uint32_t m = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
