@@ -11,14 +11,22 @@
 #include "kernels.h"
 #include "ops.h"
 
+/* seconds_now counts from some moment; of one thread alone its processor time, which a busy
+ * machine changes little. */
+double seconds_now(void);
 /* best is the shortest of many runs within the time given: other programs only add to it. */
 double best(double seconds, void (*fn)(void *), void *arg);
+
+/* How a weight comes into a register: as it lies, or by instructions that 8 rows share. */
+enum widening { AS_IT_LIES, F16_TO_F32, S8_TO_F32, S8_TO_S16, WIDENINGS };
 
 /* peaks.c: what the machine can do, on all threads of the pool. */
 typedef struct {
   double fused;    /* multiply-adds per second, f32, in registers */
-  double products; /* of s16 pairs, with their widening and additions, in registers; 0: unknown */
+  double products; /* of s16 with their additions, in registers; 0: unknown */
   double bytes;    /* read from memory per second */
+  double eight[WIDENINGS]; /* multiply-adds per second where each vector of weights is widened once
+                              for 8 of them; of s16 for S8_TO_S16; 0: unknown */
 } peaks;
 peaks measure_peaks(void);
 

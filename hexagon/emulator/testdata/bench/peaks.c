@@ -5,19 +5,18 @@
 
 #include "bench.h"
 
-/* One thread alone is timed by its processor time, which a busy machine changes little. */
-static double now(void) {
+double seconds_now(void) {
   struct timespec t;
   clock_gettime(emu_pool_threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 double best(double seconds, void (*fn)(void *), void *arg) {
-  double shortest = 1e9, end = now() + seconds;
-  for (int i = 0; i < 3 || now() < end; i++) {
-    double start = now();
+  double shortest = 1e9, end = seconds_now() + seconds;
+  for (int i = 0; i < 3 || seconds_now() < end; i++) {
+    double start = seconds_now();
     fn(arg);
-    double took = now() - start;
+    double took = seconds_now() - start;
     shortest = took < shortest ? took : shortest;
   }
   return shortest;
@@ -72,6 +71,43 @@ __attribute__((target("avx2"))) static void multiply_in_registers(void *arg, uin
 }
 
 static void multiply(void *sink) { emu_parallel(emu_pool_threads(), multiply_in_registers, sink); }
+
+/* The least that 8 rows cost: a vector of weights is widened and multiplied 8 times. Twelve sums
+ * hide the latency. */
+#define FUSE(sum) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(sum) : "x"(x), "x"(w));
+#define WIDEN_F16 __asm__ volatile("vcvtph2ps %1, %0" : "=x"(w) : "m"(*(const __m128i *)weights));
+#define WIDEN_S8                                                                                   \
+  __asm__ volatile("vpmovsxbd %1, %0" : "=x"(w) : "m"(*(const int64_t *)weights));                 \
+  __asm__ volatile("vcvtdq2ps %0, %0" : "+x"(w));
+#define WIDEN_S16 __asm__ volatile("vpmovsxbw %1, %0" : "=x"(w) : "m"(*(const __m128i *)weights));
+
+#define EIGHT_ROWS(NAME, WIDEN, STEP)                                                              \
+  __attribute__((target("avx2,fma,f16c"))) static void NAME##_in_registers(void *arg,              \
+                                                                           uint32_t task) {        \
+    static const char weights[32] __attribute__((aligned(32)));                                    \
+    __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a;    \
+    __m256i j = a, k = a, l = a, x = a, w, product;                                                \
+    for (int round = 0; round < ROUNDS / 2; round++) {                                             \
+      WIDEN STEP(a) STEP(b) STEP(c) STEP(d) STEP(e) STEP(f) STEP(g) STEP(h)                        \
+      WIDEN STEP(i) STEP(j) STEP(k) STEP(l) STEP(a) STEP(b) STEP(c) STEP(d)                        \
+      WIDEN STEP(e) STEP(f) STEP(g) STEP(h) STEP(i) STEP(j) STEP(k) STEP(l)                        \
+    }                                                                                              \
+    (void)product;                                                                                 \
+    _mm256_storeu_si256((__m256i *)((float *)arg + task * 64), a);                                 \
+  }                                                                                                \
+  static void NAME(void *sink) { emu_parallel(emu_pool_threads(), NAME##_in_registers, sink); }
+
+EIGHT_ROWS(fuse_f16, WIDEN_F16, FUSE)
+EIGHT_ROWS(fuse_s8, WIDEN_S8, FUSE)
+EIGHT_ROWS(multiply_s8, WIDEN_S16, MULTIPLY_ADD)
+
+static void measure_eight(peaks *p, void *sink) {
+  double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
+  p->products = (double)CHAINS * ROUNDS * PAIRS * emu_pool_threads() / best(0.5, multiply, sink);
+  p->eight[F16_TO_F32] = steps * FLOATS / best(0.3, fuse_f16, sink);
+  p->eight[S8_TO_F32] = steps * FLOATS / best(0.3, fuse_s8, sink);
+  p->eight[S8_TO_S16] = steps * PAIRS / best(0.3, multiply_s8, sink);
+}
 #endif
 
 /* ---- memory ---- */
@@ -84,14 +120,14 @@ __attribute__((target("avx2")))
 #endif
 static void
 read_part(void *arg, uint32_t task) {
-  size_t count = STREAM_BYTES / STREAM_TASKS / sizeof(words);
+  size_t count = STREAM_BYTES / STREAM_TASKS / sizeof(words), quarter = count / 4;
   const words *from = (const words *)arg + task * count;
   words a = {0}, b = {0}, c = {0}, d = {0};
-  for (size_t i = 0; i < count; i += 4) {
+  for (size_t i = 0; i < quarter; i++) { /* four streams at once, as the kernels of one row */
     a ^= from[i];
-    b ^= from[i + 1];
-    c ^= from[i + 2];
-    d ^= from[i + 3];
+    b ^= from[i + quarter];
+    c ^= from[i + 2 * quarter];
+    d ^= from[i + 3 * quarter];
   }
   a ^= b ^ c ^ d;
   __asm__ volatile("" : : "m"(a));
@@ -106,12 +142,15 @@ peaks measure_peaks(void) {
   memset(bytes, 1, STREAM_BYTES);
   peaks p = {.fused = rounds * FLOATS / best(0.5, fuse, sink),
              .bytes = STREAM_BYTES / best(1, stream, bytes)};
+  p.eight[AS_IT_LIES] = p.fused;
 #if defined(__x86_64__)
-  p.products = rounds * PAIRS / best(0.5, multiply, sink);
+  measure_eight(&p, sink);
 #endif
   free(sink);
   free(bytes);
   printf("threads %u %s\npeak_fused %.1f G/s\npeak_products %.1f G/s\nstreaming %.1f GB/s\n",
          emu_pool_threads(), emu_code_path(), p.fused * 1e-9, p.products * 1e-9, p.bytes * 1e-9);
+  printf("eight_rows_f16 %.1f G/s\neight_rows_f16_s8 %.1f G/s\neight_rows_whole_s8 %.1f G/s\n",
+         p.eight[F16_TO_F32] * 1e-9, p.eight[S8_TO_F32] * 1e-9, p.eight[S8_TO_S16] * 1e-9);
   return p;
 }
