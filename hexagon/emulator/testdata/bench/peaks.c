@@ -101,12 +101,17 @@ EIGHT_ROWS(fuse_f16, WIDEN_F16, FUSE)
 EIGHT_ROWS(fuse_s8, WIDEN_S8, FUSE)
 EIGHT_ROWS(multiply_s8, WIDEN_S16, MULTIPLY_ADD)
 
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* A peak is the most that any mix reaches: another program may have slowed one measurement. */
 static void measure_eight(peaks *p, void *sink) {
   double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
   p->products = (double)CHAINS * ROUNDS * PAIRS * emu_pool_threads() / best(0.5, multiply, sink);
   p->eight[F16_TO_F32] = steps * FLOATS / best(0.3, fuse_f16, sink);
   p->eight[S8_TO_F32] = steps * FLOATS / best(0.3, fuse_s8, sink);
   p->eight[S8_TO_S16] = steps * PAIRS / best(0.3, multiply_s8, sink);
+  p->fused = larger(p->fused, larger(p->eight[F16_TO_F32], p->eight[S8_TO_F32]));
+  p->products = larger(p->products, p->eight[S8_TO_S16]);
 }
 #endif
 
@@ -142,10 +147,10 @@ peaks measure_peaks(void) {
   memset(bytes, 1, STREAM_BYTES);
   peaks p = {.fused = rounds * FLOATS / best(0.5, fuse, sink),
              .bytes = STREAM_BYTES / best(1, stream, bytes)};
-  p.eight[AS_IT_LIES] = p.fused;
 #if defined(__x86_64__)
   measure_eight(&p, sink);
 #endif
+  p.eight[AS_IT_LIES] = p.fused;
   free(sink);
   free(bytes);
   printf("threads %u %s\npeak_fused %.1f G/s\npeak_products %.1f G/s\nstreaming %.1f GB/s\n",
