@@ -21,7 +21,7 @@ func TestTheEmulatorPassesTheSuite(t *testing.T) {
 }
 
 func TestTheVendorsLibraryPassesTheSuite(t *testing.T) {
-	path := librarytest.Vendor(t)
+	path := librarytest.VendorAtLength(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },
 		backendtest.Options{Tolerance: backendtest.Half})
 }

@@ -1,7 +1,7 @@
 // Package forms holds no code of the product. Its tests run every form of an
 // operator that the project relies on — operator × element types × encodings ×
 // shape × chip — on a float64 reference, the emulator, the vendor's library
-// where there is one, and the float device where the contract has the operator.
+// where it is asked for, and the float device where the contract has the operator.
 //
 // A form is a small graph with its inputs ([form], built by the table_*_test.go
 // files), the outcome that is expected of a library (it runs, or which call
@@ -9,7 +9,8 @@
 // reference. Each library runs in a child process, because some forms crash the
 // vendor's; what the child sends back is bytes and codes, judged by the parent.
 //
-//	go test ./hexagon/forms -v                      # prints the table
+//	go test ./hexagon/forms -v                      # prints the table, of the emulator
+//	SDNPU_REQUIRE=vendor go test ./hexagon/forms -v # and of the vendor's library: minutes
 //	go test ./hexagon/forms -v -forms 'Softmax/u8'  # some forms, one line each
 //	go test ./hexagon/forms -keep /some/folder      # saves building the emulator again
 //	go test ./hexagon/forms -update                 # rewrites testdata/forms.md

@@ -66,6 +66,8 @@ func libraries(t *testing.T) []*library {
 	path = filepath.Join(folder, "onnxruntime_qnn", "libQnnHtp.so")
 	_, err = os.Stat(path)
 	switch {
+	case !required("vendor") && !full && *chosen == "" && !*update:
+		t.Log("forms run on the emulator alone; make test-vendor runs them on the vendor's library, too")
 	case folder != "" && err == nil:
 		list = append(list, &library{name: "vendor", path: path})
 	case required("vendor"):
