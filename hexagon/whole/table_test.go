@@ -130,13 +130,22 @@ itself costs, with ranges from this very text. "choices" counts equal first choi
 tokens of the prompt and behind each further one, which is always the float device's; "first other" is the
 first difference and how much the float device prefers its own choice by (the largest of all). Bits after save
 and reload were equal in every row (libQnnCpu sums in no fixed order: within 1e-5). Finalize, reload, execute
-(32 rows; one row) are seconds of 2 shared x86-64 cores and say nothing about a phone.
+(32 rows; one row) are seconds of 2 x86-64 cores shared with other work, up to ten times of what idle ones take
+(30 layers of SmolLM2 in f16 took 3 minutes of a processor in all), and say nothing about a phone.
 
 Written by: make test-vendor-full (PART='4_layers/vendor/f16' for some rows, MISSING=1 for those that are not here)
 
 | model | recipe | library | SoC | build | finalize | reload | 32 rows | 1 row | error first / last block | exact | logits | exact | tree | choices | first other | tree choices |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
+
+// brief writes seconds with two digits, or all before the point.
+func brief(seconds float64) string {
+	if seconds >= 10 {
+		return fmt.Sprintf("%.0f", seconds)
+	}
+	return fmt.Sprintf("%.2g", seconds)
+}
 
 func render(rows []row) string {
 	var b strings.Builder
@@ -148,10 +157,10 @@ func render(rows []row) string {
 			first = fmt.Sprintf("%d by %.3f", r.First, r.Gap)
 		}
 		if r.Step > 0 {
-			step = fmt.Sprintf("%.2g", r.Step)
+			step = brief(r.Step)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %.2g | %.2g | %.2g | %s | %s | %s | %.2g | %.2g | %.2g | %d of %d | %s | %d of %d |\n",
-			r.Model, r.Recipe, r.Library, r.SoC, r.Build, r.Finalize, r.Reload, r.Prompt, step,
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s | %s | %s | %s | %s | %s | %.2g | %.2g | %.2g | %d of %d | %s | %d of %d |\n",
+			r.Model, r.Recipe, r.Library, r.SoC, r.Build, brief(r.Finalize), brief(r.Reload), brief(r.Prompt), step,
 			ends(r.Blocks), ends(r.Ideal), r.Logits, r.IdealLogits, r.Tree, r.Same, r.All, first, r.TreeSame, treeRows+1)
 	}
 	b.WriteString("\n## Error of what leaves each block\n")
