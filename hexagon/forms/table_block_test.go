@@ -37,7 +37,7 @@ func (t *table) blocks() {
 		{"f32", "f32", "f32", limit{relrms: 2e-3}},
 		{"W8A16", "u16", "s8c", limit{relrms: 5.9e-3}},
 		{"W4A16", "u16", "w4c", limit{relrms: 5.9e-3}},
-		{"W8A8", "u8", "s8c", limit{relrms: 2.6e-2}},
+		{"W8A8", "u8", "s8c", limit{relrms: 2.6e-2, vendor: 1.2}},
 	} {
 		for _, grouped := range []bool{false, true} {
 			name := "block"

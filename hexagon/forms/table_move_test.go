@@ -93,7 +93,7 @@ func (t *table) rotary() {
 	if full {
 		shapes = append(shapes, [3]int{14, 32, 64}, [3]int{2, 1, 128})
 	}
-	limits := perType{"f16": {relrms: 3e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.6}, "u8": {lsb: 0.5}}
+	limits := perType{"f16": {relrms: 3e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 0.6, vendor: 2}, "u8": {lsb: 0.5}}
 	limits.each(func(types string, l limit) {
 		for _, s := range shapes {
 			heads, rows, d := s[0], s[1], s[2]

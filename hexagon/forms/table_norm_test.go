@@ -22,7 +22,7 @@ var softmaxRows = []struct {
 	{"f16", limit{relrms: 2.2e-3}},
 	{"f32", limit{relrms: 2.2e-3}},
 	{"u16", limit{lsb: 1.1, vendor: 250}},
-	{"u8", limit{lsb: 0.5, vendor: 2}},
+	{"u8", limit{lsb: 0.5, vendor: 2.5}},
 }
 
 // norms has the operators that work on rows.
