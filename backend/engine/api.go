@@ -71,9 +71,12 @@ const (
 )
 
 // ProcessorPerToken is the processor time of the process for each output token, the
-// prompt's share in it; 0 where it is not known.
+// prompt's share in it; 0 where it is not known, or where there is no token.
 func (r *Report) ProcessorPerToken() time.Duration {
-	return r.Processor / time.Duration(max(1, r.OutputTokens))
+	if r.OutputTokens == 0 {
+		return 0
+	}
+	return r.Processor / time.Duration(r.OutputTokens)
 }
 
 // AcceptLength is the mean number of output tokens per pass, 1 without drafts.

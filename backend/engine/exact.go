@@ -43,6 +43,18 @@ func (o Options) draftRows() int {
 	return o.partRows()
 }
 
+// CheckExact reports whether [Options].Exact can stand beside a plan on some
+// device. Auto then keeps every graph; a library that exchanges the graphs of the
+// lazy plan itself has them all.
+func CheckExact(plan string) error {
+	name, _, _ := Options{Plan: plan}.planName()
+	if name == "" || name == PlanAuto || plan == graphswap.PlanLazy || !graphswap.Switches(name) {
+		return nil
+	}
+	return fmt.Errorf("plan %s exchanges graphs, so tokens have no exact width: take %s, %s or %s, or give up the exact width",
+		plan, PlanAuto, graphswap.PlanBoth, graphswap.PlanShared)
+}
+
 // checkExact is for options whose plan is decided.
 func (o Options) checkExact() error {
 	if start, used := o.start(); !o.Exact || start == used {

@@ -182,8 +182,9 @@ func TestFlipsAreCounted(t *testing.T) {
 func TestPlansThatExchangeGraphsHaveNoExactWidth(t *testing.T) {
 	dev := newDevice()
 	dev.apart = true
-	for plan, width := range map[string]int{"both_resident": 4, "g1_only": 16, "g2_only": 4, "greedy": 0, "auto": 0} {
+	for plan, width := range map[string]int{"both_resident": 4, "g1_only": 16, "g2_only": 4, "greedy": 0, "auto": 4} {
 		e, _, err := open(t, t.Context(), dev, engine.Options{Plan: plan, Rows: []int{16, 4}, Exact: true, Context: 64})
+		require.Equal(t, width == 0, engine.CheckExact(plan) != nil, "it is known before a device is")
 		if width == 0 {
 			require.ErrorIs(t, err, engine.ErrOptions)
 			require.ErrorContains(t, err, "exchanges graphs")

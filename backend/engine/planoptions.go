@@ -51,6 +51,9 @@ func (o Options) decide(c backend.Capabilities) (decided Options, reason string)
 	case o.held(o.Costs).Residency == graphswap.BothGraphs:
 		o.Plan = graphswap.PlanBoth
 		reason = "both graphs of every block fit into the session, so none has to go"
+	case o.Exact:
+		o.Plan = graphswap.PlanBoth
+		reason = "an exact width needs both graphs of every block, so none may go"
 	}
 	return o, reason
 }
