@@ -32,7 +32,7 @@ var faults = []Fault{
 	{"8003", "memory mapping", "memory for inputs and outputs cannot be mapped into the session that holds the graphs", "cut the model into more blocks (sdnpu.blocks) or take a shorter context, and start again"},
 	{"14001", "device configuration", "there is no access to the NPU, or the chip's number is unknown to the library", "see the lines `NPU access` and `DSP driver` of `sdnpu doctor`; in a container give it the devices (--privileged, or --device for /dev/fastrpc* and /dev/dma_heap) and the driver's packages; leave SDNPU_SOC unset on a phone"},
 	{"14002", "hardware unavailable", "this machine has no NPU, or its driver is not loaded", "install the system's NPU driver (fastrpc)"},
-	{"0x72", "driver version", "the driver of the DSP has another version than the library wants", "update the system, or install an older runtime: `sdnpu runtime install --release`"},
+	{"0x72", "driver version", "the driver of the DSP has another version than the library wants", "update the system, or install an older runtime: `sdnpu runtime install --release 2.6.0` (2.3.0 is the oldest)"},
 	{"0x43", "unsigned image refused", "the system lets only signed DSP images run", "use the DSP images that the system brings (ADSP_LIBRARY_PATH), or a system that allows unsigned sessions"},
 	{"0x80000414", "unsupported part", "the DSP has no such session: the chip is older than the images", "`sdnpu doctor` names the chip; the runtime has images for Hexagon v68 and newer"},
 	{"0xe", "queue failure", "a queue or a session of the DSP failed, mostly with large models or two sessions", "cut the model into more blocks, and end other programs that use the NPU"},
