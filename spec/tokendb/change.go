@@ -57,10 +57,17 @@ func (d *DB) seal(more []Document) error {
 		merged = append(merged, documents...)
 	}
 	pieces = append(pieces, split(unrepeated(append(merged, incoming...)))...)
+	before := documentsIn(pieces)
 	if pieces, err = d.evict(pieces); err != nil {
 		return err
 	}
-	return d.change(pieces, len(tail), func(Document) bool { return true })
+	if err := d.change(pieces, len(tail), func(Document) bool { return true }); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.evicted += before - documentsIn(pieces)
+	d.mu.Unlock()
+	return nil
 }
 
 // sizeOf is how many tokens and separators documents are.
@@ -93,6 +100,16 @@ func (p piece) sizeBytes() int64 {
 		return p.keep.sizeBytes()
 	}
 	return int64(sizeOf(p.documents) * bytesPerToken)
+}
+
+// documentsIn is how many documents pieces hold.
+func documentsIn(pieces []piece) (n int) {
+	for _, p := range pieces {
+		if n += len(p.documents); p.keep != nil {
+			n += int(p.keep.header.documents)
+		}
+	}
+	return n
 }
 
 // evict drops the oldest documents of a database that would be too large, an

@@ -273,6 +273,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 				continue
 			}
 			require.True(t, errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign), "%s: %v", what, err)
+			require.False(t, name == manifestName && len(bad) < len(good) && errors.Is(err, ErrForeign), "%s: what is left is ours: %v", what, err)
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), good, 0o600))
 	}

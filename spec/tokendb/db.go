@@ -59,6 +59,7 @@ type DB struct {
 	index    *spec.Index
 	log      *file // nil for readers
 	logSize  int64
+	evicted  int // see Stats
 	query    query
 }
 

@@ -47,7 +47,7 @@ func (d *DB) empty() error {
 	}
 	for _, e := range entries {
 		if !ours(e.Name()) || e.IsDir() {
-			return fmt.Errorf("%w: the folder holds %s: name one of its own", ErrForeign, e.Name())
+			return fmt.Errorf("%w: the folder holds %s", ErrForeign, e.Name())
 		}
 	}
 	return nil

@@ -97,6 +97,9 @@ type Stats struct {
 	Documents, Tokens, Segments int
 	// LogTokens of the tokens are in no segment yet.
 	LogTokens int
+	// Evicted of the documents went since the database was opened, the oldest
+	// ones, because it would have been larger than [Options].MaxBytes.
+	Evicted int
 	// Bytes is the size on disk.
 	Bytes int64
 }
@@ -105,7 +108,7 @@ type Stats struct {
 func (d *DB) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{Documents: len(d.tail), Segments: len(d.parts), Bytes: d.logSize}
+	s := Stats{Documents: len(d.tail), Segments: len(d.parts), Evicted: d.evicted, Bytes: d.logSize}
 	for _, document := range d.tail {
 		s.LogTokens += len(document.Tokens)
 	}

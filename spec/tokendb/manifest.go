@@ -63,6 +63,9 @@ func (m *manifest) encode() []byte {
 // parseManifest reads what encode wrote.
 func parseManifest(b []byte) (m manifest, err error) {
 	const fixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
+	if len(b) < len(manifestMagic)+4 && strings.HasPrefix(manifestMagic, string(b[:min(len(b), len(manifestMagic))])) {
+		return m, fmt.Errorf("%w: the %s ends after %d bytes", ErrDamaged, manifestName, len(b))
+	}
 	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
 		return m, fmt.Errorf("%w: %s is none", ErrForeign, manifestName)
 	}
