@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
@@ -82,7 +83,16 @@ func Resolve(sources ...Source) (Config, error) {
 	}
 	switchTerm(c.Calibration, &c.Draft.Calibration)
 	switchTerm(c.Extension, &c.Draft.Extension)
-	return c, nil
+	return c, c.check()
+}
+
+// check refuses values that each fit and that no device takes together.
+func (c Config) check() error {
+	if err := engine.CheckExact(c.Plan); c.Exact && err != nil {
+		return fmt.Errorf("config: %w: sdnpu.exact = true in %s and sdnpu.plan = %s in %s: %w",
+			ErrSetting, c.Origin["sdnpu.exact"], c.Plan, c.Origin["sdnpu.plan"], err)
+	}
+	return nil
 }
 
 // switchTerm lets a key of its own decide about a term of the draft mode.

@@ -64,7 +64,7 @@ func TestTheDatabaseIsAFolderThatIsTheSameForAll(t *testing.T) {
 }
 
 func TestTheDatabaseHasASize(t *testing.T) {
-	for text, want := range map[string]int64{"": 256 << 20, "1GiB": 1 << 30, "unlimited": 0} {
+	for text, want := range map[string]int64{"": 256 << 20, "1GiB": 1 << 30, "1MiB": 1 << 20, "unlimited": 0} {
 		values := map[string]string{}
 		if text != "" {
 			values["sdnpu.db_size"] = text
@@ -73,7 +73,7 @@ func TestTheDatabaseHasASize(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, c.DatabaseSize)
 	}
-	for _, text := range []string{"20%", "much", "-1"} {
+	for _, text := range []string{"20%", "much", "-1", "1", "1023KiB"} {
 		_, err := Resolve(source("model", map[string]string{"sdnpu.db_size": text}))
 		require.ErrorContains(t, err, "sdnpu.db_size", "a share of nothing, or no size")
 	}
@@ -137,6 +137,25 @@ func TestAnExactWidthIsSwitched(t *testing.T) {
 		c, err := Resolve(source("model", map[string]string{"sdnpu.exact": text}))
 		require.NoError(t, err)
 		require.Equal(t, want, c.Exact, text)
+	}
+}
+
+func TestAnExactWidthAndAPlanThatExchangesGraphsAreRefusedByTheirKeys(t *testing.T) {
+	for plan, fits := range map[string]bool{
+		"both_resident": true, "shared_pair": true, "g1_only": true, "g2_only": true, "auto": true, "lazy": true,
+		"descent": false, "greedy": false, "descent+spare": false, "lazy-spare": false,
+	} {
+		key, err := Find("plan")
+		require.NoError(t, err)
+		require.NoError(t, key.Check(plan), "alone it is fine")
+		_, err = Resolve(source("model", map[string]string{"sdnpu.plan": plan}), source("adapter", map[string]string{"sdnpu.exact": "true"}))
+		if fits {
+			require.NoError(t, err, plan)
+			continue
+		}
+		require.ErrorIs(t, err, ErrSetting)
+		require.ErrorContains(t, err, "sdnpu.exact = true in adapter")
+		require.ErrorContains(t, err, "sdnpu.plan = "+plan+" in model")
 	}
 }
 

@@ -69,8 +69,8 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Database, err = parseFolder(v); return err },
 	},
 	{
-		"sdnpu.db_size", "string", "256MiB", "what that folder keeps: 256MiB, 1GiB; the oldest answers go first",
-		func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseSize(v, 0); return err },
+		"sdnpu.db_size", "string", "256MiB", "what that folder keeps: 1MiB or more, as 256MiB, 1GiB, or unlimited; the oldest answers go first",
+		func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
 	},
 	{
 		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " +
@@ -78,7 +78,7 @@ var Keys = []Key{
 		func(c *Config, v string) error { c.Plan = v; return engine.CheckPlan(v) },
 	},
 	{
-		"sdnpu.exact", "bool", "false", "compute each token of an answer on one width, the narrowest of sdnpu.rows (32 where that is left out), whatever drafts and other requests there are, and not on the fastest",
+		"sdnpu.exact", "bool", "false", "compute each token of an answer on one width, the narrowest of sdnpu.rows (32 where that is left out), whatever drafts and other requests there are, and not on the fastest; needs a sdnpu.plan that exchanges no graphs, and auto becomes one",
 		func(c *Config, v string) (err error) { c.Exact, err = parseBool(v); return err },
 	},
 	{

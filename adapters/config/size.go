@@ -25,6 +25,20 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
+// leastDatabase is the smallest token database, in bytes: below it one long
+// answer would not fit, and all that comes in would go again.
+const leastDatabase = 1 << 20
+
+// ParseDatabaseSize reads what a token database keeps: a size of 1MiB and more,
+// or "unlimited", which is 0.
+func ParseDatabaseSize(text string) (int64, error) {
+	size, err := ParseSize(text, 0)
+	if err == nil && size > 0 && size < leastDatabase {
+		return 0, fmt.Errorf("%s is too little to keep answers: 1MiB or more wanted, or unlimited", text)
+	}
+	return size, err
+}
+
 // ParseSize reads "8GiB", "500 MB", "20%" of total where that is known, or
 // "unlimited", which is 0.
 func ParseSize(text string, total int64) (int64, error) {
