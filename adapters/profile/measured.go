@@ -22,8 +22,8 @@ const (
 	tileRows = 32 // of the matrix unit, on every Hexagon that there is
 	// windowGB is what one session addresses: no call tells it.
 	windowGB = 3.75
-	// fastest stands for loads whose time does not grow with their bytes.
-	fastest = 1000
+	// Fastest stands for loads whose time does not grow with their bytes.
+	Fastest = 1000
 )
 
 // Measured makes a profile of measurements.
@@ -106,8 +106,8 @@ func loads(m *engine.Measurements) graphswap.LoadCost {
 		x, y = append(x, []float64{1, float64(g.SizeBytes)}), append(y, max(ms(g.Load), 1e-6))
 	}
 	w := fit(x, y)
-	l := graphswap.LoadCost{LatencyMs: w[0], BandwidthGBps: fastest, MaxParallel: 1, Slowdown: max(1, m.Beside), Residency: "replace"}
-	if w[1]*fastest > 1e-6 {
+	l := graphswap.LoadCost{LatencyMs: w[0], BandwidthGBps: Fastest, MaxParallel: 1, Slowdown: max(1, m.Beside), Residency: "replace"}
+	if w[1]*Fastest > 1e-6 {
 		l.BandwidthGBps = 1e-6 / w[1]
 	}
 	return l
@@ -155,9 +155,9 @@ func head(model *graphswap.Model, m *engine.Measurements) {
 
 // generic is what the model's times say of others.
 func generic(model *graphswap.Model) graphswap.Generic {
-	g := graphswap.Generic{DispatchMs: model.DispatchMs, StreamGBps: fastest}
+	g := graphswap.Generic{DispatchMs: model.DispatchMs, StreamGBps: Fastest}
 	if model.TileMs > 0 {
-		g.StreamGBps = min(fastest, float64(model.BodyBytes)/model.TileMs*1e-6)
+		g.StreamGBps = min(Fastest, float64(model.BodyBytes)/model.TileMs*1e-6)
 	}
 	g.RowUs = (model.RowMs + model.HeadRowMs) * 1e6 / float64(model.Layers*model.Hidden)
 	return g
