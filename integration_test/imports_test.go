@@ -55,7 +55,7 @@ var walls = []wall{
 	}},
 	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
-	{folder: "adapters/bench", internal: []string{"adapters/chat", "backend/engine", "backend/engine/draft", "backend/tokenizer", "graphswap", "spec/..."}},
+	{folder: "adapters/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft", "backend/tokenizer", "graphswap", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
 		"backend/...",
 	}, modules: []string{"github.com/stretchr/testify"}},
@@ -67,6 +67,7 @@ var walls = []wall{
 	{folder: "hexagon/whole"}, // tests only
 	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine", "backend/engine/draft"}},
+	{folder: "adapters/jsonfault"},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
 	{folder: "adapters/execute", internal: []string{
 		"backend", "backend/engine", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
@@ -77,10 +78,10 @@ var walls = []wall{
 	{folder: "adapters/profile", internal: []string{"backend/engine", "graphswap"}},
 	{folder: "adapters/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon"}},
-	{folder: "adapters/timeline", internal: []string{"graphswap"}},
+	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
-		"github.com/spf13/cobra", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -191,7 +192,7 @@ func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 		SD   *accepted `json:"sd"`
 		Ours *accepted `json:"ours"`
 	}
-	if err := json.NewDecoder(io.LimitReader(r, 64<<20)).Decode(&report); err != nil {
+	if err := jsonfault.Say(json.NewDecoder(io.LimitReader(r, 64<<20)).Decode(&report)); err != nil {
 		return 0, 0, fmt.Errorf("a run's report: %w", err)
 	}
 	sd, ours = report.tokens(), report.tokens()

@@ -3,12 +3,12 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
@@ -242,7 +242,7 @@ func ReadMeasured(text []byte) (list []Measured, whole int, err error) {
 			return list, whole, nil
 		}
 		var m Measured
-		if err := json.Unmarshal(text[whole:whole+end], &m); err != nil {
+		if err := jsonfault.Unmarshal(text[whole:whole+end], &m); err != nil {
 			return nil, 0, fmt.Errorf("line %d: %w", len(list)+1, err)
 		}
 		for _, step := range m.Steps {

@@ -2,13 +2,13 @@ package bench
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
 // Prompt is one item of a task.
@@ -29,7 +29,7 @@ func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 			continue
 		}
 		p := Prompt{Task: name}
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+		if err := jsonfault.Unmarshal(lines.Bytes(), &p); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if len(p.Prompt) == 0 {

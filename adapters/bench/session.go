@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -40,7 +40,7 @@ func ReadTurns(r io.Reader) ([]Turn, error) {
 			continue
 		}
 		var turn Turn
-		if err := json.Unmarshal([]byte(line), &turn); err != nil {
+		if err := jsonfault.Unmarshal([]byte(line), &turn); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if turn.Prompt < 1 || turn.Output < 1 || turn.Prompt > maxTurnTokens || turn.Output > maxTurnTokens {

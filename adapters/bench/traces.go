@@ -2,13 +2,13 @@ package bench
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
@@ -49,7 +49,7 @@ func ReadTraces(r io.Reader, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 			continue
 		}
 		var rec record
-		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
+		if err := jsonfault.Unmarshal(lines.Bytes(), &rec); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		t, err := rec.trace(tok)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -92,17 +93,26 @@ func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c
 	return c, err
 }
 
+// name is what people know an entry by: its model and what of it, else the key
+// that list shows.
+func (e cacheEntry) name() string {
+	if e.Model == "" {
+		return fmt.Sprintf("%.*s", keyDigits, e.Key)
+	}
+	return strings.TrimSpace(e.Model + " " + cmp.Or(e.Graphs, e.Recipe))
+}
+
 func (c cleared) tell(w io.Writer) {
 	var bytes int64
 	for _, e := range c.images {
 		bytes += e.Bytes
-		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Model, e.Graphs, bytesText(e.Bytes))
+		fmt.Fprintf(w, "removed %s (%s)\n", e.name(), bytesText(e.Bytes))
 	}
 	for _, e := range c.files {
-		fmt.Fprintf(w, "removed %s %s %s (%s)\n", e.Kind, e.Model, e.Recipe, bytesText(e.Bytes))
+		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Kind, e.name(), bytesText(e.Bytes))
 	}
 	for _, e := range c.kept {
-		fmt.Fprintf(w, "kept    %s %s: it is in use\n", e.Model, e.Graphs)
+		fmt.Fprintf(w, "kept    %s: it is in use\n", e.name())
 	}
 	fmt.Fprintf(w, "%d images removed, %s; %d kept as they are in use", len(c.images), bytesText(bytes), len(c.kept))
 	if len(c.failed) > 0 {

@@ -57,6 +57,7 @@ type cacheEntry struct {
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
 
+	verified     bool   // every byte was read, not the head alone
 	path, digest string // the file, and the model's digest where it is known
 }
 
@@ -84,6 +85,8 @@ func (e cacheEntry) state() string {
 		return e.Damage
 	case e.InUse:
 		return "in use"
+	case !e.verified:
+		return "not verified"
 	}
 	return "ok"
 }
@@ -147,7 +150,7 @@ func newCacheList() *cobra.Command {
 	var f cacheFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the images: model, graphs, rows, context, recipe, size, last use, device",
+		Short: "List the images: model, graphs, rows, context, recipe, size, last use, device; verify reads them whole",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, store, err := openCacheFolder(cmd)
@@ -202,6 +205,7 @@ func newCacheVerify() *cobra.Command {
 			damaged := 0
 			err = store.Verify(cmd.Context(), fix, func(i imagecache.Info) error {
 				e := entryOf(i)
+				e.verified = true
 				if e.Damage != "" {
 					damaged++
 					_, err := os.Lstat(i.Path)

@@ -79,8 +79,12 @@ func TestCacheVerifyFindsAndFixes(t *testing.T) {
 	raw[len(raw)/2] ^= 1
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 
+	out, err = sdnpu(t, "cache", "list")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, " not verified\n"), "the head alone was read")
 	out, err = sdnpu(t, "cache", "verify")
 	require.ErrorContains(t, err, "1 of 2 images are damaged")
+	require.Equal(t, 1, strings.Count(out, " ok\n"))
 	require.Contains(t, out, "fails its checksum")
 	require.FileExists(t, path)
 	fixed := cacheJSON(t, "verify", "--fix")
@@ -89,6 +93,13 @@ func TestCacheVerifyFindsAndFixes(t *testing.T) {
 	require.NoFileExists(t, path)
 	compileInto(t, story)
 	require.Len(t, cacheJSON(t, "verify"), 2, "what was removed is compiled again")
+	require.NoError(t, os.Truncate(path, 0))
+	out, err = sdnpu(t, "cache", "list")
+	require.NoError(t, err)
+	require.Contains(t, out, "0 bytes are less than a header's")
+	out, err = sdnpu(t, "cache", "clear")
+	require.NoError(t, err)
+	require.Contains(t, out, "removed "+filepath.Base(path)[:keyDigits]+" (0 KiB)", "it has no other name")
 }
 
 func TestCacheClearTakesAModelByFileOrNameOrAll(t *testing.T) {

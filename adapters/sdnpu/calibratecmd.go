@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ func newCalibrateCommand() *cobra.Command {
 
 // openModel opens a file with its tokenizer.
 func openModel(path string) (*gguf.File, *model.Model, *tokenizer.Tokenizer, error) {
-	f, err := gguf.Open(path)
+	f, err := openGGUF(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -64,7 +65,7 @@ func openModel(path string) (*gguf.File, *model.Model, *tokenizer.Tokenizer, err
 			return f, m, t, nil
 		}
 	}
-	return nil, nil, nil, errors.Join(err, f.Close())
+	return nil, nil, nil, errors.Join(withModelRemedy(err), f.Close())
 }
 
 // joinTexts joins files as passages; none are the default text.
@@ -97,11 +98,16 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	if c.output != "" { // an own file's folder is made where it is missing
-		if err := errors.Join(checkWritable(c.output), checkWritable(codesBeside(c.output))); err != nil {
+		if err := cmp.Or(checkWritable(c.output), checkWritable(codesBeside(c.output))); err != nil {
 			return fmt.Errorf("-o: %w", err)
 		}
 		if same(path, c.output) {
 			return fmt.Errorf("-o: %s is the model that is read and would be overwritten: name another file", c.output)
+		}
+	}
+	if c.output == "" {
+		if err := s.canKeep(rangesFolder); err != nil {
+			return err
 		}
 	}
 	f, m, tok, err := openModel(path)

@@ -107,6 +107,9 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.canKeep(checksFolder); err != nil {
+		return err
+	}
 	text, source, err := joinTexts(c.texts, checkText, "default text")
 	if err != nil {
 		return err
@@ -126,15 +129,13 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	bar.close()
-	if stored := s.checkPath(r.Digest, r.Recipe); stored != "" && r.Positions >= leastPositions {
-		if err := storeJSON(ctx, stored, r); err != nil {
-			return err
-		}
-	}
 	if c.json {
 		err = json.NewEncoder(stdout).Encode(r)
 	} else {
 		err = r.print(stdout)
+	}
+	if stored := s.checkPath(r.Digest, r.Recipe); stored != "" && r.Positions >= leastPositions {
+		err = errors.Join(err, storeJSON(ctx, stored, r)) // what was measured is printed, whatever the disk says
 	}
 	if err != nil || s.gateOff {
 		return err
@@ -143,7 +144,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		return fmt.Errorf("check: %w: %d, at least %d wanted: give more --text, or none for a text of our own", errFewPositions, r.Positions, leastPositions)
 	}
 	if reason := r.Gate.failure(r); reason != "" {
-		return fmt.Errorf("check: %w: %s: %s", errGate, r.Recipe, reason)
+		return fmt.Errorf("check: %w", r.refusal(reason))
 	}
 	return nil
 }

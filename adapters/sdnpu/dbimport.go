@@ -45,7 +45,7 @@ func newDatabaseImport() *cobra.Command {
 	flags.StringVar(&f.model, "model", "", "GGUF of the model whose vocabulary the texts get")
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "the same as --model, from a GGUF that need not hold weights")
 	flags.StringVarP(&f.output, "output", "o", "", "folder of the database (required)")
-	flags.StringVar(&f.size, "size", "unlimited", "what the database keeps: 256MiB, 1GiB; the oldest texts go first. sdnpu.db_size says it where the database is used")
+	flags.StringVar(&f.size, "size", "unlimited", "what the database keeps: 1MiB or more, as 256MiB, 1GiB; the oldest texts go first. sdnpu.db_size says it where the database is used")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("model", "tokenizer")
 	cmd.MarkFlagsMutuallyExclusive("model", "tokenizer")
@@ -57,10 +57,12 @@ func newDatabaseImport() *cobra.Command {
 
 // imported is what --json prints.
 type imported struct {
-	Files     int     `json:"files"`
-	Known     int     `json:"known_files"` // that the database had already
-	Texts     int     `json:"texts"`
-	Tokens    int     `json:"tokens"`
+	Files  int `json:"files"`
+	Known  int `json:"known_files"` // that the database had already
+	Texts  int `json:"texts"`
+	Tokens int `json:"tokens"`
+	// Dropped texts, the oldest of the database, had no room in --size.
+	Dropped   int     `json:"dropped_texts"`
 	ElapsedMS float64 `json:"elapsed_ms"`
 	Bytes     int64   `json:"bytes"`
 }
@@ -70,7 +72,7 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 	if err != nil {
 		return err
 	}
-	size, err := config.ParseSize(f.size, 0)
+	size, err := config.ParseDatabaseSize(f.size)
 	if err != nil {
 		return fmt.Errorf("--size: %w", err)
 	}
@@ -104,11 +106,15 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 			sum.Tokens += len(document.Tokens)
 		}
 	}
-	sum.ElapsedMS, sum.Bytes = float64(time.Since(begin).Microseconds())/1000, db.Stats().Bytes
+	stats := db.Stats()
+	sum.ElapsedMS, sum.Bytes, sum.Dropped = float64(time.Since(begin).Microseconds())/1000, stats.Bytes, stats.Evicted
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d texts, %d tokens of %d files in %.1f s; the database has %s\n", sum.Texts, sum.Tokens, sum.Files, sum.ElapsedMS/1000, bytesText(sum.Bytes))
+	if sum.Dropped > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%d texts, the oldest, were dropped to keep --size %s; %d are left\n", sum.Dropped, f.size, stats.Documents)
+	}
 	return nil
 }
 

@@ -3,12 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
@@ -138,7 +138,7 @@ func (r *textReader) readLines(source io.Reader) error {
 
 func (r *textReader) readLine(line []byte) error {
 	var l textLine
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := jsonfault.Unmarshal(line, &l); err != nil {
 		return err
 	}
 	switch {

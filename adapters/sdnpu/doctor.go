@@ -56,6 +56,9 @@ func newDoctorCommand() *cobra.Command {
 			if len(args) == 1 {
 				return s.examine(cmd, args[0], f)
 			}
+			if err := withoutModel(cmd); err != nil {
+				return err
+			}
 			return s.lookAround(cmd, executable, f.json)
 		},
 	}
@@ -72,6 +75,19 @@ func newDoctorCommand() *cobra.Command {
 	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile anew into a folder that is removed again")
 	flags.BoolVar(&f.anyway, "anyway", false, "with a model: go on where disk or memory seem too small")
 	return cmd
+}
+
+// modelOnly are the flags that say something of a model.
+var modelOnly = []string{"recipe", "rows", "context", "blocks", "flips", "fresh", "anyway"}
+
+// withoutModel refuses flags that would say nothing where no model is named.
+func withoutModel(cmd *cobra.Command) error {
+	for _, name := range modelOnly {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is about a model: sdnpu doctor MODEL.gguf --%s", name, name)
+		}
+	}
+	return nil
 }
 
 // examine is the doctor with a model.

@@ -142,9 +142,9 @@ type sayFunc func(what, format string, a ...any)
 
 // readModel says what the file holds, or why it cannot run and what to do.
 func (c *checkup) readModel(say sayFunc) error {
-	f, err := gguf.Open(c.path)
+	f, err := openGGUF(c.path)
 	if err != nil {
-		return fmt.Errorf("%w; %s", err, remedyOf(err))
+		return err
 	}
 	defer f.Close()
 	r := &c.result
@@ -158,28 +158,17 @@ func (c *checkup) readModel(say sayFunc) error {
 	say("weights", "%.1f million parameters; tensors: %s", float64(r.Parameters)/1e6, tally(r.Types))
 	m, err := model.Load(f)
 	if err != nil {
-		return fmt.Errorf("%w; %s", err, remedyOf(err))
+		return withModelRemedy(err)
 	}
 	t, err := tokenizer.New(f)
 	if err != nil {
-		return fmt.Errorf("%w; %s", err, remedyOf(err))
+		return withModelRemedy(err)
 	}
 	mc := m.Config()
 	r.MadeFor, r.Tokens = mc.ContextLength, t.VocabSize()
 	say("shape", "%d layers, %d wide, %d heads on %d, feed-forward %d, context up to %d", mc.Layers, mc.Hidden, mc.Heads, mc.KVHeads, mc.FFN, mc.ContextLength)
 	say("tokenizer", "%d tokens", r.Tokens)
 	return nil
-}
-
-// remedyOf says what to do about a model that cannot run.
-func remedyOf(err error) string {
-	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return "give the path of a GGUF file that can be read"
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, gguf.ErrUnsupported):
-		return "do not select this model: Ollama's own runner may run it; or take one of a listed architecture and type"
-	}
-	return "the file is damaged or was converted wrongly: fetch or convert it again"
 }
 
 // freshCache makes the checkup compile into a folder of its own beside the

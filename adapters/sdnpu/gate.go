@@ -152,12 +152,17 @@ func (s settings) passes(digest string, recipe model.Recipe) error {
 	if reason == "" {
 		return nil
 	}
+	return r.refusal(reason)
+}
+
+// refusal is the error of a result that lacks something, with what to do.
+func (r *checkResult) refusal(reason string) error {
 	remedy := "choose another recipe"
-	if recipe.NeedsRanges() {
+	if r.Ranges != "" {
 		remedy += ", or calibrate with other texts (sdnpu calibrate MODEL.gguf --text FILE), which voids this check"
 	}
 	return fmt.Errorf("%w: %s: %s; wanted: %s; found by sdnpu check on %s: %s, or set %s=off",
-		errGate, recipe.Name, reason, gateOf(recipe.Name), r.Device, remedy, gateVariable)
+		errGate, r.Recipe, reason, gateOf(r.Recipe), r.Device, remedy, gateVariable)
 }
 
 // tellUnchecked says that nobody has looked what a recipe of integers makes of

@@ -189,6 +189,8 @@ func TestACheckHoldsForTheRangesThatItMeasured(t *testing.T) {
 
 	out, err := sdnpu(t, "check", story, "--recipe", "w8a16", "--library", "float")
 	require.ErrorIs(t, err, errGate, "a check below the gate fails")
+	require.ErrorContains(t, err, gateVariable+"=off", "and says what to do")
+	require.ErrorContains(t, err, "sdnpu calibrate")
 	share := regexp.MustCompile(`(?m)^same token +([0-9.]+ %)`).FindStringSubmatch(out)
 	require.NotNil(t, share, out)
 	require.Contains(t, err.Error(), "the same token at "+share[1], "one figure for one thing")

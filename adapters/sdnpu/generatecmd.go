@@ -233,6 +233,9 @@ func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error)
 	}
 	bos := string(tok.PieceSpecial(tok.BOS()))
 	template, err := chat.New(source, bos, string(tok.PieceSpecial(tok.EOS())))
+	if errors.Is(err, chat.ErrNoTemplate) {
+		err = fmt.Errorf("%s: %w: the prompts are chats: take a chat (instruct) model, whose GGUF has tokenizer.chat_template; sdnpu bench replay scores recorded texts without a model", file.Path(), err)
+	}
 	if err != nil {
 		return nil, err
 	}

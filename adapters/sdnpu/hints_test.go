@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -134,15 +135,26 @@ func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 	for args, want := range map[string]string{
 		"run":                  `"model" not set: see sdnpu run --help`,
 		"timeline run.json":    `"out" not set: see sdnpu timeline --help`,
-		"db import a.txt -o d": "[model tokenizer] is required: see sdnpu db import --help",
-		"db import a.txt -o d --model " + story + " --size 20%": "no size such as 256MiB, 8GiB or unlimited",
-		"db forget d --since 24":                                "such as 24h or 90m: see sdnpu db forget --help",
-		"db forget d --since -24h":                              "such as 24h or 90m",
-		"run --blocks 99 --model " + story:                      "99 blocks of 5 layers: 1 to 5 wanted",
+		"db import a.txt -o d": "one of --model and --tokenizer is required: see sdnpu db import --help",
+		"db import a.txt -o d --model " + story + " --size 20%":        "no size such as 256MiB, 8GiB or unlimited",
+		"db forget d --since 24":                                       "such as 24h or 90m: see sdnpu db forget --help",
+		"db forget d --since -24h":                                     "such as 24h or 90m",
+		"run --model m --prompt a --prompt-ids b":                      "--prompt and --prompt-ids exclude each other: give one of them: see sdnpu run --help",
+		"run --model m -n many":                                        "--tokens many: a whole number wanted: see sdnpu run --help",
+		"run --model m --temperature 1e999":                            "--temperature 1e999: a smaller number wanted",
+		"bench session t.jsonl --long 128,x":                           "--long 128,x: whole numbers with commas between them wanted",
+		"db import a.txt -o d --size 1 --model " + story:               "--size: 1 is too little",
+		"doctor --flips 3":                                             "sdnpu doctor MODEL.gguf --flips",
+		"doctor --rows 8":                                              "sdnpu doctor MODEL.gguf --rows",
+		"timeline run.json -o x.pdf":                                   "no .pdf is written",
+		"calibrate --output /nope/x " + story:                          "-o: /nope/x cannot be written: no such file or directory",
+		"select --adapter a --set exact=1 --set plan=descent " + story: "sdnpu.exact = true in --set and sdnpu.plan = descent in --set",
+		"run --blocks 99 --model " + story:                             "99 blocks of 5 layers: 1 to 5 wanted",
 	} {
 		_, err := sdnpu(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)
 	}
+	require.NoFileExists(t, "a", "what no start would take is not written")
 	var s span
 	require.NoError(t, s.Set("90m"))
 	require.Equal(t, span(90*time.Minute), s)
@@ -166,4 +178,82 @@ func TestAWrongSettingOfTheEmulatorIsNotBlamedOnTheLibrary(t *testing.T) {
 	require.ErrorContains(t, err, "switching=yes is neither on nor off")
 	require.NotContains(t, err.Error(), "is meant?")
 	require.NotContains(t, err.Error(), "SDNPU_LIBRARY")
+}
+
+func TestAFileThatIsNoModelIsRefusedWithWhatToDo(t *testing.T) {
+	useCache(t)
+	dir := t.TempDir()
+	raw, err := os.ReadFile(story)
+	require.NoError(t, err)
+	cut := textFile(t, "cut.gguf", string(raw[:len(raw)/2]))
+	keys := textFile(t, "keys.gguf", string(raw[:300]))
+	adapter := filepath.Join(dir, "npu.gguf")
+	_, err = sdnpu(t, "select", story, "--adapter", adapter)
+	require.NoError(t, err)
+	for file, want := range map[string]string{cut: "fetch or convert it again", keys: "fetch or convert it again", adapter: "name the model's own GGUF"} {
+		for _, args := range [][]string{
+			{"run", "--library", "float", "--model", file},
+			{"select", file, "--adapter", filepath.Join(dir, "other.gguf")},
+			{"doctor", file, "--library", "float"},
+			{"check", file, "--library", "float"},
+		} {
+			_, err := sdnpu(t, args...)
+			require.ErrorContains(t, err, want, "%v", args)
+			require.Equal(t, 1, strings.Count(err.Error(), want), "%v: once", err)
+		}
+	}
+	require.NoFileExists(t, filepath.Join(dir, "other.gguf"))
+}
+
+func TestPromptsAreRefusedBeforeGraphsAreLoaded(t *testing.T) {
+	for ids, want := range map[string]string{
+		"[99999]": "token 0 of the prompt is 99999: 0 to 511 wanted", "[1,-1]": "token 1 of the prompt is -1",
+		"[]": "the prompt is empty", `["a"]`: "a text: a whole number", `{"a":1}`: "an object: a list wanted",
+	} {
+		_, err := sdnpu(t, "run", "--model", story, "--library", filepath.Join(t.TempDir(), "gone.so"), "--prompt-ids", textFile(t, "ids.json", ids))
+		require.ErrorContains(t, err, want, "and not that there is no device")
+		require.NotContains(t, err.Error(), "Go ")
+	}
+}
+
+func TestWhatCannotBeKeptIsNotMeasured(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", filepath.Join(textFile(t, "file", "no folder"), "images"))
+	t.Setenv("SDNPU_LIBRARY", filepath.Join(t.TempDir(), "gone.so"))
+	for _, args := range [][]string{{"check", story, "--recipe", "w8"}, {"profile", story}, {"calibrate", story}} {
+		_, err := sdnpu(t, args...)
+		require.ErrorContains(t, err, "set SDNPU_CACHE to a folder that can, or to off", args)
+	}
+}
+
+func TestAFullContextIsSaidAndNoTokenCostsNothing(t *testing.T) {
+	useCache(t)
+	run := func(args ...string) (r result) {
+		t.Helper()
+		out, err := sdnpu(t, append([]string{"run", "--model", story, "--library", "float", "--prompt", "One day", "--json"}, args...)...)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		return r
+	}
+	full := run("--context", "8", "-n", "8")
+	require.True(t, full.ContextFull)
+	require.Less(t, len(full.OutputIDs), 8)
+	require.False(t, run("--context", "32", "-n", "8").ContextFull)
+	none := run("-n", "0")
+	require.False(t, none.ContextFull)
+	require.Zero(t, none.CPUPerTokenMS)
+	require.Positive(t, none.CPUMS)
+
+	var said strings.Builder
+	root := newCommand()
+	root.SetArgs([]string{"run", "--model", story, "--library", "float", "--prompt", "One day", "--context", "8", "-n", "8"})
+	root.SetOut(io.Discard)
+	root.SetErr(&said)
+	require.NoError(t, root.ExecuteContext(t.Context()))
+	require.Contains(t, said.String(), "the context of 8 tokens is full: --context takes more")
+}
+
+func TestATurnThatNoContextHoldsIsRefused(t *testing.T) {
+	turns := textFile(t, "turns.jsonl", `{"prompt":3,"output":2}`+"\n"+`{"prompt":400,"output":70}`+"\n")
+	_, err := sdnpu(t, "bench", "session", turns, "--context", "10")
+	require.ErrorContains(t, err, "--context 10: turn 2 of "+turns+" alone has 470 tokens")
 }

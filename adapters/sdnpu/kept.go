@@ -31,6 +31,23 @@ func (s settings) keptFolders() map[string]string {
 	}
 }
 
+// canKeep reports whether a folder of the cache can be written, before there is
+// something to write: work of minutes would be lost. Without a cache nothing is kept.
+func (s settings) canKeep(folder string) error {
+	if s.cache == "" {
+		return nil
+	}
+	path := filepath.Join(s.cache, folder)
+	err := os.MkdirAll(path, 0o700)
+	if err == nil {
+		err = checkWritable(filepath.Join(path, "probe"))
+	}
+	if err != nil {
+		return fmt.Errorf("the image cache cannot be written: %w: set SDNPU_CACHE to a folder that can, or to off", err)
+	}
+	return nil
+}
+
 // keptFile is what such files say about themselves: ranges and checks name their
 // model, profiles those that they are of.
 type keptFile struct {
@@ -58,7 +75,7 @@ func (s settings) kept() (entries []cacheEntry, err error) {
 			if err != nil { // it has just gone
 				continue
 			}
-			e := cacheEntry{Kind: kind, Key: name, Bytes: info.Size(), LastUse: info.ModTime(), path: filepath.Join(folders[kind], f.Name())}
+			e := cacheEntry{Kind: kind, Key: name, Bytes: info.Size(), LastUse: info.ModTime(), path: filepath.Join(folders[kind], f.Name()), verified: true}
 			if codes, err := os.Stat(codesBeside(e.path)); err == nil { // of ranges
 				e.Bytes += codes.Size()
 			}

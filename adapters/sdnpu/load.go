@@ -98,19 +98,19 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if l.file, err = gguf.Open(j.path); err != nil {
+	if l.file, err = openGGUF(j.path); err != nil {
 		return nil, err
 	}
 	m, err := model.Load(l.file)
 	if err != nil {
-		return nil, err
+		return nil, withModelRemedy(err)
 	}
 	l.layers = m.Config().Layers
 	if reason := j.undrafted(); reason != "" {
 		j.logger.Warn(reason)
 	}
 	if l.tokenizer, err = tokenizer.New(l.file); err != nil {
-		return nil, err
+		return nil, withModelRemedy(err)
 	}
 	if l.prompt, err = j.encode(l.tokenizer, m.Config()); err != nil {
 		return nil, err
@@ -149,10 +149,26 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPrompt(ids, c.Vocab); err != nil {
+		return nil, err
+	}
 	if context := (engine.Options{Context: j.context}).ContextOf(c); len(ids) > context {
 		return nil, &engine.PromptTooLongError{Tokens: len(ids), Context: context}
 	}
 	return ids, nil
+}
+
+// checkPrompt refuses what is no prompt of a vocabulary.
+func checkPrompt(ids []int32, vocab int) error {
+	if len(ids) == 0 {
+		return fmt.Errorf("%w: the prompt is empty: one token or more wanted", engine.ErrRequest)
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%w: token %d of the prompt is %d: 0 to %d wanted, the model's vocabulary", engine.ErrRequest, i, id, vocab-1)
+		}
+	}
+	return nil
 }
 
 // engineOptions are those of the job; the recipe may have to be calibrated for

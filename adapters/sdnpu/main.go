@@ -95,7 +95,7 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+		return fmt.Errorf("%w: see %s --help", sayFlag(err), cmd.CommandPath())
 	})
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -129,7 +129,7 @@ func tellOfHelp(cmd *cobra.Command) {
 		tellOfHelp(c)
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra looks at them after it
-		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
+		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), checkFlagGroups(cmd)))
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return withHelp(cmd, check(cmd, args)) }

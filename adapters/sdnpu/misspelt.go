@@ -50,6 +50,12 @@ func lookAtValues() (findings []finding) {
 			findings = append(findings, finding{what: "environment", remedy: fmt.Sprintf("%s=%q: %v", k.Variable(), value, err)})
 		}
 	}
+	if len(findings) > 0 {
+		return findings
+	}
+	if _, err := config.Resolve(config.Environment(os.LookupEnv)); err != nil { // what does not go together
+		findings = append(findings, finding{what: "environment", remedy: err.Error()})
+	}
 	return findings
 }
 

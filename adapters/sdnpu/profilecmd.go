@@ -17,7 +17,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -99,11 +98,14 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if s.costs = true; f.library != "" {
 		s.library = f.library
 	}
+	if err := s.canKeep(profilesFolder); err != nil {
+		return nil, "", err
+	}
 	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
 	if err != nil {
 		return nil, "", err
 	}
-	file, err := gguf.Open(path)
+	file, err := openGGUF(path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -230,7 +232,11 @@ func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nloads: %.2f ms and %.2f GB/s; a run beside a load takes %.2f times as long\n", p.Load.LatencyMs, p.Load.BandwidthGBps, p.Load.Slowdown)
+	speed := fmt.Sprintf("and %.2f GB/s", p.Load.BandwidthGBps)
+	if p.Load.BandwidthGBps >= profile.Fastest {
+		speed = "whatever their bytes"
+	}
+	fmt.Fprintf(w, "\nloads: %.2f ms %s; a run beside a load takes %.2f times as long\n", p.Load.LatencyMs, speed, p.Load.Slowdown)
 	fmt.Fprintf(w, "a pass: %.3f ms a layer whatever its rows; for all layers %.2f ms each %d rows and %.4f ms a row, %.0f %% of that by context\n",
 		m.DispatchMs, m.TileMs, p.Compute.TileRows, m.RowMs, 100*p.Compute.RowContextShare)
 	if where != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -59,8 +60,8 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
 	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
-	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: on or off (default: the model's config)")
-	flags.Lookup("exact").NoOptDefVal = "on"
+	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: true or false (default: the model's config)")
+	flags.Lookup("exact").NoOptDefVal = "true"
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
 	flags.StringVar(&f.timeline, "timeline", "", "file for what was done when, for sdnpu timeline")
@@ -86,13 +87,15 @@ type result struct {
 	OutputIDs []int32           `json:"output_ids"`
 	Text      string            `json:"text"`
 	Stop      engine.StopReason `json:"stop"`
-	Recipe    string            `json:"recipe"`
-	Widths    []int             `json:"widths"`
-	Blocks    int               `json:"blocks"`
-	Context   int               `json:"context"` // of the graphs at the end
-	Grown     int               `json:"grown"`   // how often they were exchanged for longer ones
-	GrowthMS  float64           `json:"growth_ms"`
-	Steps     int               `json:"steps"`
+	// ContextFull tells that the limit was the context's and not -n.
+	ContextFull bool    `json:"context_full"`
+	Recipe      string  `json:"recipe"`
+	Widths      []int   `json:"widths"`
+	Blocks      int     `json:"blocks"`
+	Context     int     `json:"context"` // of the graphs at the end
+	Grown       int     `json:"grown"`   // how often they were exchanged for longer ones
+	GrowthMS    float64 `json:"growth_ms"`
+	Steps       int     `json:"steps"`
 	// Draft is the mode of speculative decoding, AcceptLength the mean of output
 	// tokens per pass, DraftMS the time spent on drafts. DecodeSteps are the passes
 	// behind the prompt, which Steps counts too, and of the drafted rows that ran in
@@ -228,8 +231,11 @@ func (f *runFlags) resolve() (config.Config, error) {
 // it; empty flags are not set.
 func resolveConfig(path string, flags map[string]string) (config.Config, error) {
 	source, err := fileSource("the model", path)
-	if err != nil {
+	switch {
+	case errors.Is(err, config.ErrSetting):
 		return config.Config{}, err
+	case err != nil:
+		return config.Config{}, withModelRemedy(err)
 	}
 	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: func(k config.Key) (string, bool) {
 		return flags[k.Name], flags[k.Name] != ""
@@ -254,7 +260,7 @@ func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 		return nil, err
 	}
 	var ids []int32
-	if err := json.Unmarshal(raw, &ids); err != nil {
+	if err := jsonfault.Unmarshal(raw, &ids); err != nil {
 		return nil, fmt.Errorf("%s: a JSON array of token ids wanted: %w", f.promptIDs, err)
 	}
 	return ids, nil
@@ -287,7 +293,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(stdout).Encode(l.result(report, text, load))
+		r := l.result(report, text, load)
+		r.ContextFull = f.contextFull(report)
+		return json.NewEncoder(stdout).Encode(r)
 	}
 	fmt.Fprintln(stdout)
 	if report.Draft != (draft.Mode{}).String() {
@@ -296,10 +304,27 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 	if c := report.Calibration; c.Rows == 0 && c.Cost > 0 {
 		fmt.Fprintf(stderr, "\nthe prompt was not calibrated: the head's rows would take %v, and save %v", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
 	}
-	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v per token; operators: NPU %d, CPU %d\n%s\n",
+	if f.contextFull(report) {
+		fmt.Fprintf(stderr, "\nthe context of %d tokens is full: --context takes more, up to what the model was made for", report.Context)
+	}
+	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
-		rate(report), load.Round(time.Millisecond), report.ProcessorPerToken().Round(10*time.Microsecond), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
+		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
 	return nil
+}
+
+// contextFull tells that a text ended for want of room, before -n was reached.
+func (f *runFlags) contextFull(r engine.Report) bool {
+	return r.Stop == engine.StopLimit && (f.tokens < 0 || r.OutputTokens < f.tokens)
+}
+
+// processorText is what the processors took for each token, or in all where
+// there is none.
+func processorText(r engine.Report) string {
+	if r.OutputTokens == 0 {
+		return r.Processor.Round(10*time.Microsecond).String() + " in all"
+	}
+	return r.ProcessorPerToken().Round(10*time.Microsecond).String() + " per token"
 }
 
 // rate is tokens per second after the first one, which prefill gives.

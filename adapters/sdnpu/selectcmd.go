@@ -108,25 +108,45 @@ func typed(k config.Key, value string) any {
 	return value
 }
 
-// openRunnable opens a model that we can run: one that we cannot would fail
-// when Ollama loads it, long after.
-func openRunnable(path string) (_ *gguf.File, err error) {
-	f, err := gguf.Open(path)
+// openRunnable opens a model that we can run with the keys over its own: one that
+// we cannot would fail when Ollama loads it, long after.
+func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
+	f, err := openGGUF(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("select: %w", err)
 	}
 	if _, err = model.Load(f); err == nil {
 		_, err = tokenizer.New(f)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, withModelRemedy(err)), f.Close())
+	}
+	if err := resolvable(f, keys); err != nil {
+		return nil, errors.Join(fmt.Errorf("select: %w", err), f.Close())
 	}
 	return f, nil
 }
 
+// resolvable reports whether the keys agree with each other and with the model's
+// own.
+func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
+	own, err := config.GGUF("the model", f)
+	if err != nil {
+		return err
+	}
+	_, err = config.Resolve(own, config.Source{Name: "--set", Lookup: func(k config.Key) (string, bool) {
+		i := slices.IndexFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == k.Name })
+		if i < 0 {
+			return "", false
+		}
+		return fmt.Sprint(keys[i].Value), true
+	}})
+	return err
+}
+
 // writeSelected copies the model with keys added.
 func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
-	f, err := openRunnable(from)
+	f, err := openRunnable(from, keys)
 	if err != nil {
 		return err
 	}
@@ -141,7 +161,7 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 // writeAdapter writes the keys alone. Ollama wants a GGUF of type adapter; the
 // one tensor is there because some readers refuse a file with none.
 func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
-	f, err := openRunnable(from)
+	f, err := openRunnable(from, keys)
 	if err != nil {
 		return err
 	}

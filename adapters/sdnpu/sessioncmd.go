@@ -64,6 +64,11 @@ func (f *sessionFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	for i, t := range turns {
+		if t.Prompt+t.Output > o.Setting.Context {
+			return fmt.Errorf("--context %d: turn %d of %s alone has %d tokens: as many or more wanted", o.Setting.Context, i+1, name, t.Prompt+t.Output)
+		}
+	}
 	o.Plans = graphswap.PlanNames()
 	o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	result, err := bench.RunSession(cmd.Context(), turns, o)

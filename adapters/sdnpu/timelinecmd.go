@@ -26,6 +26,13 @@ ends in .json, or --chrome, writes a trace for chrome://tracing and Perfetto.`,
 		Example: "  sdnpu timeline run.json -o run.html\n  sdnpu timeline run.json -o trace.json",
 		Args:    oneArgument("file of a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch ext := strings.ToLower(filepath.Ext(out)); ext {
+			case "", ".html", ".htm", ".json":
+			default:
+				if out != "-" && !chrome {
+					return fmt.Errorf("-o %s: no %s is written: a name that ends in .html (a page) or .json (a trace) wanted", out, ext)
+				}
+			}
 			return drawTimeline(cmd, args[0], out, chrome || strings.EqualFold(filepath.Ext(out), ".json"))
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -48,12 +49,12 @@ func Read(from io.Reader) (*Record, error) {
 		return nil, fmt.Errorf("timeline: %w: more than %d bytes", ErrRecord, maxRecord)
 	}
 	var r Record
-	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&r); err != nil {
+	if err := jsonfault.Say(json.NewDecoder(bytes.NewReader(data)).Decode(&r)); err != nil {
 		return nil, fmt.Errorf("timeline: %w: %w", ErrRecord, err)
 	}
 	if r.Schema == "" {
 		alone := &graphswap.Timeline{}
-		if err := json.Unmarshal(data, alone); err != nil {
+		if err := jsonfault.Unmarshal(data, alone); err != nil {
 			return nil, fmt.Errorf("timeline: %w: %w", ErrRecord, err)
 		}
 		r = Record{Schema: schema, Title: alone.Source, Timelines: []*graphswap.Timeline{alone}}
