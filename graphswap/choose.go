@@ -18,6 +18,8 @@ type Choice struct {
 	Reason string // one sentence
 
 	prompt, cached int
+	exchange       exchange // that goes on beside the turn
+	after          *Choice  // the turn on the widths that are exchanged for
 }
 
 // Chooser decides for a session: each turn's plan and, where not all graphs fit,
@@ -103,23 +105,6 @@ func (c *Chooser) turn(choice *Choice, output float64) float64 {
 	return choice.Line.SwitchEndMs + output*perToken
 }
 
-// Prefill is what a choice takes until its answer begins, switching included.
-func (c *Chooser) Prefill(choice *Choice) float64 {
-	ms := choice.Line.SwitchEndMs
-	if c.exchange.leftMs > 0 {
-		// Some blocks have the new widths already: no longer than on the slower.
-		if other, err := c.best(c.exchange.to, steady(c.exchange.to), choice.prompt, choice.cached); err == nil {
-			ms = max(ms, other.Line.SwitchEndMs)
-		}
-	}
-	return ms
-}
-
-// Decode is what a choice's answer of so many tokens takes.
-func (c *Chooser) Decode(choice *Choice, output float64) float64 {
-	return (c.turn(choice, output) - choice.Line.SwitchEndMs) * c.exchange.slowdown()
-}
-
 // step is the rows of a choice's decode steps at a context and what a token of
 // the answer takes: by the formulas, or where blocks were measured as a pass
 // through them did.
@@ -156,7 +141,9 @@ func (c *Chooser) Choose(prompt, cached int) (*Choice, error) {
 		return c.best(c.config, c.resident, prompt, cached)
 	case !c.begun:
 		return c.first(prompt, cached)
-	case c.idled || c.config.Residency != OneGraph:
+	case c.config.Residency != OneGraph:
+		return c.exchanging(prompt, cached)
+	case c.idled:
 		return c.best(c.config, c.resident, prompt, cached)
 	}
 	return c.worth(prompt, cached)
@@ -262,19 +249,18 @@ func residentKey(resident []Graph) string {
 
 // Done says that a plan was run to its end, and how many tokens were answered.
 func (c *Chooser) Done(choice *Choice, output int) error {
-	decode := c.Decode(choice, float64(output))
 	c.begun, c.idled = true, false
 	c.config, c.resident = choice.Config, slices.Clone(choice.Plan.After)
 	if c.free || len(c.configs) == 1 {
-		c.habits.add(habit{nil, choice.prompt, float64(output)})
+		c.habits.add(habit{nil, choice.prompt, float64(output), 0})
 		return nil
 	}
+	c.exchanged(choice, float64(output))
 	prefill, err := c.prefills(choice.prompt, choice.cached)
 	if err != nil {
 		return err
 	}
-	c.habits.add(habit{prefill, choice.prompt, float64(output)})
-	c.beside(choice.cached+choice.prompt+output, decode)
+	c.habits.add(habit{prefill, choice.prompt, float64(output), float64(choice.cached+choice.prompt) + float64(output)/2})
 	return nil
 }
 

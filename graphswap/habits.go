@@ -18,6 +18,7 @@ type habit struct {
 	prefill []float64
 	prompt  int
 	output  float64
+	context float64 // halfway through the answer
 }
 
 func (h *habits) add(turn habit) {
@@ -34,20 +35,24 @@ const (
 	fading     = 0.9
 	// Weights beside the turns that were seen: of the usual prompts, of the
 	// expected answer, of a usual turn's tokens.
-	usualPrompts, usualAnswer, usualTokens = 4.0, 0.1, 2.0
+	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
 
 	usualTurn = 300 // tokens of a prompt
 	// A conversation has some twenty turns; after four it is known what they are
 	// like. There are always two more to come.
 	conversation, learned, atLeast = 20.0, 4.0, 2.0
-	// From so many turns on widths are changed, also hidden beside an answer, and
-	// the longest prompt is taken for an exception.
-	evidence, hiddenEvidence, exception = 2, 3, 5
+	// From so many turns on widths are changed where that takes time, and the
+	// longest prompt is taken for an exception.
+	evidence, exception = 2, 3
 )
 
-// changeShare is the share of its loads' time that a change must save, also where
-// they are hidden: it may have to be undone.
-const changeShare = 0.2
+// Shares of the loads' time that the turns so far must have lost to a
+// configuration before it is changed to, where a turn waits for the loads and where
+// they go on beside turns: what is foreseen may be wrong, what was lost is not.
+const (
+	lostWaiting = 0.05
+	lostBeside  = 0.02
+)
 
 // usual are the turns of the prior: short and long prompts, short and long
 // answers.
@@ -114,50 +119,77 @@ func (c *Chooser) later(context int) int {
 // rates is what a turn to come takes in each configuration if it is like those
 // that are given, older ones counting less.
 func (c *Chooser) rates(turns []habit, context int) []float64 {
-	longest := -1
-	if len(turns) >= exception {
-		longest = 0
-		for k, turn := range turns {
-			if turn.prompt > turns[longest].prompt {
-				longest = k
-			}
-		}
-	}
 	rates, output := slices.Clone(c.habits.prior), c.expected()
 	for i := range rates {
 		weight := usualPrompts
 		rates[i] *= weight
-		for k, turn := range turns {
-			if k != longest {
-				rates[i] = rates[i]*fading + turn.prefill[i]
-				weight = weight*fading + 1
-			}
+		for _, turn := range turns {
+			rates[i] = rates[i]*fading + turn.prefill[i]
+			weight = weight*fading + 1
 		}
-		rates[i] = rates[i]/weight + output*c.cost.PerToken(&c.setting, c.configs[i], G2, float64(context))
+		rates[i] = rates[i]/weight + output*c.perToken(i, float64(context))
 	}
 	return rates
 }
 
+// account is what turns lost because the configuration in use was resident and
+// not another one.
+func (c *Chooser) account(turns []habit, i int) (lost float64) {
+	now := slices.Index(c.configs, c.config)
+	for _, turn := range turns {
+		lost += turn.prefill[now] - turn.prefill[i]
+		lost += turn.output * (c.perToken(now, turn.context) - c.perToken(i, turn.context))
+	}
+	return lost
+}
+
+// perToken is what a token of an answer takes in a configuration's short graphs.
+func (c *Chooser) perToken(i int, context float64) float64 {
+	return c.cost.PerToken(&c.setting, c.configs[i], G2, context)
+}
+
+// withTurn are the turns so far and one of which the answer is still to come.
+func (c *Chooser) withTurn(prompt, cached int) ([]habit, error) {
+	prefill, err := c.prefills(prompt, cached)
+	turn := habit{prefill, prompt, c.expected(), float64(cached+prompt) + c.expected()/2}
+	return append(slices.Clone(c.habits.turns), turn), err
+}
+
+// unexceptional are turns without that of the longest prompt: many conversations
+// begin with a document, and go on with questions.
+func unexceptional(turns []habit) []habit {
+	if len(turns) < exception {
+		return turns
+	}
+	longest := 0
+	for k, turn := range turns {
+		if turn.prompt > turns[longest].prompt {
+			longest = k
+		}
+	}
+	return slices.Delete(slices.Clone(turns), longest, longest+1)
+}
+
 // worth is the choice that takes the least for this turn and those to come.
 func (c *Chooser) worth(prompt, cached int) (*Choice, error) {
-	prefill, err := c.prefills(prompt, cached)
+	turns, err := c.withTurn(prompt, cached)
 	if err != nil {
 		return nil, err
 	}
-	turns := append(slices.Clone(c.habits.turns), habit{prefill: prefill, prompt: prompt})
+	turns = unexceptional(turns)
 	rates := c.rates(turns, c.later(cached+prompt))
 	var best *Choice
 	least := math.Inf(1)
 	for i, cfg := range c.configs {
 		change := c.changed(c.config, cfg)
-		if change > 0 && c.habits.count < evidence {
+		if change > 0 && (c.habits.count < evidence || c.account(turns, i) < lostWaiting*change) {
 			continue
 		}
 		choice, err := c.best(cfg, c.kept(cfg), prompt, cached)
 		if err != nil {
 			return nil, err
 		}
-		total := c.turn(choice, c.expected()) + c.horizon()*rates[i] + changeShare*change
+		total := c.turn(choice, c.expected()) + c.horizon()*rates[i]
 		if total < least-closer || total < least+closer && cfg == c.config {
 			best, least = choice, total
 		}

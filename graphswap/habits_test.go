@@ -39,32 +39,6 @@ func TestTheChooserLearnsWhatTurnsAreLike(t *testing.T) {
 	require.InDelta(t, 12, c.expected(), 10)
 }
 
-// Both sets of graphs fit and one block more: other widths are loaded beside
-// answers, which take a little longer meanwhile, and no prompt waits for a load.
-func TestWidthsChangeBesideAnswers(t *testing.T) {
-	c := choosing(t, "sd8gen2", "qwen2.5-1.5b")
-	require.True(t, c.Config().Spare)
-	require.Equal(t, BothGraphs, c.Config().Residency)
-	before := hold(t, c, 4, 100, 0, 12).Config
-	seen := false
-	for range 20 {
-		choice, err := c.Choose(32, 3072)
-		require.NoError(t, err)
-		require.Empty(t, choice.Plan.Loads)
-		if c.exchange.leftMs > 0 {
-			seen = true
-			plain := c.turn(choice, 200) - choice.Line.SwitchEndMs
-			require.Greater(t, c.Decode(choice, 200), plain)
-			require.Less(t, c.Decode(choice, 200), plain*1.3)
-			require.GreaterOrEqual(t, c.Prefill(choice), choice.Line.SwitchEndMs)
-		}
-		require.NoError(t, c.Done(choice, 200))
-	}
-	require.True(t, seen)
-	require.NotEqual(t, before.Rows2, c.Config().Rows2)
-	require.Equal(t, before.Blocks, c.Config().Blocks)
-}
-
 // A width that is already loaded costs nothing to change to, another set does.
 func TestChangesKeepWhatFits(t *testing.T) {
 	c := choosing(t, "sd8gen2", "llama3.2-3b")

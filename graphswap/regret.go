@@ -58,14 +58,12 @@ func (c *Chooser) regrets(prompt int) ([]float64, error) {
 			if err != nil {
 				return nil, err
 			}
-			decode := make([]float64, len(c.configs))
-			for i, cfg := range c.configs {
-				decode[i] = output * c.cost.PerToken(&c.setting, cfg, G2, float64(context))
-				turns[i] += decode[i]
+			for i := range turns {
+				turns[i] += output * c.perToken(i, float64(context))
 			}
 			best := slices.Index(turns, slices.Min(turns))
 			for i, ms := range turns {
-				leave := c.leaves(c.configs[i], c.configs[best], ms, turns[best], decode[i])
+				leave := c.leaves(c.configs[i], c.configs[best], ms, turns[best])
 				regrets[i] += (leave/(conversation*turns[best]) - 1) / float64(len(usual.outputs)*(1+len(usual.prompts)))
 			}
 		}
@@ -74,13 +72,13 @@ func (c *Chooser) regrets(prompt int) ([]float64, error) {
 }
 
 // leaves is what a conversation takes that begins in one configuration, where its
-// turns take so long, of that for their answers, and changes to a better one when
-// its turns are known, or stays.
-func (c *Chooser) leaves(from, to Config, turn, better, decode float64) float64 {
+// turns take so long, and changes to a better one when its turns are known, or
+// stays.
+func (c *Chooser) leaves(from, to Config, turn, better float64) float64 {
 	change, known := c.changed(from, to), learned
 	if c.hidden(from, to) {
-		// Loads go on beside as many answers as they take.
-		known, change = min(known+change/max(decode, closer), conversation), 0
+		// Loads go on beside as many turns as they take.
+		known, change = min(known+change/max(turn, closer), conversation), 0
 	}
 	return min(conversation*turn, known*turn+change+(conversation-known)*better)
 }

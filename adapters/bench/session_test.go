@@ -80,16 +80,12 @@ func hindsight(t *testing.T, c *Conversations, names []string, turns []Turn) (be
 	return best
 }
 
-// One in two hundred conversations may take more than 1.05 of the best plan's
-// time, and a little more, where one set of graphs or one pair of widths fits:
-// there no rule can promise less than 1.08, see TestNoRuleIsAlwaysNearTheBestPlan
-// in graphswap.
+// nearBest bounds every conversation of the issue's, and nearOnAverage their mean.
+// No rule can promise as much for all that there are: see
+// TestNoRuleIsAlwaysNearTheBestPlan in graphswap.
 const (
-	nearBest    = 1.05
-	nearAtWorst = 1.065
-	// nearEstimated is nearAtWorst on profiles of kind estimated, whose graphs of 8,
-	// 16 and 32 rows are farther apart: 1.085 was seen (sm8550, 1.5B, number 69).
-	nearEstimated = 1.09
+	nearBest      = 1.05
+	nearOnAverage = 1.01
 )
 
 func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
@@ -105,7 +101,7 @@ func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s/shared %v", profile.Kind, device, model, shared), func(t *testing.T) {
 					c, err := NewConversations(SessionOptions{Device: device, Model: model, Setting: sessionSetting(shared)})
 					require.NoError(t, err)
-					n := near{worst: 1}
+					n := near{}
 					for _, name := range slices.Sorted(maps.Keys(written)) {
 						n.add(t, c, name, written[name])
 					}
@@ -114,17 +110,9 @@ func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
 						n.add(t, c, fmt.Sprint("seed 31, number ", i), random(rng))
 					}
 					mean := n.sum / float64(n.count)
-					t.Logf("%d conversations: %.4f of the best on average, %.4f at worst (%s), %d above %v", n.count, mean, n.worst, n.which, n.far, nearBest)
-					require.LessOrEqual(t, mean, 1.01)
-					if shared {
-						require.LessOrEqual(t, n.worst, nearBest, n.which)
-					}
-					atWorst := nearAtWorst
-					if profile.Kind == graphswap.Estimated {
-						atWorst = nearEstimated
-					}
-					require.LessOrEqual(t, n.worst, atWorst, n.which)
-					require.LessOrEqual(t, n.far, 1+n.count/200)
+					t.Logf("%d conversations: %.4f of the best on average, %.4f at worst (%s)", n.count, mean, n.worst, n.which)
+					require.LessOrEqual(t, mean, nearOnAverage)
+					require.LessOrEqual(t, n.worst, nearBest, n.which)
 				})
 			}
 		}
@@ -135,7 +123,7 @@ func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
 type near struct {
 	sum, worst float64
 	which      string
-	count, far int
+	count      int
 }
 
 func (n *near) add(t *testing.T, c *Conversations, name string, turns []Turn) {
@@ -147,9 +135,6 @@ func (n *near) add(t *testing.T, c *Conversations, name string, turns []Turn) {
 	n.count++
 	if ratio > n.worst {
 		n.worst, n.which = ratio, name
-	}
-	if ratio > nearBest {
-		n.far++
 	}
 }
 
