@@ -170,7 +170,7 @@ func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *mo
 		return o, err
 	}
 	if r := o.Recipe.Ranges; r != nil {
-		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors}
+		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
 		path := filepath.Join(p.flags.out, rangesName(m.Digest()))
 		if r.Rounded != nil { // for shapes that are compiled on the device
 			f.Rounded = r.Rounded.ID

@@ -49,7 +49,7 @@ var errTooLittleText = errors.New("too little text to calibrate with")
 var errRangesFile = errors.New("no ranges of this model")
 
 // rangesVersion is raised when ranges of equal texts come out otherwise.
-const rangesVersion = 3
+const rangesVersion = 4
 
 // rangesFile is what calibration found, as it is stored.
 type rangesFile struct {
@@ -61,6 +61,8 @@ type rangesFile struct {
 	Source  string                 `json:"source"`
 	Tokens  int                    `json:"tokens"`
 	Tensors map[string]model.Range `json:"tensors"`
+	// Channels are those of keys and values.
+	Channels map[string][]float32 `json:"channels,omitempty"`
 	// Rounded names the content of the codes beside the file, "" for none.
 	Rounded string `json:"rounded,omitempty"`
 }
@@ -86,7 +88,7 @@ func readRanges(path, digest string) (*model.Ranges, error) {
 	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
 		return nil, fmt.Errorf("%s: %w: version %d, of %s (%.12s)", path, errRangesFile, f.Version, f.Model, f.Digest)
 	}
-	r := &model.Ranges{Tensors: f.Tensors}
+	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if f.Rounded != "" {
 		if r.Rounded, err = openCodes(codesBeside(path), f.Rounded); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -104,6 +106,9 @@ func rangesDigest(r *model.Ranges) string {
 	for _, tensor := range slices.Sorted(maps.Keys(r.Tensors)) {
 		seen := r.Tensors[tensor]
 		text = fmt.Appendf(text, "%s %x %x %x\n", tensor, math.Float32bits(seen.Low), math.Float32bits(seen.High), math.Float32bits(seen.RMS))
+	}
+	for _, tensor := range slices.Sorted(maps.Keys(r.Channels)) {
+		text = fmt.Appendf(text, "%s %x\n", tensor, r.Channels[tensor])
 	}
 	if r.Rounded != nil {
 		text = append(text, r.Rounded.ID...)
@@ -190,7 +195,8 @@ func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, te
 	}
 	id, err := codes.finish()
 	return rangesFile{
-		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens, Tensors: ranges.Tensors, Rounded: id,
+		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens,
+		Tensors: ranges.Tensors, Channels: ranges.Channels, Rounded: id,
 	}, err
 }
 
@@ -252,7 +258,7 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 	if err != nil {
 		return r, err
 	}
-	r.Ranges = &model.Ranges{Tensors: f.Tensors}
+	r.Ranges = &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if r.Ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded); err == nil {
 		r.Ranges.Rounded.Content = codes.Bytes()
 	}

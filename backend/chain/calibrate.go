@@ -23,7 +23,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	s := &survey{ranges: &model.Ranges{Tensors: make(map[string]model.Range)}, squares: make(map[string]meanSquare)}
+	s := &survey{config: m.Config(), ranges: &model.Ranges{Tensors: make(map[string]model.Range)}, squares: make(map[string]meanSquare)}
 	layers := m.Config().Layers
 	for i := range layers {
 		progress(i, layers+1)
@@ -44,7 +44,9 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 
 // survey is what was seen so far.
 type survey struct {
+	config  model.Config
 	ranges  *model.Ranges
+	cache   map[string]bool       // the layer's new keys and values
 	squares map[string]meanSquare // of tensors that are not finished
 }
 
@@ -52,6 +54,9 @@ func (s *survey) see(tensor string, values []float32) {
 	if tensor != model.PortY { // the hidden states, under one name behind all layers
 		s.ranges.Add(tensor, values)
 		s.squares[tensor] = s.squares[tensor].with(values)
+	}
+	if s.cache[tensor] {
+		s.ranges.AddChannels(tensor, values, s.config.KVHeads, s.config.HeadDim)
 	}
 }
 
@@ -68,6 +73,7 @@ func (s *survey) finish() {
 // calibrateLayer surveys a layer and rounds those of its matrices that recipes
 // take from it.
 func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
+	s.cache = map[string]bool{model.NewKey(i): true, model.NewValue(i): true}
 	if c.options.Round == nil {
 		err := c.Layer(ctx, i, s.see)
 		s.finish()

@@ -78,11 +78,12 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	w.watch(b.Observe)
 	w.inLayers = true
-	c := m.config
 	t := b.Recipe.Activations
-	x := w.Input(PortX, t, w.rows, c.Hidden)
+	x := w.Input(PortX, t, w.rows, m.config.Hidden)
 	w.declareViews(b.First, b.End)
-	w.scale = w.Constant("q_scale", t, w.scalar(c.QueryScale), 1)
+	if !b.Recipe.Cache.Fixed() {
+		w.plainQueryScale()
+	}
 	for i := b.First; i < b.End; i++ {
 		name := PortY
 		if i < b.End-1 {

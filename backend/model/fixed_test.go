@@ -349,6 +349,11 @@ func TestASmallCacheIsOfSymmetricIntegers(t *testing.T) {
 		}
 		require.Equal(t, backend.Float16, ports[model.PortY].Type)
 	}
-	_, err := model.FindRecipe("f32" + model.SmallCache)
+	r := recipe(t, "f16"+model.SmallCache)
+	r.Ranges = widest(t, loaded)
+	r.Ranges.Channels = map[string][]float32{model.NewKey(0): {1}} // of another model
+	_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.ErrorIs(t, err, model.ErrRanges)
+	_, err = model.FindRecipe("f32" + model.SmallCache)
 	require.ErrorIs(t, err, model.ErrRecipe)
 }

@@ -17,7 +17,8 @@ type writer struct {
 	inLayers    bool         // those are of layers, not of the head
 	views       []viewInputs // by index in the model's
 	scale       backend.TensorID
-	// zeros are betas by their length; those of GELU are 0 until it is used.
+	// zeros are betas by their length; scale and those of GELU are 0 until they are
+	// used.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
 	// rounded are tensors by what they were before projections rounded them;
@@ -122,17 +123,20 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	}
 	q := w.heads(p+"q", w.linear(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
 	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
-	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.scale)
-	k = w.rope(newK, p+"k", k, view)
+	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
+	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.queryScale(p, evenK))
+	k = w.even(p+"k_even", w.rope(newK, p+"k", k, view), evenK, true)
 	// Nothing makes up for what values lose, as a softmax does for queries and
 	// keys, and they are few.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
+	v = w.even(p+"v_even", v, evenV, true)
 	k, v = w.remember(PastKey(i), NewKey(i), p+"k_all", k), w.remember(PastValue(i), NewValue(i), p+"v_all", v)
 	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
 	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
-	o := w.Reshape(p+"mixed_heads", w.MatMul(p+"mixed", seen, v, false), 1, c.Heads, m, d)
+	o := w.even(p+"mixed_uneven", w.MatMul(p+"mixed", seen, v, false), evenV, false)
+	o = w.Reshape(p+"mixed_heads", o, 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
 	return w.linear(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
