@@ -99,7 +99,7 @@ func finalEvent(r engine.Report) event {
 			SharedRows:  r.SharedRows,
 			PaddingRows: r.PaddingRows,
 			Recipe:      r.Recipe, Widths: r.Widths, Blocks: r.Blocks,
-			Lossless: LosslessOf(r.Lossless),
+			Lossless: LosslessOf(r),
 			Lanes:    laneOps(r),
 			TTFTMS:   milliseconds(r.FirstToken),
 		},

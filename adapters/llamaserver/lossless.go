@@ -1,9 +1,11 @@
 package llamaserver
 
-import "github.com/sdnpu/sdnpu/backend/engine"
+import (
+	"fmt"
+	"strings"
 
-// measureFlips says how to find out what is not known.
-const measureFlips = "sdnpu doctor MODEL.gguf, with the settings of this model (SDNPU_ROWS, SDNPU_EXACT, ...) and this library"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
 
 // Lossless is what drafts can change of a text, as reports show it.
 type Lossless struct {
@@ -20,16 +22,31 @@ type Lossless struct {
 }
 
 // LosslessOf puts a report's part into that form.
-func LosslessOf(l engine.Lossless) Lossless {
+func LosslessOf(report engine.Report) Lossless {
+	l := report.Lossless
 	r := Lossless{Exact: l.Exact}
 	if l.Exact {
 		r.Width = &l.Width
 	}
 	if l.Flips == nil {
-		r.Measure = measureFlips
+		r.Measure = measureFlips(report)
 		return r
 	}
 	flips := l.Flips.PerThousand()
 	r.FlipsPerThousand, r.Positions = &flips, l.Flips.Positions
 	return r
+}
+
+// measureFlips is the command that finds out what is not known.
+func measureFlips(r engine.Report) string {
+	var b strings.Builder
+	if plan := r.Lossless.MeasuredOn; plan != "" {
+		fmt.Fprintf(&b, "SDNPU_PLAN=%s ", plan)
+	}
+	if r.Lossless.Exact {
+		b.WriteString("SDNPU_EXACT=on ")
+	}
+	fmt.Fprintf(&b, "sdnpu doctor MODEL.gguf --recipe %s --rows %s, with this library", r.Recipe,
+		strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Widths), " ", ","), "[]"))
+	return b.String()
 }

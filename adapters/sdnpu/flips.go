@@ -37,75 +37,94 @@ type flipsFile struct {
 	Device string `json:"device"`
 	// Fingerprint is the device's, library and lowering in it.
 	Fingerprint string `json:"fingerprint"`
-	Rows        []int  `json:"rows"`
-	Exact       bool   `json:"exact"`
+	// Least and Compared are [engine.Options.FlipWidths].
+	Least    int   `json:"least"`
+	Compared []int `json:"compared"`
 	engine.Flips
 }
 
 // flipsOf names what flips are measured of.
 func flipsOf(c backend.Capabilities, m *model.Model, o engine.Options) (flipsFile, error) {
 	rows, _, _, err := o.Shape(m.Config())
-	return flipsFile{
+	if err != nil {
+		return flipsFile{}, err
+	}
+	o.Rows = rows
+	f := flipsFile{
 		Model: o.Name, Digest: m.Digest(), Recipe: o.Recipe.Name, Ranges: rangesDigest(o.Recipe.Ranges),
-		Device: c.Name, Fingerprint: c.Fingerprint, Rows: rows, Exact: o.Exact,
-	}, err
+		Device: c.Name, Fingerprint: c.Fingerprint,
+	}
+	f.Least, f.Compared = o.FlipWidths()
+	return f, nil
 }
 
 // path is where they are kept.
 func (f flipsFile) path(s settings) string {
-	of := digestOf(fmt.Appendf(nil, "%s %s %s %s %v %v", f.Digest, f.Recipe, f.Ranges, f.Fingerprint, f.Rows, f.Exact))
+	of := digestOf(fmt.Appendf(nil, "%s %s %s %s %d %v", f.Digest, f.Recipe, f.Ranges, f.Fingerprint, f.Least, f.Compared))
 	return filepath.Join(s.cache, flipsFolder, of+keptFileSuffix)
 }
 
-// knownFlips tells the engine what was measured of the model on this device. A
-// file that says nothing is as good as none: reports name the remedy.
-func (s settings) knownFlips(c backend.Capabilities, m *model.Model, o *engine.Options) {
-	f, err := flipsOf(c, m, *o)
-	if s.cache == "" || err != nil { // the engine says what
-		return
-	}
+// read is what was measured of the same, nil where nothing was: a file that says
+// nothing is as good as none.
+func (f flipsFile) read(s settings) *engine.Flips {
 	data, err := os.ReadFile(f.path(s))
 	var known flipsFile
-	if err == nil && json.Unmarshal(data, &known) == nil && known.Positions > 0 && known.Digest == f.Digest && known.Fingerprint == f.Fingerprint && slices.Equal(known.Rows, f.Rows) {
-		o.Flips = &known.Flips
+	if err == nil && json.Unmarshal(data, &known) == nil && known.Positions > 0 && known.Digest == f.Digest &&
+		known.Fingerprint == f.Fingerprint && known.Least == f.Least && slices.Equal(known.Compared, f.Compared) {
+		return &known.Flips
+	}
+	return nil
+}
+
+// knownFlips tells the engine what was measured of the model on this device.
+// Where that is nothing reports name the remedy.
+func (s settings) knownFlips(f flipsFile, o *engine.Options) {
+	if s.cache != "" {
+		o.Flips = f.read(s)
 	}
 }
 
-// measureFlips compares passes of a loaded model and keeps what it finds. A
-// context that is too short for the text has part of it.
-func (s settings) measureFlips(ctx context.Context, l *loaded, positions int) (*engine.Flips, error) {
+// measureFlips compares passes of a loaded model and keeps what it finds, unless
+// more positions of the same were compared before. A context that is too short
+// for the text has part of it.
+func (s settings) measureFlips(ctx context.Context, l *loaded, positions int) (found *engine.Flips, kept, err error) {
 	text, err := l.tokenizer.Encode(strings.ReplaceAll(checkText, passageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text = text[:min(len(text), flipsLead+positions, l.engine.ContextLength())]
-	found, err := l.engine.MeasureFlips(ctx, text, min(flipsLead, len(text)-1))
-	if err != nil || s.cache == "" {
-		return found, err
+	found, err = l.engine.MeasureFlips(ctx, text, min(flipsLead, len(text)-1))
+	if err != nil || s.cache == "" || found.Positions == 0 {
+		return found, nil, err
 	}
 	f := l.flips
+	if before := f.read(s); before != nil && before.Positions > found.Positions {
+		return found, nil, nil
+	}
 	f.Flips = *found
-	return found, storeJSON(ctx, f.path(s), f)
+	return found, storeJSON(ctx, f.path(s), f), nil
 }
 
 // losslessText says what was found.
 func losslessText(f *engine.Flips, exact bool, err error) string {
 	switch {
 	case errors.Is(err, engine.ErrOptions):
-		return "not measured: its plan exchanges graphs; SDNPU_PLAN=both_resident lets all widths be compared"
+		return "not measured: its plan exchanges graphs; SDNPU_PLAN=both_resident with --rows as the plan has them lets all widths be compared"
 	case err != nil:
 		return "not measured: " + err.Error()
 	case len(f.Widths) == 0:
-		return "one width of one row: nothing is drafted, nothing can differ"
+		return "each pass has one row: nothing is drafted, nothing can differ"
 	}
 	var parts []string
 	for _, w := range f.Widths {
-		parts = append(parts, fmt.Sprintf("%d tokens on %d rows: %d other choices, all logits the same bits at %d", w.Valid, w.Rows, w.Flipped, w.Equal))
+		parts = append(parts, fmt.Sprintf("%d tokens on %d rows: another choice at %d, all logits the same bits at %d", w.Valid, w.Rows, w.Flipped, w.Equal))
 	}
-	text := fmt.Sprintf("%.1f flips in 1000 positions (%d measured, against one token at a time): %s", f.PerThousand(), f.Positions, strings.Join(parts, "; "))
+	share := float64(f.Flipped) / float64(f.Positions)
+	text := fmt.Sprintf("of %d tokens %d flip when passes are fuller (the rate is at most %.0f in 1000, with 95 %% certainty); %s",
+		f.Positions, f.Flipped, 1000*upperShare(share, f.Positions), strings.Join(parts, "; "))
 	switch {
 	case f.Equal():
-		return text + "; drafts change no bit"
+		return text + "; drafts changed no bit"
 	case exact:
 		return text + "; on this library rows depend on what else their pass holds, so one width does not make texts equal to the bit"
 	}
@@ -129,9 +148,12 @@ func (c *checkup) measureFlips(ctx context.Context, l *loaded, pass time.Duratio
 	if positions == 0 {
 		positions = min(max(leastFlips, int(flipsPatience/max(pass, 1))), flipsPositions)
 	}
-	f, err := c.settings.measureFlips(ctx, l, positions)
+	f, kept, err := c.settings.measureFlips(ctx, l, positions)
 	text := losslessText(f, c.config.Exact, err)
 	say("lossless", "%s", text)
+	if kept != nil {
+		say("lossless", "not kept, so reports will not tell it: %v; SDNPU_CACHE names a folder that can be written", kept)
+	}
 	switch {
 	case err == nil:
 		c.result.Lossless = &modelLossless{c.config.Exact, f.PerThousand(), *f}

@@ -42,6 +42,19 @@ func TestReportsTellWhatDraftsMayChange(t *testing.T) {
 	require.Equal(t, llamaserver.Lossless{FlipsPerThousand: &zero, Positions: found.Lossless.Positions}, lossless("--rows", "16,4"))
 	require.Nil(t, lossless("--rows", "16,2").FlipsPerThousand, "other widths were not measured")
 	require.Nil(t, lossless("--rows", "16,4", "--exact").FlipsPerThousand, "nor one of them alone")
+	require.Equal(t, 3, doctor("--rows", "16,4", "--flips", "3").Lossless.Positions)
+	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "fewer positions replace no more")
+	require.Equal(t, llamaserver.Lossless{FlipsPerThousand: &zero}, lossless("--rows", "1"), "nothing can differ")
+	require.Empty(t, doctor("--rows", "1").Lossless.Positions)
+	t.Setenv("SDNPU_PLAN", "g1_only")
+	one := lossless("--rows", "16,4")
+	require.Nil(t, one.FlipsPerThousand, "tokens on the wide graphs alone are others")
+	require.Contains(t, one.Measure, "SDNPU_PLAN=g1_only sdnpu doctor MODEL.gguf --recipe f16 --rows 16,4")
+	require.Len(t, doctor("--rows", "16,4").Lossless.Widths, 1)
+	t.Setenv("SDNPU_PLAN", "descent")
+	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "a plan that exchanges graphs uses both")
+	require.Contains(t, lossless("--rows", "16,8").Measure, "SDNPU_PLAN=both_resident sdnpu doctor MODEL.gguf --recipe f16 --rows 16,8")
+	t.Setenv("SDNPU_PLAN", "")
 
 	t.Setenv("SDNPU_EXACT", "on")
 	found = doctor("--rows", "16,4", "--flips", "9")
@@ -56,7 +69,7 @@ func TestReportsTellWhatDraftsMayChange(t *testing.T) {
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(s.cache, flipsFolder, "*.json"))
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	for _, file := range files {
 		require.NoError(t, os.WriteFile(file, []byte(`{"positions":-1}`), 0o600))
 	}

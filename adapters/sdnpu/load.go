@@ -127,10 +127,10 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 		return nil, err
 	}
 	s.knownCosts(l.device.Capabilities(), m, &options, j.logger)
-	s.knownFlips(l.device.Capabilities(), m, &options)
 	if l.flips, err = flipsOf(l.device.Capabilities(), m, options); err != nil {
 		return nil, err
 	}
+	s.knownFlips(l.flips, &options)
 	if len(s.prepared) > 0 {
 		s.announcePrepared(m.Digest(), l.device.Capabilities(), j.logger)
 	}

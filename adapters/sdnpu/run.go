@@ -351,7 +351,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	r.Rows.Valid, r.Rows.Wasted, r.Rows.Padding = report.ValidRows, report.WastedRows, report.PaddingRows
 	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
 	r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows = report.DecodeSteps, report.DraftedRows, report.AcceptedRows, report.WastedRows
-	r.Lossless = llamaserver.LosslessOf(report.Lossless)
+	r.Lossless = llamaserver.LosslessOf(report)
 	r.Plan.Name = report.Residency
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed

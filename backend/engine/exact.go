@@ -13,15 +13,27 @@ type Lossless struct {
 	// every token behind the prompt; 0 where that was free.
 	Exact bool
 	Width int
-	// Flips is how often another choice would have come out another way; nil where
-	// nobody has measured.
+	// Flips is how often another choice would have come out another way, at none of
+	// no positions where each pass has one row; nil where nobody has measured.
 	Flips *Flips
+	// MeasuredOn is the plan that MeasureFlips can compare the same widths on, ""
+	// where that of an empty plan can: those that exchange graphs cannot.
+	MeasuredOn string
 }
 
 func (e *Engine) lossless() Lossless {
 	l := Lossless{Exact: e.options.Exact, Flips: e.options.Flips}
 	if l.Exact {
 		l.Width = e.options.VerifyRows()
+	}
+	switch start, used := e.options.start(); {
+	case start != used:
+		l.MeasuredOn = graphswap.PlanBoth
+	case used != graphswap.Both:
+		l.MeasuredOn = e.options.Plan
+	}
+	if _, compared := e.options.FlipWidths(); len(compared) == 0 {
+		l.Flips = &Flips{}
 	}
 	return l
 }

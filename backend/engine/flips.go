@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // Flips is how often the likeliest token behind a text depends on how that text
@@ -43,7 +45,8 @@ func (f *Flips) Equal() bool {
 // [Flips] tells, on graphs as Generate uses them; with [Options].Exact all of them
 // have that one width. It takes a pass for each token and a few more, must not be
 // called beside Generate, and leaves the first sequence empty. Where graphs are
-// exchanged not all are there to be compared: [ErrOptions].
+// exchanged not all are there to be compared: [ErrOptions]. Where there are none
+// to compare nothing can differ, and no position is computed.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	if start, used := e.options.start(); start != used {
 		return nil, fmt.Errorf("engine: %w: plan %s has not all graphs in the device at a time", ErrOptions, e.options.Plan)
@@ -51,14 +54,18 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
 		return nil, fmt.Errorf("engine: %w: %d of %d tokens in a context of %d", ErrPass, lead, len(text), e.options.Context)
 	}
+	least, compared := e.options.FlipWidths()
+	if len(compared) == 0 {
+		return &Flips{}, nil
+	}
 	m := flipMeter{engine: e, text: text, lead: lead, seed: maphash.MakeSeed()}
-	plain, err := m.read(ctx, 1, e.options.VerifyRows())
+	plain, err := m.read(ctx, 1, least)
 	f := &Flips{Positions: len(plain)}
 	flipped := make([]bool, len(plain))
-	for _, rows := range slices.Backward(e.verifying()) {
+	for _, rows := range compared {
 		var got []answer
-		w := WidthFlip{Rows: rows, Valid: min(rows, e.options.draftRows(), maxDrafts+1)}
-		if w.Valid == 1 || err != nil {
+		w := WidthFlip{Rows: rows, Valid: e.options.fullPass(rows)}
+		if err != nil {
 			continue
 		}
 		if got, err = m.read(ctx, w.Valid, rows); err != nil {
@@ -89,13 +96,21 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 	return f, nil
 }
 
-// verifying are the widths that a pass with drafts may have.
-func (e *Engine) verifying() []int {
-	if e.options.Exact || e.options.Plan != "" {
-		return []int{e.options.VerifyRows()}
+// FlipWidths are the rows of the graphs that one token at a time is computed on,
+// and of those that passes with drafts may have and are compared with it,
+// ascending: none where each pass has one row. Rows are resolved.
+func (o Options) FlipWidths() (least int, compared []int) {
+	least, compared = o.Rows[len(o.Rows)-1], slices.Clone(o.Rows)
+	if _, used := o.start(); o.Exact || used != graphswap.Both {
+		least = o.VerifyRows()
+		compared = []int{least}
 	}
-	return e.options.Rows
+	slices.Reverse(compared)
+	return least, slices.DeleteFunc(compared, func(rows int) bool { return o.fullPass(rows) == 1 })
 }
+
+// fullPass is how many tokens a pass with drafts has at most on graphs of rows.
+func (o Options) fullPass(rows int) int { return min(rows, o.draftRows(), maxDrafts+1) }
 
 // flipMeter computes one text again and again.
 type flipMeter struct {
