@@ -18,8 +18,8 @@ func (c *Cost) partition(blocks int) partition {
 
 // add adds one pass over a graph of so many rows to each block's time. Its
 // context is the tokens before it and half of its own rows. The head belongs to
-// the last block.
-func (g partition) add(times []float64, rows, before, logits int) {
+// the last block: it runs so many times, each for some rows of logits.
+func (g partition) add(times []float64, rows, before, heads, logits int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
 		if w, ok := g.width(b, rows); ok {
@@ -28,8 +28,8 @@ func (g partition) add(times []float64, rows, before, logits int) {
 			times[b] += g.cost.Exec(share, rows, context)
 		}
 	}
-	if logits > 0 {
-		times[len(times)-1] += g.cost.headRun(logits)
+	if heads > 0 {
+		times[len(times)-1] += float64(heads) * g.cost.headRun(logits)
 	}
 }
 

@@ -143,17 +143,18 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		last := at+tokens == r.Prompt
 		p.Chunks = append(p.Chunks, tokens)
 		long, short := make([]float64, r.Blocks), make([]float64, r.Blocks)
-		// The head runs for rows that have a token, as many at once as a short graph.
-		headed := min(r.Rows1, (tokens+r.Rows2-1)/r.Rows2*r.Rows2)
-		g.add(long, r.Rows1, r.Cached+at, c.logits(r, headed, last))
+		heads, logits := r.heads(tokens, last)
+		g.add(long, r.Rows1, r.Cached+at, heads, logits)
 		for sub := 0; sub < tokens; sub += r.Rows2 {
-			g.add(short, r.Rows2, r.Cached+at+sub, c.logits(r, r.Rows2, last && sub+r.Rows2 >= tokens))
+			part := min(r.Rows2, tokens-sub)
+			heads, logits := r.heads(part, last && sub+part == tokens)
+			g.add(short, r.Rows2, r.Cached+at+sub, heads, logits)
 		}
 		p.P, p.D = append(p.P, long), append(p.D, short)
 	}
 	for i, rows := range []int{r.Rows1, r.Rows2} {
 		p.Verify[i] = make([]float64, r.Blocks)
-		g.add(p.Verify[i], rows, r.Cached+r.Prompt, rows)
+		g.add(p.Verify[i], rows, r.Cached+r.Prompt, 1, rows)
 		p.Load[i], p.Bytes[i] = g.loads(rows)
 	}
 	if r.Shared {
@@ -162,12 +163,15 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 	return p, nil
 }
 
-func (c *Cost) logits(r Request, rows int, last bool) int {
+// heads is how often the head runs for a prompt's tokens, and for how many rows
+// each time: where all logits are wanted it has as many as a short graph, and a
+// run with fewer tokens takes no less.
+func (r Request) heads(tokens int, last bool) (runs, rows int) {
 	switch {
 	case r.AllLogits:
-		return rows
+		return (tokens + r.Rows2 - 1) / r.Rows2, r.Rows2
 	case last:
-		return 1
+		return 1, 1
 	}
-	return 0
+	return 0, 0
 }

@@ -75,6 +75,33 @@ func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
 	}
 }
 
+// TestShortGraphsBelowATileTakeWhatWasForetold: the head of a long graph runs in
+// as many parts as the short one has rows, each of which takes a whole tile.
+func TestShortGraphsBelowATileTakeWhatWasForetold(t *testing.T) {
+	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
+	require.NoError(t, err)
+	x.Virtual = true
+	for _, rows := range [][3]int{{32, 8, 300}, {128, 8, 301}, {64, 8, 64}, {32, 16, 50}, {60, 20, 131}} {
+		for _, all := range []bool{false, true} {
+			r := graphswap.Request{Blocks: 2, Rows1: rows[0], Rows2: rows[1], Prompt: rows[2], AllLogits: all}
+			x.allLogits = all
+			problem := executeProblem(t, r)
+			for _, name := range []string{graphswap.PlanSync, graphswap.PlanG2} {
+				plan, err := problem.Make(name, false)
+				require.NoError(t, err)
+				own := *problem
+				own.Before = plan.Before
+				want, err := graphswap.Simulate(plan, &own)
+				require.NoError(t, err)
+				got, err := x.run(t.Context(), plan, &own)
+				require.NoError(t, err)
+				require.InEpsilon(t, want.PrefillMs, got.Timeline.PrefillMs, 1e-5, "%s %+v", name, r)
+				require.InEpsilon(t, want.SwitchEndMs+1, got.Timeline.SwitchEndMs+1, 1e-5, "%s %+v", name, r)
+			}
+		}
+	}
+}
+
 // urgent lets an executor's processes run before everything else on the machine,
 // where this user may: then calls are not late beside other work, and 56 plans
 // take five minutes.
