@@ -46,6 +46,9 @@
 //     odd shape: row group·M+m is row m, the same for every group.
 //   - 1/√D is applied to the rotated queries, not to the scores: that tensor is
 //     smaller by T/D, and unscaled scores of large models overflow float16.
+//   - With activations of 16-bit integers, graphs of 2 to 64 rows have other shapes
+//     around queries, angles and what attention gives, in which the NPU takes 2 to
+//     6 % less time for a layer of 32 rows. No bit changes by it.
 //   - RoPE always pairs element j with j+R/2 and is written in pieces, which
 //     every version of the vendor's library computes. Files of architecture
 //     llama hold the rows of Q and K for pairs of neighbours; those rows are

@@ -137,7 +137,7 @@ func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
 		require.GreaterOrEqual(t, (high+offset)*scale, float64(want.High), x.Name)
 		require.True(t, -offset >= low && -offset <= high, "%s: zero is an integer of its own", x.Name)
 	}
-	require.Equal(t, 4+6+2, seen, "four inputs and the results of projections, but not the values, and two of the gate")
+	require.Equal(t, 4+6+2+1, seen, "four inputs and the results of projections, but not the values, two of the gate, and queries cut into heads")
 }
 
 // TestOnlyRecipesThatSayItKeepAGateInIntegers: a family without such a gate, and

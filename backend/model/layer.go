@@ -28,7 +28,11 @@ type writer struct {
 }
 
 // viewInputs are the tensors that the layers of one view read.
-type viewInputs struct{ cos, sin, mask backend.TensorID }
+type viewInputs struct {
+	turns
+	mask backend.TensorID
+	wide map[int]turns // those of so many heads, see across
+}
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
@@ -61,11 +65,10 @@ func (w *writer) declareViews(first, end int) {
 			used = used || w.model.viewOf(layer) == i
 		}
 		if used {
-			w.views[i] = viewInputs{
-				cos:  w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2),
-				sin:  w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2),
-				mask: w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows),
-			}
+			cos := w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2)
+			sin := w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2)
+			mask := w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
+			w.views[i] = viewInputs{turns: turns{cos: cos, sin: sin}, mask: mask, wide: make(map[int]turns)}
 		}
 	}
 }
@@ -121,11 +124,11 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	if w.recipe.Cache.Fixed() { // those names are of what is rounded
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
-	q := w.heads(p+"q", w.linear(p+"q", h, t[query], t[queryBias]), c.Heads, t[queryNorm])
+	q := w.queries(p+"q", h, t)
 	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
-	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, view), w.queryScale(p, evenK))
-	k = w.even(p+"k_even", w.rope(newK, p+"k", k, view), evenK, true)
+	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.across(view, c.Heads)), w.queryScale(p, evenK))
+	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.across(view, c.KVHeads)), evenK, true)
 	// Nothing makes up for what values lose, as a softmax does for queries and
 	// keys, and they are few.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
@@ -138,7 +141,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	o := w.even(p+"mixed_uneven", w.MatMul(p+"mixed", seen, v, false), evenV, false)
 	o = w.Reshape(p+"mixed_heads", o, 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
-	return w.linear(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
+	return w.linearInTiles(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 
 // remember makes fresh, new keys or values of [1,heads,M,D], an output of the
@@ -158,35 +161,6 @@ func (w *writer) remember(pastName, name, all string, fresh backend.TensorID) ba
 	w.Output(fresh)
 	past := w.EncodedInput(pastName, cache, e, 1, c.KVHeads, w.context, c.HeadDim)
 	return w.Dequantize(all, w.Concat(all+"_q", 2, past, fresh), w.recipe.Activations)
-}
-
-// heads turns [M,n·D] into [1,n,M,D]; each head is normalised by gamma [D]
-// unless that is nil. The norm works on rank 2: see the package comment.
-func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
-	m, d := w.rows, w.model.config.HeadDim
-	if gamma != nil {
-		x = w.norm(name+"_norm", w.Reshape(name+"_flat", x, m*n, d), gamma)
-	}
-	x = w.Reshape(name+"_heads", x, 1, m, n, d)
-	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
-}
-
-// rope turns element j of every head together with element j+R/2 of the R
-// that turn; what is behind them stays. The result is called name, the pieces
-// start with prefix.
-func (w *writer) rope(name, prefix string, x backend.TensorID, v viewInputs) backend.TensorID {
-	d, r := w.model.config.HeadDim, w.model.config.RopeDim
-	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
-	b := w.Slice(prefix+"_upper", x, 3, r/2, r)
-	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{
-		w.multiply(prefix+"_lower_cos", a, v.cos), w.multiply(prefix+"_upper_sin", b, v.sin),
-	})
-	upper := w.add(prefix+"_upper_turned",
-		w.multiply(prefix+"_upper_cos", b, v.cos), w.multiply(prefix+"_lower_sin", a, v.sin))
-	if r == d {
-		return w.Concat(name, 3, lower, upper)
-	}
-	return w.Concat(name, 3, lower, upper, w.Slice(prefix+"_rest", x, 3, r, d))
 }
 
 // feedForward writes gate·up and the way back; h is normalised.
