@@ -135,8 +135,8 @@ func (r *Result) Find(part string, rows int) (Graph, bool) {
 
 // Rates are what follows for a whole model, without any cost of the host.
 type Rates struct {
-	// Decode is tokens a second at one row, Prefill at the best width, which is
-	// Chunk, without the head.
+	// Decode is tokens a second at one row, Prefill at the best width that spills
+	// nothing, which is Chunk, without the head.
 	Decode  float64 `json:"decode_tokens_per_second"`
 	Prefill float64 `json:"prefill_tokens_per_second"`
 	Chunk   int     `json:"prefill_rows"`
@@ -151,7 +151,7 @@ type Rates struct {
 // Rates sums the graphs up.
 func (r *Result) Rates() (s Rates) {
 	for _, g := range r.Graphs {
-		if g.Part != "layer" {
+		if g.Part != "layer" || g.SpillBytes > 0 {
 			continue
 		}
 		if rate := float64(g.Rows) / (g.Us * float64(r.Layers)) * 1e6; rate > s.Prefill {

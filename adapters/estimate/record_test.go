@@ -1,7 +1,10 @@
 package estimate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -31,6 +34,8 @@ type entry struct {
 	Recipe string `json:"recipe"`
 	// Form is how the graph differs from what the program makes; "" is that.
 	Form string `json:"form,omitempty"`
+	// Structure tells graphs of other operators, order or shapes apart.
+	Structure string `json:"structure,omitempty"`
 	Graph
 	MHz        float64 `json:"core_mhz"`
 	MemoryGBps float64 `json:"memory_gbps"`
@@ -61,26 +66,37 @@ const (
 	partLayer  = "layer"
 	partHead   = "head"
 	partEighth = "head/8"
+	partBlock  = "block" // blockLayers of them, as a model is cut
 )
+
+const blockLayers = 4
 
 // wants lists what is simulated, what matters most first.
 var wants = []wanted{
 	{shapes, allChips, []string{"w8a16"}, "", partLayer, all},
 	{shapes, allChips, []string{"w8a16"}, "", partEighth, []int{1, 32}},
-	{only, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
-	{only, allChips, []string{"f16"}, "", partLayer, some},
-	{only, middle, []string{"w8", "w4a16", "w8a8"}, "", partLayer, some},
+	{only, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
+	{shapes, allChips, []string{"w8a16"}, formShapes, partLayer, []int{32, 128}},
 	{only, allChips, []string{"w8a16"}, formByHead, partLayer, some},
 	{only, allChips, []string{"w8a16"}, formSplit, partLayer, some},
 	{only, allChips, []string{"w8a16"}, formEffort2, partLayer, some},
-	{only, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
-	{only, middle, []string{"f16"}, formByHead, partLayer, some},
-	{only, middle, []string{"f16"}, formSplit, partLayer, some},
-	{[]string{large}, middle, []string{"w8a16"}, formByHead, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
 	{[]string{large}, middle, []string{"w8a16"}, formSplit, partLayer, some},
-	{only, []string{"sm8550", "sm8750"}, []string{"w8", "w4a16"}, "", partLayer, some},
-	{[]string{large}, allChips, []string{"f16", "w4a16"}, "", partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formByHead, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formEffort2, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formFloatGate, partLayer, []int{32}},
+	{[]string{large}, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
 	{only, allChips, []string{"f16"}, "", partLayer, all},
+	{only, allChips, []string{"w8", "w4a16", "w8a8"}, "", partLayer, some},
+	{only, middle, []string{"f16"}, formByHead, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formSplit, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formByHead, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formEffort2, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
+	{only, middle, []string{"f16"}, formSplit, partLayer, some},
+	{[]string{large}, allChips, []string{"f16", "w4a16"}, "", partLayer, some},
 	{shapes, allChips, []string{"w8a16"}, "", partHead, []int{1}},
 }
 
@@ -151,31 +167,59 @@ type lab struct {
 	devices map[string]*hexagon.Device
 }
 
+func newLab(t *testing.T) *lab {
+	return &lab{t: t, models: map[string]*model.Model{}, ranges: map[string]*model.Ranges{}, devices: map[string]*hexagon.Device{}}
+}
+
 func (l *lab) graph(shape, recipe, form, part string, rows int) (*backend.Graph, hexagon.EstimateOptions) {
 	r, err := model.FindRecipe(recipe)
 	require.NoError(l.t, err)
+	layers := 1
+	if part == partBlock {
+		layers = blockLayers
+	}
+	key := fmt.Sprint(shape, part)
 	if r.NeedsRanges() {
-		if l.ranges[shape] == nil {
-			l.ranges[shape] = ranges(l.t, randommodel.Shapes[shape])
+		if l.ranges[key] == nil {
+			l.ranges[key] = ranges(l.t, randommodel.Shapes[shape], layers)
 		}
-		r.Ranges = l.ranges[shape]
+		r.Ranges = l.ranges[key]
 	}
 	r.FixedGate = r.FixedGate && form != formFloatGate
-	key := shape + part
 	if l.models[key] == nil {
 		s := randommodel.Shapes[shape]
 		switch part {
-		case partLayer:
+		case partLayer, partBlock:
 			s.Vocabulary = 512
 		case partEighth:
 			s.Vocabulary /= 8
 		}
-		l.models[key] = oneLayer(l.t, s)
+		l.models[key] = randomModel(l.t, s, layers)
+	}
+	m, o := l.models[key], Options{Recipe: r, Context: pastTokens}
+	if part == partBlock {
+		g, err := m.Block(model.Block{Name: fmt.Sprintf("block_rows%d", rows), End: layers, Rows: rows, Context: o.Context, Recipe: r})
+		require.NoError(l.t, err)
+		return g, hexagon.EstimateOptions{}
 	}
 	kind, _, _ := strings.Cut(part, "/")
-	g, err := write(l.models[key], kind, rows, Options{Recipe: r, Context: pastTokens})
+	g, err := write(m, kind, rows, o)
 	require.NoError(l.t, err)
 	return apply(l.t, g, form)
+}
+
+// structure is a digest of all that a graph is but the numbers in it and the order
+// in which its tensors were declared.
+func structure(g *backend.Graph) string {
+	h := sha256.New()
+	for _, n := range g.Nodes {
+		fmt.Fprint(h, n.Name, n.Op)
+		for _, id := range slices.Concat(n.Inputs, n.Outputs) {
+			x := &g.Tensors[id]
+			fmt.Fprint(h, x.Name, x.Kind, x.Type, x.Shape, x.Encoding.Grain, x.Encoding.Block, x.Encoding.Bits)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // fill simulates what the record lacks.
@@ -210,7 +254,7 @@ func (l *lab) simulate(shape, chip, recipe, form, part string, rows int) entry {
 	require.NoError(l.t, err)
 	l.t.Logf("%s %s %s %s %s, %d rows: %v", shape, chip, recipe, form, part, rows, e.Time)
 	return entry{
-		Shape: shape, SoC: found.SoC, Recipe: recipe, Form: form, Graph: summary(part, rows, g, e),
+		Shape: shape, SoC: found.SoC, Recipe: recipe, Form: form, Structure: structure(g), Graph: summary(part, rows, g, e),
 		MHz: e.MHz, MemoryGBps: e.MemoryGBps,
 	}
 }

@@ -18,7 +18,7 @@ and with 90 %% of the memory's peak: good for ratios, too fast as times of a pho
 shapes of real models, one layer, %d past tokens; decode and prefill are of the whole model without host
 and driver, with its head for decode, which was simulated whole at one row, or as eight eighths, marked so, which is too
 much; its 32 rows are by the ratio of an eighth. A layer alone pays for its inputs and outputs, which in a
-block only the first and the last do. Goals: 32 rows at most 1.2 times one row, their reads at most 1.15
+block only the first and the last do. Prefill is at the best width without spill. Goals: 32 rows at most 1.2 times one row, their reads at most 1.15
 times weights and cache, no spill.
 
 Written by: go test ./adapters/estimate -run TableOfEstimates -simulate -update -timeout 5h (testdata/estimates.json
@@ -28,7 +28,17 @@ keeps what was simulated; remove it to simulate all of it again)
 
 `, r.Build, pastTokens)
 	r.models(&b)
-	fmt.Fprint(&b, "\n## Forms of a layer\n\nµs at 1 / 32 / 128 rows, and MB spilled at 128; the first line of each group is what the program makes.\n\n| model | chip | recipe | form | µs | spilled | 32 : 1 rows |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	r.blocks(&b)
+	fmt.Fprintf(&b, `
+## Forms of a layer
+
+µs at 1 / 32 / 128 rows, and MB spilled at 128; the first line of each group is what the program makes. %q has the
+shapes of queries, angles and attention's result that the program gives graphs of other widths: up to %d rows it makes the
+first line's, beyond them these would make a layer of one chip faster and of the others slower. No other form is faster at
+32 rows on the whole, which a test holds. How single projections are written is compared in hexagon/testdata/estimated_forms.md.
+
+`, formShapes, 64)
+	fmt.Fprint(&b, "| model | chip | recipe | form | µs | spilled | 32 : 1 rows |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	r.forms(&b)
 	fmt.Fprint(&b, "\n## Tokens a second beside published ones\n\nOurs of w8a16; published ones include host and driver.\n\n| chip | who | model | prefill | decode |\n| --- | --- | --- | --- | --- |\n")
 	r.published(&b)
@@ -102,6 +112,23 @@ func known0(known bool, format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
+// blocks tells what a layer takes among others.
+func (r *record) blocks(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Blocks\n\n%d layers as one graph, as a model is cut, w8a16: µs of it, and of a layer in it.\n\n| model | chip | rows | µs | µs a layer | MB spilled | 32 : 1 rows | reads : weights and cache |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", blockLayers)
+	for _, shape := range shapes {
+		for _, chip := range socs() {
+			s := r.result(shape, chip.SoC, "w8a16", "")
+			one, _ := s.Find(partBlock, 1)
+			for _, g := range s.Graphs {
+				if g.Part == partBlock {
+					fmt.Fprintf(b, "| %s | %s (%d) | %d | %.0f | %.0f | %.1f | %.2f | %.2f |\n", shape, chip.Name, chip.SoC, g.Rows, g.Us, g.Us/blockLayers,
+						float64(g.SpillBytes)/1e6, g.Us/one.Us, float64(g.ReadBytes)/float64(g.WeightBytes+g.CacheBytes))
+				}
+			}
+		}
+	}
+}
+
 func (r *record) forms(b *strings.Builder) {
 	for _, shape := range shapes {
 		for _, chip := range socs() {
@@ -117,14 +144,19 @@ func (r *record) forms(b *strings.Builder) {
 				}
 				for _, form := range forms {
 					s := r.result(shape, chip.SoC, recipe, form)
-					one, _ := s.Find("layer", 1)
-					tile, _ := s.Find("layer", 32)
-					wide, _ := s.Find("layer", 128)
+					var us []string
+					for _, n := range some {
+						g, known := s.Find(partLayer, n)
+						us = append(us, known0(known, "%.0f", g.Us))
+					}
+					one, hasOne := s.Find(partLayer, 1)
+					tile, hasTile := s.Find(partLayer, 32)
+					wide, hasWide := s.Find(partLayer, 128)
 					if form == "" {
 						form = "grouped scores, VTCM 8 MB, effort 3"
 					}
-					fmt.Fprintf(b, "| %s | %s | %s | %s | %.0f / %.0f / %.0f | %.1f | %.2f |\n", shape, chip.Name, recipe, form,
-						one.Us, tile.Us, wide.Us, float64(wide.SpillBytes)/1e6, tile.Us/one.Us)
+					fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", shape, chip.Name, recipe, form, strings.Join(us, " / "),
+						known0(hasWide, "%.1f", float64(wide.SpillBytes)/1e6), known0(hasOne && hasTile, "%.2f", tile.Us/one.Us))
 				}
 			}
 		}

@@ -33,11 +33,11 @@ const tableFile = "testdata/estimates.md"
 // pastTokens are those of all graphs.
 const pastTokens = 1024
 
-// oneLayer is a random model of a shape with one layer; layers are told apart by
-// nothing that the compiler sees.
-func oneLayer(t *testing.T, s randommodel.Shape) *model.Model {
+// randomModel is a random model of a shape with so many layers, which are told
+// apart by nothing that the compiler sees.
+func randomModel(t *testing.T, s randommodel.Shape, layers int) *model.Model {
 	t.Helper()
-	s.Layers = 1
+	s.Layers = layers
 	path := filepath.Join(t.TempDir(), "layer.gguf")
 	out, err := os.Create(path)
 	require.NoError(t, err)
@@ -55,18 +55,18 @@ func oneLayer(t *testing.T, s randommodel.Shape) *model.Model {
 
 // ranges calibrates a model of the shape with few words: the vocabulary decides
 // no range.
-func ranges(t *testing.T, s randommodel.Shape) *model.Ranges {
+func ranges(t *testing.T, s randommodel.Shape, layers int) *model.Ranges {
 	t.Helper()
 	s.Vocabulary = 512
-	text := make([]int32, 64)
+	text, rng := make([]int32, 64), rand.New(rand.NewPCG(5, 6))
 	for i := range text {
-		text[i] = int32(rand.IntN(s.Vocabulary))
+		text[i] = int32(rng.IntN(s.Vocabulary))
 	}
 	d := cpu.New(cpu.Options{})
 	defer d.Close()
 	exact, err := model.FindRecipe("f32")
 	require.NoError(t, err)
-	r, err := chain.Calibrate(t.Context(), d, oneLayer(t, s), [][]int32{text}, chain.Options{Recipe: exact, Context: len(text)}, nil)
+	r, err := chain.Calibrate(t.Context(), d, randomModel(t, s, layers), [][]int32{text}, chain.Options{Recipe: exact, Context: len(text)}, nil)
 	require.NoError(t, err)
 	return r
 }
@@ -126,8 +126,7 @@ func complete(t *testing.T) {
 	if build := d.Capabilities().BuildID; r.Build != build {
 		r = &record{Build: build}
 	}
-	l := &lab{t: t, models: map[string]*model.Model{}, ranges: map[string]*model.Ranges{}, devices: map[string]*hexagon.Device{}}
-	l.fill(r)
+	newLab(t).fill(r)
 }
 
 // profiles are those that come with the program: a chip with both shapes, w8a16.
