@@ -15,12 +15,20 @@ type Encoding struct {
 	Scale  float32
 	Offset int32
 	// Block is the number of neighbours along the last dimension that share a
-	// scale, for PerBlock.
+	// scale, for PerBlock, or a multiple, for PerRow: see [Encoding.Multiplied].
 	Block int
 	// Bits are the significant ones of an element, the others being copies of
 	// its sign. Zero means all of them.
 	Bits int
 }
+
+// MostMultiple is the largest multiple of a block: see [Encoding.Multiplied].
+const MostMultiple = 16
+
+// Multiplied tells whether the elements of each block are integers of Bits bits
+// times a whole number of the block's own, from 1 to [MostMultiple]. Stored are
+// the products, in steps of their row.
+func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 
 // Grain is what has a scale of its own.
 type Grain uint8
@@ -64,6 +72,9 @@ func (e Encoding) Limits(t DataType) (low, high float64) {
 		return 0, math.Exp2(float64(bits)) - 1
 	}
 	half := math.Exp2(float64(bits - 1))
+	if e.Multiplied() {
+		return -half * MostMultiple, (half - 1) * MostMultiple
+	}
 	return -half, half - 1
 }
 
@@ -94,7 +105,9 @@ func (t *Tensor) checkEncoding() error {
 		return nil
 	case e.Grain > PerBlock || e.Scale != 0 || e.Offset != 0 || t.Kind != Constant:
 		return fmt.Errorf("encoding %+v: scales of rows and blocks belong to the values of a constant", e)
-	case e.Grain == PerRow && e.Block != 0, e.Grain == PerBlock && (e.Block < 1 || len(t.Shape) != 2 || t.Shape[1]%e.Block != 0):
+	case e.Multiplied() && (t.Type != Sfixed8 || e.Bits == 0 || e.Bits > 4):
+		return fmt.Errorf("encoding %+v of %v: multiples of up to 4 bits in s8 wanted", e, t.Type)
+	case (e.Multiplied() || e.Grain == PerBlock) && (e.Block < 1 || len(t.Shape) != 2 || t.Shape[1]%e.Block != 0):
 		return fmt.Errorf("encoding %+v of shape %v", e, t.Shape)
 	}
 	return nil

@@ -18,6 +18,8 @@ func denseTypes(in []*Tensor) error {
 	switch {
 	case w.Type != Sfixed8 || grain == PerTensor:
 		return fmt.Errorf("weights are %v: s8 by rows or blocks wanted", w.form())
+	case x.Type.Float() && w.Encoding.Multiplied():
+		return fmt.Errorf("x is %v, weights %v: x of u8 or u16 wanted", x.Type, w.form())
 	case x.Type == Float16 && len(in) == 3 && in[2].Type != Float16:
 		return fmt.Errorf("bias is %v: f16 wanted, as x is", in[2].Type)
 	case x.Type == Float16:

@@ -23,6 +23,9 @@ func quantization(t *backend.Tensor, steps []backend.Step) *qnn.Quantization {
 	for _, s := range steps {
 		q.Scales = append(q.Scales, s.Scale)
 	}
+	if e.Multiplied() {
+		return nil // [multiples] makes it, of the elements
+	}
 	if e.Grain == backend.PerRow { // axis 0; its offsets are zero
 		q.Encoding = qnn.AxisScaleOffset
 		if e.Bits != 0 {

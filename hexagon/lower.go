@@ -41,6 +41,8 @@ type lowering struct {
 	trace   func(graph, step string)
 	// plain is set for libQnnCpu.
 	plain bool
+	// images are tensors that Conv2d reads, made so far.
+	images map[backend.TensorID]*qnn.Tensor
 }
 
 // lower builds and finalizes graphs, each constant filled once for all of them.
@@ -121,8 +123,16 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
+		shape, q := dims(t.Shape), quantization(t, steps)
+		if t.Encoding.Multiplied() {
+			var err error
+			if data, q, err = multiplied(t, data, steps); err != nil {
+				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
+			}
+			shape = []uint32{1, 1, shape[1], shape[0]}
+		}
 		for _, p := range places {
-			if err := p.lowering.create(p.tensor, data, steps); err != nil {
+			if err := p.lowering.create(p.tensor, shape, data, q); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
@@ -135,10 +145,10 @@ func constantID(t *backend.Tensor) string {
 	return fmt.Sprint(t.Type, t.Shape, t.Encoding, t.Values.ID)
 }
 
-func (l *lowering) create(i int, data []byte, steps []backend.Step) error {
+func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantization) error {
 	from, to := &l.source.Tensors[i], &l.tensors[i]
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
-	to.Dims, to.Data, to.Quantization = dims(from.Shape), data, quantization(from, steps)
+	to.Dims, to.Data, to.Quantization = shape, data, q
 	err := l.graph.CreateTensor(to)
 	to.Data = nil // the library has its copy
 	return err
@@ -150,16 +160,23 @@ func (l *lowering) finish() error {
 	for i := range l.source.Nodes {
 		name = fmt.Sprintf("node %q (%s)", l.source.Nodes[i].Name, l.source.Nodes[i].Op)
 		l.trace(l.source.Name, name)
-		write := l.node
-		if l.plain && l.source.Nodes[i].Op == backend.RmsNorm {
-			write = l.spellNorm
-		}
-		if err := write(&l.source.Nodes[i]); err != nil {
+		if err := l.writer(&l.source.Nodes[i])(&l.source.Nodes[i]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	l.trace(l.source.Name, fmt.Sprintf("finalize its %d nodes, the last of them %s", len(l.source.Nodes), name))
 	return l.graph.Finalize(nil)
+}
+
+// writer is how a node is written.
+func (l *lowering) writer(n *backend.Node) func(n *backend.Node) error {
+	switch {
+	case l.plain && n.Op == backend.RmsNorm:
+		return l.spellNorm
+	case n.Op == backend.FullyConnected && l.source.Tensors[n.Inputs[1]].Encoding.Multiplied():
+		return l.convolve
+	}
+	return l.node
 }
 
 func dims(shape []int) []uint32 {

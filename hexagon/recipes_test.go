@@ -151,7 +151,7 @@ func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 		written = table
 		require.NoError(t, os.WriteFile(widthsFile, []byte(first+recipesTitle+table), 0o644))
 	}
-	shape := regexp.MustCompile(`^\| [a-z0-9+]+ \|( \d+ \|){2} \d+\.\d\d % \| \d+ of 64 \|$`)
+	shape := regexp.MustCompile(`^\| [a-z0-9+-]+ \|( \d+ \|){2} \d+\.\d\d % \| \d+ of 64 \|$`)
 	lines := strings.Split(strings.TrimSuffix(written, "\n"), "\n")
 	require.Len(t, lines, len(recipes)*(len(ways)-1))
 	for i, line := range lines {

@@ -27,7 +27,7 @@ func FuzzValues(f *testing.F) {
 				require.ErrorContains(t, err, "the fuzzer")
 				continue
 			}
-			require.Contains(t, []string{"f16", "f32", "w8", "w8a16", "w4a16", "w8a8"}, c.Recipe)
+			require.Contains(t, []string{"f16", "f32", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8"}, c.Recipe)
 			require.GreaterOrEqual(t, c.Blocks, 0)
 			require.GreaterOrEqual(t, c.FirstContext, 0)
 			require.NotEmpty(t, c.Rows)

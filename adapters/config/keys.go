@@ -48,9 +48,9 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
 	},
 	{
-		"sdnpu.recipe", "string", "f16", "precision recipe: weights of 16 bits (f16), of 8 (w8; w8a16 and w8a8 also multiply activations as integers of 16 and 8 bits, which sdnpu calibrate finds ranges for) or of 4 (w4a16); +kv8 behind one of these keeps keys and values in 8 bits; f32 for comparison",
-		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16", "w4a16", "w8a8",
-			"f16+kv8", "w8+kv8", "w8a16+kv8", "w4a16+kv8", "w8a8+kv8"),
+		"sdnpu.recipe", "string", "f16", "precision recipe: weights of 16 bits (f16), of 8 (w8; w8a16 and w8a8 also multiply activations as integers of 16 and 8 bits, which sdnpu calibrate finds ranges for) or of 4 (w4a16; w4a16-lpbq also multiplies activations as integers of 16 bits); +kv8 behind one of these keeps keys and values in 8 bits; f32 for comparison",
+		choice(func(c *Config) *string { return &c.Recipe }, "f16", "f32", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8",
+			"f16+kv8", "w8+kv8", "w8a16+kv8", "w4a16+kv8", "w4a16-lpbq+kv8", "w8a8+kv8"),
 	},
 	{
 		"sdnpu.draft", "string", "off", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by +",

@@ -23,9 +23,9 @@ import (
 
 // calibrateFlags are the flags of `sdnpu calibrate`.
 type calibrateFlags struct {
-	texts  []string
-	output string
-	json   bool
+	texts          []string
+	output, recipe string
+	json           bool
 }
 
 func newCalibrateCommand() *cobra.Command {
@@ -34,7 +34,7 @@ func newCalibrateCommand() *cobra.Command {
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
 		Short: "Find out which numbers a model's activations are",
 		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
-			"each activation that recipes with integers (w8a16, w8a8) round; it also rounds their weights so\n" +
+			"each activation that recipes with integers (w8a16, w8a8, w4a16-lpbq) round; it also rounds their weights so\n" +
 			"that errors make up for each other in these texts. Such recipes use what is stored\n" +
 			"in the image cache, where calibrate writes unless -o names another file; without it they\n" +
 			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
@@ -47,6 +47,7 @@ func newCalibrateCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
+	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe whose weights to round: w4a16-lpbq has its own form, the others share one")
 	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -93,6 +94,10 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	recipe, err := model.FindRecipe(c.recipe)
+	if err != nil {
+		return err
+	}
 	text, source, err := joinTexts(c.texts, defaultText, "default text")
 	if err != nil {
 		return err
@@ -117,14 +122,14 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	output := c.output
 	if output == "" {
-		output = s.rangesPath(m.Digest())
+		output = s.rangesPathFor(m.Digest(), recipe)
 	}
 	if output == "" {
 		return errors.New("SDNPU_CACHE=off: name a file with -o")
 	}
 	begin := time.Now()
 	bar := newBar(cmd.ErrOrStderr())
-	ranges, err := calibrateTo(cmd.Context(), output, m, tok, text, source, modelName(f), func(done, total int) {
+	ranges, err := calibrateTo(cmd.Context(), output, m, tok, recipe.Multiples(), text, source, modelName(f), func(done, total int) {
 		bar.step(engine.Progress{Graph: calibrating, Done: done, Total: total})
 	})
 	bar.close()

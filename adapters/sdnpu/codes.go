@@ -89,6 +89,7 @@ func restoreCodes(r *model.Rounded) (err error) {
 		again, err = openCodes(r.File, r.ID)
 	}
 	if err == nil {
+		again.Block = r.Block
 		*r = *again
 	}
 	return err

@@ -25,11 +25,12 @@ type gate struct {
 
 // gates are those of the recipes; one that is not named has none.
 var gates = map[string]gate{
-	"f16":   {Top1: 0.997},
-	"w8":    {Top1: 0.98, Ratio: 1.01},
-	"w8a16": {Top1: 0.98, Ratio: 1.01},
-	"w4a16": {Ratio: 1.03},
-	"w8a8":  {Ratio: 1.1},
+	"f16":        {Top1: 0.997},
+	"w8":         {Top1: 0.98, Ratio: 1.01},
+	"w8a16":      {Top1: 0.98, Ratio: 1.01},
+	"w4a16":      {Ratio: 1.03},
+	"w4a16-lpbq": {Ratio: 1.03},
+	"w8a8":       {Ratio: 1.1},
 }
 
 // gateOf is a recipe's gate. A cache of 8 bits has to keep what the recipe does.

@@ -171,9 +171,9 @@ func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *mo
 	}
 	if r := o.Recipe.Ranges; r != nil {
 		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
-		path := filepath.Join(p.flags.out, rangesName(m.Digest()))
+		path := filepath.Join(p.flags.out, rangesName(m.Digest()+formSuffix(o.Recipe)))
 		if r.Rounded != nil { // for shapes that are compiled on the device
-			f.Rounded = r.Rounded.ID
+			f.Rounded, f.Block = r.Rounded.ID, r.Rounded.Block
 			if err := copyCodes(ctx, codesBeside(path), r.Rounded); err != nil {
 				return o, err
 			}

@@ -65,6 +65,22 @@ type rangesFile struct {
 	Channels map[string][]float32 `json:"channels,omitempty"`
 	// Rounded names the content of the codes beside the file, "" for none.
 	Rounded string `json:"rounded,omitempty"`
+	// Block is theirs ([model.Rounded]).
+	Block int `json:"block,omitempty"`
+}
+
+// rangesPathFor is rangesPath for a recipe: weights that are rounded in another
+// form lie beside the others.
+func (s settings) rangesPathFor(digest string, r model.Recipe) string {
+	return s.rangesPath(digest + formSuffix(r))
+}
+
+// formSuffix tells files of ranges apart by how a recipe wants weights rounded.
+func formSuffix(r model.Recipe) string {
+	if r.Multiples() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-x%d", r.Multiples())
 }
 
 // rangesPath is where the ranges of a model are kept, or "" where nothing is.
@@ -93,6 +109,7 @@ func readRanges(path, digest string) (*model.Ranges, error) {
 		if r.Rounded, err = openCodes(codesBeside(path), f.Rounded); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		r.Rounded.Block = f.Block
 	}
 	return r, nil
 }
@@ -144,12 +161,12 @@ func copyCodes(ctx context.Context, path string, r *model.Rounded) error {
 }
 
 // calibrateTo calibrates and stores what it finds at a path, the codes beside it.
-func calibrateTo(ctx context.Context, path string, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, progress func(done, total int)) (f rangesFile, err error) {
+func calibrateTo(ctx context.Context, path string, m *model.Model, tok *tokenizer.Tokenizer, block int, text, source, name string, progress func(done, total int)) (f rangesFile, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return f, err
 	}
 	err = writeFile(ctx, codesBeside(path), 0o600, func(w io.Writer) (err error) {
-		f, err = calibrate(ctx, m, tok, text, source, name, w, progress)
+		f, err = calibrate(ctx, m, tok, block, text, source, name, w, progress)
 		return err
 	})
 	if err != nil {
@@ -173,8 +190,9 @@ func passages(tok *tokenizer.Tokenizer, text string) (texts [][]int32, tokens in
 	return texts, tokens, nil
 }
 
-// calibrate reads a text with the float device and writes codes to w.
-func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, text, source, name string, w io.Writer, progress func(done, total int)) (rangesFile, error) {
+// calibrate reads a text with the float device and writes codes to w, those of
+// [model.Rounded].Block.
+func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, block int, text, source, name string, w io.Writer, progress func(done, total int)) (rangesFile, error) {
 	texts, tokens, err := passages(tok, text)
 	if err != nil {
 		return rangesFile{}, err
@@ -189,14 +207,14 @@ func calibrate(ctx context.Context, m *model.Model, tok *tokenizer.Tokenizer, te
 	dev := cpu.New(cpu.Options{})
 	defer dev.Close()
 	codes := codesWriter{w: w}
-	ranges, err := chain.Calibrate(ctx, dev, m, texts, chain.Options{Recipe: exact, Context: passageTokens, Round: codes.keep}, progress)
+	ranges, err := chain.Calibrate(ctx, dev, m, texts, chain.Options{Recipe: exact, Context: passageTokens, Round: codes.keep, Block: block}, progress)
 	if err != nil {
 		return rangesFile{}, fmt.Errorf("calibrate: %w", err)
 	}
 	id, err := codes.finish()
 	return rangesFile{
 		Version: rangesVersion, Model: name, Digest: m.Digest(), Source: source, Tokens: tokens,
-		Tensors: ranges.Tensors, Channels: ranges.Channels, Rounded: id,
+		Tensors: ranges.Tensors, Channels: ranges.Channels, Rounded: id, Block: block,
 	}, err
 }
 
@@ -228,8 +246,8 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 	if err != nil || !r.NeedsRanges() {
 		return r, err
 	}
-	path := s.rangesPath(m.Digest())
-	for _, stored := range append(s.preparedRanges(m.Digest()), path) {
+	path := s.rangesPathFor(m.Digest(), r)
+	for _, stored := range append(s.preparedRanges(m.Digest()+formSuffix(r)), path) {
 		r.Ranges, err = readRanges(stored, m.Digest())
 		if err == nil {
 			return r, nil
@@ -244,7 +262,7 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 		}
 	}
 	if path != "" {
-		_, err := calibrateTo(ctx, path, m, tok, defaultText, "default text", name, progress)
+		_, err := calibrateTo(ctx, path, m, tok, r.Multiples(), defaultText, "default text", name, progress)
 		if err == nil {
 			r.Ranges, err = readRanges(path, m.Digest())
 		}
@@ -254,13 +272,13 @@ func (s settings) calibrated(ctx context.Context, j job, m *model.Model, tok *to
 		j.logger.Warn("every start will calibrate", "reason", err)
 	}
 	var codes bytes.Buffer
-	f, err := calibrate(ctx, m, tok, defaultText, "default text", name, &codes, progress)
+	f, err := calibrate(ctx, m, tok, r.Multiples(), defaultText, "default text", name, &codes, progress)
 	if err != nil {
 		return r, err
 	}
 	r.Ranges = &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if r.Ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded); err == nil {
-		r.Ranges.Rounded.Content = codes.Bytes()
+		r.Ranges.Rounded.Content, r.Ranges.Rounded.Block = codes.Bytes(), f.Block
 	}
 	return r, err
 }

@@ -17,6 +17,8 @@ var (
 	byRow   = backend.Encoding{Grain: backend.PerRow}
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
 	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
+	// times is four bits times a whole number of each block.
+	times = backend.Encoding{Grain: backend.PerRow, Block: 32, Bits: 4}
 )
 
 // activation encodes standard numbers, or sums of k products of two of them:
@@ -43,8 +45,16 @@ func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backe
 	t := backend.Tensor{Type: backend.Sfixed8, Shape: []int{n, k}, Encoding: e}
 	low, high := e.Limits(t.Type)
 	data, steps := make([]byte, n*k), make([]backend.Step, t.Steps())
+	multiple := 1
 	for i := range data {
-		data[i] = byte(int(low) + m.rng.IntN(int(high-low)+1))
+		if e.Multiplied() && i%e.Block == 0 {
+			multiple = 1 + m.rng.IntN(backend.MostMultiple)
+		}
+		least, most := int(low), int(high)
+		if e.Multiplied() {
+			least, most = least/backend.MostMultiple, most/backend.MostMultiple
+		}
+		data[i] = byte(multiple * (least + m.rng.IntN(most-least+1)))
 	}
 	for i := range steps {
 		steps[i].Scale = float32((0.5 + m.rng.Float64()) * 1.7 / high)
@@ -91,15 +101,17 @@ func fixedCases() (cases []testCase) {
 	})
 	for _, dtype := range []backend.DataType{backend.Ufixed8, backend.Ufixed16} {
 		for _, bias := range []bool{false, true} {
-			add(fmt.Sprintf("dense/%v/bias=%v", dtype, bias), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
-				in, b := activation(dtype, 1), backend.TensorID(-1)
-				w, steps := m.weights(byRow, 96, 160)
-				if bias {
-					b = m.bias(in.Scale, steps)
-				}
-				x := m.Quantize("x_q", m.input("x", rows, 160), dtype, in)
-				return []backend.TensorID{m.EncodedFullyConnected("y", x, w, b, activation(dtype, 160))}
-			})
+			for _, e := range []backend.Encoding{byRow, times} {
+				add(fmt.Sprintf("dense/%v/bias=%v/block=%d", dtype, bias, e.Block), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
+					in, b := activation(dtype, 1), backend.TensorID(-1)
+					w, steps := m.weights(e, 96, 160)
+					if bias {
+						b = m.bias(in.Scale, steps)
+					}
+					x := m.Quantize("x_q", m.input("x", rows, 160), dtype, in)
+					return []backend.TensorID{m.EncodedFullyConnected("y", x, w, b, activation(dtype, 160))}
+				})
+			}
 		}
 		add(fmt.Sprintf("gate/%v", dtype), backend.Multiply, func(m *maker, rows int) []backend.TensorID {
 			e, share := activation(dtype, 1), backend.Encoding{Scale: 1.0 / 256}

@@ -87,7 +87,7 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	for _, text := range c.texts {
 		tokens += len(text)
 	}
-	r := newRounder(g, tokens)
+	r := newRounder(g, tokens, c.options.Block)
 	err = c.Layer(ctx, i, func(tensor string, values []float32) {
 		s.see(tensor, values)
 		r.see(tensor, values)
@@ -103,13 +103,13 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	return r.round(wanted, c.options.Round)
 }
 
-// rounded names the matrices of layer i that have one step for a row in some
-// recipe. Which those are depends on the ranges: half the work of rounding would
+// rounded names the matrices of layer i that are integers of rows in some recipe
+// of the options' blocks. Which those are depends on the ranges: half the work of rounding would
 // be for matrices that come in blocks.
 func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, recipe := range model.Recipes {
-		if !recipe.NeedsRanges() {
+		if !recipe.NeedsRanges() || recipe.Multiples() != c.options.Block {
 			continue
 		}
 		recipe.Ranges = ranges

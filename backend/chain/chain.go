@@ -28,9 +28,12 @@ type Options struct {
 	// Observe asks for inputs and results of projections among the outputs.
 	Observe bool
 	// Round, when not nil, is given by [Calibrate] the layers' matrices that recipes
-	// hold with one step for a row, rounded to 8 bits so that errors make up for each
-	// other in its texts ([quant.Compensator]). The recipe must be f32.
+	// hold in integers of rows, rounded so that errors make up for each other in its
+	// texts ([quant.Compensator]). The recipe must be f32.
 	Round Keep
+	// Block, when not zero, rounds them to 4 bits times a multiple of each so many
+	// inputs ([quant.FitMultiples]), else to 8 bits.
+	Block int
 	// Processor, when set, is the time that processors have spent on this process.
 	Processor func() time.Duration
 }

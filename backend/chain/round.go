@@ -31,6 +31,7 @@ type rounder struct {
 	inputs map[string]*inputs // by tensor
 	nodes  []*backend.Node    // projections
 	graph  *backend.Graph
+	block  int // [Options].Block
 }
 
 // inputs are rows of a tensor, every so many of them.
@@ -40,9 +41,10 @@ type inputs struct {
 	groups             [][2]int  // first and end
 }
 
-// newRounder makes one for a layer's graph that sees so many rows.
-func newRounder(g *backend.Graph, rows int) *rounder {
-	r := &rounder{inputs: make(map[string]*inputs), graph: g}
+// newRounder makes one for a layer's graph that sees so many rows; block is
+// [Options].Block.
+func newRounder(g *backend.Graph, rows, block int) *rounder {
+	r := &rounder{inputs: make(map[string]*inputs), graph: g, block: block}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if n.Op != backend.FullyConnected {
@@ -169,7 +171,7 @@ func (r *rounder) round(wanted map[string]bool, keep Keep) error {
 			}
 			made[x] = list
 		}
-		codes, err := in.codes(made[x], matrix)
+		codes, err := in.codes(made[x], matrix, r.block)
 		if err != nil {
 			return fmt.Errorf("chain: round %s: %w", matrix.Name, err)
 		}
@@ -180,28 +182,54 @@ func (r *rounder) round(wanted map[string]bool, keep Keep) error {
 	return nil
 }
 
-// codes are the integers of a matrix of float32.
-func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor) ([]byte, error) {
+// codes are the integers of a matrix of float32: 8 bits in a step for each row or,
+// where rows are whole blocks, 4 bits times the multiples of their blocks.
+func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block int) ([]byte, error) {
 	raw := make([]byte, matrix.SizeBytes())
 	if err := matrix.Values.Fill(raw); err != nil {
 		return nil, err
 	}
-	_, high := backend.Encoding{}.Limits(backend.Sfixed8)
+	if block != 0 && in.width%block != 0 {
+		block = 0
+	}
 	codes := make([]byte, matrix.Elements())
 	split(matrix.Shape[0], func(i int) {
 		row, rounded, scratch := make([]float32, in.width), make([]int8, in.width), make([]float32, in.width)
 		for j := range row {
 			row[j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*(i*in.width+j):]))
 		}
-		step := quant.SymmetricStep(row, high)
+		grid, multiples := gridOf(row, block)
 		for g, span := range in.groups {
-			list[g].Round(rounded[span[0]:span[1]], row[span[0]:span[1]], step, high, scratch[:span[1]-span[0]])
+			part := grid
+			if block != 0 {
+				part.Steps = grid.Steps[span[0]:span[1]]
+			}
+			list[g].Round(rounded[span[0]:span[1]], row[span[0]:span[1]], part, scratch[:span[1]-span[0]])
 		}
 		for j, q := range rounded {
 			codes[i*in.width+j] = byte(q)
+			if block != 0 {
+				codes[i*in.width+j] *= multiples[j/block]
+			}
 		}
 	})
 	return codes, nil
+}
+
+// gridOf is what a row is rounded to, with the multiples of its blocks unless
+// block is 0.
+func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
+	if block == 0 {
+		_, high := backend.Encoding{}.Limits(backend.Sfixed8)
+		return quant.Grid{Low: -high, High: high, Steps: []float32{quant.SymmetricStep(row, high)}}, nil
+	}
+	grid = quant.Grid{Low: quant.LeastMultiplied, High: quant.MostMultiplied, Steps: make([]float32, len(row))}
+	multiples = make([]uint8, len(row)/block)
+	step := quant.FitMultiples(multiples, row, block)
+	for j := range row {
+		grid.Steps[j] = step * float32(multiples[j/block])
+	}
+	return grid, multiples
 }
 
 // split calls work for each number below n, on all cores.

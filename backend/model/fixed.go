@@ -48,6 +48,10 @@ func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encodi
 		if err != nil {
 			return err
 		}
+		if e.Multiplied() {
+			steps[row] = roundMultiplied(dst[row*w.columns:][:w.columns], values, e)
+			continue
+		}
 		for i := range perRow {
 			from, to := values[i*block:][:block], dst[row*w.columns+i*block:][:block]
 			if e.Grain == backend.PerRow {
@@ -121,15 +125,27 @@ func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.St
 	return backend.Step{Scale: scale}
 }
 
+// roundMultiplied rounds a row to small integers times a number of their block.
+func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.Step {
+	multiples := make([]uint8, len(values)/e.Block)
+	step := quant.FitMultiples(multiples, values, e.Block)
+	for i, v := range values {
+		m := float64(multiples[i/e.Block])
+		q := math.RoundToEven(float64(v) / (m * float64(step)))
+		dst[i] = byte(int8(m * min(max(q, quant.LeastMultiplied), quant.MostMultiplied)))
+	}
+	return backend.Step{Scale: step}
+}
+
 // fillBias converts a vector into integers with the steps of a matrix's
 // products with numbers of one scale.
-func (w *weight) fillBias(dst []byte, steps []backend.Step, matrix *weight, scale float32) error {
+func (w *weight) fillBias(dst []byte, steps []backend.Step, matrix *weight, e backend.Encoding, scale float32) error {
 	values, err := w.floats()
 	if err != nil {
 		return err
 	}
 	elements := make([]byte, matrix.rows*matrix.columns)
-	if err := matrix.fillSteps(elements, steps, backend.Encoding{Grain: backend.PerRow}); err != nil {
+	if err := matrix.fillSteps(elements, steps, e); err != nil {
 		return err
 	}
 	for i, v := range values {

@@ -68,6 +68,9 @@ func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
 		for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
 			c, data, steps := encodedOf(t, g, name)
 			_, wantBytes, _ := encodedOf(t, exact, name)
+			if c.Encoding.Multiplied() { // has a test of its own
+				continue
+			}
 			low, high := c.Encoding.Limits(c.Type)
 			used := 0
 			for i := range data {
@@ -82,6 +85,54 @@ func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
 			require.GreaterOrEqual(t, used, len(steps), "%s: %s: every step reaches as far as its integers", r.Name, name)
 		}
 	}
+}
+
+// TestMultipliedWeightsAreNearTheFilesInEveryBlock: 4 bits of the step that suits
+// a block's largest magnitude leave an eighth of it at its very ends, and half a
+// step, of which there are 7.5, elsewhere; multiples are off by a sixteenth more.
+func TestMultipliedWeightsAreNearTheFilesInEveryBlock(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
+	require.NoError(t, err)
+	r := recipe(t, "w4a16-lpbq")
+	r.Ranges = widest(t, loaded)
+	g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	seen := 0
+	for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
+		c, data, steps := encodedOf(t, g, name)
+		if c.Shape[1]%r.Linear.Block != 0 { // of 8 bits
+			require.Equal(t, backend.Encoding{Grain: backend.PerRow}, c.Encoding, name)
+			continue
+		}
+		require.True(t, c.Encoding.Multiplied(), name)
+		seen++
+		_, raw, _ := encodedOf(t, exact, name)
+		want := make([]float64, len(data))
+		for i := range want {
+			want[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+		}
+		for at := 0; at < len(data); at += c.Encoding.Block {
+			step := float64(steps[at/c.Shape[1]].Scale)
+			largest, divisor := 0.0, 0
+			for i := range c.Encoding.Block {
+				largest = max(largest, math.Abs(want[at+i]))
+			}
+			for m := 1; m <= backend.MostMultiple && divisor == 0; m++ {
+				divisor = m
+				for _, q := range data[at:][:c.Encoding.Block] {
+					if v := int(int8(q)); v%m != 0 || v < -8*m || v > 7*m {
+						divisor = 0
+					}
+				}
+			}
+			require.NotZero(t, divisor, "%s: block at %d", name, at)
+			for i := range c.Encoding.Block {
+				require.InDelta(t, want[at+i], float64(int8(data[at+i]))*step, 0.2*largest+step, "%s: element %d", name, at+i)
+			}
+		}
+	}
+	require.NotZero(t, seen)
 }
 
 // quantized are all recipes of integers, with ranges.

@@ -42,7 +42,9 @@ func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	e := l.encoding(matrix)
 	var rounded *Rounded
 	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
-		rounded = w.recipe.Ranges.Rounded
+		if rounded = w.recipe.Ranges.Rounded; rounded != nil && rounded.Block != l.Block {
+			w.Fail(fmt.Errorf("model: %w: weights were rounded in blocks of %d, not %d: calibrate the model again", ErrRanges, rounded.Block, l.Block))
+		}
 	}
 	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
@@ -53,7 +55,7 @@ func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix,
 	in, from := w.quantized(x)
 	b := backend.TensorID(-1)
 	if bias != nil {
-		values := w.model.biasValues(bias, matrix, from.Scale)
+		values := w.model.biasValues(bias, matrix, l.encoding(matrix), from.Scale)
 		b = w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)
 	}
 	return w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
@@ -152,11 +154,11 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 
 // biasValues makes a bias a constant of integers whose steps are those of the
 // sums that it is added to: the input's scale times the matrix row's.
-func (m *Model) biasValues(bias, matrix *weight, scale float32) backend.Values {
+func (m *Model) biasValues(bias, matrix *weight, e backend.Encoding, scale float32) backend.Values {
 	return backend.Values{
-		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s", m.Digest(), bias.name, bias.transform(), scale, matrix.name),
+		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, e),
 		FillSteps: func(dst []byte, steps []backend.Step) error {
-			return bias.fillBias(dst, steps, matrix, scale)
+			return bias.fillBias(dst, steps, matrix, e, scale)
 		},
 	}
 }

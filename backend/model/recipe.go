@@ -39,7 +39,9 @@ type Recipe struct {
 type Linear struct {
 	// Bits are those of a weight, 8 or 4, and Block is the number of inputs that
 	// share a scale and an offset, 0 for all inputs of an output, without an
-	// offset. Zero bits leave weights as they are. A matrix whose inputs are no
+	// offset. Zero bits leave weights as they are. Under activations of integers
+	// the scale of a block of 4 bits is a whole multiple of its output's, without
+	// an offset ([backend.Encoding.Multiplied]). A matrix whose inputs are no
 	// whole blocks has 8 bits and a scale for each output.
 	Bits, Block int
 	// Activations is the type of inputs and results, to and from which the
@@ -54,6 +56,8 @@ func (l Linear) encoding(matrix *weight) backend.Encoding {
 		return backend.Encoding{Grain: backend.PerRow, Bits: l.Bits}
 	case l.Block == 0 || matrix.columns%l.Block != 0:
 		return backend.Encoding{Grain: backend.PerRow}
+	case l.Activations != 0:
+		return backend.Encoding{Grain: backend.PerRow, Block: l.Block, Bits: l.Bits}
 	}
 	return backend.Encoding{Grain: backend.PerBlock, Block: l.Block, Bits: l.Bits}
 }
@@ -72,7 +76,11 @@ var Recipes = []Recipe{
 	},
 	{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 4, Block: 32}, Head: blocks8,
+		Linear: blocks4, Head: blocks8,
+	},
+	{ // 4 bits under integers; what they would spoil keeps blocks with real scales
+		Name: "w4a16-lpbq", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 4, Block: 32, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks4, FixedGate: true,
 	},
 	{
 		Name: "w8a8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
@@ -80,8 +88,12 @@ var Recipes = []Recipe{
 	},
 }
 
-// blocks8 are weights of 8 bits in blocks of 32, under float16 activations.
-var blocks8 = Linear{Bits: 8, Block: 32}
+// blocks8 and blocks4 are weights of 8 and 4 bits in blocks of 32, under float16
+// activations.
+var (
+	blocks8 = Linear{Bits: 8, Block: 32}
+	blocks4 = Linear{Bits: 4, Block: 32}
+)
 
 // SmallCache ends the name of a recipe that keeps keys and values in 8 bits:
 // "w8a16+kv8" is w8a16 with half the cache. Any recipe of float16 can have it.
@@ -114,11 +126,16 @@ func (r Recipe) NeedsRanges() bool {
 // RoundsHead tells whether the head's graph needs ranges.
 func (r Recipe) RoundsHead() bool { return r.head().Activations != 0 }
 
-// Compensated tells whether the layers' matrices are of a form that
-// [Ranges.Rounded] holds.
-func (r Recipe) Compensated() bool { return compensated(r.Linear) }
+// Multiples is [Rounded].Block of the recipe's matrices.
+func (r Recipe) Multiples() int {
+	if r.Linear.Activations == 0 {
+		return 0
+	}
+	return r.Linear.Block
+}
 
-func compensated(l Linear) bool { return l.Bits == 8 && l.Block == 0 }
+// compensated tells whether matrices are of a form that [Ranges.Rounded] holds.
+func compensated(l Linear) bool { return l.Bits == 8 && l.Block == 0 || l.Activations != 0 }
 
 // head is how the projection to the vocabulary multiplies.
 func (r Recipe) head() Linear {
@@ -137,7 +154,7 @@ func (r Recipe) check() error {
 	}
 	for _, l := range []Linear{r.Linear, r.head(), r.Sensitive} {
 		known := l.Bits == 8 || l.Bits == 4
-		if l != (Linear{}) && (!known || l.Block < 0 || r.Activations != backend.Float16 || l.Block != 0 && l.Activations != 0) {
+		if l != (Linear{}) && (!known || l.Block < 0 || r.Activations != backend.Float16 || l.Block != 0 && l.Activations != 0 && l.Bits != 4) {
 			return fmt.Errorf("model: recipe %q: projections %+v under %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
 		}
 	}
@@ -168,6 +185,9 @@ type Rounded struct {
 	// ID names their content, Constants them.
 	ID        string
 	Constants []string
+	// Block is the number of inputs that share a multiple of 4-bit integers
+	// ([Recipe.Multiples]), 0 for integers of 8 bits.
+	Block int
 	// File is where the content lies; where it lies nowhere, it is in Content.
 	File    string
 	Content []byte

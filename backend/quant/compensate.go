@@ -139,15 +139,22 @@ func dot(a, b []float64) float64 {
 	return s0 + s1
 }
 
-// Round writes the integers, from -high to high, of a row's weights in steps of
-// the given size. scratch is as long as the row and overwritten.
-func (c *Compensator) Round(dst []int8, row []float32, step float32, high float64, scratch []float32) {
+// Grid is what weights are rounded to: the integers from Low to High, in Steps,
+// one for each weight, or one for all.
+type Grid struct {
+	Low, High float64
+	Steps     []float32
+}
+
+// Round writes the integers of a row's weights. scratch is as long as the row and
+// overwritten.
+func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32) {
 	for place, column := range c.order {
 		scratch[place] = row[column]
 	}
 	for place, column := range c.order {
-		v := scratch[place]
-		q := min(max(math.RoundToEven(float64(v)/float64(step)), -high), high)
+		v, step := scratch[place], g.Steps[min(column, len(g.Steps)-1)]
+		q := min(max(math.RoundToEven(float64(v)/float64(step)), g.Low), g.High)
 		dst[column] = int8(q)
 		miss := float32(float64(v) - q*float64(step))
 		rest := scratch[place+1:]

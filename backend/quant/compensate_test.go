@@ -65,7 +65,7 @@ func TestCompensatedRowsAreCloserInWhatTheyAreMultipliedWith(t *testing.T) {
 			codes[i] = int8(math.RoundToEven(float64(v / step)))
 		}
 		plain += noise(seen, row, codes, step)
-		c.Round(codes, row, step, 7, scratch)
+		c.Round(codes, row, Grid{Low: -7, High: 7, Steps: []float32{step}}, scratch)
 		compensated += noise(seen, row, codes, step)
 		for _, q := range codes {
 			require.True(t, q >= -7 && q <= 7)
@@ -112,7 +112,7 @@ func TestInputsThatSayNothingCompensateNothing(t *testing.T) {
 	c, err := NewCompensator(make([]float32, 9), 3)
 	require.NoError(t, err)
 	codes := make([]int8, 3)
-	c.Round(codes, []float32{0.26, -0.24, 9}, 0.1, 7, make([]float32, 3))
+	c.Round(codes, []float32{0.26, -0.24, 9}, Grid{Low: -7, High: 7, Steps: []float32{0.1}}, make([]float32, 3))
 	require.Equal(t, []int8{3, -2, 7}, codes)
 	nan := float32(math.NaN())
 	for _, wrong := range [][]float32{{1, 2, 2}, {nan, 0, 0, nan}, {1, 2, 2, 1}} {

@@ -198,10 +198,10 @@ func blocks(s scheme, block, axis, blockAxis int, dims []int, values []float64) 
 	}
 	for c := range dims[axis] {
 		own := wish[c*perChannel:][:perChannel]
-		scale := float32(largest(own) / 15)
+		scale := float32(largest(own) / 16)
 		e.Scales, e.Offsets = append(e.Scales, scale), append(e.Offsets, 0)
 		for _, w := range own {
-			e.BlockScales = append(e.BlockScales, uint8(min(max(math.Ceil(w/float64(scale)-1e-6), 1), 15)))
+			e.BlockScales = append(e.BlockScales, uint8(min(max(math.Ceil(w/float64(scale)-1e-6), 1), 16)))
 		}
 	}
 	return e

@@ -15,8 +15,14 @@ func (t *table) biases() {
 		{"u16", "s8c", limit{lsb: 1, vendor: 2}},
 		{"u8", "s8", limit{lsb: 0.6}},
 		{"u16", "s8", limit{lsb: 1, vendor: 2}},
+		{"u8", "lpbq32", limit{lsb: 0.6}},
+		{"u16", "lpbq32", limit{lsb: 1.1, vendor: 2}},
 	} {
-		for _, op := range linearOps {
+		ops := linearOps
+		if formatOf(x.weight).scheme == lpbq { // the one operator that we emit it in
+			ops = ops[len(ops)-1:]
+		}
+		for _, op := range ops {
 			f := t.add(op.row+" with bias", x.act+"·"+x.weight, sizes(m, k, n), x.limit, func(g *Graph) {
 				op.build(g, x.act, x.weight, m, k, n, func(x, w *Tensor) *Tensor { return g.biasOf(x, w, n, 3) })
 			})
@@ -24,7 +30,7 @@ func (t *table) biases() {
 				f.refused("validate", 3110).unjudged("adds a quantized bias wrongly, or refuses it in addNode (1000) where weights are per channel")
 			}
 		}
-		t.elsewhere(len(linearOps))
+		t.elsewhere(len(ops))
 	}
 	for _, x := range []struct {
 		act, weight string

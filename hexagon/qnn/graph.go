@@ -100,9 +100,8 @@ type Graph struct {
 	context *Context
 	id      uintptr
 	name    string
-	// kept is memory that the library uses until the graph is finalized: version
-	// 2.40 copies neither sizes nor scales of float blocks, and once their memory
-	// held something else it ended in SIGFPE.
+	// kept is memory that the library uses until the graph is finalized
+	// ([Quantization.borrowed]).
 	kept []keeper
 }
 
@@ -189,7 +188,7 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	t.ID = c.id
-	if q := t.Quantization; q != nil && (q.Encoding == FloatBlock || q.Encoding == BitsFloatBlock) {
+	if t.Quantization.borrowed() {
 		g.kept = append(g.kept, k)
 	}
 	return nil

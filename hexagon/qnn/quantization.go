@@ -148,6 +148,23 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 	return list == nil || allowed && uint64(len(list)) == n
 }
 
+// borrowed tells whether the library goes on reading the arrays of an encoding
+// after a tensor was created. Version 2.40 copies neither sizes nor scales of float
+// blocks, and once their memory held something else it ended in SIGFPE; of
+// blockwise expansion it keeps a pointer, and refused a node of a layer of 896 by
+// 4864 inputs whose scales were gone by then (addNode 6005, "Invalid Block expansion
+// scales configuration"). The others behind a pointer are taken to be like that.
+func (q *Quantization) borrowed() bool {
+	if q == nil {
+		return false
+	}
+	switch q.Encoding {
+	case FloatBlock, BitsFloatBlock, BlockwiseExpansion, BlockwiseExpansionMapped, Vector, BitsAxisMapped, BitsBlockMapped:
+		return true
+	}
+	return false
+}
+
 // encode fills in the C struct; k keeps the arrays that it points to.
 func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) error {
 	if q == nil {
