@@ -39,7 +39,10 @@ type Executor interface {
 	Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error)
 }
 
-// SwitchRow is one plan's outcome.
+// SwitchRow is one plan's outcome. ExposedMs is SwitchEndMs less a prefill on the
+// long graphs alone: negative where the plan, its loads included, is over sooner
+// than that, because short graphs compute the end of a prompt with less padding.
+// As it stands it is part of MsPerToken, so that times add up.
 type SwitchRow struct {
 	Plan        string  `json:"plan"`
 	Blocks      int     `json:"blocks"`

@@ -63,6 +63,21 @@ func checkFlagGroups(cmd *cobra.Command) (err error) {
 	return err
 }
 
+// checkRequiredFlags is cobra's ValidateRequiredFlags in words that say what is
+// missing.
+func checkRequiredFlags(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 && !f.Changed {
+			missing = append(missing, fmt.Sprintf("--%s is missing: %s", f.Name, strings.TrimSuffix(f.Usage, " (required)")))
+		}
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(missing, "; "))
+}
+
 // changed are the flags of a group that were given.
 func changed(cmd *cobra.Command, group string) (set []string) {
 	for _, name := range strings.Fields(group) {

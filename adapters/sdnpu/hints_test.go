@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
@@ -133,8 +136,8 @@ func TestCalibrateRefusesTextsAndTargetsBeforeTheWork(t *testing.T) {
 func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 	useCache(t)
 	for args, want := range map[string]string{
-		"run":                  `"model" not set: see sdnpu run --help`,
-		"timeline run.json":    `"out" not set: see sdnpu timeline --help`,
+		"run":                  "--model is missing: GGUF file: see sdnpu run --help",
+		"timeline run.json":    "--out is missing: ",
 		"db import a.txt -o d": "one of --model and --tokenizer is required: see sdnpu db import --help",
 		"db import a.txt -o d --model " + story + " --size 20%":        "no size such as 256MiB, 8GiB or unlimited",
 		"db forget d --since 24":                                       "such as 24h or 90m: see sdnpu db forget --help",
@@ -150,6 +153,7 @@ func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 		"calibrate --output /nope/x " + story:                          "-o: /nope/x cannot be written: no such file or directory",
 		"select --adapter a --set exact=1 --set plan=descent " + story: "sdnpu.exact = true in --set and sdnpu.plan = descent in --set",
 		"run --blocks 99 --model " + story:                             "99 blocks of 5 layers: 1 to 5 wanted",
+		"prepare " + story:                                             "; --soc is missing: chip: its part number, such as sm8650",
 	} {
 		_, err := sdnpu(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)
@@ -256,4 +260,13 @@ func TestATurnThatNoContextHoldsIsRefused(t *testing.T) {
 	turns := textFile(t, "turns.jsonl", `{"prompt":3,"output":2}`+"\n"+`{"prompt":400,"output":70}`+"\n")
 	_, err := sdnpu(t, "bench", "session", turns, "--context", "10")
 	require.ErrorContains(t, err, "--context 10: turn 2 of "+turns+" alone has 470 tokens")
+}
+
+func TestAFolderWithoutPreparedImagesIsToldWithARemedy(t *testing.T) {
+	var log strings.Builder
+	s := settings{prepared: []string{filepath.Join(t.TempDir(), "nope")}}
+	s.announcePrepared("digest", backend.Capabilities{}, slog.New(slog.NewTextHandler(&log, nil)))
+	require.Contains(t, log.String(), "nope")
+	require.Contains(t, log.String(), "take the folder out of SDNPU_PREPARED, or fill it: sdnpu prepare MODEL.gguf")
+	require.Contains(t, s.lookAtPrepared(nil)[0].remedy, "sdnpu prepare MODEL.gguf")
 }

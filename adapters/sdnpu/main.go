@@ -129,7 +129,7 @@ func tellOfHelp(cmd *cobra.Command) {
 		tellOfHelp(c)
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra looks at them after it
-		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), checkFlagGroups(cmd)))
+		return withHelp(cmd, cmp.Or(checkRequiredFlags(cmd), checkFlagGroups(cmd)))
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return withHelp(cmd, check(cmd, args)) }

@@ -19,6 +19,9 @@ const (
 	manifestSchema = "sdnpu-prepared-1"
 )
 
+// fillPrepared says how a folder gets images.
+const fillPrepared = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
+
 // preparedManifest holds every key that decides whether images are valid, as
 // people read them.
 type preparedManifest struct {
@@ -140,7 +143,8 @@ func (s settings) announcePrepared(digest string, c backend.Capabilities, logger
 		m, err := readManifest(folder)
 		switch {
 		case err != nil:
-			logger.Warn("no prepared images", "folder", folder, "reason", err)
+			logger.Warn("no prepared images: what the cache lacks is compiled here", "folder", folder, "reason", err,
+				"remedy", "take the folder out of SDNPU_PREPARED, or fill it: "+fillPrepared)
 		case m.Model.Digest != digest: // of another model: folders are for many
 			logger.Debug("prepared images of another model", "folder", folder, "model", m.Model.Name)
 		case m.unfit(c) != "":
@@ -157,7 +161,7 @@ func (s settings) lookAtPrepared(c *backend.Capabilities) (findings []finding) {
 		f := finding{what: "prepared"}
 		m, err := readManifest(folder)
 		if err != nil {
-			f.remedy = fmt.Sprintf("%v: `sdnpu prepare MODEL.gguf -o DIR` on a PC fills such a folder", err)
+			f.remedy = fmt.Sprintf("%v: fill it (%s), or take it out of SDNPU_PREPARED", err, fillPrepared)
 			findings = append(findings, f)
 			continue
 		}

@@ -34,7 +34,8 @@ func newSwitchCommand() *cobra.Command {
 
 Each plan is simulated: when the prefill ends, when the last graph has been
 exchanged, how much of that is exposed beyond a prefill on the long graphs
-alone, what memory it takes, and what that makes per token of output. Plans:
+alone (negative where all is over sooner than that), what memory it takes, and
+what that makes per token of output. Plans:
 ` + strings.Join(graphswap.PlanNames(), ", ") + `.
 Each that switches is made with and without a spare slot for one block; with
 all, g2_only is also compared at other widths.
