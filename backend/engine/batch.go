@@ -298,11 +298,7 @@ func (e *Engine) survives(err error) bool {
 
 // runShares makes one pass of the shares, their rows behind each other.
 func (e *Engine) runShares(ctx context.Context, shares []share) (*Result, error) {
-	pass := sharesPass(shares)
-	if e.options.Exact && shares[0].behindPrompt() {
-		pass.Width = e.options.VerifyRows()
-	}
-	pl, err := e.plan(pass)
+	pl, err := e.plan(sharesPass(shares))
 	if err != nil {
 		return nil, err
 	}

@@ -497,5 +497,4 @@ _Static_assert(sizeof(qnn_mem_descriptor) == 48, "Qnn_MemDescriptor_t");
 _Static_assert(sizeof(qnn_graph_info) == 88, "QnnSystemContext_GraphInfo_t");
 _Static_assert(sizeof(qnn_event_data) == 24, "QnnProfile_EventData_t");
 #undef QNN_LAYOUT
-
 #endif
