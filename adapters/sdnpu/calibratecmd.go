@@ -47,7 +47,7 @@ func newCalibrateCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
-	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe whose weights to round: w4a16-lpbq has its own form, the others share one")
+	flags.StringVar(&f.recipe, "recipe", "w8a16", "round weights as this recipe has them: "+recipeNames()+"; w4a16-lpbq has a form of its own, the others share one")
 	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd

@@ -56,11 +56,16 @@ func newSelectCommand() *cobra.Command {
 
 // recipeUsage is the help of flags that name a recipe.
 func recipeUsage() string {
+	return "precision recipe: " + recipeNames() + "; with " + model.SmallCache + " behind them keys and values take 8 bits; sdnpu select --help explains them (default: the model's config)"
+}
+
+// recipeNames lists all recipes.
+func recipeNames() string {
 	names := make([]string, len(model.Recipes))
 	for i, r := range model.Recipes {
 		names[i] = r.Name
 	}
-	return "precision recipe: " + strings.Join(names, ", ") + "; with " + model.SmallCache + " behind them keys and values take 8 bits; sdnpu select --help explains them (default: the model's config)"
+	return strings.Join(names, ", ")
 }
 
 func keyHelp() string {
