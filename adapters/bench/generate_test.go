@@ -229,7 +229,7 @@ func TestARunGoesOnWhereItWasStopped(t *testing.T) {
 
 func TestPassesInAFileThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\n":                                 "line 1: unexpected end",
+		"{\n":                                 "line 1: no JSON behind byte 1: unexpected end",
 		`{"steps":[[8,2,3]]}` + "\n":          "line 1: a pass of 8 rows with 2 drafts, 3 of them right",
 		"{}\n" + `{"steps":[[8,8,3]]}` + "\n": "line 2: a pass of 8 rows with 8 drafts",
 	} {
