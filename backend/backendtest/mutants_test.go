@@ -42,7 +42,7 @@ func swapInputs(n *backend.Node) { n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inp
 
 var mutants = []mutant{
 	{name: "bias forgotten", finds: "operator/FullyConnected/bias/f16/rows=8", rewrite: on(backend.FullyConnected, func(n *backend.Node) { n.Inputs = n.Inputs[:2] })},
-	{name: "quantized bias forgotten", finds: "fixed/dense/u16/bias=true/rows=8", rewrite: on(backend.FullyConnected, func(n *backend.Node) { n.Inputs = n.Inputs[:2] })},
+	{name: "quantized bias forgotten", finds: "fixed/dense/u16/bias=true/block=0/rows=8", rewrite: on(backend.FullyConnected, func(n *backend.Node) { n.Inputs = n.Inputs[:2] })},
 	{name: "epsilon forgotten", finds: "operator/RmsNorm/large-epsilon/f32/rows=1", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Params = []backend.Param{{Name: "epsilon", Value: float32(0)}} })},
 	{name: "gamma for beta", finds: "operator/RmsNorm/optional-beta/f32/rows=8", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Inputs[2] = n.Inputs[1] })},
 	{name: "subtraction turned round", finds: "operator/ElementWiseSubtract/residual/f16/rows=128", rewrite: on(backend.Subtract, swapInputs)},
