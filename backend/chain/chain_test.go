@@ -253,17 +253,7 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	require.Len(t, kept, 6*m.Config().Layers, "all projections but the values', which come in blocks")
 	require.NotContains(t, kept, "blk.0.attn_v.weight")
 	first := func(rounded *model.Rounded) float64 {
-		r, err := model.FindRecipe("w8a16")
-		require.NoError(t, err)
-		r.Ranges = &model.Ranges{Tensors: ranges.Tensors, Rounded: rounded}
-		var chains [2]*Chain
-		for i, recipe := range []model.Recipe{exact(t), r} {
-			chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: recipe, Context: 64})
-			require.NoError(t, err)
-		}
-		c, err := Compare(t.Context(), chains[0], chains[1], nil)
-		require.NoError(t, err)
-		return c.SQNR[0]
+		return firstSQNR(t, m, texts, "w8a16", &model.Ranges{Tensors: ranges.Tensors, Rounded: rounded})
 	}
 	rounded := &model.Rounded{ID: "test", Codes: func(constant string) ([]byte, error) { return kept[constant], nil }}
 	require.Greater(t, first(rounded), first(nil)+3)
@@ -271,6 +261,21 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	none := errors.New("no room")
 	_, err = Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64, Round: func(string, []byte) error { return none }}, nil)
 	require.ErrorIs(t, err, none)
+}
+
+// firstSQNR is what the first layer keeps of float's results in a recipe, in dB.
+func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, ranges *model.Ranges) float64 {
+	r, err := model.FindRecipe(name)
+	require.NoError(t, err)
+	r.Ranges = ranges
+	var chains [2]*Chain
+	for i, recipe := range []model.Recipe{exact(t), r} {
+		chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: recipe, Context: 64})
+		require.NoError(t, err)
+	}
+	c, err := Compare(t.Context(), chains[0], chains[1], nil)
+	require.NoError(t, err)
+	return c.SQNR[0]
 }
 
 // TestKeysAndValuesAreEvenedBeforeTheyAreRounded: where elements differ in size, as
@@ -288,19 +293,7 @@ func TestKeysAndValuesAreEvenedBeforeTheyAreRounded(t *testing.T) {
 			require.Equal(t, max(-whole.Low, whole.High), slices.Max(ranges.Channels[tensor]))
 		}
 	}
-	first := func(name string, ranges *model.Ranges) float64 {
-		r, err := model.FindRecipe(name)
-		require.NoError(t, err)
-		r.Ranges = ranges
-		var chains [2]*Chain
-		for i, recipe := range []model.Recipe{exact(t), r} {
-			chains[i], err = New(cpu.New(cpu.Options{}), m, texts, Options{Recipe: recipe, Context: 64})
-			require.NoError(t, err)
-		}
-		c, err := Compare(t.Context(), chains[0], chains[1], nil)
-		require.NoError(t, err)
-		return c.SQNR[0]
-	}
+	first := func(name string, ranges *model.Ranges) float64 { return firstSQNR(t, m, texts, name, ranges) }
 	evened := first("f16+kv8", ranges)
 	wide := maps.Clone(ranges.Tensors)
 	for i := range config.Layers { // evened values have as much room
