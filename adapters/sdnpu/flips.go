@@ -128,7 +128,7 @@ func losslessText(f *engine.Flips, exact bool, err error) string {
 	case exact:
 		return text + "; on this library rows depend on what else their pass holds, so one width does not make texts equal to the bit"
 	}
-	return text + "; sdnpu.exact=on leaves one width"
+	return text + "; sdnpu.exact=true leaves one width"
 }
 
 // modelLossless is how often the width of passes changes the likeliest token.
