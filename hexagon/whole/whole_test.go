@@ -72,11 +72,13 @@ type visit struct {
 	steps             int
 }
 
-// Recipes: those of integers, those of the NPU, and all.
+// Recipes: those of integers, those of them that run always on each chip, those
+// of the NPU, and all.
 const (
-	integers = "w8 w8a16 w8a8 w4a16"
+	usual    = "w8 w8a16 w8a8 w4a16"
+	integers = usual + " w4a16-lpbq"
 	phones   = "f16 " + integers
-	all      = phones + " w4a16-lpbq f32"
+	all      = phones + " f32"
 )
 
 // subjects are the models, with what is run of them.
@@ -88,10 +90,10 @@ var subjects = []struct {
 		{emulated, all, "", 8}, {sm8650, "f16", integers, 8}, {plain, "f32", "", 8},
 	}},
 	{story("f16", 2, "stories260K, 2 blocks"), []visit{
-		{emulated, all, "", 32}, {sm8650, phones, "w4a16-lpbq", 32}, {sm8550, phones, "", 0}, {sm8750, phones, "", 0}, {plain, "f32", "", 32},
+		{emulated, all, "", 32}, {sm8650, phones, "", 32}, {sm8550, "f16 " + usual, "w4a16-lpbq", 0}, {sm8750, "f16 " + usual, "w4a16-lpbq", 0}, {plain, "f32", "", 32},
 	}},
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
-		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w4a16", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
+		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w4a16 w4a16-lpbq", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
 	}},
 	{sized("random, a layer of Qwen2.5-0.5B", 896, 4864, 14, 2), []visit{
 		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w4a16-lpbq", 1},
