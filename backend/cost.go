@@ -16,6 +16,9 @@ type Cost struct {
 	// Virtual tells that the call did not last: who wants to see calls overlap
 	// must let the clock run.
 	Virtual bool
+	// Scale is by how much a paced call lasts longer than Took; 0 for one that
+	// does not last, or is not paced.
+	Scale float64
 }
 
 // Timed is a [Program] whose device accounts for its calls. Devices that can

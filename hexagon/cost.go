@@ -7,12 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Events of the emulator alone, when it keeps a phone's time: whose it is, and
-// nanoseconds.
+// Events of the emulator alone, when it keeps a phone's time: whose it is,
+// nanoseconds, and how long calls last for them, in millionths.
 const (
 	eventPaced   qnn.EventType = 9100
 	eventCharged qnn.EventType = 9101
 	eventOverrun qnn.EventType = 9102
+	eventScale   qnn.EventType = 9103
 )
 
 // pacedVirtual is the value of eventPaced when calls do not last.
@@ -56,6 +57,8 @@ func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 			c.Took = time.Duration(e.Value)
 		case eventOverrun:
 			c.Overrun = time.Duration(e.Value)
+		case eventScale:
+			c.Scale = float64(e.Value) / 1e6
 		}
 	}
 	return c, nil

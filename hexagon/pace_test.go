@@ -133,6 +133,7 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	loaded := p.(backend.Timed).LoadCost()
 	require.Equal(t, name, loaded.Paced)
 	require.True(t, loaded.Virtual)
+	require.Zero(t, loaded.Scale)
 	same(t, cost.Load(float64(cost.Model.BodyBytes)*2/7), loaded.Took, "load")
 	for i, rows := range widths {
 		for _, past := range []int{0, 1, pastSlots} {
@@ -176,6 +177,7 @@ func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 		require.GreaterOrEqual(t, took, time.Duration(wantMs*wallScale*1e6), "it ended before its time")
 		same(t, wantMs, c.Took, "charge")
 		require.False(t, c.Virtual)
+		require.InDelta(t, wallScale, c.Scale, 1e-9)
 		least = min(least, float64(took-c.Overrun)/1e6)
 	}
 	require.InEpsilon(t, wantMs*wallScale, least, 0.03)
@@ -342,6 +344,7 @@ func TestCostsAreMeasuredWhereNobodyPaces(t *testing.T) {
 			require.Less(t, c.Took, time.Minute)
 			require.Empty(t, c.Paced)
 			require.Zero(t, c.Overrun)
+			require.Zero(t, c.Scale)
 		}
 	})
 }

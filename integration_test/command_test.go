@@ -41,6 +41,11 @@ func command(t testing.TB, env []string, name string, args ...string) outcome {
 
 // ran is what `sdnpu run --json` must print at least.
 type ran struct {
+	Clock string `json:"clock"`
+	Plan  struct {
+		Clock       string  `json:"clock"`
+		SwitchEndMS float64 `json:"switch_end_ms"`
+	} `json:"plan"`
 	PromptIDs []int32  `json:"prompt_ids"`
 	OutputIDs []int32  `json:"output_ids"`
 	Text      *string  `json:"text"`
@@ -127,6 +132,27 @@ func TestRunBuildsTheEmulatorWhenNamed(t *testing.T) {
 	got := runJSON(t, []string{cache}, "--model", modelFile(t, "stories260K-f16.gguf"), "--library", "emulator", "--prompt", r.Prompt, "-n", "5")
 	require.Equal(t, r.IDs[:5], got.OutputIDs)
 	require.Equal(t, "57", *got.Device.SoC)
+}
+
+// TestARunSaysWhoseClockItsTimesAreOf: in virtual time nothing waits, else calls
+// last as long as they are said to, times the scale.
+func TestARunSaysWhoseClockItsTimesAreOf(t *testing.T) {
+	run := func(env ...string) ran {
+		r := references(t, "f16")[1]
+		got := runJSON(t, env, "--model", modelFile(t, "stories260K-f16.gguf"), "--library", emulatorLibrary(t), "--prompt", r.Prompt, "-n", "5",
+			"--plan", "sync", "--rows", "32,8", "--blocks", "2")
+		require.Equal(t, r.IDs[:5], got.OutputIDs)
+		require.Equal(t, "host", got.Clock)
+		return got
+	}
+	const phone = "SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-0.5b,pace="
+	require.Equal(t, "host", run().Plan.Clock)
+	virtual := run(phone + "virtual").Plan
+	require.Equal(t, "virtual", virtual.Clock)
+	require.Greater(t, virtual.SwitchEndMS, 100.0)
+	wall := run(phone + "wall,scale=0.05").Plan
+	require.Equal(t, "wall*0.05", wall.Clock)
+	require.GreaterOrEqual(t, wall.SwitchEndMS, 0.04*virtual.SwitchEndMS)
 }
 
 func TestRunRepeatsASeed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -66,17 +67,26 @@ func (l *Lines) Device(c backend.Capabilities) {
 func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 
 // Report tells what a request did, in numbers. outcome is its stop reason, or
-// the word for another end.
+// the word for another end. Where the device runs in another's time, clock says
+// so; in virtual time that is the clock of what the plan took, and what the
+// host's clock measured is called host_.
 func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
+	here := func(name string, d time.Duration) {
+		if r.Clock.Virtual {
+			name = "host_" + name
+		}
+		fmt.Fprintf(&b, " %s=%.3f", name, milliseconds(d))
+	}
 	fmt.Fprintf(&b, "sdnpu report outcome=%s recipe=%s widths=%s blocks=%d",
 		outcome, r.Recipe, strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Widths)), ","), "[]"), r.Blocks)
 	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
 		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
 	fmt.Fprintf(&b, " context=%d", r.Context)
 	if r.Draft != "" && r.Draft != "off" { // where none was drafted, too: that is worth knowing
-		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d drafting_ms=%.3f",
-			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows, milliseconds(r.Drafting))
+		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d",
+			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows)
+		here("drafting_ms", r.Drafting)
 	}
 	if r.Lossless.Exact {
 		fmt.Fprintf(&b, " exact=true exact_rows=%d", r.Lossless.Width)
@@ -85,7 +95,12 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		fmt.Fprintf(&b, " flips_per_1000=%.3f flips_positions=%d", f.PerThousand(), f.Positions)
 	}
 	if c := r.Calibration; c != (engine.Calibration{}) {
-		fmt.Fprintf(&b, " calibrated_rows=%d calibration_cost_ms=%.3f calibration_gain_ms=%.3f", c.Rows, milliseconds(c.Cost), milliseconds(c.Gain))
+		fmt.Fprintf(&b, " calibrated_rows=%d", c.Rows)
+		here("calibration_cost_ms", c.Cost)
+		here("calibration_gain_ms", c.Gain)
+	}
+	if r.Clock != (engine.Clock{}) {
+		fmt.Fprintf(&b, " clock=%s paced=%q", r.Clock, oneLine(r.Clock.Paced))
 	}
 	if p := r.Plan; p != nil {
 		t := &p.Timeline
@@ -101,7 +116,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		fmt.Fprintf(&b, " plan=%s", r.Residency)
 	}
 	for _, g := range r.Growths {
-		fmt.Fprintf(&b, " grown=%d-%d grown_ms=%.3f grown_peak_bytes=%d", g.From, g.To, milliseconds(g.Took), g.PeakBytes)
+		fmt.Fprintf(&b, " grown=%d-%d", g.From, g.To)
+		here("grown_ms", g.Took)
+		fmt.Fprintf(&b, " grown_peak_bytes=%d", g.PeakBytes)
 	}
 	if r.Truncated {
 		fmt.Fprintf(&b, " truncated=true shifts=%d dropped=%d", r.Shifts, r.DroppedTokens)
@@ -110,8 +127,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	for _, lane := range slices.Sorted(maps.Keys(ops)) {
 		fmt.Fprintf(&b, " %s=%d", lane, ops[lane])
 	}
-	fmt.Fprintf(&b, " prefill_ms=%.3f ttft_ms=%.3f decode_ms=%.3f",
-		milliseconds(r.Prefill), milliseconds(r.FirstToken), milliseconds(r.Decode))
+	here("prefill_ms", r.Prefill)
+	here("ttft_ms", r.FirstToken)
+	here("decode_ms", r.Decode)
 	if r.Processor > 0 { // of the whole process: that of requests beside it, too
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,5 +137,36 @@ func TestDraftsAreReportedWhereverTheyAreOn(t *testing.T) {
 		for _, field := range []string{" draft=" + mode + " ", " accept_length=1.000 ", " decode_steps=7 ", " drafted_rows=0 ", " accepted_rows=0 ", " wasted_rows=0 "} {
 			require.Equal(t, told, strings.Contains(out.String(), field), "%s: %s", mode, field)
 		}
+	}
+}
+
+// TestTimesSayWhoseClockTheyAreOf: what Ollama's clients are told stays the host's.
+func TestTimesSayWhoseClockTheyAreOf(t *testing.T) {
+	r := fakeReport(9, 6)
+	r.Draft, r.Calibration.Cost, r.Growths = "default", time.Second, []engine.Growth{{From: 512, To: 1024}}
+	r.Plan = &engine.PlanReport{Name: "sync"}
+	times := regexp.MustCompile(`(\w+_ms)=`)
+	for _, test := range []struct {
+		clock engine.Clock
+		says  string
+	}{
+		{engine.Clock{}, ""},
+		{engine.Clock{Paced: "phone (fitted)", Scale: 1}, `clock=wall paced="phone (fitted)"`},
+		{engine.Clock{Paced: "phone (fitted)", Scale: 0.5}, `clock=wall*0.5 paced="phone (fitted)"`},
+		{engine.Clock{Paced: "phone (fitted)", Virtual: true}, `clock=virtual paced="phone (fitted)"`},
+	} {
+		var out bytes.Buffer
+		r.Clock = test.clock
+		NewLines(&out).Report(r, "eos")
+		line := out.String()
+		require.Equal(t, test.says != "", strings.Contains(line, " clock="), line)
+		require.Contains(t, line, test.says)
+		plans := []string{"switch_end_ms", "exposed_ms", "stall_ms"}
+		found := times.FindAllStringSubmatch(line, -1)
+		require.Len(t, found, 10)
+		for _, f := range found {
+			require.Equal(t, test.clock.Virtual && !slices.Contains(plans, f[1]), strings.HasPrefix(f[1], "host_"), "%s in %s", f[1], line)
+		}
+		require.Equal(t, finalEvent(fakeReport(9, 6)).Timings, finalEvent(r).Timings)
 	}
 }

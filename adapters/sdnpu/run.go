@@ -83,6 +83,9 @@ func modelByFlag(cmd *cobra.Command, args []string) error {
 
 // result is what --json prints. Times are milliseconds.
 type result struct {
+	// Clock is whose clock times are of, but for those of the plan.
+	Clock string `json:"clock"`
+
 	PromptIDs []int32           `json:"prompt_ids"`
 	OutputIDs []int32           `json:"output_ids"`
 	Text      string            `json:"text"`
@@ -120,7 +123,10 @@ type result struct {
 	// the end of the prompt without any, the NPU's wait for loads, all of them zero
 	// where graphs stay, and the most memory that graphs took.
 	Plan struct {
-		Name         string  `json:"name"`
+		Name string `json:"name"`
+		// Clock is whose clock its times are of: host, or the emulator's virtual or
+		// wall*SCALE, see [engine.Clock].
+		Clock        string  `json:"clock"`
 		Reason       string  `json:"reason,omitempty"`
 		Spare        bool    `json:"spare"`
 		Switches     int     `json:"switches"`
@@ -339,7 +345,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	c, m := l.device.Capabilities(), l.engine.Memory()
 	r := result{
-		PromptIDs: l.prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
+		Clock: engine.Clock{}.String(), PromptIDs: l.prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
 		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}
@@ -352,7 +358,7 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	r.Draft, r.AcceptLength, r.DraftMS = report.Draft, report.AcceptLength(), ms(report.Drafting)
 	r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows = report.DecodeSteps, report.DraftedRows, report.AcceptedRows, report.WastedRows
 	r.Lossless = llamaserver.LosslessOf(report)
-	r.Plan.Name = report.Residency
+	r.Plan.Name, r.Plan.Clock = report.Residency, report.Clock.String()
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
 		t := &p.Timeline

@@ -21,7 +21,7 @@ func writeTimeline(ctx context.Context, path, model string, l *loaded, r engine.
 		Device:    describe(l.device.Capabilities()),
 		Timelines: []*graphswap.Timeline{&r.Plan.Timeline},
 	}
-	if paced := l.engine.Paced(); paced != "" { // names the kind of its profile
+	if paced := r.Clock.Paced; paced != "" { // names the kind of its profile
 		record.Device += ", in the time of " + paced
 	}
 	if r.Plan.Costs != "" {

@@ -168,6 +168,9 @@ type Report struct {
 	// Residency names which graphs are in the device: [Options].Plan or what an
 	// empty one comes to.
 	Residency string
+	// Clock is whose time Plan and the fields named Device tell; all others are
+	// of the host's clock.
+	Clock Clock
 	// Plan tells how graphs were exchanged while the prompt was computed, or what
 	// was done on graphs that stayed; nil before the prompt's first pass.
 	Plan *PlanReport

@@ -7,43 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Paced says in whose time the device runs where that is not its own, see
-// [backend.Cost]; empty where the device does not say.
-func (e *Engine) Paced() string {
-	if t := e.accounting(); t != nil {
-		return t.LoadCost().Paced
-	}
-	return ""
-}
-
-// inVirtualTime reports whether the device's calls take a time that does not
-// pass here. Then nothing can overlap: plans run on graphswap's clock, calls in
-// the order in which they would begin.
-func (e *Engine) inVirtualTime() bool {
-	if e.lanes == nil {
-		return false
-	}
-	t := e.accounting()
-	return t != nil && t.LoadCost().Virtual
-}
-
-// accounting is one of the blocks' programs, or nil where the device does not account
-// for its calls.
-func (e *Engine) accounting() backend.Timed {
-	if e.lanes != nil { // a loader may be at work
-		e.lanes.mu.Lock()
-		defer e.lanes.mu.Unlock()
-	}
-	for _, b := range e.family.Load().blocks {
-		for _, f := range b.forms {
-			if f.step != nil {
-				t, _ := f.step.program.(backend.Timed)
-				return t
-			}
-		}
-	}
-	return nil
-}
+// inVirtualTime reports whether plans run on graphswap's clock, calls in the
+// order in which they would begin: nothing can overlap that does not last.
+func (e *Engine) inVirtualTime() bool { return e.lanes != nil && e.clock.Virtual }
 
 // drive carries out a plan in virtual time, from the prompt's first token to the
 // last load. The device is the plan's alone.

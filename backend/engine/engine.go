@@ -26,6 +26,7 @@ type Engine struct {
 	tokenizer *tokenizer.Tokenizer
 	options   Options
 	head      *head
+	clock     Clock
 	lanes     *lanes // nil where every graph stays in the device
 	costs     *costs
 	planner   func(promptShape) (*foretold, error)
@@ -114,7 +115,11 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
 		return nil, err
 	}
-	return e, options.noRoom(e.loadGraphs(ctx, f))
+	if err = e.loadGraphs(ctx, f); err != nil {
+		return nil, options.noRoom(err)
+	}
+	e.clock = f.clock()
+	return e, nil
 }
 
 // noRoom says what would find room, where that is what lacks.

@@ -23,7 +23,10 @@ import (
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
 	g := &generation{
 		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
-		report: Report{Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(), Lossless: e.lossless(), Ops: make(map[backend.Lane]int64)},
+		report: Report{
+			Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(),
+			Lossless: e.lossless(), Clock: e.clock, Ops: make(map[backend.Lane]int64),
+		},
 	}
 	g.report.Began = g.began
 	if err := e.checkRequest(r); err != nil {

@@ -67,6 +67,7 @@ func TestGraphsThatCannotBeLoadedAreNotTriedForEver(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, generate(t, plain, story(30), 6).Output, r.Output)
 			}
+			require.Equal(t, engine.Clock{Virtual: virtual}, r.Clock)
 			require.Equal(t, loadsWanted, loads-before)
 		}
 		wide := []graphswap.Graph{graphswap.G1, graphswap.G1}

@@ -87,8 +87,9 @@
 //     nothing.
 //
 // Profile events tell the cost: those of the call as a whole in µs (with wall:
-// how long it was), and three more in nanoseconds, 9100 (whose time it is, as
-// text with the profile's kind), 9101 (charged, without scale) and 9102 (by how
-// much the call was longer than charge times scale, because the emulation itself
-// took longer or the machine was busy).
+// how long it was), and those of the pace: 9100 (whose time it is, as text with
+// the profile's kind), in nanoseconds 9101 (charged, without scale) and 9102 (by
+// how much the call was longer than charge times scale, because the emulation
+// itself took longer or the machine was busy), and with wall 9103, the scale in
+// millionths.
 package emulator

@@ -147,9 +147,9 @@ api_charge api_pace_begin_run(const api_graph *graph) {
   return charge;
 }
 
-/* Types of events that no vendor has. Their values are nanoseconds but for the first, whose text
- * says whose time it is. */
-enum { EVENT_PACED = 9100, EVENT_CHARGED = 9101, EVENT_OVERRUN = 9102, UNIT_NONE = 6 };
+/* Types of events that no vendor has. The values of charge and overrun are nanoseconds; the first
+ * event's text says whose time it is. */
+enum { EVENT_PACED = 9100, EVENT_CHARGED = 9101, EVENT_OVERRUN = 9102, EVENT_SCALE = 9103, UNIT_NONE = 6 };
 
 uint64_t api_pace_end(const api_charge *charge, uint64_t took_us) {
   const pace_settings *s = pace_get();
@@ -173,6 +173,10 @@ void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t to
   api_profile_add(profile, 0, EVENT_CHARGED, UNIT_NONE, (uint64_t)llround(charge->ms * 1e6), "Charged time (ns)");
   api_profile_add(profile, 0, EVENT_OVERRUN, UNIT_NONE, overrun > 0 ? (uint64_t)overrun : 0,
                   "Time beyond what was charged (ns)");
+  if (s->mode == PACE_WALL) {
+    api_profile_add(profile, 0, EVENT_SCALE, UNIT_NONE, (uint64_t)llround(s->scale * 1e6),
+                    "Time here for what was charged (millionths)");
+  }
 }
 
 /* What one session of the phone holds. A file that is registered often is mapped once. */
