@@ -146,21 +146,49 @@ type Grid struct {
 	Steps     []float32
 }
 
+// together is how many weights are rounded before those behind all of them take
+// their errors over: these are then loaded and stored once for all.
+const together = 4
+
 // Round writes the integers of a row's weights. scratch is as long as the row and
 // overwritten.
 func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32) {
+	n := len(c.order)
 	for place, column := range c.order {
 		scratch[place] = row[column]
 	}
-	for place, column := range c.order {
-		v, step := scratch[place], g.Steps[min(column, len(g.Steps)-1)]
-		q := min(max(math.RoundToEven(float64(v)/float64(step)), g.Low), g.High)
-		dst[column] = int8(q)
-		miss := float32(float64(v) - q*float64(step))
-		rest := scratch[place+1:]
-		shares := c.shares[place][:len(rest)]
-		for i := range rest {
-			rest[i] -= float32(miss * shares[i])
+	for begin := 0; begin < n; begin += together {
+		end := min(begin+together, n)
+		var misses [together]float32
+		for place := begin; place < end; place++ {
+			column := c.order[place]
+			v, step := scratch[place], g.Steps[min(column, len(g.Steps)-1)]
+			q := min(max(math.RoundToEven(float64(v)/float64(step)), g.Low), g.High)
+			dst[column] = int8(q)
+			miss := float32(float64(v) - q*float64(step))
+			for i, share := range c.shares[place][:end-place-1] {
+				scratch[place+1+i] -= float32(miss * share)
+			}
+			misses[place-begin] = miss
 		}
+		if end < n {
+			makeUp(scratch[end:n], misses, c.shares[begin:end])
+		}
+	}
+}
+
+// makeUp takes over the errors of weights by their shares, the last of which are
+// those of rest: one error after the other for each weight.
+func makeUp(rest []float32, misses [together]float32, shares [][]float32) {
+	n := len(rest)
+	tail := func(i int) []float32 { return shares[i][len(shares[i])-n:] }
+	m0, m1, m2, m3 := misses[0], misses[1], misses[2], misses[3]
+	s0, s1, s2, s3 := tail(0)[:n], tail(1)[:n], tail(2)[:n], tail(3)[:n]
+	for i, v := range rest {
+		v -= float32(m0 * s0[i])
+		v -= float32(m1 * s1[i])
+		v -= float32(m2 * s2[i])
+		v -= float32(m3 * s3[i])
+		rest[i] = v
 	}
 }

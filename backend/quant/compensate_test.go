@@ -120,3 +120,33 @@ func TestInputsThatSayNothingCompensateNothing(t *testing.T) {
 		require.Error(t, err, wrong)
 	}
 }
+
+// TestErrorsAreTakenOverOneAfterTheOther compares with the definition, to the bit:
+// each weight is rounded and all behind it take its error over, before the next.
+func TestErrorsAreTakenOverOneAfterTheOther(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 60 {
+		n := 1 + rng.IntN(30)
+		_, moments := related(rng, 4*n, n)
+		c, err := NewCompensator(moments, n)
+		require.NoError(t, err)
+		g := Grid{Low: -127, High: 127, Steps: make([]float32, n)}
+		row, left := make([]float32, n), make([]float32, n)
+		for i, column := range c.order {
+			row[column], g.Steps[column] = float32(rng.NormFloat64()), 0.01+rng.Float32()/20
+			left[i] = row[column]
+		}
+		want, got := make([]int8, n), make([]int8, n)
+		for i, column := range c.order {
+			step := float64(g.Steps[column])
+			q := min(max(math.RoundToEven(float64(left[i])/step), g.Low), g.High)
+			want[column] = int8(q)
+			miss := float32(float64(left[i]) - q*step)
+			for j, share := range c.shares[i] {
+				left[i+1+j] -= float32(miss * share)
+			}
+		}
+		c.Round(got, row, g, make([]float32, n))
+		require.Equal(t, want, got, "%d weights", n)
+	}
+}
