@@ -47,7 +47,7 @@ var walls = []wall{
 	{folder: "backend/imagecache", internal: []string{"backend/filelock", "backend/mapped"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant"}},
-	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}},
+	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // which vector unit there is
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{

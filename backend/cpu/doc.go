@@ -1,6 +1,7 @@
 // Package cpu is the plain float device: every operator of the contract in
-// ordinary Go. It is the oracle that other devices are compared with, and it
-// runs only when named, never as a silent fallback.
+// ordinary Go, with matrix products of many rows on the vector unit of x86-64
+// processors, to the same bits. It is the oracle that other devices are compared
+// with, and it runs only when named, never as a silent fallback.
 //
 // # Arithmetic
 //
@@ -12,7 +13,8 @@
 //
 //   - An element of a result is computed in one fixed order, whatever the number
 //     of rows, goroutines and other graphs: a row of a wide graph is bit-equal
-//     to the same row alone.
+//     to the same row alone. The lanes of the vector unit are rows, and it rounds
+//     products before it adds them.
 //   - What a mask excluded has a Softmax share of exactly zero, and exact zeros
 //     of MatMul's left operand are left out of the sum (right operand not
 //     transposed): padding and unused slots never influence other rows,

@@ -53,6 +53,25 @@ func TestEveryElementOfAProductIsSummedInTheSameOrder(t *testing.T) {
 	}
 }
 
+// TestProductsOfManyRowsHaveTheBitsOfOne covers what the vector unit computes and
+// what it leaves to others, with values that only one order of sums rounds so.
+func TestProductsOfManyRowsHaveTheBitsOfOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 120 {
+		d := dense{rows: 1 + rng.IntN(4*wideRows), k: 1 + rng.IntN(3*blockK), n: 1 + rng.IntN(40)}
+		x, w, bias := random(rng, d.rows*d.k), random(rng, d.n*d.k), random(rng, d.n)
+		x[rng.IntN(len(x))] = math.SmallestNonzeroFloat32
+		y := make([]float32, d.rows*d.n)
+		d.run(workers(1+rng.IntN(3)), y, [][]float32{x, w, bias})
+		for r := range d.rows {
+			for c := range d.n {
+				want := blockedDot(x[r*d.k:][:d.k], w[c*d.k:][:d.k]) + bias[c]
+				require.Equal(t, math.Float32bits(want), math.Float32bits(y[r*d.n+c]), "row %d, column %d of %+v", r, c, d)
+			}
+		}
+	}
+}
+
 func TestZerosOfTheLeftOperandHideWhatTheyMeet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

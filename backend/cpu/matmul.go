@@ -18,13 +18,18 @@ func (d dense) run(w workers, y []float32, in [][]float32) {
 	x, weight := in[0], in[1]
 	// A task is worth 2 µs and more, and whole groups of six columns.
 	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
+	wide := newWideOperand(w, x, d.rows, d.k)
 	w.each(d.n, step, func(lo, hi int) {
-		for r := 0; r < d.rows; r += maxRows {
-			count := min(maxRows, d.rows-r)
-			dotTile(y[r*d.n:], d.n, x[r*d.k:], count, weight, d.k, lo, hi)
-			if len(in) == 3 {
-				addBias(y[r*d.n:], d.n, count, in[2], lo, hi)
-			}
+		packed := wide.groups * wideRows
+		if packed > 0 {
+			rest := wide.tile(y, d.n, weight, lo, hi)
+			dotTile(y, d.n, x, packed, weight, d.k, rest, hi)
+		}
+		for r := packed; r < d.rows; r += maxRows {
+			dotTile(y[r*d.n:], d.n, x[r*d.k:], min(maxRows, d.rows-r), weight, d.k, lo, hi)
+		}
+		if len(in) == 3 {
+			addBias(y, d.n, d.rows, in[2], lo, hi)
 		}
 	})
 }

@@ -1,0 +1,61 @@
+package cpu
+
+// Rows of the left operand are multiplied wideRows at a time where the processor
+// has a vector unit that we use ([dotWide]), with wideColumns rows of the right one.
+const wideRows, wideColumns = 16, 4
+
+// wideSums are what wideRows rows and wideColumns columns come to, (column, row).
+type wideSums [wideColumns * wideRows]float32
+
+// wideOperand is whole groups of wideRows rows, (group, element, row): what lies
+// in the vector unit's lanes side by side are rows, so that each output is summed
+// one product after the other, as [dotTile] does it.
+type wideOperand struct {
+	groups, k int
+	values    []float32
+}
+
+// newWideOperand packs the rows of x, of k elements each, that fill groups; there
+// are none where rows are few or no vector unit is used.
+func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
+	if dotWide == nil || rows < wideRows {
+		return wideOperand{k: k}
+	}
+	o := wideOperand{groups: rows / wideRows, k: k}
+	o.values = make([]float32, o.groups*wideRows*k)
+	w.rows(o.groups, wideRows*k, func(lo, hi int) {
+		for group := lo; group < hi; group++ {
+			packed := o.values[group*wideRows*k:][:wideRows*k]
+			for r := range wideRows {
+				for i, v := range x[(group*wideRows+r)*k:][:k] {
+					packed[i*wideRows+r] = v
+				}
+			}
+		}
+	})
+	return o
+}
+
+// tile multiplies with rows of w, as [dotTile] does and with the same bits, and
+// returns the first column, from lo on, that it left out.
+func (o wideOperand) tile(y []float32, ldy int, w []float32, lo, hi int) int {
+	end := lo + (hi-lo)/wideColumns*wideColumns
+	sums := new(wideSums)
+	for k0 := 0; k0 < o.k; k0 += blockK {
+		count := min(blockK, o.k-k0)
+		for group := range o.groups {
+			packed := o.values[(group*o.k+k0)*wideRows:][:count*wideRows]
+			for c := lo; c < end; c += wideColumns {
+				part := w[c*o.k+k0:][:(wideColumns-1)*o.k+count]
+				dotWide(sums, &packed[0], &part[0], o.k, count)
+				for r := range wideRows {
+					row := y[(group*wideRows+r)*ldy+c:][:wideColumns]
+					for j := range row {
+						put(&row[j], sums[j*wideRows+r], k0 == 0)
+					}
+				}
+			}
+		}
+	}
+	return end
+}
