@@ -72,7 +72,24 @@ func TestTheRecordIsOfTheGraphsThatAreWritten(t *testing.T) {
 		}
 		g, _ := l.graph(e.Shape, e.Recipe, e.Form, e.Part, e.Rows)
 		require.Equal(t, e.Structure, structure(g), "%s %s %q, %d rows: remove it from %s and simulate again", e.Shape, e.Recipe, e.Form, e.Rows, recordFile)
+		if weights, cache := sizes(g); e.Form == "" { // another form's are those of the program's graph
+			require.Equal(t, []int64{weights, cache}, []int64{e.WeightBytes, e.CacheBytes}, "%s %s, %d rows", e.Shape, e.Recipe, e.Rows)
+		}
 		checked++
 	}
 	require.Greater(t, checked, 50)
+}
+
+// TestOneHeadServesEveryRecipeThatHasIt: of recipes with w8a16's head only its own
+// was simulated.
+func TestOneHeadServesEveryRecipeThatHasIt(t *testing.T) {
+	l := newLab(t)
+	head := func(recipe string) string {
+		g, _ := l.graph(small, recipe, "", partEighth, 1)
+		return structure(g)
+	}
+	want := head("w8a16")
+	for _, recipe := range recipes() {
+		require.Equal(t, headsOf(recipe) == "w8a16", head(recipe) == want, recipe)
+	}
 }

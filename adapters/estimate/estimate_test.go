@@ -78,9 +78,9 @@ func TestRatesFollowFromTheGraphs(t *testing.T) {
 	r := &Result{Layers: 10, Graphs: []Graph{
 		{Part: "layer", Rows: 1, Us: 100, WeightBytes: 900, CacheBytes: 100},
 		{Part: "layer", Rows: 32, Us: 110, ReadBytes: 1100, WeightBytes: 900, CacheBytes: 100, SpillBytes: 7},
-		{Part: "layer", Rows: 128, Us: 200},
+		{Part: "layer", Rows: 128, Us: 200, ReadBytes: 2000, SpillBytes: 100},
 		{Part: "layer", Rows: 256, Us: 800},
-		{Part: "layer", Rows: 512, Us: 500, SpillBytes: 1}, // would be fast
+		{Part: "layer", Rows: 512, Us: 500, ReadBytes: 2000, SpillBytes: 101}, // would be fast
 		{Part: "head", Rows: 1, Us: 1000},
 	}}
 	s := r.Rates()

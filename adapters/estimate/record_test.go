@@ -89,6 +89,7 @@ var wants = []wanted{
 	{[]string{large}, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
 	{only, allChips, []string{"f16"}, "", partLayer, all},
 	{only, allChips, []string{"w8", "w4a16", "w8a8"}, "", partLayer, some},
+	{shapes, allChips, []string{"w4a16-lpbq"}, "", partLayer, some},
 	{only, middle, []string{"f16"}, formByHead, partLayer, some},
 	{[]string{large}, allChips, []string{"w8a16"}, formSplit, partLayer, some},
 	{[]string{large}, allChips, []string{"w8a16"}, formByHead, partLayer, some},
@@ -111,11 +112,33 @@ func (r *record) find(shape string, soc uint32, recipe, form, part string, rows 
 	return r.Entries[i], true
 }
 
+// headsOf is the recipe whose head was simulated for those that have the same.
+func headsOf(recipe string) string {
+	const simulated = "w8a16"
+	if headOf(recipe) == headOf(simulated) {
+		return simulated
+	}
+	return recipe
+}
+
+// headOf is how a recipe's head multiplies.
+func headOf(recipe string) model.Linear {
+	r, err := model.FindRecipe(recipe)
+	if err != nil || r.Head != (model.Linear{}) {
+		return r.Head
+	}
+	return r.Linear
+}
+
 // result gathers what was simulated of a recipe on a chip.
 func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
 	for _, e := range r.Entries {
-		if e.Shape == shape && e.SoC == soc && e.Recipe == recipe && e.Form == form {
+		of := recipe
+		if strings.HasPrefix(e.Part, partHead) {
+			of = headsOf(recipe)
+		}
+		if e.Shape == shape && e.SoC == soc && e.Recipe == of && e.Form == form {
 			s.Graphs = append(s.Graphs, e.Graph)
 			s.CoreMHz, s.MemoryGBps = e.MHz, e.MemoryGBps
 		}
@@ -230,6 +253,9 @@ func (l *lab) fill(r *record) {
 				chip, err := hexagon.FindChip(name)
 				require.NoError(l.t, err)
 				for _, recipe := range w.recipes {
+					if *alone != "" && recipe != *alone {
+						continue
+					}
 					for _, rows := range w.rows {
 						if _, known := r.find(shape, chip.SoC, recipe, w.form, w.part, rows); known {
 							continue

@@ -26,6 +26,7 @@ import (
 var (
 	update   = flag.Bool("update", false, "write table and profiles from testdata/estimates.json")
 	simulate = flag.Bool("simulate", false, "simulate what testdata/estimates.json lacks (hours without it)")
+	alone    = flag.String("recipe", "", "with -simulate: of this recipe alone")
 )
 
 const tableFile = "testdata/estimates.md"
