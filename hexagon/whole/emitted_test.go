@@ -119,6 +119,8 @@ func extract(from *backend.Graph, n *backend.Node) *emitted {
 func word(t *backend.Tensor) string {
 	text := t.Type.String()
 	switch e := t.Encoding; {
+	case e.Multiplied():
+		text += fmt.Sprintf(" by row and multiples of %d", e.Block)
 	case e.Grain == backend.PerRow:
 		text += " by row"
 	case e.Grain == backend.PerBlock:

@@ -52,10 +52,11 @@ func TestEveryFormThatModelsEmitAgreesEverywhere(t *testing.T) {
 	require.Greater(t, len(all), 50)
 	float := cpu.New(cpu.Options{})
 	t.Cleanup(func() { require.NoError(t, float.Close()) })
-	errs := make(map[string][]string)
+	errs, builds := make(map[string][]string), make(map[string]string)
 	for _, p := range formPlaces {
 		t.Run(p.name, func(t *testing.T) {
 			d := p.open(t)
+			builds[p.name] = d.Capabilities().BuildID
 			for i, e := range all {
 				if p.only != 0 && !e.computesIn(p.only) {
 					errs[e.form] = append(errs[e.form], "–")
@@ -70,7 +71,7 @@ func TestEveryFormThatModelsEmitAgreesEverywhere(t *testing.T) {
 		})
 	}
 	if *update {
-		writeForms(t, all, errs)
+		writeForms(t, all, errs, builds)
 	}
 }
 
@@ -197,23 +198,24 @@ func (e *emitted) misplaced(in, got map[string][]byte) float64 {
 }
 
 // writeForms keeps the table; libraries that did not run have no column.
-func writeForms(t *testing.T, all []*emitted, errs map[string][]string) {
+func writeForms(t *testing.T, all []*emitted, errs map[string][]string, builds map[string]string) {
 	t.Helper()
 	for _, e := range all {
 		require.Len(t, errs[e.form], len(formPlaces), "the table compares all libraries: run make test-vendor's")
 	}
 	var b strings.Builder
-	b.WriteString(`# Every form that models emit
+	fmt.Fprintf(&b, `# Every form that models emit
 
 The distinct nodes of the graphs of all families in all recipes (small random models), each run alone against
 the float device: relative rms error for floats, steps for fixed-point numbers, share of wrong indices for
-TopK. The vendor's library is 2.40 for SoC 57; libQnnCpu computes in float32 alone.
+TopK. "vendor" is libQnnHtp, build %s, for SoC 57; libQnnCpu is of build
+%s and computes in float32 alone.
 
 Written by: SDNPU_REQUIRE=vendor go test ./hexagon/whole -run ModelsEmit -update
 
 | form | emitted for | emulator | vendor | libQnnCpu |
 | --- | --- | --- | --- | --- |
-`)
+`, builds[sm8650.name], builds[plain.name])
 	for _, e := range all {
 		users := strings.Join(e.users, ", ")
 		if len(e.users) > 3 {
