@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
 // runnerProcess is our llama-server without a host.
@@ -75,16 +77,15 @@ func (r *runnerProcess) healthy(t *testing.T) {
 
 // freePort is a port that nobody listens on now.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := host.FreePort()
 	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(port)
 }
 
 func TestBadDaysPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port := freePort(t)
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	require.NoError(t, err)
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	first := startRunner(t, newDay(t), port)
 	require.Error(t, first.cmd.Wait())
 	require.Contains(t, first.said(t), "error: llamaserver: port "+port+" of 127.0.0.1 is in use")

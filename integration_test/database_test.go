@@ -37,10 +37,13 @@ func TestAnswersOutliveTheRunner(t *testing.T) {
 	require.Equal(t, 1, texts(t, dir))
 
 	offset := len(s.Log())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	_, err := s.Stream(ctx, "/api/generate", generate("remembering", "Once upon a time", greedy(480)), func(host.Event) { cancel() })
-	require.ErrorIs(t, err, context.Canceled)
+	cancelled := reported(t, s, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := s.Stream(ctx, "/api/generate", generate("remembering", "Once upon a time", greedy(endless)), func(host.Event) { cancel() })
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	require.Equal(t, "cancelled", cancelled["outcome"])
 	unload(t, s)
 	require.Equal(t, 1, texts(t, dir), "a cancelled answer is not kept")
 

@@ -91,12 +91,19 @@ func call(t testing.TB, s *host.Server, endpoint string, request body, answer an
 	})
 }
 
-// refusal sends a request and returns the error that the client sees.
-func refusal(t testing.TB, s *host.Server, endpoint string, request body) string {
+// refusal sends a request and returns the error that the client sees. When
+// Ollama looks at a process that has just ended it may not have read its last
+// words yet, and says so much; another request starts another process.
+func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said string) {
 	t.Helper()
-	_, err := s.Stream(t.Context(), endpoint, request, nil)
-	require.Error(t, err)
-	return err.Error()
+	for range 10 {
+		_, err := s.Stream(t.Context(), endpoint, request, nil)
+		require.Error(t, err)
+		if said = err.Error(); !strings.Contains(said, "process no longer running") {
+			break
+		}
+	}
+	return said
 }
 
 // ps is the answer of /api/ps.
@@ -124,13 +131,18 @@ func unload(t testing.TB, s *host.Server) {
 	eventually(t, "a runner outlives its model", func() bool { return len(runners(t, s)) == 0 })
 }
 
+// endless is as many tokens as Ollama lets a request have: the slow model takes
+// most of a minute for them, so that it is at work whenever a test gets round to
+// interrupting it.
+const endless = 10 * 512
+
 // interrupted starts a generation of the slow model and calls then after some
 // pieces have come; it returns how the stream ended.
 func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pieces := 0
-	_, err := s.Stream(ctx, "/api/generate", generate(slow, "Once upon a time", greedy(480)), func(host.Event) {
+	_, err := s.Stream(ctx, "/api/generate", generate(slow, "Once upon a time", greedy(endless)), func(host.Event) {
 		if pieces++; pieces == 3 {
 			then(cancel)
 		}

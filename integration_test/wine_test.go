@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -125,14 +123,11 @@ func TestWindowsServesAndHandsOver(t *testing.T) {
 // nothing answers on its port once what was started has been killed.
 func (f foreign) serve(t *testing.T, env []string, model string, program ...string) (url string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
-	url = "http://127.0.0.1:" + strconv.Itoa(port)
+	port := freePort(t)
+	url = "http://127.0.0.1:" + port
 
 	var said bytes.Buffer
-	args := []string{"--model", model, "--port", strconv.Itoa(port), "-c", "256", "-ngl", "99", "--no-webui", "--host", "127.0.0.1"}
+	args := []string{"--model", model, "--port", port, "-c", "256", "-ngl", "99", "--no-webui", "--host", "127.0.0.1"}
 	cmd := exec.Command(f.run[0], append(program[:len(program):len(program)], args...)...)
 	cmd.Env = append(append(os.Environ(), f.env...), env...)
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -152,7 +147,7 @@ func (f foreign) serve(t *testing.T, env []string, model string, program ...stri
 		<-ended
 		eventually(t, "it answers after its end", func() bool { return !healthy() })
 	})
-	require.Eventually(t, func() bool { return healthy() || len(ended) > 0 }, 3*patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return healthy() || len(ended) > 0 }, patience, 50*time.Millisecond)
 	require.Empty(t, ended, "%s", &said)
 	return url
 }

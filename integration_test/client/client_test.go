@@ -28,6 +28,10 @@ type story struct {
 	Text      string `json:"greedy_text"` // prompt and continuation
 }
 
+// patience is how long a test waits for what takes milliseconds, unless the
+// machine has other things to do.
+const patience = 5 * time.Minute
+
 // The files that TestMain makes, absolute: package llm looks for its program
 // below the working folder, so that is another one.
 var plain, selected, expected string
@@ -192,18 +196,24 @@ func TestUnselectedModelSaysWhyItDoesNotLoad(t *testing.T) {
 }
 
 func TestKilledRunnerFailsItsRequestAndItsPing(t *testing.T) {
-	server := start(t, selected)
-	once := sync.Once{}
-	_, _, err := complete(t, t.Context(), server, "Once upon a time", greedy(400), func(llm.CompletionResponse) {
-		once.Do(func() {
-			process, err := os.FindProcess(server.Pid())
-			require.NoError(t, err)
-			require.NoError(t, process.Kill())
+	for range 10 {
+		server := start(t, selected)
+		once := sync.Once{}
+		_, _, err := complete(t, t.Context(), server, "Once upon a time", greedy(400), func(llm.CompletionResponse) {
+			once.Do(func() {
+				process, err := os.FindProcess(server.Pid())
+				require.NoError(t, err)
+				require.NoError(t, process.Kill())
+			})
 		})
-	})
-	require.Error(t, err)
-	// HasExited does not count a signal; the scheduler pings.
-	require.Error(t, server.Ping(t.Context()))
+		// HasExited does not count a signal; the scheduler pings.
+		require.Eventually(t, func() bool { return server.Ping(t.Context()) != nil }, patience, time.Millisecond)
+		if err != nil {
+			return
+		}
+		t.Log("it had said all before it was killed")
+	}
+	require.Fail(t, "no killed runner failed its request")
 }
 
 func TestClosedRunnerIsGone(t *testing.T) {
@@ -214,5 +224,5 @@ func TestClosedRunnerIsGone(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(process)
 		return errors.Is(err, os.ErrNotExist)
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }

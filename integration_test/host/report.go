@@ -58,7 +58,7 @@ func Lines(log, kind string) []Fields {
 // WaitLines waits until the log, from the given offset, has n lines of a kind.
 // They pass through a pipe and may come after the answer that they tell of.
 func (s *Server) WaitLines(ctx context.Context, offset int, kind string, n int) ([]Fields, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		log := s.Log()

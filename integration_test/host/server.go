@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
+
+// patience is how long what takes a second at most may take on a machine that
+// has other things to do.
+const patience = 5 * time.Minute
 
 // Server is a running `ollama serve`.
 type Server struct {
@@ -26,9 +32,22 @@ type Server struct {
 }
 
 // Start serves with the given private executable. Models and log lie in dir;
-// env is added to the environment. It returns when the server answers.
-func Start(ctx context.Context, executable, dir string, env ...string) (*Server, error) {
-	port, err := freePort()
+// env is added to the environment. It returns when the server answers. A port
+// that somebody takes before the server does is left to them.
+func Start(ctx context.Context, executable, dir string, env ...string) (s *Server, err error) {
+	for range 5 {
+		if s, err = start(ctx, executable, dir, env); !errors.Is(err, errTaken) {
+			break
+		}
+	}
+	return s, err
+}
+
+// errTaken is returned when somebody else has the server's port.
+var errTaken = errors.New("the port is taken")
+
+func start(ctx context.Context, executable, dir string, env []string) (*Server, error) {
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +77,22 @@ func Start(ctx context.Context, executable, dir string, env ...string) (*Server,
 	return s, nil
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// FreePort is a port of 127.0.0.1 that nobody listens on now. It is none of
+// those that systems hand out by themselves, to whoever asks for any port.
+func FreePort() (port int, err error) {
+	for range 100 {
+		port = 20000 + rand.IntN(10000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
-// wait polls until the server answers; it gives up after a minute.
+// wait polls until the server answers, and not another one in its place.
 func (s *Server) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/version", nil)
@@ -77,10 +100,15 @@ func (s *Server) wait(ctx context.Context) error {
 			return err
 		}
 		if resp, err := http.DefaultClient.Do(r); err == nil {
-			return resp.Body.Close()
+			if err := resp.Body.Close(); err != nil || strings.Contains(s.Log(), "Listening on "+r.URL.Host) {
+				return err
+			}
 		}
 		select {
 		case <-s.done:
+			if strings.Contains(s.Log(), "address already in use") {
+				return errTaken
+			}
 			return fmt.Errorf("host: ollama serve ended: %w\n%s", s.ended, s.Log())
 		case <-ctx.Done():
 			return fmt.Errorf("host: ollama serve does not answer: %w\n%s", ctx.Err(), s.Log())
@@ -147,7 +175,7 @@ func (s *Server) Close() error {
 	err := s.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-s.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		err = errors.Join(err, s.Kill())
 	}
 	return errors.Join(err, s.log.Close())
