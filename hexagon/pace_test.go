@@ -166,11 +166,11 @@ func wallCost(t *testing.T) *graphswap.Cost {
 }
 
 // lasts checks that a call took its charge and the overrun that it admits. A
-// caller who is not scheduled sees more, but not in every one of several calls.
+// caller who is not scheduled sees more, but not in every one of many calls.
 func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	t.Helper()
 	least := math.Inf(1)
-	for range 5 {
+	for n := 0; n < 5 || n < 500 && least > 1.03*wantMs*wallScale; n++ {
 		start := time.Now()
 		c := call()
 		took := time.Since(start)
@@ -220,32 +220,39 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 		wait.Wait()
 		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two runs at once")
 
-		done := make(chan struct{})
-		start = time.Now()
-		for range 2 {
-			wait.Go(func() {
-				p, err := d.Load(t.Context(), backend.Image{Bytes: other})
-				if err == nil {
-					err = p.Close()
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		go func() { wait.Wait(); close(done) }()
 		runs := 0
-		for loading := true; loading; runs++ {
-			runCost(t, programs[0], g.Name, bindings[0])
-			select {
-			case <-done:
-				loading = false
-			default:
+		for attempt := 0; runs <= 5 && attempt < 100; attempt++ { // who is not scheduled runs nothing
+			done := make(chan struct{})
+			start = time.Now()
+			for range 2 {
+				wait.Go(func() { loadAndClose(t, d, other) })
 			}
+			go func() { wait.Wait(); close(done) }()
+			runs = 0
+			for loading := true; loading; runs++ {
+				runCost(t, programs[0], g.Name, bindings[0])
+				select {
+				case <-done:
+					loading = false
+				default:
+				}
+			}
+			require.GreaterOrEqual(t, time.Since(start), time.Duration(2*cost.Load(float64(cost.Model.BodyBytes)*2/24)*wallScale*1e6), "two loads at once")
 		}
-		require.GreaterOrEqual(t, time.Since(start), time.Duration(2*cost.Load(float64(cost.Model.BodyBytes)*2/24)*wallScale*1e6), "two loads at once")
 		require.Greater(t, runs, 5, "runs waited for the loads")
 	})
+}
+
+// loadAndClose may be called from any goroutine; it reports whether all is well.
+func loadAndClose(t *testing.T, d *Device, image []byte) bool {
+	p, err := d.Load(t.Context(), backend.Image{Bytes: image})
+	if err == nil {
+		err = p.Close()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
 }
 
 // TestARunBesideALoadIsSlower by the factor that somebody gives; the profiles'
@@ -258,29 +265,20 @@ func TestARunBesideALoadIsSlower(t *testing.T) {
 		p, bindings := load(t, d, g), masked(t, d, g, 32, 32, 500)
 		alone := cost.Exec(2.0/24, 32, 516)
 		same(t, alone, runCost(t, p, g.Name, bindings).Took, "before the loads")
+		var loads atomic.Int32
 		var enough atomic.Bool
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for !enough.Load() { // a busy machine may begin a load late
-				p, err := d.Load(t.Context(), backend.Image{Bytes: other})
-				if err == nil {
-					err = p.Close()
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
+			for !enough.Load() && loadAndClose(t, d, other) {
+				loads.Add(1)
 			}
 		}()
 		slower := 0
-		for range 500 {
+		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ { // either may be late on a busy machine
 			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
 				same(t, 1.25*alone, got, "beside a load")
 				slower++
-			}
-			if slower == 3 {
-				break
 			}
 		}
 		enough.Store(true)

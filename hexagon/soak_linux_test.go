@@ -133,7 +133,7 @@ func TestExchangedGraphsLeaveNothingBehind(t *testing.T) {
 		}
 		if rounds > 1 {
 			require.LessOrEqual(t, openFiles(t), files, "files")
-			for late := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
+			for late := time.Now().Add(5 * time.Minute); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
 				require.True(t, time.Now().Before(late), "%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
 			}
 		}
