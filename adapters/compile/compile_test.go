@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,10 @@ func TestWhatGoesWrongIsToldByName(t *testing.T) {
 				c.Patience = 500 * time.Millisecond
 			}
 			err := start(t, c.Compile, nil)
+			for c.Patience > 0 && c.Patience < time.Minute && !saysAll(err, tt.says) {
+				c.Patience *= 4 // a busy machine had not come that far
+				err = start(t, c.Compile, nil)
+			}
 			require.ErrorIs(t, err, tt.is)
 			for _, s := range tt.says {
 				require.ErrorContains(t, err, s)
@@ -178,6 +183,10 @@ func TestWhatGoesWrongIsToldByName(t *testing.T) {
 			require.NoError(t, start(t, compiler(t, "sound").Compile, nil), "nothing is left of it")
 		})
 	}
+}
+
+func saysAll(err error, wanted []string) bool {
+	return err != nil && !slices.ContainsFunc(wanted, func(s string) bool { return !strings.Contains(err.Error(), s) })
 }
 
 func TestACancelledCompilationEndsAtOnce(t *testing.T) {
