@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -109,25 +110,27 @@ func TestTooLittleRoomIsSaidWithTheFigures(t *testing.T) {
 }
 
 func TestALongImageGetsALineNowAndThen(t *testing.T) {
-	var out bytes.Buffer
-	b := newBar(&out)
-	b.began = time.Now().Add(-20 * time.Second)
-	p := engine.Progress{Done: 1, Total: 4, Graph: "block1", Weights: 400 << 20, WeightsDone: 100 << 20}
-	for s := range 25 {
-		p.Elapsed = time.Duration(s) * time.Second
+	synctest.Test(t, func(t *testing.T) { // time stands still
+		var out bytes.Buffer
+		b := newBar(&out)
+		b.began = time.Now().Add(-20 * time.Second)
+		p := engine.Progress{Done: 1, Total: 4, Graph: "block1", Weights: 400 << 20, WeightsDone: 100 << 20}
+		for s := range 25 {
+			p.Elapsed = time.Duration(s) * time.Second
+			b.step(p)
+		}
+		p.Done, p.WeightsDone = 2, 200<<20
 		b.step(p)
-	}
-	p.Done, p.WeightsDone = 2, 200<<20
-	b.step(p)
-	b.step(p) // the clock and the end may tell both
-	b.step(engine.Progress{Done: 2, Total: 4, Graph: "head"})
-	b.step(engine.Progress{Done: 3, Total: 4, Graph: "head", Cached: true, Elapsed: time.Millisecond})
-	again := engine.Progress{Total: 1, Graph: "block0"}
-	b.step(again) // another load
-	again.Done, again.Elapsed = 1, 2*time.Millisecond
-	b.step(again)
-	line := "compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n"
-	require.Equal(t, line+line+line+"compiled block1 in 24s (2 of 4)\nloaded head, compiled before (3 of 4)\ncompiled block0 in 2ms (1 of 1)\n", out.String())
+		b.step(p) // the clock and the end may tell both
+		b.step(engine.Progress{Done: 2, Total: 4, Graph: "head"})
+		b.step(engine.Progress{Done: 3, Total: 4, Graph: "head", Cached: true, Elapsed: time.Millisecond})
+		again := engine.Progress{Total: 1, Graph: "block0"}
+		b.step(again) // another load
+		again.Done, again.Elapsed = 1, 2*time.Millisecond
+		b.step(again)
+		line := "compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n"
+		require.Equal(t, line+line+line+"compiled block1 in 24s (2 of 4)\nloaded head, compiled before (3 of 4)\ncompiled block0 in 2ms (1 of 1)\n", out.String())
+	})
 }
 
 func TestTextsAreCountedOnce(t *testing.T) {
