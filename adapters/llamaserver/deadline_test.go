@@ -26,8 +26,10 @@ func TestNoAnswerWaitsForEverToBeRead(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 		s := &stream{w: w, control: http.NewResponseController(w), whole: whole}
+		began := time.Now()
 		require.NoError(t, s.finish(engine.Report{Stop: engine.StopEOS}))
 		require.NotEmpty(t, w.Body.String())
-		require.WithinDuration(t, time.Now().Add(writePatience), w.deadline, 10*time.Second, "whole: %v", whole)
+		require.False(t, w.deadline.Before(began.Add(writePatience)), "whole: %v", whole)
+		require.False(t, w.deadline.After(time.Now().Add(writePatience)), "whole: %v", whole)
 	}
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		case <-told:
 			fmt.Println("parent gone")
 			wait()
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 			fmt.Println("never told")
 		}
 	default:

@@ -43,8 +43,8 @@ func open(t *testing.T, r *Record) context.Context {
 	file := filepath.Join(t.TempDir(), "page.html")
 	require.NoError(t, os.WriteFile(file, page.Bytes(), 0o600))
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)),
-		chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1200, 900))
-	limited, stop := context.WithTimeout(t.Context(), time.Minute)
+		chromedp.WSURLReadTimeout(5*time.Minute), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1200, 900))
+	limited, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(stop)
 	allocator, stop := chromedp.NewExecAllocator(limited, options...)
 	t.Cleanup(stop)
