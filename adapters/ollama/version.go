@@ -29,7 +29,7 @@ func (h Host) Version(ctx context.Context) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.Executable, "--version")
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST=127.0.0.1:1")
-	cmd.WaitDelay = time.Second // of what it started, and left with its output
+	cmd.WaitDelay = asked // of what it started, and left with its output
 	out, err := cmd.CombinedOutput()
 	if found := versionLine.FindSubmatch(out); found != nil && err == nil {
 		return string(found[1]), nil

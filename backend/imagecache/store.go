@@ -25,8 +25,8 @@ const (
 	deadAge = time.Minute
 	// lookTime is how long a reader waits for one who holds a file
 	// exclusively, which is done for moments: to look whether it is in use, or
-	// to remove it.
-	lookTime = 2 * time.Second
+	// to remove it. Only a machine that stops that process makes it longer.
+	lookTime = 30 * time.Second
 )
 
 // Options tunes a Store. The zero value is ready to use.
