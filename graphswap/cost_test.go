@@ -2,6 +2,7 @@ package graphswap
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -61,6 +62,54 @@ func TestFormulasGiveTheExpectedTimes(t *testing.T) {
 		require.InDelta(t, e.Value, got, 6e-4, "%+v", e)
 	}
 	require.Equal(t, 107, seen)
+}
+
+// TestHeadsTakeTheirGraphs: of widths that are told the narrowest one that holds
+// what is left of a chunk's rows, else the widest, whatever graph the block has.
+func TestHeadsTakeTheirGraphs(t *testing.T) {
+	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
+	rng := rand.New(rand.NewPCG(7, 3))
+	for range 300 {
+		r := Request{Blocks: 1 + rng.IntN(4), Rows2: 1 + rng.IntN(40), Prompt: 1 + rng.IntN(300)}
+		r.Rows1 = r.Rows2 * (1 + rng.IntN(8))
+		bare, err := c.Problem(r)
+		require.NoError(t, err)
+		for i := range bare.Chunks { // without any head
+			bare.P[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
+			bare.D[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
+		}
+		r.AllLogits, r.Heads = true, []int{1 + rng.IntN(20)}
+		if rng.IntN(2) == 0 {
+			r.Heads = append(r.Heads, r.Heads[0]+1+rng.IntN(100))
+		}
+		p, err := c.Problem(r)
+		require.NoError(t, err)
+		narrow, wide := r.Heads[0], r.Heads[len(r.Heads)-1]
+		for i, tokens := range p.Chunks {
+			head := float64(tokens/wide) * c.Head(wide)
+			if left := tokens % wide; left > narrow {
+				head += c.Head(wide)
+			} else if left > 0 {
+				head += c.Head(narrow)
+			}
+			require.InDelta(t, head, p.P[i][r.Blocks-1]-bare.P[i][r.Blocks-1], 1e-6, "%+v", r)
+			require.InDelta(t, head, p.D[i][r.Blocks-1]-bare.D[i][r.Blocks-1], 1e-6, "%+v", r)
+		}
+	}
+	for _, heads := range [][]int{{0}, {-8, 3}, {8, 8}, {32, 8}, {1 << 30}} {
+		_, err := c.Problem(Request{Blocks: 1, Rows1: 32, Rows2: 8, Prompt: 9, Heads: heads})
+		require.ErrorIs(t, err, ErrRequest, "%v", heads)
+	}
+}
+
+// TestHeadsThatWereNotMeasuredTakeWhatOthersDid: a profile without drafts knows the
+// narrow one alone.
+func TestHeadsThatWereNotMeasuredTakeWhatOthersDid(t *testing.T) {
+	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
+	c.Model.Head = &MeasuredGraph{Widths: map[int]MeasuredWidth{8: {RunMs: 5}, 32: {RunMs: 7}}}
+	for rows, want := range map[int]float64{1: 5, 8: 5, 9: 7, 32: 7, 33: 14, 256: 56} {
+		require.Equal(t, want, c.headRun(rows), "%d rows", rows)
+	}
 }
 
 func TestGenericCostsAreNearTheListedOnes(t *testing.T) {

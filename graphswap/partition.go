@@ -1,5 +1,10 @@
 package graphswap
 
+import (
+	"maps"
+	"slices"
+)
+
 // partition is a model cut into blocks, with the costs of each: by the formulas,
 // or as they were measured.
 type partition struct {
@@ -17,9 +22,8 @@ func (c *Cost) partition(blocks int) partition {
 }
 
 // add adds one pass over a graph of so many rows to each block's time. Its
-// context is the tokens before it and half of its own rows. The head belongs to
-// the last block: it runs so many times, each for some rows of logits.
-func (g partition) add(times []float64, rows, before, heads, logits int) {
+// context is the tokens before it and half of its own rows.
+func (g partition) add(times []float64, rows, before int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
 		if w, ok := g.width(b, rows); ok {
@@ -27,9 +31,6 @@ func (g partition) add(times []float64, rows, before, heads, logits int) {
 		} else {
 			times[b] += g.cost.Exec(share, rows, context)
 		}
-	}
-	if heads > 0 {
-		times[len(times)-1] += float64(heads) * g.cost.headRun(logits)
 	}
 }
 
@@ -55,19 +56,35 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	return ms, bytes
 }
 
-// headRun is the head's time for so many rows of logits: measured in the
-// narrowest graph that holds them, or by the formula.
-func (c *Cost) headRun(logits int) float64 {
-	if c.Model.Head != nil {
-		best := 0
-		for rows := range c.Model.Head.Widths {
-			if rows >= logits && (best == 0 || rows < best) {
-				best = rows
-			}
-		}
-		if best > 0 {
-			return c.Model.Head.Widths[best].RunMs
+// heads is the head's time, which belongs to the last block, for so many rows of
+// logits on graphs of some widths.
+func (c *Cost) heads(widths []int, logits int) (ms float64) {
+	for logits > 0 {
+		rows := narrowest(widths, logits)
+		ms += c.headRun(rows)
+		logits -= rows
+	}
+	return ms
+}
+
+// narrowest is the first of ascending widths that holds some rows, or the last.
+func narrowest(widths []int, rows int) int {
+	for _, w := range widths {
+		if w >= rows {
+			return w
 		}
 	}
-	return c.Head(logits)
+	return widths[len(widths)-1]
+}
+
+// headRun is the time of a graph of the head: as the narrowest that was measured
+// and holds its rows, or as often as the widest where none does, or by the
+// formula.
+func (c *Cost) headRun(rows int) float64 {
+	if c.Model.Head == nil || len(c.Model.Head.Widths) == 0 {
+		return c.Head(rows)
+	}
+	measured := slices.Sorted(maps.Keys(c.Model.Head.Widths))
+	w := narrowest(measured, rows)
+	return float64((rows+w-1)/w) * c.Model.Head.Widths[w].RunMs
 }

@@ -99,6 +99,11 @@ type Request struct {
 	Cached       int // tokens in the cache before them
 	// AllLogits wants logits for every row of the prompt, not only the last.
 	AllLogits bool
+	// Heads are the widths of the head's graphs, ascending. A chunk's rows with
+	// logits take the narrowest one that holds them, or the widest again and again.
+	// None means a head as wide as a short graph with AllLogits, else one of a
+	// single row, and decode passes that each find a head of their rows.
+	Heads []int
 	// Shared says that the graphs of a block share their weights.
 	Shared bool
 	Before []Graph // resident; see [Problem].Before
@@ -121,6 +126,11 @@ func (r *Request) check(layers int) error {
 	case r.Before != nil && len(r.Before) != r.Blocks:
 		return fmt.Errorf("graphswap: %w: residency of %d blocks for %d", ErrRequest, len(r.Before), r.Blocks)
 	}
+	for i, rows := range r.Heads {
+		if rows < 1 || rows > maxTokens || i > 0 && rows <= r.Heads[i-1] {
+			return fmt.Errorf("graphswap: %w: heads of %v rows: ascending widths wanted", ErrRequest, r.Heads)
+		}
+	}
 	return nil
 }
 
@@ -138,23 +148,28 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		SessionBytes: c.Model.HeadBytes + cache,
 		WindowBytes:  int64(c.Profile.Memory.WindowGB * 1e9),
 	}
+	head := 1
+	if r.AllLogits {
+		head = r.Rows2
+	}
 	for at := 0; at < r.Prompt; at += r.Rows1 {
 		tokens := min(r.Rows1, r.Prompt-at)
 		last := at+tokens == r.Prompt
 		p.Chunks = append(p.Chunks, tokens)
 		long, short := make([]float64, r.Blocks), make([]float64, r.Blocks)
-		heads, logits := r.heads(tokens, last)
-		g.add(long, r.Rows1, r.Cached+at, heads, logits)
+		g.add(long, r.Rows1, r.Cached+at)
 		for sub := 0; sub < tokens; sub += r.Rows2 {
-			part := min(r.Rows2, tokens-sub)
-			heads, logits := r.heads(part, last && sub+part == tokens)
-			g.add(short, r.Rows2, r.Cached+at+sub, heads, logits)
+			g.add(short, r.Rows2, r.Cached+at+sub)
 		}
+		logits := c.heads(r.heads(head), r.logits(tokens, last)) // of the chunk as a whole, on either graph
+		long[r.Blocks-1] += logits
+		short[r.Blocks-1] += logits
 		p.P, p.D = append(p.P, long), append(p.D, short)
 	}
 	for i, rows := range []int{r.Rows1, r.Rows2} {
 		p.Verify[i] = make([]float64, r.Blocks)
-		g.add(p.Verify[i], rows, r.Cached+r.Prompt, 1, rows)
+		g.add(p.Verify[i], rows, r.Cached+r.Prompt)
+		p.Verify[i][r.Blocks-1] += c.heads(r.heads(rows), rows)
 		p.Load[i], p.Bytes[i] = g.loads(rows)
 	}
 	if r.Shared {
@@ -163,15 +178,21 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 	return p, nil
 }
 
-// heads is how often the head runs for a prompt's tokens, and for how many rows
-// each time: where all logits are wanted it has as many as a short graph, and a
-// run with fewer tokens takes no less.
-func (r Request) heads(tokens int, last bool) (runs, rows int) {
+// logits counts the rows of a chunk that want logits.
+func (r Request) logits(tokens int, last bool) int {
 	switch {
 	case r.AllLogits:
-		return (tokens + r.Rows2 - 1) / r.Rows2, r.Rows2
+		return tokens
 	case last:
-		return 1, 1
+		return 1
 	}
-	return 0, 0
+	return 0
+}
+
+// heads are the widths of the head's graphs; where none are told, of a single one.
+func (r Request) heads(single int) []int {
+	if len(r.Heads) > 0 {
+		return r.Heads
+	}
+	return []int{single}
 }

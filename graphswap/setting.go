@@ -29,6 +29,9 @@ type Setting struct {
 	ExpectedOutput float64
 	// AllLogits wants logits for every row of prompts, not only the last.
 	AllLogits bool
+	// Heads are the widths of the head's graphs where they are known, see
+	// [Request].Heads.
+	Heads []int
 	// InOrder keeps to plans that take every chunk through all blocks before
 	// the next one: rows of other requests can go with it.
 	InOrder bool
@@ -132,7 +135,7 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Graph, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Prompt: prompt, Cached: cached,
-		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits,
+		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits, Heads: s.Heads,
 	})
 }
 

@@ -70,7 +70,7 @@ var walls = []wall{
 	{folder: "adapters/jsonfault"},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
 	{folder: "adapters/execute", internal: []string{
-		"backend", "backend/engine", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
+		"backend", "backend/engine", "backend/engine/draft", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},

@@ -20,7 +20,9 @@ type SwitchOptions struct {
 	// executes. Zero means Rows2.
 	Verify    int
 	AllLogits bool
-	Plans     []string
+	// Drafts gives the head graphs of both widths, as the engine does that drafts.
+	Drafts bool
+	Plans  []string
 	// Widths also compares everything on one short graph at other widths than
 	// Rows2.
 	Widths bool
@@ -151,10 +153,14 @@ func (o *SwitchOptions) jobs() (jobs []switchJob) {
 const maxExactBlocks = 4
 
 func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switchJob) (*SwitchRow, error) {
-	problem, err := cost.Problem(graphswap.Request{
+	request := graphswap.Request{
 		Blocks: job.blocks, Rows1: o.Rows1, Rows2: job.rows2, Prompt: o.Prompt, AllLogits: o.AllLogits,
 		Context: o.Prompt + o.Output, Shared: job.plan == graphswap.PlanShared,
-	})
+	}
+	if o.Drafts {
+		request.Heads = slices.Compact([]int{job.rows2, o.Rows1})
+	}
+	problem, err := cost.Problem(request)
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,32 @@ func TestSwitchComparesEveryPlan(t *testing.T) {
 	require.Equal(t, len(s.Rows)+2, strings.Count(table.String(), "\n"))
 }
 
+// TestDraftsGiveTheHeadBothWidths: a long chunk's logits then take one run.
+func TestDraftsGiveTheHeadBothWidths(t *testing.T) {
+	o := switchOptions()
+	o.Rows1, o.Rows2, o.Blocks, o.Plans = 128, 8, []int{2}, []string{graphswap.PlanSync, graphswap.PlanG2}
+	prefills := func(drafts bool) (ms [][2]float64) {
+		o.Drafts = drafts
+		s, err := RunSwitch(context.Background(), o)
+		require.NoError(t, err)
+		for _, r := range s.Rows {
+			ms = append(ms, [2]float64{r.PrefillMs, r.FirstPassMs - r.SwitchEndMs})
+		}
+		return ms
+	}
+	profile, err := graphswap.Device(o.Device)
+	require.NoError(t, err)
+	cost, err := profile.Cost(o.Model)
+	require.NoError(t, err)
+	saved := float64(o.Prompt/128) * (16*cost.Head(8) - cost.Head(128))
+	require.Greater(t, saved, 100.0)
+	with, without := prefills(true), prefills(false)
+	for i := range with {
+		require.InDelta(t, saved, without[i][0]-with[i][0], 1e-6)
+		require.InDelta(t, without[i][1], with[i][1], 1e-6, "a decode pass has as many rows with logits as ever")
+	}
+}
+
 // late executes plans and takes longer than foretold.
 type late struct{ plans int }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
@@ -27,6 +28,8 @@ type Job struct {
 	Problem   *graphswap.Problem `json:"problem"`
 	Layers    int                `json:"layers"`
 	AllLogits bool               `json:"all_logits"`
+	// Drafts has the engine draft, which gives its head both widths.
+	Drafts bool `json:"drafts,omitempty"`
 	// Scale is how many times slower than the phone the device is.
 	Scale float64 `json:"scale"`
 }
@@ -157,6 +160,9 @@ func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, 
 	}
 	if job.AllLogits {
 		o.HeadRows = job.Plan.Rows2
+	}
+	if job.Drafts {
+		o.Draft = draft.Mode{Lookup: true}
 	}
 	e, err := engine.New(ctx, dev, m, tok, o)
 	if err != nil {

@@ -59,8 +59,8 @@ func newExecuteCommand() *cobra.Command {
 // this program.
 type executor struct {
 	execute.Processes
-	layers    int
-	allLogits bool
+	layers            int
+	allLogits, drafts bool
 }
 
 func newExecutor(device, model string) (*executor, error) {
@@ -88,7 +88,7 @@ func (x *executor) Execute(ctx context.Context, plan *graphswap.Plan, problem *g
 }
 
 func (x *executor) run(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*execute.Result, error) {
-	return x.Processes.Execute(ctx, execute.Job{Plan: plan, Problem: problem, Layers: x.layers, AllLogits: x.allLogits})
+	return x.Processes.Execute(ctx, execute.Job{Plan: plan, Problem: problem, Layers: x.layers, AllLogits: x.allLogits, Drafts: x.drafts})
 }
 
 // executeFlags say how plans are executed.
@@ -107,7 +107,7 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 
 // executor is nil where nothing is to be executed. It tells on progress what it
 // does.
-func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits bool) (bench.Executor, error) {
+func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits, drafts bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil
 	}
@@ -121,7 +121,7 @@ func (f *executeFlags) executor(progress io.Writer, device, model string, allLog
 	if err != nil {
 		return nil, err
 	}
-	x.Virtual, x.Scale, x.allLogits = f.pace == "virtual", f.scale, allLogits
+	x.Virtual, x.Scale, x.allLogits, x.drafts = f.pace == "virtual", f.scale, allLogits, drafts
 	x.Progress = func(plan *graphswap.Plan, scale, lateMs float64) {
 		if lateMs > 0 {
 			fmt.Fprintf(progress, "calls were %.0f ms late: again, %v times slower than the phone\n", lateMs, scale)

@@ -75,18 +75,38 @@ func TestExecutedInVirtualTimePlansTakeWhatWasForetold(t *testing.T) {
 	}
 }
 
-// TestShortGraphsBelowATileTakeWhatWasForetold: the head of a long graph runs in
-// as many parts as the short one has rows, each of which takes a whole tile.
-func TestShortGraphsBelowATileTakeWhatWasForetold(t *testing.T) {
+// TestHeadsTakeWhatWasForetold: without drafts the head of a long graph runs in as
+// many parts as the short one has rows, each of which takes a whole tile; with them
+// it has graphs of both widths.
+func TestHeadsTakeWhatWasForetold(t *testing.T) {
 	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
 	require.NoError(t, err)
 	x.Virtual = true
-	for _, rows := range [][3]int{{32, 8, 300}, {128, 8, 301}, {64, 8, 64}, {32, 16, 50}, {60, 20, 131}} {
+	for _, c := range []struct {
+		long, short, prompt int
+		drafts              bool
+	}{
+		{32, 8, 300, false},
+		{128, 8, 301, false},
+		{64, 8, 64, false},
+		{32, 16, 50, false},
+		{60, 20, 131, false},
+		{128, 8, 301, true},
+		{64, 16, 200, true},
+		{60, 20, 131, true},
+		{128, 32, 300, true},
+	} {
 		for _, all := range []bool{false, true} {
-			r := graphswap.Request{Blocks: 2, Rows1: rows[0], Rows2: rows[1], Prompt: rows[2], AllLogits: all}
-			x.allLogits = all
+			r := graphswap.Request{Blocks: 2, Rows1: c.long, Rows2: c.short, Prompt: c.prompt, AllLogits: all}
+			if c.drafts {
+				r.Heads = []int{c.short, c.long}
+			}
+			x.allLogits, x.drafts = all, c.drafts
 			problem := executeProblem(t, r)
 			for _, name := range []string{graphswap.PlanSync, graphswap.PlanG2} {
+				if c.drafts && !all && name == graphswap.PlanG2 {
+					continue
+				}
 				plan, err := problem.Make(name, false)
 				require.NoError(t, err)
 				own := *problem

@@ -56,6 +56,7 @@ marked if that does not help. --pace virtual does without a clock.`,
 	flags.StringVar(&f.logits, "logits", "all", "rows of the prompt with logits: all or last")
 	flags.StringSliceVar(&f.plans, "plan", []string{"all"}, "plans, or all")
 	flags.Float64Var(&o.Accept, "accept", 1, "tokens per decode step")
+	flags.BoolVar(&o.Drafts, "drafts", false, "the head's graphs of an engine that drafts: as wide as the short graph and as the long one")
 	flags.BoolVar(&f.coordgen, "coordgen", false, "the setting of CoordGen: graphs of 256 and 32 rows, 64 rows verified per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	f.execute.add(cmd)
@@ -89,7 +90,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	if o.Plans = f.plans; len(f.plans) == 1 && f.plans[0] == "all" {
 		o.Plans, o.Widths = graphswap.PlanNames(), true
 	}
-	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits); err != nil {
+	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits, o.Drafts); err != nil {
 		return err
 	}
 	if o.Execute == nil { // which tells of each plan itself

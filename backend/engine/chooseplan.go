@@ -10,7 +10,7 @@ func (e *Engine) choosePlan(s promptShape) (*foretold, error) {
 	cost, held := e.costModel(), e.options.held(e.options.Costs)
 	held.Spare = held.Spare && !e.costs.crowded()
 	chooser := graphswap.NewPlanChooser(cost, graphswap.Setting{
-		Accept: s.accept, ExpectedOutput: s.output, AllLogits: s.allLogits, InOrder: !s.alone,
+		Accept: s.accept, ExpectedOutput: s.output, AllLogits: s.allLogits, Heads: e.head.rows, InOrder: !s.alone,
 	}, held, s.before)
 	choice, err := chooser.Choose(s.tokens, s.cached)
 	if err != nil {

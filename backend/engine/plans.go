@@ -30,7 +30,7 @@ type foretold struct {
 func (e *Engine) problem(s promptShape) (*graphswap.Problem, error) {
 	return e.costModel().Problem(graphswap.Request{
 		Blocks: e.options.Blocks, Rows1: e.options.Rows[0], Rows2: e.options.Rows[1],
-		Prompt: s.tokens, Cached: s.cached, AllLogits: s.allLogits, Before: s.before,
+		Prompt: s.tokens, Cached: s.cached, AllLogits: s.allLogits, Heads: e.head.rows, Before: s.before,
 	})
 }
 

@@ -38,7 +38,7 @@ func (g *generation) residentReport() *PlanReport {
 		done = task.EndMs
 		log.add(task)
 		if r.Predicted != nil {
-			task.StartMs, task.EndMs = told, told+e.costs.pass(p.Width, e.head.widthFor(p.Logits))
+			task.StartMs, task.EndMs = told, told+e.costs.pass(p.Width, e.head.runs(p.Logits))
 			told = task.EndMs
 			r.Predicted.Tasks = append(r.Predicted.Tasks, task)
 		}
@@ -64,22 +64,26 @@ func (e *Engine) stay() string {
 	return "all graphs of every block are in the device, each with its weights"
 }
 
-// widthFor is the width of the head's run for n rows; 0 for none.
-func (h *head) widthFor(n int) int {
-	if n == 0 {
-		return 0
+// runs are the widths of the head's runs for n rows.
+func (h *head) runs(n int) (widths []int) {
+	for n > 0 {
+		_, rows := h.fitting(n)
+		widths = append(widths, rows)
+		n -= rows
 	}
-	_, rows := h.fitting(n)
-	return rows
+	return widths
 }
 
 // pass is what a pass through all blocks takes, in milliseconds, with the head's
-// run where that is wanted.
-func (c *costs) pass(width, head int) (ms float64) {
+// runs.
+func (c *costs) pass(width int, heads []int) (ms float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.blocks {
 		ms += b.at(width).RunMs
 	}
-	return ms + c.head.Widths[head].RunMs
+	for _, rows := range heads {
+		ms += c.head.Widths[rows].RunMs
+	}
+	return ms
 }
