@@ -99,7 +99,7 @@ var subjects = []struct {
 		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w4a16-lpbq", 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
-		{emulated, "f16", integers + " f32", 2}, {sm8650, "f16", integers, 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
+		{emulated, "f16", integers + " w4a16-lpbq f32", 2}, {sm8650, "f16", integers + " w4a16-lpbq", 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
 	}},
 	{smollm(0, "SmolLM2-135M, 30 layers"), []visit{
 		{emulated, "", all, 16}, {sm8650, "", "f16 w8a16 w4a16", 8}, {plain, "", "f32", 16},
