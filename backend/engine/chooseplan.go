@@ -17,7 +17,7 @@ func (e *Engine) choosePlan(s promptShape) (*foretold, error) {
 		return nil, err
 	}
 	choice.Plan.Reason = choice.Reason
-	return &foretold{choice.Plan, choice.Problem, choice.Line}, nil
+	return &foretold{choice.Plan, choice.Problem, choice.Line, choice.Plan.Name == graphswap.PlanDescentInOrder}, nil
 }
 
 // held is what a session has of the graphs at hand by given costs: what fits, or

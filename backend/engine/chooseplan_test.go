@@ -115,6 +115,54 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	require.Positive(t, later, "turns that build on those before")
 }
 
+// TestPlansBesideOthersSayWhyTheyDiffer from what a request alone is told.
+func TestPlansBesideOthersSayWhyTheyDiffer(t *testing.T) {
+	const why = "because other requests are under way"
+	for _, test := range []struct {
+		plan, alone, beside string
+		says                []string
+	}{
+		{graphswap.PlanDescent, graphswap.PlanDescent, graphswap.PlanDescentInOrder, []string{why}},
+		{graphswap.PlanExact, graphswap.PlanExact, graphswap.PlanExactInOrder, []string{why}},
+		{engine.PlanAuto, graphswap.PlanDescent, graphswap.PlanDescentInOrder, []string{"60 tokens are worth", why}},
+		{graphswap.PlanSync, graphswap.PlanSync, graphswap.PlanSync, nil},
+	} {
+		dev := newDevice()
+		dev.apart = true
+		e, _ := start(t, dev, engine.Options{
+			Plan: test.plan, Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Sequences: 2, Costs: knownCosts(narrow),
+		})
+		ask := func(emit func()) *engine.PlanReport {
+			r, err := e.Generate(t.Context(), engine.Request{Prompt: story(60), MaxTokens: 12, IgnoreEOS: true}, func(engine.Piece) error {
+				emit()
+				return nil
+			})
+			require.NoError(t, err)
+			e.WaitForLoads()
+			return r.Plan
+		}
+		var beside *engine.PlanReport
+		alone := ask(func() {
+			if beside == nil { // the request waits meanwhile, with its sequence
+				e.WaitForLoads()
+				beside = ask(func() {})
+			}
+		})
+		for _, r := range []*engine.PlanReport{alone, ask(func() {})} {
+			require.Equal(t, test.alone, r.Name, r.Reason)
+			require.NotContains(t, r.Reason, why)
+		}
+		require.Equal(t, test.beside, beside.Name)
+		for _, says := range test.says {
+			require.Contains(t, beside.Reason, says)
+		}
+		require.Equal(t, test.says == nil, beside.Reason == alone.Reason)
+		if test.says != nil {
+			require.NotContains(t, beside.Reason, "baseline", "that is said of a plan that somebody named")
+		}
+	}
+}
+
 // TestTimelinesHoldTheDecodePasses with all of their rows, beside the plan's
 // steps and loads.
 func TestTimelinesHoldTheDecodePasses(t *testing.T) {

@@ -172,6 +172,14 @@ func (e *Engine) planReport(x *execution) *PlanReport {
 // planReason says why the plan is what it is, and what it went by.
 func (e *Engine) planReason(x *execution) string {
 	reason := cmp.Or(e.decision, x.plan.Reason)
+	if x.told.beside {
+		why := "chunks go through all blocks one by one, because other requests are under way whose rows can then go along"
+		if reason == "" { // else the plan is a baseline
+			reason = why
+		} else {
+			reason += "; " + why
+		}
+	}
 	if line := x.told.line; reason == "" && line != nil {
 		reason = line.Reason(x.told.problem)
 	}

@@ -24,6 +24,9 @@ type foretold struct {
 	plan    *graphswap.Plan
 	problem *graphswap.Problem
 	line    *graphswap.Timeline
+	// beside tells that chunks go one by one through all blocks because other
+	// requests are under way.
+	beside bool
 }
 
 // problem applies what graphs take to a prompt.
@@ -50,16 +53,12 @@ func (e *Engine) makePlan(s promptShape) (*foretold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.alone {
-		switch name {
-		case graphswap.PlanDescent:
-			name = graphswap.PlanDescentInOrder
-		case graphswap.PlanExact:
-			name = graphswap.PlanExactInOrder
-		}
+	inOrder, beside := withOthers[name]
+	if beside = beside && !s.alone; beside {
+		name = inOrder
 	}
 	if graphswap.Switches(name) && !refused && (asked || !e.costs.crowded()) {
-		f, err := foretell(problem, name, true)
+		f, err := foretell(problem, name, true, beside)
 		if err == nil && (asked || f.line.Check(problem) == nil) {
 			return f, nil
 		}
@@ -67,10 +66,16 @@ func (e *Engine) makePlan(s promptShape) (*foretold, error) {
 			return nil, err
 		}
 	}
-	return foretell(problem, name, false)
+	return foretell(problem, name, false, beside)
 }
 
-func foretell(problem *graphswap.Problem, name string, spare bool) (*foretold, error) {
+// withOthers are the plans that take their place while other requests are under way.
+var withOthers = map[string]string{
+	graphswap.PlanDescent: graphswap.PlanDescentInOrder,
+	graphswap.PlanExact:   graphswap.PlanExactInOrder,
+}
+
+func foretell(problem *graphswap.Problem, name string, spare, beside bool) (*foretold, error) {
 	plan, err := problem.Make(name, spare)
 	if err != nil {
 		return nil, err
@@ -79,5 +84,5 @@ func foretell(problem *graphswap.Problem, name string, spare bool) (*foretold, e
 	if err != nil {
 		return nil, fmt.Errorf("engine: plan %s: %w", name, err)
 	}
-	return &foretold{plan, problem, line}, nil
+	return &foretold{plan, problem, line, beside}, nil
 }
