@@ -14,6 +14,17 @@ import (
 // elements where they are. Two elements of a key that turn together have one factor:
 // at another position the larger may be the other.
 
+// That does not reach the gates: sdnpu check on SmolLM2-135M finds the same first
+// choice at 97.07 % of 1059 positions with f16+kv8 (99.7 wanted) and at 96.69 % with
+// w8a16+kv8 (98 wanted). What else would help was simulated in NumPy over exact
+// weights, on 473 positions that calibration does not have, where both together cost
+// 2.1e-3 nats now. Keys without the mean of the pairs that hardly turn, which a softmax
+// does not notice, and rotated by a Hadamard matrix, as queries are: 0.29e-3 for keys
+// alone. Values stay at 1.0e-3, rotated or not, with any one step for an element:
+// tokens differ by ten times. As roots of their magnitudes they cost 0.17e-3 behind
+// such keys, with a step for each token 0.07e-3; the contract has neither the operators
+// nor a cache for that, and without it both recipes stay below.
+
 // leastEven bounds how much an element is enlarged: one that was next to nothing
 // in a text may be more in another.
 const leastEven = 1.0 / 16
