@@ -30,7 +30,7 @@ func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
 	}
 	tale := textFile(t, "tale.txt", cats.String())
 	lines := textFile(t, "chats.jsonl", `{"text":"a secret dog"}`+"\n\n"+`{"messages":[{"content":"one"},{"content":"two"}]}`+"\n"+`{"output_ids":[5,6,7]}`+"\n"+`{"prompt":"left out","output":"kept"}`+"\n")
-	out, err := sdnpu(t, "db", "import", tale, lines, "--model", story, "-o", db, "--json")
+	out, err := sdnpu(t, "db", "import", db, tale, lines, "--model", story, "--json")
 	require.NoError(t, err)
 	var sum imported
 	require.NoError(t, json.Unmarshal([]byte(out), &sum))
@@ -53,7 +53,7 @@ func TestADatabaseIsFilledListedCleanedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	var known imported
 	require.NoError(t, json.Unmarshal([]byte(out), &known))
-	require.Equal(t, [3]int{0, 2, 0}, [3]int{known.Files, known.Known, known.Texts}, "nothing is there twice")
+	require.Equal(t, [3]int{0, 2, 0}, [3]int{known.Files, known.Known, known.Texts}, "nothing is there twice, and -o means what it did")
 	out, err = sdnpu(t, "db", "verify", db)
 	require.NoError(t, err)
 	require.Contains(t, out, "ok: 9 texts")
@@ -108,29 +108,34 @@ func TestWhatIsWrongWithADatabaseIsNamedWithARemedy(t *testing.T) {
 	require.NoError(t, os.Mkdir(foreign, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(foreign, "letter"), []byte("dear"), 0o600))
 	text := textFile(t, "a.txt", "Once upon a time")
-	for _, args := range [][]string{{"db", "purge", foreign}, {"db", "import", text, "--model", story, "-o", foreign}} {
+	for _, args := range [][]string{{"db", "purge", foreign}, {"db", "import", foreign, text, "--model", story}} {
 		_, err := sdnpu(t, args...)
 		require.ErrorIs(t, err, tokendb.ErrForeign)
 		require.Equal(t, 1, strings.Count(err.Error(), "of its own"), err)
 	}
 	require.FileExists(t, filepath.Join(foreign, "letter"))
+	for _, args := range [][]string{nil, {text}, {text, text}, {dir}, {text, "-o", text}, {"-o", dir}} {
+		_, err := sdnpu(t, append([]string{"db", "import", "--model", story}, args...)...)
+		require.ErrorContains(t, err, "the folder of", "%v", args)
+		require.ErrorContains(t, err, "sdnpu db import --help", "%v", args)
+	}
 	empty := textFile(t, "empty.txt", "")
-	_, err := sdnpu(t, "db", "import", empty, "--model", story, "-o", filepath.Join(dir, "new"))
+	_, err := sdnpu(t, "db", "import", filepath.Join(dir, "new"), empty, "--model", story)
 	require.ErrorContains(t, err, "no text")
 	for _, binary := range []string{"MThd\x00\x00\x00\x06", "caf\xe9 au lait", strings.Repeat("long ", 40_000) + "\xff"} {
-		_, err = sdnpu(t, "db", "import", textFile(t, "b.bin", binary), "--model", story, "-o", filepath.Join(dir, "new"))
+		_, err = sdnpu(t, "db", "import", filepath.Join(dir, "new"), textFile(t, "b.bin", binary), "--model", story)
 		require.ErrorIs(t, err, errNoText)
 	}
-	_, err = sdnpu(t, "db", "import", textFile(t, "spaceless.txt", "a"+strings.Repeat("字", textPiece)), "--model", story, "-o", filepath.Join(dir, "new"))
+	_, err = sdnpu(t, "db", "import", filepath.Join(dir, "new"), textFile(t, "spaceless.txt", "a"+strings.Repeat("字", textPiece)), "--model", story)
 	require.NoError(t, err, "cut between characters")
 	broken := textFile(t, "b.jsonl", "{\"text\":\"a\"}\n{}\n")
-	_, err = sdnpu(t, "db", "import", broken, "--model", story, "-o", filepath.Join(dir, "new"))
+	_, err = sdnpu(t, "db", "import", filepath.Join(dir, "new"), broken, "--model", story)
 	require.ErrorContains(t, err, "line 2")
 
 	db := filepath.Join(dir, "db")
-	_, err = sdnpu(t, "db", "import", text, "--model", story, "-o", db)
+	_, err = sdnpu(t, "db", "import", db, text, "--model", story)
 	require.NoError(t, err)
-	_, err = sdnpu(t, "db", "import", text, "--model", otherVocabulary(t), "-o", db)
+	_, err = sdnpu(t, "db", "import", db, text, "--model", otherVocabulary(t))
 	require.ErrorIs(t, err, tokendb.ErrFingerprint)
 	manifest, err := os.ReadFile(filepath.Join(db, "MANIFEST"))
 	require.NoError(t, err)
@@ -163,7 +168,7 @@ func TestImportCountsWhatTheSizeDrops(t *testing.T) {
 		fmt.Fprintf(&lines, "{\"output_ids\":[%s]}\n", strings.Join(ids, ","))
 	}
 	many, db := textFile(t, "many.jsonl", lines.String()), filepath.Join(t.TempDir(), "db")
-	out, err := sdnpu(t, "db", "import", many, "--model", story, "-o", db, "--size", "1MiB", "--json")
+	out, err := sdnpu(t, "db", "import", db, many, "--model", story, "--size", "1MiB", "--json")
 	require.NoError(t, err)
 	var sum imported
 	require.NoError(t, json.Unmarshal([]byte(out), &sum))
@@ -203,9 +208,9 @@ func TestAReplayRefusesADatabaseOfItsOwnTexts(t *testing.T) {
 	other := textFile(t, "other.jsonl", `{"output_ids":[3,4,5,6,7,4,5,6]}`+"\n")
 	dir := t.TempDir()
 	known, scored := filepath.Join(dir, "known"), filepath.Join(dir, "scored")
-	_, err := sdnpu(t, "db", "import", other, "--model", story, "-o", known)
+	_, err := sdnpu(t, "db", "import", known, other, "--model", story)
 	require.NoError(t, err)
-	_, err = sdnpu(t, "db", "import", other, traces, "--model", story, "-o", scored)
+	_, err = sdnpu(t, "db", "import", scored, other, traces, "--model", story)
 	require.NoError(t, err)
 	replayed := func(database string) (float64, error) {
 		out, err := sdnpu(t, "bench", "replay", traces, "--draft", "db", "--rows", "4", "--database", database, "--json")

@@ -21,38 +21,46 @@ import (
 
 // importFlags are the command's settings as typed.
 type importFlags struct {
-	model, tokenizer, output, size string
-	json                           bool
+	model, tokenizer, database, size string
+	files                            []string
+	json                             bool
 }
 
 func newDatabaseImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use:   "import FILE… --model M.gguf -o DB",
+		Use:   "import DB FILE… --model M.gguf",
 		Short: "Add texts to a token database, which is made where it is missing",
 		Long: "Adds files of text, or .jsonl files whose lines have output_ids, output, text or messages. A file is\n" +
 			"added whole or not at all, and is one conversation to sdnpu db forget; one that holds what another\n" +
-			"held is not added again. Text is UTF-8.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("import: files wanted: see sdnpu db import --help")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+			"held is not added again. Text is UTF-8. With -o DB, as it was called before, all arguments are files.",
+		Args: func(_ *cobra.Command, args []string) error { return f.take(args) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "GGUF of the model whose vocabulary the texts get")
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "the same as --model, from a GGUF that need not hold weights")
-	flags.StringVarP(&f.output, "output", "o", "", "folder of the database (required)")
+	flags.StringVarP(&f.database, "output", "o", "", "folder of the database where it is not the first argument")
 	flags.StringVar(&f.size, "size", "unlimited", "what the database keeps: 1MiB or more, as 256MiB, 1GiB; the oldest texts go first. sdnpu.db_size says it where the database is used")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("model", "tokenizer")
 	cmd.MarkFlagsMutuallyExclusive("model", "tokenizer")
-	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag stands above
-	}
 	return cmd
+}
+
+// take tells the database from the files, as the arguments are given.
+func (f *importFlags) take(args []string) error {
+	if f.files = args; f.database == "" && len(args) > 0 {
+		f.database, f.files = args[0], args[1:]
+	}
+	info, err := os.Stat(f.database)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("import: %s is a file: the folder of the database comes first, then files: see sdnpu db import --help", f.database)
+	case len(f.files) == 0:
+		return errors.New("import: the folder of a database and files wanted: see sdnpu db import --help")
+	}
+	return nil
 }
 
 // imported is what --json prints.
@@ -67,7 +75,7 @@ type imported struct {
 	Bytes     int64   `json:"bytes"`
 }
 
-func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
+func (f *importFlags) run(cmd *cobra.Command) (err error) {
 	tok, err := readTokenizer(f.model + f.tokenizer)
 	if err != nil {
 		return err
@@ -76,17 +84,17 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("--size: %w", err)
 	}
-	db, err := tokendb.Open(f.output, tokendb.Options{Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), MaxBytes: databaseLimit(size), Logger: newLogger(cmd.ErrOrStderr(), false)})
+	db, err := tokendb.Open(f.database, tokendb.Options{Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), MaxBytes: databaseLimit(size), Logger: newLogger(cmd.ErrOrStderr(), false)})
 	if err != nil {
-		return withRemedy(err, f.output)
+		return withRemedy(err, f.database)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	known := map[uint64]bool{}
 	if err := db.Documents(func(document tokendb.Document) { known[document.Conversation] = true }); err != nil {
-		return withRemedy(err, f.output)
+		return withRemedy(err, f.database)
 	}
 	begin, sum := time.Now(), imported{}
-	for _, name := range files {
+	for _, name := range f.files {
 		documents, err := readTexts(cmd, name, tok)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -99,7 +107,7 @@ func (f *importFlags) run(cmd *cobra.Command, files []string) (err error) {
 		known[documents[0].Conversation] = true
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: indexing %d texts\n", name, len(documents))
 		if err := db.Import(documents); err != nil {
-			return withRemedy(err, f.output)
+			return withRemedy(err, f.database)
 		}
 		sum.Files, sum.Texts = sum.Files+1, sum.Texts+len(documents)
 		for _, document := range documents {

@@ -136,17 +136,17 @@ func TestCalibrateRefusesTextsAndTargetsBeforeTheWork(t *testing.T) {
 func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 	useCache(t)
 	for args, want := range map[string]string{
-		"run":                  "--model is missing: GGUF file: see sdnpu run --help",
-		"timeline run.json":    "--out is missing: ",
-		"db import a.txt -o d": "one of --model and --tokenizer is required: see sdnpu db import --help",
-		"db import a.txt -o d --model " + story + " --size 20%":        "no size such as 256MiB, 8GiB or unlimited",
+		"run":               "--model is missing: GGUF file: see sdnpu run --help",
+		"timeline run.json": "--out is missing: ",
+		"db import d a.txt": "one of --model and --tokenizer is required: see sdnpu db import --help",
+		"db import d a.txt --model " + story + " --size 20%":           "no size such as 256MiB, 8GiB or unlimited",
 		"db forget d --since 24":                                       "such as 24h or 90m: see sdnpu db forget --help",
 		"db forget d --since -24h":                                     "such as 24h or 90m",
 		"run --model m --prompt a --prompt-ids b":                      "--prompt and --prompt-ids exclude each other: give one of them: see sdnpu run --help",
 		"run --model m -n many":                                        "--tokens many: a whole number wanted: see sdnpu run --help",
 		"run --model m --temperature 1e999":                            "--temperature 1e999: a smaller number wanted",
 		"bench session t.jsonl --long 128,x":                           "--long 128,x: whole numbers with commas between them wanted",
-		"db import a.txt -o d --size 1 --model " + story:               "--size: 1 is too little",
+		"db import d a.txt --size 1 --model " + story:                  "--size: 1 is too little",
 		"doctor --flips 3":                                             "sdnpu doctor MODEL.gguf --flips",
 		"doctor --rows 8":                                              "sdnpu doctor MODEL.gguf --rows",
 		"timeline run.json -o x.pdf":                                   "no .pdf is written",
