@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -96,6 +97,27 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 	again, err := sdnpu(t, command...)
 	require.NoError(t, err)
 	require.Equal(t, out, again, "nothing is measured twice")
+}
+
+// TestAModelWithoutATemplateIsToldWhatHelps, and both ways do.
+func TestAModelWithoutATemplateIsToldWhatHelps(t *testing.T) {
+	folder := t.TempDir()
+	prompts, traces := filepath.Join(folder, "p.jsonl"), filepath.Join(folder, "t.jsonl")
+	require.NoError(t, os.WriteFile(prompts, []byte(`{"task":"tale","id":"1","prompt":[{"role":"user","content":"One day"}]}`), 0o600))
+	require.NoError(t, os.WriteFile(traces, []byte(`{"prompt_ids":[1,2,3],"output_ids":[4,5,6,7]}`), 0o600))
+	t.Setenv("SDNPU_CACHE", "off")
+	generate := func(model string) error {
+		_, err := sdnpu(t, "bench", "generate", "--prompts", prompts, "--model", model, "--draft", "off", "-n", "2", "--library", "float")
+		return err
+	}
+	err := generate(story)
+	require.ErrorIs(t, err, chat.ErrNoTemplate)
+	require.ErrorContains(t, err, story)
+	require.ErrorContains(t, err, "whose GGUF has tokenizer.chat_template")
+	require.NoError(t, generate(withTemplate(t, folder)))
+	require.ErrorContains(t, err, "sdnpu bench replay scores recorded texts without a model")
+	_, err = sdnpu(t, "bench", "replay", traces)
+	require.NoError(t, err)
 }
 
 func TestRowsFollowTheCostOfADevice(t *testing.T) {
