@@ -28,6 +28,7 @@
 //
 // A program holds its constants once as float32, however many graphs use them,
 // and scratch memory for one run. On one core of an EPYC 7003, matrix products
-// reach 9.6 GFLOP/s at 128 rows, 8.1 at one row, and 5.0 where the weights come
-// from memory (BenchmarkFullyConnected).
+// reach 8.1 GFLOP/s at one row, 5.0 where the weights come from memory, and 9.6 at
+// 128 rows without the vector unit; with it five to nine times as much at 128 rows,
+// measured beside other work (BenchmarkFullyConnected).
 package cpu
