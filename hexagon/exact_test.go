@@ -28,42 +28,78 @@ func (l *recipeLab) open(t *testing.T, d backend.Device, r model.Recipe, o engin
 	return e
 }
 
+// answer is what an engine makes of a prompt: its report, every piece with its
+// log-probabilities, and the keys and values that are left.
+type answer struct {
+	report engine.Report
+	pieces string
+	cache  []byte
+}
+
+// answered continues a prompt by n tokens and closes the engine.
+func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) {
+	t.Helper()
+	var err error
+	o.report, err = e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: n, IgnoreEOS: true, Logprobs: 2}, func(p engine.Piece) error {
+		o.pieces += fmt.Sprint(p)
+		return nil
+	})
+	require.NoError(t, err)
+	o.cache, err = e.ReadCache(nil, 0)
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+	return o
+}
+
+// answeredTwice continues a prompt that repeats itself on one exact width, without
+// drafts and with them, of which some are accepted and some are not.
+func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (plain, drafted answer) {
+	t.Helper()
+	mode, err := draft.Parse("default")
+	require.NoError(t, err)
+	r, err := model.FindRecipe(name)
+	require.NoError(t, err)
+	prompt := slices.Concat(l.text[:20], l.text[:20], l.text[:10])
+	o := engine.Options{Rows: []int{16, 8}, Context: recipeContext, Exact: true}
+	r = calibratedRecipe(t, l.model, r, l.text)
+	plain = answered(t, l.open(t, d, r, o), prompt, 30)
+	o.Draft = mode
+	drafted = answered(t, l.open(t, d, r, o), prompt, 30)
+	require.Positive(t, drafted.report.AcceptedRows)
+	require.Greater(t, drafted.report.DraftedRows, drafted.report.AcceptedRows)
+	require.Zero(t, plain.report.DraftedRows)
+	return plain, drafted
+}
+
 // TestAnExactWidthIsExactOnTheEmulator: texts with drafts, log-probabilities,
 // keys and values are those without, and no bit depends on how a text is cut.
 func TestAnExactWidthIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
-	mode, err := draft.Parse("default")
-	require.NoError(t, err)
-	prompt := slices.Concat(l.text[:20], l.text[:20], l.text[:10])
-	for _, name := range []string{"f16", "w8a16"} {
+	for _, name := range []string{"f16", "w8a16", "w4a16-lpbq"} {
+		plain, drafted := l.answeredTwice(t, d, name)
+		require.Equal(t, plain.report.Output, drafted.report.Output, name)
+		require.Equal(t, plain.pieces, drafted.pieces, name)
+		require.Equal(t, plain.cache, drafted.cache, name)
 		r, err := model.FindRecipe(name)
 		require.NoError(t, err)
-		r = calibratedRecipe(t, l.model, r, l.text)
-		o := engine.Options{Rows: []int{16, 8}, Context: 128, Exact: true}
-		plain := l.open(t, d, r, o)
-		o.Draft = mode
-		drafting := l.open(t, d, r, o)
-		f, err := drafting.MeasureFlips(t.Context(), l.text, 32)
+		e := l.open(t, d, calibratedRecipe(t, l.model, r, l.text), engine.Options{Rows: []int{8}, Context: recipeContext, Exact: true})
+		f, err := e.MeasureFlips(t.Context(), l.text, 32)
 		require.NoError(t, err)
 		require.Equal(t, &engine.Flips{Positions: 32, Widths: []engine.WidthFlip{{Rows: 8, Valid: 8, Equal: 32}}}, f)
-		var reports [2]engine.Report
-		var told [2]string
-		var caches [2][]byte
-		for i, e := range []*engine.Engine{plain, drafting} {
-			reports[i], err = e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 40, IgnoreEOS: true, Logprobs: 2}, func(p engine.Piece) error {
-				told[i] += fmt.Sprint(p)
-				return nil
-			})
-			require.NoError(t, err)
-			caches[i], err = e.ReadCache(nil, 0)
-			require.NoError(t, err)
-			require.NoError(t, e.Close())
-		}
-		require.Equal(t, reports[0].Output, reports[1].Output)
-		require.Equal(t, told[0], told[1])
-		require.Equal(t, caches[0], caches[1])
-		require.Positive(t, reports[1].AcceptedRows)
-		require.Greater(t, reports[1].DraftedRows, reports[1].AcceptedRows)
+		require.NoError(t, e.Close())
+	}
+}
+
+// TestDraftsUnderAnExactWidthOnTheVendorsLibrary: they change no token there.
+func TestDraftsUnderAnExactWidthOnTheVendorsLibrary(t *testing.T) {
+	l, d := newRecipeLab(t), openDevice(t, librarytest.VendorAtLength(t))
+	for _, name := range []string{"f16", "w8a16"} {
+		plain, drafted := l.answeredTwice(t, d, name)
+		require.Len(t, plain.report.Output, 30, name)
+		require.Equal(t, plain.report.Output, drafted.report.Output, name)
+		t.Logf("%s: %d of %d drafted rows accepted, %d and %d passes; pieces with log-probabilities equal: %t; keys and values: %t", name,
+			drafted.report.AcceptedRows, drafted.report.DraftedRows, plain.report.Steps, drafted.report.Steps,
+			plain.pieces == drafted.pieces, slices.Equal(plain.cache, drafted.cache))
 	}
 }
 
@@ -100,20 +136,16 @@ const flipAt = 189
 // smaller one.
 var exactWidths = []int{32, 8}
 
-// exactRecipes are the recipes that it has.
-var exactRecipes = []string{"f16", "f32", "w8", "w8a16", "w4a16", "w8a8"}
-
 // TestExactWidthsOnTheVendorsLibrary measures whether one width makes rows
 // independent of what else their pass holds: whether sdnpu.exact promises bits
 // there or a rate. With -update it writes the table's third part.
 func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	const positions = 16
+	recipes := measuredRecipes(t)
 	var table string
 	if *update || librarytest.Full() {
 		l, d := newRecipeLab(t), openDevice(t, librarytest.Vendor(t))
-		for _, name := range exactRecipes {
-			r, err := model.FindRecipe(name)
-			require.NoError(t, err)
+		for _, r := range recipes {
 			calibrated := calibratedRecipe(t, l.model, r, l.text)
 			for _, rows := range exactWidths {
 				e := l.open(t, d, calibrated, engine.Options{Rows: []int{rows}, Context: recipeContext, Exact: true})
@@ -132,12 +164,12 @@ func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 		written = table
 		require.NoError(t, os.WriteFile(widthsFile, []byte(first+recipesTitle+second+exactTitle+table), 0o644))
 	}
-	shape := regexp.MustCompile(`^\| [a-z0-9+]+ \|( \d+ \|){2}( \d+ of 16 \|){2}$`)
+	shape := regexp.MustCompile(`^\| [a-z0-9+-]+ \|( \d+ \|){2}( \d+ of 16 \|){2}$`)
 	lines := strings.Split(strings.TrimSuffix(written, "\n"), "\n")
-	require.Len(t, lines, len(exactRecipes)*len(exactWidths))
+	require.Len(t, lines, len(recipes)*len(exactWidths))
 	for i, line := range lines {
 		require.Regexp(t, shape, line)
-		require.Contains(t, line, "| "+exactRecipes[i/len(exactWidths)]+" |", "lines for each recipe")
+		require.Contains(t, line, "| "+recipes[i/len(exactWidths)].Name+" |", "lines for each recipe")
 	}
 	if table != "" {
 		t.Logf("measured anew, every figure is the written one: %v", table == written)
@@ -153,8 +185,7 @@ graphs of the same rows and 96 slots, library build v2.51.0.260929181845: at how
 the same bits, and how many first choices differ. Where all are equal, texts with drafts are those without to
 the bit under sdnpu.exact. It depends on the slots, too: on 8 rows and 512 slots f16 had equal bits at 2 of 64
 tokens and no other choice (SDNPU_ROWS=128,32,8 SDNPU_EXACT=on sdnpu doctor stories260K-f16.gguf), because an
-earlier token's place, in the pass or in the cache, decides in which order sums are taken. Keys and values of
-8 bits, on an earlier build: w8a16+kv8 had equal bits at 1 of 16 tokens on 32 rows and no other choice.
+earlier token's place, in the pass or in the cache, decides in which order sums are taken.
 
 Written by: go test ./hexagon -run ExactWidthsOnTheVendors -update -timeout 60m
 

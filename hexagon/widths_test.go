@@ -313,12 +313,12 @@ func (s *smollm) table(t *testing.T, d *Device) string {
 // widthsTitle explains the table to its readers.
 const widthsTitle = `# What the width of a graph changes on the vendor's library
 
-libQnnHtp 2.40.0 for x86-64 (wheel onnxruntime-qnn 2.7.0), SoC 57, context of 256 slots. The last
-layers of SmolLM2-135M-Instruct (Q4_1) read 32 tokens of a recorded prompt behind 48 others, which
-the float device computed: equal inputs for every line. "rows" is the width of the graph, "valid" the
-tokens per pass, "past at" the slot of the cache where the past begins. "ulps" are those of float16,
-the largest among elements of at least rms size; "flips" are choices of the model's head, computed by
-the float device from y.
+libQnnHtp for x86-64, build v2.51.0.260929181845 (core API 2.40.0, wheel onnxruntime-qnn 2.7.0), SoC 57,
+context of 256 slots. The last layers of SmolLM2-135M-Instruct (Q4_1) read 32 tokens of a recorded prompt
+behind 48 others, which the float device computed: equal inputs for every line. "rows" is the width of the
+graph, "valid" the tokens per pass, "past at" the slot of the cache where the past begins. "ulps" are those
+of float16, the largest among elements of at least rms size; "flips" are choices of the model's head,
+computed by the float device from y.
 
 Written by: go test ./hexagon -run WidthsOfTheVendors -update -timeout 60m
 
