@@ -166,7 +166,7 @@ func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *mo
 	if o, err = p.settings.engineOptions(ctx, j, m, tok, modelName(file)); err != nil {
 		return o, err
 	}
-	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Logger: j.logger}); err != nil {
+	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Keep: true, Logger: j.logger}); err != nil {
 		return o, err
 	}
 	if r := o.Recipe.Ranges; r != nil {

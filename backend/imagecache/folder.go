@@ -163,18 +163,23 @@ func removeUnused(path string) (gone bool, err error) {
 
 // Reserve makes room for an image of some size that is about to be put: those
 // used least recently go until the folder keeps its limit with it and the disk
-// has the room. Images in use stay. It is [ErrStore] when the disk is full all
-// the same.
+// has the room. Images in use stay, with [Options.Keep] all do. It is [ErrStore]
+// when the disk is full all the same; where it would be without any of them,
+// none goes.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	total := size
+	var held int64
 	for _, i := range list {
-		total += i.Size
+		held += i.Size
 	}
+	if free, known := s.free(); s.keep || known && size > free+held {
+		return s.fits(size)
+	}
+	total := size + held
 	for _, i := range slices.Backward(list) {
 		free, known := s.free()
 		if (s.limit == 0 || total <= s.limit) && (!known || size <= free) {
@@ -187,8 +192,13 @@ func (s *Store) Reserve(size int64) error {
 			s.logger.Info("removed an image from the cache to make room", "model", i.Label["model"], "graphs", i.Label["graphs"], "bytes", i.Size, "last_use", i.Used)
 		}
 	}
+	return s.fits(size)
+}
+
+// fits is [ErrStore] where the disk has no room for so many bytes.
+func (s *Store) fits(size int64) error {
 	if free, known := s.free(); known && size > free {
-		return fmt.Errorf("imagecache: %w: %s has %d MiB free, the image takes %d MiB", ErrStore, s.dir, free>>20, size>>20)
+		return fmt.Errorf("imagecache: %w: %s has %.1f MiB free, the image takes %.1f MiB", ErrStore, s.dir, float64(free)/(1<<20), float64(size)/(1<<20))
 	}
 	return nil
 }

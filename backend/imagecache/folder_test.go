@@ -149,7 +149,19 @@ func TestMoreThanTheDiskHoldsIsRefusedBeforeItIsMade(t *testing.T) {
 	err := s.Reserve(1 << 60)
 	require.ErrorIs(t, err, ErrStore)
 	require.ErrorContains(t, err, "MiB free")
-	require.Empty(t, models(t, s), "all that could go went first")
+	require.Equal(t, []string{"a"}, models(t, s), "nothing goes in vain")
+}
+
+func TestAFolderThatKeepsAllMakesNoRoom(t *testing.T) {
+	s, err := Open(t.TempDir(), Options{Limit: 1, Keep: true})
+	require.NoError(t, err)
+	used(t, s, "a", 100, time.Hour)
+	require.NoError(t, s.Reserve(100), "the limit is a cache's")
+	require.Equal(t, []string{"a"}, models(t, s))
+	if _, known := s.free(); known {
+		require.ErrorIs(t, s.Reserve(1<<60), ErrStore)
+		require.Equal(t, []string{"a"}, models(t, s))
+	}
 }
 
 func TestAnyOrderOfUsesKeepsTheMostRecentOnes(t *testing.T) {

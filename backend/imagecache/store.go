@@ -34,6 +34,9 @@ type Options struct {
 	// Limit is how many bytes the folder keeps, images in use aside. Zero means
 	// no limit.
 	Limit int64
+	// Keep lets nothing be removed to make room, whatever the limit: the folder is
+	// no cache but what somebody asked for.
+	Keep bool
 	// Prepared are folders of images that others made: what the store lacks is
 	// taken from there. Nothing in them is changed.
 	Prepared []string
@@ -46,6 +49,7 @@ type Options struct {
 type Store struct {
 	dir      string
 	limit    int64
+	keep     bool
 	prepared []string
 	logger   *slog.Logger
 	create   func(dir string) (file, error) // replaced by tests that break it
@@ -57,7 +61,7 @@ func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
 	}
-	s := &Store{dir: dir, limit: options.Limit, prepared: options.Prepared, logger: options.Logger, create: createTemp}
+	s := &Store{dir: dir, limit: options.Limit, keep: options.Keep, prepared: options.Prepared, logger: options.Logger, create: createTemp}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
