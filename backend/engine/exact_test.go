@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,7 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 		exact, _ := start(t, dev, exactly(t, "default", rows...))
 		free := exactly(t, "default", rows...)
 		free.Exact = false
+		free.Cost = func(int) time.Duration { return time.Millisecond } // wide passes pay, whatever this machine takes for them
 		loose, _ := start(t, newWarped(), free)
 		for name, r := range draftRequests() {
 			if name == "shifts" && len(rows) == 3 {
