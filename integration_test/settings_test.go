@@ -64,10 +64,11 @@ func TestRecipesOfAnAdapterRunUnderOllama(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
-	for _, recipe := range []string{"w8", "w8a16", "w4a16"} {
+	for _, recipe := range []string{"w8", "w8a16", "w4a16", "w4a16-lpbq"} {
 		create(t, s, "recipe-"+recipe, file, adapter(t, t.TempDir(), file, "recipe="+recipe))
 		a := ask(t, s, "/api/generate", generate("recipe-"+recipe, r.Prompt, greedy(10)))
 		require.Equal(t, shape{1 + 9, 16 + 9, 112}, a.shape(t), recipe)
+		require.Equal(t, recipe, a.report["recipe"])
 		if recipe == "w8" {
 			require.Contains(t, r.Text, r.Prompt+a.text)
 		}

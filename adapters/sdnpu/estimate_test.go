@@ -16,11 +16,18 @@ func TestEstimateWritesAProfileForThePlanner(t *testing.T) {
 	if !exists(library) || testing.Short() {
 		t.Skip("no vendor library in SDNPU_VENDOR, or -short")
 	}
+	for _, recipe := range []string{"f16", "w4a16-lpbq"} {
+		t.Run(recipe, func(t *testing.T) { estimated(t, library, recipe) })
+	}
+}
+
+func estimated(t *testing.T, library, recipe string) {
 	profile := filepath.Join(t.TempDir(), "profile.json")
-	out, err := sdnpu(t, "estimate", story, "--soc", "sm8750", "--rows", "64,1,32", "--context", "64", "--library", library, "--json", "-o", profile, "--name", "story")
+	out, err := sdnpu(t, "estimate", story, "--soc", "sm8750", "--recipe", recipe, "--rows", "64,1,32", "--context", "64", "--library", library, "--json", "-o", profile, "--name", "story")
 	require.NoError(t, err)
 	var r struct {
 		Kind   string
+		Recipe string
 		Chip   preparedChip
 		Graphs []struct {
 			Part string
@@ -31,6 +38,7 @@ func TestEstimateWritesAProfileForThePlanner(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Equal(t, "estimated", r.Kind)
+	require.Equal(t, recipe, r.Recipe)
 	require.Equal(t, uint32(69), r.Chip.SoC)
 	require.Len(t, r.Graphs, 5)
 	for i, rows := range []int{1, 32, 64, 1, 32} {

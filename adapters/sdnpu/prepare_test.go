@@ -11,12 +11,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// onEachLibrary runs a test with the emulator, also in a recipe that has to be
-// calibrated, and with the vendor's library.
+// onEachLibrary runs a test with the emulator and with the vendor's library, also
+// in recipes that have to be calibrated, of which each form of weights has ranges
+// of its own.
 func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)) {
-	t.Run("emulator", func(t *testing.T) { test(t, "emulator", "f16") })
-	t.Run("emulator, calibrated", func(t *testing.T) { test(t, "emulator", "w8a16") })
-	for _, recipe := range []string{"f16", "w8a16"} {
+	recipes := []string{"f16", "w8a16", "w4a16-lpbq"}
+	for _, recipe := range recipes {
+		t.Run("emulator, "+recipe, func(t *testing.T) { test(t, "emulator", recipe) })
+	}
+	for _, recipe := range recipes {
 		t.Run("vendor, "+recipe, func(t *testing.T) {
 			path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
 			if !exists(path) || testing.Short() {
@@ -56,6 +59,7 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		}
 		require.Equal(t, []int{64}, m.Contexts)
 		require.Equal(t, []int{8, 1}, m.Rows)
+		require.Equal(t, recipe, m.Recipe)
 		for _, i := range m.Images {
 			require.FileExists(t, filepath.Join(prepared, i.Key+".image"))
 		}
