@@ -28,7 +28,7 @@ const (
 	// beta [D]; epsilon (float32). Beta is always given, all zero: older
 	// versions of the vendor's library fail without it, and the library ignores
 	// another one in silence, so a device may refuse that. The vendor's f16
-	// form gave wrong values for rank 4 (library 2.40), so x has rank 3 at most.
+	// form gave wrong values for rank 4 (core API 2.40), so x has rank 3 at most.
 	RmsNorm Op = "RmsNorm"
 	// Softmax over D.
 	Softmax Op = "Softmax"

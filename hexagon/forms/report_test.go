@@ -74,7 +74,7 @@ func markdown(lines []*line, libraries []*library) string {
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s | %s | %s | %s |\n", l.row, l.types, l.forms, l.ran, l.refusals,
 			l.error("float"), l.error("emulator"), l.error("vendor"), strings.Join(l.notes, "; "))
 	}
-	fmt.Fprintf(&b, "\n%d forms: %d run, %d are refused as expected; %d ran on the float device too. Libraries:",
+	fmt.Fprintf(&b, "\n%d forms: %d run, %d are refused as expected; %d ran on the float device too. Libraries and their core APIs:",
 		sum.forms, sum.ran, sum.refusals, sum.floats)
 	for i, l := range libraries {
 		fmt.Fprintf(&b, "%s %s %s", []string{"", ";"}[min(i, 1)], l.name, l.version)

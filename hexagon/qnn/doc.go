@@ -80,5 +80,7 @@
 // Android on arm64 and amd64 with cgo only, because purego needs it there.
 // Elsewhere [Open] returns [errors.ErrUnsupported]. Facts about the interface
 // come from calling the library (core API 2.36, 2.37 and 2.40) and, where that
-// could not show them, from compiling the public headers of 2.32.
+// could not show them, from compiling the public headers of 2.32. "Library 2.40"
+// in a comment is the one with that core API; its build is v2.51.0.260929181845,
+// of the wheel onnxruntime-qnn 2.7.0.
 package qnn
