@@ -71,6 +71,9 @@ func (d *Device) Estimate(ctx context.Context, g *backend.Graph, o EstimateOptio
 	return e, err
 }
 
+// ErrNoSchedules is returned when the library simulates none.
+var ErrNoSchedules = fmt.Errorf("the library simulates no schedules: %w", errors.ErrUnsupported)
+
 // simulate lets the compiler simulate the one graph that build finalizes.
 func (d *Device) simulate(o qnn.GraphOptions, build func(c *qnn.Context, o qnn.GraphOptions) error) (e Estimate, err error) {
 	d.estimating.Lock() // what the library logs does not say of which graph
@@ -91,7 +94,7 @@ func (d *Device) simulate(o qnn.GraphOptions, build func(c *qnn.Context, o qnn.G
 		return e, err
 	}
 	if e, err = readTrace(trace); errors.Is(err, os.ErrNotExist) {
-		return e, fmt.Errorf("the library simulates no schedules: %w", errors.ErrUnsupported)
+		return e, ErrNoSchedules
 	}
 	e.SpillBytes, e.FillBytes = said["spill_bytes"], said["fill_bytes"]
 	return e, err

@@ -44,7 +44,7 @@ func measureFlips(r engine.Report) string {
 		fmt.Fprintf(&b, "SDNPU_PLAN=%s ", plan)
 	}
 	if r.Lossless.Exact {
-		b.WriteString("SDNPU_EXACT=on ")
+		b.WriteString("SDNPU_EXACT=true ")
 	}
 	fmt.Fprintf(&b, "sdnpu doctor MODEL.gguf --recipe %s --rows %s, with this library", r.Recipe,
 		strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Widths), " ", ","), "[]"))

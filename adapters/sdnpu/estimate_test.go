@@ -54,6 +54,9 @@ func estimated(t *testing.T, library, recipe string) {
 	cost, err := p.Cost("story")
 	require.NoError(t, err)
 	require.InEpsilon(t, r.Graphs[1].Us*float64(cost.Model.Layers)/1e3, cost.Body(32, 64), 0.3)
+
+	_, err = sdnpu(t, "estimate", story, "--soc", "12", "--rows", "1", "--library", library)
+	require.ErrorContains(t, err, "take another --recipe, or a chip that can", "without float16, which no other library mends")
 }
 
 func TestEstimateSaysWhatItWants(t *testing.T) {

@@ -96,14 +96,14 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := gguf.Open(path)
+	file, err := openGGUF(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	m, err := model.Load(file)
 	if err != nil {
-		return err
+		return withModelRemedy(err)
 	}
 	bar := newBar(cmd.ErrOrStderr())
 	defer bar.close()
@@ -147,8 +147,11 @@ func (s settings) simulate(ctx context.Context, j job, m *model.Model, o estimat
 		return nil, "", errors.New("the float device simulates nothing: name the vendor's library")
 	}
 	r, err := estimate.Run(ctx, simulator, m, o)
-	if errors.Is(err, errors.ErrUnsupported) {
+	switch {
+	case errors.Is(err, hexagon.ErrNoSchedules):
 		err = fmt.Errorf("%w; the vendor's x86-64 library does: `sdnpu runtime install` fetches it; a copy elsewhere is named by --library or SDNPU_LIBRARY", err)
+	case errors.Is(err, errors.ErrUnsupported):
+		err = fmt.Errorf("%w; take another --recipe, or a chip that can: --soc", err)
 	}
 	return r, simulator.Capabilities().BuildID, err
 }

@@ -137,7 +137,7 @@ func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 	useCache(t)
 	for args, want := range map[string]string{
 		"run":               "--model is missing: GGUF file: see sdnpu run --help",
-		"timeline run.json": "--out is missing: ",
+		"timeline run.json": "--output is missing: ",
 		"db import d a.txt": "one of --model and --tokenizer is required: see sdnpu db import --help",
 		"db import d a.txt --model " + story + " --size 20%":           "no size such as 256MiB, 8GiB or unlimited",
 		"db forget d --since 24":                                       "such as 24h or 90m: see sdnpu db forget --help",
@@ -152,8 +152,12 @@ func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 		"timeline run.json -o x.pdf":                                   "no .pdf is written",
 		"calibrate --output /nope/x " + story:                          "-o: /nope/x cannot be written: no such file or directory",
 		"select --adapter a --set exact=1 --set plan=descent " + story: "sdnpu.exact = true in --set and sdnpu.plan = descent in --set",
-		"run --blocks 99 --model " + story:                             "99 blocks of 5 layers: 1 to 5 wanted",
-		"prepare " + story:                                             "; --soc is missing: chip: its part number, such as sm8650",
+		"select --adapter a --set rows=32 --set plan=auto " + story:    "sdnpu.rows = 32 in --set and sdnpu.plan = auto in --set",
+		"run --rows 128,32,1 --plan descent --model " + story:          "sdnpu.rows = 128,32,1 in the flags and sdnpu.plan = descent in the flags",
+		"run --rows 64,1 --plan descent --model gone.gguf":             "gone.gguf: no such file",
+		"doctor .":                         "give the path of a GGUF file",
+		"run --blocks 99 --model " + story: "99 blocks of 5 layers: 1 to 5 wanted",
+		"prepare " + story:                 "; --soc is missing: chip: its part number, such as sm8650",
 	} {
 		_, err := sdnpu(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)

@@ -81,6 +81,20 @@ func (j job) undrafted() string {
 	return ""
 }
 
+// planRows refuses a plan beside widths that it cannot have, and says where both
+// come from.
+func (j job) planRows() error {
+	rows := j.rows()
+	if len(rows) == 0 { // the engine's own widths fit
+		return nil
+	}
+	if err := engine.CheckPlanRows(switchingPlan(j.config.Plan), rows); err != nil {
+		return fmt.Errorf("sdnpu.rows = %s in %s and sdnpu.plan = %s in %s: %w; take rows=128,32, or leave one of them out",
+			commas(rows), j.config.Origin["sdnpu.rows"], j.config.Plan, j.config.Origin["sdnpu.plan"], err)
+	}
+	return nil
+}
+
 // switchingPlan is the plan as the engine takes it: both graphs beside each
 // other are its own way, weights stored once where the device can.
 func switchingPlan(plan string) string {
@@ -98,6 +112,9 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 			err = errors.Join(err, l.Close())
 		}
 	}()
+	if err := j.planRows(); err != nil {
+		return nil, err
+	}
 	if l.file, err = openGGUF(j.path); err != nil {
 		return nil, err
 	}

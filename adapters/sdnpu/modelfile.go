@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/mapped"
 )
 
 // errAdapter is returned for the file that select --adapter writes where a model
@@ -30,7 +31,7 @@ func withModelRemedy(err error) error { return fmt.Errorf("%w; %s", err, remedyO
 // remedyOf says what to do about a model that cannot run.
 func remedyOf(err error) string {
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, mapped.ErrNotRegular):
 		return "give the path of a GGUF file that can be read"
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, gguf.ErrUnsupported):
 		return "do not select this model: Ollama's own runner may run it; or take one of a listed architecture and type"

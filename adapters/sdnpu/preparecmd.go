@@ -125,14 +125,14 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if !ok {
 		return errors.New("the float device has nothing to prepare: name a QNN library")
 	}
-	file, err := gguf.Open(p.path)
+	file, err := openGGUF(p.path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	m, err := model.Load(file)
 	if err != nil {
-		return err
+		return withModelRemedy(err)
 	}
 	bar := newBar(p.cmd.ErrOrStderr())
 	defer bar.close()

@@ -55,7 +55,7 @@ replaces the fitted ones in plans.`,
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
 	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
 	flags.IntVar(&f.repeats, "repeats", 5, "loads and runs of each graph; medians count")
-	flags.StringVarP(&f.out, "out", "o", "", "also write the profile, or the report of --first-contact, to this file")
+	flags.StringVarP(&f.out, "output", "o", "", "also write the profile, or the report of --first-contact, to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "try and measure everything, and report it; widths are 128 to 1 where --rows names none")
 	flags.BoolVar(&f.json, "json", false, "print the profile, or the report of --first-contact")
 	return cmd

@@ -139,14 +139,17 @@ func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	if err != nil {
 		return err
 	}
-	_, err = config.Resolve(own, config.Source{Name: "--set", Lookup: func(k config.Key) (string, bool) {
+	c, err := config.Resolve(own, config.Source{Name: "--set", Lookup: func(k config.Key) (string, bool) {
 		i := slices.IndexFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == k.Name })
 		if i < 0 {
 			return "", false
 		}
 		return fmt.Sprint(keys[i].Value), true
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return job{config: c}.planRows()
 }
 
 // writeSelected copies the model with keys added.

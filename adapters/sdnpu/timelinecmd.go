@@ -36,9 +36,9 @@ ends in .json, or --chrome, writes a trace for chrome://tracing and Perfetto.`,
 			return drawTimeline(cmd, args[0], out, chrome || strings.EqualFold(filepath.Ext(out), ".json"))
 		},
 	}
-	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, or - for the standard output (required)")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, or - for the standard output (required)")
 	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace, whatever the name ends in")
-	if err := cmd.MarkFlagRequired("out"); err != nil {
+	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag stands above
 	}
 	return cmd

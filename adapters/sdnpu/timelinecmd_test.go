@@ -99,5 +99,5 @@ func TestARunIsDrawn(t *testing.T) {
 	_, err = sdnpu(t, "timeline", page, "-o", trace)
 	require.ErrorContains(t, err, page+": timeline: not a timeline")
 	_, err = sdnpu(t, "timeline", file)
-	require.ErrorContains(t, err, "--out is missing")
+	require.ErrorContains(t, err, "--output is missing")
 }

@@ -105,11 +105,20 @@ func (o Options) checkPlan(rowBytes int) error {
 	if err := CheckPlan(o.Plan); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	switch {
-	case len(o.Rows) != 2 || o.Rows[0]%o.Rows[1] != 0:
-		return fmt.Errorf("engine: %w: plan %s with widths %v: two wanted, the first a multiple of the second", ErrOptions, o.Plan, o.Rows)
-	case o.Rows[1]*rowBytes%alignment != 0:
+	if err := CheckPlanRows(o.Plan, o.Rows); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if o.Rows[1]*rowBytes%alignment != 0 {
 		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes are no multiple of %d", ErrOptions, o.Plan, o.Rows[1], rowBytes, alignment)
+	}
+	return nil
+}
+
+// CheckPlanRows refuses widths that graphs of a plan cannot have; without a plan
+// there are none.
+func CheckPlanRows(plan string, rows []int) error {
+	if plan != "" && (len(rows) != 2 || rows[0]%rows[1] != 0) {
+		return fmt.Errorf("%w: plan %s with widths %v: two wanted, the first a multiple of the second", ErrOptions, plan, rows)
 	}
 	return nil
 }

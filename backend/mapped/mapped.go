@@ -11,6 +11,7 @@
 package mapped
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -61,8 +62,11 @@ func Map(f *os.File) (*File, error) {
 	return &File{bytes: b}, nil
 }
 
+// ErrNotRegular is returned for what is no file of bytes, such as a folder.
+var ErrNotRegular = errors.New("no regular file")
+
 func notRegular(path string, info os.FileInfo) error {
-	return fmt.Errorf("mapped: %s is no regular file (%s)", path, info.Mode().Type())
+	return fmt.Errorf("mapped: %s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
 }
 
 // Bytes returns the whole file. The slice is read-only (a write faults), is
