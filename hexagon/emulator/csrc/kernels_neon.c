@@ -17,241 +17,224 @@
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 2) T(2, 2)
 
-#define EACH_QUARTER for (int q = 0; q < 4; q++)
-#define EACH_EIGHTH for (int e = 0; e < 8; e++)
-
+/* Named registers, not arrays: gcc keeps arrays in memory and walks through them, so that no sum
+ * of a tile would stay in a register. QUARTERS fills the four by an expression of one's name. */
 typedef struct {
-  float32x4_t v[4];
+  float32x4_t a, b, c, d;
 } v16;
 
+#define QUARTERS(E) {E(a), E(b), E(c), E(d)}
+
 LANE v16 v_set1(float x) {
-  v16 r;
-  EACH_QUARTER r.v[q] = vdupq_n_f32(x);
-  return r;
+  float32x4_t v = vdupq_n_f32(x);
+  return (v16){v, v, v, v};
 }
 
 LANE v16 v_load_s(const float *p) {
-  v16 r;
-  EACH_QUARTER r.v[q] = vld1q_f32(p + 4 * q);
-  return r;
+  return (v16){vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)};
 }
 
-LANE void v_store_s(float *p, v16 a) { EACH_QUARTER vst1q_f32(p + 4 * q, a.v[q]); }
+LANE void v_store_s(float *p, v16 x) {
+  vst1q_f32(p, x.a);
+  vst1q_f32(p + 4, x.b);
+  vst1q_f32(p + 8, x.c);
+  vst1q_f32(p + 12, x.d);
+}
 
 LANE v16 v_load_h(const uint16_t *p) {
-  v16 r;
-  EACH_QUARTER r.v[q] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * q)));
-  return r;
+  float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(p));
+  float16x8_t high = vreinterpretq_f16_u16(vld1q_u16(p + 8));
+  return (v16){vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
+               vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high)};
 }
 
 LANE v16 v_load_b(const int8_t *p) {
   int8x16_t bytes = vld1q_s8(p);
-  int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
-  v16 r = {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
-            vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
-            vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
-  return r;
+  int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
+  return (v16){vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
+               vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high))};
 }
 
-LANE void v_store_h(uint16_t *p, v16 a) {
-  EACH_QUARTER vst1_u16(p + 4 * q, vreinterpret_u16_f16(vcvt_f16_f32(a.v[q])));
+LANE void v_store_h(uint16_t *p, v16 x) {
+  vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
+  vst1q_u16(p + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
 }
 
-#define LANE_BINARY(NAME, EXPRESSION)                                                              \
-  LANE v16 NAME(v16 a, v16 b) {                                                                    \
-    v16 r;                                                                                         \
-    EACH_QUARTER r.v[q] = EXPRESSION;                                                              \
-    return r;                                                                                      \
+#define LANE_BINARY(NAME, FUNCTION)                                                                \
+  LANE v16 NAME(v16 x, v16 y) {                                                                    \
+    return (v16){FUNCTION(x.a, y.a), FUNCTION(x.b, y.b), FUNCTION(x.c, y.c), FUNCTION(x.d, y.d)};  \
   }
 
 #define BITS(x) vreinterpretq_u32_f32(x)
 #define FLOATS(x) vreinterpretq_f32_u32(x)
+/* As the x86 instructions: y where either is NaN. */
+#define LARGER(x, y) vbslq_f32(vcgtq_f32(x, y), x, y)
+#define SMALLER(x, y) vbslq_f32(vcltq_f32(x, y), x, y)
+#define XOR(x, y) FLOATS(veorq_u32(BITS(x), BITS(y)))
+#define OR(x, y) FLOATS(vorrq_u32(BITS(x), BITS(y)))
 
-LANE_BINARY(v_add, vaddq_f32(a.v[q], b.v[q]))
-LANE_BINARY(v_sub, vsubq_f32(a.v[q], b.v[q]))
-LANE_BINARY(v_mul, vmulq_f32(a.v[q], b.v[q]))
-LANE_BINARY(v_div, vdivq_f32(a.v[q], b.v[q]))
-/* As the x86 instructions: b where either is NaN. */
-LANE_BINARY(v_max, vbslq_f32(vcgtq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]))
-LANE_BINARY(v_min, vbslq_f32(vcltq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]))
-LANE_BINARY(v_xor, FLOATS(veorq_u32(BITS(a.v[q]), BITS(b.v[q]))))
-LANE_BINARY(v_or, FLOATS(vorrq_u32(BITS(a.v[q]), BITS(b.v[q]))))
+LANE_BINARY(v_add, vaddq_f32)
+LANE_BINARY(v_sub, vsubq_f32)
+LANE_BINARY(v_mul, vmulq_f32)
+LANE_BINARY(v_div, vdivq_f32)
+LANE_BINARY(v_max, LARGER)
+LANE_BINARY(v_min, SMALLER)
+LANE_BINARY(v_xor, XOR)
+LANE_BINARY(v_or, OR)
 
-LANE v16 v_fma(v16 a, v16 b, v16 c) {
-  v16 r;
-  EACH_QUARTER r.v[q] = vfmaq_f32(c.v[q], a.v[q], b.v[q]);
-  return r;
-}
+#define FUSED(q) vfmaq_f32(z.q, x.q, y.q)
+LANE v16 v_fma(v16 x, v16 y, v16 z) { return (v16)QUARTERS(FUSED); }
 
-LANE v16 v_if_negative(v16 x, v16 yes, v16 no) {
-  v16 r;
-  EACH_QUARTER r.v[q] = vbslq_f32(vcltzq_f32(x.v[q]), yes.v[q], no.v[q]);
-  return r;
-}
+#define CHOSEN(q) vbslq_f32(vcltzq_f32(x.q), yes.q, no.q)
+LANE v16 v_if_negative(v16 x, v16 yes, v16 no) { return (v16)QUARTERS(CHOSEN); }
 
-LANE v16 v_scale(v16 a, v16 shifted) {
-  v16 r;
+LANE float32x4_t scale4(float32x4_t x, float32x4_t shifted) {
   const int32x4_t bias = vdupq_n_s32(127);
-  EACH_QUARTER {
-    int32x4_t n = vsubq_s32(vreinterpretq_s32_f32(shifted.v[q]), vdupq_n_s32(0x4b400000));
-    int32x4_t half = vshrq_n_s32(n, 1), rest = vsubq_s32(n, half);
-    float32x4_t first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
-    float32x4_t second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
-    r.v[q] = vmulq_f32(vmulq_f32(a.v[q], first), second);
-  }
-  return r;
+  int32x4_t n = vsubq_s32(vreinterpretq_s32_f32(shifted), vdupq_n_s32(0x4b400000));
+  int32x4_t half = vshrq_n_s32(n, 1), rest = vsubq_s32(n, half);
+  float32x4_t first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
+  float32x4_t second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(rest, bias), 23));
+  return vmulq_f32(vmulq_f32(x, first), second);
 }
 
-LANE uint32_t v_mask(const uint32x4_t *lanes) {
+#define SCALED(q) scale4(x.q, shifted.q)
+LANE v16 v_scale(v16 x, v16 shifted) { return (v16)QUARTERS(SCALED); }
+
+LANE uint32_t mask4(uint32x4_t lanes) {
   static const uint32_t place[4] = {1, 2, 4, 8};
-  uint32_t mask = 0;
-  EACH_QUARTER mask |= vaddvq_u32(vandq_u32(lanes[q], vld1q_u32(place))) << (4 * q);
-  return mask;
+  return vaddvq_u32(vandq_u32(lanes, vld1q_u32(place)));
 }
 
-LANE uint32_t v_not_zero(v16 a) {
-  uint32x4_t lanes[4];
-  EACH_QUARTER lanes[q] = vmvnq_u32(vceqzq_f32(a.v[q]));
-  return v_mask(lanes);
-}
+#define LANE_MASK(NAME, ARGUMENTS, LANES_OF)                                                       \
+  LANE uint32_t NAME ARGUMENTS {                                                                   \
+    return mask4(LANES_OF(a)) | mask4(LANES_OF(b)) << 4 | mask4(LANES_OF(c)) << 8 |                \
+           mask4(LANES_OF(d)) << 12;                                                               \
+  }
 
-LANE uint32_t v_is_nan(v16 a) {
-  uint32x4_t lanes[4];
-  EACH_QUARTER lanes[q] = vmvnq_u32(vceqq_f32(a.v[q], a.v[q]));
-  return v_mask(lanes);
-}
-
-LANE uint32_t v_below(v16 a, v16 b) {
-  uint32x4_t lanes[4];
-  EACH_QUARTER lanes[q] = vcltq_f32(a.v[q], b.v[q]);
-  return v_mask(lanes);
-}
+#define NOT_ZERO(q) vmvnq_u32(vceqzq_f32(x.q))
+#define IS_NAN(q) vmvnq_u32(vceqq_f32(x.q, x.q))
+#define BELOW(q) vcltq_f32(x.q, y.q)
+LANE_MASK(v_not_zero, (v16 x), NOT_ZERO)
+LANE_MASK(v_is_nan, (v16 x), IS_NAN)
+LANE_MASK(v_below, (v16 x, v16 y), BELOW)
 
 /* ---- whole numbers, and f64 for their sums ---- */
 
 typedef struct {
-  int32x4_t v[4];
+  int32x4_t a, b, c, d;
 } i16;
 
-/* The first and the second term of each pair. */
+/* The first and the second term of each pair, of the lanes below 8; the third and the fourth hold
+ * those of the other lanes. */
 typedef struct {
-  int16x4_t first[4], second[4];
+  int16x8_t first, second, third, fourth;
 } pairs;
 
 typedef struct {
-  float64x2_t v[8];
+  float64x2_t a, b, c, d, e, f, g, h;
 } d16;
 
 LANE i16 i_zero(void) {
-  i16 r;
-  EACH_QUARTER r.v[q] = vdupq_n_s32(0);
-  return r;
+  int32x4_t v = vdupq_n_s32(0);
+  return (i16){v, v, v, v};
 }
 
 LANE i16 i_load(const int32_t *p) {
-  i16 r;
-  EACH_QUARTER r.v[q] = vld1q_s32(p + 4 * q);
-  return r;
+  return (i16){vld1q_s32(p), vld1q_s32(p + 4), vld1q_s32(p + 8), vld1q_s32(p + 12)};
 }
 
-LANE void i_store(int32_t *p, i16 a) { EACH_QUARTER vst1q_s32(p + 4 * q, a.v[q]); }
-
-LANE void p_widen(int16x4_t *out, int8x16_t bytes) {
-  int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
-  out[0] = vget_low_s16(low);
-  out[1] = vget_high_s16(low);
-  out[2] = vget_low_s16(high);
-  out[3] = vget_high_s16(high);
+LANE void i_store(int32_t *p, i16 x) {
+  vst1q_s32(p, x.a);
+  vst1q_s32(p + 4, x.b);
+  vst1q_s32(p + 8, x.c);
+  vst1q_s32(p + 12, x.d);
 }
 
 LANE pairs p_load(const int8_t *p) {
-  pairs r;
   int8x16x2_t both = vld2q_s8(p);
-  p_widen(r.first, both.val[0]);
-  p_widen(r.second, both.val[1]);
-  return r;
+  return (pairs){vmovl_s8(vget_low_s8(both.val[0])), vmovl_s8(vget_low_s8(both.val[1])),
+                 vmovl_high_s8(both.val[0]), vmovl_high_s8(both.val[1])};
 }
 
 LANE pairs p_repeat(const int16_t *p) {
-  pairs r;
-  EACH_QUARTER {
-    r.first[q] = vld1_dup_s16(p);
-    r.second[q] = vld1_dup_s16(p + 1);
-  }
-  return r;
+  int16x8_t first = vld1q_dup_s16(p), second = vld1q_dup_s16(p + 1);
+  return (pairs){first, second, first, second};
 }
 
-LANE i16 i_add_products(i16 sum, pairs a, pairs b) {
-  EACH_QUARTER {
-    sum.v[q] = vmlal_s16(sum.v[q], a.first[q], b.first[q]);
-    sum.v[q] = vmlal_s16(sum.v[q], a.second[q], b.second[q]);
-  }
-  return sum;
+LANE int32x4_t add_low(int32x4_t sum, int16x8_t x, int16x8_t y) {
+  return vmlal_s16(sum, vget_low_s16(x), vget_low_s16(y));
+}
+
+LANE i16 i_add_products(i16 sum, pairs x, pairs y) {
+  return (i16){
+      add_low(add_low(sum.a, x.first, y.first), x.second, y.second),
+      vmlal_high_s16(vmlal_high_s16(sum.b, x.first, y.first), x.second, y.second),
+      add_low(add_low(sum.c, x.third, y.third), x.fourth, y.fourth),
+      vmlal_high_s16(vmlal_high_s16(sum.d, x.third, y.third), x.fourth, y.fourth),
+  };
 }
 
 /* i_narrow writes the low `size` bytes of each lane, 1 or 2; the values fit. */
-LANE void i_narrow(void *dst, i16 a, size_t size) {
-  int16x8_t low = vcombine_s16(vmovn_s32(a.v[0]), vmovn_s32(a.v[1]));
-  int16x8_t high = vcombine_s16(vmovn_s32(a.v[2]), vmovn_s32(a.v[3]));
+LANE void i_narrow(void *dst, i16 x, size_t size) {
+  int16x8_t low = vmovn_high_s32(vmovn_s32(x.a), x.b), high = vmovn_high_s32(vmovn_s32(x.c), x.d);
   if (size == 2) {
     vst1q_u8(dst, vreinterpretq_u8_s16(low));
     vst1q_u8((uint8_t *)dst + 16, vreinterpretq_u8_s16(high));
   } else {
-    vst1q_s8(dst, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    vst1q_s8(dst, vmovn_high_s16(vmovn_s16(low), high));
   }
 }
 
+#define EIGHTHS(E) {E(a), E(b), E(c), E(d), E(e), E(f), E(g), E(h)}
+
 LANE d16 d_set1(double x) {
-  d16 r;
-  EACH_EIGHTH r.v[e] = vdupq_n_f64(x);
-  return r;
+  float64x2_t v = vdupq_n_f64(x);
+  return (d16){v, v, v, v, v, v, v, v};
 }
 
 LANE d16 d_load(const double *p) {
-  d16 r;
-  EACH_EIGHTH r.v[e] = vld1q_f64(p + 2 * e);
-  return r;
+  return (d16){vld1q_f64(p), vld1q_f64(p + 2), vld1q_f64(p + 4), vld1q_f64(p + 6),
+               vld1q_f64(p + 8), vld1q_f64(p + 10), vld1q_f64(p + 12), vld1q_f64(p + 14)};
 }
 
-LANE void d_store(double *p, d16 a) { EACH_EIGHTH vst1q_f64(p + 2 * e, a.v[e]); }
+LANE void d_store(double *p, d16 x) {
+  vst1q_f64(p, x.a);
+  vst1q_f64(p + 2, x.b);
+  vst1q_f64(p + 4, x.c);
+  vst1q_f64(p + 6, x.d);
+  vst1q_f64(p + 8, x.e);
+  vst1q_f64(p + 10, x.f);
+  vst1q_f64(p + 12, x.g);
+  vst1q_f64(p + 14, x.h);
+}
 
-LANE d16 d_of_i(i16 a) {
-  d16 r;
-  EACH_QUARTER {
-    r.v[2 * q] = vcvtq_f64_s64(vmovl_s32(vget_low_s32(a.v[q])));
-    r.v[2 * q + 1] = vcvtq_f64_s64(vmovl_s32(vget_high_s32(a.v[q])));
-  }
-  return r;
+#define LOW_DOUBLES(x) vcvtq_f64_s64(vmovl_s32(vget_low_s32(x)))
+#define HIGH_DOUBLES(x) vcvtq_f64_s64(vmovl_high_s32(x))
+
+LANE d16 d_of_i(i16 x) {
+  return (d16){LOW_DOUBLES(x.a), HIGH_DOUBLES(x.a), LOW_DOUBLES(x.b), HIGH_DOUBLES(x.b),
+               LOW_DOUBLES(x.c), HIGH_DOUBLES(x.c), LOW_DOUBLES(x.d), HIGH_DOUBLES(x.d)};
+}
+
+LANE int32x4_t whole4(float64x2_t low, float64x2_t high) {
+  return vmovn_high_s64(vmovn_s64(vcvtq_s64_f64(low)), vcvtq_s64_f64(high));
 }
 
 /* The lanes are whole and fit 32 bits. */
-LANE i16 i_of_d(d16 a) {
-  i16 r;
-  EACH_QUARTER {
-    r.v[q] = vcombine_s32(vmovn_s64(vcvtq_s64_f64(a.v[2 * q])), vmovn_s64(vcvtq_s64_f64(a.v[2 * q + 1])));
-  }
-  return r;
+LANE i16 i_of_d(d16 x) {
+  return (i16){whole4(x.a, x.b), whole4(x.c, x.d), whole4(x.e, x.f), whole4(x.g, x.h)};
 }
 
-#define LANE_DOUBLE(NAME, INTRINSIC)                                                               \
-  LANE d16 NAME(d16 a, d16 b) {                                                                    \
-    EACH_EIGHTH a.v[e] = INTRINSIC(a.v[e], b.v[e]);                                                \
-    return a;                                                                                      \
-  }
-
-LANE_DOUBLE(d_add, vaddq_f64)
-LANE_DOUBLE(d_min, vminq_f64)
-LANE_DOUBLE(d_max, vmaxq_f64)
-
-LANE d16 d_fma(d16 a, d16 b, d16 c) {
-  EACH_EIGHTH a.v[e] = vfmaq_f64(c.v[e], a.v[e], b.v[e]);
-  return a;
-}
-
-LANE d16 d_floor(d16 a) {
-  EACH_EIGHTH a.v[e] = vrndmq_f64(a.v[e]);
-  return a;
-}
+#define ADDED(q) vaddq_f64(x.q, y.q)
+#define MINIMUM(q) vminq_f64(x.q, y.q)
+#define MAXIMUM(q) vmaxq_f64(x.q, y.q)
+#define FUSED_DOUBLE(q) vfmaq_f64(z.q, x.q, y.q)
+#define FLOOR(q) vrndmq_f64(x.q)
+LANE d16 d_add(d16 x, d16 y) { return (d16)EIGHTHS(ADDED); }
+LANE d16 d_min(d16 x, d16 y) { return (d16)EIGHTHS(MINIMUM); }
+LANE d16 d_max(d16 x, d16 y) { return (d16)EIGHTHS(MAXIMUM); }
+LANE d16 d_fma(d16 x, d16 y, d16 z) { return (d16)EIGHTHS(FUSED_DOUBLE); }
+LANE d16 d_floor(d16 x) { return (d16)EIGHTHS(FLOOR); }
 
 #include "kernels_impl.h"
 #else
