@@ -131,7 +131,10 @@
 // if the new ones do not. A growth that fails ends the request that needed it
 // and nothing else. C never shrinks: a later, shorter text runs on what is
 // there. The images of each family lie in the image cache with weights of their
-// own.
+// own, so five contexts take five times the disk. On a device that shares
+// constants one image could hold a block in all of them for 1 % more than in one
+// (SmolLM2, f16, 128 and 1 rows, 512 to 8192, emulator: 214.8 MB and 212.9), but
+// all would be compiled for the first text, or the image again at each growth.
 //
 // At Context a request either ends or shifts: it drops the older half behind
 // the tokens to keep, and computes the rest again at its new place. Keys are
