@@ -21,6 +21,8 @@
 // # Cost
 //
 // A start of the program and of the library per image, some tens of
-// milliseconds, and a copy of the image through a pipe. The parent does not read
-// the weights at all and holds nothing of the image.
+// milliseconds, and a copy of the image through a pipe: together 0.2 of 4.4 s of
+// processor time for SmolLM2 on the emulator (258 MB in two images), which is why
+// the child does not write the file itself. The parent does not read the weights
+// at all and holds nothing of the image.
 package compile
