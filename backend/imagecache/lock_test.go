@@ -150,12 +150,12 @@ func TestAReaderWaitsForOneWhoOnlyLooks(t *testing.T) {
 	s, log := open(t)
 	key := used(t, s, "a", 100, 0)
 	synctest.Test(t, func(t *testing.T) {
-		f, err := openHeld(s.path(key), os.O_RDONLY, true)
+		looked, err := openHeld(s.path(key), os.O_RDONLY, true)
 		require.NoError(t, err)
-		time.AfterFunc(lookTime/2, func() { f.Close() })
+		time.AfterFunc(lookTime/2, func() { looked.Close() })
 		requireImage(t, s, key, make([]byte, 100))
 
-		f, err = openHeld(s.path(key), os.O_RDONLY, true)
+		f, err := openHeld(s.path(key), os.O_RDONLY, true)
 		require.NoError(t, err)
 		began := time.Now()
 		_, err = s.Get(key)
