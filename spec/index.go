@@ -159,14 +159,28 @@ func (x *Index) count(s *slot, token int32) {
 	if s.total() < maxTotal {
 		s.counts++
 	}
-	// ahead is the last edge in front of those with the count that the token
-	// has now: where it goes once it has one more.
-	ahead, at, before, n := End, s.first, End, 0
-	for ; at != End && x.edges[at].token != token; at = x.edges[at].next {
+	// One walk from the most counted edge to the least finds the token and where it
+	// goes once it has one more: behind ahead, the last edge that then has more than
+	// it. group is the last edge with more than those at hand, whose count is last.
+	ahead, group, last := End, End, uint32(0)
+	previous, before, at, n := End, End, s.first, 0
+	for at != End {
+		e := &x.edges[at]
+		if e.count != last {
+			if ahead = before; last == e.count+1 {
+				ahead = group
+			}
+			group, last = before, e.count
+		}
+		if e.token == token {
+			break
+		}
+		previous, before, at = before, at, e.next
 		n++
-		before = at
 	}
-	if at == End {
+	if at != End {
+		x.link(s, before, x.edges[at].next)
+	} else {
 		if s.distinct() < maxDistinct {
 			s.counts += 1 << totalBits
 		}
@@ -174,38 +188,31 @@ func (x *Index) count(s *slot, token int32) {
 			at = int32(len(x.edges))
 			x.edges = append(x.edges, edge{token: token})
 		} else { // the rarest gives way
-			at = before
-			x.unlink(s, at)
+			at, before = before, previous
+			x.link(s, before, End)
 			x.edges[at] = edge{token: token}
 		}
-	} else if before != End {
-		x.edges[before].next = x.edges[at].next
-	} else {
-		s.first = x.edges[at].next
+		if ahead = before; last == 1 {
+			ahead = group
+		}
 	}
 	e := &x.edges[at]
 	e.count++
-	for i := s.first; i != End && x.edges[i].count > e.count; i = x.edges[i].next {
-		ahead = i
+	e.next = s.first
+	if ahead != End {
+		e.next = x.edges[ahead].next
 	}
-	if ahead == End {
-		e.next, s.first = s.first, at
-	} else {
-		e.next, x.edges[ahead].next = x.edges[ahead].next, at
-	}
+	x.link(s, ahead, at)
 }
 
-// unlink takes the last edge out of a list.
-func (x *Index) unlink(s *slot, last int32) {
-	if s.first == last {
-		s.first = End
-		return
+// link lets an edge, or a list's end, come behind another one; behind End is the
+// list's beginning.
+func (x *Index) link(s *slot, behind, next int32) {
+	if behind == End {
+		s.first = next
+	} else {
+		x.edges[behind].next = next
 	}
-	at := s.first
-	for x.edges[at].next != last {
-		at = x.edges[at].next
-	}
-	x.edges[at].next = End
 }
 
 // Reserve makes room for n more tokens of ordinary text, so that adding them

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -146,4 +147,47 @@ func BenchmarkIndexAppend(b *testing.B) {
 		x.Append(text[i%len(text)])
 		i++
 	}
+}
+
+// TestAListIsInTheOrderOfASlice that is searched, cut and moved the obvious way:
+// by count, the newest first among equals, the last given up where it is full.
+func TestAListIsInTheOrderOfASlice(t *testing.T) {
+	type counted struct {
+		token int32
+		count int
+	}
+	dropped := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		alphabet, x := 1+rng.IntN(3*maxFanout), NewIndex(0)
+		var want []counted
+		for range 3000 {
+			token := int32(rng.IntN(1 + rng.IntN(alphabet)))
+			x.Append(token)
+			c := counted{token: token}
+			if at := slices.IndexFunc(want, func(c counted) bool { return c.token == token }); at >= 0 {
+				c = want[at]
+				want = slices.Delete(want, at, at+1)
+			} else if len(want) == maxFanout {
+				want, dropped = want[:maxFanout-1], dropped+1
+			}
+			c.count++
+			behind := slices.IndexFunc(want, func(o counted) bool { return o.count <= c.count })
+			if behind < 0 {
+				behind = len(want)
+			}
+			want = slices.Insert(want, behind, c)
+		}
+		var got []counted
+		var total, distinct [1]float32
+		var first [1]int32
+		require.Equal(t, 1, x.Levels(nil, total[:], distinct[:], first[:]))
+		for at := first[0]; at != End; {
+			token, count, next := x.Successor(at)
+			got = append(got, counted{token, int(count)})
+			at = next
+		}
+		require.Equal(t, want, got, "seed %d", seed)
+	}
+	require.NotZero(t, dropped)
 }
