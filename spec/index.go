@@ -95,11 +95,12 @@ func check(h uint64) uint32 { return uint32(h>>32) | 1 }
 // place follows from the check alone, so that the table can grow without the
 // text.
 func (x *Index) find(c uint32) *slot {
-	for i := int(uint64(c*0x9e3779b1) * uint64(len(x.slots)) >> 32); ; i++ {
-		if i == len(x.slots) {
+	slots := x.slots
+	for i := int(uint64(c*0x9e3779b1) * uint64(len(slots)) >> 32); ; i++ {
+		if i == len(slots) {
 			i = 0
 		}
-		if s := &x.slots[i]; s.check == c || s.check == 0 {
+		if s := &slots[i]; s.check == c || s.check == 0 {
 			return s
 		}
 	}
@@ -164,8 +165,8 @@ func (x *Index) count(s *slot, token int32) {
 	// it. group is the last edge with more than those at hand, whose count is last.
 	ahead, group, last := End, End, uint32(0)
 	previous, before, at, n := End, End, s.first, 0
-	for at != End {
-		e := &x.edges[at]
+	for edges := x.edges; at != End; {
+		e := &edges[at]
 		if e.count != last {
 			if ahead = before; last == e.count+1 {
 				ahead = group
