@@ -73,8 +73,8 @@ var Keys = []Key{
 		func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
 	},
 	{
-		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), or " +
-			strings.Join(slices.DeleteFunc(slices.Clone(engine.Plans), func(p string) bool { return p == "both_resident" }), ", ") + "; +spare or -spare behind it",
+		"sdnpu.plan", "string", "both_resident", "which graphs are in the device when: both_resident (all, weights stored once where the device can), auto (what the device and the widths allow, chosen for each prompt), or " +
+			strings.Join(slices.DeleteFunc(slices.Clone(engine.Plans), func(p string) bool { return p == "both_resident" || p == engine.PlanAuto }), ", ") + "; +spare or -spare behind those that exchange graphs",
 		func(c *Config, v string) error { c.Plan = v; return engine.CheckPlan(v) },
 	},
 	{

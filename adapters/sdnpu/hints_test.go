@@ -152,7 +152,7 @@ func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 		"timeline run.json -o x.pdf":                                   "no .pdf is written",
 		"calibrate --output /nope/x " + story:                          "-o: /nope/x cannot be written: no such file or directory",
 		"select --adapter a --set exact=1 --set plan=descent " + story: "sdnpu.exact = true in --set and sdnpu.plan = descent in --set",
-		"select --adapter a --set rows=32 --set plan=auto " + story:    "sdnpu.rows = 32 in --set and sdnpu.plan = auto in --set",
+		"select --adapter a --set rows=32 --set plan=greedy " + story:  "sdnpu.rows = 32 in --set and sdnpu.plan = greedy in --set",
 		"run --rows 128,32,1 --plan descent --model " + story:          "sdnpu.rows = 128,32,1 in the flags and sdnpu.plan = descent in the flags",
 		"run --rows 64,1 --plan descent --model gone.gguf":             "gone.gguf: no such file",
 		"doctor .":                         "give the path of a GGUF file",

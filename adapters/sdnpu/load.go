@@ -71,6 +71,9 @@ func (j job) undrafted() string {
 		return ""
 	}
 	switched, exactly := switchingPlan(j.config.Plan), ""
+	if switched == engine.PlanAuto && !engine.Exchangeable(rows) { // then every graph stays
+		switched = ""
+	}
 	if j.config.Exact {
 		exactly = " and an exact width"
 	}

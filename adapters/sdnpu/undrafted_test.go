@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // TestDraftsWithoutRoomAreToldOf wherever a run shows that none was drafted, and
@@ -15,6 +18,7 @@ func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
 		"one row": {"--rows", "1"}, "wide": {"--rows", "8"}, "both": {"--rows", "8,1"},
 		"switching": {"--rows", "8,1", "--plan", "descent"}, "switching wide": {"--rows", "8,4", "--plan", "descent"},
 		"narrow alone": {"--rows", "8,1", "--plan", "g2_only"}, "long alone": {"--rows", "8,1", "--plan", "g1_only"}, "auto": {"--rows", "8,1", "--plan", "auto"},
+		"auto, three widths": {"--rows", "8,4,1", "--plan", "auto"}, "auto, one": {"--rows", "1", "--plan", "auto"},
 		"exact": {"--rows", "8,1", "--exact=on"}, "exact wide": {"--rows", "8,4", "--exact=on"}, "not exact": {"--rows", "8,1", "--exact=off"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,4 +45,19 @@ func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAutoTakesOneWidth: what no plan exchanges stays, and the run says why.
+func TestAutoTakesOneWidth(t *testing.T) {
+	t.Setenv("SDNPU_CACHE", "off")
+	copied := filepath.Join(t.TempDir(), "copy.gguf")
+	_, err := sdnpu(t, "select", story, "-o", copied, "--set", "plan=auto", "--set", "rows=8", "--set", "exact=true")
+	require.NoError(t, err)
+	out, err := sdnpu(t, "run", "--model", copied, "--library", "float", "--json", "--prompt", "One day", "-n", "3")
+	require.NoError(t, err)
+	var r result
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Equal(t, graphswap.PlanShared, r.Plan.Name)
+	require.Contains(t, r.Plan.Reason, "widths [8] are none that plans exchange")
+	require.Equal(t, 8, *r.Lossless.Width)
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,30 @@ func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
 			require.Contains(t, r.Plan.Reason, test.says)
 		})
 	}
+}
+
+func TestAutoRefusesNoWidths(t *testing.T) {
+	for _, rows := range [][]int{{8}, {12, 8}, {16, 8, 4}} {
+		for _, exact := range []bool{false, true} {
+			for _, apart := range []bool{false, true} {
+				dev := newDevice()
+				dev.apart = apart
+				o := engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: exact, Context: 64}
+				_, err := engine.Look(dev, openModel(t), o)
+				require.NoError(t, err)
+				e, _ := start(t, dev, o)
+				r := generate(t, e, story(20), 4)
+				require.Equal(t, map[bool]string{false: graphswap.PlanShared, true: graphswap.PlanBoth}[apart], r.Residency)
+				require.Equal(t, fmt.Sprintf("widths %v are none that plans exchange, two of which the first is a multiple of the second: every graph stays", rows), r.Plan.Reason)
+				require.Equal(t, exact, r.Lossless.Exact)
+				require.NoError(t, e.Close())
+			}
+		}
+	}
+	dev := newDevice()
+	dev.onLoad = func() error { return backend.ErrNoMemory }
+	_, _, err := open(t, t.Context(), dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{8}, Context: 64})
+	require.ErrorContains(t, err, "widths such as 128,32 let plan auto keep one graph")
 }
 
 // TestAutoChoosesForEachTurn: a conversation's first prompt finds wide graphs,

@@ -92,7 +92,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}
 	e := &Engine{
 		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration), doubts: make(map[int]int),
+		sequences: newPool(options.Sequences), decision: reason, chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration), doubts: make(map[int]int),
 		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
 	}
 	defer func() {
@@ -102,7 +102,6 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	}()
 	if options.Plan != "" {
 		e.lanes, e.costs, e.planner = newLanes(), newCosts(options.Costs, options, e.config.Layers), e.makePlan
-		e.decision = reason
 	} else if options.Foretell {
 		e.costs = newCosts(nil, options, e.config.Layers)
 	}
@@ -128,7 +127,9 @@ func (o Options) noRoom(err error) error {
 		return err
 	}
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
-	if start, _ := o.start(); start == graphswap.Both {
+	if start, _ := o.start(); o.unplanned != "" {
+		remedy = "widths such as 128,32 let plan " + PlanAuto + " keep one graph of each block in the device at a time; " + remedy
+	} else if start == graphswap.Both {
 		remedy = "plan " + PlanAuto + " keeps one graph of each block in the device at a time; " + remedy
 	}
 	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)

@@ -41,7 +41,7 @@ func (e *Engine) lossless() Lossless {
 // VerifyRows is the width that computes each token behind a prompt where the
 // width is to be exact. Rows are resolved.
 func (o Options) VerifyRows() int {
-	if start, _ := o.start(); start == graphswap.G1 {
+	if _, used := o.start(); used == graphswap.G1 {
 		return o.Rows[0]
 	}
 	return o.Rows[len(o.Rows)-1]

@@ -186,7 +186,7 @@ func TestFlipsAreCounted(t *testing.T) {
 }
 
 func TestPlansThatExchangeGraphsHaveNoExactWidth(t *testing.T) {
-	dev := newDevice()
+	dev := newWarped()
 	dev.apart = true
 	for plan, width := range map[string]int{"both_resident": 4, "g1_only": 16, "g2_only": 4, "greedy": 0, "auto": 4} {
 		e, _, err := open(t, t.Context(), dev, engine.Options{Plan: plan, Rows: []int{16, 4}, Exact: true, Context: 64})
@@ -197,8 +197,10 @@ func TestPlansThatExchangeGraphsHaveNoExactWidth(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
+		clear(dev.heads)
 		_, _, report := answer(t, e, engine.Request{Prompt: longer("a", begin), MaxTokens: 4})
 		require.Equal(t, width, report.Lossless.Width)
+		require.Equal(t, []int{width}, slices.Collect(maps.Keys(dev.heads)), "%s: the head has that width, too", plan)
 		require.Len(t, report.Verifications, 3)
 		for _, v := range report.Verifications {
 			require.Equal(t, width, v.Width, plan)

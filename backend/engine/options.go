@@ -57,6 +57,8 @@ type Options struct {
 	// Plan says which graphs are in the device when: see [Plans]. Empty means
 	// that all are, with weights stored once where the device can.
 	Plan string
+	// unplanned says why [PlanAuto] became the empty plan.
+	unplanned string
 	// swaps is set where the device carries out the plan itself.
 	swaps bool
 	// Costs are what plans go by; nil means what the graphs are measured to take
@@ -183,6 +185,7 @@ func (o Options) resolve(c model.Config) (Options, error) {
 			o.Rows = []int{128, n, 1}
 		}
 	}
+	o = o.permit(o.rowBytes(c))
 	if o.Top == 0 {
 		o.Top = defaultTop
 	}
@@ -202,13 +205,16 @@ func (o Options) resolve(c model.Config) (Options, error) {
 	return o, o.check(c)
 }
 
+// rowBytes is one row of hidden states.
+func (o Options) rowBytes(c model.Config) int { return c.Hidden * o.Recipe.Activations.Size() }
+
 func (o Options) check(c model.Config) error {
 	for i, rows := range o.Rows {
 		if rows < 1 || rows > maxRows || i > 0 && rows >= o.Rows[i-1] {
 			return fmt.Errorf("engine: %w: widths %v: descending numbers from 1 to %d wanted", ErrOptions, o.Rows, maxRows)
 		}
 	}
-	if err := o.checkPlan(c.Hidden * o.Recipe.Activations.Size()); err != nil {
+	if err := o.checkPlan(o.rowBytes(c)); err != nil {
 		return err
 	}
 	switch {

@@ -11,7 +11,8 @@ import (
 
 // PlanAuto lets the device decide: a pair that shares its weights where it can,
 // both graphs where they are known to fit, else the plan that graphswap's
-// chooser takes for each prompt, of those for the blocks and widths at hand.
+// chooser takes for each prompt, of those for the blocks and widths at hand. With
+// widths that cannot be exchanged it is the empty plan: it refuses nothing.
 const PlanAuto = "auto"
 
 // Plans are the values of [Options].Plan beside the empty one: [PlanAuto] and
@@ -38,9 +39,29 @@ func (o Options) planName() (name string, asked, refused bool) {
 	return name, asked, refused
 }
 
+// permit makes auto the empty plan where the widths are none that a plan exchanges,
+// and keeps why.
+func (o Options) permit(rowBytes int) Options {
+	if o.Plan != PlanAuto {
+		return o
+	}
+	switch {
+	case !Exchangeable(o.Rows):
+		o.Plan, o.unplanned = "", fmt.Sprintf("widths %v are none that plans exchange, two of which the first is a multiple of the second: every graph stays", o.Rows)
+	case !o.aligned(rowBytes):
+		o.Plan, o.unplanned = "", fmt.Sprintf("%d rows of %d bytes are no multiple of %d, as plans that exchange graphs want: every graph stays", o.Rows[1], rowBytes, alignment)
+	}
+	return o
+}
+
+// aligned tells that passes can be cut into the parts of a pair's narrow graph.
+func (o Options) aligned(rowBytes int) bool { return o.Rows[1]*rowBytes%alignment == 0 }
+
 // decide replaces auto where every graph stays, and says why in one sentence.
 func (o Options) decide(c backend.Capabilities) (decided Options, reason string) {
 	switch {
+	case o.unplanned != "":
+		reason = o.unplanned
 	case o.Plan == graphswap.PlanLazy && c.SwapsGraphs:
 		o.Plan, o.swaps = graphswap.PlanBoth, true
 		reason = "the device's library exchanges the graphs of each block itself, inside the runs that need them"
@@ -108,16 +129,21 @@ func (o Options) checkPlan(rowBytes int) error {
 	if err := CheckPlanRows(o.Plan, o.Rows); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if o.Rows[1]*rowBytes%alignment != 0 {
+	if !o.aligned(rowBytes) {
 		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes are no multiple of %d", ErrOptions, o.Plan, o.Rows[1], rowBytes, alignment)
 	}
 	return nil
 }
 
-// CheckPlanRows refuses widths that graphs of a plan cannot have; without a plan
-// there are none.
+// Exchangeable tells that plans can exchange graphs of these widths.
+func Exchangeable(rows []int) bool {
+	return len(rows) == 2 && rows[1] > 0 && rows[0]%rows[1] == 0
+}
+
+// CheckPlanRows refuses widths that graphs of a plan cannot have; without a plan,
+// and with [PlanAuto], there are none.
 func CheckPlanRows(plan string, rows []int) error {
-	if plan != "" && (len(rows) != 2 || rows[0]%rows[1] != 0) {
+	if plan != "" && plan != PlanAuto && !Exchangeable(rows) {
 		return fmt.Errorf("%w: plan %s with widths %v: two wanted, the first a multiple of the second", ErrOptions, plan, rows)
 	}
 	return nil

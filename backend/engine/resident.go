@@ -58,6 +58,8 @@ func (e *Engine) stay() string {
 	switch {
 	case e.lanes != nil:
 		return "no plan was made for the prompt: it ran on the graphs that were there"
+	case e.decision != "":
+		return e.decision
 	case e.residencyName() == graphswap.PlanShared:
 		return "all graphs of every block are in the device, which stores their weights once"
 	}
