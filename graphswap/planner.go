@@ -41,6 +41,15 @@ func Switches(name string) bool {
 	return !slices.Contains([]string{PlanG1, PlanG2, PlanBoth, PlanShared}, name)
 }
 
+// CutSpare takes a plan apart as people write it: "+spare" behind its name asks for
+// a spare slot, "-spare" refuses one, neither leaves that open.
+func CutSpare(text string) (name string, asked, refused bool) {
+	if name, asked = strings.CutSuffix(text, "+spare"); !asked {
+		name, refused = strings.CutSuffix(name, "-spare")
+	}
+	return name, asked, refused
+}
+
 // The planner's effort in legs that it looks at: what keeps planning below a
 // millisecond, and what ends the reference after some seconds.
 const (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -22,7 +23,9 @@ type SwitchOptions struct {
 	AllLogits bool
 	// Drafts gives the head graphs of both widths, as the engine does that drafts.
 	Drafts bool
-	Plans  []string
+	// Plans are names; those that exchange graphs are compared with and without a
+	// spare slot, or as "+spare" or "-spare" behind the name says.
+	Plans []string
 	// Widths also compares everything on one short graph at other widths than
 	// Rows2.
 	Widths bool
@@ -108,7 +111,10 @@ func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs := o.jobs()
+	jobs, err := o.jobs()
+	if err != nil {
+		return nil, err
+	}
 	s := &Switch{Device: profile.ID, Model: o.Model, Kind: profile.Kind, Rows: []SwitchRow{}}
 	for i, job := range jobs {
 		if err := ctx.Err(); err != nil {
@@ -127,10 +133,17 @@ func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 }
 
 // jobs are the rows in the order of the table.
-func (o *SwitchOptions) jobs() (jobs []switchJob) {
+func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 	for _, blocks := range o.Blocks {
-		for _, plan := range o.Plans {
-			jobs = append(jobs, switchJob{plan, blocks, o.Rows2, false})
+		for _, text := range o.Plans {
+			plan, asked, refused := graphswap.CutSpare(text)
+			if !slices.Contains(graphswap.PlanNames(), plan) || (asked || refused) && !graphswap.Switches(plan) {
+				return nil, fmt.Errorf("%w: plan %q: one of %s wanted, +spare or -spare behind those that exchange graphs",
+					graphswap.ErrRequest, text, strings.Join(graphswap.PlanNames(), ", "))
+			}
+			if !asked {
+				jobs = append(jobs, switchJob{plan, blocks, o.Rows2, false})
+			}
 			if plan == graphswap.PlanG2 && o.Widths {
 				for _, rows := range onlyShort {
 					if rows < o.Rows1 && rows != o.Rows2 && o.Rows1%rows == 0 {
@@ -138,14 +151,14 @@ func (o *SwitchOptions) jobs() (jobs []switchJob) {
 					}
 				}
 			}
-			if graphswap.Switches(plan) {
+			if graphswap.Switches(plan) && !refused {
 				jobs = append(jobs, switchJob{plan, blocks, o.Rows2, true})
 			}
 		}
 	}
 	return slices.DeleteFunc(jobs, func(j switchJob) bool {
 		return j.blocks > maxExactBlocks && (j.plan == graphswap.PlanExact || j.plan == graphswap.PlanExactInOrder)
-	})
+	}), nil
 }
 
 // maxExactBlocks bounds what the reference is asked for: its time doubles with

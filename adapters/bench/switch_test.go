@@ -69,6 +69,33 @@ func TestSwitchComparesEveryPlan(t *testing.T) {
 	require.Equal(t, len(s.Rows)+2, strings.Count(table.String(), "\n"))
 }
 
+func TestAPlanIsComparedWithTheSpareSlotThatItsNameAsksFor(t *testing.T) {
+	o := switchOptions()
+	o.Blocks = []int{2}
+	spares := func(plan string) (spares []bool) {
+		o.Plans = []string{plan}
+		s, err := RunSwitch(context.Background(), o)
+		require.NoError(t, err)
+		for _, r := range s.Rows {
+			name, _, _ := graphswap.CutSpare(plan)
+			require.Equal(t, name, r.Plan)
+			spares = append(spares, r.Spare)
+		}
+		return spares
+	}
+	require.Equal(t, []bool{false, true}, spares("descent"))
+	require.Equal(t, []bool{true}, spares("descent+spare"))
+	require.Equal(t, []bool{false}, spares("descent-spare"))
+	require.Equal(t, []bool{false}, spares("g2_only"))
+	for _, plan := range []string{"g2_only+spare", "best", "best+spare", "descent+spare+spare", "auto"} {
+		o.Plans = []string{plan}
+		_, err := RunSwitch(context.Background(), o)
+		require.ErrorIs(t, err, graphswap.ErrRequest)
+		require.ErrorContains(t, err, `"`+plan+`": one of g1_only, g2_only,`)
+		require.ErrorContains(t, err, "+spare or -spare behind those that exchange graphs")
+	}
+}
+
 // TestDraftsGiveTheHeadBothWidths: a long chunk's logits then take one run.
 func TestDraftsGiveTheHeadBothWidths(t *testing.T) {
 	o := switchOptions()

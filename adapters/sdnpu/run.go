@@ -59,7 +59,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
-	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+" (default: the model's config)")
+	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+"; +spare or -spare behind those that exchange graphs (default: the model's config)")
 	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: true or false (default: the model's config)")
 	flags.Lookup("exact").NoOptDefVal = "true"
 	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")

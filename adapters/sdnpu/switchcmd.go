@@ -37,8 +37,9 @@ exchanged, how much of that is exposed beyond a prefill on the long graphs
 alone (negative where all is over sooner than that), what memory it takes, and
 what that makes per token of output. Plans:
 ` + strings.Join(graphswap.PlanNames(), ", ") + `.
-Each that switches is made with and without a spare slot for one block; with
-all, g2_only is also compared at other widths.
+Each that switches is made with and without a spare slot for one block, or as
++spare or -spare behind its name says; with all, g2_only is also compared at
+other widths. exact and exact_in_order are made for 4 blocks at most.
 
 --execute needs a machine that keeps a phone's time. Where it does not, because
 it is busy, a plan runs again on a phone 2, 4 and 8 times slower, and its row is
@@ -54,7 +55,7 @@ marked if that does not help. --pace virtual does without a clock.`,
 	flags.IntSliceVar(&o.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks")
 	flags.StringVar(&f.rows, "rows", "256,32", "rows of the long and of the short graph")
 	flags.StringVar(&f.logits, "logits", "all", "rows of the prompt with logits: all or last")
-	flags.StringSliceVar(&f.plans, "plan", []string{"all"}, "plans, or all")
+	flags.StringSliceVar(&f.plans, "plan", []string{"all"}, "plans, or all; +spare or -spare behind a name takes one of its two rows")
 	flags.Float64Var(&o.Accept, "accept", 1, "tokens per decode step")
 	flags.BoolVar(&o.Drafts, "drafts", false, "the head's graphs of an engine that drafts: as wide as the short graph and as the long one")
 	flags.BoolVar(&f.coordgen, "coordgen", false, "the setting of CoordGen: graphs of 256 and 32 rows, 64 rows verified per step")

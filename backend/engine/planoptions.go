@@ -33,10 +33,7 @@ func CheckPlan(text string) error {
 // planName takes a plan's name apart. The spare slot is asked for, refused, or
 // left open.
 func (o Options) planName() (name string, asked, refused bool) {
-	if name, asked = strings.CutSuffix(o.Plan, "+spare"); !asked {
-		name, refused = strings.CutSuffix(name, "-spare")
-	}
-	return name, asked, refused
+	return graphswap.CutSpare(o.Plan)
 }
 
 // permit makes auto the empty plan where the widths are none that a plan exchanges,
