@@ -30,6 +30,8 @@ type loader struct {
 	heads   []int  // widths of the head
 	// shares tells that graphs of one set go into one image.
 	shares bool
+	// prepares tells that images that share are wanted where others would do.
+	prepares bool
 	// at is where the work stands.
 	at Progress
 	// cache is the options', or nil once it could not keep an image: trying
@@ -41,13 +43,19 @@ type loader struct {
 // equal constants.
 func newLoader(dev backend.Device, digest string, o Options, slots int, sets [][]*backend.Graph) *loader {
 	l := &loader{dev: dev, digest: digest, options: o, slots: slots, heads: o.headRows(), shares: !o.apart() && (o.swaps || dev.Capabilities().SharesConstants), cache: o.Cache}
+	l.count(sets)
+	return l
+}
+
+// count is how much work the sets are.
+func (l *loader) count(sets [][]*backend.Graph) {
+	l.at = Progress{}
 	for _, set := range sets {
 		for _, graphs := range l.images(set) {
 			l.at.Total++
 			l.at.Weights += constantBytes(graphs)
 		}
 	}
-	return l
 }
 
 // quiet is a loader of the same images for loads that nobody watches.
@@ -59,7 +67,7 @@ func (l *loader) quiet() *loader {
 
 // images says which graphs of a set share an image.
 func (l *loader) images(set []*backend.Graph) [][]*backend.Graph {
-	if l.shares && !l.preparedApart(set) {
+	if l.shares && (l.prepares || !l.preparedApart(set)) {
 		return [][]*backend.Graph{set}
 	}
 	apart := make([][]*backend.Graph, len(set))

@@ -50,7 +50,8 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 			sets = append(sets, heads)
 		}
 		l := newLoader(dev, m.Digest(), o, context*o.Sequences, sets)
-		l.layers = m.Config().Layers
+		l.layers, l.prepares = m.Config().Layers, true
+		l.count(sets)
 		for i, set := range sets {
 			p := Prepared{Context: context}
 			if i == o.Blocks {

@@ -84,6 +84,27 @@ func TestPreparedImagesSpareTheCompiling(t *testing.T) {
 	}
 }
 
+// TestWhatIsPreparedToShareIsMadeBesideWhatIsApart: the folder's earlier images do
+// not stand for it, and are taken where sharing is impossible.
+func TestWhatIsPreparedToShareIsMadeBesideWhatIsApart(t *testing.T) {
+	o, _ := cached(t, t.TempDir())
+	o.Rows, o.HeadRows, o.Blocks, o.Context, o.FirstContext = []int{8, 1}, 1, 2, 64, 64
+	maker := newDevice()
+	maker.apart = true
+	list, err := engine.Prepare(t.Context(), maker, openModel(t), o)
+	require.NoError(t, err)
+	require.Len(t, list, 2*2+1)
+	maker.apart = false
+	var last engine.Progress
+	o.Progress = func(p engine.Progress) { last = p }
+	list, err = engine.Prepare(t.Context(), maker, openModel(t), o)
+	require.NoError(t, err)
+	require.Len(t, list, 2+1)
+	require.Len(t, list[0].Names, 2)
+	require.Equal(t, [2]int{3, 3}, [2]int{last.Done, last.Total})
+	require.EqualValues(t, 2*2+1+2, maker.compiles.Load(), "the head was there")
+}
+
 func TestPreparingWantsACacheAndPassesErrorsOn(t *testing.T) {
 	o := small
 	_, err := engine.Prepare(t.Context(), newDevice(), openModel(t), o)
