@@ -21,7 +21,8 @@ func FuzzKeptFiles(f *testing.F) {
 	const digest = "abc"
 	f.Add([]byte(`{"version":1,"digest":"abc","tensors":{"x":{"low":-1,"high":2}}}`))
 	f.Add([]byte(`{"digest":"abc","recipe":"w8a16","share":0.5}`))
-	f.Add([]byte(`{"schema":"sdnpu.prepared/1","images":[{"shared":true}]}`))
+	f.Add([]byte(`{"schema":"sdnpu-prepared-1","images":[{"weights_shared":true}]}`))
+	f.Add([]byte(`{"schema":"sdnpu-prepared-2","prepared":[{"images":[{"weights_shared":true}]},null,{"rows":[1]}]}`))
 	f.Add([]byte(`{"images":[null]}`))
 	folder := f.TempDir()
 	s := settings{cache: folder}
@@ -40,9 +41,7 @@ func FuzzKeptFiles(f *testing.F) {
 			require.NotNil(t, check)
 			_ = s.passes(digest, recipe)
 		}
-		if m, err := readManifest(folder); err == nil {
-			_ = m.unfit(backend.Capabilities{})
-		}
+		require.NotNil(t, settings{prepared: []string{folder}}.lookAtPrepared(&backend.Capabilities{}))
 		entries, err := s.kept()
 		require.NoError(t, err)
 		require.Len(t, entries, 2, "whatever they hold, they can be listed and cleared")

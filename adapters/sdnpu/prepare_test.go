@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,8 +46,10 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, "SM8650 (SoC 57)")
 		require.Equal(t, library == "emulator", strings.Contains(out, "no phone loads"))
-		m, err := readManifest(prepared)
+		all, err := readManifest(prepared)
 		require.NoError(t, err)
+		require.Len(t, all, 1)
+		m := all[0]
 		require.Len(t, m.Images, 4, "a pair, its twins and the head")
 		require.True(t, m.Images[0].Shared)
 		if library != "emulator" { // whose description has no sections
@@ -105,6 +110,69 @@ func TestSharedImagesAreForLibrariesThatLoadThem(t *testing.T) {
 		require.Equal(t, tt.fit, reason == "", "%v", tt)
 		require.Equal(t, !tt.fit, strings.Contains(reason, "--twin"))
 	}
+}
+
+// TestAFolderListsEverythingThatWasPreparedIntoIt, and a manifest of one entry is
+// still read.
+func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
+	useCache(t)
+	t.Setenv("SDNPU_COMPILE", "inline")
+	dir := t.TempDir()
+	prepare := func(model string, more ...string) {
+		t.Helper()
+		_, err := sdnpu(t, append([]string{
+			"prepare", model, "--soc", "sm8650", "--library", "emulator", "--context", "64", "--rows", "8,1", "-o", dir,
+		}, more...)...)
+		require.NoError(t, err)
+	}
+	prepare(story)
+	all, err := readManifest(dir)
+	require.NoError(t, err)
+	old, err := json.Marshal(struct {
+		Schema string `json:"schema"`
+		preparedManifest
+	}{"sdnpu-prepared-1", all[0]})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), old, 0o600))
+
+	prepare("../../integration_test/models/stories260K-qwen2-f16.gguf")
+	prepare(story, "--recipe", "w8")
+	prepare(story, "--soc", "sm8550")
+	prepare(story, "--share") // again: its images join those that it has
+	all, err = readManifest(dir)
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	of := func(i int) string { return fmt.Sprintf("%s %s %d: %d", all[i].Model.File, all[i].Recipe, all[i].Chip.SoC, len(all[i].Images)) }
+	require.Equal(t, "stories260K-f16.gguf f16 57: 4", of(0))
+	require.Equal(t, "stories260K-qwen2-f16.gguf f16 57: 3", of(1))
+	require.Equal(t, "stories260K-f16.gguf w8 57: 3", of(2))
+	require.Equal(t, "stories260K-f16.gguf f16 43: 3", of(3))
+
+	s := settings{prepared: []string{dir}}
+	c := backend.Capabilities{Fingerprint: all[0].Library.Fingerprint, BuildID: all[0].Library.BuildID, SoC: "57"}
+	findings := s.lookAtPrepared(&c)
+	require.Len(t, findings, 4)
+	for i, f := range findings {
+		require.Contains(t, f.found, all[i].Model.Name)
+		require.Empty(t, f.remedy, "each model has something for this chip")
+	}
+	require.Contains(t, findings[3].found, "for SM8550 and not for this device")
+	told := func(digest string) string {
+		var log strings.Builder
+		s.announcePrepared(digest, c, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		return log.String()
+	}
+	require.Equal(t, 2, strings.Count(told(all[0].Model.Digest), "level=INFO"), "two recipes")
+	require.NotContains(t, told(all[0].Model.Digest), "WARN", "of the other chip's there is nothing to say")
+	require.Contains(t, told(all[1].Model.Digest), "level=INFO")
+	require.Contains(t, told("another"), "other models")
+	c.Fingerprint, c.SoC = "x", "1"
+	require.Equal(t, 3, strings.Count(told(all[0].Model.Digest), "level=WARN"))
+	require.Contains(t, s.lookAtPrepared(&c)[1].remedy, "this is SoC 1")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600))
+	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", dir)
+	require.ErrorContains(t, err, "remove it, which loses no image, or name another folder")
 }
 
 func TestPrepareSaysWhatItWants(t *testing.T) {

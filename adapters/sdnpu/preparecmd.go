@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +39,8 @@ func newPrepareCommand() *cobra.Command {
 		Short: "Compile a model on a PC for a phone",
 		Long: "Prepare compiles, with the vendor's library of this machine, every image that the\n" +
 			"runner on the chip will ask for, and writes them with a manifest of all that decides\n" +
-			"whether they are valid. Copy the folder to the device and name it in SDNPU_PREPARED:\n" +
+			"whether they are valid. A folder can hold several models, chips and recipes: prepare\n" +
+			"adds to it. Copy the folder to the device and name it in SDNPU_PREPARED:\n" +
 			"the runner takes what matches its library, chip, model and settings, and compiles\n" +
 			"the rest.\n\n" +
 			"With --share graphs of different widths hold their weights once. The x86-64 library\n" +
@@ -74,8 +73,11 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if f.twin && !f.share {
 		return errors.New("--twin goes with --share: without it images hold their weights apart anyway")
 	}
+	if _, err := readEarlier(f.out); err != nil { // known before the work
+		return fmt.Errorf("-o: %w", err)
+	}
 	p := &preparation{cmd: cmd, settings: s, flags: f, config: c, path: path}
-	p.manifest.Schema, p.manifest.Written = manifestSchema, "sdnpu "+version()
+	p.manifest.Written = "sdnpu " + version()
 	p.manifest.Chip = preparedChip{chip.Name, chip.SoC, chip.Arch}
 	kinds := []bool{f.share}
 	if f.twin {
@@ -86,12 +88,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 			return err
 		}
 	}
-	err = writeFile(cmd.Context(), filepath.Join(f.out, manifestFile), 0o644, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "\t")
-		return e.Encode(p.manifest)
-	})
-	if err != nil {
+	if err := p.manifest.keep(cmd.Context(), f.out); err != nil {
 		return err
 	}
 	p.say(cmd.OutOrStdout())
@@ -195,14 +192,11 @@ func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m pr
 func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list []engine.Prepared, share bool) error {
 	man := &p.manifest
 	for _, i := range list {
-		if slices.ContainsFunc(man.Images, func(known preparedImage) bool { return known.Key == i.Key }) {
-			continue // the twin has the same head
-		}
 		image, err := inspect(d, store, i, share)
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.Graphs, err)
 		}
-		man.Images = append(man.Images, image)
+		man.add(image) // the twin has the same head
 	}
 	return nil
 }

@@ -1,31 +1,42 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// manifestFile stands beside prepared images and says what they are for. It
-// decides nothing: the images' own keys do.
+// manifestFile stands beside prepared images and says what they are for, model by
+// model. It decides nothing: the images' own keys do.
 const (
 	manifestFile   = "manifest.json"
 	manifestLimit  = 4 << 20
-	manifestSchema = "sdnpu-prepared-1"
+	manifestSchema = "sdnpu-prepared-2"
+	// oneSchema is of manifests that are one entry.
+	oneSchema = "sdnpu-prepared-1"
 )
 
 // fillPrepared says how a folder gets images.
 const fillPrepared = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
 
+// preparedFolder is a manifest: an entry for each thing that was prepared.
+type preparedFolder struct {
+	Schema  string             `json:"schema"`
+	Entries []preparedManifest `json:"prepared"`
+}
+
 // preparedManifest holds every key that decides whether images are valid, as
 // people read them.
 type preparedManifest struct {
-	Schema  string        `json:"schema"`
 	Written string        `json:"written_by"`
 	Model   preparedModel `json:"model"`
 	Chip    preparedChip  `json:"chip"`
@@ -104,21 +115,76 @@ func (m *preparedManifest) onlyShared() bool {
 	return shared
 }
 
-// readManifest reads a folder's.
-func readManifest(folder string) (*preparedManifest, error) {
+// readManifest reads a folder's entries.
+func readManifest(folder string) ([]preparedManifest, error) {
 	f, err := os.Open(filepath.Join(folder, manifestFile))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var m preparedManifest
+	var m struct {
+		preparedFolder
+		preparedManifest // where there is but one
+	}
 	if err := json.NewDecoder(io.LimitReader(f, manifestLimit)).Decode(&m); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	if m.Schema != manifestSchema {
-		return nil, fmt.Errorf("%s: schema %q, this program reads %s", f.Name(), m.Schema, manifestSchema)
+	switch m.Schema {
+	case manifestSchema:
+		return m.Entries, nil
+	case oneSchema:
+		return []preparedManifest{m.preparedManifest}, nil
 	}
-	return &m, nil
+	return nil, fmt.Errorf("%s: schema %q, this program reads %s and %s", f.Name(), m.Schema, manifestSchema, oneSchema)
+}
+
+// keep puts the entry beside those of other models, chips, libraries and settings
+// that were prepared into the folder. Of its own, earlier images stay listed: they
+// are there.
+func (m *preparedManifest) keep(ctx context.Context, folder string) error {
+	all, err := readEarlier(folder)
+	if err != nil {
+		return err
+	}
+	entry := *m
+	entry.Images = slices.Clone(m.Images)
+	if at := slices.IndexFunc(all, m.sameBut); at >= 0 {
+		for _, i := range all[at].Images {
+			entry.add(i)
+		}
+		all[at] = entry
+	} else {
+		all = append(all, entry)
+	}
+	return writeFile(ctx, filepath.Join(folder, manifestFile), 0o644, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "\t")
+		return e.Encode(preparedFolder{manifestSchema, all})
+	})
+}
+
+// readEarlier reads what is kept beside a new entry; a folder may have none.
+func readEarlier(folder string) ([]preparedManifest, error) {
+	all, err := readManifest(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
+	}
+	return all, nil
+}
+
+// sameBut tells that two entries differ in their images alone, and in who wrote
+// them.
+func (m *preparedManifest) sameBut(other preparedManifest) bool {
+	mine := *m
+	mine.Written, mine.Images, other.Written, other.Images = "", nil, "", nil
+	return reflect.DeepEqual(mine, other)
+}
+
+// add lists an image that is not listed yet.
+func (m *preparedManifest) add(i preparedImage) {
+	if !slices.ContainsFunc(m.Images, func(known preparedImage) bool { return known.Key == i.Key }) {
+		m.Images = append(m.Images, i)
+	}
 }
 
 // unfit says why a device cannot take the images, "" where it can.
@@ -136,21 +202,42 @@ func (m *preparedManifest) unfit(c backend.Capabilities) string {
 	return fmt.Sprintf("prepared for %s, this is %s", m.Library.Fingerprint, c.Fingerprint)
 }
 
+// preparedOf are a model's entries that a device can take, or if there are none
+// those that it cannot.
+func preparedOf(all []preparedManifest, digest string, c backend.Capabilities) (list []preparedManifest, fit bool) {
+	for _, wanted := range []bool{true, false} {
+		for _, m := range all {
+			if m.Model.Digest == digest && (m.unfit(c) == "") == wanted {
+				list = append(list, m)
+			}
+		}
+		if len(list) > 0 {
+			return list, wanted
+		}
+	}
+	return nil, false
+}
+
 // announcePrepared tells which prepared images a load can take, and why it
 // cannot take others: it compiles then.
 func (s settings) announcePrepared(digest string, c backend.Capabilities, logger *slog.Logger) {
 	for _, folder := range s.prepared {
-		m, err := readManifest(folder)
-		switch {
-		case err != nil:
+		all, err := readManifest(folder)
+		if err != nil {
 			logger.Warn("no prepared images: what the cache lacks is compiled here", "folder", folder, "reason", err,
 				"remedy", "take the folder out of SDNPU_PREPARED, or fill it: "+fillPrepared)
-		case m.Model.Digest != digest: // of another model: folders are for many
-			logger.Debug("prepared images of another model", "folder", folder, "model", m.Model.Name)
-		case m.unfit(c) != "":
-			logger.Warn("prepared images are not used", "folder", folder, "reason", m.unfit(c))
-		default:
-			logger.Info("prepared images", "folder", folder, "recipe", m.Recipe, "rows", m.Rows, "contexts", m.Contexts)
+			continue
+		}
+		list, fit := preparedOf(all, digest, c)
+		if len(list) == 0 { // folders are for many
+			logger.Debug("prepared images of other models", "folder", folder, "entries", len(all))
+		}
+		for _, m := range list {
+			if fit {
+				logger.Info("prepared images", "folder", folder, "recipe", m.Recipe, "rows", m.Rows, "contexts", m.Contexts)
+			} else {
+				logger.Warn("prepared images are not used", "folder", folder, "reason", m.unfit(c))
+			}
 		}
 	}
 }
@@ -158,18 +245,29 @@ func (s settings) announcePrepared(digest string, c backend.Capabilities, logger
 // lookAtPrepared is the doctor's part.
 func (s settings) lookAtPrepared(c *backend.Capabilities) (findings []finding) {
 	for _, folder := range s.prepared {
-		f := finding{what: "prepared"}
-		m, err := readManifest(folder)
+		all, err := readManifest(folder)
 		if err != nil {
-			f.remedy = fmt.Sprintf("%v: fill it (%s), or take it out of SDNPU_PREPARED", err, fillPrepared)
+			findings = append(findings, finding{
+				what: "prepared", remedy: fmt.Sprintf("%v: fill it (%s), or take it out of SDNPU_PREPARED", err, fillPrepared),
+			})
+		}
+		if err == nil && len(all) == 0 {
+			findings = append(findings, finding{what: "prepared", found: folder + ": nothing was prepared into it"})
+		}
+		for _, m := range all {
+			f := finding{what: "prepared"}
+			f.found = fmt.Sprintf("%s: %s, %s, contexts %s, rows %s, %s", folder, m.Model.Name, m.Recipe, commas(m.Contexts), commas(m.Rows), bytesText(m.bytes()))
+			if c == nil {
+				findings = append(findings, f)
+				continue
+			}
+			if _, fit := preparedOf(all, m.Model.Digest, *c); !fit {
+				f.remedy = m.unfit(*c)
+			} else if m.unfit(*c) != "" { // for another chip, beside what this one takes
+				f.found += fmt.Sprintf(", for %s and not for this device", m.Chip.Name)
+			}
 			findings = append(findings, f)
-			continue
 		}
-		f.found = fmt.Sprintf("%s: %s, %s, contexts %s, rows %s, %s", folder, m.Model.Name, m.Recipe, commas(m.Contexts), commas(m.Rows), bytesText(m.bytes()))
-		if c != nil {
-			f.remedy = m.unfit(*c)
-		}
-		findings = append(findings, f)
 	}
 	return findings
 }
