@@ -142,7 +142,9 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 	all, err = readManifest(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)
-	of := func(i int) string { return fmt.Sprintf("%s %s %d: %d", all[i].Model.File, all[i].Recipe, all[i].Chip.SoC, len(all[i].Images)) }
+	of := func(i int) string {
+		return fmt.Sprintf("%s %s %d: %d", all[i].Model.File, all[i].Recipe, all[i].Chip.SoC, len(all[i].Images))
+	}
 	require.Equal(t, "stories260K-f16.gguf f16 57: 4", of(0))
 	require.Equal(t, "stories260K-qwen2-f16.gguf f16 57: 3", of(1))
 	require.Equal(t, "stories260K-f16.gguf w8 57: 3", of(2))
