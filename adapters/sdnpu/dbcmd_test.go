@@ -97,6 +97,25 @@ func otherVocabulary(t *testing.T) string {
 	return textFile(t, "other.gguf", strings.Replace(string(raw), "Once", "Ence", 1)+"")
 }
 
+func TestAFileThatCannotBeReadMakesNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	fine := textFile(t, "a.txt", "Once upon a time")
+	for name, file := range map[string]string{
+		"absent": filepath.Join(dir, "gone.txt"), "a folder": t.TempDir(), "empty": textFile(t, "empty.txt", ""),
+		"no JSON": textFile(t, "b.jsonl", `{"text":`), "no text": textFile(t, "c.jsonl", `{"other":"x"}`), "binary": textFile(t, "d.txt", "a\x00\xff"),
+	} {
+		db := filepath.Join(dir, name, "db")
+		_, err := sdnpu(t, "db", "import", db, file, fine, "--model", story)
+		require.ErrorContains(t, err, file, name)
+		require.NoDirExists(t, filepath.Dir(db), name)
+		_, err = sdnpu(t, "db", "import", db, fine, file, "--model", story)
+		require.ErrorContains(t, err, file, name)
+		out, err := sdnpu(t, "db", "stats", db)
+		require.NoError(t, err, "what was read before is kept")
+		require.Contains(t, out, "1 texts of 1 conversations")
+	}
+}
+
 func TestWhatIsWrongWithADatabaseIsNamedWithARemedy(t *testing.T) {
 	dir := t.TempDir()
 	absent := filepath.Join(dir, "absent")

@@ -84,37 +84,26 @@ func (f *importFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return fmt.Errorf("--size: %w", err)
 	}
-	db, err := tokendb.Open(f.database, tokendb.Options{Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), MaxBytes: databaseLimit(size), Logger: newLogger(cmd.ErrOrStderr(), false)})
-	if err != nil {
-		return withRemedy(err, f.database)
+	i := &importing{path: f.database, options: tokendb.Options{
+		Fingerprint: tok.Fingerprint(), Vocab: tok.VocabSize(), MaxBytes: databaseLimit(size), Logger: newLogger(cmd.ErrOrStderr(), false),
+	}}
+	defer func() { err = errors.Join(err, i.close()) }()
+	if _, err := tokendb.Owner(f.database); !errors.Is(err, os.ErrNotExist) { // its troubles come before the work
+		if err := i.open(); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	known := map[uint64]bool{}
-	if err := db.Documents(func(document tokendb.Document) { known[document.Conversation] = true }); err != nil {
-		return withRemedy(err, f.database)
-	}
-	begin, sum := time.Now(), imported{}
+	begin := time.Now()
 	for _, name := range f.files {
 		documents, err := readTexts(cmd, name, tok)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if known[documents[0].Conversation] {
-			sum.Known++
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: the database has these texts already, as conversation %s: nothing is added\n", name, conversationID(documents[0]))
-			continue
-		}
-		known[documents[0].Conversation] = true
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: indexing %d texts\n", name, len(documents))
-		if err := db.Import(documents); err != nil {
-			return withRemedy(err, f.database)
-		}
-		sum.Files, sum.Texts = sum.Files+1, sum.Texts+len(documents)
-		for _, document := range documents {
-			sum.Tokens += len(document.Tokens)
+		if err := i.add(cmd.ErrOrStderr(), name, documents); err != nil {
+			return err
 		}
 	}
-	stats := db.Stats()
+	stats, sum := i.db.Stats(), i.sum
 	sum.ElapsedMS, sum.Bytes, sum.Dropped = float64(time.Since(begin).Microseconds())/1000, stats.Bytes, stats.Evicted
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
@@ -124,6 +113,55 @@ func (f *importFlags) run(cmd *cobra.Command) (err error) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%d texts, the oldest, were dropped to keep --size %s; %d are left\n", sum.Dropped, f.size, stats.Documents)
 	}
 	return nil
+}
+
+// importing fills a database. One that is not there yet is made when there is
+// something to put into it.
+type importing struct {
+	path    string
+	options tokendb.Options
+	db      *tokendb.DB // nil until it is opened
+	known   map[uint64]bool
+	sum     imported
+}
+
+func (i *importing) open() (err error) {
+	if i.db, err = tokendb.Open(i.path, i.options); err != nil {
+		return withRemedy(err, i.path)
+	}
+	i.known = map[uint64]bool{}
+	return withRemedy(i.db.Documents(func(document tokendb.Document) { i.known[document.Conversation] = true }), i.path)
+}
+
+// add puts a file's documents in, of which there are some.
+func (i *importing) add(progress io.Writer, name string, documents []tokendb.Document) error {
+	if i.db == nil {
+		if err := i.open(); err != nil {
+			return err
+		}
+	}
+	if i.known[documents[0].Conversation] {
+		i.sum.Known++
+		fmt.Fprintf(progress, "%s: the database has these texts already, as conversation %s: nothing is added\n", name, conversationID(documents[0]))
+		return nil
+	}
+	i.known[documents[0].Conversation] = true
+	fmt.Fprintf(progress, "%s: indexing %d texts\n", name, len(documents))
+	if err := i.db.Import(documents); err != nil {
+		return withRemedy(err, i.path)
+	}
+	i.sum.Files, i.sum.Texts = i.sum.Files+1, i.sum.Texts+len(documents)
+	for _, document := range documents {
+		i.sum.Tokens += len(document.Tokens)
+	}
+	return nil
+}
+
+func (i *importing) close() error {
+	if i.db == nil {
+		return nil
+	}
+	return i.db.Close()
 }
 
 // readTexts reads and encodes a file, the texts of which are one conversation. It
