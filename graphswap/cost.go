@@ -22,7 +22,7 @@ type Cost struct {
 func (p *Profile) Cost(model string) (*Cost, error) {
 	m, ok := p.Models[model]
 	if !ok {
-		return nil, fmt.Errorf("graphswap: %w: %q is not among %s of %s", ErrModel, model,
+		return nil, fmt.Errorf("graphswap: %w: %.80q is not among %s of %s", ErrModel, model,
 			strings.Join(slices.Sorted(maps.Keys(p.Models)), ", "), p.ID)
 	}
 	return &Cost{Profile: p, Name: model, Model: m}, nil

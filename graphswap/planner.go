@@ -88,7 +88,7 @@ func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	case PlanBoth, PlanShared:
 		plan = p.begun(Both).quicker(name)
 	default:
-		return nil, fmt.Errorf("graphswap: %w: no plan is called %q, but %s", ErrRequest, name, strings.Join(PlanNames(), ", "))
+		return nil, fmt.Errorf("graphswap: %w: no plan is called %.80q, but %s", ErrRequest, name, strings.Join(PlanNames(), ", "))
 	}
 	plan.Name = name
 	if spare && Switches(name) && !slices.Contains(plan.Before, None) {

@@ -164,7 +164,7 @@ func DeviceNames() []string {
 func Device(name string) (*Profile, error) {
 	base, variant, varied := strings.Cut(name, "+")
 	if !slices.Contains(DeviceNames(), base) {
-		return nil, fmt.Errorf("graphswap: %w: %q is not among %s", ErrDevice, base, strings.Join(DeviceNames(), ", "))
+		return nil, fmt.Errorf("graphswap: %w: %.80q is not among %s", ErrDevice, base, strings.Join(DeviceNames(), ", "))
 	}
 	data, err := deviceFiles.ReadFile("devices/" + base + ".json")
 	if err != nil {
@@ -198,7 +198,7 @@ func vary(data []byte, name string) ([]byte, error) {
 	variants, _ := whole["variants"].(map[string]any)
 	patch, ok := variants[name].(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("graphswap: %w: %v has no variant %q, but %q", ErrDevice, whole["id"], name,
+		return nil, fmt.Errorf("graphswap: %w: %v has no variant %.80q, but %q", ErrDevice, whole["id"], name,
 			slices.Sorted(maps.Keys(variants)))
 	}
 	delete(patch, "note")

@@ -43,5 +43,5 @@ func FindChip(text string) (Chip, error) {
 	for _, c := range Chips {
 		names = append(names, fmt.Sprintf("%s (%d)", strings.ToLower(c.Name), c.SoC))
 	}
-	return Chip{}, fmt.Errorf("hexagon: %q is no chip: known are %s, or the vendor's number of another", text, strings.Join(names, ", "))
+	return Chip{}, fmt.Errorf("hexagon: %.80q is no chip: known are %s, or the vendor's number of another", text, strings.Join(names, ", "))
 }

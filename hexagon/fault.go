@@ -55,7 +55,7 @@ func FindFault(text string) (Fault, error) {
 		}
 		known = append(known, f.Code)
 	}
-	return Fault{}, fmt.Errorf("hexagon: nothing is known of code %q: known are %s", text, strings.Join(known, ", "))
+	return Fault{}, fmt.Errorf("hexagon: nothing is known of code %.80q: known are %s", text, strings.Join(known, ", "))
 }
 
 // explain adds cause and remedy to a failed call whose code is known.

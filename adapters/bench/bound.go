@@ -31,7 +31,7 @@ func ParseBound(s string) (Bound, error) {
 	case NoBound, LowerBound, UpperBound:
 		return b, nil
 	}
-	return NoBound, fmt.Errorf("--ext-bound %q: lower or upper wanted", s)
+	return NoBound, fmt.Errorf("--ext-bound %.80q: lower or upper wanted", s)
 }
 
 // soon is how many tokens ahead the oracle looks.

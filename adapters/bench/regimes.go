@@ -95,7 +95,7 @@ func devicesWith(model string) (devices []string, m graphswap.Model, err error) 
 		}
 	}
 	if len(devices) == 0 {
-		return nil, m, fmt.Errorf("%w: no profile has %q", graphswap.ErrModel, model)
+		return nil, m, fmt.Errorf("%w: no profile has %.80q", graphswap.ErrModel, model)
 	}
 	return devices, m, nil
 }

@@ -138,7 +138,7 @@ func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 		for _, text := range o.Plans {
 			plan, asked, refused := graphswap.CutSpare(text)
 			if !slices.Contains(graphswap.PlanNames(), plan) || (asked || refused) && !graphswap.Switches(plan) {
-				return nil, fmt.Errorf("%w: plan %q: one of %s wanted, +spare or -spare behind those that exchange graphs",
+				return nil, fmt.Errorf("%w: plan %.80q: one of %s wanted, +spare or -spare behind those that exchange graphs",
 					graphswap.ErrRequest, text, strings.Join(graphswap.PlanNames(), ", "))
 			}
 			if !asked {

@@ -67,7 +67,7 @@ func Resolve(sources ...Source) (Config, error) {
 	for _, s := range sources {
 		for _, name := range s.Names {
 			if _, ok := find(name); !ok {
-				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: known are %s", ErrSetting, name, s.Name, strings.Join(names(), ", "))
+				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: known are %s", ErrSetting, Short(name), s.Name, strings.Join(names(), ", "))
 			}
 		}
 		for _, k := range Keys {
@@ -76,7 +76,7 @@ func Resolve(sources ...Source) (Config, error) {
 				continue
 			}
 			if err := k.set(&c, value); err != nil {
-				return Config{}, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, value, s.Name, err)
+				return Config{}, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), s.Name, err)
 			}
 			c.Origin[k.Name] = s.Name
 		}
@@ -108,7 +108,7 @@ func Enabled(sources ...Source) (bool, error) {
 	for _, s := range sources {
 		if value, ok := s.Lookup(k); ok {
 			if err := k.set(&c, value); err != nil {
-				return false, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, value, s.Name, err)
+				return false, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), s.Name, err)
 			}
 		}
 	}

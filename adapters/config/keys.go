@@ -110,7 +110,7 @@ func Find(name string) (Key, error) {
 			return k, nil
 		}
 	}
-	return Key{}, fmt.Errorf("config: %w: no key %s: known are %s", ErrSetting, name, strings.Join(names(), ", "))
+	return Key{}, fmt.Errorf("config: %w: no key %s: known are %s", ErrSetting, Short(name), strings.Join(names(), ", "))
 }
 
 func names() []string {

@@ -34,7 +34,7 @@ const leastDatabase = 1 << 20
 func ParseDatabaseSize(text string) (int64, error) {
 	size, err := ParseSize(text, 0)
 	if err == nil && size > 0 && size < leastDatabase {
-		return 0, fmt.Errorf("%s is too little to keep answers: 1MiB or more wanted, or unlimited", text)
+		return 0, fmt.Errorf("%s is too little to keep answers: 1MiB or more wanted, or unlimited", Short(text))
 	}
 	return size, err
 }
@@ -42,9 +42,9 @@ func ParseDatabaseSize(text string) (int64, error) {
 // ParseSize reads "8GiB", "500 MB", "20%" of total where that is known, or
 // "unlimited", which is 0.
 func ParseSize(text string, total int64) (int64, error) {
-	wrong := fmt.Errorf("%q is no size such as 8GiB, 20%% or unlimited", text)
+	wrong := fmt.Errorf("%q is no size such as 8GiB, 20%% or unlimited", Short(text))
 	if total <= 0 {
-		wrong = fmt.Errorf("%q is no size such as 256MiB, 8GiB or unlimited", text)
+		wrong = fmt.Errorf("%q is no size such as 256MiB, 8GiB or unlimited", Short(text))
 	}
 	if strings.EqualFold(text, "unlimited") {
 		return 0, nil

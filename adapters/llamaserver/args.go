@@ -104,7 +104,7 @@ func number(least, most int, field func(*Args) *int) option {
 	return option{true, func(a *Args, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < least || n > most {
-			return fmt.Errorf("%q is not a number from %d to %d", v, least, most)
+			return fmt.Errorf("%.80q is not a number from %d to %d", v, least, most)
 		}
 		*field(a) = n
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
 // ablationFlags are the command's settings as typed.
@@ -31,7 +32,7 @@ them by the planner; +SD verifies drafts; ours has all of our drafts. Times are
 modelled on the profile. How many tokens a step yields is forced by --accept, or
 read from a real drafter's report by --from: what "sdnpu run --json" or "sdnpu
 bench replay --json" prints, or an object with one under "sd" and "ours".`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -87,7 +88,7 @@ func (f *ablationFlags) tokens(o *bench.AblationOptions) error {
 	for name, text := range f.accept {
 		var value float64
 		if _, err := fmt.Sscanf(text, "%g", &value); err != nil || !(value >= 1 && value <= 1024) {
-			return fmt.Errorf("--accept %s=%s: a number from 1 to 1024 wanted", name, text)
+			return fmt.Errorf("--accept %s=%s: a number from 1 to 1024 wanted", config.Short(name), config.Short(text))
 		}
 		switch name {
 		case "sd":
@@ -95,7 +96,7 @@ func (f *ablationFlags) tokens(o *bench.AblationOptions) error {
 		case "ours":
 			o.Ours = value
 		default:
-			return fmt.Errorf("--accept %s: sd and ours wanted", name)
+			return fmt.Errorf("--accept %s: sd and ours wanted", config.Short(name))
 		}
 	}
 	if o.SD == 0 || o.Ours == 0 {

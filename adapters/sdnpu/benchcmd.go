@@ -24,7 +24,7 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what drafts and plans are worth",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newReplayCommand(), newGenerateCommand(), newSwitchCommand(), newSessionCommand(), newAblationCommand(), newRegimesCommand())

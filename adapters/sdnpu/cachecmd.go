@@ -25,12 +25,7 @@ func newCacheCommand() *cobra.Command {
 			"profiles/): list shows it behind the images, clear removes it with them.\n\n" +
 			"SDNPU_CACHE names the folder, SDNPU_CACHE_SIZE what it keeps (8GiB, 20% of the disk,\n" +
 			"unlimited; default: 20%, at most 16GiB): images used least recently go first.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: see sdnpu cache --help", args[0])
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCacheList(), newCacheVerify(), newCacheClear())
@@ -151,7 +146,7 @@ func newCacheList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the images: model, graphs, rows, context, recipe, size, last use, device; verify reads them whole",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, store, err := openCacheFolder(cmd)
 			if err != nil {
@@ -195,7 +190,7 @@ func newCacheVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every byte of every image against its checksum",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, store, err := openCacheFolder(cmd)
 			if err != nil {

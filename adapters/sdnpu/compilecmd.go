@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/compile"
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -26,7 +27,7 @@ func newCompileCommand() *cobra.Command {
 		Use:    compileCommand,
 		Short:  "Compile one image for a server (not for people)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out, err := takeStdout()
 			if err != nil {
@@ -112,7 +113,7 @@ func (s *settings) readCompile(value string) error {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("SDNPU_COMPILE=%q: inline, or a time such as 10m wanted", value)
+		return fmt.Errorf("SDNPU_COMPILE=%q: inline, or a time such as 10m wanted", config.Short(value))
 	}
 	s.compilePatience = d
 	return nil

@@ -23,12 +23,7 @@ func newDatabaseCommand() *cobra.Command {
 			"drafted from it and answered sooner; it never changes an answer. Answers are kept on disk only\n" +
 			"where sdnpu.db (or run --db) names a folder. The files are their owner's alone and not encrypted:\n" +
 			"who reads them reads the answers. forget removes answers from them, purge removes them all.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: see sdnpu db --help", args[0])
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDatabaseImport(), newDatabaseList(), newDatabaseStats(), newDatabaseVerify(), newDatabaseForget(), newDatabasePurge())

@@ -10,7 +10,7 @@ func newEmulatorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "emulator",
 		Short: "Build the emulator of the NPU's library with the C compiler and print its path",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := buildEmulator(cmd.Context(), newLogger(cmd.ErrOrStderr(), false), nil)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/estimate"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -69,7 +70,7 @@ func (f *estimateFlags) widths() (rows []int, err error) {
 	for text := range strings.SplitSeq(f.rows, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 || n > 4096 {
-			return nil, fmt.Errorf("--rows %q: numbers from 1 to 4096 wanted, as in 1,8,32", f.rows)
+			return nil, fmt.Errorf("--rows %q: numbers from 1 to 4096 wanted, as in 1,8,32", config.Short(f.rows))
 		}
 		rows = append(rows, n)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/execute"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
@@ -26,7 +27,7 @@ func newExecuteCommand() *cobra.Command {
 		Use:    executeCommand,
 		Short:  "Carry out a plan that standard input brings",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			var job execute.Job
 			if err := json.NewDecoder(cmd.InOrStdin()).Decode(&job); err != nil {
@@ -112,7 +113,7 @@ func (f *executeFlags) executor(progress io.Writer, device, model string, allLog
 		return nil, nil
 	}
 	if f.pace != "wall" && f.pace != "virtual" {
-		return nil, fmt.Errorf("--pace %q: wall or virtual wanted", f.pace)
+		return nil, fmt.Errorf("--pace %q: wall or virtual wanted", config.Short(f.pace))
 	}
 	if !(f.scale > 0 && f.scale <= 100) {
 		return nil, fmt.Errorf("--scale %v: more than 0 and at most 100 wanted", f.scale)

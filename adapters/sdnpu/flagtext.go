@@ -8,20 +8,23 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
 // wantedOf says what flags of a type take.
 var wantedOf = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "float32": "a number", "float64": "a number",
 	"intSlice": "whole numbers with commas between them", "bool": "true or false", "duration": "a time such as 90s or 24h",
+	"stringToString": "name=value, with commas between several",
 }
 
 // sayFlag says of a flag's value what is wanted, where the error is that of a
-// number's parser.
+// number's parser, or long because the value is.
 func sayFlag(err error) error {
 	var bad *pflag.InvalidValueError
 	var number *strconv.NumError
-	if !errors.As(err, &bad) || !errors.As(err, &number) {
+	if !errors.As(err, &bad) || !errors.As(err, &number) && config.Short(bad.GetValue()) == bad.GetValue() {
 		return err
 	}
 	wanted, known := wantedOf[bad.GetFlag().Value.Type()]
@@ -31,7 +34,7 @@ func sayFlag(err error) error {
 	if errors.Is(err, strconv.ErrRange) {
 		wanted = "a smaller number"
 	}
-	return fmt.Errorf("--%s %s: %s wanted", bad.GetFlag().Name, bad.GetValue(), wanted)
+	return fmt.Errorf("--%s %s: %s wanted", bad.GetFlag().Name, config.Short(bad.GetValue()), wanted)
 }
 
 // What cobra notes at flags that were marked as groups.

@@ -50,7 +50,7 @@ without drafts one; with --cost each has as many as pay on that device, and its 
 is modelled. --together asks the tasks in turns. What --save holds of an interrupted
 run is not measured again; databases begin empty then, too.`,
 		Example: "  sdnpu bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
-
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -273,4 +274,49 @@ func TestAFolderWithoutPreparedImagesIsToldWithARemedy(t *testing.T) {
 	require.Contains(t, log.String(), "nope")
 	require.Contains(t, log.String(), "take the folder out of SDNPU_PREPARED, or fill it: sdnpu prepare MODEL.gguf")
 	require.Contains(t, s.lookAtPrepared(nil)[0].remedy, "sdnpu prepare MODEL.gguf")
+}
+
+// TestErrorsShowTheBeginningOfALongValue of every key, and of flags and variables
+// that take one of a few.
+func TestErrorsShowTheBeginningOfALongValue(t *testing.T) {
+	useCache(t)
+	long := strings.Repeat("é", 5000)
+	bounded := func(err error, what ...any) {
+		t.Helper()
+		require.ErrorContains(t, err, strings.Repeat("é", 60), what...)
+		require.Less(t, strings.Count(err.Error(), "é"), 300, what...)
+	}
+	for _, key := range config.Keys {
+		if key.Name == "sdnpu.db" {
+			long := "x/" + long // no absolute path
+			t.Setenv(key.Variable(), long)
+		} else {
+			t.Setenv(key.Variable(), long)
+		}
+		_, err := config.Resolve(config.Environment(os.LookupEnv))
+		bounded(err, key.Name)
+		require.ErrorContains(t, err, "é…", key.Name)
+		for _, f := range lookAtValues() {
+			bounded(errors.New(f.remedy), key.Name)
+		}
+		_, err = sdnpu(t, "select", story, "--adapter", "a", "--set", key.Name+"="+os.Getenv(key.Variable()))
+		bounded(err, key.Name)
+		require.NoError(t, os.Unsetenv(key.Variable()))
+	}
+	for _, args := range []string{
+		"select M --adapter a --set L", "select M --adapter a --set L=1", "run --model M L", "L", "bench L", "db L", "cache L", "bench switch --plan L", "bench switch --device L",
+		"bench switch --device sd8gen2+L", "bench switch --as L", "bench switch --rows L", "bench switch --logits L", "bench switch --execute --pace L",
+		"run --model M --draft L", "run --model M --plan L", "run --model M --rows L", "run --model M --recipe L", "run --model M -n L", "calibrate M --recipe L",
+		"bench ablation --accept L=1", "bench ablation --accept sd=L", "bench ablation --accept L", "prepare M --soc L -o a", "estimate M --soc sm8650 --rows L", "doctor --code L",
+		"db import d M --model M --size L", "db forget d --since L", "bench replay M --ext-bound L",
+	} {
+		_, err := sdnpu(t, strings.Fields(strings.NewReplacer("M", story, "L", long).Replace(args))...)
+		bounded(err, args)
+	}
+	for _, name := range []string{"SDNPU_SOC", "SDNPU_CACHE_SIZE", "SDNPU_COMPILE", gateVariable} {
+		t.Setenv(name, long)
+		_, err := readSettings()
+		bounded(err, name)
+		t.Setenv(name, "")
+	}
 }

@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
 func main() {
@@ -62,12 +65,18 @@ func checkGroups(root *cobra.Command, args []string) error {
 	if err != nil || !cmd.HasSubCommands() {
 		return err
 	}
-	for _, a := range rest {
-		if !strings.HasPrefix(a, "-") {
-			return fmt.Errorf("unknown command %q: see %s --help", a, cmd.CommandPath())
-		}
+	return noArguments(cmd, slices.DeleteFunc(slices.Clone(rest), func(a string) bool { return strings.HasPrefix(a, "-") }))
+}
+
+// noArguments refuses any: of a group they would be the name of a command.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return fmt.Errorf("unknown command %q: see %s --help", config.Short(args[0]), cmd.CommandPath())
 	}
-	return nil
+	return fmt.Errorf("%s takes no argument, and %q is one: see %s --help", cmd.Name(), config.Short(args[0]), cmd.CommandPath())
 }
 
 // oneArgument wants exactly one argument and says which.
@@ -86,13 +95,8 @@ func newCommand() *cobra.Command {
 		Short:         "Run GGUF models on the Qualcomm Hexagon NPU, under Ollama or alone",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: see sdnpu --help", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", sayFlag(err), cmd.CommandPath())

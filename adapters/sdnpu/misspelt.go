@@ -47,7 +47,7 @@ func lookAtValues() (findings []finding) {
 			continue
 		}
 		if err := k.Check(value); err != nil {
-			findings = append(findings, finding{what: "environment", remedy: fmt.Sprintf("%s=%q: %v", k.Variable(), value, err)})
+			findings = append(findings, finding{what: "environment", remedy: fmt.Sprintf("%s=%q: %v", k.Variable(), config.Short(value), err)})
 		}
 	}
 	if len(findings) > 0 {

@@ -13,7 +13,7 @@ func newRegimesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "regimes",
 		Short: "Draw which plan is chosen where: by device, memory, prompt and speed of loads",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := bench.RunRegimes(cmd.Context(), model, counter(cmd.ErrOrStderr(), false))
 			if err != nil {

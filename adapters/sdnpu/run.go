@@ -76,7 +76,7 @@ func newRunCommand() *cobra.Command {
 // modelByFlag refuses arguments: the model is most often meant.
 func modelByFlag(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no argument %q: a model is named by --model %s, its prompt by --prompt TEXT", cmd.Name(), args[0], args[0])
+		return fmt.Errorf("%s takes no argument %q: a model is named by --model %s, its prompt by --prompt TEXT", cmd.Name(), config.Short(args[0]), config.Short(args[0]))
 	}
 	return nil
 }

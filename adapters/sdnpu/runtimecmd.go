@@ -30,7 +30,7 @@ func newRuntimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runtime",
 		Short: "Install the vendor's QNN runtime, or say what is installed",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newRuntimeInstallCommand(), newRuntimeShowCommand())
@@ -48,7 +48,7 @@ func newRuntimeInstallCommand() *cobra.Command {
 			"The libraries are Qualcomm's, under Qualcomm's licence, and no part of this program.\n" +
 			"Models then find them with no further setting.",
 		Example: "  sdnpu runtime install\n  sdnpu runtime install --from onnxruntime_qnn-2.7.0-cp311-cp311-win_arm64.whl --accept-license",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.install(cmd) },
 	}
 	flags := cmd.Flags()
@@ -208,7 +208,7 @@ func newRuntimeShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Say which runtimes are installed where models look for them",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := false
 			var errs []error

@@ -86,14 +86,14 @@ func selectKeys(set []string) ([]gguf.KeyValue, error) {
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("select: --set %s: key=value wanted", s)
+			return nil, fmt.Errorf("select: --set %s: key=value wanted", config.Short(s))
 		}
 		key, err := config.Find(name)
 		if err != nil {
 			return nil, err
 		}
 		if err := key.Check(value); err != nil {
-			return nil, fmt.Errorf("select: --set %s: %w", s, err)
+			return nil, fmt.Errorf("select: --set %s: %w", config.Short(s), err)
 		}
 		keys = slices.DeleteFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == key.Name })
 		keys = append(keys, gguf.KeyValue{Name: key.Name, Value: typed(key, value)})

@@ -85,7 +85,7 @@ func readSettings() (settings, error) {
 	case "off":
 		s.gateOff = true
 	default:
-		return s, fmt.Errorf("%s=%q: on or off wanted", gateVariable, v)
+		return s, fmt.Errorf("%s=%q: on or off wanted", gateVariable, config.Short(v))
 	}
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
 		return s, err

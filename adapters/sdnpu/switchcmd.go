@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/bench"
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -44,7 +45,7 @@ other widths. exact and exact_in_order are made for 4 blocks at most.
 --execute needs a machine that keeps a phone's time. Where it does not, because
 it is busy, a plan runs again on a phone 2, 4 and 8 times slower, and its row is
 marked if that does not help. --pace virtual does without a clock.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -125,14 +126,14 @@ func twoRows(text string) (long, short int, err error) {
 	long, errLong := strconv.Atoi(strings.TrimSpace(a))
 	short, errShort := strconv.Atoi(strings.TrimSpace(b))
 	if !found || errLong != nil || errShort != nil {
-		return 0, 0, fmt.Errorf("--rows %q: two numbers wanted, like 256,32", text)
+		return 0, 0, fmt.Errorf("--rows %q: two numbers wanted, like 256,32", config.Short(text))
 	}
 	return long, short, nil
 }
 
 func allLogits(text string) (bool, error) {
 	if text != "all" && text != "last" {
-		return false, fmt.Errorf("--logits %q: all or last wanted", text)
+		return false, fmt.Errorf("--logits %q: all or last wanted", config.Short(text))
 	}
 	return text == "all", nil
 }

@@ -24,7 +24,7 @@ var Plans = append([]string{PlanAuto}, graphswap.PlanNames()...)
 func CheckPlan(text string) error {
 	name, asked, refused := Options{Plan: text}.planName()
 	if !slices.Contains(Plans, name) || (asked || refused) && (name == PlanAuto || !graphswap.Switches(name)) {
-		return fmt.Errorf("%w: plan %q: one of %s wanted, +spare or -spare behind those that exchange graphs",
+		return fmt.Errorf("%w: plan %.80q: one of %s wanted, +spare or -spare behind those that exchange graphs",
 			ErrOptions, text, strings.Join(Plans, ", "))
 	}
 	return nil

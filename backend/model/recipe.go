@@ -114,7 +114,7 @@ func FindRecipe(name string) (Recipe, error) {
 			return r, nil
 		}
 	}
-	return Recipe{}, fmt.Errorf("model: %w %q: known are %s, those of 16 bits and less with %s behind them too",
+	return Recipe{}, fmt.Errorf("model: %w %.80q: known are %s, those of 16 bits and less with %s behind them too",
 		ErrRecipe, name, strings.Join(names, ", "), SmallCache)
 }
 

@@ -74,7 +74,7 @@ func Parse(s string) (Mode, error) {
 				known = append(known, name)
 			}
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %q in %q: off, default, paper or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
+			return Mode{}, fmt.Errorf("%w: %.80q in %.80q: off, default, paper or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
 		}
 		set(&m)
 	}
