@@ -28,18 +28,32 @@ type calibrateFlags struct {
 	json           bool
 }
 
+// errNotCalibrated is returned for a recipe that ranges would change nothing of.
+var errNotCalibrated = errors.New("this recipe needs no calibration")
+
+// calibratedNames lists the recipes that use what calibrate finds.
+func calibratedNames() string {
+	var names []string
+	for _, r := range model.Recipes {
+		if r.NeedsRanges() {
+			names = append(names, r.Name)
+		}
+	}
+	return strings.Join(names, ", ") + ", and those that end in " + model.SmallCache
+}
+
 func newCalibrateCommand() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
 		Short: "Find out which numbers a model's activations are",
 		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
-			"each activation that recipes with integers (w8a16, w8a8, w4a16-lpbq) round; it also rounds their weights so\n" +
-			"that errors make up for each other in these texts. Such recipes use what is stored\n" +
-			"in the image cache, where calibrate writes unless -o names another file; without it they\n" +
-			"calibrate themselves with a text that the program brings. Use texts like those that the model\n" +
-			"will see, of at least " + strconv.Itoa(leastTokens) + " tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no\n" +
-			"longer counts.\n\n" +
+			"each activation that recipes with integers round (w8a16, w8a8, w4a16-lpbq, and those that\n" +
+			"end in +kv8; the others need none of this); it also rounds their weights so that errors make\n" +
+			"up for each other in these texts. Such recipes use what is stored in the image cache, where\n" +
+			"calibrate writes unless -o names another file; without it they calibrate themselves with a\n" +
+			"text that the program brings. Use texts like those that the model will see, of at least " + strconv.Itoa(leastTokens) + "\n" +
+			"tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no longer counts.\n\n" +
 			"Recipes look for ranges in " + rangesFolder + "/ of the image cache (SDNPU_CACHE). A file that -o named is used\n" +
 			"once it lies there as DIGEST" + keptFileSuffix + " (its field digest) and the " + codesSuffix + " file beside it as DIGEST" + codesSuffix + ".",
 		Args: oneArgument("model"),
@@ -47,7 +61,7 @@ func newCalibrateCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
-	flags.StringVar(&f.recipe, "recipe", "w8a16", "round weights as this recipe has them: "+recipeNames()+"; w4a16-lpbq has a form of its own, the others share one")
+	flags.StringVar(&f.recipe, "recipe", "w8a16", "round weights as this recipe has them: "+calibratedNames()+"; w4a16-lpbq has a form of its own, the others share one")
 	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -97,6 +111,9 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	recipe, err := model.FindRecipe(c.recipe)
 	if err != nil {
 		return err
+	}
+	if !recipe.NeedsRanges() {
+		return fmt.Errorf("--recipe %s: %w: it rounds no activations; those that do are %s", recipe.Name, errNotCalibrated, calibratedNames())
 	}
 	text, source, err := joinTexts(c.texts, defaultText, "default text")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
@@ -132,6 +133,22 @@ func TestCalibrateRefusesTextsAndTargetsBeforeTheWork(t *testing.T) {
 	r, err := readRanges(there, digest)
 	require.NoError(t, err, "as the help says")
 	require.NotEmpty(t, r.Rounded.Constants)
+}
+
+func TestRecipesWithoutRangesAreNotCalibrated(t *testing.T) {
+	useCache(t)
+	s, err := readSettings()
+	require.NoError(t, err)
+	for _, r := range model.Recipes {
+		if r.NeedsRanges() {
+			require.Contains(t, calibratedNames(), r.Name)
+			continue
+		}
+		_, err := sdnpu(t, "calibrate", story, "--recipe", r.Name)
+		require.ErrorIs(t, err, errNotCalibrated)
+		require.ErrorContains(t, err, "--recipe "+r.Name+": this recipe needs no calibration: it rounds no activations; those that do are w8a16,")
+	}
+	require.NoDirExists(t, filepath.Join(s.cache, rangesFolder))
 }
 
 func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
