@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
@@ -269,13 +270,28 @@ func TestAFullContextIsSaidAndNoTokenCostsNothing(t *testing.T) {
 	require.Zero(t, none.CPUPerTokenMS)
 	require.Positive(t, none.CPUMS)
 
-	var said strings.Builder
-	root := newCommand()
-	root.SetArgs([]string{"run", "--model", story, "--library", "float", "--prompt", "One day", "--context", "8", "-n", "8"})
-	root.SetOut(io.Discard)
-	root.SetErr(&said)
-	require.NoError(t, root.ExecuteContext(t.Context()))
-	require.Contains(t, said.String(), "the context of 8 tokens is full: --context takes more")
+	said := func(args ...string) (string, error) {
+		var said strings.Builder
+		root := newCommand()
+		root.SetArgs(append([]string{"run", "--model", story, "--library", "float"}, args...))
+		root.SetOut(io.Discard)
+		root.SetErr(&said)
+		err := root.ExecuteContext(t.Context())
+		return said.String(), err
+	}
+	log, err := said("--prompt", "One day", "--context", "8", "-n", "8")
+	require.NoError(t, err)
+	require.Contains(t, log, "the context of 8 tokens is full, prompt included, so the text ends here: --context takes up to 512, what the model was made for")
+	log, err = said("--prompt", "One day", "-n", "600")
+	require.NoError(t, err)
+	require.Contains(t, log, "the context of 512 tokens is full, prompt included, so the text ends here: the model was made for no more, so give a shorter prompt, ask for fewer tokens")
+	_, err = said("--prompt", "One day", "--context", "600")
+	require.ErrorContains(t, err, "a context of 600: 1 to 512 wanted")
+	_, err = said("--prompt", strings.Repeat("One day ", 9), "--context", "8")
+	require.ErrorIs(t, err, engine.ErrPromptTooLong)
+	require.ErrorContains(t, err, "8 fit: --context takes up to 512")
+	_, err = said("--prompt", strings.Repeat("One day ", 600))
+	require.ErrorContains(t, err, "512 fit: the model was made for no more")
 }
 
 func TestATurnThatNoContextHoldsIsRefused(t *testing.T) {

@@ -30,6 +30,7 @@ type loaded struct {
 	tokenizer *tokenizer.Tokenizer
 	prompt    []int32 // what the job's prompt became
 	layers    int
+	madeFor   int         // the longest context of the model
 	flips     flipsFile   // what flips of it are measured of
 	database  *tokendb.DB // nil without one on disk
 }
@@ -125,7 +126,7 @@ func (s settings) load(ctx context.Context, arg0 string, j job) (_ *loaded, err 
 	if err != nil {
 		return nil, withModelRemedy(err)
 	}
-	l.layers = m.Config().Layers
+	l.layers, l.madeFor = m.Config().Layers, m.Config().ContextLength
 	if reason := j.undrafted(); reason != "" {
 		j.logger.Warn(reason)
 	}
@@ -173,7 +174,7 @@ func (j job) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 		return nil, err
 	}
 	if context := (engine.Options{Context: j.context}).ContextOf(c); len(ids) > context {
-		return nil, &engine.PromptTooLongError{Tokens: len(ids), Context: context}
+		return nil, fmt.Errorf("%w: %s", &engine.PromptTooLongError{Tokens: len(ids), Context: context}, roomRemedy(context, c.ContextLength))
 	}
 	return ids, nil
 }

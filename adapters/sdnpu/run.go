@@ -311,12 +311,20 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		fmt.Fprintf(stderr, "\nthe prompt was not calibrated: the head's rows would take %v, and save %v", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
 	}
 	if f.contextFull(report) {
-		fmt.Fprintf(stderr, "\nthe context of %d tokens is full: --context takes more, up to what the model was made for", report.Context)
+		fmt.Fprintf(stderr, "\nthe context of %d tokens is full, prompt included, so the text ends here: %s", report.Context, roomRemedy(report.Context, l.madeFor))
 	}
 	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
 	return nil
+}
+
+// roomRemedy says how a text that a context does not hold finds room.
+func roomRemedy(context, madeFor int) string {
+	if context < madeFor {
+		return fmt.Sprintf("--context takes up to %d, what the model was made for", madeFor)
+	}
+	return "the model was made for no more, so give a shorter prompt, ask for fewer tokens, or take a model with a longer context"
 }
 
 // contextFull tells that a text ended for want of room, before -n was reached.

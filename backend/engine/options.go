@@ -221,7 +221,7 @@ func (o Options) check(c model.Config) error {
 	case o.Blocks < 1 || o.Blocks > c.Layers:
 		return fmt.Errorf("engine: %w: %d blocks of %d layers: 1 to %d wanted", ErrOptions, o.Blocks, c.Layers, c.Layers)
 	case o.Context < 1 || o.Context > c.ContextLength:
-		return fmt.Errorf("engine: %w: a context of %d, the model was made for %d", ErrOptions, o.Context, c.ContextLength)
+		return fmt.Errorf("engine: %w: a context of %d: 1 to %d wanted, what the model was made for", ErrOptions, o.Context, c.ContextLength)
 	case o.FirstContext < 1:
 		return fmt.Errorf("engine: %w: graphs that begin with a context of %d", ErrOptions, o.FirstContext)
 	case o.Sequences < 1 || o.Sequences > maxSlots/o.Context:
