@@ -9,8 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// TestHelpNamesEveryRecipe wherever a flag takes one, and explains it with the
-// keys.
+// TestHelpNamesEveryRecipe that a flag takes, and explains it with the keys.
 func TestHelpNamesEveryRecipe(t *testing.T) {
 	flags := 0
 	for _, cmd := range newCommand().Commands() {
@@ -20,6 +19,10 @@ func TestHelpNamesEveryRecipe(t *testing.T) {
 		}
 		flags++
 		for _, r := range model.Recipes {
+			if cmd.Name() == "calibrate" && !r.NeedsRanges() {
+				require.NotContains(t, f.Usage, r.Name+",", cmd.Name())
+				continue
+			}
 			require.Contains(t, f.Usage, r.Name, cmd.Name())
 		}
 	}

@@ -102,6 +102,7 @@ func newCommand() *cobra.Command {
 		return fmt.Errorf("%w: see %s --help", sayFlag(err), cmd.CommandPath())
 	})
 	root.Version = version()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newRunCommand(),
@@ -121,6 +122,7 @@ func newCommand() *cobra.Command {
 		newDatabaseCommand(),
 		newPrepareCommand(),
 		newEstimateCommand(),
+		newVersionCommand(),
 	)
 	tellOfHelp(root)
 	return root

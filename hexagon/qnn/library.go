@@ -17,6 +17,12 @@ const (
 	coreMinorTested = 40
 )
 
+// CoreAPI tells which versions of the core API this package speaks: the oldest, and
+// the newest that it was tested with.
+func CoreAPI() (oldest, tested Version) {
+	return Version{Major: coreMajor, Minor: coreMinorOldest}, Version{Major: coreMajor, Minor: coreMinorTested}
+}
+
 // Options tunes [Open]. The zero value asks for a Hexagon library.
 type Options struct {
 	// Backend is the provider number that the library must have. Zero means
