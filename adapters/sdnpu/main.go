@@ -102,7 +102,6 @@ func newCommand() *cobra.Command {
 		return fmt.Errorf("%w: see %s --help", sayFlag(err), cmd.CommandPath())
 	})
 	root.Version = version()
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newRunCommand(),

@@ -32,7 +32,7 @@ func TestAProgramSaysWhichBuildItIs(t *testing.T) {
 		"\nQNN core API 2.32 and later, tested up to 2.40, which is also the emulator's\n", out)
 	short, err := sdnpu(t, "--version")
 	require.NoError(t, err)
-	require.Equal(t, "sdnpu "+version()+"\n", short)
+	require.Equal(t, "sdnpu version "+version()+"\n", short)
 	_, err = sdnpu(t, "version", "now")
 	require.ErrorContains(t, err, `version takes no argument, and "now" is one`)
 
