@@ -103,6 +103,15 @@ func (t *Tensor) Elements() int {
 // SizeBytes is the size of all elements.
 func (t *Tensor) SizeBytes() int { return t.Elements() * t.Type.Size() }
 
+// PackedBytes is SizeBytes with elements that have fewer significant bits than
+// their type packed, as chips keep them. Steps are not counted.
+func (t *Tensor) PackedBytes() int {
+	if t.Encoding.Bits == 0 {
+		return t.SizeBytes()
+	}
+	return (t.Elements()*t.Encoding.Bits + 7) / 8
+}
+
 // Values says where the elements of a constant come from. Weights are large
 // and usually converted from a mapped file, so they are asked for when a
 // device compiles them and not before.

@@ -117,10 +117,8 @@ func sizes(g *backend.Graph) (weights, cache int64) {
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
 		switch {
-		case t.Kind == backend.Constant && t.Encoding.Bits != 0:
-			weights += int64(t.Elements()*t.Encoding.Bits+7) / 8
 		case t.Kind == backend.Constant:
-			weights += int64(t.SizeBytes())
+			weights += int64(t.PackedBytes())
 		case t.Kind == backend.Input && strings.HasPrefix(t.Name, "past_"):
 			cache += int64(t.SizeBytes())
 		}

@@ -79,15 +79,22 @@ type checkResult struct {
 	Divergence float64 `json:"kl"`
 	// Top1 is the share of positions with float's likeliest token, or one that is
 	// as likely; Tied counts those among them.
-	Top1   float64 `json:"top1"`
-	Tied   int     `json:"tied"`
-	Image  int64   `json:"image_bytes"`
-	Memory int64   `json:"program_bytes"`
+	Top1 float64 `json:"top1"`
+	Tied int     `json:"tied"`
+	// Weights are the recipe's numbers packed, without their scales; Image and
+	// Memory what this device makes of them, and AsFloats why that may be more.
+	Weights  int64 `json:"weight_bytes"`
+	Image    int64 `json:"image_bytes"`
+	Memory   int64 `json:"program_bytes"`
+	AsFloats bool  `json:"blocks_as_floats,omitempty"`
 	// CPU is the processors' time for a token on the device, in milliseconds.
 	CPU    float64 `json:"cpu_ms_per_token"`
 	Gate   gate    `json:"gate"`
 	Passed bool    `json:"passed"`
 }
+
+// emulatorProvider is what our stand-in calls itself.
+const emulatorProvider = "HTP_EMULATOR_SDNPU"
 
 type layerCheck struct {
 	Layer int      `json:"layer"`
@@ -190,6 +197,7 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 	}
 	r := newCheckResult(found, recipe)
 	r.Model, r.Digest, r.Device, r.Source = modelName(f), m.Digest(), describe(dev.Capabilities()), source
+	r.AsFloats = dev.Capabilities().Provider == emulatorProvider && max(recipe.Linear.Block, recipe.Head.Block, recipe.Sensitive.Block) > 0
 	return r, nil
 }
 
@@ -197,7 +205,7 @@ func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 	r := &checkResult{
 		Recipe: recipe.Name, Ranges: rangesDigest(recipe.Ranges),
 		Positions: c.Positions, Divergence: c.Divergence, Top1: c.Agreement(), Tied: c.Tied,
-		Image: c.Sizes.Image, Memory: c.Sizes.Program, CPU: 1e3 * c.Spent.Seconds(), Gate: gateOf(recipe.Name),
+		Weights: c.Sizes.Weights, Image: c.Sizes.Image, Memory: c.Sizes.Program, CPU: 1e3 * c.Spent.Seconds(), Gate: gateOf(recipe.Name),
 	}
 	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
 	if r.Perplexity.Uncertainty = c.Uncertainty; math.IsNaN(c.Uncertainty) {
@@ -229,7 +237,11 @@ func (r *checkResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "perplexity\t%.4f, in float %.4f: %+.2f %%\n", r.Perplexity.Recipe, r.Perplexity.Float, 100*(r.Perplexity.Ratio-1))
 	fmt.Fprintf(t, "divergence\t%.2e nats\n", r.Divergence)
 	fmt.Fprintf(t, "same token\t%.2f %%, tied with another at %d of %d positions\n", 100*r.Top1, r.Tied, r.Positions)
-	fmt.Fprintf(t, "size\timages of one width %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
+	fmt.Fprintf(t, "weights\t%s packed, without their scales\n", bytesText(r.Weights))
+	fmt.Fprintf(t, "size\timages of one width on this device %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
+	if r.AsFloats {
+		fmt.Fprintf(t, "\tthe emulator keeps weights in blocks as floats of 16 or 32 bits, which it multiplies; the vendor's library packs them\n")
+	}
 	fmt.Fprintf(t, "processor\t%.2f ms for a token, on the host\n", r.CPU)
 	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, r.Gate.verdict(r))
 	return t.Flush()

@@ -259,3 +259,32 @@ func TestAModelIsCalibratedOnceAndCheckedOnItsText(t *testing.T) {
 	_, err = readRanges(calibrated.Path, digest)
 	require.ErrorIs(t, err, errRangesFile)
 }
+
+// TestSizesAreThoseOfTheRecipeAndOfTheDevice: weights of 4 bits are counted as such,
+// and where the emulator keeps them as floats, that is said.
+func TestSizesAreThoseOfTheRecipeAndOfTheDevice(t *testing.T) {
+	useCache(t)
+	t.Setenv(gateVariable, "off")
+	text := textFile(t, "text", strings.Repeat("One day, Tom went to the park. ", 4))
+	check := func(recipe string, more ...string) string {
+		t.Helper()
+		out, err := sdnpu(t, append([]string{
+			"check", "../../integration_test/models/stories260K-ffn192-q4_0.gguf", "--recipe", recipe, "--library", "emulator", "--text", text,
+		}, more...)...)
+		require.NoError(t, err)
+		return out
+	}
+	of := func(recipe string) (r checkResult) {
+		t.Helper()
+		require.NoError(t, json.Unmarshal([]byte(check(recipe, "--json")), &r))
+		return r
+	}
+	plain, eight, four := of("f16"), of("w8"), of("w4a16")
+	require.False(t, plain.AsFloats)
+	require.True(t, four.AsFloats)
+	require.InEpsilon(t, plain.Weights, 2*eight.Weights, 0.01)
+	require.InEpsilon(t, plain.Weights, 4*four.Weights, 0.2, "the head has 8 bits")
+	require.Greater(t, four.Image, 3*four.Weights, "what the emulator keeps")
+	require.Regexp(t, `(?m)^weights +155 KiB packed, without their scales\nsize +images of one width on this device 1.1 MiB, in memory 1.1 MiB\n +the emulator keeps`, check("w4a16"))
+	require.NotContains(t, check("f16"), "the emulator keeps")
+}

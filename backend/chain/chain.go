@@ -53,8 +53,10 @@ type Chain struct {
 	Spent time.Duration
 }
 
-// Sizes counts what images and programs took.
-type Sizes struct{ Image, Program int64 }
+// Sizes counts what images and programs took, and beside that the graphs' constants
+// as numbers of their recipe, packed and without scales: a device may keep them
+// otherwise.
+type Sizes struct{ Image, Program, Weights int64 }
 
 // New looks up the embeddings of texts, which the caller does not change while
 // the chain is used.
@@ -247,6 +249,11 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 	}
 	if r.program, err = c.dev.Load(ctx, backend.Image{Bytes: image.Bytes()}); err != nil {
 		return nil, err
+	}
+	for i := range g.Tensors {
+		if t := &g.Tensors[i]; t.Kind == backend.Constant {
+			c.Sizes.Weights += int64(t.PackedBytes())
+		}
 	}
 	c.Sizes.Image += int64(image.Len())
 	c.Sizes.Program += r.program.SizeBytes()
