@@ -40,8 +40,10 @@ bench replay --json" prints, or an object with one under "sd" and "ours".`,
 	flags.Lookup("as").DefValue, f.model = "all", "all"
 	flags.Lookup("as").Usage = "model of the profile, or all"
 	flags.IntVar(&f.options.Prompt, "prompt", 1024, "tokens of the prompt")
-	flags.IntVar(&f.options.Output, "output", 150, "tokens of the answer")
-	flags.StringToStringVar(&f.accept, "accept", nil, "forced tokens per step, like sd=2.50,ours=4.21")
+	flags.IntVarP(&f.options.Output, "tokens", "n", 150, "tokens of the answer")
+	alsoCalled(cmd, "output", "tokens")
+	flags.StringToStringVar(&f.accept, "accept", nil, "tokens that a step is forced to yield, `sd=N,ours=N`, as in sd=2.50,ours=4.21")
+	flags.Lookup("accept").DefValue = "" // which would be shown as a list of none
 	flags.StringVar(&f.from, "from", "", "report to read tokens per step from")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("accept", "from")
@@ -55,7 +57,7 @@ func (f *ablationFlags) run(cmd *cobra.Command) error {
 		o.Models = []string{f.model}
 	}
 	if o.Output < 1 || o.Output > 1<<20 {
-		return fmt.Errorf("--output %d: 1 to %d wanted", o.Output, 1<<20)
+		return fmt.Errorf("-n %d: 1 to %d wanted", o.Output, 1<<20)
 	}
 	if err := f.tokens(&o); err != nil {
 		return err

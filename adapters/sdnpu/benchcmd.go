@@ -59,14 +59,15 @@ from rejected rows needs it, too, and is not in the score.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF with the vocabulary of traces that are text")
-	flags.StringVar(&f.draft, "draft", "default", "off, default, paper, or terms joined by +: pld, sam, cal, ext, rec, db")
-	flags.StringVar(&f.bound, "ext-bound", "", "replay draft extension as its lower bound (without it) or upper one (kept if it comes within 32 tokens)")
-	flags.StringVar(&f.database, "database", "online", "off, online (outputs of earlier lines), or what is known from the start: a folder made by sdnpu db import, or a trace file, of which outputs count")
-	flags.StringSliceVar(&f.cost, "cost", nil, "also model the time on devices, rows chosen by their cost: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.draft, "draft", "default", draftUsage)
+	flags.StringVar(&f.bound, "ext-bound", "", "replay draft extension as its lower bound (without it) or upper one (kept if it comes within 32 tokens): lower or upper (default: ext is refused)")
+	flags.StringVar(&f.database, "db", "online", "off, online (outputs of earlier lines), or what is known from the start: a folder made by sdnpu db import, or a trace file, of which outputs count")
+	flags.StringSliceVar(&f.cost, "cost", nil, "also model the time on these devices, rows chosen by their cost: "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
 	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
 	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, the last token's included")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	alsoCalled(cmd, "database", "db")
 	return cmd
 }
 
@@ -212,7 +213,7 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 
 // errScored is returned for a database made of the very texts that are scored:
 // it would double the score and mean nothing.
-var errScored = errors.New("--database: a database that holds the scored texts says nothing: name another one, or online")
+var errScored = errors.New("--db: a database that holds the scored texts says nothing: name another one, or online")
 
 // differ refuses the scored file as database.
 func differ(traces, database string) error {

@@ -56,11 +56,12 @@ func newCalibrateCommand() *cobra.Command {
 			"tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no longer counts.\n\n" +
 			"Recipes look for ranges in " + rangesFolder + "/ of the image cache (SDNPU_CACHE). A file that -o named is used\n" +
 			"once it lies there as DIGEST" + keptFileSuffix + " (its field digest) and the " + codesSuffix + " file beside it as DIGEST" + codesSuffix + ".",
-		Args: oneArgument("model"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt",
+		Args:    oneArgument("MODEL.gguf"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
+	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
 	flags.StringVar(&f.recipe, "recipe", "w8a16", "round weights as this recipe has them: "+calibratedNames()+"; w4a16-lpbq has a form of its own, the others share one")
 	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

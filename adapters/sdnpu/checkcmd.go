@@ -36,7 +36,7 @@ type checkFlags struct {
 func newCheckCommand() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
-		Use:   "check MODEL.gguf --recipe R",
+		Use:   "check MODEL.gguf [--recipe R]",
 		Short: "Measure what a precision recipe makes of a model",
 		Long: "Check sends texts through a model twice, layer by layer: in float32 on the float device, and\n" +
 			"by the recipe on the device. It prints how far apart they are behind each layer, the perplexity\n" +
@@ -44,13 +44,14 @@ func newCheckCommand() *cobra.Command {
 			"in the image cache: a recipe that was found below its gate is refused from then on, and check\n" +
 			"itself fails, unless " + gateVariable + "=off. A gate refuses what the check is 95 % sure to lie below\n" +
 			"it; a check of too few positions decides nothing and is not kept. Another calibration voids it.",
-		Args: oneArgument("model"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		Example: "  sdnpu check model.gguf --recipe w8a16 --library emulator",
+		Args:    oneArgument("MODEL.gguf"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	flags.StringArrayVar(&f.texts, "text", nil, "file with text; a line of ===== parts passages (default: a text of our own)")
+	flags.StringVar(&f.library, "library", "", libraryUsage)
+	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }

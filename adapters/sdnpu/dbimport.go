@@ -34,8 +34,9 @@ func newDatabaseImport() *cobra.Command {
 		Long: "Adds files of text, or .jsonl files whose lines have output_ids, output, text or messages. A file is\n" +
 			"added whole or not at all, and is one conversation to sdnpu db forget; one that holds what another\n" +
 			"held is not added again. Text is UTF-8. With -o DB, as it was called before, all arguments are files.",
-		Args: func(_ *cobra.Command, args []string) error { return f.take(args) },
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: "  sdnpu db import ~/answers chats.jsonl notes.txt --model model.gguf",
+		Args:    func(_ *cobra.Command, args []string) error { return f.take(args) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "GGUF of the model whose vocabulary the texts get")

@@ -64,12 +64,12 @@ func newDoctorCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&executable, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
-	flags.StringVar(&library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&library, "library", "", libraryUsage)
 	flags.StringVar(&code, "code", "", "say what a number of the NPU's library or driver means, such as 1007 or 0x72, and what to do")
 	flags.StringVar(&f.recipe, "recipe", "", "with a model: "+recipeUsage())
-	flags.StringVar(&f.rows, "rows", "", "with a model: widths of the graphs (default: the model's config)")
-	flags.IntVar(&f.context, "context", 0, "with a model: tokens of context (default: the model's, 4096 at most)")
-	flags.IntVar(&f.blocks, "blocks", 0, "with a model: runs of layers compiled apart (default: the model's config)")
+	flags.StringVar(&f.rows, "rows", "", "with a model: "+rowsUsage)
+	flags.IntVar(&f.context, "context", 0, "with a model: "+contextUsage)
+	flags.IntVar(&f.blocks, "blocks", 0, "with a model: "+blocksUsage)
 	flags.IntVar(&f.flips, "flips", 0, "with a model: tokens that are computed in passes of each width and compared (default: up to 64, fewer where they would take over 20 s)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile anew into a folder that is removed again")
@@ -174,8 +174,8 @@ func granted(c backend.Capabilities) string {
 
 func lookAtCompiler() finding {
 	f := finding{what: "C compiler"}
-	for _, name := range []string{os.Getenv("CC"), "cc", "gcc", "clang"} {
-		if path, err := exec.LookPath(name); name != "" && err == nil {
+	for _, name := range []string{"cc", "gcc", "clang"} { // as the emulator is built
+		if path, err := exec.LookPath(name); err == nil {
 			f.found, f.remedy = path, "only the emulator needs it"
 			return f
 		}

@@ -57,7 +57,7 @@ func newEstimateCommand() *cobra.Command {
 		Args:    oneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.estimate(cmd, args[0]) },
 	}
-	f.register(cmd, "1,8,16,32,64,128", "widths of the graphs", 1024, "past tokens of the graphs")
+	f.register(cmd, "1,8,16,32,64,128", "widths of the graphs in rows", 1024, "past tokens that the graphs attend to")
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "file to write a device profile to")
 	flags.StringVar(&f.name, "name", "", "what the profile calls the model (default: the file's name)")

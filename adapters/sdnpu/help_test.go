@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -40,4 +44,62 @@ func TestHelpOfKeysHasTwoColumns(t *testing.T) {
 		require.Regexp(t, `(?m)^  `+k.Name[len(config.Prefix):]+`  +[^ ]`, help)
 	}
 	require.NotContains(t, help, "(default )")
+}
+
+// everyCommand is all commands that are shown.
+func everyCommand(cmd *cobra.Command) (list []*cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			list = append(append(list, c), everyCommand(c)...)
+		}
+	}
+	return list
+}
+
+// TestFlagsOfOneNameMeanOneThing: they have the same type, where they name a library,
+// a context or blocks the same words, and every number says what it is by default.
+func TestFlagsOfOneNameMeanOneThing(t *testing.T) {
+	types, shorthands := map[string]string{}, map[string]string{}
+	for _, cmd := range everyCommand(newCommand()) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			name := cmd.CommandPath() + " --" + f.Name
+			switch f.Name {
+			case "as", "rows", "blocks", "prompt", "draft", "accept", "db", "plan": // bench has several at once, or lengths alone
+			default:
+				require.Equal(t, cmp.Or(types[f.Name], f.Value.Type()), f.Value.Type(), name)
+				types[f.Name] = f.Value.Type()
+				require.Equal(t, cmp.Or(shorthands[f.Name], f.Shorthand), f.Shorthand, name)
+				shorthands[f.Name] = f.Shorthand
+			}
+			if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required {
+				require.Contains(t, f.Usage, "(required)", name)
+				return
+			}
+			switch f.Value.Type() {
+			case "int", "int64", "float32", "float64":
+				require.True(t, f.DefValue != "0" || strings.Contains(f.Usage, "(default"), name)
+			}
+			if f.Name == "library" {
+				require.Contains(t, f.Usage, "(default: SDNPU_LIBRARY, else the installed one)", name)
+			}
+			if usage := map[string]string{"rows": rowsUsage, "blocks": blocksUsage, "context": contextUsage}[f.Name]; strings.Contains(f.Usage, "the model's") {
+				require.Contains(t, f.Usage, usage, name)
+			}
+		})
+	}
+	require.Greater(t, len(types), 40)
+}
+
+func TestHelpOfTheProgramNamesTheCommandsToBeginWithAndAllVariables(t *testing.T) {
+	help, err := sdnpu(t, "help")
+	require.NoError(t, err)
+	for _, v := range machineVariables {
+		require.Contains(t, help, "  "+v.name+" ")
+	}
+	for _, line := range strings.Split(help, "\n") {
+		if command, ok := strings.CutPrefix(line, "  sdnpu "); ok && !strings.HasPrefix(command, "[") {
+			_, _, err := newCommand().Find(strings.Fields(command)[:1])
+			require.NoError(t, err, line)
+		}
+	}
 }

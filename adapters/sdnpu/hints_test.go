@@ -40,7 +40,11 @@ func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
 		require.NoError(t, checkGroups(newCommand(), args), args)
 	}
 	_, err := sdnpu(t, "run", "m.gguf")
-	require.ErrorContains(t, err, "--model m.gguf")
+	require.ErrorContains(t, err, "m.gguf: no such file")
+	for _, args := range [][]string{{"run", "m.gguf", "One day"}, {"run", "--model", "m.gguf", "One day"}} {
+		_, err := sdnpu(t, args...)
+		require.ErrorContains(t, err, `"One day" is another argument: a prompt is given by --prompt TEXT: see sdnpu run --help`)
+	}
 }
 
 func TestALibraryInTheCurrentFolderIsFoundByItsName(t *testing.T) {
@@ -155,9 +159,12 @@ func TestRecipesWithoutRangesAreNotCalibrated(t *testing.T) {
 func TestErrorsOfFlagsSayWhatIsWantedAndWhereTheHelpIs(t *testing.T) {
 	useCache(t)
 	for args, want := range map[string]string{
-		"run":               "--model is missing: GGUF file: see sdnpu run --help",
-		"timeline run.json": "--output is missing: ",
-		"db import d a.txt": "one of --model and --tokenizer is required: see sdnpu db import --help",
+		"run":                                   "run: a MODEL.gguf wanted: see sdnpu run --help",
+		"bench switch -n 0":                     "-n 0: 1 to ",
+		"bench switch --output 0":               "-n 0: 1 to ",
+		"bench replay x --database y --draft z": `"z"`,
+		"timeline run.json":                     "--output is missing: ",
+		"db import d a.txt":                     "one of --model and --tokenizer is required: see sdnpu db import --help",
 		"db import d a.txt --model " + story + " --size 20%":           "no size such as 256MiB, 8GiB or unlimited",
 		"db forget d --since 24":                                       "such as 24h or 90m: see sdnpu db forget --help",
 		"db forget d --since -24h":                                     "such as 24h or 90m",

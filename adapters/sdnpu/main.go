@@ -93,6 +93,7 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sdnpu",
 		Short:         "Run GGUF models on the Qualcomm Hexagon NPU, under Ollama or alone",
+		Long:          rootLong(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArguments,

@@ -9,17 +9,16 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
-// machineVariables are the variables that no key of a model's config stands
-// for; testVariables are those of our tests and builds.
-var (
-	machineVariables = []string{"SDNPU_LIBRARY", "SDNPU_SOC", "SDNPU_CACHE", "SDNPU_CACHE_SIZE", "SDNPU_PREPARED", "SDNPU_ORIGINAL", "SDNPU_COMPILE", gateVariable, "SDNPU_EMULATOR"}
-	testVariables    = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
-)
+// testVariables are those of our tests and builds.
+var testVariables = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
 
 // lookAtVariables finds variables that look like ours and are none: they would
 // be ignored, and their setting missed.
 func lookAtVariables(names []string) []finding {
-	known := slices.Clone(machineVariables)
+	var known []string
+	for _, v := range machineVariables {
+		known = append(known, v.name)
+	}
 	for _, k := range config.Keys {
 		known = append(known, k.Variable())
 	}

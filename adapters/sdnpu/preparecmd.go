@@ -49,10 +49,10 @@ func newPrepareCommand() *cobra.Command {
 		Args:    oneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.prepare(cmd, args[0]) },
 	}
-	f.register(cmd, "", "widths of the graphs (default: the model's config)", 0, "tokens of context (default: the model's, 4096 at most)")
+	f.register(cmd, "", rowsUsage, 0, contextUsage)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
-	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers compiled apart (default: the model's config)")
+	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.IntVar(&f.sequences, "parallel", 1, "requests at once that the runner will be started with")
 	flags.BoolVar(&f.share, "share", false, "hold the weights of a block's widths once")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also the images that hold them apart")

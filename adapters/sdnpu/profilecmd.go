@@ -45,15 +45,15 @@ gathering, the host's copies. -o names the report, which is saved after each ste
 a step that fails stands in it and stops no other. The profile kept from it
 replaces the fitted ones in plans.`,
 		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4\n  sdnpu profile qwen2.5-1.5b.gguf --first-contact -o report.json",
-		Args:    oneArgument("GGUF file"),
+		Args:    oneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.StringVar(&f.library, "library", "", libraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.rows, "rows", "", "widths of the graphs (default: the model's config)")
-	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
-	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
+	flags.StringVar(&f.rows, "rows", "", rowsUsage)
+	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
+	flags.IntVar(&f.context, "context", 0, contextUsage)
 	flags.IntVar(&f.repeats, "repeats", 5, "loads and runs of each graph; medians count")
 	flags.StringVarP(&f.out, "output", "o", "", "also write the profile, or the report of --first-contact, to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "try and measure everything, and report it; widths are 128 to 1 where --rows names none")

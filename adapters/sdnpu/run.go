@@ -40,43 +40,45 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:     "run --model M.gguf [--prompt TEXT | --prompt-ids FILE]",
+		Use:     "run MODEL.gguf [--prompt TEXT | --prompt-ids FILE]",
 		Short:   "Run a model once, without Ollama",
-		Example: "  sdnpu run --model stories260K-f16.gguf --prompt 'One day' --library emulator",
-		Args:    modelByFlag,
+		Example: "  sdnpu run stories260K-f16.gguf --prompt 'One day' --library emulator",
+		Args:    f.takeModel,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
-	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; control tokens may be spelled out")
-	flags.StringVar(&f.promptIDs, "prompt-ids", "", "file with the prompt as a JSON array of token ids")
+	flags.StringVar(&f.model, "model", "", "GGUF file, where it is not the argument")
+	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; control tokens may be spelled out (default: empty, the model begins)")
+	flags.StringVar(&f.promptIDs, "prompt-ids", "", "`file` with the prompt as a JSON array of token ids")
 	flags.IntVarP(&f.tokens, "tokens", "n", 128, "tokens to generate at most; -1: until the context is full")
-	flags.IntVar(&f.context, "context", 0, "tokens of context (default: the model's, 4096 at most)")
-	flags.Float32Var(&f.temperature, "temperature", 0, "0 takes the likeliest token")
-	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one")
-	flags.StringVar(&f.library, "library", "", "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.IntVar(&f.context, "context", 0, contextUsage)
+	flags.Float32Var(&f.temperature, "temperature", 0, "how freely tokens are drawn; 0 takes the likeliest (default 0)")
+	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one (default 0)")
+	flags.StringVar(&f.library, "library", "", libraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.draft, "draft", "", "sources of speculative drafts: off, default, paper, or pld, sam, cal, ext, rec, db joined by + (default: the model's config)")
+	flags.StringVar(&f.draft, "draft", "", draftUsage+" (default: the model's config)")
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
-	flags.StringVar(&f.rows, "rows", "", "widths of the graphs, as in 128,1 (default: the model's config)")
+	flags.StringVar(&f.rows, "rows", "", rowsUsage)
 	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+"; +spare or -spare behind those that exchange graphs (default: the model's config)")
 	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: true or false (default: the model's config)")
 	flags.Lookup("exact").NoOptDefVal = "true"
-	flags.IntVar(&f.blocks, "blocks", 0, "runs of layers that are compiled apart (default: the model's config)")
+	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
-	flags.StringVar(&f.timeline, "timeline", "", "file for what was done when, for sdnpu timeline")
+	flags.StringVar(&f.timeline, "timeline", "", "`file` for what was done when, for sdnpu timeline")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
 	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
-	if err := cmd.MarkFlagRequired("model"); err != nil {
-		panic(err) // the flag stands above
-	}
 	return cmd
 }
 
-// modelByFlag refuses arguments: the model is most often meant.
-func modelByFlag(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes no argument %q: a model is named by --model %s, its prompt by --prompt TEXT", cmd.Name(), config.Short(args[0]), config.Short(args[0]))
+// takeModel takes the model as an argument or by --model.
+func (f *runFlags) takeModel(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1 || len(args) == 1 && f.model != "":
+		return fmt.Errorf("run takes one MODEL.gguf, and %q is another argument: a prompt is given by --prompt TEXT", config.Short(args[len(args)-1]))
+	case len(args) == 1:
+		f.model = args[0]
+	case f.model == "":
+		return errors.New("run: a MODEL.gguf wanted")
 	}
 	return nil
 }

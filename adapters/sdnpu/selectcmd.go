@@ -50,7 +50,7 @@ func newSelectCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write a copy of the model with the keys")
 	cmd.Flags().StringVar(&adapter, "adapter", "", "write an adapter file that carries the keys")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "also set a key, as in --set rows=128,8")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "also set a `key=value`, as in --set rows=128,8; may be given again")
 	return cmd
 }
 

@@ -38,11 +38,11 @@ row, auto, is the chooser, which knows no turn before it comes.`,
 	flags.IntSliceVar(&o.Setting.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks to choose from")
 	flags.IntSliceVar(&o.Setting.Rows1, "long", []int{128, 256}, "rows of long graphs to choose from")
 	flags.IntSliceVar(&o.Setting.Rows2, "short", []int{8, 16, 32, 64}, "rows of short graphs to choose from")
-	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows that a decode step may have in several passes, like 64 on graphs of 32")
+	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows that a decode step may have in several passes, like 64 on graphs of 32 (default: no more than its graph has)")
 	flags.IntVar(&o.Setting.Context, "context", 4096, "tokens that the cache has room for")
 	flags.BoolVar(&o.Setting.Shared, "shared", false, "graphs were prepared together and share their weights")
 	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach with many rows")
-	flags.Float64Var(&o.WindowGB, "window", 0, "GB that a session may hold, instead of the profile's")
+	flags.Float64Var(&o.WindowGB, "window", 0, "GB of memory that a session may hold (default: the profile's)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd
 }

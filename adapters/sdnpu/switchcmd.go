@@ -52,12 +52,13 @@ marked if that does not help. --pace virtual does without a clock.`,
 	o := &f.options
 	addDeviceFlags(cmd, &o.Device, &o.Model)
 	flags.IntVar(&o.Prompt, "prompt", 1024, "tokens of the prompt")
-	flags.IntVar(&o.Output, "output", 150, "tokens of the answer")
+	flags.IntVarP(&o.Output, "tokens", "n", 150, "tokens of the answer")
+	alsoCalled(cmd, "output", "tokens")
 	flags.IntSliceVar(&o.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks")
 	flags.StringVar(&f.rows, "rows", "256,32", "rows of the long and of the short graph")
 	flags.StringVar(&f.logits, "logits", "all", "rows of the prompt with logits: all or last")
 	flags.StringSliceVar(&f.plans, "plan", []string{"all"}, "plans, or all; +spare or -spare behind a name takes one of its two rows")
-	flags.Float64Var(&o.Accept, "accept", 1, "tokens per decode step")
+	flags.Float64Var(&o.Accept, "accept", 1, "tokens that a decode step yields")
 	flags.BoolVar(&o.Drafts, "drafts", false, "the head's graphs of an engine that drafts: as wide as the short graph and as the long one")
 	flags.BoolVar(&f.coordgen, "coordgen", false, "the setting of CoordGen: graphs of 256 and 32 rows, 64 rows verified per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
@@ -87,7 +88,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--accept %v: 1 to 1024 wanted", o.Accept)
 	}
 	if o.Output < 1 || o.Output > 1<<20 {
-		return fmt.Errorf("--output %d: 1 to %d wanted", o.Output, 1<<20)
+		return fmt.Errorf("-n %d: 1 to %d wanted", o.Output, 1<<20)
 	}
 	if o.Plans = f.plans; len(f.plans) == 1 && f.plans[0] == "all" {
 		o.Plans, o.Widths = graphswap.PlanNames(), true
