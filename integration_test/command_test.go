@@ -178,7 +178,7 @@ func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
 		args []string
 		want []string // parts of the line
 	}{
-		{"no model", []string{"run"}, []string{"--model is missing"}},
+		{"no model", []string{"run"}, []string{"a MODEL.gguf wanted", "sdnpu run --help"}},
 		{"missing model", []string{"run", "--model", "gone.gguf", "--library", "float"}, []string{"gone.gguf", "no such file"}},
 		{"not a GGUF", []string{"run", "--model", text, "--library", "float"}, []string{"text.txt", "malformed", "GGUF"}},
 		{"unknown library", []string{"run", "--model", model, "--library", "gone.so"}, []string{"gone.so", "emulator, float or the path of a libQnnHtp.so"}},
