@@ -83,6 +83,11 @@ func TestAutoRefusesNoWidths(t *testing.T) {
 	dev.onLoad = func() error { return backend.ErrNoMemory }
 	_, _, err := open(t, t.Context(), dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{8}, Context: 64})
 	require.ErrorContains(t, err, "widths such as 128,32 let plan auto keep one graph")
+	for _, rows := range [][]int{{8}, {16, 8}} {
+		_, _, err = open(t, t.Context(), dev, engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true, Context: 64})
+		require.ErrorContains(t, err, "without an exact width plan auto can exchange graphs; a shorter context")
+		require.NotContains(t, err.Error(), "keeps one graph", "it would not")
+	}
 }
 
 // TestAutoChoosesForEachTurn: a conversation's first prompt finds wide graphs,

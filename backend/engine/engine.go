@@ -127,7 +127,9 @@ func (o Options) noRoom(err error) error {
 		return err
 	}
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
-	if start, _ := o.start(); o.unplanned != "" {
+	if start, _ := o.start(); o.Exact {
+		remedy = "without an exact width plan " + PlanAuto + " can exchange graphs; " + remedy
+	} else if o.unplanned != "" {
 		remedy = "widths such as 128,32 let plan " + PlanAuto + " keep one graph of each block in the device at a time; " + remedy
 	} else if start == graphswap.Both {
 		remedy = "plan " + PlanAuto + " keeps one graph of each block in the device at a time; " + remedy
