@@ -127,12 +127,15 @@ func (o Options) noRoom(err error) error {
 		return err
 	}
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
-	if start, _ := o.start(); o.Exact {
-		remedy = "without an exact width plan " + PlanAuto + " can exchange graphs; " + remedy
-	} else if o.unplanned != "" {
-		remedy = "widths such as 128,32 let plan " + PlanAuto + " keep one graph of each block in the device at a time; " + remedy
-	} else if start == graphswap.Both {
-		remedy = "plan " + PlanAuto + " keeps one graph of each block in the device at a time; " + remedy
+	one := "plan " + PlanAuto + " keeps one graph of each block in the device at a time"
+	switch start, _ := o.start(); {
+	case start != graphswap.Both:
+	case o.Exact:
+		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
+	case o.unplanned != "":
+		remedy = "on widths such as 128,32 " + one + "; " + remedy
+	default:
+		remedy = one + "; " + remedy
 	}
 	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }
