@@ -23,7 +23,7 @@ var operatorSources = []string{
 // machine lacks the best one runs, here with three threads.
 var operatorSettings = []string{
 	"cpu=c,threads=1", "cpu=c,threads=3", "cpu=avx2,threads=1", "cpu=avx2,threads=2",
-	"cpu=avx512,threads=3",
+	"cpu=avx512,threads=3", "cpu=vnni,threads=2",
 }
 
 func TestOperatorsEqualTheirDefinitionOnEveryPath(t *testing.T) {
@@ -58,9 +58,9 @@ func TestOperatorsUnderThreadSanitizer(t *testing.T) {
 	}
 }
 
-// The machine may lack AVX-512: the path's source runs over instructions put
-// together from AVX2.
-func TestTheAVX512PathEqualsTheOthersAndIsComparedAtLoad(t *testing.T) {
+// The machine may lack AVX-512 and its products of bytes: the paths' source runs
+// over instructions put together from AVX2.
+func TestTheAVX512PathsEqualTheOthersAndAreComparedAtLoad(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 only")
 	}
@@ -69,13 +69,17 @@ func TestTheAVX512PathEqualsTheOthersAndIsComparedAtLoad(t *testing.T) {
 	names := operatorTestNames(t, driver)
 	for _, name := range names {
 		expected, _ := runOperatorTest(t, driver, name, "cpu=avx2,threads=1")
-		digest, path := runOperatorTest(t, driver, name, "cpu=avx512,threads=2")
-		require.Equal(t, "avx512", path)
-		require.Equal(t, expected, digest, name)
+		for _, setting := range []string{"avx512", "vnni"} {
+			digest, path := runOperatorTest(t, driver, name, "cpu="+setting+",threads=2")
+			require.Equal(t, setting, path)
+			require.Equal(t, expected, digest, name)
+		}
 	}
 	t.Setenv("FAKE_WRONG", "1")
-	_, path := runOperatorTest(t, driver, names[0], "cpu=avx512,threads=2")
-	require.Equal(t, "avx2", path, "a wrong instruction went unnoticed")
+	for _, setting := range []string{"avx512", "vnni"} {
+		_, path := runOperatorTest(t, driver, names[0], "cpu="+setting+",threads=2")
+		require.Equal(t, "avx2", path, "a wrong instruction went unnoticed")
+	}
 }
 
 func TestUnloadingTheLibraryEndsItsThreads(t *testing.T) {

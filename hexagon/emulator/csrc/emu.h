@@ -105,7 +105,7 @@ struct emu_op;
 
 /* Binaries carry packed constants: raise this whenever pack() of any operator writes other
  * bytes for the same inputs. They must not depend on the code path or the thread count. */
-enum { EMU_PACKING_VERSION = 3 };
+enum { EMU_PACKING_VERSION = 4 };
 
 typedef struct emu_node {
   char *name;
@@ -158,7 +158,7 @@ void emu_pool_leave(void);
 void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg);
 uint32_t emu_pool_threads(void);
 
-/* kernels.c: "avx512", "avx2", "neon" or "c", chosen at load; SDNPU_EMULATOR=cpu=NAME and
+/* kernels.c: "vnni", "avx512", "avx2", "neon" or "c", chosen at load; SDNPU_EMULATOR=cpu=NAME and
  * threads=N (comma-separated, with other keys) override. */
 const char *emu_code_path(void);
 int emu_select_code_path(const char *name); /* 0 when this machine has it; tests only */

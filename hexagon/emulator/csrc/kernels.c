@@ -16,9 +16,10 @@ static const emu_kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__) || defined(__aarch64__)
-enum { PROBE_ROWS = EMU_BLOCK_ROWS, PROBE_K = 24, PROBE_COLUMNS = 141 };
+enum { PROBE_ROWS = EMU_BLOCK_ROWS, PROBE_K = 23, PROBE_COLUMNS = 141 };
+enum { PROBE_STEPS = (PROBE_K + 1) / 2, PROBE_PANEL = 2 * PROBE_STEPS * EMU_LANES };
 enum { PROBE_PANELS = (PROBE_COLUMNS + EMU_LANES - 1) / EMU_LANES };
-enum { PROBE_SIZE = (1 + 2 + 3 + 4 + 5 + 6 + 1 + PROBE_ROWS) * PROBE_COLUMNS * 2 };
+enum { PROBE_SIZE = (PROBE_ROWS * (PROBE_ROWS + 1) / 2 + 1 + 2 * PROBE_ROWS) * PROBE_COLUMNS * 2 };
 
 static uint32_t probe_state;
 
@@ -27,32 +28,55 @@ static int32_t made_up(void) {
   return (int32_t)probe_state;
 }
 
-static void probe_wholes(const emu_kernels *kernels, void *out) {
-  int16_t a[PROBE_ROWS * PROBE_K];
-  int8_t w[PROBE_PANELS * PROBE_K * EMU_LANES];
+static uint32_t some_of(uint32_t left, uint32_t most) { return left < most ? left : most; }
+
+/* probe_wholes multiplies rows of u8, then of s16. */
+static void probe_wholes(const emu_kernels *kernels, uint16_t *out) {
+  enum { ROW_BYTES = 128 };
+  uint16_t numbers[PROBE_ROWS * PROBE_K];
+  char a[PROBE_ROWS * ROW_BYTES];
+  _Static_assert(ROW_BYTES >= 2 * PROBE_K + 64, "emu_whole_row");
+  int8_t w[(PROBE_PANELS + 1) * PROBE_PANEL] = {0};
   double base[PROBE_PANELS * EMU_LANES], scale[PROBE_PANELS * EMU_LANES];
-  for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
-    a[i] = (int16_t)(made_up() >> 16);
+  double sums[PROBE_PANELS * EMU_LANES] = {0}, row[PROBE_ROWS];
+  for (size_t i = 0; i < PROBE_ROWS * PROBE_K; i++) {
+    numbers[i] = (uint16_t)(made_up() >> 16);
   }
-  for (size_t i = 0; i < sizeof w; i++) {
-    w[i] = (int8_t)(made_up() >> 24);
+  for (size_t k = 0; k < PROBE_K; k++) {
+    for (size_t c = 0; c < PROBE_COLUMNS; c++) {
+      int8_t v = (int8_t)(made_up() >> 24);
+      w[c / EMU_LANES * PROBE_PANEL + k / 2 * (2 * EMU_LANES) + c % EMU_LANES * 2 + k % 2] = v;
+      sums[c] += v;
+    }
   }
-  for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
+  for (size_t i = 0; i < PROBE_PANELS * EMU_LANES; i++) {
     base[i] = made_up() >> 17;
     scale[i] = made_up() * 0x1p-42;
   }
-  emu_int_block b = {.a = a, .a_stride = PROBE_K, .rows = PROBE_ROWS, .steps = PROBE_K / 2, .chunk = 5,
-                     .w = w, .plane_stride = PROBE_K * EMU_LANES, .planes = 1,
-                     .scale = scale, .add = base, .out = out, .out_stride = PROBE_COLUMNS,
+  emu_int_block b = {.a_stride = ROW_BYTES, .steps = PROBE_STEPS, .chunk = 5,
+                     .w = w, .plane_stride = PROBE_PANEL, .planes = 1,
+                     .scale = scale, .add = base, .sums = sums, .out_stride = PROBE_COLUMNS,
                      .columns = PROBE_COLUMNS, .type = EMU_WHOLE_U16};
-  kernels->int_block(&b);
+  for (int type = 0; type < 2; type++) {
+    b.left = type == 0 ? EMU_WHOLE_U8 : EMU_WHOLE_S16;
+    for (uint32_t r = 0; r < PROBE_ROWS; r++) {
+      const char *from = (const char *)numbers + r * PROBE_K * (type == 0 ? 1u : 2u);
+      row[r] = (double)kernels->int_rows(a + r * ROW_BYTES, from, PROBE_K, 1, b.left);
+    }
+    for (uint32_t first = 0; first < PROBE_ROWS; first += b.rows) {
+      b.rows = some_of(PROBE_ROWS - first, kernels->whole_rows);
+      b.a = a + first * ROW_BYTES;
+      b.row = row + first;
+      b.out = out + first * PROBE_COLUMNS;
+      kernels->int_block(&b);
+    }
+    out += PROBE_ROWS * PROBE_COLUMNS;
+  }
 }
 
-/* probe runs the kernels that differ most between the paths on made-up numbers. */
-static void probe(const emu_kernels *kernels, unsigned char *result) {
+static void probe_floats(const emu_kernels *kernels, uint16_t *out) {
   float a[PROBE_ROWS * PROBE_K], wide[PROBE_PANELS * PROBE_K * EMU_LANES];
-  uint16_t w[PROBE_PANELS * PROBE_K * EMU_LANES], *out = (uint16_t *)result;
-  probe_state = 1;
+  uint16_t w[PROBE_PANELS * PROBE_K * EMU_LANES];
   for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
     a[i] = (float)made_up() * 0x1p-31f;
   }
@@ -60,16 +84,29 @@ static void probe(const emu_kernels *kernels, unsigned char *result) {
     wide[i] = (float)made_up() * 0x1p-29f;
   }
   kernels->narrow(w, wide, sizeof wide / sizeof *wide, true);
+  kernels->unary(EMU_SIGMOID, out, w, PROBE_COLUMNS, true);
+  out += PROBE_COLUMNS;
+  emu_block b = {.a_stride = PROBE_K, .k = PROBE_K, .w = w, .k_stride = EMU_LANES,
+                 .panel_stride = PROBE_K * EMU_LANES, .out_stride = PROBE_COLUMNS,
+                 .columns = PROBE_COLUMNS, .weight = EMU_W_F16, .half = true};
   for (uint32_t rows = 1; rows <= PROBE_ROWS; rows++) {
-    emu_block b = {.a = a, .a_stride = PROBE_K, .rows = rows, .k = PROBE_K, .w = w,
-                   .k_stride = EMU_LANES, .panel_stride = PROBE_K * EMU_LANES, .out = out,
-                   .out_stride = PROBE_COLUMNS, .columns = PROBE_COLUMNS, .weight = EMU_W_F16,
-                   .half = true};
-    kernels->block(&b);
+    for (uint32_t first = 0; first < rows; first += b.rows) {
+      b.rows = some_of(rows - first, kernels->rows);
+      b.a = a + first * PROBE_K;
+      b.out = out + first * PROBE_COLUMNS;
+      kernels->block(&b);
+    }
     out += rows * PROBE_COLUMNS;
   }
-  kernels->unary(EMU_SIGMOID, out, w, PROBE_COLUMNS, true);
-  probe_wholes(kernels, out + PROBE_COLUMNS);
+}
+
+/* probe runs the kernels that differ most between the paths on made-up numbers. */
+static void probe(const emu_kernels *kernels, unsigned char *result) {
+  uint16_t out[PROBE_SIZE / sizeof(uint16_t)];
+  probe_state = 1;
+  probe_wholes(kernels, out);
+  probe_floats(kernels, out + 2 * PROBE_ROWS * PROBE_COLUMNS);
+  memcpy(result, out, sizeof out);
 }
 
 static bool agree(const emu_kernels *a, const emu_kernels *b) {
@@ -85,8 +122,13 @@ static const emu_kernels *find(const char *name) {
 #if defined(__x86_64__)
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
               __builtin_cpu_supports("f16c");
-  if (strcmp(name, "avx512") == 0 && avx2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512dq") && agree(&emu_kernels_avx2, &emu_kernels_avx512)) {
+  bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+  bool vnni = avx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+              __builtin_cpu_supports("avx512vnni");
+  if (strcmp(name, "vnni") == 0 && vnni && agree(&emu_kernels_avx2, &emu_kernels_vnni)) {
+    return &emu_kernels_vnni;
+  }
+  if (strcmp(name, "avx512") == 0 && avx512 && agree(&emu_kernels_avx2, &emu_kernels_avx512)) {
     return &emu_kernels_avx512;
   }
   if (strcmp(name, "avx2") == 0 && avx2) {
@@ -102,7 +144,7 @@ static const emu_kernels *find(const char *name) {
 }
 
 static void choose(void) {
-  static const char *const best_first[] = {"avx512", "avx2", "neon", "c"};
+  static const char *const best_first[] = {"vnni", "avx512", "avx2", "neon", "c"};
   char name[16];
   if (emu_setting("cpu", name, sizeof name)) {
     chosen = find(name);

@@ -13,18 +13,19 @@
 
 enum {
   EMU_LANES = 16,     /* columns of a weight panel */
-  EMU_BLOCK_ROWS = 6, /* rows of one register block */
-  EMU_INT_ROWS = 4,   /* the same of whole numbers: 6 spill on AVX2 */
+  EMU_BLOCK_ROWS = 8, /* rows of one register block on the path that has the most */
+  EMU_AHEAD_ROWS = 4, /* from so many rows on a block of several panels fetches what comes next */
   EMU_SUM_ROWS = 8,   /* rows whose sequential sums run interleaved */
 };
 
 enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY_OPS };
 enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
 
-/* What a tile of one panel fetches while it reads the weights at step s: the line `offset` +
- * s * `step` bytes after the panel's beginning. Zeros: a little ahead in the same panel. */
+/* What a block fetches while it reads its weights, evenly: `bytes` from `from` on. Weights end
+ * before `end`. Zeros: a little ahead in a single panel. */
 typedef struct emu_ahead {
-  size_t offset, step;
+  const char *from, *end;
+  size_t bytes;
 } emu_ahead;
 
 /* Weights of a block of floats; s8 are small whole numbers, exact in f32. */
@@ -54,22 +55,29 @@ typedef struct emu_block {
 /* Whole numbers of 8 or 16 bits, signed or not. */
 enum emu_whole { EMU_WHOLE_S8, EMU_WHOLE_U8, EMU_WHOLE_S16, EMU_WHOLE_U16, EMU_WHOLES };
 
+/* emu_whole_row is the bytes of a row of n whole numbers as int_rows writes it: 16 bits for each,
+ * and one cache line more, so that rows do not share cache sets. */
+static inline size_t emu_whole_row(size_t n) { return (2 * n + 63) / 64 * 64 + 64; }
+
 /* Up to EMU_BLOCK_ROWS rows of a product of whole numbers, exact whatever the order:
  *   t = row[r] + sum over k of a[r][k] * w[k][c],
  *   out[r][c] = floor(t * scale[c] + add[c]), fused, saturated to `type`.
  * w is one s8, or 256 * high + low of two s8 planes. Step s holds the terms 2s and 2s+1 (a zero
  * where K is odd); element (s, c, i) of plane j of panel c / 16 is byte
- * s * 32 + c % 16 * 2 + i from its beginning. |sums| stay below 2^52, so f64 holds them exactly. */
+ * s * 32 + c % 16 * 2 + i from its beginning; 32 bytes behind the last one are readable too.
+ * |sums| stay below 2^52, so f64 holds them exactly. */
 typedef struct emu_int_block {
-  const int16_t *a;
-  size_t a_stride;
+  const char *a;       /* rows of `left`, as int_rows of the same path wrote them */
+  size_t a_stride;     /* emu_whole_row */
+  enum emu_whole left; /* u16 lowered by 32768 */
   uint32_t rows, steps;
   uint32_t chunk; /* steps whose sum cannot leave 32 bits */
   const int8_t *w;
   size_t plane_stride; /* bytes; a panel is `planes` of them */
   uint32_t planes;     /* 1, or 2: high, low */
-  const double *scale, *add; /* padded to whole panels */
-  const double *row;                /* NULL: zeros */
+  /* Padded to whole panels; sums are those of the columns' weights. */
+  const double *scale, *add, *sums;
+  const double *row; /* NULL: zeros */
   void *out;
   size_t out_stride;
   uint32_t columns;
@@ -79,12 +87,15 @@ typedef struct emu_int_block {
 
 typedef struct emu_kernels {
   const char *name;
+  uint32_t rows, whole_rows; /* the most that block and int_block take at once */
+  /* The panels that they read side by side for a number of rows. */
+  uint32_t (*panels)(uint32_t rows), (*whole_panels)(uint32_t rows, enum emu_whole left);
   /* block returns whether it wrote a NaN. */
   bool (*block)(const emu_block *b);
   void (*int_block)(const emu_int_block *b);
-  /* int_rows copies n numbers into s16, u16 lowered by 32768, pads a zero where n is odd, and
-   * returns the sum of what it wrote. */
-  int64_t (*int_rows)(int16_t *dst, const void *src, size_t n, enum emu_whole type);
+  /* int_rows copies n numbers, `step` apart, into a row as int_block reads it, and returns their
+   * sum, that of u16 lowered by 32768. */
+  int64_t (*int_rows)(void *dst, const void *src, size_t n, size_t step, enum emu_whole type);
   /* panel writes dst[k][16], dst[k][c] = src[c * stride + k], zero for c >= columns. */
   void (*panel)(void *dst, const void *src, size_t stride, size_t k, uint32_t columns, bool half);
   /* nonzero lists the k at which any of the rows is not zero and returns their number. */
@@ -117,6 +128,7 @@ extern const emu_kernels emu_kernels_c;
 #if defined(__x86_64__)
 extern const emu_kernels emu_kernels_avx2;
 extern const emu_kernels emu_kernels_avx512;
+extern emu_kernels emu_kernels_vnni; /* avx512, and products of bytes for whole numbers */
 #elif defined(__aarch64__)
 extern const emu_kernels emu_kernels_neon;
 #endif

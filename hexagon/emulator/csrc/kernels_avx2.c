@@ -11,10 +11,13 @@
 #define KERNEL static __attribute__((target(TARGET)))
 #define LANE static inline __attribute__((always_inline, target(TARGET)))
 #define KERNELS_NAME "avx2"
+#define KERNELS_ROWS 6
+#define KERNELS_WHOLE_ROWS 4
 #define KERNELS emu_kernels_avx2
 #define KERNELS_X86
 /* At least 8 accumulators hide the latency of the fused multiply-add; 12 and the weights of one
  * panel fill the registers: 3 rows by 2 panels would spill. */
+#define HIGH_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 4) T(2, 2)
 

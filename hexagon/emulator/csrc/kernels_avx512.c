@@ -12,9 +12,12 @@
 #define KERNEL static __attribute__((target(TARGET)))
 #define LANE static inline __attribute__((always_inline, target(TARGET)))
 #define KERNELS_NAME "avx512"
+#define KERNELS_ROWS 8
+#define KERNELS_WHOLE_ROWS 4
 #define KERNELS emu_kernels_avx512
 #define KERNELS_X86
-#define WIDE_TILES(T) T(1, 8) T(2, 4) T(3, 4) T(4, 2) T(5, 2) T(6, 2)
+#define HIGH_TILES(T) T(7, 1) T(8, 1)
+#define WIDE_TILES(T) T(1, 8) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(7, 3) T(8, 3)
 #define INT_WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
 
 typedef struct {

@@ -16,41 +16,40 @@ typedef int8_t elem_b;
 #define ROWS4(F, E) ROWS3(F, E) F(E, 3)
 #define ROWS5(F, E) ROWS4(F, E) F(E, 4)
 #define ROWS6(F, E) ROWS5(F, E) F(E, 5)
+#define ROWS7(F, E) ROWS6(F, E) F(E, 6)
+#define ROWS8(F, E) ROWS7(F, E) F(E, 7)
 #define PANELS1(X, r) X(r, 0)
 #define PANELS2(X, r) PANELS1(X, r) X(r, 1)
+#define PANELS3(X, r) PANELS2(X, r) X(r, 2)
 #define PANELS4(X, r) PANELS2(X, r) X(r, 2) X(r, 3)
 #define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
 
 #define DECLARE(r, p) v16 acc##r##_##p = v_set1(0);
-#define DECLARE_ROW(E, r)                                                                          \
-  const float *a##r = b->a + r * b->a_stride;                                                      \
-  E(DECLARE, r)
+#define DECLARE_ROW(E, r) E(DECLARE, r)
+
+/* The k-th number of row r: three pointers and a scaled stride reach eight rows, where eight
+ * pointers would not leave registers for the rest. */
+#define LEFT_0 (left0)
+#define LEFT_1 (left0 + left_stride)
+#define LEFT_2 (left0 + 2 * left_stride)
+#define LEFT_3 (left3)
+#define LEFT_4 (left0 + 4 * left_stride)
+#define LEFT_5 (left3 + 2 * left_stride)
+#define LEFT_6 (left6)
+#define LEFT_7 (left3 + 4 * left_stride)
 #define LOAD_s(unused, p) v16 w##p = v_load_s(at + p * b->panel_stride);
 #define LOAD_h(unused, p) v16 w##p = v_load_h(at + p * b->panel_stride);
 #define LOAD_b(unused, p) v16 w##p = v_load_b(at + p * b->panel_stride);
 #define FUSE(r, p) acc##r##_##p = v_fma(x, w##p, acc##r##_##p);
 #define FUSE_ROW(E, r)                                                                             \
   {                                                                                                \
-    v16 x = v_set1(a##r[k]);                                                                       \
+    v16 x = v_set1(*(const float *)LEFT_##r);                                                      \
     E(FUSE, r)                                                                                     \
   }
 #define STORE(r, p) v_store_s(out + p * EMU_LANES, acc##r##_##p);
 #define STORE_ROW(E, r)                                                                            \
   E(STORE, r)                                                                                      \
   out += panels * EMU_LANES;
-
-/* A single panel is one stream, which the hardware fetches too late when it comes from memory:
- * 4 rows read 16 GB/s without, 21 GB/s with it on the machine of the first measurements. Several
- * panels at once lose by it. The line goes to the second-level cache: what comes next does not
- * fit the first beside what is read now. */
-#define AHEAD(panel, s)                                                                            \
-  __builtin_prefetch((const char *)(panel) + ahead.offset + (s) * ahead.step, 0, 2)
-
-LANE emu_ahead ahead_or(emu_ahead ahead, size_t step) {
-  enum { AHEAD_BYTES = 2048 };
-  emu_ahead same_panel = {AHEAD_BYTES, step};
-  return ahead.step != 0 ? ahead : same_panel;
-}
 
 #define K_dense(i) (i)
 #define K_listed(i) (b->index[i])
@@ -61,13 +60,19 @@ LANE emu_ahead ahead_or(emu_ahead ahead, size_t step) {
                                                 float *out) {                                      \
     enum { panels = P };                                                                           \
     const elem_##TYPE *w = panel;                                                                  \
-    const emu_ahead ahead = ahead_or(b->ahead, b->k_stride * sizeof *w);                           \
+    const fetches next = fetches_of(&b->ahead, 0, 1, b->k, w, b->k_stride * sizeof *w);            \
+    const size_t left_stride = b->a_stride * sizeof(float);                                        \
+    const char *rows0 = (const char *)b->a, *rows3 = rows0 + ((R) > 3 ? 3 * left_stride : 0);      \
+    const char *rows6 = rows3 + ((R) > 6 ? 3 * left_stride : 0);                                   \
     ROWS##R(DECLARE_ROW, PANELS##P)                                                                \
     for (size_t i = 0; i < b->k; i++) {                                                            \
       size_t k = K_##WHICH(i);                                                                     \
       const elem_##TYPE *at = w + k * b->k_stride;                                                 \
-      if (panels == 1) {                                                                           \
-        AHEAD(panel, k);                                                                           \
+      const char *left0 = rows0 + k * sizeof(float), *left3 = rows3 + k * sizeof(float);           \
+      const char *left6 = rows6 + k * sizeof(float);                                               \
+      (void)left3, (void)left6;                                                                    \
+      if (panels == 1 || ((R) >= EMU_AHEAD_ROWS && b->ahead.bytes != 0)) {                         \
+        fetch(&next, k);                                                                           \
       }                                                                                            \
       PANELS##P(LOAD_##TYPE, 0)                                                                    \
       ROWS##R(FUSE_ROW, PANELS##P)                                                                 \
@@ -88,6 +93,7 @@ TILE(3, 1)
 TILE(4, 1)
 TILE(5, 1)
 TILE(6, 1)
+HIGH_TILES(TILE)
 WIDE_TILES(TILE)
 
 typedef void (*tile_fn)(const emu_block *b, const void *panel, float *out);
@@ -107,8 +113,12 @@ typedef struct {
 
 static const tile_set narrow_tiles[EMU_BLOCK_ROWS + 1] = {
     TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
-        TILE_ENTRY(6, 1)};
+        TILE_ENTRY(6, 1) HIGH_TILES(TILE_ENTRY)};
 static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
+
+KERNEL uint32_t panels_of(uint32_t rows) {
+  return wide_tiles[rows].panels != 0 ? wide_tiles[rows].panels : 1;
+}
 
 /* finish scales, adds the bias, rounds and stores one tile; +0 turns a sum of -0 into +0, so
  * that it does not matter whether a zero term was skipped. Returns the lanes that are NaN. */

@@ -7,7 +7,10 @@
 #define KERNEL static
 #define LANE static inline
 #define KERNELS_NAME "c"
+#define KERNELS_ROWS 6
+#define KERNELS_WHOLE_ROWS 4
 #define KERNELS emu_kernels_c
+#define HIGH_TILES(T)
 #define WIDE_TILES(T)
 #define INT_WIDE_TILES(T)
 

@@ -2,7 +2,9 @@
  *
  * The including file defines v16 (16 lanes of f32), its operations, KERNEL and
  * LANE (the linkage and target of functions), KERNELS (the table to fill),
- * KERNELS_NAME, and WIDE_TILES: the register blocks that span several panels.
+ * KERNELS_NAME, KERNELS_ROWS and KERNELS_WHOLE_ROWS (the most rows of a block, of whole
+ * numbers), HIGH_TILES: the register blocks of more than six rows, and WIDE_TILES: those that
+ * span several panels.
  * Only explicit fused multiply-adds fuse: files are compiled with
  * -ffp-contract=off.
  */
@@ -23,6 +25,7 @@ LANE void store_part(void *dst, v16 v, size_t n, bool half) {
   }
 }
 
+#include "kernels_fetch.h"
 #include "kernels_block.h"
 #include "kernels_int.h"
 
@@ -319,6 +322,10 @@ KERNEL void rotate(void *y1, void *y2, const void *x1, const void *x2, const voi
 
 const emu_kernels KERNELS = {
     .name = KERNELS_NAME,
+    .rows = KERNELS_ROWS,
+    .whole_rows = KERNELS_WHOLE_ROWS,
+    .panels = panels_of,
+    .whole_panels = int_panels_of,
     .block = block,
     .int_block = int_block,
     .int_rows = int_rows,

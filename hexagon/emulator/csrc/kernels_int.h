@@ -8,7 +8,7 @@
 
 #define INT_DECLARE(r, p) i16 sum##r##_##p = i_zero();
 #define INT_DECLARE_ROW(E, r)                                                                      \
-  const int16_t *a##r = b->a + r * b->a_stride;                                                    \
+  const int16_t *a##r = (const int16_t *)(b->a + r * b->a_stride);                                 \
   E(INT_DECLARE, r)
 #define INT_LOAD(unused, p) pairs w##p = p_load(at + p * panel_bytes);
 #define INT_ADD(r, p) sum##r##_##p = i_add_products(sum##r##_##p, x, w##p);
@@ -28,13 +28,13 @@
                                  size_t end, int32_t *out) {                                       \
     enum { panels = P };                                                                           \
     const size_t panel_bytes = b->plane_stride * b->planes;                                        \
-    const emu_ahead ahead = ahead_or(b->ahead, 2 * EMU_LANES);                                     \
+    const fetches next = fetches_of(&b->ahead, 0, 1, b->steps * b->planes, w, 2 * EMU_LANES);      \
     (void)panel_bytes;                                                                             \
     ROWS##R(INT_DECLARE_ROW, PANELS##P)                                                            \
     for (size_t s = first; s < end; s++) {                                                         \
       const int8_t *at = w + s * 2 * EMU_LANES;                                                    \
       if (panels == 1) {                                                                           \
-        AHEAD(w, s);                                                                               \
+        fetch(&next, s);                                                                           \
       }                                                                                            \
       PANELS##P(INT_LOAD, 0)                                                                       \
       ROWS##R(INT_ADD_ROW, PANELS##P)                                                              \
@@ -62,6 +62,11 @@ static const int_tile_set int_narrow_tiles[EMU_BLOCK_ROWS + 1] = {
         INT_TILE_ENTRY(5, 1) INT_TILE_ENTRY(6, 1)};
 static const int_tile_set int_wide_tiles[EMU_BLOCK_ROWS + 1] = {
     [0] = {0, NULL}, INT_WIDE_TILES(INT_TILE_ENTRY)};
+
+KERNEL uint32_t int_panels_of(uint32_t rows, enum emu_whole left) {
+  (void)left;
+  return int_wide_tiles[rows].panels != 0 ? int_wide_tiles[rows].panels : 1;
+}
 
 enum { MOST_PANELS = 8 };
 
@@ -138,22 +143,26 @@ KERNEL void int_block(const emu_int_block *b) {
 
 /* Loops of a constant length: compilers turn them into vectors without being asked. */
 #define INT_ROW(NAME, TYPE, LOWER)                                                                 \
-  LANE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n) {            \
+  LANE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n,              \
+                           size_t step) {                                                          \
     int32_t sum = 0;                                                                               \
     for (size_t i = 0; i < n; i++) {                                                               \
-      dst[i] = (int16_t)(src[i] - (LOWER));                                                        \
+      dst[i] = (int16_t)(src[i * step] - (LOWER));                                                 \
       sum += dst[i];                                                                               \
     }                                                                                              \
     return sum;                                                                                    \
   }                                                                                                \
-  KERNEL int64_t NAME(int16_t *dst, const void *src, size_t n) {                                   \
+  KERNEL int64_t NAME(int16_t *dst, const void *src, size_t n, size_t step) {                      \
     enum { PIECE = 64 };                                                                           \
     int64_t sum = 0;                                                                               \
     size_t i = 0;                                                                                  \
-    for (; i + PIECE <= n; i += PIECE) {                                                           \
-      sum += NAME##_some(dst + i, (const TYPE *)src + i, PIECE);                                   \
+    for (; step == 1 && i + PIECE <= n; i += PIECE) {                                              \
+      sum += NAME##_some(dst + i, (const TYPE *)src + i, PIECE, 1);                                \
     }                                                                                              \
-    return sum + NAME##_some(dst + i, (const TYPE *)src + i, n - i);                               \
+    for (; i < n; i++) {                                                                           \
+      sum += NAME##_some(dst + i, (const TYPE *)src + i * step, 1, 1);                             \
+    }                                                                                              \
+    return sum;                                                                                    \
   }
 
 INT_ROW(row_s8, int8_t, 0)
@@ -161,12 +170,12 @@ INT_ROW(row_u8, uint8_t, 0)
 INT_ROW(row_s16, int16_t, 0)
 INT_ROW(row_u16, uint16_t, 32768)
 
-KERNEL int64_t int_rows(int16_t *dst, const void *src, size_t n, enum emu_whole type) {
-  static int64_t (*const rows[EMU_WHOLES])(int16_t *, const void *, size_t) = {
+KERNEL int64_t int_rows(void *dst, const void *src, size_t n, size_t step, enum emu_whole type) {
+  static int64_t (*const rows[EMU_WHOLES])(int16_t *, const void *, size_t, size_t) = {
       [EMU_WHOLE_S8] = row_s8, [EMU_WHOLE_U8] = row_u8,
       [EMU_WHOLE_S16] = row_s16, [EMU_WHOLE_U16] = row_u16};
   if (n % 2 != 0) {
-    dst[n] = 0;
+    ((int16_t *)dst)[n] = 0;
   }
-  return rows[type](dst, src, n);
+  return rows[type](dst, src, n, step);
 }

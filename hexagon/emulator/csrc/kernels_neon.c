@@ -12,8 +12,11 @@
 #define KERNEL static
 #define LANE static inline __attribute__((always_inline))
 #define KERNELS_NAME "neon"
+#define KERNELS_ROWS 6
+#define KERNELS_WHOLE_ROWS 4
 #define KERNELS emu_kernels_neon
 /* 32 registers: 16 or 24 sums, and the weights. */
+#define HIGH_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 2) T(2, 2)
 

@@ -26,7 +26,8 @@ typedef struct emu_linear {
 int emu_check_linear(const emu_linear *l, emu_why why);
 
 /* op_linear_pack.c: what pack() writes, 64-byte aligned parts: panels of weights; then for whole
- * numbers scale and add of kernels.h and the heaviest column, else the scale, if any, and the bias, if any. */
+ * numbers scale, add and sums of kernels.h and the heaviest column, else the scale and the bias,
+ * if any. */
 typedef struct emu_packing {
   bool whole;
   enum emu_weight weight;   /* of floats */

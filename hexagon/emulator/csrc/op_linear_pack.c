@@ -24,7 +24,7 @@ uint32_t emu_planes(uint32_t dtype) { return (uint32_t)emu_dtype_size(dtype); }
 
 uint32_t emu_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed) {
   uint32_t heaviest;
-  memcpy(&heaviest, (const char *)packed + p->weight_bytes + 2 * p->column_bytes, sizeof heaviest);
+  memcpy(&heaviest, (const char *)packed + p->weight_bytes + 3 * p->column_bytes, sizeof heaviest);
   bool whole = heaviest < (1u << 31) / 32768;
   return whole ? p->steps : emu_chunk(l->x->dtype);
 }
@@ -122,7 +122,7 @@ emu_packing emu_packing_of(const emu_linear *l) {
   p.panel_bytes = (size_t)p.steps * 2 * EMU_LANES * p.planes;
   p.weight_bytes = emu_align(panels_of(l) * p.panel_bytes);
   p.column_bytes = emu_align(panels_of(l) * EMU_LANES * sizeof(double));
-  p.bytes = p.weight_bytes + 2 * p.column_bytes + 64;
+  p.bytes = p.weight_bytes + 3 * p.column_bytes + 64;
   return p;
 }
 
@@ -199,8 +199,8 @@ static int32_t stored_whole(const emu_linear *l, uint32_t k, uint32_t c) {
   return l->w->dtype == EMU_QU8 ? v - 128 : l->w->dtype == EMU_QU16 ? v - 32768 : v;
 }
 
-/* pack_column writes scale and add of one column, given the sum of its weights: what the input's
- * offset contributes is constant. */
+/* pack_column writes scale, add and sum of one column, given the sum of its weights: what the
+ * input's offset contributes is constant. */
 static void pack_column(const pack_job *job, uint32_t c, double sum) {
   const emu_linear *l = job->l;
   double *columns = (double *)(job->dst + job->p.weight_bytes);
@@ -217,6 +217,7 @@ static void pack_column(const pack_job *job, uint32_t c, double sum) {
   }
   columns[step + c] = fma(x_offset * (sum + job->p.offset * l->in), columns[c],
                           bias * to_y - emu_offset_of(l->y) + 0.5);
+  columns[2 * step + c] = sum;
 }
 
 static void note_heaviest(pack_job *job, const uint32_t *weights, uint32_t n) {
@@ -266,7 +267,7 @@ void emu_pack_linear(const emu_linear *l, void *dst) {
   emu_parallel(panels_of(l), pack_panel, &job);
   if (job.p.whole) {
     uint32_t heaviest = atomic_load(&job.heaviest);
-    memcpy((char *)dst + job.p.weight_bytes + 2 * job.p.column_bytes, &heaviest, sizeof heaviest);
+    memcpy((char *)dst + job.p.weight_bytes + 3 * job.p.column_bytes, &heaviest, sizeof heaviest);
     return;
   }
   float *column = (float *)((char *)dst + job.p.weight_bytes);

@@ -17,16 +17,23 @@ typedef struct {
   uint32_t blocks;      /* of at most block_rows rows, evenly cut */
   uint32_t block_parts; /* tasks along the rows */
   uint32_t together;    /* panels that no task parts: those of a wide tile */
+  bool wide;            /* the tile spans them and fetches what the next one reads */
   uint32_t groups;      /* of panels, evenly cut */
   uint32_t panels, tasks;
 } cuts_of_product;
 
-static cuts_of_product cut_product(uint32_t rows, uint32_t block_rows, uint32_t panels,
+static cuts_of_product cut_product(const emu_linear *l, bool whole, uint32_t panels,
                                    size_t panel_bytes) {
+  const emu_kernels *kernel = emu_kernel();
   uint32_t threads = emu_pool_threads(), wanted = TASKS_PER_THREAD * threads;
-  cuts_of_product cuts = {.blocks = (rows + block_rows - 1) / block_rows, .block_parts = 1,
+  uint32_t block_rows = whole ? kernel->whole_rows : kernel->rows;
+  cuts_of_product cuts = {.blocks = (l->rows + block_rows - 1) / block_rows, .block_parts = 1,
                           .panels = panels};
-  cuts.together = cuts.blocks == 1 ? 4 : 1;
+  uint32_t highest = (l->rows + cuts.blocks - 1) / cuts.blocks;
+  uint32_t side_by_side = whole ? kernel->whole_panels(highest, emu_whole_of(l->x->dtype))
+                                : kernel->panels(highest);
+  cuts.wide = side_by_side > 1 && highest >= EMU_AHEAD_ROWS;
+  cuts.together = cuts.wide ? side_by_side : cuts.blocks == 1 ? 4 : 1;
   uint32_t units = (panels + cuts.together - 1) / cuts.together;
   size_t most = GROUP_BYTES / (panel_bytes * cuts.together) + 1;
   uint32_t groups = (uint32_t)((units + most - 1) / most);
@@ -42,9 +49,8 @@ static cuts_of_product cut_product(uint32_t rows, uint32_t block_rows, uint32_t 
 
 /* One cache line more than a row, so that rows do not share cache sets. */
 static size_t row_bytes(const emu_linear *l) {
-  bool whole = emu_fixed_point(l->x->dtype);
-  size_t element = whole ? sizeof(int16_t) : sizeof(float);
-  return emu_align((l->in + (whole ? l->in % 2 : 0)) * element) + 64;
+  return emu_fixed_point(l->x->dtype) ? emu_whole_row(l->in)
+                                      : emu_align(l->in * sizeof(float)) + 64;
 }
 
 /* The rows, and of whole numbers what the weights' offset adds to each. */
@@ -89,7 +95,7 @@ static void prepare_rows(void *arg, uint32_t block) {
       emu_kernel()->widen(to, from, l->in, true);
       continue;
     }
-    int64_t sum = emu_kernel()->int_rows(to, from, l->in, emu_whole_of(l->x->dtype));
+    int64_t sum = emu_kernel()->int_rows(to, from, l->in, 1, emu_whole_of(l->x->dtype));
     if (job->sums != NULL) {
       job->sums[r] = job->p.offset * (double)sum;
     }
@@ -134,8 +140,9 @@ static void wholes_of(const linear_job *job, const piece *t) {
   const double *columns = (const double *)(job->packed + job->p.weight_bytes) + t->column;
   size_t step = job->p.column_bytes / sizeof *columns;
   emu_int_block b = {
-      .a = (const int16_t *)(job->rows + t->row * job->row_bytes),
-      .a_stride = job->row_bytes / sizeof(int16_t),
+      .a = job->rows + t->row * job->row_bytes,
+      .a_stride = job->row_bytes,
+      .left = emu_whole_of(l->x->dtype),
       .rows = t->rows,
       .steps = job->p.steps,
       .chunk = job->chunk,
@@ -144,6 +151,7 @@ static void wholes_of(const linear_job *job, const piece *t) {
       .planes = job->p.planes,
       .scale = columns,
       .add = columns + step,
+      .sums = columns + 2 * step,
       .row = job->sums != NULL ? job->sums + t->row : NULL,
       .out = t->out,
       .out_stride = l->out,
@@ -203,16 +211,17 @@ static void go_along(const linear_job *job, const share *mine) {
   }
 }
 
-/* go_across takes all blocks over one panel before the next, of which each block fetches its
- * share from memory. */
+/* go_across takes all blocks over the panels of one tile before the next, of which each block
+ * fetches its share from memory. */
 static void go_across(const linear_job *job, const share *mine) {
-  uint32_t blocks = mine->end_block - mine->block;
-  uint32_t terms = job->p.whole ? job->p.steps * job->p.planes : job->l->in;
-  size_t step = job->p.panel_bytes / terms / blocks;
-  for (uint32_t panel = mine->panel; panel < mine->end_panel; panel++) {
-    piece t = panels_of(job, panel, panel + 1);
+  uint32_t blocks = mine->end_block - mine->block, some = job->cuts.wide ? job->cuts.together : 1;
+  size_t bytes = some * job->p.panel_bytes / blocks;
+  const char *end = job->packed + job->p.weight_bytes;
+  for (uint32_t panel = mine->panel; panel < mine->end_panel; panel += some) {
+    uint32_t next = panel + some < mine->end_panel ? panel + some : mine->end_panel;
+    piece t = panels_of(job, panel, next);
     for (uint32_t i = 0; i < blocks; i++) {
-      t.ahead = (emu_ahead){job->p.panel_bytes + i * terms * step, step};
+      t.ahead = (emu_ahead){job->packed + next * job->p.panel_bytes + i * bytes, end, bytes};
       multiply_piece(job, mine->block + i, t);
     }
   }
@@ -225,7 +234,7 @@ static void multiply(void *arg, uint32_t task) {
   const linear_job *job = arg;
   share mine = share_of(&job->cuts, task);
   uint32_t blocks = mine.end_block - mine.block;
-  if (blocks == 1 || blocks > (job->p.whole ? MANY_BLOCKS : FEW_BLOCKS)) {
+  if ((blocks == 1 && !job->cuts.wide) || blocks > (job->p.whole ? MANY_BLOCKS : FEW_BLOCKS)) {
     go_along(job, &mine);
   } else {
     go_across(job, &mine);
@@ -260,8 +269,8 @@ static void run_slot(void *arg, uint32_t slot) {
 
 void emu_run_linear(const emu_linear *l, const void *packed, void *scratch) {
   linear_job job = {.l = l, .packed = packed, .p = emu_packing_of(l), .row_bytes = row_bytes(l)};
-  job.cuts = cut_product(l->rows, job.p.whole ? EMU_INT_ROWS : EMU_BLOCK_ROWS,
-                         (l->out + EMU_LANES - 1) / EMU_LANES, job.p.panel_bytes);
+  job.cuts = cut_product(l, job.p.whole, (l->out + EMU_LANES - 1) / EMU_LANES,
+                         job.p.panel_bytes);
   job.chunk = job.p.whole ? emu_chunk_of(l, &job.p, packed) : 0;
   if (own_rows(l)) {
     job.rows = emu_aligned(scratch);

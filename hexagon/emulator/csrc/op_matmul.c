@@ -342,7 +342,7 @@ static void run_floats(const emu_node *node, const emu_product *p, void *scratch
     job.bias = bias;
     job.slots += bias_bytes(p);
   }
-  job.blocks = (p->m + EMU_BLOCK_ROWS - 1) / EMU_BLOCK_ROWS;
+  job.blocks = (p->m + emu_kernel()->rows - 1) / emu_kernel()->rows;
   job.panel_parts = emu_product_parts(p, job.blocks);
   emu_parallel_slots(p->batches * job.blocks * job.panel_parts, multiply, &job);
 }

@@ -61,7 +61,7 @@ typedef struct {
   size_t row_bytes, panel_bytes;
   char *rows, *panels_at;
   double *row_sums;           /* per row of a: w times its sum */
-  double *scale, *add;        /* add per column and batch of b */
+  double *scale, *add, *sums; /* add and sums per column and batch of b */
 } whole_job;
 
 static uint32_t rows_of(const emu_product *p) { return emu_batches_of(p->a) * p->m; }
@@ -72,7 +72,7 @@ static size_t lay_out(whole_job *job, const emu_product *p, char *at) {
   job->p = p;
   job->planes = emu_planes(p->b->dtype);
   job->panels = emu_product_panels(p);
-  job->row_bytes = emu_align((p->k + 1) * sizeof(int16_t)) + 64;
+  job->row_bytes = emu_whole_row(p->k);
   job->panel_bytes = (size_t)((p->k + 1) / 2) * 2 * EMU_LANES * job->planes;
   size_t columns = emu_align(job->panels * EMU_LANES * sizeof(double));
   uint32_t batches = emu_batches_of(p->b);
@@ -83,6 +83,8 @@ static size_t lay_out(whole_job *job, const emu_product *p, char *at) {
   job->row_sums = (double *)at;
   at += emu_align(rows_of(p) * sizeof(double));
   job->add = (double *)at;
+  at += batches * columns;
+  job->sums = (double *)at;
   at += batches * columns;
   job->scale = (double *)at;
   return (size_t)(at + columns - start);
@@ -99,17 +101,11 @@ static void prepare_row(void *arg, uint32_t row) {
   const whole_job *job = arg;
   const emu_product *p = job->p;
   size_t size = emu_dtype_size(p->a->dtype);
-  int16_t *to = (int16_t *)(job->rows + row * job->row_bytes);
   const char *a = (const char *)p->a->data + (size_t)(row / p->m) * p->m * p->k * size;
-  enum emu_whole type = emu_whole_of(p->a->dtype);
-  int64_t sum = 0;
-  if (!p->turn_a) {
-    sum = emu_kernel()->int_rows(to, a + (size_t)(row % p->m) * p->k * size, p->k, type);
-  } else { /* one by one; each pads a zero that the next overwrites */
-    for (uint32_t k = 0; k < p->k; k++) {
-      sum += emu_kernel()->int_rows(to + k, a + ((size_t)k * p->m + row % p->m) * size, 1, type);
-    }
-  }
+  size_t step = p->turn_a ? p->m : 1, first = (size_t)(row % p->m) * (p->turn_a ? 1 : p->k);
+  char *to = job->rows + row * job->row_bytes;
+  int64_t sum =
+      emu_kernel()->int_rows(to, a + first * size, p->k, step, emu_whole_of(p->a->dtype));
   job->row_sums[row] = job->w * (double)sum;
 }
 
@@ -148,8 +144,10 @@ static void prepare_panel(void *arg, uint32_t index) {
   }
   int64_t less = job->planes == 2 ? 128 * (int64_t)p->k : 0;
   for (uint32_t c = 0; c < EMU_LANES; c++) {
-    job->add[index * EMU_LANES + c] = fma(job->x * ((double)(sums[c] - less) + job->w * p->k),
-                                          job->scale[0], 0.5 - emu_offset_of(p->y));
+    double sum = c < columns ? (double)(sums[c] - less) : 0;
+    job->sums[index * EMU_LANES + c] = sum;
+    job->add[index * EMU_LANES + c] =
+        fma(job->x * (sum + job->w * p->k), job->scale[0], 0.5 - emu_offset_of(p->y));
   }
 }
 
@@ -164,8 +162,9 @@ static void multiply(void *arg, uint32_t task) {
   uint32_t column = panel * EMU_LANES, row = emu_batch_of(p->a, p->y, batch) * p->m + first;
   uint32_t b_panel = emu_batch_of(p->b, p->y, batch) * job->panels + panel;
   emu_int_block b = {
-      .a = (const int16_t *)(job->rows + row * job->row_bytes),
-      .a_stride = job->row_bytes / sizeof(int16_t),
+      .a = job->rows + row * job->row_bytes,
+      .a_stride = job->row_bytes,
+      .left = emu_whole_of(p->a->dtype),
       .rows = emu_cut(p->m, block + 1, job->blocks) - first,
       .steps = (p->k + 1) / 2,
       .chunk = emu_chunk(p->a->dtype),
@@ -174,6 +173,7 @@ static void multiply(void *arg, uint32_t task) {
       .planes = job->planes,
       .scale = job->scale,
       .add = job->add + (size_t)b_panel * EMU_LANES,
+      .sums = job->sums + (size_t)b_panel * EMU_LANES,
       .row = job->row_sums + row,
       .out = (char *)p->y->data + (((size_t)batch * p->m + first) * p->n + column) * size,
       .out_stride = p->n,
@@ -188,7 +188,7 @@ void emu_run_product_whole(const emu_product *p, void *scratch) {
   lay_out(&job, p, emu_aligned(scratch));
   job.x = emu_offset_of(p->a) + emu_lowering(p->a->dtype);
   job.w = emu_offset_of(p->b) + emu_shift(p->b->dtype);
-  job.blocks = (p->m + EMU_INT_ROWS - 1) / EMU_INT_ROWS;
+  job.blocks = (p->m + emu_kernel()->whole_rows - 1) / emu_kernel()->whole_rows;
   job.panel_parts = emu_product_parts(p, job.blocks);
   double scale = emu_scale_of(p->a, 0) * emu_scale_of(p->b, 0) / emu_scale_of(p->y, 0);
   for (uint32_t c = 0; c < job.panels * EMU_LANES; c++) {

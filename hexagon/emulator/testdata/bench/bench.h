@@ -18,15 +18,16 @@ double seconds_now(void);
 double best(double seconds, void (*fn)(void *), void *arg);
 
 /* How a weight comes into a register: as it lies, or by instructions that 8 rows share. */
-enum widening { AS_IT_LIES, F16_TO_F32, S8_TO_F32, S8_TO_S16, WIDENINGS };
+enum widening { AS_IT_LIES, F16_TO_F32, S8_TO_F32, S8_FOR_U8, S8_FOR_U16, WIDENINGS };
 
 /* peaks.c: what the machine can do, on all threads of the pool. */
 typedef struct {
   double fused;    /* multiply-adds per second, f32, in registers */
-  double products; /* of s16 with their additions, in registers; 0: unknown */
+  double products[2]; /* of u8 and of u16 with s8, with their additions, in registers and by the
+                         instructions of the code path that runs; 0: unknown */
   double bytes;    /* read from memory per second */
   double eight[WIDENINGS]; /* multiply-adds per second where each vector of weights is widened once
-                              for 8 of them; of s16 for S8_TO_S16; 0: unknown */
+                              for 8 of them; 0: unknown */
 } peaks;
 peaks measure_peaks(void);
 
@@ -35,8 +36,7 @@ typedef struct {
   emu_node node;
   emu_tensor *in[3], *out[1];
   emu_param params[2];
-  void *scratch, *packed;
-  bool borrowed; /* packed belongs to another node */
+  void *scratch, *packed; /* its own; node.packed may be another's */
 } bench;
 void *aligned(size_t size);
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
@@ -48,6 +48,6 @@ void report(const char *name, bench *w);
 void drop(bench *w);
 
 /* linear.c */
-void bench_layers(const peaks *p);
+void bench_layers(const peaks *p, const char *only); /* only: the type; all: "" */
 
 #endif

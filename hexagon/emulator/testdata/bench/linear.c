@@ -10,8 +10,8 @@ typedef struct {
 static const kind kinds[] = {{"f16", EMU_F16, EMU_F16, F16_TO_F32},
                              {"f32", EMU_F32, EMU_F32, AS_IT_LIES},
                              {"f16_s8", EMU_F16, EMU_QS8, S8_TO_F32},
-                             {"u8_s8", EMU_QU8, EMU_QS8, S8_TO_S16},
-                             {"u16_s8", EMU_QU16, EMU_QS8, S8_TO_S16}};
+                             {"u8_s8", EMU_QU8, EMU_QS8, S8_FOR_U8},
+                             {"u16_s8", EMU_QU16, EMU_QS8, S8_FOR_U16}};
 
 static const uint32_t shapes[][2] = {{576, 1536}, {1536, 576}, {576, 49152}};
 
@@ -30,6 +30,15 @@ static bench *make_layer(const kind *k, uint32_t rows, const uint32_t *shape, em
               tensor(EMU_NATIVE, k->x, rows, shape[1], 0, 0));
 }
 
+/* next_layer is one over other weights of the same form. Rows, results and scratch are those of
+ * the first layer, as the nodes of a graph share its arena and its scratch. */
+static bench *next_layer(const bench *first, void *packed) {
+  bench *layer = make("FullyConnected", first->in[0], first->in[1], first->out[0]);
+  layer->node.packed = packed;
+  layer->scratch = first->scratch;
+  return layer;
+}
+
 /* The weights are packed once and copied: a layer reads nothing else. */
 static model *make_model(const kind *k, const uint32_t *shape) {
   model *m = calloc(1, sizeof *m);
@@ -37,17 +46,13 @@ static model *make_model(const kind *k, const uint32_t *shape) {
   size_t each = (size_t)shape[0] * shape[1] * emu_dtype_size(k->w);
   m->count = STREAMED_BYTES / (uint32_t)each + 1;
   m->count = m->count < MOST_LAYERS ? m->count : MOST_LAYERS;
-  for (uint32_t i = 0; i < m->count; i++) {
-    bench *layer = m->layers[i] = make_layer(k, 1, shape, w);
-    if (i == 0) {
-      prepare(layer);
-      continue;
-    }
-    size_t size = layer->node.op->packed_size(&layer->node);
-    layer->packed = aligned(size);
-    memcpy(layer->packed, m->layers[0]->packed, size);
-    layer->node.packed = layer->packed;
-    layer->scratch = aligned(layer->node.op->scratch_size(&layer->node));
+  bench *first = m->layers[0] = make_layer(k, 1, shape, w);
+  prepare(first);
+  size_t size = first->node.op->packed_size(&first->node);
+  for (uint32_t i = 1; i < m->count; i++) {
+    bench *layer = m->layers[i] = next_layer(first, aligned(size));
+    layer->packed = (void *)(uintptr_t)layer->node.packed;
+    memcpy(layer->packed, first->packed, size);
   }
   return m;
 }
@@ -56,16 +61,18 @@ static model *make_model(const kind *k, const uint32_t *shape) {
 static model *with_rows(const kind *k, uint32_t rows, const uint32_t *shape, const model *from) {
   model *m = calloc(1, sizeof *m);
   m->count = from->count;
-  for (uint32_t i = 0; i < m->count; i++) {
-    bench *layer = m->layers[i] = make_layer(k, rows, shape, from->layers[i]->in[1]);
-    layer->node.packed = from->layers[i]->packed;
-    layer->scratch = aligned(layer->node.op->scratch_size(&layer->node));
+  bench *first = m->layers[0] = make_layer(k, rows, shape, from->layers[0]->in[1]);
+  first->node.packed = from->layers[0]->packed;
+  first->scratch = aligned(first->node.op->scratch_size(&first->node));
+  for (uint32_t i = 1; i < m->count; i++) {
+    m->layers[i] = next_layer(first, from->layers[i]->packed);
   }
   return m;
 }
 
 static void free_model(model *m) {
-  for (uint32_t i = 0; i < m->count; i++) {
+  for (uint32_t i = m->count; i-- > 0;) {
+    m->layers[i]->scratch = i == 0 ? m->layers[0]->scratch : NULL; /* shared */
     drop(m->layers[i]);
   }
   free(m);
@@ -121,12 +128,16 @@ static double bound_of(const peaks *p, const kind *k, double terms, double one) 
   return one > computing ? one : computing;
 }
 
-void bench_layers(const peaks *p) {
+void bench_layers(const peaks *p, const char *only) {
   printf("\n%-8s %-10s | 1 row: GB/s, %% of streaming | 8 rows / 1 (least by the peaks) | "
          "32 rows: G/s, %% of peak | 128 rows\n", "type", "shape");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     const kind *k = &kinds[i];
-    double peak = emu_fixed_point(k->x) ? p->products : p->fused, one, eight;
+    if (*only != 0 && strcmp(only, k->name) != 0) {
+      continue;
+    }
+    double peak = k->x == EMU_QU8 ? p->products[0] : k->x == EMU_QU16 ? p->products[1] : p->fused;
+    double one, eight;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
       double terms = (double)shapes[s][0] * shapes[s][1];
       time_few(k, shapes[s], &one, &eight);

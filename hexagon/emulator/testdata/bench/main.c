@@ -4,6 +4,7 @@
  *   bench              everything
  *   bench peaks        the machine's figures alone
  *   bench layers       the table
+ *   bench layers f16   its rows of one type
  */
 #include "bench.h"
 
@@ -40,6 +41,6 @@ int main(int argc, char **argv) {
     attention(384, 300);
     attention(384, 2176);
   }
-  bench_layers(&p);
+  bench_layers(&p, argc > 2 ? argv[2] : "");
   return 0;
 }

@@ -1,0 +1,195 @@
+/* kernels_vnni.c: the AVX-512 path with products of whole numbers by VPDPBUSD, which adds four
+ * products of an unsigned and a signed byte to each of 16 sums: twice as many as pairs of 16 bits.
+ *
+ * Left numbers are unsigned bytes here, one of 8 bits or two of 16 (the high ones first), so they
+ * are too large by `base`, whose part in each column's sum is known: base times the column's sum.
+ * Weights lie in pairs of terms; one permutation makes quads of two steps. Compared with the AVX2
+ * path when the library is loaded (kernels.c), used only if they agree.
+ */
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+#define TARGET "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma"
+#define KERNEL static __attribute__((target(TARGET)))
+#define LANE static inline __attribute__((always_inline, target(TARGET)))
+
+#include "kernels_fetch.h"
+#include "kernels_vnni_tile.h"
+
+/* ---- rows of whole numbers as rows of bytes ---- */
+
+enum { MOST_SUMS = EMU_BLOCK_ROWS * 4 * EMU_LANES };
+
+typedef struct {
+  uint32_t bytes; /* of a number */
+  double base;    /* what numbers are too large by */
+} left_form;
+
+static const left_form lefts[EMU_WHOLES] = {
+    [EMU_WHOLE_S8] = {1, 128}, [EMU_WHOLE_U8] = {1, 0},
+    [EMU_WHOLE_S16] = {2, 32768}, [EMU_WHOLE_U16] = {2, 32768}};
+
+/* The low bytes lie half a row behind the high ones, so few rows of two bytes are twice as many
+ * of one, half a stride apart; more of them take two passes, one for each byte. */
+static bool at_once(uint32_t rows, enum emu_whole left) {
+  return lefts[left].bytes == 2 && 2 * rows <= EMU_BLOCK_ROWS;
+}
+
+static uint32_t byte_rows(uint32_t rows, enum emu_whole left) {
+  return at_once(rows, left) ? 2 * rows : rows;
+}
+
+static uint32_t panels_of(uint32_t rows, enum emu_whole left) {
+  return wide[byte_rows(rows, left)].panels;
+}
+
+#include "kernels_vnni_finish.h"
+
+/* ---- blocks ---- */
+
+/* pass_of is the i-th of the passes over a tile: the planes of the weights, and in each those of
+ * the left numbers, the high ones first. */
+KERNEL pass_of_tile pass_of(const emu_int_block *b, const int8_t *w, uint32_t i, uint32_t lots) {
+  size_t quads = (b->steps + 1) / 2, half = b->a_stride / 2;
+  return (pass_of_tile){.left = b->a + i % lots * half,
+                        .stride = at_once(b->rows, b->left) ? half : b->a_stride,
+                        .w = w + i / lots * b->plane_stride,
+                        .quads = quads,
+                        .next = fetches_of(&b->ahead, i, lots * b->planes, quads, w, QUAD_BYTES)};
+}
+
+/* add_all adds up all passes in f64, of sums that stay within 32 bits. */
+KERNEL void add_all(const emu_int_block *b, const int8_t *w, const tile_set *tile, double *all) {
+  int32_t part[MOST_SUMS];
+  bool once = at_once(b->rows, b->left);
+  uint32_t bytes = lefts[b->left].bytes, lots = once ? 1 : bytes;
+  size_t row = tile->panels * EMU_LANES;
+  memset(all, 0, b->rows * row * sizeof *all);
+  for (uint32_t i = 0; i < lots * b->planes; i++) {
+    double plane = i / lots + 1 < b->planes ? 256 : 1;
+    pass_of_tile pass = pass_of(b, w, i, lots);
+    for (size_t left = pass.quads; left > 0; left -= pass.quads) {
+      pass.quads = left < MOST_QUADS ? left : MOST_QUADS;
+      tile->run(b, &pass, part);
+      for (uint32_t r = 0; r < byte_rows(b->rows, b->left); r++) {
+        bool high = bytes == 2 && (once ? r % 2 : i % lots) == 0;
+        const f64s times = f64s_set1(high ? 256 * plane : plane);
+        double *to = all + (once ? r / 2 : r) * row;
+        for (size_t j = 0; j < row; j += EMU_LANES) {
+          f64s sums = f64s_of(_mm512_loadu_si512(part + r * row + j));
+          f64s_store(to + j, f64s_fma(sums, times, f64s_load(to + j)));
+        }
+      }
+      pass.left += 4 * pass.quads;
+      pass.w += QUAD_BYTES * pass.quads;
+      pass.next.from += pass.next.step * pass.quads;
+    }
+  }
+}
+
+/* add_bytes runs one pass, or two for more rows of two bytes than are taken at once. */
+KERNEL tile_sums add_bytes(const emu_int_block *b, const int8_t *w, const tile_set *tile,
+                           int32_t *part) {
+  size_t row = tile->panels * EMU_LANES;
+  bool once = at_once(b->rows, b->left);
+  uint32_t bytes = lefts[b->left].bytes, lots = once ? 1 : bytes;
+  for (uint32_t i = 0; i < lots; i++) {
+    pass_of_tile pass = pass_of(b, w, i, lots);
+    tile->run(b, &pass, part + i * MOST_SUMS);
+  }
+  if (bytes == 1) {
+    return (tile_sums){.low = part, .row = row};
+  }
+  return once ? (tile_sums){.high = part, .low = part + row, .row = 2 * row}
+              : (tile_sums){.high = part, .low = part + MOST_SUMS, .row = row};
+}
+
+KERNEL void int_block(const emu_int_block *b) {
+  int32_t part[2 * MOST_SUMS];
+  double all[MOST_SUMS];
+  uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES, rows = byte_rows(b->rows, b->left);
+  bool few = b->planes == 1 && b->steps <= b->chunk && b->steps <= 2 * MOST_QUADS;
+  for (uint32_t p = 0; p < panels;) {
+    const tile_set *tile = panels - p >= wide[rows].panels ? &wide[rows] : &narrow[rows];
+    const int8_t *w = b->w + p * b->plane_stride * b->planes;
+    tile_sums sums = {.all = all, .row = tile->panels * EMU_LANES};
+    if (few) {
+      sums = add_bytes(b, w, tile, part);
+    } else {
+      add_all(b, w, tile, all);
+    }
+    finish(b, (size_t)p * EMU_LANES, tile->panels, &sums);
+    p += tile->panels;
+  }
+}
+
+/* ---- rows ---- */
+
+/* Loops of a constant length: compilers turn them into vectors without being asked. */
+#define ROW(NAME, TYPE, PUT)                                                                       \
+  LANE int32_t NAME##_some(uint8_t *restrict high, uint8_t *restrict low,                          \
+                           const TYPE *restrict src, size_t n, int32_t base) {                     \
+    int32_t sum = 0;                                                                               \
+    for (size_t i = 0; i < n; i++) {                                                               \
+      int32_t x = src[i] + base;                                                                   \
+      PUT;                                                                                         \
+      sum += x;                                                                                    \
+    }                                                                                              \
+    return sum;                                                                                    \
+  }                                                                                                \
+  KERNEL int64_t NAME(uint8_t *high, uint8_t *low, const TYPE *src, size_t n, size_t step,         \
+                      int32_t base) {                                                              \
+    enum { PIECE = 64 };                                                                           \
+    int64_t sum = 0;                                                                               \
+    size_t i = 0;                                                                                  \
+    for (; step == 1 && i + PIECE <= n; i += PIECE) {                                              \
+      sum += NAME##_some(high + i, low + i, src + i, PIECE, base);                                 \
+    }                                                                                              \
+    for (; i < n; i++) {                                                                           \
+      sum += NAME##_some(high + i, low + i, src + i * step, 1, base);                              \
+    }                                                                                              \
+    return sum;                                                                                    \
+  }
+
+#define PUT_BYTE ((void)low, high[i] = (uint8_t)x)
+#define PUT_BOTH (high[i] = (uint8_t)(x >> 8), low[i] = (uint8_t)x)
+ROW(row_s8, int8_t, PUT_BYTE)
+ROW(row_u8, uint8_t, PUT_BYTE)
+ROW(row_s16, int16_t, PUT_BOTH)
+ROW(row_u16, uint16_t, PUT_BOTH)
+
+KERNEL int64_t int_rows(void *dst, const void *src, size_t n, size_t step, enum emu_whole type) {
+  size_t half = emu_whole_row(n) / 2;
+  uint8_t *high = dst, *low = high + half;
+  int64_t less = (int64_t)lefts[type].base * (int64_t)n;
+  for (uint32_t i = 0; i < lefts[type].bytes; i++) {
+    memset(high + i * half + n, 0, 4); /* up to a whole quad */
+  }
+  switch (type) {
+  case EMU_WHOLE_S8:
+    return row_s8(high, low, src, n, step, 128) - less;
+  case EMU_WHOLE_U8:
+    return row_u8(high, low, src, n, step, 0);
+  case EMU_WHOLE_S16:
+    return row_s16(high, low, src, n, step, 32768) - less;
+  default:
+    return row_u16(high, low, src, n, step, 0) - less;
+  }
+}
+
+emu_kernels emu_kernels_vnni;
+
+__attribute__((constructor)) static void fill(void) {
+  emu_kernels_vnni = emu_kernels_avx512;
+  emu_kernels_vnni.name = "vnni";
+  emu_kernels_vnni.whole_rows = EMU_BLOCK_ROWS;
+  emu_kernels_vnni.whole_panels = panels_of;
+  emu_kernels_vnni.int_block = int_block;
+  emu_kernels_vnni.int_rows = int_rows;
+}
+#else
+typedef int emu_no_vnni_here;
+#endif

@@ -1,0 +1,118 @@
+/* kernels_vnni_finish.h: from the sums of a tile of kernels_vnni.c to the output, in f64. */
+/* 16 lanes of f64. */
+typedef struct {
+  __m512d lo, hi;
+} f64s;
+
+LANE f64s f64s_set1(double x) { return (f64s){_mm512_set1_pd(x), _mm512_set1_pd(x)}; }
+LANE f64s f64s_load(const double *p) { return (f64s){_mm512_loadu_pd(p), _mm512_loadu_pd(p + 8)}; }
+
+LANE void f64s_store(double *p, f64s x) {
+  _mm512_storeu_pd(p, x.lo);
+  _mm512_storeu_pd(p + 8, x.hi);
+}
+
+LANE f64s f64s_of(__m512i x) {
+  return (f64s){_mm512_cvtepi32_pd(_mm512_castsi512_si256(x)),
+                _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(x, 1))};
+}
+
+/* low_bits is x modulo 2^32; x is whole. */
+LANE __m512i low_bits(f64s x) {
+  __m256i lo = _mm512_cvtepi64_epi32(_mm512_cvtpd_epi64(x.lo));
+  __m256i hi = _mm512_cvtepi64_epi32(_mm512_cvtpd_epi64(x.hi));
+  return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
+}
+
+#define F64S(NAME, INTRINSIC)                                                                      \
+  LANE f64s NAME(f64s x, f64s y) { return (f64s){INTRINSIC(x.lo, y.lo), INTRINSIC(x.hi, y.hi)}; }
+
+F64S(f64s_add, _mm512_add_pd)
+F64S(f64s_multiply, _mm512_mul_pd)
+F64S(f64s_max, _mm512_max_pd)
+F64S(f64s_min, _mm512_min_pd)
+
+LANE f64s f64s_fma(f64s x, f64s y, f64s z) {
+  return (f64s){_mm512_fmadd_pd(x.lo, y.lo, z.lo), _mm512_fmadd_pd(x.hi, y.hi, z.hi)};
+}
+
+/* The floors fit 32 bits. */
+LANE __m512i floors(f64s x) {
+  enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
+  __m256i lo = _mm512_cvt_roundpd_epi32(x.lo, DOWN), hi = _mm512_cvt_roundpd_epi32(x.hi, DOWN);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
+}
+
+/* put writes the low bytes of the first n lanes. */
+LANE void put(char *out, __m512i x, size_t bytes, size_t n) {
+  char lanes[2 * EMU_LANES];
+  char *to = n < EMU_LANES ? lanes : out;
+  if (bytes == 2) {
+    _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi32_epi16(x));
+  } else {
+    _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(x));
+  }
+  if (n < EMU_LANES) {
+    memcpy(out, lanes, n * bytes);
+  }
+}
+
+static const struct {
+  double least, most;
+} ranges[EMU_WHOLES] = {[EMU_WHOLE_S8] = {INT8_MIN, INT8_MAX},
+                        [EMU_WHOLE_U8] = {0, UINT8_MAX},
+                        [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX},
+                        [EMU_WHOLE_U16] = {0, UINT16_MAX}};
+
+/* What the passes over a tile left: sums of the low bytes and, of two, the high ones; or all of it
+ * in f64, where it may leave 32 bits. Rows lie `row` sums apart. */
+typedef struct {
+  const int32_t *low, *high;
+  const double *all;
+  size_t row;
+} tile_sums;
+
+/* sum_of takes the part of the numbers' base away: `start`, or its low bits. Where the whole fits
+ * 32 bits it does not matter that its parts may not. */
+LANE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __m512i start_bits) {
+  size_t i = r * t->row + p * EMU_LANES;
+  if (t->all != NULL) {
+    return f64s_add(f64s_load(t->all + i), start);
+  }
+  __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(t->low + i), start_bits);
+  if (t->high != NULL) {
+    sum = _mm512_add_epi32(sum, _mm512_slli_epi32(_mm512_loadu_si512(t->high + i), 8));
+  }
+  return f64s_of(sum);
+}
+
+/* finish adds what belongs to rows and columns, scales and stores. */
+LANE void finish_of(const emu_int_block *b, size_t column, uint32_t panels, tile_sums t,
+                    size_t bytes) {
+  const f64s less = f64s_set1(-lefts[b->left].base);
+  const f64s least = f64s_set1(ranges[b->type].least), most = f64s_set1(ranges[b->type].most);
+  for (uint32_t p = 0; p < panels; p++) {
+    size_t c = column + (size_t)p * EMU_LANES, left = b->columns - c;
+    const f64s start = f64s_multiply(f64s_load(b->sums + c), less);
+    const __m512i start_bits = low_bits(start);
+    const f64s scale = f64s_load(b->scale + c), add = f64s_load(b->add + c);
+    for (uint32_t r = 0; r < b->rows; r++) {
+      f64s sum = sum_of(&t, r, p, start, start_bits);
+      sum = b->row != NULL ? f64s_add(sum, f64s_set1(b->row[r])) : sum;
+      f64s y = f64s_fma(sum, scale, add);
+      put((char *)b->out + (r * b->out_stride + c) * bytes,
+          floors(f64s_min(f64s_max(y, least), most)), bytes, left < EMU_LANES ? left : EMU_LANES);
+    }
+  }
+}
+
+KERNEL void finish(const emu_int_block *b, size_t column, uint32_t panels, const tile_sums *t) {
+  size_t bytes = lefts[b->type].bytes;
+  if (t->all != NULL) {
+    finish_of(b, column, panels, (tile_sums){.all = t->all, .row = t->row}, bytes);
+  } else if (t->high != NULL) {
+    finish_of(b, column, panels, (tile_sums){t->low, t->high, .row = t->row}, bytes);
+  } else {
+    finish_of(b, column, panels, (tile_sums){.low = t->low, .row = t->row}, bytes);
+  }
+}

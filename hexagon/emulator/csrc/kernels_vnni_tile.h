@@ -1,0 +1,93 @@
+/* kernels_vnni_tile.h: tiles of kernels_vnni.c: some rows of bytes by some panels. */
+enum { QUAD_BYTES = 4 * EMU_LANES, MOST_QUADS = 16384 /* 255 * 128 * 4 of them stay below 2^31 */ };
+
+#define ROWS1(F, P) F(0, P)
+#define ROWS2(F, P) ROWS1(F, P) F(1, P)
+#define ROWS3(F, P) ROWS2(F, P) F(2, P)
+#define ROWS4(F, P) ROWS3(F, P) F(3, P)
+#define ROWS5(F, P) ROWS4(F, P) F(4, P)
+#define ROWS6(F, P) ROWS5(F, P) F(5, P)
+#define ROWS7(F, P) ROWS6(F, P) F(6, P)
+#define ROWS8(F, P) ROWS7(F, P) F(7, P)
+#define PANELS1(X, r) X(r, 0)
+#define PANELS3(X, r) PANELS1(X, r) X(r, 1) X(r, 2)
+#define PANELS4(X, r) PANELS3(X, r) X(r, 3)
+#define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
+
+/* Three pointers and a scaled stride reach eight rows, as in kernels_block.h. */
+#define LEFT_0 (left0)
+#define LEFT_1 (left0 + stride)
+#define LEFT_2 (left0 + 2 * stride)
+#define LEFT_3 (left3)
+#define LEFT_4 (left0 + 4 * stride)
+#define LEFT_5 (left3 + 2 * stride)
+#define LEFT_6 (left6)
+#define LEFT_7 (left3 + 4 * stride)
+
+#define ZERO(r, p) __m512i sum##r##_##p = _mm512_setzero_si512();
+#define ZERO_ROW(r, P) P(ZERO, r)
+#define QUADS(unused, p)                                                                           \
+  __m512i w##p = _mm512_permutexvar_epi16(order, _mm512_loadu_si512(at + p * panel_bytes));
+#define ADD(r, p) sum##r##_##p = _mm512_dpbusd_epi32(sum##r##_##p, x, w##p);
+#define ADD_ROW(r, P)                                                                              \
+  {                                                                                                \
+    int32_t quad;                                                                                  \
+    memcpy(&quad, LEFT_##r, sizeof quad);                                                          \
+    __m512i x = _mm512_set1_epi32(quad);                                                           \
+    P(ADD, r)                                                                                      \
+  }
+#define STORE(r, p) _mm512_storeu_si512(out + (r * panels + p) * EMU_LANES, sum##r##_##p);
+#define STORE_ROW(r, P) P(STORE, r)
+
+/* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads. */
+typedef struct {
+  const char *left;
+  size_t stride; /* of the rows */
+  const int8_t *w;
+  size_t quads;
+  fetches next;
+} pass_of_tile;
+
+#define TILE(R, P)                                                                                 \
+  KERNEL void tile_##R##_##P(const emu_int_block *b, const pass_of_tile *pass, int32_t *out) {     \
+    enum { panels = P };                                                                           \
+    const __m512i order = _mm512_load_si512(quads_of_pairs);                                       \
+    const size_t panel_bytes = b->plane_stride * b->planes, stride = pass->stride;                 \
+    const char *rows0 = pass->left, *rows3 = rows0 + ((R) > 3 ? 3 * stride : 0);                   \
+    const char *rows6 = rows3 + ((R) > 6 ? 3 * stride : 0);                                        \
+    const fetches next = pass->next;                                                               \
+    const bool fetching = panels == 1 || ((R) >= EMU_AHEAD_ROWS && next.end != NULL);              \
+    (void)panel_bytes;                                                                             \
+    ROWS##R(ZERO_ROW, PANELS##P)                                                                   \
+    for (size_t q = 0; q < pass->quads; q++) {                                                     \
+      const int8_t *at = pass->w + q * QUAD_BYTES;                                                 \
+      const char *left0 = rows0 + 4 * q, *left3 = rows3 + 4 * q, *left6 = rows6 + 4 * q;           \
+      (void)left3, (void)left6;                                                                    \
+      if (fetching) {                                                                              \
+        fetch(&next, q);                                                                           \
+      }                                                                                            \
+      PANELS##P(QUADS, 0)                                                                          \
+      ROWS##R(ADD_ROW, PANELS##P)                                                                  \
+    }                                                                                              \
+    ROWS##R(STORE_ROW, PANELS##P)                                                                  \
+  }
+
+/* Words 2c and 2c + 1 of the result: those of column c in the first step and in the second. */
+#define COLUMN(c) c, c + 16
+static const uint16_t quads_of_pairs[32] __attribute__((aligned(64))) = {
+    COLUMN(0), COLUMN(1), COLUMN(2),  COLUMN(3),  COLUMN(4),  COLUMN(5),  COLUMN(6),  COLUMN(7),
+    COLUMN(8), COLUMN(9), COLUMN(10), COLUMN(11), COLUMN(12), COLUMN(13), COLUMN(14), COLUMN(15)};
+
+#define NARROW_TILES(T) T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1)
+#define WIDE_TILES(T) T(1, 8) T(2, 8) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(7, 3) T(8, 3)
+NARROW_TILES(TILE)
+WIDE_TILES(TILE)
+
+typedef struct {
+  uint32_t panels;
+  void (*run)(const emu_int_block *b, const pass_of_tile *pass, int32_t *out);
+} tile_set;
+
+#define ENTRY(R, P) [R] = {P, tile_##R##_##P},
+static const tile_set narrow[EMU_BLOCK_ROWS + 1] = {NARROW_TILES(ENTRY)};
+static const tile_set wide[EMU_BLOCK_ROWS + 1] = {WIDE_TILES(ENTRY)};
