@@ -158,7 +158,7 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 		require.Contains(t, f.found, all[i].Model.Name)
 		require.Empty(t, f.remedy, "each model has something for this chip")
 	}
-	require.Contains(t, findings[3].found, "for SM8550 and not for this device")
+	require.Contains(t, findings[3].found, "not for this device: prepared for SM8550 (SoC 43), this is SoC 57")
 	told := func(digest string) string {
 		var log strings.Builder
 		s.announcePrepared(digest, c, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -175,6 +175,9 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600))
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", dir)
 	require.ErrorContains(t, err, "remove it, which loses no image, or name another folder")
+	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", story)
+	require.ErrorContains(t, err, "name a folder that can be read and written")
+	require.NotContains(t, err.Error(), "remove it", "it is the model")
 }
 
 func TestPrepareSaysWhatItWants(t *testing.T) {

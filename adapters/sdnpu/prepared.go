@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -166,10 +167,14 @@ func (m *preparedManifest) keep(ctx context.Context, folder string) error {
 // readEarlier reads what is kept beside a new entry; a folder may have none.
 func readEarlier(folder string) ([]preparedManifest, error) {
 	all, err := readManifest(folder)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
+	var unread *fs.PathError
+	switch {
+	case err == nil, errors.Is(err, os.ErrNotExist):
+		return all, nil
+	case errors.As(err, &unread): // it is not known to be a manifest
+		return nil, fmt.Errorf("%w: name a folder that can be read and written", err)
 	}
-	return all, nil
+	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
 }
 
 // sameBut tells that two entries differ in their images alone, and in who wrote
@@ -263,8 +268,8 @@ func (s settings) lookAtPrepared(c *backend.Capabilities) (findings []finding) {
 			}
 			if _, fit := preparedOf(all, m.Model.Digest, *c); !fit {
 				f.remedy = m.unfit(*c)
-			} else if m.unfit(*c) != "" { // for another chip, beside what this one takes
-				f.found += fmt.Sprintf(", for %s and not for this device", m.Chip.Name)
+			} else if reason := m.unfit(*c); reason != "" { // beside what this device takes
+				f.found += ", not for this device: " + reason
 			}
 			findings = append(findings, f)
 		}
