@@ -79,13 +79,27 @@ func TestAutoRefusesNoWidths(t *testing.T) {
 			}
 		}
 	}
-	dev := newDevice()
-	dev.onLoad = func() error { return backend.ErrNoMemory }
-	_, _, err := open(t, t.Context(), dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{8}, Context: 64})
-	require.ErrorContains(t, err, "memory: on widths such as 128,32 plan auto keeps one graph")
-	for _, rows := range [][]int{{8}, {16, 8}} {
-		_, _, err = open(t, t.Context(), dev, engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true, Context: 64})
-		require.ErrorContains(t, err, "memory: without an exact width, on widths such as 128,32, plan auto keeps one graph")
+}
+
+// TestWhatFindsRoomIsNotWhatThereIs: where auto keeps every graph, a plan that never
+// does is named.
+func TestWhatFindsRoomIsNotWhatThereIs(t *testing.T) {
+	for apart, plan := range map[bool]string{true: "auto", false: "descent"} {
+		dev := newDevice()
+		dev.apart = apart
+		dev.onLoad = func() error { return backend.ErrNoMemory }
+		says := func(o engine.Options, want string) {
+			t.Helper()
+			o.Context = 64
+			_, _, err := open(t, t.Context(), dev, o)
+			require.ErrorContains(t, err, "memory: "+want)
+		}
+		says(engine.Options{Rows: []int{16, 8}}, "plan "+plan+" keeps one graph")
+		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{8}}, "on widths such as 128,32 plan "+plan+" keeps one graph")
+		for _, rows := range [][]int{{8}, {16, 8}} {
+			says(engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true}, "without an exact width, on widths such as 128,32, plan "+plan+" keeps one graph")
+		}
+		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Costs: knownCosts(1)}, "plan descent keeps one graph")
 	}
 }
 

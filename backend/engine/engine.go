@@ -115,19 +115,24 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		return nil, err
 	}
 	if err = e.loadGraphs(ctx, f); err != nil {
-		return nil, options.noRoom(err)
+		return nil, options.noRoom(dev.Capabilities(), err)
 	}
 	e.clock = f.clock()
 	return e, nil
 }
 
-// noRoom says what would find room, where that is what lacks.
-func (o Options) noRoom(err error) error {
+// noRoom says what would find room, where that is what lacks. Where auto keeps
+// every graph it is a plan that never does.
+func (o Options) noRoom(c backend.Capabilities, err error) error {
 	if !errors.Is(err, backend.ErrNoMemory) {
 		return err
 	}
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
-	one := "plan " + PlanAuto + " keeps one graph of each block in the device at a time"
+	plan := PlanAuto
+	if c.SharesConstants || o.Plan == graphswap.PlanBoth && o.held(o.Costs).Residency == graphswap.BothGraphs {
+		plan = graphswap.PlanDescent
+	}
+	one := "plan " + plan + " keeps one graph of each block in the device at a time"
 	switch start, _ := o.start(); {
 	case start != graphswap.Both:
 	case o.Exact:
