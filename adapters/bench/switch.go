@@ -134,6 +134,12 @@ func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 
 // jobs are the rows in the order of the table.
 func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
+	add := func(j switchJob) {
+		tooLong := j.blocks > maxExactBlocks && (j.plan == graphswap.PlanExact || j.plan == graphswap.PlanExactInOrder)
+		if !tooLong && !slices.Contains(jobs, j) {
+			jobs = append(jobs, j)
+		}
+	}
 	for _, blocks := range o.Blocks {
 		for _, text := range o.Plans {
 			plan, asked, refused := graphswap.CutSpare(text)
@@ -142,23 +148,25 @@ func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 					graphswap.ErrRequest, text, strings.Join(graphswap.PlanNames(), ", "))
 			}
 			if !asked {
-				jobs = append(jobs, switchJob{plan, blocks, o.Rows2, false})
+				add(switchJob{plan, blocks, o.Rows2, false})
 			}
 			if plan == graphswap.PlanG2 && o.Widths {
 				for _, rows := range onlyShort {
 					if rows < o.Rows1 && rows != o.Rows2 && o.Rows1%rows == 0 {
-						jobs = append(jobs, switchJob{plan, blocks, rows, false})
+						add(switchJob{plan, blocks, rows, false})
 					}
 				}
 			}
 			if graphswap.Switches(plan) && !refused {
-				jobs = append(jobs, switchJob{plan, blocks, o.Rows2, true})
+				add(switchJob{plan, blocks, o.Rows2, true})
 			}
 		}
 	}
-	return slices.DeleteFunc(jobs, func(j switchJob) bool {
-		return j.blocks > maxExactBlocks && (j.plan == graphswap.PlanExact || j.plan == graphswap.PlanExactInOrder)
-	}), nil
+	if len(jobs) == 0 {
+		return nil, fmt.Errorf("%w: nothing to compare: plans and numbers of blocks wanted, of %s and %s %d at most",
+			graphswap.ErrRequest, graphswap.PlanExact, graphswap.PlanExactInOrder, maxExactBlocks)
+	}
+	return jobs, nil
 }
 
 // maxExactBlocks bounds what the reference is asked for: its time doubles with

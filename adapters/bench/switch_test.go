@@ -94,6 +94,16 @@ func TestAPlanIsComparedWithTheSpareSlotThatItsNameAsksFor(t *testing.T) {
 		require.ErrorContains(t, err, `"`+plan+`": one of g1_only, g2_only,`)
 		require.ErrorContains(t, err, "+spare or -spare behind those that exchange graphs")
 	}
+	o.Plans = []string{"descent", "descent+spare"}
+	s, err := RunSwitch(context.Background(), o)
+	require.NoError(t, err)
+	require.Len(t, s.Rows, 2, "what two names ask for is compared once")
+	for _, none := range []SwitchOptions{{Plans: []string{"exact"}, Blocks: []int{7}}, {Blocks: []int{2}}, {Plans: []string{"descent"}}} {
+		o.Plans, o.Blocks = none.Plans, none.Blocks
+		_, err := RunSwitch(context.Background(), o)
+		require.ErrorIs(t, err, graphswap.ErrRequest)
+		require.ErrorContains(t, err, "nothing to compare")
+	}
 }
 
 // TestDraftsGiveTheHeadBothWidths: a long chunk's logits then take one run.
