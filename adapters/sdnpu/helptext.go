@@ -41,7 +41,7 @@ var machineVariables = []machineVariable{
 	{"SDNPU_SOC", "chip to compile for, as sm8650 or the vendor's number (default: this device's, on a PC 57, the SM8650)"},
 	{"SDNPU_CACHE", "folder of compiled images, or off (default: sdnpu/images in the user's cache folder)"},
 	{"SDNPU_CACHE_SIZE", "what that folder keeps: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
-	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC (default: none)"},
+	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, several as in PATH (default: none)"},
 	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: " + originalName + " beside this program)"},
 	{"SDNPU_COMPILE", "inline compiles in this process; 10m lets the compiling process be silent that long"},
 	{gateVariable, "off runs recipes that a check found below their gate (default: on)"},

@@ -22,14 +22,16 @@ import (
 )
 
 func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
-	for _, args := range [][]string{{"nonsense", "--help"}, {"nonsense"}, {"bench", "nonsense", "-h"}, {"db", "nonsense"}} {
+	for _, args := range [][]string{{"nonsense", "--help"}, {"nonsense"}, {"help", "nonsense"}, {"help", "db", "nonsense"}, {"bench", "nonsense", "-h"}, {"db", "nonsense"}} {
 		require.ErrorContains(t, checkGroups(newCommand(), args), `unknown command "nonsense"`, args)
 	}
 	for _, args := range [][]string{
 		nil,
 		{"--help"},
 		{"--help", "run"},
+		{"help"},
 		{"help", "run"},
+		{"help", "bench", "switch"},
 		{"run", "--help"},
 		{"bench", "--help"},
 		{"bench", "switch", "x"},
@@ -39,7 +41,9 @@ func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
 	} {
 		require.NoError(t, checkGroups(newCommand(), args), args)
 	}
-	_, err := sdnpu(t, "run", "m.gguf")
+	_, err := sdnpu(t, "run", "")
+	require.ErrorContains(t, err, "run: a MODEL.gguf wanted")
+	_, err = sdnpu(t, "run", "m.gguf")
 	require.ErrorContains(t, err, "m.gguf: no such file")
 	for _, args := range [][]string{{"run", "m.gguf", "One day"}, {"run", "--model", "m.gguf", "One day"}} {
 		_, err := sdnpu(t, args...)

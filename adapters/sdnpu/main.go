@@ -53,7 +53,7 @@ func dispatch(ctx context.Context, args []string) error {
 }
 
 // checkGroups refuses a command that there is not even where --help stands
-// behind it: that would be answered with the help of the group.
+// behind it, or help before it: that would be answered with the help of the group.
 func checkGroups(root *cobra.Command, args []string) error {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // the shell asks: it is added later
 		return nil
@@ -61,6 +61,9 @@ func checkGroups(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultHelpFlag()
 	root.InitDefaultCompletionCmd(args...)
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
 	cmd, rest, err := root.Find(args)
 	if err != nil || !cmd.HasSubCommands() {
 		return err

@@ -77,7 +77,8 @@ func (f *runFlags) takeModel(_ *cobra.Command, args []string) error {
 		return fmt.Errorf("run takes one MODEL.gguf, and %q is another argument: a prompt is given by --prompt TEXT", config.Short(args[len(args)-1]))
 	case len(args) == 1:
 		f.model = args[0]
-	case f.model == "":
+	}
+	if f.model == "" {
 		return errors.New("run: a MODEL.gguf wanted")
 	}
 	return nil
