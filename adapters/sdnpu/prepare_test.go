@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
 // onEachLibrary runs a test with the emulator and with the vendor's library, also
@@ -178,6 +179,31 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", story)
 	require.ErrorContains(t, err, "name a folder that can be read and written")
 	require.NotContains(t, err.Error(), "remove it", "it is the model")
+}
+
+func TestModelsThatArePreparedAtOnceAreAllListed(t *testing.T) {
+	const models = 12
+	dir := t.TempDir()
+	errs := make(chan error, models)
+	for i := range models {
+		go func() {
+			store, err := imagecache.Open(dir, imagecache.Options{Keep: true})
+			if err == nil {
+				m := preparedManifest{Model: preparedModel{Digest: fmt.Sprint(i)}}
+				err = m.keep(t.Context(), dir, store)
+			}
+			errs <- err
+		}()
+	}
+	for range models {
+		require.NoError(t, <-errs)
+	}
+	all, err := readManifest(dir)
+	require.NoError(t, err)
+	require.Len(t, all, models)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no lock is left")
 }
 
 func TestPrepareSaysWhatItWants(t *testing.T) {

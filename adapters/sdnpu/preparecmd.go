@@ -88,7 +88,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 			return err
 		}
 	}
-	if err := p.manifest.keep(cmd.Context(), f.out); err != nil {
+	if err := p.manifest.keep(cmd.Context(), f.out, p.store); err != nil {
 		return err
 	}
 	p.say(cmd.OutOrStdout())
@@ -103,6 +103,7 @@ type preparation struct {
 	config   config.Config
 	path     string
 	manifest preparedManifest
+	store    *imagecache.Store // the folder
 }
 
 // compile makes the images, with weights shared or not, and looks at each.
@@ -141,6 +142,7 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if err := s.compileElsewhere(device, file, logger, &o); err != nil {
 		return err
 	}
+	p.store = o.Cache
 	list, err := engine.Prepare(ctx, device, m, o)
 	if err != nil {
 		return err

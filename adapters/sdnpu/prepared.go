@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
 // manifestFile stands beside prepared images and says what they are for, model by
@@ -141,8 +143,13 @@ func readManifest(folder string) ([]preparedManifest, error) {
 
 // keep puts the entry beside those of other models, chips, libraries and settings
 // that were prepared into the folder. Of its own, earlier images stay listed: they
-// are there.
-func (m *preparedManifest) keep(ctx context.Context, folder string) error {
+// are there. Several processes may do so at once.
+func (m *preparedManifest) keep(ctx context.Context, folder string, store *imagecache.Store) error {
+	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(manifestFile))), func() {})
+	if err != nil {
+		return err
+	}
+	defer release()
 	all, err := readEarlier(folder)
 	if err != nil {
 		return err
