@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -198,7 +199,7 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 	}
 	r := newCheckResult(found, recipe)
 	r.Model, r.Digest, r.Device, r.Source = modelName(f), m.Digest(), describe(dev.Capabilities()), source
-	r.AsFloats = dev.Capabilities().Provider == emulatorProvider && max(recipe.Linear.Block, recipe.Head.Block, recipe.Sensitive.Block) > 0
+	r.AsFloats = dev.Capabilities().Provider == emulatorProvider && slices.ContainsFunc([]model.Linear{recipe.Linear, recipe.Head, recipe.Sensitive}, func(l model.Linear) bool { return l.Block > 0 && l.Activations == 0 })
 	return r, nil
 }
 
@@ -241,7 +242,7 @@ func (r *checkResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "weights\t%s packed, without their scales\n", bytesText(r.Weights))
 	fmt.Fprintf(t, "size\timages of one width on this device %s, in memory %s\n", bytesText(r.Image), bytesText(r.Memory))
 	if r.AsFloats {
-		fmt.Fprintf(t, "\tthe emulator keeps weights in blocks as floats of 16 or 32 bits, which it multiplies; the vendor's library packs them\n")
+		fmt.Fprintf(t, "\tthe emulator keeps weights in blocks under float16 as floats of 16 or 32 bits, which it multiplies; the vendor's library packs them\n")
 	}
 	fmt.Fprintf(t, "processor\t%.2f ms for a token, on the host\n", r.CPU)
 	fmt.Fprintf(t, "gate\t%s: %s\n", r.Gate, r.Gate.verdict(r))
