@@ -266,6 +266,12 @@ func (s settings) lookAtPrepared(c *backend.Capabilities) (findings []finding) {
 		if err == nil && len(all) == 0 {
 			findings = append(findings, finding{what: "prepared", found: folder + ": nothing was prepared into it"})
 		}
+		taken := map[string]bool{} // models that have something for this device
+		for _, m := range all {
+			if c != nil && m.unfit(*c) == "" {
+				taken[m.Model.Digest] = true
+			}
+		}
 		for _, m := range all {
 			f := finding{what: "prepared"}
 			f.found = fmt.Sprintf("%s: %s, %s, contexts %s, rows %s, %s", folder, m.Model.Name, m.Recipe, commas(m.Contexts), commas(m.Rows), bytesText(m.bytes()))
@@ -273,9 +279,9 @@ func (s settings) lookAtPrepared(c *backend.Capabilities) (findings []finding) {
 				findings = append(findings, f)
 				continue
 			}
-			if _, fit := preparedOf(all, m.Model.Digest, *c); !fit {
-				f.remedy = m.unfit(*c)
-			} else if reason := m.unfit(*c); reason != "" { // beside what this device takes
+			if reason := m.unfit(*c); !taken[m.Model.Digest] {
+				f.remedy = reason
+			} else if reason != "" { // beside what this device takes
 				f.found += ", not for this device: " + reason
 			}
 			findings = append(findings, f)
