@@ -46,7 +46,7 @@ sanitize: ## the emulator's C under the sanitizers
 	go test -count=1 -run 'Sanit|Thread|Oper|Blob' ./hexagon/emulator/...
 
 bench: ## speed of operators, prefill and decode
-	go test -run "^$$" -bench . -benchtime 3x ./spec/... ./backend/... ./hexagon/... ./integration_test
+	go test -v -run "^$$" -bench . -benchtime 3x ./spec/... ./backend/... ./hexagon/... ./integration_test
 
 fuzz: ## each fuzz target for FUZZTIME, all of them whatever one finds; PKG=./dir for one package's
 	@failed=; for p in $(or $(PKG),$$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u)); do \

@@ -33,6 +33,9 @@ LANE void fetch(const fetches *f, size_t s) {
   if (f->step > LINE_BYTES) {
     __builtin_prefetch(line + LINE_BYTES, 0, 2);
   }
+  if (f->step > 2 * LINE_BYTES) {
+    __builtin_prefetch(line + 2 * LINE_BYTES, 0, 2);
+  }
   if (s % LEAD_STEPS == 0 && lead < f->end) {
     (void)*(const volatile char *)lead;
   }

@@ -33,7 +33,7 @@ static const left_form lefts[EMU_WHOLES] = {
     [EMU_WHOLE_S16] = {2, 32768}, [EMU_WHOLE_U16] = {2, 32768}};
 
 /* The low bytes lie half a row behind the high ones, so few rows of two bytes are twice as many
- * of one, half a stride apart; more of them take two passes, one for each byte. */
+ * of one, half a stride apart; of more rows the low bytes come after the high ones. */
 static bool at_once(uint32_t rows, enum emu_whole left) {
   return lefts[left].bytes == 2 && 2 * rows <= EMU_BLOCK_ROWS;
 }
@@ -50,27 +50,32 @@ static uint32_t panels_of(uint32_t rows, enum emu_whole left) {
 
 /* ---- blocks ---- */
 
-/* pass_of is the i-th of the passes over a tile: the planes of the weights, and in each those of
- * the left numbers, the high ones first. */
-KERNEL pass_of_tile pass_of(const emu_int_block *b, const int8_t *w, uint32_t i, uint32_t lots) {
+/* pass_of reads plane `plane` of the weights w, by `bytes` bytes of the left numbers, and is the
+ * i-th of `passes` over the tile. */
+KERNEL pass_of_tile pass_of(const emu_int_block *b, const int8_t *w, uint32_t bytes, uint32_t i,
+                            uint32_t passes) {
   size_t quads = (b->steps + 1) / 2, half = b->a_stride / 2;
-  return (pass_of_tile){.left = b->a + i % lots * half,
+  return (pass_of_tile){.left = b->a,
                         .stride = at_once(b->rows, b->left) ? half : b->a_stride,
-                        .w = w + i / lots * b->plane_stride,
+                        .w = w,
                         .quads = quads,
-                        .next = fetches_of(&b->ahead, i, lots * b->planes, quads, w, QUAD_BYTES)};
+                        .bytes = bytes,
+                        .half = half,
+                        .next = fetches_of(&b->ahead, i, passes, bytes * quads, w, QUAD_BYTES)};
 }
 
-/* add_all adds up all passes in f64, of sums that stay within 32 bits. */
+/* add_all adds up, in f64, passes whose sums stay within 32 bits: plane by plane of the weights and
+ * byte by byte of the left numbers, the high ones first. */
 KERNEL void add_all(const emu_int_block *b, const int8_t *w, const tile_set *tile, double *all) {
-  int32_t part[MOST_SUMS];
+  int32_t part[MOST_SUMS] __attribute__((aligned(LINE_BYTES)));
   bool once = at_once(b->rows, b->left);
   uint32_t bytes = lefts[b->left].bytes, lots = once ? 1 : bytes;
   size_t row = tile->panels * EMU_LANES;
   memset(all, 0, b->rows * row * sizeof *all);
   for (uint32_t i = 0; i < lots * b->planes; i++) {
     double plane = i / lots + 1 < b->planes ? 256 : 1;
-    pass_of_tile pass = pass_of(b, w, i, lots);
+    pass_of_tile pass = pass_of(b, w + i / lots * b->plane_stride, 1, i, lots * b->planes);
+    pass.left += i % lots * pass.half;
     for (size_t left = pass.quads; left > 0; left -= pass.quads) {
       pass.quads = left < MOST_QUADS ? left : MOST_QUADS;
       tile->run(b, &pass, part);
@@ -90,26 +95,20 @@ KERNEL void add_all(const emu_int_block *b, const int8_t *w, const tile_set *til
   }
 }
 
-/* add_bytes runs one pass, or two for more rows of two bytes than are taken at once. */
+/* add_bytes is for sums that stay within 32 bits in the end. */
 KERNEL tile_sums add_bytes(const emu_int_block *b, const int8_t *w, const tile_set *tile,
                            int32_t *part) {
   size_t row = tile->panels * EMU_LANES;
   bool once = at_once(b->rows, b->left);
-  uint32_t bytes = lefts[b->left].bytes, lots = once ? 1 : bytes;
-  for (uint32_t i = 0; i < lots; i++) {
-    pass_of_tile pass = pass_of(b, w, i, lots);
-    tile->run(b, &pass, part + i * MOST_SUMS);
-  }
-  if (bytes == 1) {
-    return (tile_sums){.low = part, .row = row};
-  }
+  pass_of_tile pass = pass_of(b, w, once ? 1 : lefts[b->left].bytes, 0, 1);
+  tile->run(b, &pass, part);
   return once ? (tile_sums){.high = part, .low = part + row, .row = 2 * row}
-              : (tile_sums){.high = part, .low = part + MOST_SUMS, .row = row};
+              : (tile_sums){.low = part, .row = row};
 }
 
 KERNEL void int_block(const emu_int_block *b) {
-  int32_t part[2 * MOST_SUMS];
-  double all[MOST_SUMS];
+  int32_t part[MOST_SUMS] __attribute__((aligned(LINE_BYTES)));
+  double all[MOST_SUMS] __attribute__((aligned(LINE_BYTES)));
   uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES, rows = byte_rows(b->rows, b->left);
   bool few = b->planes == 1 && b->steps <= b->chunk && b->steps <= 2 * MOST_QUADS;
   for (uint32_t p = 0; p < panels;) {

@@ -64,8 +64,8 @@ static const struct {
                         [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX},
                         [EMU_WHOLE_U16] = {0, UINT16_MAX}};
 
-/* What the passes over a tile left: sums of the low bytes and, of two, the high ones; or all of it
- * in f64, where it may leave 32 bits. Rows lie `row` sums apart. */
+/* What the passes over a tile left: sums, those of high bytes apart or not; or all of it in f64,
+ * where it may leave 32 bits. Rows lie `row` sums apart. */
 typedef struct {
   const int32_t *low, *high;
   const double *all;

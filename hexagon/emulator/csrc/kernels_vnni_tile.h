@@ -39,12 +39,18 @@ enum { QUAD_BYTES = 4 * EMU_LANES, MOST_QUADS = 16384 /* 255 * 128 * 4 of them s
 #define STORE(r, p) _mm512_storeu_si512(out + (r * panels + p) * EMU_LANES, sum##r##_##p);
 #define STORE_ROW(r, P) P(STORE, r)
 
-/* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads. */
+#define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
+#define RAISE_ROW(r, P) P(RAISE, r)
+
+/* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads; then,
+ * for `bytes` of 2, the rows' low bytes `half` behind, added to 256 times the sums so far. */
 typedef struct {
   const char *left;
   size_t stride; /* of the rows */
   const int8_t *w;
   size_t quads;
+  uint32_t bytes;
+  size_t half;
   fetches next;
 } pass_of_tile;
 
@@ -53,21 +59,28 @@ typedef struct {
     enum { panels = P };                                                                           \
     const __m512i order = _mm512_load_si512(quads_of_pairs);                                       \
     const size_t panel_bytes = b->plane_stride * b->planes, stride = pass->stride;                 \
-    const char *rows0 = pass->left, *rows3 = rows0 + ((R) > 3 ? 3 * stride : 0);                   \
-    const char *rows6 = rows3 + ((R) > 6 ? 3 * stride : 0);                                        \
-    const fetches next = pass->next;                                                               \
+    fetches next = pass->next;                                                                     \
     const bool fetching = panels == 1 || ((R) >= EMU_AHEAD_ROWS && next.end != NULL);              \
     (void)panel_bytes;                                                                             \
     ROWS##R(ZERO_ROW, PANELS##P)                                                                   \
-    for (size_t q = 0; q < pass->quads; q++) {                                                     \
-      const int8_t *at = pass->w + q * QUAD_BYTES;                                                 \
-      const char *left0 = rows0 + 4 * q, *left3 = rows3 + 4 * q, *left6 = rows6 + 4 * q;           \
-      (void)left3, (void)left6;                                                                    \
-      if (fetching) {                                                                              \
-        fetch(&next, q);                                                                           \
+    for (uint32_t byte = 0; byte < pass->bytes; byte++) {                                          \
+      const char *rows0 = pass->left + byte * pass->half;                                          \
+      const char *rows3 = rows0 + ((R) > 3 ? 3 * stride : 0);                                      \
+      const char *rows6 = rows3 + ((R) > 6 ? 3 * stride : 0);                                      \
+      if (byte > 0) {                                                                              \
+        ROWS##R(RAISE_ROW, PANELS##P)                                                              \
+        next.from += pass->quads * next.step;                                                      \
       }                                                                                            \
-      PANELS##P(QUADS, 0)                                                                          \
-      ROWS##R(ADD_ROW, PANELS##P)                                                                  \
+      for (size_t q = 0; q < pass->quads; q++) {                                                   \
+        const int8_t *at = pass->w + q * QUAD_BYTES;                                               \
+        const char *left0 = rows0 + 4 * q, *left3 = rows3 + 4 * q, *left6 = rows6 + 4 * q;         \
+        (void)left3, (void)left6;                                                                  \
+        if (fetching) {                                                                            \
+          fetch(&next, q);                                                                         \
+        }                                                                                          \
+        PANELS##P(QUADS, 0)                                                                        \
+        ROWS##R(ADD_ROW, PANELS##P)                                                                \
+      }                                                                                            \
     }                                                                                              \
     ROWS##R(STORE_ROW, PANELS##P)                                                                  \
   }

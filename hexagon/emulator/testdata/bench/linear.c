@@ -78,15 +78,19 @@ static void free_model(model *m) {
   free(m);
 }
 
-static void run_model(model *m, bool first) {
+/* run_model returns the seconds of all layers together. */
+static double run_model(model *m, bool first) {
+  double all = 0;
   emu_pool_enter();
   for (uint32_t i = 0; i < m->count; i++) {
     double start = seconds_now();
     m->layers[i]->node.op->run(&m->layers[i]->node, m->layers[i]->scratch);
     double took = seconds_now() - start;
     m->least[i] = first || took < m->least[i] ? took : m->least[i];
+    all += took;
   }
   emu_pool_leave();
+  return all;
 }
 
 static double mean(const model *m) {
@@ -97,19 +101,34 @@ static double mean(const model *m) {
   return sum / m->count;
 }
 
-/* time_few runs 1 and 8 rows over the same weights in turn, so that a busy moment meets both, and
- * takes each layer's shortest time. */
-static void time_few(const kind *k, const uint32_t *shape, double *one, double *eight) {
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+typedef struct {
+  double one, eight; /* seconds of a layer: the mean of each layer's shortest */
+  double ratio;      /* of 8 rows and 1: the median of passes over all layers, next to each other */
+} few;
+
+/* time_few runs 1 and 8 rows over the same weights in turn. The memory's speed changes by a half
+ * from moment to moment on a machine that others share, so the ratio of two shortest times would
+ * be that of two moments. */
+static few time_few(const kind *k, const uint32_t *shape) {
+  enum { MOST = 1000, LEAST = 5 };
+  static double ratios[MOST];
   model *narrow = make_model(k, shape), *wide = with_rows(k, 8, shape, narrow);
-  double end = seconds_now() + 1;
-  for (int i = 0; i < 3 || seconds_now() < end; i++) {
-    run_model(narrow, i == 0);
-    run_model(wide, i == 0);
+  double end = seconds_now() + 1.5;
+  int n = 0;
+  for (; n < LEAST || (n < MOST && seconds_now() < end); n++) {
+    double one = run_model(narrow, n == 0);
+    ratios[n] = run_model(wide, n == 0) / one;
   }
-  *one = mean(narrow);
-  *eight = mean(wide);
+  qsort(ratios, (size_t)n, sizeof *ratios, ascending);
+  few result = {mean(narrow), mean(wide), ratios[n / 2]};
   free_model(wide);
   free_model(narrow);
+  return result;
 }
 
 /* time_many is the shortest time of one layer whose weights stay in the caches. */
@@ -129,24 +148,24 @@ static double bound_of(const peaks *p, const kind *k, double terms, double one) 
 }
 
 void bench_layers(const peaks *p, const char *only) {
-  printf("\n%-8s %-10s | 1 row: GB/s, %% of streaming | 8 rows / 1 (least by the peaks) | "
-         "32 rows: G/s, %% of peak | 128 rows\n", "type", "shape");
+  printf("\n%-8s %-10s | 1 row: GB/s, %% of streaming | 8 rows / 1, median; shortest (least by the "
+         "peaks) | 32 rows: G/s, %% of peak | 128 rows\n", "type", "shape");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     const kind *k = &kinds[i];
     if (*only != 0 && strcmp(only, k->name) != 0) {
       continue;
     }
     double peak = k->x == EMU_QU8 ? p->products[0] : k->x == EMU_QU16 ? p->products[1] : p->fused;
-    double one, eight;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
       double terms = (double)shapes[s][0] * shapes[s][1];
-      time_few(k, shapes[s], &one, &eight);
+      few times = time_few(k, shapes[s]);
       double some = time_many(k, 32, shapes[s]), many = time_many(k, 128, shapes[s]);
-      double rate = terms * (double)emu_dtype_size(k->w) / one;
-      printf("%-8s %4ux%-6u| %5.1f %5.1f%% %13s | %10.2f (%4.2f) %13s | %9.1f %5.1f%% %9s | "
+      double rate = terms * (double)emu_dtype_size(k->w) / times.one;
+      printf("%-8s %4ux%-6u| %5.1f %5.1f%% %13s | %11.2f; %4.2f (%4.2f) %22s | %9.1f %5.1f%% %9s | "
              "%5.1f %5.1f%%\n", k->name, shapes[s][0], shapes[s][1], rate * 1e-9,
-             100 * rate / p->bytes, "", eight / one, bound_of(p, k, terms, one) / one, "",
-             32e-9 * terms / some, 100 * 32 * terms / some / peak, "", 128e-9 * terms / many,
+             100 * rate / p->bytes, "", times.ratio, times.eight / times.one,
+             bound_of(p, k, terms, times.one) / times.one, "", 32e-9 * terms / some,
+             100 * 32 * terms / some / peak, "", 128e-9 * terms / many,
              100 * 128 * terms / many / peak);
       fflush(stdout);
     }
