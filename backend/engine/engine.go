@@ -137,7 +137,7 @@ func (o Options) noRoom(c backend.Capabilities, err error) error {
 	case start != graphswap.Both:
 	case o.Exact:
 		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
-	case o.unplanned != "":
+	case o.stays != "":
 		remedy = "on widths such as 128,32 " + one + "; " + remedy
 	default:
 		remedy = one + "; " + remedy

@@ -57,8 +57,8 @@ type Options struct {
 	// Plan says which graphs are in the device when: see [Plans]. Empty means
 	// that all are, with weights stored once where the device can.
 	Plan string
-	// unplanned says why [PlanAuto] became the empty plan.
-	unplanned string
+	// stays says why [PlanAuto] became the empty plan.
+	stays string
 	// swaps is set where the device carries out the plan itself.
 	swaps bool
 	// Costs are what plans go by; nil means what the graphs are measured to take

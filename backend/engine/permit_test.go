@@ -27,8 +27,8 @@ func TestAutoPermitsWhatPlansRefuse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o := Options{Plan: test.plan, Rows: test.rows}.permit(test.rowBytes)
 			require.Equal(t, test.want, o.Plan)
-			require.Equal(t, test.says == "", o.unplanned == "")
-			require.Contains(t, o.unplanned, test.says)
+			require.Equal(t, test.says == "", o.stays == "")
+			require.Contains(t, o.stays, test.says)
 		})
 	}
 }

@@ -44,9 +44,9 @@ func (o Options) permit(rowBytes int) Options {
 	}
 	switch {
 	case !Exchangeable(o.Rows):
-		o.Plan, o.unplanned = "", fmt.Sprintf("widths %v are none that plans exchange, two of which the first is a multiple of the second: every graph stays", o.Rows)
+		o.Plan, o.stays = "", fmt.Sprintf("widths %v are none that plans exchange, two of which the first is a multiple of the second: every graph stays", o.Rows)
 	case !o.aligned(rowBytes):
-		o.Plan, o.unplanned = "", fmt.Sprintf("%d rows of %d bytes are no multiple of %d, as plans that exchange graphs want: every graph stays", o.Rows[1], rowBytes, alignment)
+		o.Plan, o.stays = "", fmt.Sprintf("%d rows of %d bytes are no multiple of %d, as plans that exchange graphs want: every graph stays", o.Rows[1], rowBytes, alignment)
 	}
 	return o
 }
@@ -57,8 +57,8 @@ func (o Options) aligned(rowBytes int) bool { return o.Rows[1]*rowBytes%alignmen
 // decide replaces auto where every graph stays, and says why in one sentence.
 func (o Options) decide(c backend.Capabilities) (decided Options, reason string) {
 	switch {
-	case o.unplanned != "":
-		reason = o.unplanned
+	case o.stays != "":
+		reason = o.stays
 	case o.Plan == graphswap.PlanLazy && c.SwapsGraphs:
 		o.Plan, o.swaps = graphswap.PlanBoth, true
 		reason = "the device's library exchanges the graphs of each block itself, inside the runs that need them"
