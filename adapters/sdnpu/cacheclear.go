@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
@@ -40,7 +41,7 @@ func newCacheClear() *cobra.Command {
 			}
 			c.tell(cmd.OutOrStdout())
 			if len(args) == 1 && len(c.images)+len(c.kept)+len(c.failed)+len(c.files) == 0 && err == nil {
-				err = fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", args[0])
+				err = fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", config.Short(args[0]))
 			}
 			return err
 		},

@@ -16,7 +16,7 @@ import (
 var wantedOf = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "float32": "a number", "float64": "a number",
 	"intSlice": "whole numbers with commas between them", "bool": "true or false", "duration": "a time such as 90s or 24h",
-	"stringToString": "name=value, with commas between several",
+	"stringToString": "name=value, with commas between several", "stringSlice": "values with commas between them and no quotation marks",
 }
 
 // sayFlag says of a flag's value what is wanted, where the error is that of a

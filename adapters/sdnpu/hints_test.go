@@ -352,7 +352,7 @@ func TestErrorsShowTheBeginningOfALongValue(t *testing.T) {
 		"bench switch --device sd8gen2+L", "bench switch --as L", "bench switch --rows L", "bench switch --logits L", "bench switch --execute --pace L",
 		"run --model M --draft L", "run --model M --plan L", "run --model M --rows L", "run --model M --recipe L", "run --model M -n L", "calibrate M --recipe L",
 		"bench ablation --accept L=1", "bench ablation --accept sd=L", "bench ablation --accept L", "prepare M --soc L -o a", "estimate M --soc sm8650 --rows L", "doctor --code L",
-		"db import d M --model M --size L", "db forget d --since L", "bench replay M --ext-bound L",
+		"bench switch --plan \"L", "cache clear L", "db import d M --model M --size L", "db forget d --since L", "bench replay M --ext-bound L",
 	} {
 		_, err := sdnpu(t, strings.Fields(strings.NewReplacer("M", story, "L", long).Replace(args))...)
 		bounded(err, args)
