@@ -25,7 +25,7 @@ func newCacheClear() *cobra.Command {
 		Long: "Clear removes images, and with them the ranges, checks and profiles of the model, or of all.\n" +
 			"Ranges from texts of your own go too: calibrate writes them again.",
 		Example: "  sdnpu cache clear\n  sdnpu cache clear llama.gguf\n  sdnpu cache clear 3f9a01c2d4e5",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    upToOneArgument("MODEL or KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, store, err := openCacheFolder(cmd)
 			if err != nil {

@@ -41,7 +41,7 @@ func newDoctorCommand() *cobra.Command {
 			"compiles it, loads it again out of the cache, generates a token and prints what all\n" +
 			"that took, beside the budget that the emulator must keep.",
 		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator\n  sdnpu doctor --code 1007",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    upToOneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := readSettings()
 			if err != nil {

@@ -43,6 +43,14 @@ func TestAnUnknownCommandIsNamedEvenWhereHelpIsAsked(t *testing.T) {
 	}
 	_, err := sdnpu(t, "run", "")
 	require.ErrorContains(t, err, "run: a MODEL.gguf wanted")
+	for _, args := range [][]string{{"doctor", ""}, {"cache", "clear", ""}, {"calibrate", ""}, {"db", "stats", ""}} {
+		_, err = sdnpu(t, args...)
+		require.ErrorContains(t, err, " wanted, an empty name given: see sdnpu "+strings.Join(args[:len(args)-1], " "))
+	}
+	for _, args := range [][]string{{"doctor", "a", "b"}, {"cache", "clear", "a", "b"}} {
+		_, err = sdnpu(t, args...)
+		require.ErrorContains(t, err, " at most wanted, 2 given: see sdnpu ")
+	}
 	_, err = sdnpu(t, "run", "m.gguf")
 	require.ErrorContains(t, err, "m.gguf: no such file")
 	for _, args := range [][]string{{"run", "m.gguf", "One day"}, {"run", "--model", "m.gguf", "One day"}} {

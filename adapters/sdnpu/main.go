@@ -88,8 +88,26 @@ func oneArgument(name string) cobra.PositionalArgs {
 		if len(args) != 1 {
 			return fmt.Errorf("%s: one %s wanted, %d given: see %s --help", cmd.Name(), name, len(args), cmd.CommandPath())
 		}
-		return nil
+		return noEmptyName(cmd, name, args)
 	}
+}
+
+// upToOneArgument takes none as well.
+func upToOneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%s: one %s at most wanted, %d given: see %s --help", cmd.Name(), name, len(args), cmd.CommandPath())
+		}
+		return noEmptyName(cmd, name, args)
+	}
+}
+
+// noEmptyName refuses what a shell makes of a variable that is not set.
+func noEmptyName(cmd *cobra.Command, name string, args []string) error {
+	if slices.Contains(args, "") {
+		return fmt.Errorf("%s: one %s wanted, an empty name given: see %s --help", cmd.Name(), name, cmd.CommandPath())
+	}
+	return nil
 }
 
 func newCommand() *cobra.Command {
