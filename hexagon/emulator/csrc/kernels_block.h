@@ -10,33 +10,9 @@ typedef int8_t elem_b;
 
 /* ---- blocks of a matrix product ---- */
 
-#define ROWS1(F, E) F(E, 0)
-#define ROWS2(F, E) ROWS1(F, E) F(E, 1)
-#define ROWS3(F, E) ROWS2(F, E) F(E, 2)
-#define ROWS4(F, E) ROWS3(F, E) F(E, 3)
-#define ROWS5(F, E) ROWS4(F, E) F(E, 4)
-#define ROWS6(F, E) ROWS5(F, E) F(E, 5)
-#define ROWS7(F, E) ROWS6(F, E) F(E, 6)
-#define ROWS8(F, E) ROWS7(F, E) F(E, 7)
-#define PANELS1(X, r) X(r, 0)
-#define PANELS2(X, r) PANELS1(X, r) X(r, 1)
-#define PANELS3(X, r) PANELS2(X, r) X(r, 2)
-#define PANELS4(X, r) PANELS2(X, r) X(r, 2) X(r, 3)
-#define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
-
 #define DECLARE(r, p) v16 acc##r##_##p = v_set1(0);
 #define DECLARE_ROW(E, r) E(DECLARE, r)
 
-/* The k-th number of row r: three pointers and a scaled stride reach eight rows, where eight
- * pointers would not leave registers for the rest. */
-#define LEFT_0 (left0)
-#define LEFT_1 (left0 + left_stride)
-#define LEFT_2 (left0 + 2 * left_stride)
-#define LEFT_3 (left3)
-#define LEFT_4 (left0 + 4 * left_stride)
-#define LEFT_5 (left3 + 2 * left_stride)
-#define LEFT_6 (left6)
-#define LEFT_7 (left3 + 4 * left_stride)
 #define LOAD_s(unused, p) v16 w##p = v_load_s(at + p * b->panel_stride);
 #define LOAD_h(unused, p) v16 w##p = v_load_h(at + p * b->panel_stride);
 #define LOAD_b(unused, p) v16 w##p = v_load_b(at + p * b->panel_stride);
@@ -61,9 +37,9 @@ typedef int8_t elem_b;
     enum { panels = P };                                                                           \
     const elem_##TYPE *w = panel;                                                                  \
     const fetches next = fetches_of(&b->ahead, 0, 1, b->k, w, b->k_stride * sizeof *w);            \
-    const size_t left_stride = b->a_stride * sizeof(float);                                        \
-    const char *rows0 = (const char *)b->a, *rows3 = rows0 + ((R) > 3 ? 3 * left_stride : 0);      \
-    const char *rows6 = rows3 + ((R) > 6 ? 3 * left_stride : 0);                                   \
+    const size_t stride = b->a_stride * sizeof(float);                                             \
+    const char *rows0 = (const char *)b->a, *rows3 = rows0 + ((R) > 3 ? 3 * stride : 0);           \
+    const char *rows6 = rows3 + ((R) > 6 ? 3 * stride : 0);                                        \
     ROWS##R(DECLARE_ROW, PANELS##P)                                                                \
     for (size_t i = 0; i < b->k; i++) {                                                            \
       size_t k = K_##WHICH(i);                                                                     \

@@ -26,6 +26,7 @@ LANE void store_part(void *dst, v16 v, size_t n, bool half) {
 }
 
 #include "kernels_fetch.h"
+#include "kernels_tile.h"
 #include "kernels_block.h"
 #include "kernels_int.h"
 

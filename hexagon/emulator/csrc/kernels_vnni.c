@@ -17,6 +17,7 @@
 #define LANE static inline __attribute__((always_inline, target(TARGET)))
 
 #include "kernels_fetch.h"
+#include "kernels_tile.h"
 #include "kernels_vnni_tile.h"
 
 /* ---- rows of whole numbers as rows of bytes ---- */

@@ -1,35 +1,12 @@
 /* kernels_vnni_tile.h: tiles of kernels_vnni.c: some rows of bytes by some panels. */
 enum { QUAD_BYTES = 4 * EMU_LANES, MOST_QUADS = 16384 /* 255 * 128 * 4 of them stay below 2^31 */ };
 
-#define ROWS1(F, P) F(0, P)
-#define ROWS2(F, P) ROWS1(F, P) F(1, P)
-#define ROWS3(F, P) ROWS2(F, P) F(2, P)
-#define ROWS4(F, P) ROWS3(F, P) F(3, P)
-#define ROWS5(F, P) ROWS4(F, P) F(4, P)
-#define ROWS6(F, P) ROWS5(F, P) F(5, P)
-#define ROWS7(F, P) ROWS6(F, P) F(6, P)
-#define ROWS8(F, P) ROWS7(F, P) F(7, P)
-#define PANELS1(X, r) X(r, 0)
-#define PANELS3(X, r) PANELS1(X, r) X(r, 1) X(r, 2)
-#define PANELS4(X, r) PANELS3(X, r) X(r, 3)
-#define PANELS8(X, r) PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
-
-/* Three pointers and a scaled stride reach eight rows, as in kernels_block.h. */
-#define LEFT_0 (left0)
-#define LEFT_1 (left0 + stride)
-#define LEFT_2 (left0 + 2 * stride)
-#define LEFT_3 (left3)
-#define LEFT_4 (left0 + 4 * stride)
-#define LEFT_5 (left3 + 2 * stride)
-#define LEFT_6 (left6)
-#define LEFT_7 (left3 + 4 * stride)
-
 #define ZERO(r, p) __m512i sum##r##_##p = _mm512_setzero_si512();
-#define ZERO_ROW(r, P) P(ZERO, r)
+#define ZERO_ROW(P, r) P(ZERO, r)
 #define QUADS(unused, p)                                                                           \
   __m512i w##p = _mm512_permutexvar_epi16(order, _mm512_loadu_si512(at + p * panel_bytes));
 #define ADD(r, p) sum##r##_##p = _mm512_dpbusd_epi32(sum##r##_##p, x, w##p);
-#define ADD_ROW(r, P)                                                                              \
+#define ADD_ROW(P, r)                                                                              \
   {                                                                                                \
     int32_t quad;                                                                                  \
     memcpy(&quad, LEFT_##r, sizeof quad);                                                          \
@@ -37,10 +14,10 @@ enum { QUAD_BYTES = 4 * EMU_LANES, MOST_QUADS = 16384 /* 255 * 128 * 4 of them s
     P(ADD, r)                                                                                      \
   }
 #define STORE(r, p) _mm512_storeu_si512(out + (r * panels + p) * EMU_LANES, sum##r##_##p);
-#define STORE_ROW(r, P) P(STORE, r)
+#define STORE_ROW(P, r) P(STORE, r)
 
 #define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
-#define RAISE_ROW(r, P) P(RAISE, r)
+#define RAISE_ROW(P, r) P(RAISE, r)
 
 /* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads; then,
  * for `bytes` of 2, the rows' low bytes `half` behind, added to 256 times the sums so far. */
