@@ -95,9 +95,6 @@ type checkResult struct {
 	Passed bool    `json:"passed"`
 }
 
-// emulatorProvider is what our stand-in calls itself.
-const emulatorProvider = "HTP_EMULATOR_SDNPU"
-
 type layerCheck struct {
 	Layer int      `json:"layer"`
 	SQNR  *float64 `json:"sqnr_db,omitempty"`
@@ -199,7 +196,7 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 	}
 	r := newCheckResult(found, recipe)
 	r.Model, r.Digest, r.Device, r.Source = modelName(f), m.Digest(), describe(dev.Capabilities()), source
-	r.AsFloats = dev.Capabilities().Provider == emulatorProvider && slices.ContainsFunc([]model.Linear{recipe.Linear, recipe.Head, recipe.Sensitive}, func(l model.Linear) bool { return l.Block > 0 && l.Activations == 0 })
+	r.AsFloats = emulated(dev.Capabilities()) && slices.ContainsFunc([]model.Linear{recipe.Linear, recipe.Head, recipe.Sensitive}, func(l model.Linear) bool { return l.Block > 0 && l.Activations == 0 })
 	return r, nil
 }
 

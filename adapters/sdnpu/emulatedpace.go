@@ -23,10 +23,13 @@ type emulatedPace struct {
 	Scale string `json:"scale"`
 }
 
+// emulated tells our stand-in by what it calls itself, see package emulator.
+func emulated(c backend.Capabilities) bool { return strings.Contains(c.Provider, "EMULATOR") }
+
 // paceOf reads what the emulator was told, see package emulator; nil for a device that
 // takes its own time. What it was told wrong the emulator itself refuses.
 func paceOf(c backend.Capabilities) *emulatedPace {
-	if !strings.Contains(c.Provider, "EMULATOR") {
+	if !emulated(c) {
 		return nil
 	}
 	told := map[string]string{}
