@@ -94,16 +94,6 @@ KERNEL bool int_sums(const emu_int_block *b, const int8_t *w, const int_tile_set
   return true;
 }
 
-static const struct {
-  double least, most;
-  size_t size;
-} wholes[EMU_WHOLES] = {
-    [EMU_WHOLE_S8] = {INT8_MIN, INT8_MAX, 1},
-    [EMU_WHOLE_U8] = {0, UINT8_MAX, 1},
-    [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX, 2},
-    [EMU_WHOLE_U16] = {0, UINT16_MAX, 2},
-};
-
 /* int_finish takes the sums from `part`, or from `sums` where that is not NULL. */
 KERNEL void int_finish(const emu_int_block *b, size_t column, uint32_t panels, const int32_t *part,
                        const double *sums) {
@@ -143,11 +133,10 @@ KERNEL void int_block(const emu_int_block *b) {
 
 /* Loops of a constant length: compilers turn them into vectors without being asked. */
 #define INT_ROW(NAME, TYPE, LOWER)                                                                 \
-  LANE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n,              \
-                           size_t step) {                                                          \
+  LANE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n) {            \
     int32_t sum = 0;                                                                               \
     for (size_t i = 0; i < n; i++) {                                                               \
-      dst[i] = (int16_t)(src[i * step] - (LOWER));                                                 \
+      dst[i] = (int16_t)(src[i] - (LOWER));                                                        \
       sum += dst[i];                                                                               \
     }                                                                                              \
     return sum;                                                                                    \
@@ -157,10 +146,10 @@ KERNEL void int_block(const emu_int_block *b) {
     int64_t sum = 0;                                                                               \
     size_t i = 0;                                                                                  \
     for (; step == 1 && i + PIECE <= n; i += PIECE) {                                              \
-      sum += NAME##_some(dst + i, (const TYPE *)src + i, PIECE, 1);                                \
+      sum += NAME##_some(dst + i, (const TYPE *)src + i, PIECE);                                   \
     }                                                                                              \
     for (; i < n; i++) {                                                                           \
-      sum += NAME##_some(dst + i, (const TYPE *)src + i * step, 1, 1);                             \
+      sum += NAME##_some(dst + i, (const TYPE *)src + i * step, 1);                                \
     }                                                                                              \
     return sum;                                                                                    \
   }

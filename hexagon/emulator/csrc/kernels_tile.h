@@ -1,5 +1,5 @@
-/* kernels_tile.h: what tiles of floats and of bytes are written out with: F(E, r) for each of some
- * rows, X(r, p) for each of some panels. */
+/* kernels_tile.h: what tiles of floats, of whole numbers and of bytes are written out with: F(E, r)
+ * for each of some rows, X(r, p) for each of some panels. */
 #ifndef SDNPU_KERNELS_TILE_H
 #define SDNPU_KERNELS_TILE_H
 
@@ -27,5 +27,16 @@
 #define LEFT_5 (left3 + 2 * stride)
 #define LEFT_6 (left6)
 #define LEFT_7 (left3 + 4 * stride)
+
+/* What whole numbers can be, and their bytes. */
+static const struct {
+  double least, most;
+  size_t size;
+} wholes[EMU_WHOLES] = {
+    [EMU_WHOLE_S8] = {INT8_MIN, INT8_MAX, 1},
+    [EMU_WHOLE_U8] = {0, UINT8_MAX, 1},
+    [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX, 2},
+    [EMU_WHOLE_U16] = {0, UINT16_MAX, 2},
+};
 
 #endif

@@ -57,13 +57,6 @@ LANE void put(char *out, __m512i x, size_t bytes, size_t n) {
   }
 }
 
-static const struct {
-  double least, most;
-} ranges[EMU_WHOLES] = {[EMU_WHOLE_S8] = {INT8_MIN, INT8_MAX},
-                        [EMU_WHOLE_U8] = {0, UINT8_MAX},
-                        [EMU_WHOLE_S16] = {INT16_MIN, INT16_MAX},
-                        [EMU_WHOLE_U16] = {0, UINT16_MAX}};
-
 /* What the passes over a tile left: sums, those of high bytes apart or not; or all of it in f64,
  * where it may leave 32 bits. Rows lie `row` sums apart. */
 typedef struct {
@@ -90,7 +83,7 @@ LANE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __m512i sta
 LANE void finish_of(const emu_int_block *b, size_t column, uint32_t panels, tile_sums t,
                     size_t bytes) {
   const f64s less = f64s_set1(-lefts[b->left].base);
-  const f64s least = f64s_set1(ranges[b->type].least), most = f64s_set1(ranges[b->type].most);
+  const f64s least = f64s_set1(wholes[b->type].least), most = f64s_set1(wholes[b->type].most);
   for (uint32_t p = 0; p < panels; p++) {
     size_t c = column + (size_t)p * EMU_LANES, left = b->columns - c;
     const f64s start = f64s_multiply(f64s_load(b->sums + c), less);
@@ -107,7 +100,7 @@ LANE void finish_of(const emu_int_block *b, size_t column, uint32_t panels, tile
 }
 
 KERNEL void finish(const emu_int_block *b, size_t column, uint32_t panels, const tile_sums *t) {
-  size_t bytes = lefts[b->type].bytes;
+  size_t bytes = wholes[b->type].size;
   if (t->all != NULL) {
     finish_of(b, column, panels, (tile_sums){.all = t->all, .row = t->row}, bytes);
   } else if (t->high != NULL) {
