@@ -9,6 +9,7 @@
 #include "kernels.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -51,6 +52,30 @@ static uint32_t panels_of(uint32_t rows, enum emu_whole left) {
 
 /* ---- blocks ---- */
 
+/* A fetch walks the page tables where it must, so that nothing has to be loaded ahead of it. */
+static bool fetch_walks;
+
+/* AMD's do from Zen 5 on: without loads 8 rows of u8 take 5 % less there. On a Zen 4 fetches alone
+ * gave nothing. */
+static bool walks_pages(void) {
+  enum { ZEN_5 = 26 };
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx) {
+    return true;
+  }
+  return __get_cpuid(1, &a, &b, &c, &d) && (a >> 8 & 15) + (a >> 20 & 255) >= ZEN_5;
+}
+
+/* fetches_of_pass leaves the loads away where computing is so fast that they would hold it up. */
+KERNEL fetches fetches_of_pass(const emu_int_block *b, const int8_t *w, size_t steps, uint32_t i,
+                               uint32_t passes) {
+  fetches next = fetches_of(&b->ahead, i, passes, steps, w, QUAD_BYTES);
+  if (fetch_walks && next.end != NULL && next.step > 2 * LINE_BYTES) {
+    next.end = next.from;
+  }
+  return next;
+}
+
 /* pass_of reads plane `plane` of the weights w, by `bytes` bytes of the left numbers, and is the
  * i-th of `passes` over the tile. */
 KERNEL pass_of_tile pass_of(const emu_int_block *b, const int8_t *w, uint32_t bytes, uint32_t i,
@@ -62,7 +87,7 @@ KERNEL pass_of_tile pass_of(const emu_int_block *b, const int8_t *w, uint32_t by
                         .quads = quads,
                         .bytes = bytes,
                         .half = half,
-                        .next = fetches_of(&b->ahead, i, passes, bytes * quads, w, QUAD_BYTES)};
+                        .next = fetches_of_pass(b, w, bytes * quads, i, passes)};
 }
 
 /* add_all adds up, in f64, passes whose sums stay within 32 bits: plane by plane of the weights and
@@ -107,6 +132,16 @@ KERNEL tile_sums add_bytes(const emu_int_block *b, const int8_t *w, const tile_s
               : (tile_sums){.low = part, .row = row};
 }
 
+/* fetch_columns asks for what finish reads: with nothing else on its way then, it would wait. Of few
+ * terms 8 rows take 5 to 10 % less with it. */
+LANE void fetch_columns(const emu_int_block *b, size_t column, uint32_t panels) {
+  for (size_t i = column; i < column + panels * EMU_LANES; i += LINE_BYTES / sizeof(double)) {
+    __builtin_prefetch(b->scale + i, 0, 3);
+    __builtin_prefetch(b->add + i, 0, 3);
+    __builtin_prefetch(b->sums + i, 0, 3);
+  }
+}
+
 KERNEL void int_block(const emu_int_block *b) {
   int32_t part[MOST_SUMS] __attribute__((aligned(LINE_BYTES)));
   double all[MOST_SUMS] __attribute__((aligned(LINE_BYTES)));
@@ -115,6 +150,7 @@ KERNEL void int_block(const emu_int_block *b) {
   for (uint32_t p = 0; p < panels;) {
     const tile_set *tile = panels - p >= wide[rows].panels ? &wide[rows] : &narrow[rows];
     const int8_t *w = b->w + p * b->plane_stride * b->planes;
+    fetch_columns(b, (size_t)p * EMU_LANES, tile->panels);
     tile_sums sums = {.all = all, .row = tile->panels * EMU_LANES};
     if (few) {
       sums = add_bytes(b, w, tile, part);
@@ -183,6 +219,7 @@ KERNEL int64_t int_rows(void *dst, const void *src, size_t n, size_t step, enum 
 emu_kernels emu_kernels_vnni;
 
 __attribute__((constructor)) static void fill(void) {
+  fetch_walks = walks_pages();
   emu_kernels_vnni = emu_kernels_avx512;
   emu_kernels_vnni.name = "vnni";
   emu_kernels_vnni.whole_rows = EMU_BLOCK_ROWS;
