@@ -75,31 +75,34 @@ static void multiply(void *sink) { emu_parallel(emu_pool_threads(), multiply_in_
 /* The least that 8 rows cost: a vector of weights is widened and multiplied 8 times. Twelve sums
  * hide the latency. */
 #define FUSE(sum) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(sum) : "x"(x), "x"(w));
-#define WIDEN_F16 __asm__ volatile("vcvtph2ps %1, %0" : "=x"(w) : "m"(*(const __m128i *)weights));
-#define WIDEN_S8                                                                                   \
-  __asm__ volatile("vpmovsxbd %1, %0" : "=x"(w) : "m"(*(const int64_t *)weights));                 \
+#define WIDEN_F16(FROM) __asm__ volatile("vcvtph2ps %1, %0" : "=x"(w) : "m"(*(const FROM *)weights));
+#define WIDEN_S8(FROM)                                                                             \
+  __asm__ volatile("vpmovsxbd %1, %0" : "=x"(w) : "m"(*(const FROM *)weights));                    \
   __asm__ volatile("vcvtdq2ps %0, %0" : "+x"(w));
 #define WIDEN_S16 __asm__ volatile("vpmovsxbw %1, %0" : "=x"(w) : "m"(*(const __m128i *)weights));
 
-#define EIGHT_ROWS(NAME, WIDEN, STEP)                                                              \
-  __attribute__((target("avx2,fma,f16c"))) static void NAME##_in_registers(void *arg,              \
-                                                                           uint32_t task) {        \
+#define EIGHT_ROWS(NAME, TARGET, VECTOR, WIDEN, STEP)                                              \
+  __attribute__((target(TARGET))) static void NAME##_in_registers(void *arg, uint32_t task) {      \
     static const char weights[32] __attribute__((aligned(32)));                                    \
-    __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a;    \
-    __m256i j = a, k = a, l = a, x = a, w, product;                                                \
+    VECTOR a = {0}, b = a, c = a, d = a, e = a, f = a, g = a, h = a, i = a, j = a, k = a, l = a;   \
+    VECTOR x = a, w = a, product;                                                                  \
     for (int round = 0; round < ROUNDS / 2; round++) {                                             \
       WIDEN STEP(a) STEP(b) STEP(c) STEP(d) STEP(e) STEP(f) STEP(g) STEP(h)                        \
       WIDEN STEP(i) STEP(j) STEP(k) STEP(l) STEP(a) STEP(b) STEP(c) STEP(d)                        \
       WIDEN STEP(e) STEP(f) STEP(g) STEP(h) STEP(i) STEP(j) STEP(k) STEP(l)                        \
     }                                                                                              \
-    (void)product;                                                                                 \
-    _mm256_storeu_si256((__m256i *)((float *)arg + task * 64), a);                                 \
+    (void)product, (void)weights;                                                                  \
+    memcpy((float *)arg + task * 64, &a, sizeof a);                                                \
   }                                                                                                \
   static void NAME(void *sink) { emu_parallel(emu_pool_threads(), NAME##_in_registers, sink); }
 
-EIGHT_ROWS(fuse_f16, WIDEN_F16, FUSE)
-EIGHT_ROWS(fuse_s8, WIDEN_S8, FUSE)
-EIGHT_ROWS(multiply_s8, WIDEN_S16, MULTIPLY_ADD)
+#define AVX2 "avx2,fma,f16c"
+EIGHT_ROWS(fuse_f16, AVX2, __m256i, WIDEN_F16(__m128i), FUSE)
+EIGHT_ROWS(fuse_s8, AVX2, __m256i, WIDEN_S8(int64_t), FUSE)
+EIGHT_ROWS(multiply_s8, AVX2, __m256i, WIDEN_S16, MULTIPLY_ADD)
+EIGHT_ROWS(fuse_all_16, "avx512f", __m512i, , FUSE)
+EIGHT_ROWS(fuse_f16_16, "avx512f", __m512i, WIDEN_F16(__m256i), FUSE)
+EIGHT_ROWS(fuse_s8_16, "avx512f", __m512i, WIDEN_S8(__m128i), FUSE)
 
 /* Four products of bytes for each of 16 sums; what 8 rows cost: a permutation, then 8 of them. */
 #define BYTES "vpdpbusd %%zmm30, %%zmm31, %%zmm"
@@ -132,10 +135,17 @@ static double larger(double a, double b) { return a > b ? a : b; }
 /* A peak is the most that any mix reaches: another program may have slowed one measurement. */
 static void measure_eight(peaks *p, void *sink) {
   double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
-  p->eight[F16_TO_F32] = steps * FLOATS / best(0.3, fuse_f16, sink);
-  p->eight[S8_TO_F32] = steps * FLOATS / best(0.3, fuse_s8, sink);
+  bool bytes = strcmp(emu_code_path(), "vnni") == 0;
+  if (!bytes && strcmp(emu_code_path(), "avx512") != 0) {
+    p->eight[F16_TO_F32] = steps * FLOATS / best(0.3, fuse_f16, sink);
+    p->eight[S8_TO_F32] = steps * FLOATS / best(0.3, fuse_s8, sink);
+  } else { /* 512 bits */
+    p->fused = larger(p->fused, steps * 2 * FLOATS / best(0.3, fuse_all_16, sink));
+    p->eight[F16_TO_F32] = steps * 2 * FLOATS / best(0.3, fuse_f16_16, sink);
+    p->eight[S8_TO_F32] = steps * 2 * FLOATS / best(0.3, fuse_s8_16, sink);
+  }
   p->fused = larger(p->fused, larger(p->eight[F16_TO_F32], p->eight[S8_TO_F32]));
-  if (strcmp(emu_code_path(), "vnni") == 0) { /* u16 is two bytes */
+  if (bytes) { /* u16 is two of them */
     double all = steps * QUADS_OF_SUMS / best(0.5, multiply_bytes, sink);
     p->eight[S8_FOR_U8] = steps * QUADS_OF_SUMS / best(0.3, multiply_quads, sink);
     p->eight[S8_FOR_U16] = p->eight[S8_FOR_U8] / 2;
