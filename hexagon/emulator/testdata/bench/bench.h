@@ -30,6 +30,9 @@ typedef struct {
                               for 8 of them; 0: unknown */
 } peaks;
 peaks measure_peaks(void);
+/* streaming is the most bytes per second that all threads read from memory, within the seconds
+ * given and at least three times. */
+double streaming(double seconds);
 
 /* node.c: nodes with made-up contents. */
 typedef struct {
