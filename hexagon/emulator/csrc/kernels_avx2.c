@@ -18,6 +18,7 @@
 /* At least 8 accumulators hide the latency of the fused multiply-add; 12 and the weights of one
  * panel fill the registers: 3 rows by 2 panels would spill. */
 #define HIGH_TILES(T)
+#define MIDDLE_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 4) T(2, 2)
 

@@ -17,6 +17,7 @@
 #define KERNELS emu_kernels_avx512
 #define KERNELS_X86
 #define HIGH_TILES(T) T(7, 1) T(8, 1)
+#define MIDDLE_TILES(T) T(1, 4)
 #define WIDE_TILES(T) T(1, 8) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(7, 3) T(8, 3)
 #define INT_WIDE_TILES(T) T(1, 4) T(2, 2) T(3, 2)
 

@@ -70,6 +70,7 @@ TILE(4, 1)
 TILE(5, 1)
 TILE(6, 1)
 HIGH_TILES(TILE)
+MIDDLE_TILES(TILE)
 WIDE_TILES(TILE)
 
 typedef void (*tile_fn)(const emu_block *b, const void *panel, float *out);
@@ -90,7 +91,20 @@ typedef struct {
 static const tile_set narrow_tiles[EMU_BLOCK_ROWS + 1] = {
     TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
         TILE_ENTRY(6, 1) HIGH_TILES(TILE_ENTRY)};
+/* Of 0 panels: none. */
+static const tile_set middle_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}},
+                                                          MIDDLE_TILES(TILE_ENTRY)};
 static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
+
+/* widest_of is the tile of most panels that those left fill. A single panel is a chain of sums, each
+ * waiting for the one before. */
+KERNEL const tile_set *widest_of(uint32_t rows, uint32_t left) {
+  const tile_set *wide = &wide_tiles[rows], *middle = &middle_tiles[rows];
+  if (wide->panels != 0 && left >= wide->panels) {
+    return wide;
+  }
+  return middle->panels != 0 && left >= middle->panels ? middle : &narrow_tiles[rows];
+}
 
 KERNEL uint32_t panels_of(uint32_t rows) {
   return wide_tiles[rows].panels != 0 ? wide_tiles[rows].panels : 1;
@@ -117,9 +131,8 @@ KERNEL bool block(const emu_block *b) {
   static const size_t sizes[EMU_WEIGHTS] = {sizeof(elem_s), sizeof(elem_h), sizeof(elem_b)};
   float tile[EMU_BLOCK_ROWS * 8 * EMU_LANES];
   uint32_t nan = 0, panels = (b->columns + EMU_LANES - 1) / EMU_LANES;
-  const tile_set *wide = &wide_tiles[b->rows];
   for (uint32_t p = 0; p < panels;) {
-    const tile_set *set = wide->panels && panels - p >= wide->panels ? wide : &narrow_tiles[b->rows];
+    const tile_set *set = widest_of(b->rows, panels - p);
     const void *w = (const char *)b->w + p * b->panel_stride * sizes[b->weight];
     set->run[b->weight][b->index != NULL](b, w, tile);
     nan |= finish(b, (size_t)p * EMU_LANES, set->panels, tile);

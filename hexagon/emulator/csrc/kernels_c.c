@@ -11,6 +11,7 @@
 #define KERNELS_WHOLE_ROWS 4
 #define KERNELS emu_kernels_c
 #define HIGH_TILES(T)
+#define MIDDLE_TILES(T)
 #define WIDE_TILES(T)
 #define INT_WIDE_TILES(T)
 

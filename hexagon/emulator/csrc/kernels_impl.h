@@ -3,8 +3,8 @@
  * The including file defines v16 (16 lanes of f32), its operations, KERNEL and
  * LANE (the linkage and target of functions), KERNELS (the table to fill),
  * KERNELS_NAME, KERNELS_ROWS and KERNELS_WHOLE_ROWS (the most rows of a block, of whole
- * numbers), HIGH_TILES: the register blocks of more than six rows, and WIDE_TILES: those that
- * span several panels.
+ * numbers), HIGH_TILES: the register blocks of more than six rows, WIDE_TILES: those that span
+ * several panels, and MIDDLE_TILES: those for what a wide one leaves.
  * Only explicit fused multiply-adds fuse: files are compiled with
  * -ffp-contract=off.
  */

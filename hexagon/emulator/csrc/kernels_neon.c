@@ -17,6 +17,7 @@
 #define KERNELS emu_kernels_neon
 /* 32 registers: 16 or 24 sums, and the weights. */
 #define HIGH_TILES(T)
+#define MIDDLE_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 2) T(2, 2)
 

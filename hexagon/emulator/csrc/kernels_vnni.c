@@ -148,7 +148,7 @@ KERNEL void int_block(const emu_int_block *b) {
   uint32_t panels = (b->columns + EMU_LANES - 1) / EMU_LANES, rows = byte_rows(b->rows, b->left);
   bool few = b->planes == 1 && b->steps <= b->chunk && b->steps <= 2 * MOST_QUADS;
   for (uint32_t p = 0; p < panels;) {
-    const tile_set *tile = panels - p >= wide[rows].panels ? &wide[rows] : &narrow[rows];
+    const tile_set *tile = widest_of(rows, panels - p);
     const int8_t *w = b->w + p * b->plane_stride * b->planes;
     fetch_columns(b, (size_t)p * EMU_LANES, tile->panels);
     tile_sums sums = {.all = all, .row = tile->panels * EMU_LANES};

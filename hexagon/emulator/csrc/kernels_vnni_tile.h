@@ -69,8 +69,10 @@ static const uint16_t quads_of_pairs[32] __attribute__((aligned(64))) = {
     COLUMN(8), COLUMN(9), COLUMN(10), COLUMN(11), COLUMN(12), COLUMN(13), COLUMN(14), COLUMN(15)};
 
 #define NARROW_TILES(T) T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1)
+#define MIDDLE_TILES(T) T(1, 4) T(2, 4)
 #define WIDE_TILES(T) T(1, 8) T(2, 8) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(7, 3) T(8, 3)
 NARROW_TILES(TILE)
+MIDDLE_TILES(TILE)
 WIDE_TILES(TILE)
 
 typedef struct {
@@ -80,4 +82,13 @@ typedef struct {
 
 #define ENTRY(R, P) [R] = {P, tile_##R##_##P},
 static const tile_set narrow[EMU_BLOCK_ROWS + 1] = {NARROW_TILES(ENTRY)};
+static const tile_set middle[EMU_BLOCK_ROWS + 1] = {MIDDLE_TILES(ENTRY)}; /* of 0 panels: none */
 static const tile_set wide[EMU_BLOCK_ROWS + 1] = {WIDE_TILES(ENTRY)};
+
+/* widest_of is the tile of most panels that those left fill. */
+KERNEL const tile_set *widest_of(uint32_t rows, uint32_t left) {
+  if (left >= wide[rows].panels) {
+    return &wide[rows];
+  }
+  return middle[rows].panels != 0 && left >= middle[rows].panels ? &middle[rows] : &narrow[rows];
+}
