@@ -94,10 +94,11 @@ static const tile_set narrow_tiles[EMU_BLOCK_ROWS + 1] = {
 /* Of 0 panels: none. */
 static const tile_set middle_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}},
                                                           MIDDLE_TILES(TILE_ENTRY)};
-static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
+static const tile_set wide_tiles[EMU_BLOCK_ROWS + 1] = {[0] = {0, {{NULL}}},
+                                                        WIDE_TILES(TILE_ENTRY)};
 
-/* widest_of is the tile of most panels that those left fill. A single panel is a chain of sums, each
- * waiting for the one before. */
+/* widest_of is the tile of most panels that those left fill. A single panel is a chain of sums,
+ * each waiting for the one before. */
 KERNEL const tile_set *widest_of(uint32_t rows, uint32_t left) {
   const tile_set *wide = &wide_tiles[rows], *middle = &middle_tiles[rows];
   if (wide->panels != 0 && left >= wide->panels) {

@@ -55,8 +55,8 @@ static uint32_t panels_of(uint32_t rows, enum emu_whole left) {
 /* A fetch walks the page tables where it must, so that nothing has to be loaded ahead of it. */
 static bool fetch_walks;
 
-/* Intel's processors do (its optimization manual, 3.7.1). Of AMD's a Zen 5 takes 5 % less for 8 rows
- * of u8 without loads; on a Zen 4 fetches alone gave nothing. */
+/* Intel's processors do (its optimization manual, 3.7.1). Of AMD's a Zen 5 takes 5 % less for 8
+ * rows of u8 without loads; on a Zen 4 fetches alone gave nothing. */
 static bool walks_pages(void) {
   enum { ZEN_5 = 26 };
   uint32_t a, b, c, d;
@@ -132,8 +132,8 @@ KERNEL tile_sums add_bytes(const emu_int_block *b, const int8_t *w, const tile_s
               : (tile_sums){.low = part, .row = row};
 }
 
-/* fetch_columns asks for what finish reads: with nothing else on its way then, it would wait. Of few
- * terms 8 rows take 5 to 10 % less with it. */
+/* fetch_columns asks for what finish reads: with nothing else on its way then, it would wait. Of
+ * few terms 8 rows take 5 to 10 % less with it. */
 LANE void fetch_columns(const emu_int_block *b, size_t column, uint32_t panels) {
   for (size_t i = column; i < column + panels * EMU_LANES; i += LINE_BYTES / sizeof(double)) {
     __builtin_prefetch(b->scale + i, 0, 3);

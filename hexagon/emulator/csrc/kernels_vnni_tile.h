@@ -19,8 +19,8 @@ enum { QUAD_BYTES = 4 * EMU_LANES, MOST_QUADS = 16384 /* 255 * 128 * 4 of them s
 #define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
 #define RAISE_ROW(P, r) P(RAISE, r)
 
-/* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads; then,
- * for `bytes` of 2, the rows' low bytes `half` behind, added to 256 times the sums so far. */
+/* What one pass over a tile reads: rows of bytes, one plane of the weights, some of the quads;
+ * then, for `bytes` of 2, the rows' low bytes `half` behind, added to 256 times the sums so far. */
 typedef struct {
   const char *left;
   size_t stride; /* of the rows */
