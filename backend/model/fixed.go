@@ -44,6 +44,10 @@ func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encodi
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
+		// Their products are float16, whatever the integers: inf soon, and then NaN.
+		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
+			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
+		}
 		lines, err := w.lines(w.source(row), e)
 		if err != nil {
 			return err

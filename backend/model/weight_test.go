@@ -116,6 +116,30 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	}
 }
 
+// Integers hold any weight; the float16 that multiplies them does not.
+func TestWeightsOfIntegersThatFloat16CannotHoldAreRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		value float32
+		text  string // of the error, if it fails
+	}{{65519, ""}, {65520, "is 65520, too large for f16: use recipe f32"}, {-1e30, "is -1e+30, too large"}} {
+		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
+		data := m.Tensor("blk.0.attn_k.weight").Data
+		binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(c.value))
+		loaded := load(t, m)
+		for _, recipe := range quantized(t, loaded) {
+			w := constant(t, loaded, recipe, "blk.0.attn_k.weight")
+			_, err := w.Fill(make([]byte, w.SizeBytes()))
+			if c.text == "" {
+				require.NoError(t, err, recipe.Name)
+				continue
+			}
+			require.ErrorIs(t, err, model.ErrInvalid, recipe.Name)
+			require.ErrorContains(t, err, fmt.Sprintf("blk.0.attn_k.weight (F32), element %d", len(data)/4-1), recipe.Name)
+			require.ErrorContains(t, err, c.text, recipe.Name)
+		}
+	}
+}
+
 func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	for _, bits := range []uint16{0x7c00, 0xfc00, 0x7e00, 0xfdff} {
 		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
