@@ -72,13 +72,13 @@ type checkResult struct {
 	// Perplexity is exp of the mean loss, Ratio the recipe's over float's,
 	// Uncertainty the standard error of that ratio's logarithm.
 	Perplexity struct {
-		Float       float64 `json:"float"`
-		Recipe      float64 `json:"recipe"`
-		Ratio       float64 `json:"ratio"`
+		Float       number  `json:"float"`
+		Recipe      number  `json:"recipe"`
+		Ratio       number  `json:"ratio"`
 		Uncertainty float64 `json:"uncertainty"`
 	} `json:"perplexity"`
 	// Divergence is Kullback and Leibler's, float to recipe, in nats.
-	Divergence float64 `json:"kl"`
+	Divergence number `json:"kl"`
 	// Top1 is the share of positions with float's likeliest token, or one that is
 	// as likely; Tied counts those among them.
 	Top1 float64 `json:"top1"`
@@ -203,11 +203,11 @@ func (s settings) check(ctx context.Context, path string, c config.Config, text,
 func newCheckResult(c *chain.Comparison, recipe model.Recipe) *checkResult {
 	r := &checkResult{
 		Recipe: recipe.Name, Ranges: rangesDigest(recipe.Ranges),
-		Positions: c.Positions, Divergence: c.Divergence, Top1: c.Agreement(), Tied: c.Tied,
+		Positions: c.Positions, Divergence: number(c.Divergence), Top1: c.Agreement(), Tied: c.Tied,
 		Weights: c.Sizes.Weights, Image: c.Sizes.Image, Memory: c.Sizes.Program, CPU: 1e3 * c.Spent.Seconds(), Gate: gateOf(recipe.Name),
 	}
-	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = c.Reference, c.Tested, c.Tested/c.Reference
-	if r.Perplexity.Uncertainty = c.Uncertainty; math.IsNaN(c.Uncertainty) {
+	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = number(c.Reference), number(c.Tested), number(c.Tested/c.Reference)
+	if r.Perplexity.Uncertainty = c.Uncertainty; math.IsNaN(c.Uncertainty) || math.IsInf(c.Uncertainty, 0) {
 		r.Perplexity.Uncertainty = 0
 	}
 	for i, db := range c.SQNR {

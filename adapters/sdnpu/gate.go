@@ -64,7 +64,7 @@ var errFewPositions = errors.New("too few positions to judge a recipe")
 // lacking says in which figures a result stays behind the gate, whatever they
 // are worth; "" for none.
 func (g gate) lacking(r *checkResult) string {
-	return g.behind(r, r.Top1, r.Perplexity.Ratio)
+	return g.behind(r, r.Top1, float64(r.Perplexity.Ratio))
 }
 
 // failure says what a result is shown to lack, "" for nothing. Other texts of
@@ -73,7 +73,7 @@ func (g gate) lacking(r *checkResult) string {
 // gate. So a recipe that is as good as the gate asks is refused once in twenty
 // times, instead of every second time.
 func (g gate) failure(r *checkResult) string {
-	return g.behind(r, upperShare(r.Top1, r.Positions), r.Perplexity.Ratio*math.Exp(-certainty*r.Perplexity.Uncertainty))
+	return g.behind(r, upperShare(r.Top1, r.Positions), float64(r.Perplexity.Ratio)*math.Exp(-certainty*r.Perplexity.Uncertainty))
 }
 
 // behind names those of a result's figures that are behind the gate, a share and

@@ -36,7 +36,7 @@ func TestEveryRecipeOfIntegersHasAGateAndCanBeSelected(t *testing.T) {
 
 func checked(positions int, top1, ratio, uncertainty float64) *checkResult {
 	r := &checkResult{Positions: positions, Top1: top1}
-	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, 10*ratio, ratio
+	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, number(10*ratio), number(ratio)
 	r.Perplexity.Uncertainty = uncertainty
 	return r
 }
@@ -50,6 +50,23 @@ func TestAGateLooksAtChoicesAndPerplexity(t *testing.T) {
 	require.Equal(t, "perplexity 10.1100, +1.10 % against float", g.failure(checked(many, 1, 1.011, 0)))
 	require.Contains(t, g.failure(checked(many, 0.5, 2, 0)), "; ")
 	require.Empty(t, gate{}.failure(checked(many, 0, 99, 0)))
+}
+
+// A recipe whose logits are not numbers must not escape its gate because the
+// result cannot be kept.
+func TestACheckWithoutNumbersIsKeptAndFails(t *testing.T) {
+	for _, none := range []float64{math.NaN(), math.Inf(1)} {
+		r := checked(1000, 0, none, 0)
+		r.Divergence = number(none)
+		data, err := json.Marshal(r)
+		require.NoError(t, err)
+		var kept checkResult
+		require.NoError(t, json.Unmarshal(data, &kept))
+		require.Equal(t, 1000, kept.Positions)
+		require.True(t, math.IsNaN(float64(kept.Perplexity.Ratio)) && math.IsNaN(float64(kept.Divergence)))
+		require.EqualValues(t, 10, kept.Perplexity.Float)
+		require.Contains(t, gate{Ratio: 1.01}.failure(&kept), "perplexity NaN")
+	}
 }
 
 // TestAGateRefusesAGoodRecipeOnceInTwentyTimes draws checks of recipes that are
