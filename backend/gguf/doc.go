@@ -12,8 +12,8 @@
 //
 // # What Open refuses
 //
-//   - another magic, version 1 or above 3, big-endian files ([ErrUnsupported]
-//     names which);
+//   - another magic ([ErrMagic]), version 1 or above 3, big-endian files
+//     ([ErrUnsupported] names which);
 //   - counts, string and array lengths beyond the end of the file, unknown
 //     value types, arrays of arrays, empty or repeated keys and tensor names;
 //   - tensors of unknown format, more than four or empty dimensions, sizes that

@@ -11,6 +11,9 @@ var (
 	// ErrTruncated is returned when a file ends before what it announces; it
 	// is also an [ErrMalformed].
 	ErrTruncated = fmt.Errorf("%w: truncated", ErrMalformed)
+	// ErrMagic is returned when a file does not begin as GGUF does: most are of
+	// another kind. It is also an [ErrMalformed].
+	ErrMagic = fmt.Errorf("%w: no GGUF", ErrMalformed)
 	// ErrUnsupported is returned when a file may be right but is of a kind that
 	// this package does not read. It is also an [errors.ErrUnsupported].
 	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)

@@ -76,8 +76,9 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		text string
 	}{
 		{"nothing at all", nil, gguf.ErrTruncated, "the file of 0 has 0 left"},
-		{"another magic", []byte("ggml\x03\x00\x00\x00"), gguf.ErrMalformed, "67 67 6d 6c"},
-		{"a pointer of Git LFS", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), gguf.ErrMalformed, "76 65 72 73"},
+		{"another magic", []byte("ggml\x03\x00\x00\x00"), gguf.ErrMagic, "67 67 6d 6c"},
+		{"a short file of another kind", []byte("hello\n"), gguf.ErrMagic, "68 65 6c 6c"},
+		{"a pointer of Git LFS", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), gguf.ErrMagic, "76 65 72 73"},
 		{"a cut magic", []byte("GGU"), gguf.ErrTruncated, "magic"},
 		{"a cut version", []byte("GGUF\x03\x00"), gguf.ErrTruncated, "version"},
 		{"a cut count", start(0, 0).Bytes()[:20], gguf.ErrTruncated, "number of keys"},

@@ -108,11 +108,12 @@ func scanKeys(c *cursor) (h header, tensors int) {
 
 func scanVersion(c *cursor) uint32 {
 	m := c.take(4, "magic")
+	if c.err == nil && !bytes.Equal(m, []byte(magic)) {
+		c.fail(fmt.Errorf("%w: begins with % x, not with %q", ErrMagic, m, magic))
+	}
 	v := c.uint32("version")
 	switch {
 	case c.err != nil:
-	case !bytes.Equal(m, []byte(magic)):
-		c.fail(fmt.Errorf("%w: begins with % x, not with %q", ErrMalformed, m, magic))
 	case v&0xffff == 0 && v != 0: // the low half of a big-endian small number
 		c.fail(fmt.Errorf("%w: big-endian file (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
 	case v < 2 || v > 3:
