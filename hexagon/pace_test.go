@@ -320,11 +320,31 @@ func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
 		{"switching=yes", "switching=yes is neither on nor off"},
 		{"votes=/no/such/folder/votes", "votes=/no/such/folder/votes cannot be written"},
 		{"cpu=avx2,wall", `"wall" is none of`},
+		{"cpu=avx-2", "cpu=avx-2 is unknown; there are vnni, avx512, avx2, neon, c"},
+		{"cpu=", "cpu= is unknown"},
+		{"threads=0", "threads=0 is no number from 1 to 64"},
+		{"threads=-1", "threads=-1 is no number from 1 to 64"},
+		{"threads=65", "threads=65 is no number from 1 to 64"},
+		{"threads=2x", "threads=2x is no number from 1 to 64"},
+		{"threads=", "threads= is no number from 1 to 64"},
 	} {
 		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {
 			paced(t, test.setting, func(t *testing.T, library string) {
 				_, err := Open(Options{Library: library, SoC: soc})
 				require.ErrorContains(t, err, test.says)
+			})
+		})
+	}
+}
+
+// TestACodePathOfAnotherMachineIsNoMisspelling: one of these no machine has.
+func TestACodePathOfAnotherMachineIsNoMisspelling(t *testing.T) {
+	for _, path := range []string{"c", "avx2", "avx512", "vnni", "neon"} {
+		t.Run(path, func(t *testing.T) {
+			paced(t, "threads=64,cpu="+path, func(t *testing.T, library string) {
+				d, err := Open(Options{Library: library, SoC: soc})
+				require.NoError(t, err)
+				require.NoError(t, d.Close())
 			})
 		})
 	}

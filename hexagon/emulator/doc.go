@@ -53,7 +53,8 @@
 // The C library reads SDNPU_EMULATOR when it is first used: comma-separated keys
 // cpu=c|avx2|avx512|vnni|neon (the code path, if the machine has it) and threads=N (1 to
 // 64; default: the processors this process may use). They change speed only. A
-// key that it does not know is refused when a backend is created.
+// key that it does not know is refused when a backend is created, and so
+// is a value that no machine takes.
 //
 // # A phone's time
 //

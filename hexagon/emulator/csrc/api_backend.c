@@ -9,9 +9,45 @@
 #include "pace.h"
 #include "settings.h"
 
+/* A path that only other machines have is no misspelling: the best one here runs then. */
+static qnn_status check_cpu(uint32_t log) {
+  char value[32], known[64] = "";
+  if (!emu_setting("cpu", value, sizeof value)) {
+    return QNN_OK;
+  }
+  for (const char *const *name = emu_code_paths; *name != NULL; name++) {
+    size_t used = strlen(known);
+    if (strcmp(*name, value) == 0) {
+      return QNN_OK;
+    }
+    snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", *name);
+  }
+  return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: cpu=%s is unknown; there are %s", value, known);
+}
+
+static qnn_status check_threads(uint32_t log) {
+  char value[32], *end = value;
+  if (!emu_setting("threads", value, sizeof value)) {
+    return QNN_OK;
+  }
+  long count = strtol(value, &end, 10);
+  if (*end != '\0' || count < 1 || count > EMU_MAX_THREADS) {
+    return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: threads=%s is no number from 1 to %d", value,
+                    EMU_MAX_THREADS);
+  }
+  return QNN_OK;
+}
+
 /* check_values refuses values of the keys whose readers take anything. */
 static qnn_status check_values(uint32_t log) {
   char value[512];
+  qnn_status status = check_cpu(log);
+  if (status == QNN_OK) {
+    status = check_threads(log);
+  }
+  if (status != QNN_OK) {
+    return status;
+  }
   if (emu_setting("switching", value, sizeof value) && strcmp(value, "on") != 0 &&
       strcmp(value, "off") != 0) {
     return api_fail(log, QNN_BACKEND_CONFIG, "SDNPU_EMULATOR: switching=%s is neither on nor off", value);

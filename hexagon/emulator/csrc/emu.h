@@ -156,11 +156,15 @@ const emu_param *emu_find_param(const emu_node *node, const char *name);
 void emu_pool_enter(void);
 void emu_pool_leave(void);
 void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg);
+enum { EMU_MAX_THREADS = 64 };
 uint32_t emu_pool_threads(void);
 
 /* kernels.c: "vnni", "avx512", "avx2", "neon" or "c", chosen at load; SDNPU_EMULATOR=cpu=NAME and
  * threads=N (comma-separated, with other keys) override. */
 const char *emu_code_path(void);
+
+/* The names that cpu may have on any machine, the best first, NULL behind them. */
+extern const char *const emu_code_paths[];
 int emu_select_code_path(const char *name); /* 0 when this machine has it; tests only */
 
 #endif

@@ -143,14 +143,15 @@ static const emu_kernels *find(const char *name) {
   return strcmp(name, "c") == 0 ? &emu_kernels_c : NULL;
 }
 
+const char *const emu_code_paths[] = {"vnni", "avx512", "avx2", "neon", "c", NULL};
+
 static void choose(void) {
-  static const char *const best_first[] = {"vnni", "avx512", "avx2", "neon", "c"};
   char name[16];
   if (emu_setting("cpu", name, sizeof name)) {
     chosen = find(name);
   }
   for (size_t i = 0; chosen == NULL; i++) {
-    chosen = find(best_first[i]);
+    chosen = find(emu_code_paths[i]);
   }
 }
 

@@ -24,7 +24,7 @@
 #include "emu.h"
 #include "settings.h"
 
-enum { MAX_THREADS = 64, SPIN_NANOSECONDS = 50 * 1000, SPINS_PER_LOOK = 64 };
+enum { SPIN_NANOSECONDS = 50 * 1000, SPINS_PER_LOOK = 64 };
 
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER; /* held by the one parallel call */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,7 +32,7 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t threads = 1;
 
-static pthread_t workers[MAX_THREADS];
+static pthread_t workers[EMU_MAX_THREADS];
 static uint32_t started; /* guarded by calls */
 
 static void (*task_fn)(void *, uint32_t);
@@ -155,7 +155,7 @@ static void set_up(void) {
   if (count <= 0 && sched_getaffinity(0, sizeof cpus, &cpus) == 0) {
     count = CPU_COUNT(&cpus);
   }
-  threads = count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (uint32_t)count;
+  threads = count < 1 ? 1 : count > EMU_MAX_THREADS ? EMU_MAX_THREADS : (uint32_t)count;
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
