@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/filelock"
+	"github.com/sdnpu/sdnpu/backend/mapped"
 )
 
 // Info describes an image in the folder.
@@ -29,6 +30,12 @@ type Info struct {
 	// Damage says what is wrong with the file, as far as it was looked at; nil
 	// for a sound one.
 	Damage error
+	// Unread tells that Damage is no more than that it cannot be read: what it
+	// holds may be sound.
+	Unread bool
+	// Kept is why Verify did not remove it although it was asked to, nil without
+	// such a reason.
+	Kept error
 }
 
 // List returns the images in the folder, those used last first. Of each it
@@ -89,8 +96,8 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 }
 
 // Verify reads every image whole and tells of each, in the order of List, what
-// it found. With fix it removes the damaged ones; their Info says so in Damage
-// if that failed. It ends with ctx's error or tell's.
+// it found. With fix it removes the damaged ones; what cannot be read stays, and
+// Kept says so of both. It ends with ctx's error or tell's.
 func (s *Store) Verify(ctx context.Context, fix bool, tell func(Info) error) error {
 	list, err := s.List()
 	if err != nil {
@@ -104,21 +111,30 @@ func (s *Store) Verify(ctx context.Context, fix bool, tell func(Info) error) err
 		if err != nil {
 			return err
 		}
-		e, err := openEntry(i.Path, want)
-		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
+		i.verify(want, fix)
+		if errors.Is(i.Damage, fs.ErrNotExist) { // gone meanwhile
 			continue
-		}
-		i.Damage = err
-		if fix && errors.Is(err, errDamaged) {
-			i.Damage = errors.Join(err, discard(i.Path, e))
-		} else if e != nil {
-			i.Damage = errors.Join(err, e.Close())
 		}
 		if err := tell(i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verify reads the image whole and, with fix, removes it where it is damaged.
+func (i *Info) verify(want key, fix bool) {
+	e, err := openEntry(i.Path, want)
+	i.Damage = err
+	i.Unread = err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, mapped.ErrNotRegular)
+	switch {
+	case fix && i.Unread:
+		i.Kept = err
+	case fix && err != nil:
+		i.Kept = discard(i.Path, e)
+	case e != nil:
+		i.Damage = errors.Join(err, e.Close())
+	}
 }
 
 // Remove removes an image unless a process runs on it, and reports whether it

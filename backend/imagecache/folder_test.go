@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -229,6 +230,49 @@ func TestVerifyFindsEveryDamageAndRemovesItOnRequest(t *testing.T) {
 	require.Equal(t, []string{"sound"}, models(t, s))
 	stop := errors.New("enough")
 	require.ErrorIs(t, s.Verify(t.Context(), false, func(Info) error { return stop }), stop)
+}
+
+// oneVerified is what Verify tells of the only image.
+func oneVerified(t *testing.T, s *Store, fix bool) (one Info) {
+	t.Helper()
+	n := 0
+	require.NoError(t, s.Verify(t.Context(), fix, func(i Info) error {
+		one, n = i, n+1
+		return nil
+	}))
+	require.Equal(t, 1, n)
+	return one
+}
+
+func TestVerifySaysWhatItCouldNotRemove(t *testing.T) {
+	s, _ := open(t)
+	place := s.path(keyOf("a"))
+	require.NoError(t, os.MkdirAll(filepath.Join(place, "more"), 0o700))
+	i := oneVerified(t, s, false)
+	require.ErrorContains(t, i.Damage, "no regular file")
+	require.False(t, i.Unread)
+	require.NoError(t, i.Kept, "nobody asked")
+	i = oneVerified(t, s, true)
+	require.Error(t, i.Kept)
+	require.DirExists(t, place)
+	require.NoError(t, os.Remove(filepath.Join(place, "more")))
+	require.NoError(t, oneVerified(t, s, true).Kept)
+	require.NoDirExists(t, place)
+}
+
+func TestAnImageThatCannotBeReadIsNotCalledDamagedAndStays(t *testing.T) {
+	if os.Getuid() <= 0 {
+		t.Skip("permissions bind neither root nor this system")
+	}
+	s, _ := open(t)
+	path := s.path(used(t, s, "a", 100, 0))
+	require.NoError(t, os.Chmod(path, 0))
+	i := oneVerified(t, s, false)
+	require.ErrorIs(t, i.Damage, fs.ErrPermission)
+	require.True(t, i.Unread)
+	require.NoError(t, i.Kept)
+	require.ErrorIs(t, oneVerified(t, s, true).Kept, fs.ErrPermission)
+	require.FileExists(t, path, "it may be sound")
 }
 
 func TestRemoveLeavesWhatIsInUse(t *testing.T) {

@@ -227,7 +227,7 @@ func openShared(path string) (*os.File, error) {
 	for {
 		// Looked at before it is opened: opening a pipe waits for its writer.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is no regular file (%s)", path, info.Mode().Type())
+			return nil, fmt.Errorf("%s is %w (%s)", path, mapped.ErrNotRegular, info.Mode().Type())
 		}
 		f, err := openHeld(path, os.O_RDONLY, false)
 		if !errors.Is(err, filelock.ErrHeld) || time.Since(began) > lookTime {
