@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -51,6 +50,8 @@ type cacheEntry struct {
 	// Damage is what is wrong with it, empty for nothing.
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
+	// Kept is why verify --fix did not remove it, empty where it did or need not.
+	Kept string `json:"kept,omitempty"`
 
 	verified     bool   // every byte was read, not the head alone
 	path, digest string // the file, and the model's digest where it is known
@@ -76,6 +77,8 @@ func (e cacheEntry) state() string {
 	switch {
 	case e.Removed:
 		return "removed: " + e.Damage
+	case e.Kept != "":
+		return e.Damage + ", cannot be removed: " + e.Kept
 	case e.Damage != "":
 		return e.Damage
 	case e.InUse:
@@ -180,48 +183,6 @@ func newCacheList() *cobra.Command {
 			return nil
 		},
 	}
-	f.add(cmd)
-	return cmd
-}
-
-func newCacheVerify() *cobra.Command {
-	var f cacheFlags
-	var fix bool
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check every byte of every image against its checksum",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, store, err := openCacheFolder(cmd)
-			if err != nil {
-				return err
-			}
-			var entries []cacheEntry
-			damaged := 0
-			err = store.Verify(cmd.Context(), fix, func(i imagecache.Info) error {
-				e := entryOf(i)
-				e.verified = true
-				if e.Damage != "" {
-					damaged++
-					_, err := os.Lstat(i.Path)
-					e.Removed = errors.Is(err, os.ErrNotExist)
-				}
-				entries = append(entries, e)
-				return nil
-			})
-			if err = errors.Join(err, f.print(cmd.OutOrStdout(), entries)); err != nil {
-				return err
-			}
-			if !f.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d damaged\n", len(entries), damaged)
-			}
-			if damaged > 0 && !fix {
-				return fmt.Errorf("cache verify: %d of %d images are damaged: they will be compiled again when they are needed; --fix removes them now", damaged, len(entries))
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&fix, "fix", false, "remove what is damaged")
 	f.add(cmd)
 	return cmd
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+)
+
+func newCacheVerify() *cobra.Command {
+	var f cacheFlags
+	var fix bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check every byte of every image against its checksum",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, store, err := openCacheFolder(cmd)
+			if err != nil {
+				return err
+			}
+			var v verified
+			err = store.Verify(cmd.Context(), fix, v.add)
+			if err = errors.Join(err, f.print(cmd.OutOrStdout(), v.entries)); err != nil {
+				return err
+			}
+			if !f.json {
+				fmt.Fprintln(cmd.OutOrStdout(), v.summary())
+			}
+			return v.verdict(fix)
+		},
+	}
+	cmd.Flags().BoolVar(&fix, "fix", false, "remove what is damaged")
+	f.add(cmd)
+	return cmd
+}
+
+// verified is what verify found: every image, how many of them are damaged, and
+// lines that say which cannot be read, and which were to be removed and are not.
+type verified struct {
+	entries      []cacheEntry
+	damaged      int
+	unread, kept []string
+}
+
+func (v *verified) add(i imagecache.Info) error {
+	e := entryOf(i)
+	e.verified = true
+	switch {
+	case i.Unread:
+		v.unread = append(v.unread, line(i, i.Damage))
+	case i.Damage != nil:
+		v.damaged++
+		_, err := os.Lstat(i.Path)
+		e.Removed = errors.Is(err, fs.ErrNotExist)
+		if i.Kept != nil {
+			e.Kept = i.Kept.Error()
+			v.kept = append(v.kept, line(i, i.Kept))
+		}
+	}
+	v.entries = append(v.entries, e)
+	return nil
+}
+
+// line names a file once, and why something could not be done with it.
+func line(i imagecache.Info, why error) string {
+	if of := (*fs.PathError)(nil); errors.As(why, &of) {
+		why = of.Err
+	}
+	return fmt.Sprintf("\n  %s: %v", i.Path, why)
+}
+
+func (v *verified) summary() string {
+	text := fmt.Sprintf("%d images, %d damaged", len(v.entries), v.damaged)
+	if len(v.unread) > 0 {
+		text += fmt.Sprintf(", %d cannot be read", len(v.unread))
+	}
+	return text
+}
+
+// verdict is nil where all images are sound, or were removed as was asked.
+func (v *verified) verdict(fix bool) error {
+	var errs []error
+	if v.damaged > 0 && !fix {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images are damaged: they will be compiled again when they are needed; --fix removes them now", v.damaged, len(v.entries)))
+	}
+	if len(v.kept) > 0 {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d damaged images could not be removed: remove them as a user who may%s", len(v.kept), v.damaged, strings.Join(v.kept, "")))
+	}
+	if len(v.unread) > 0 {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images cannot be read, so they may be sound and stay: give this user the permission to read them%s", len(v.unread), len(v.entries), strings.Join(v.unread, "")))
+	}
+	return errors.Join(errs...)
+}
