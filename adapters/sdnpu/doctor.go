@@ -116,7 +116,7 @@ func (s settings) lookAround(cmd *cobra.Command, executable string, asJSON bool)
 	findings = append(findings, s.lookAtDSP(capabilities, os.Args[0])...)
 	findings = append(findings, lookAtCompiler(), s.lookAtCache())
 	findings = append(findings, s.lookAtPrepared(capabilities)...)
-	findings = append(findings, s.lookAtOllama(executable)...)
+	findings = append(findings, s.lookAtOllama(cmd.Context(), executable)...)
 	findings = append(findings, lookAtVariables(environmentNames())...)
 	missing := 0
 	if asJSON {
@@ -225,10 +225,10 @@ func folderSize(dir string) (size int64) {
 }
 
 // lookAtOllama looks at the Ollama that is named, or at all that are installed.
-func (s settings) lookAtOllama(executable string) (findings []finding) {
+func (s settings) lookAtOllama(ctx context.Context, executable string) (findings []finding) {
 	if executable == "" {
 		for _, h := range ollama.All() {
-			findings = append(findings, s.lookAtHost(h)...)
+			findings = append(findings, s.lookAtHost(ctx, h)...)
 		}
 		if len(findings) > 0 {
 			return findings
@@ -238,11 +238,15 @@ func (s settings) lookAtOllama(executable string) (findings []finding) {
 	if err != nil {
 		return []finding{{what: "Ollama", remedy: err.Error()}}
 	}
-	return s.lookAtHost(h)
+	return s.lookAtHost(ctx, h)
 }
 
-// lookAtHost says which runner an Ollama starts, and for what.
-func (s settings) lookAtHost(h ollama.Host) []finding {
+// lookAtHost says which runner an Ollama starts, and for what; of a program that
+// is none, that alone.
+func (s settings) lookAtHost(ctx context.Context, h ollama.Host) []finding {
+	if _, err := askOllama(ctx, h); err != nil {
+		return []finding{{what: "Ollama", remedy: err.Error()}}
+	}
 	host := finding{what: "Ollama", found: h.Executable}
 	runner := finding{what: "its runner", found: h.Runner}
 	switch {
@@ -278,6 +282,15 @@ func findOllama(executable string) (ollama.Host, error) {
 	return h, err
 }
 
+// askOllama is [ollama.Host.Version] for commands that have the flag.
+func askOllama(ctx context.Context, h ollama.Host) (version string, err error) {
+	version, err = h.Version(ctx)
+	if errors.Is(err, ollama.ErrNotOllama) {
+		err = fmt.Errorf("%w; --ollama names Ollama's executable", err)
+	}
+	return version, err
+}
+
 // ours reports whether a file is this program, of this build or another.
 func ours(path string) bool {
 	self, ok := debug.ReadBuildInfo()
@@ -306,9 +319,9 @@ func newInstallCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			version, err := h.Version(cmd.Context())
+			version, err := askOllama(cmd.Context(), h)
 			if err != nil {
-				return fmt.Errorf("%w; --ollama names Ollama's executable", err)
+				return err
 			}
 			self, err := os.Executable()
 			if err != nil {

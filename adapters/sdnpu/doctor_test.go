@@ -51,6 +51,17 @@ func TestAnOllamaWithoutARunnerIsToldOfAtInstallation(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "never"))
 }
 
+func TestDoctorAsksAProgramWhetherItIsOllama(t *testing.T) {
+	t.Setenv("SDNPU_LIBRARY", "float")
+	t.Setenv("SDNPU_CACHE", "off")
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho something else\n"), 0o755)) //nolint:gosec // a program
+	out, err := sdnpu(t, "doctor", "--ollama", other)
+	require.ErrorContains(t, err, "missing")
+	require.Regexp(t, `(?m)^missing +Ollama +to do: .*it is not Ollama: it says "something else"; --ollama names Ollama's executable$`, out)
+	require.NotContains(t, out, "its runner", "what is no Ollama has none")
+}
+
 func TestFoldersAreSearchedOnceAndNamedWhole(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

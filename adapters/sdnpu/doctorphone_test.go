@@ -135,9 +135,9 @@ func TestDoctorExplainsCodes(t *testing.T) {
 func TestDoctorNamesEveryOllama(t *testing.T) {
 	t.Setenv("SDNPU_ORIGINAL", "")
 	root := fill(t, map[string]string{"one/bin/": "", "one/lib/ollama/llama-server": "its own"})
-	require.NoError(t, os.WriteFile(filepath.Join(root, "one/bin/ollama"), []byte("host"), 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(root, "one/bin/ollama"), []byte(hostProgram), 0o755)) //nolint:gosec // a program
 	t.Setenv("PATH", filepath.Join(root, "one/bin"))
-	found := settings{}.lookAtOllama("")
+	found := settings{}.lookAtOllama(t.Context(), "")
 	real, err := filepath.EvalSymlinks(root)
 	require.NoError(t, err)
 	require.Equal(t, finding{what: "Ollama", found: filepath.Join(real, "one/bin/ollama")}, found[0])
