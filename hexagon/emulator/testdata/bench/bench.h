@@ -25,7 +25,6 @@ typedef struct {
   double fused;    /* multiply-adds per second, f32, in registers */
   double products[2]; /* of u8 and of u16 with s8, with their additions, in registers and by the
                          instructions of the code path that runs; 0: unknown */
-  double bytes;    /* read from memory per second */
   double eight[WIDENINGS]; /* multiply-adds per second where each vector of weights is widened once
                               for 8 of them; 0: unknown */
 } peaks;
