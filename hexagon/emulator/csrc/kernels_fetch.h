@@ -24,9 +24,10 @@ LANE fetches fetches_of(const emu_ahead *ahead, size_t pass, size_t passes, size
   return (fetches){ahead->from + pass * share, ahead->end, (share + steps - 1) / steps};
 }
 
-/* A fetch of a line whose page is not in the translation buffers is dropped. A load is not: every
- * now and then one reaches a page further. Without it 8 rows of f16 take 10 to 50 % longer; one
- * in each page is too few. */
+/* On a Zen 4 a fetch of a line whose page is not in the translation buffers is dropped. A load is
+ * not: every now and then one reaches a page further. Without it 8 rows of f16 take 10 to 50 %
+ * longer there, and still 3 to 6 % on a Zen 5, whose fetches are not dropped. One in each page is
+ * too few. */
 LANE void fetch(const fetches *f, size_t s) {
   enum { LEAD_BYTES = 4096, LEAD_STEPS = 16 };
   const char *line = f->from + s * f->step, *lead = line + LEAD_BYTES;
