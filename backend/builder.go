@@ -2,21 +2,21 @@ package backend
 
 import "fmt"
 
-// Builder writes a [Graph] node by node. Its methods infer shapes; the first
-// mistake is kept and returned by [Builder.Graph], so that a model reads as a
-// sequence of operators. Every method's first argument names the node; the
-// node's (first) output carries the same name.
+// Builder writes a [Graph] node by node. Its methods infer shapes. They keep
+// the first error, which [Builder.Graph] returns, so a model reads as a
+// sequence of operators. The first argument of each method names the node; the
+// node's first output has the same name.
 type Builder struct {
 	graph Graph
 	err   error
 }
 
-// NewBuilder starts a graph.
+// NewBuilder returns a builder of an empty graph.
 func NewBuilder(name string) *Builder {
 	return &Builder{graph: Graph{Name: name}}
 }
 
-// Graph validates and returns the graph. The builder is used up.
+// Graph validates and returns the graph. Do not use the builder afterwards.
 func (b *Builder) Graph() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -27,7 +27,8 @@ func (b *Builder) Graph() (*Graph, error) {
 	return &b.graph, nil
 }
 
-// Shape is the shape of a tensor built so far. The caller must not change it.
+// Shape returns the shape of a tensor of the graph. The caller must not change
+// it.
 func (b *Builder) Shape(id TensorID) []int {
 	if id < 0 || int(id) >= len(b.graph.Tensors) {
 		return nil
@@ -35,7 +36,7 @@ func (b *Builder) Shape(id TensorID) []int {
 	return b.graph.Tensors[id].Shape
 }
 
-// Name is the name of a tensor built so far.
+// Name returns the name of a tensor of the graph.
 func (b *Builder) Name(id TensorID) string {
 	if id < 0 || int(id) >= len(b.graph.Tensors) {
 		return ""
@@ -48,27 +49,28 @@ func (b *Builder) tensor(t Tensor) TensorID {
 	return TensorID(len(b.graph.Tensors) - 1)
 }
 
-// Input declares memory that the caller binds.
+// Input declares a tensor that the caller binds.
 func (b *Builder) Input(name string, t DataType, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape})
 }
 
-// Constant declares elements compiled into the image.
+// Constant declares a tensor whose elements are part of the image.
 func (b *Builder) Constant(name string, t DataType, values Values, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Values: values})
 }
 
-// EncodedInput declares fixed-point memory that the caller binds.
+// EncodedInput declares a fixed-point tensor that the caller binds.
 func (b *Builder) EncodedInput(name string, t DataType, e Encoding, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape, Encoding: e})
 }
 
-// EncodedConstant declares fixed-point elements compiled into the image.
+// EncodedConstant declares a fixed-point tensor whose elements are part of the
+// image.
 func (b *Builder) EncodedConstant(name string, t DataType, e Encoding, values Values, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Encoding: e, Values: values})
 }
 
-// Output makes a node's result an output of the graph.
+// Output turns a node's result into an output of the graph.
 func (b *Builder) Output(id TensorID) {
 	if id < 0 || int(id) >= len(b.graph.Tensors) || b.graph.Tensors[id].Kind != Intermediate {
 		b.Fail(fmt.Errorf("backend: %w %q: tensor %d is not a node's result", ErrInvalidGraph, b.graph.Name, id))
@@ -77,14 +79,14 @@ func (b *Builder) Output(id TensorID) {
 	b.graph.Tensors[id].Kind = Output
 }
 
-// Fail makes err what [Builder.Graph] returns, unless there was a mistake before.
+// Fail makes [Builder.Graph] return err, unless an earlier error is kept.
 func (b *Builder) Fail(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// Apply adds a node of any operator and returns its (first) result.
+// Apply adds a node of any operator and returns its first result.
 func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) TensorID {
 	if b.err != nil {
 		return -1
@@ -113,11 +115,10 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 	return n.Outputs[0]
 }
 
-// secondResult is what the name of a node's second result has behind the
-// node's.
+// secondResult is appended to a node's name to name its second result.
 const secondResult = "_indices"
 
-// FullyConnected multiplies by weight and adds bias, which is -1 for none.
+// FullyConnected multiplies x by weight and adds bias. A bias of -1 means none.
 func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID {
 	if bias < 0 {
 		return b.Apply(name, FullyConnected, []TensorID{x, weight})
@@ -125,8 +126,8 @@ func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID
 	return b.Apply(name, FullyConnected, []TensorID{x, weight, bias})
 }
 
-// EncodedFullyConnected is FullyConnected of a fixed-point x; e is the result's
-// encoding.
+// EncodedFullyConnected does the same as FullyConnected, for a fixed-point x. e is
+// the encoding of the result.
 func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e Encoding) TensorID {
 	in := []TensorID{x, weight}
 	if bias >= 0 {
@@ -135,18 +136,18 @@ func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e
 	return b.ApplyEncoded(name, FullyConnected, e, in...)
 }
 
-// ApplyEncoded adds a node of an operator on fixed-point numbers; e is the
-// result's encoding.
+// ApplyEncoded adds a node of an operator on fixed-point tensors. e is the
+// encoding of the result.
 func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorID) TensorID {
 	return b.Apply(name, op, inputs, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
 
-// Quantize makes fixed-point numbers of x.
+// Quantize converts x to fixed-point numbers.
 func (b *Builder) Quantize(name string, x TensorID, to DataType, e Encoding) TensorID {
 	return b.Apply(name, Quantize, []TensorID{x}, Param{"to", uint32(to)}, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
 
-// Dequantize makes floating-point numbers of x.
+// Dequantize converts x to floating-point numbers.
 func (b *Builder) Dequantize(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Dequantize, []TensorID{x}, Param{"to", uint32(to)})
 }
@@ -159,7 +160,7 @@ func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
 	return b.Apply(name, MatMul, []TensorID{a, c}, Param{"transpose_in1", true})
 }
 
-// RmsNorm normalises the last dimension.
+// RmsNorm normalises x along the last dimension.
 func (b *Builder) RmsNorm(name string, x, gamma, beta TensorID, epsilon float32) TensorID {
 	return b.Apply(name, RmsNorm, []TensorID{x, gamma, beta}, Param{"epsilon", epsilon})
 }
@@ -169,12 +170,12 @@ func (b *Builder) Reshape(name string, x TensorID, shape ...int) TensorID {
 	return b.Apply(name, Reshape, []TensorID{x}, Param{"shape", ints(Uint32, shape, len(shape))})
 }
 
-// Transpose reorders dimensions.
+// Transpose reorders the dimensions of x.
 func (b *Builder) Transpose(name string, x TensorID, perm ...int) TensorID {
 	return b.Apply(name, Transpose, []TensorID{x}, Param{"perm", ints(Uint32, perm, len(perm))})
 }
 
-// Slice takes [begin,end) of one axis and all of the others.
+// Slice takes [begin,end) of one axis, and all of the other axes.
 func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID {
 	shape := b.Shape(x)
 	ranges := make([]int, 0, 3*len(shape))
@@ -198,8 +199,8 @@ func (b *Builder) Cast(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Cast, []TensorID{x}, Param{"to", uint32(to)})
 }
 
-// TopK picks the k largest elements of each row and returns them, under the
-// node's name, and their indices, under that name with "_indices" behind it.
+// TopK returns the k largest elements of each row and their indices. The
+// indices have the node's name with "_indices" appended.
 func (b *Builder) TopK(name string, x TensorID, k int) (values, indices TensorID) {
 	values = b.Apply(name, TopK, []TensorID{x}, Param{"k", uint32(k)})
 	if values < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-func TestBuilderKeepsTheFirstMistake(t *testing.T) {
+func TestBuilderKeepsFirstError(t *testing.T) {
 	b := backend.NewBuilder("g")
 	x := b.Input("x", backend.Float32, 2, 4)
 	w := b.Constant("w", backend.Float32, backend.Literal(make([]byte, 60)), 3, 5)
@@ -22,7 +22,7 @@ func TestBuilderKeepsTheFirstMistake(t *testing.T) {
 	require.ErrorContains(t, err, `node "first"`)
 }
 
-func TestBuilderRefusesOutputsThatNoNodeMade(t *testing.T) {
+func TestBuilderRejectsOutputsOfNoNode(t *testing.T) {
 	for _, pick := range []func(x backend.TensorID) backend.TensorID{
 		func(x backend.TensorID) backend.TensorID { return x },
 		func(backend.TensorID) backend.TensorID { return -1 },
@@ -38,7 +38,7 @@ func TestBuilderRefusesOutputsThatNoNodeMade(t *testing.T) {
 	}
 }
 
-func TestBuilderRefusesInputsThatDoNotExist(t *testing.T) {
+func TestBuilderRejectsMissingInputs(t *testing.T) {
 	b := backend.NewBuilder("g")
 	require.Nil(t, b.Shape(7))
 	b.Slice("y", 7, 0, 0, 1)
@@ -76,7 +76,7 @@ func TestLiteralFillsOnlyWhatFits(t *testing.T) {
 	require.NotEqual(t, v.ID, backend.Literal([]byte{1, 2, 4}).ID)
 }
 
-func TestDataTypesNameThemselves(t *testing.T) {
+func TestDataTypesHaveNames(t *testing.T) {
 	for _, c := range []struct {
 		t     backend.DataType
 		name  string
@@ -96,7 +96,8 @@ func TestDataTypesNameThemselves(t *testing.T) {
 	}
 }
 
-// A gate of a feed-forward layer, for two rows of three values.
+// The example is the gate of a feed-forward layer, for two rows of three
+// values.
 func ExampleBuilder() {
 	b := backend.NewBuilder("gate")
 	x := b.Input("x", backend.Float32, 2, 3)

@@ -5,25 +5,29 @@ import (
 	"io"
 )
 
-// Device turns graphs into programs. Its methods may be called from any
-// goroutine; whatever it returned must be closed before it is.
+// Device compiles and runs graphs. Its methods may be called from any
+// goroutine. The caller closes programs and buffers before the device.
 type Device interface {
+	// Capabilities returns a description of the device. It does not change.
 	Capabilities() Capabilities
-	// Compile writes one image holding the graphs; they share equal constants
-	// where the device can. What the device cannot do is
-	// [errors.ErrUnsupported], naming graph and node.
+	// Compile writes one image that holds the graphs. Devices that share
+	// constants store equal constants of the graphs once. If the device does
+	// not support a node, the error wraps [errors.ErrUnsupported] and names
+	// graph and node.
 	Compile(ctx context.Context, w io.Writer, graphs ...*Graph) error
-	// Load brings an image into device memory; its graphs run by name. An
-	// image of another device or version is [ErrImage].
+	// Load loads an image into device memory. The program's graphs are run by
+	// name. The error wraps [ErrImage] if another device or version made the
+	// image, and [ErrNoMemory] if the device is out of memory.
 	Load(ctx context.Context, image Image) (Program, error)
-	// NewBuffer allocates zeroed memory that programs bind per run (KV cache,
-	// I/O). Running out of memory is [ErrNoMemory].
+	// NewBuffer allocates zeroed memory that programs use in runs, such as the
+	// KV cache. The error wraps [ErrNoMemory] if there is no room.
 	NewBuffer(sizeBytes int) (Buffer, error)
+	// Close releases the device. It may be called twice.
 	Close() error
 }
 
-// Lane is a unit that runs graph operators; every request reports its
-// operators per lane.
+// Lane is the unit that runs a device's graphs. Reports count operators per
+// lane.
 type Lane string
 
 // The lanes that run graphs.
@@ -32,75 +36,74 @@ const (
 	CPU Lane = "cpu"
 )
 
-// Capabilities describes a device to people and to caches.
+// Capabilities describes a device, for people and for the keys of image caches.
 type Capabilities struct {
-	// Lane is where the graphs of this device run.
+	// Lane is the unit that runs the graphs of this device.
 	Lane Lane
-	// Name is how the device is selected: "float", "emulator", a path.
+	// Name is the name with which the device was selected: "float", "emulator"
+	// or a path.
 	Name string
-	// Provider and BuildID are what the library says of itself.
+	// Provider and BuildID are the library's own description.
 	Provider, BuildID string
-	// SoC is the chip that images are compiled for; empty where it does not
-	// matter.
+	// SoC is the chip that images are compiled for, or empty if images fit any
+	// chip.
 	SoC string
-	// SharesConstants tells that graphs compiled into one image hold equal
-	// constants once: a block's widths then cost one block's weights.
+	// SharesConstants reports constant sharing: graphs of one image store equal
+	// constants once. Several widths of a block then take the memory of one
+	// block's weights.
 	SharesConstants bool
-	// SwapsGraphs tells that the device can exchange the graphs of an image by
-	// itself, each brought in by the run that needs it: see [Image].
+	// SwapsGraphs reports that the device itself can exchange the graphs of an
+	// image: a run loads the graph that it needs. See [Image].
 	SwapsGraphs bool
-	// Fingerprint holds everything of this device that decides whether an
-	// image made earlier is still valid: versions, chip, compile options.
+	// Fingerprint changes with everything that makes older images invalid:
+	// versions, chip, compile options.
 	Fingerprint string
 }
 
-// Image is what Compile wrote. Bytes must stay valid and unchanged until the
-// programs loaded from it are closed: devices use mapped images in place.
+// Image is the output of Compile. Bytes must stay valid and unchanged until the
+// programs loaded from it are closed, because devices use mapped images in
+// place.
 type Image struct {
 	Bytes []byte
-	// Swap asks for less memory than all graphs of the image take: the device
-	// exchanges them inside the runs that need them, which then take longer. Where
-	// Capabilities.SwapsGraphs is not set that is [errors.ErrUnsupported].
+	// Swap makes the device keep fewer graphs of the image in memory than it
+	// has. It exchanges them inside the runs that need them, which then take
+	// longer. Unless Capabilities.SwapsGraphs is set, Load returns
+	// [errors.ErrUnsupported].
 	Swap bool
 }
 
-// Program is a loaded image.
+// Program is a loaded image. The caller makes one run of a program at a time. Runs
+// of different programs may overlap, with each other and with Load and Close.
 type Program interface {
-	// Signature tells what a graph binds; an unknown name is [ErrNoGraph].
+	// Signature returns the ports of a graph. An unknown name is [ErrNoGraph].
 	Signature(graph string) (Signature, error)
-	// Run executes a graph once. Bindings stand in the signature's order,
-	// inputs first; a wrong number or a buffer too small is an error before
-	// anything runs. Runs of one program are serialised by the caller. A run
-	// cannot be interrupted: ctx is looked at before it starts.
+	// Run executes a graph once. bindings are in the order of the signature,
+	// inputs first. If their number is wrong or a buffer is too small, Run
+	// returns [ErrBinding] and executes nothing. A run cannot be interrupted:
+	// ctx is checked before it starts.
 	Run(ctx context.Context, graph string, bindings []Binding) error
-	// SizeBytes is the device memory that the program holds.
+	// SizeBytes returns the device memory that the program holds.
 	SizeBytes() int64
-	// Close frees the program. It may be called twice.
+	// Close waits for a run in progress and frees the program's memory. Later
+	// runs return [ErrClosed]. Close may be called twice.
 	Close() error
 }
 
-// Binder is a [Program] whose device has to be told of memory before it uses it.
-// Bind does that ahead of the first run with some bindings, and may be called
-// beside runs of other programs. What finds no room is [ErrNoMemory].
-type Binder interface {
-	Bind(graph string, bindings []Binding) error
-}
-
-// Signature lists what a graph binds and what it runs.
+// Signature lists the ports of a graph.
 type Signature struct {
 	Inputs, Outputs []Port
-	// Nodes is the number of operators that one run executes.
+	// Nodes is the number of operators that a run executes.
 	Nodes int
 }
 
-// Port is one bound tensor.
+// Port is an input or output of a graph.
 type Port struct {
 	Name  string
 	Type  DataType
 	Shape []int
 }
 
-// SizeBytes is the size of the port's elements.
+// SizeBytes returns the size of the port's elements in bytes.
 func (p Port) SizeBytes() int {
 	n := p.Type.Size()
 	for _, d := range p.Shape {
@@ -109,18 +112,18 @@ func (p Port) SizeBytes() int {
 	return n
 }
 
-// Binding gives a port its memory: the port's size from Offset on, which is a
-// multiple of 64.
+// Binding assigns memory to a port: the bytes of Buffer from Offset on. Offset
+// is a multiple of 64.
 type Binding struct {
 	Buffer Buffer
 	Offset int
 }
 
-// Buffer is memory that both the caller and the device see. The caller must
-// not touch bytes that a running graph binds.
+// Buffer is memory that the caller and the device both access. The caller must
+// not touch bytes that a running graph uses.
 type Buffer interface {
-	// Bytes is the whole memory, valid until Close.
+	// Bytes returns the whole memory. It is valid until Close.
 	Bytes() []byte
-	// Close may be called twice.
+	// Close frees the memory. It may be called twice.
 	Close() error
 }

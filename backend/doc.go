@@ -1,30 +1,53 @@
-// Package backend is the contract between models and devices.
+// Package backend defines the contract between models and devices.
 //
-// A model is written as [Graph] values: data that says which operators run on
-// which tensors. A [Device] turns graphs into one image, loads images into
-// [Program]s and runs their graphs on [Buffer]s that the caller owns. The
-// contract says nothing about transformers, QNN or files.
+// A model is written as [Graph] values: data that says which operators run on which
+// tensors. A [Device] compiles graphs into one image, loads images as [Program]s and
+// runs their graphs on [Buffer]s. The contract knows nothing about transformers, QNN or
+// files. The usual sequence is
+//
+//	Builder -> Graph -> Device.Compile -> image -> Device.Load -> Program
+//	Device.NewBuffer -> Buffer -> Binding -> Program.Run
 //
 // # Operators
 //
-// Operators, layouts and parameters carry QNN's names and meaning (see [Op]),
-// because the Hexagon NPU is what the project exists for: a graph that passes
-// [Graph.Validate] is lowered one to one. The set is the one that a
-// transformer needs, not all of QNN's.
+// Operators, layouts and parameters have QNN's names and meaning (see [Op]), because
+// the Hexagon NPU is the target: a graph that passes [Graph.Validate] is lowered one to
+// one. The set holds the operators that a transformer needs, not all of QNN's.
 //
 // # Invariants
 //
-//   - nodes stand in topological order and every tensor has one producer;
-//   - shapes are static, known and positive, rank 1 to [MaxRank];
-//   - elements are row-major and little-endian, everywhere;
-//   - a node that passed Validate has the shapes its operator's rule infers.
+//   - Nodes are in topological order, and every tensor has one producer.
+//   - Shapes are static and positive, of rank 1 to [MaxRank].
+//   - Elements are row-major and little-endian.
+//   - The outputs of a valid node have the types and shapes that its operator's rule
+//     infers.
 //
-// # Adding to it
+// # Ownership
 //
-// A new operator is a row of rules with its infer function here, a case in
-// backend/cpu, one in backendtest with a reference of its own, an entry of the
-// emulator's op_table.c, and whatever lowering hexagon needs beyond name and
-// parameters. A new device implements [Device] and passes backendtest.Run.
+// The caller closes what a device returns, and closes the device last. The caller keeps
+// an image's bytes unchanged until its programs are closed, and does not touch the
+// bytes of a buffer that a running graph uses. A [Builder] and [Literal] keep the
+// slices that they are given; do not change them afterwards.
 //
-// The package imports the standard library only and never touches a device.
+// # Extending the contract
+//
+// A new operator needs
+//
+//   - its constant and its row in rules (op.go), its infer function (infer.go, or
+//     infer_fixed.go for fixed point), its method of [Builder] (builder.go) and a case
+//     in op_test.go;
+//   - a kernel in backend/cpu (kernel.go);
+//   - forms, a definition and, if rounding differs, a tolerance in backendtest
+//     (operators.go, reference.go, tolerance.go);
+//   - its lowering in hexagon (lower.go), if more differs than name and parameters;
+//   - in hexagon/emulator, the operator in C (csrc/ops/NAME.c, csrc/ops/ops.h and
+//     csrc/ops/table.c) and its tests (testdata/ops);
+//   - rows in a table of hexagon/forms (table_*_test.go), and its testdata written
+//     again with -update.
+//
+// A new device implements [Device] and passes backendtest.Run; optional.go
+// lists what it may implement in addition.
+//
+// Validation costs time linear in the graph's size. The package imports the standard
+// library only and never touches a device.
 package backend

@@ -5,8 +5,8 @@ import "errors"
 var (
 	// ErrInvalidGraph is returned when a graph breaks a rule of this package.
 	ErrInvalidGraph = errors.New("invalid graph")
-	// ErrImage is returned when an image is damaged or was made by another
-	// device, version or chip. Compiling again mends it.
+	// ErrImage is returned if an image is damaged or was made by another
+	// device, version or chip. Compile the graphs again.
 	ErrImage = errors.New("image does not fit this device")
 	// ErrNoGraph is returned when a program has no graph of the given name.
 	ErrNoGraph = errors.New("no such graph")
@@ -14,12 +14,12 @@ var (
 	ErrBinding = errors.New("bindings do not fit the graph")
 	// ErrNoMemory is returned when a device is out of memory.
 	ErrNoMemory = errors.New("out of device memory")
-	// ErrRestarted is returned when a device has restarted: programs are gone and
-	// must be loaded again. Buffers keep what they hold.
+	// ErrRestarted is returned after a device has restarted. Programs are lost
+	// and must be loaded again. Buffers keep their contents.
 	ErrRestarted = errors.New("the device has restarted")
-	// ErrGone is returned when a device is out of reach for this process: only
-	// another process can open it again.
+	// ErrGone is returned if this process can no longer reach the device.
+	// Another process may still open it.
 	ErrGone = errors.New("the device is gone for this process")
-	// ErrClosed is returned by calls on what was closed.
+	// ErrClosed is returned by calls on a closed value.
 	ErrClosed = errors.New("already closed")
 )

@@ -8,10 +8,10 @@ import (
 	"math"
 )
 
-// Graph is a static computation: tensors, and nodes in topological order.
-// Build one with a [Builder]; a Graph is not changed afterwards.
+// Graph is a static computation: tensors, and nodes in topological order. Build
+// one with a [Builder] and do not change it afterwards.
 type Graph struct {
-	// Name is unique in its image.
+	// Name is unique in the graph's image.
 	Name    string
 	Tensors []Tensor
 	Nodes   []Node
@@ -19,31 +19,31 @@ type Graph struct {
 
 // Node is one operator applied to tensors.
 type Node struct {
-	// Name is unique in its graph.
+	// Name is unique in the node's graph.
 	Name            string
 	Op              Op
 	Inputs, Outputs []TensorID
 	Params          []Param
 }
 
-// Param is one parameter of a node. Value is a bool, float32, int32, uint32
-// or [Array], as the operator's rule demands.
+// Param is one parameter of a node. Value is a bool, float32, int32, uint32 or
+// [Array], according to the operator's rule.
 type Param struct {
 	Name  string
 	Value any
 }
 
-// Array is a parameter with several integers.
+// Array is a parameter that holds several integers.
 type Array struct {
 	// Type is Int32 or Uint32.
 	Type  DataType
 	Shape []int
-	// Values are row-major.
+	// Values are the elements in row-major order.
 	Values []int32
 }
 
-// Param returns the value of a parameter, nil when the node has none of that
-// name.
+// Param returns the value of the named parameter, or nil if the node does not
+// have it.
 func (n *Node) Param(name string) any {
 	for _, p := range n.Params {
 		if p.Name == name {
@@ -53,7 +53,7 @@ func (n *Node) Param(name string) any {
 	return nil
 }
 
-// Signature lists inputs and outputs in the order of Tensors.
+// Signature returns the inputs and outputs in the order of Tensors.
 func (g *Graph) Signature() Signature {
 	s := Signature{Nodes: len(g.Nodes)}
 	for _, t := range g.Tensors {
@@ -68,8 +68,8 @@ func (g *Graph) Signature() Signature {
 	return s
 }
 
-// Validate checks the whole graph: unique names, one producer per tensor
-// before its first use, and each node against its operator's rule. An error
+// Validate checks the whole graph: unique names, one producer of each tensor
+// before its first use, and each node against its operator's rule. The error
 // wraps [ErrInvalidGraph] and names the node.
 func (g *Graph) Validate() error {
 	if g.Name == "" {
@@ -98,7 +98,8 @@ func (g *Graph) Validate() error {
 	return nil
 }
 
-// checkTensors returns which tensors have elements before any node ran.
+// checkTensors returns for each tensor whether it has elements before any node
+// runs.
 func (g *Graph) checkTensors() (ready []bool, err error) {
 	ready = make([]bool, len(g.Tensors))
 	names := make(map[string]bool, len(g.Tensors))
@@ -121,7 +122,7 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 		case Input:
 			ready[i] = true
 		case Constant:
-			if stepped := t.Steps() > 0; t.Values.ID == "" || stepped != (t.Values.Fill == nil) || stepped != (t.Values.FillSteps != nil) {
+			if scaled := t.ScaleCount() > 0; t.Values.ID == "" || scaled != (t.Values.Fill == nil) || scaled != (t.Values.FillScaled != nil) {
 				return nil, fmt.Errorf("constant %q has no values", t.Name)
 			}
 			ready[i] = true
@@ -135,7 +136,7 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 
 func checkShape(shape []int) error {
 	if len(shape) == 0 || len(shape) > MaxRank {
-		return fmt.Errorf("rank %d is not within 1 to %d", len(shape), MaxRank)
+		return fmt.Errorf("rank %d: want 1..%d", len(shape), MaxRank)
 	}
 	n := 1
 	for _, d := range shape {
@@ -147,6 +148,7 @@ func checkShape(shape []int) error {
 	return nil
 }
 
+// checkNode checks a node against its rule and marks its outputs as ready.
 func (g *Graph) checkNode(n *Node, ready []bool) error {
 	in := make([]*Tensor, len(n.Inputs))
 	for i, id := range n.Inputs {
@@ -162,7 +164,7 @@ func (g *Graph) checkNode(n *Node, ready []bool) error {
 		return err
 	}
 	if len(n.Outputs) != len(want) {
-		return fmt.Errorf("%d outputs, %d wanted", len(n.Outputs), len(want))
+		return fmt.Errorf("%d outputs: want %d", len(n.Outputs), len(want))
 	}
 	for i, id := range n.Outputs {
 		if id < 0 || int(id) >= len(g.Tensors) {
@@ -173,7 +175,7 @@ func (g *Graph) checkNode(n *Node, ready []bool) error {
 			return fmt.Errorf("output %q is an input, a constant or produced twice", t.Name)
 		}
 		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) || t.Encoding != want[i].Encoding {
-			return fmt.Errorf("output %q is %v, %v wanted", t.Name, t.form(), want[i].form())
+			return fmt.Errorf("output %q is %v: want %v", t.Name, t.form(), want[i].form())
 		}
 		ready[id] = true
 	}
@@ -192,8 +194,9 @@ func equalShape(a, b []int) bool {
 	return true
 }
 
-// Digest identifies the computation: structure, parameters and the IDs of the
-// constants. Equal digests mean equal programs on one device.
+// Digest returns a hash of the computation: structure, parameters and the IDs
+// of the constants. On one device, graphs with equal digests give equal
+// programs.
 func (g *Graph) Digest() [32]byte {
 	h := digester{sha256.New()}
 	h.text(g.Name)
@@ -223,8 +226,8 @@ func (g *Graph) Digest() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// digester writes values with their lengths, so that no two sequences of
-// values give the same bytes.
+// digester writes values with their lengths, so different sequences of values
+// give different bytes.
 type digester struct{ hash.Hash }
 
 func (d digester) ints(values ...int) {

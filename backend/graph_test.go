@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is a graph of every kind of tensor: y = sigmoid(x·w), z = y·y.
+// sample returns a graph with every kind of tensor: y = sigmoid(x·w), z = y·y.
 func sample() *Graph {
 	return &Graph{
 		Name: "sample",
@@ -30,20 +30,19 @@ func sample() *Graph {
 	}
 }
 
-// encode makes the sample's product one of fixed-point numbers.
+// encode turns the sample's product into a fixed-point one.
 func encode(g *Graph) {
 	e := Encoding{Scale: 0.5, Offset: -3}
 	for _, i := range []int{0, 2} {
 		g.Tensors[i].Type, g.Tensors[i].Encoding = Ufixed16, e
 	}
 	g.Tensors[1].Type, g.Tensors[1].Encoding = Sfixed8, Encoding{Grain: PerRow}
-	g.Tensors[1].Values = Values{ID: "steps", FillSteps: func([]byte, []Step) error { return nil }}
+	g.Tensors[1].Values = Values{ID: "scales", FillScaled: func([]byte, []ScaleOffset) error { return nil }}
 	g.Nodes[0].Params = []Param{{"scale", e.Scale}, {"offset", e.Offset}}
 	g.Nodes[1] = Node{Name: "gate", Op: Dequantize, Inputs: []TensorID{2}, Outputs: []TensorID{3}, Params: []Param{{"to", uint32(Float16)}}}
 }
 
-// changes are all single changes of the sample; those with a refusal make it
-// invalid.
+// changes are single changes of the sample. Changes with a refusal make the graph invalid.
 var changes = []struct {
 	name    string
 	change  func(g *Graph)
@@ -59,7 +58,7 @@ var changes = []struct {
 	{"node name twice", func(g *Graph) { g.Nodes[0].Name = "gate" }, `"gate" is empty or used twice`},
 	{"kind", func(g *Graph) { g.Tensors[2].Kind = Output }, ""},
 	{"no kind", func(g *Graph) { g.Tensors[2].Kind = 0 }, "0 is not a kind"},
-	{"type of one tensor", func(g *Graph) { g.Tensors[3].Type = Float32 }, "f16[2 3] wanted"},
+	{"type of one tensor", func(g *Graph) { g.Tensors[3].Type = Float32 }, "want f16[2 3]"},
 	{"no type", func(g *Graph) { g.Tensors[0].Type = 77 }, "DataType(77) is not a type"},
 	{"shape of a result", func(g *Graph) { g.Tensors[3].Shape = []int{3, 2} }, `node "gate"`},
 	{"rows", func(g *Graph) {
@@ -74,11 +73,11 @@ var changes = []struct {
 	{"constant", func(g *Graph) { g.Tensors[1].Values = Literal([]byte("other")) }, ""},
 	{"encoding", func(g *Graph) { encode(g) }, ""},
 	{"scale", func(g *Graph) { encode(g); g.Tensors[0].Encoding.Scale = 2 }, ""},
-	{"scale of a result", func(g *Graph) { encode(g); g.Tensors[2].Encoding.Scale = 2 }, "wanted"},
+	{"scale of a result", func(g *Graph) { encode(g); g.Tensors[2].Encoding.Scale = 2 }, "want"},
 	{"no scale", func(g *Graph) { encode(g); g.Tensors[0].Encoding.Scale = 0 }, "positive scale"},
 	{"encoded floats", func(g *Graph) { g.Tensors[0].Encoding.Scale = 1 }, "f16 has no encoding"},
-	{"steps without values", func(g *Graph) { encode(g); g.Tensors[1].Values = Literal(make([]byte, 12)) }, `"w" has no values`},
-	{"steps of an input", func(g *Graph) { encode(g); g.Tensors[0].Encoding = Encoding{Grain: PerRow} }, "values of a constant"},
+	{"scales without values", func(g *Graph) { encode(g); g.Tensors[1].Values = Literal(make([]byte, 12)) }, `"w" has no values`},
+	{"scales of an input", func(g *Graph) { encode(g); g.Tensors[0].Encoding = Encoding{Grain: PerRow} }, "values of a constant"},
 	{"multiples of all bits", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerRow, Block: 2} }, "multiples of up to 4 bits"},
 	{"multiples that do not fill a row", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerRow, Block: 3, Bits: 4} }, "shape [3 4]"},
 	{"blocks that do not fill a row", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerBlock, Block: 3} }, "shape [3 4]"},
@@ -92,7 +91,7 @@ var changes = []struct {
 	{"input of itself", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{3} }, `"y" is not produced before`},
 	{"input below", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{-1} }, "tensor -1 of 5"},
 	{"input above", func(g *Graph) { g.Nodes[1].Inputs = []TensorID{5} }, "tensor 5 of 5"},
-	{"no output", func(g *Graph) { g.Nodes[1].Outputs = nil }, "0 outputs, 1 wanted"},
+	{"no output", func(g *Graph) { g.Nodes[1].Outputs = nil }, "0 outputs: want 1"},
 	{"output below", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{-1} }, "tensor -1 of 5"},
 	{"output above", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{5} }, "tensor 5 of 5"},
 	{"output is an input", func(g *Graph) { g.Nodes[1].Outputs = []TensorID{0} }, `"x" is an input, a constant or produced twice`},
@@ -105,7 +104,7 @@ var changes = []struct {
 	{"parameter missing", func(g *Graph) { g.Nodes[2].Params = nil }, "perm is missing"},
 }
 
-func TestValidateNamesWhatIsWrong(t *testing.T) {
+func TestValidateNamesTheProblem(t *testing.T) {
 	require.NoError(t, sample().Validate())
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestUnknownOperatorsAreUnsupported(t *testing.T) {
 	require.ErrorIs(t, g.Validate(), errors.ErrUnsupported)
 }
 
-func TestDigestChangesWithEveryPartOfAGraph(t *testing.T) {
+func TestDigestChangesWithEveryPart(t *testing.T) {
 	require.Equal(t, sample().Digest(), sample().Digest())
 	seen := map[[32]byte]string{sample().Digest(): "the sample"}
 	for _, c := range changes {
@@ -140,13 +139,13 @@ func TestDigestChangesWithEveryPartOfAGraph(t *testing.T) {
 	}
 }
 
-func TestDigestDoesNotAskForElements(t *testing.T) {
+func TestDigestReadsNoElements(t *testing.T) {
 	g := sample()
 	g.Tensors[1].Values.Fill = func([]byte) error { panic("asked for elements") }
 	require.Equal(t, sample().Digest(), g.Digest())
 }
 
-func TestSignatureKeepsTheOrderOfTensors(t *testing.T) {
+func TestSignatureKeepsOrderOfTensors(t *testing.T) {
 	require.Equal(t, Signature{
 		Inputs:  []Port{{"x", Float16, []int{2, 4}}},
 		Outputs: []Port{{"y", Float16, []int{2, 3}}, {"z", Float16, []int{3, 2}}},
@@ -155,8 +154,8 @@ func TestSignatureKeepsTheOrderOfTensors(t *testing.T) {
 	require.Equal(t, 12, sample().Signature().Outputs[0].SizeBytes())
 }
 
-// randomGraph is mostly wrong: operators meet inputs and parameters that were
-// made for others.
+// randomGraph returns a graph that is usually invalid: operators with inputs
+// and parameters of others.
 func randomGraph(rng *rand.Rand) *Graph {
 	shape := func() []int {
 		s := make([]int, rng.IntN(MaxRank+2))
@@ -182,7 +181,7 @@ func randomGraph(rng *rand.Rand) *Graph {
 			t.Type = Ufixed8 + DataType(rng.IntN(4))
 			t.Encoding = Encoding{Grain(rng.IntN(4)), float32(rng.IntN(3)) / 2, int32(rng.IntN(2)), rng.IntN(4) - 1, rng.IntN(10) - 1}
 			if rng.IntN(2) == 0 {
-				t.Values = Values{ID: "steps", FillSteps: func([]byte, []Step) error { return nil }}
+				t.Values = Values{ID: "scales", FillScaled: func([]byte, []ScaleOffset) error { return nil }}
 			}
 		}
 	}
@@ -211,7 +210,7 @@ func randomArray(rng *rand.Rand) Array {
 	return a
 }
 
-func TestValidateSurvivesAnyGraph(t *testing.T) {
+func TestValidateHandlesAnyGraph(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		g := randomGraph(rng)

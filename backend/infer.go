@@ -7,19 +7,20 @@ import (
 
 func last(shape []int) int { return shape[len(shape)-1] }
 
-// floats demands that all tensors have one floating-point type.
+// floats checks that all tensors have the same floating-point type.
 func floats(in []*Tensor) error {
 	for i, t := range in {
 		if !t.Type.Float() || t.Type != in[0].Type {
-			return fmt.Errorf("input %d is %v, input 0 is %v: one floating-point type wanted", i, t.Type, in[0].Type)
+			return fmt.Errorf("input %d is %v, input 0 is %v: want one floating-point type", i, t.Type, in[0].Type)
 		}
 	}
 	return nil
 }
 
+// vector checks that a tensor is a constant of n elements.
 func vector(t *Tensor, n int, what string) error {
 	if t.Kind != Constant || len(t.Shape) != 1 || t.Shape[0] != n {
-		return fmt.Errorf("%s %q has shape %v: a constant of [%d] wanted", what, t.Name, t.Shape, n)
+		return fmt.Errorf("%s %q has shape %v: want a constant of [%d]", what, t.Name, t.Shape, n)
 	}
 	return nil
 }
@@ -34,7 +35,7 @@ func inferFullyConnected(n *Node, in []*Tensor) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) != 2 || w.Shape[1] != last(x.Shape) {
-		return Tensor{}, fmt.Errorf("x %v and weight %v: x of [M,K] and constant weight of [N,K] wanted", x.Shape, w.Shape)
+		return Tensor{}, fmt.Errorf("x %v and weight %v: want x of [M,K] and a constant weight of [N,K]", x.Shape, w.Shape)
 	}
 	if len(in) == 3 {
 		if err := vector(in[2], w.Shape[0], "bias"); err != nil {
@@ -51,7 +52,7 @@ func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
 	a, b := slices.Clone(in[0].Shape), slices.Clone(in[1].Shape)
 	r := len(a)
 	if r < 2 || len(b) != r {
-		return Tensor{}, fmt.Errorf("ranks %d and %d: equal and at least 2 wanted", r, len(b))
+		return Tensor{}, fmt.Errorf("ranks %d and %d: want equal ranks of at least 2", r, len(b))
 	}
 	if n.Param("transpose_in0") == true {
 		a[r-2], a[r-1] = a[r-1], a[r-2]
@@ -69,7 +70,8 @@ func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: append(shape, a[r-2], b[r-1])}, nil
 }
 
-// broadcast returns the shape of an element-wise result of equal ranks.
+// broadcast returns the shape of an element-wise result of tensors of equal
+// rank.
 func broadcast(a, b []int) ([]int, error) {
 	shape := slices.Clone(a)
 	for i := range a {
@@ -102,7 +104,7 @@ func inferRmsNorm(n *Node, in []*Tensor) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if len(x.Shape) > 3 {
-		return Tensor{}, fmt.Errorf("x has rank %d: at most 3 wanted", len(x.Shape))
+		return Tensor{}, fmt.Errorf("x has rank %d: want at most 3", len(x.Shape))
 	}
 	if eps, _ := n.Param("epsilon").(float32); !(eps >= 0) {
 		return Tensor{}, fmt.Errorf("epsilon %v is negative", eps)
@@ -120,15 +122,15 @@ func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
 }
 
-// array returns an Array parameter as ints, checked against the type and shape
-// that its operator demands.
+// array returns an Array parameter as ints. It checks the type and shape that
+// the operator needs.
 func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	a, _ := n.Param(name).(Array)
 	if a.Type != want {
-		return nil, fmt.Errorf("parameter %s has type %v: %v wanted", name, a.Type, want)
+		return nil, fmt.Errorf("parameter %s has type %v: want %v", name, a.Type, want)
 	}
 	if !equalShape(a.Shape, shape) {
-		return nil, fmt.Errorf("parameter %s has shape %v: %v wanted", name, a.Shape, shape)
+		return nil, fmt.Errorf("parameter %s has shape %v: want %v", name, a.Shape, shape)
 	}
 	t := Tensor{Shape: shape}
 	if len(a.Values) != t.Elements() {
@@ -217,7 +219,7 @@ func inferCast(n *Node, in []*Tensor) (Tensor, error) {
 	given := n.Param("to").(uint32)
 	to := DataType(given)
 	if !in[0].Type.Float() || uint32(to) != given || !to.Float() {
-		return Tensor{}, fmt.Errorf("from %v to type %d: only floating-point types are cast", in[0].Type, given)
+		return Tensor{}, fmt.Errorf("from %v to type %d: want floating-point types", in[0].Type, given)
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
 }
@@ -226,7 +228,7 @@ func inferTopK(n *Node, in []*Tensor) (Tensor, error) {
 	shape := slices.Clone(in[0].Shape)
 	k := n.Param("k").(uint32)
 	if k == 0 || uint64(k) > uint64(last(shape)) {
-		return Tensor{}, fmt.Errorf("k is %d of %v: 1 to %d wanted", k, shape, last(shape))
+		return Tensor{}, fmt.Errorf("k=%d of %v: want 1..%d", k, shape, last(shape))
 	}
 	shape[len(shape)-1] = int(k)
 	return Tensor{Type: in[0].Type, Shape: shape}, floats(in)

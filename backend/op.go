@@ -11,63 +11,72 @@ type Op string
 
 const (
 	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K],
-	// optional bias [N] → [M,N]. QNN's other ranks are left out: the vendor's
-	// validation refuses to keep them, though its compiler would (3110).
+	// optional bias [N] → [M,N]. Other ranks, which QNN has, are left out: the
+	// vendor's validation rejects some that its compiler would accept (3110).
 	//
-	// Types: all of one floating-point type; or x and bias Float16 with weights
-	// Sfixed8 by rows or blocks; or x Ufixed8 or Ufixed16 with weights Sfixed8
-	// and bias Sfixed32, both by rows, a bias's step being x's scale times the
-	// row's. The last gives x's type, encoded by scale (float32) and offset
-	// (int32). In QNN they are the output tensor's.
+	// There are three combinations of types. All tensors have one
+	// floating-point type. Or x and bias are Float16 with weights of Sfixed8 by
+	// rows or blocks. Or x is Ufixed8 or Ufixed16 with weights of Sfixed8 by
+	// rows and bias of Sfixed32 by rows, where a bias's scale is x's scale
+	// times the row's. In the last case the result has x's type, with the
+	// encoding of the parameters scale (float32) and offset (int32), which QNN
+	// has in the output tensor.
 	FullyConnected Op = "FullyConnected"
-	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N];
-	// the dimensions before are equal or 1. Parameters transpose_in0,
-	// transpose_in1 (bool) read a as […,K,M], b as […,N,K].
+	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] →
+	// […,M,N]. Each earlier dimension of a and b is equal, or 1. The parameters
+	// transpose_in0 and transpose_in1 (bool) read a as […,K,M] and b as
+	// […,N,K].
 	MatMul Op = "MatMul"
-	// RmsNorm is x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D],
-	// beta [D]; epsilon (float32). Beta is always given, all zero: older
-	// versions of the vendor's library fail without it, and the library ignores
-	// another one in silence, so a device may refuse that. The vendor's f16
-	// form gave wrong values for rank 4 (core API 2.40), so x has rank 3 at most.
+	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D],
+	// beta [D]; parameter epsilon (float32). Beta is required and all zero:
+	// older versions of the vendor's library fail without it and silently
+	// ignore other values, so a device may reject them. x has at most rank 3,
+	// because the vendor's f16 form gave wrong values for rank 4 (core API
+	// 2.40).
 	RmsNorm Op = "RmsNorm"
-	// Softmax over D.
+	// Softmax normalises over D.
 	Softmax Op = "Softmax"
-	// Add, Subtract and Multiply work element by element, sizes 1 broadcast.
-	// Multiply also takes two of Ufixed8 or two of Ufixed16 and gives that type,
-	// encoded by scale and offset as FullyConnected's result.
+	// Add, Subtract and Multiply work element by element and broadcast sizes of
+	// 1. Multiply also takes two tensors of Ufixed8 or two of Ufixed16. The
+	// result then has that type, encoded by scale and offset as in
+	// FullyConnected.
 	Add      Op = "ElementWiseAdd"
 	Subtract Op = "ElementWiseSubtract"
 	Multiply Op = "ElementWiseMultiply"
-	// Sigmoid is 1/(1+exp(-x)), also of Ufixed8 and Ufixed16 as Multiply.
+	// Sigmoid computes 1/(1+exp(-x)). It takes Ufixed8 and Ufixed16 as Multiply
+	// does.
 	Sigmoid Op = "Sigmoid"
-	// Reshape keeps the elements in order; shape (Array, Uint32) is the new shape.
-	// In QNN it is the output tensor's.
+	// Reshape keeps the elements in order. Parameter shape (Array, Uint32) is
+	// the new shape, which QNN has in the output tensor.
 	Reshape Op = "Reshape"
-	// Transpose: output dimension i is input dimension perm[i] (Array,
-	// Uint32).
+	// Transpose reorders dimensions: output dimension i is input dimension
+	// perm[i] (Array, Uint32).
 	Transpose Op = "Transpose"
-	// StridedSlice takes ranges (Array [rank,3], Int32: begin, end, stride ≥ 1).
+	// StridedSlice takes parts of all dimensions. Parameter ranges (Array
+	// [rank,3], Int32) holds begin, end and stride ≥ 1 of each.
 	StridedSlice Op = "StridedSlice"
-	// Concat joins its inputs along axis (uint32).
+	// Concat joins its inputs along parameter axis (uint32).
 	Concat Op = "Concat"
-	// Cast converts between floating-point types; to (uint32) is the DataType.
-	// In QNN it is the output tensor's.
+	// Cast converts between floating-point types. Parameter to (uint32) is the
+	// DataType, which QNN has in the output tensor.
 	Cast Op = "Cast"
-	// TopK picks the largest elements over D: x […,D] → values […,k], the largest
-	// first, and their indices […,k] of type Uint32. Parameter k (uint32, 1 to D).
-	// The order of equal elements, and which of them stay out behind place k, is
-	// the device's. A NaN counts as -Inf.
+	// TopK selects the largest elements over D: x […,D] → values […,k], the
+	// largest first, and their indices […,k] of type Uint32. Parameter k
+	// (uint32) is 1..D. Devices may order equal elements, and choose among
+	// equal ones at the end, as they like. A NaN counts as -Inf.
 	TopK Op = "TopK"
-	// Quantize rounds floating-point numbers to the nearest that the result can
-	// hold: to (uint32) is Ufixed8 or Ufixed16, scale (float32) and offset (int32)
-	// are its encoding. In QNN all three are the output tensor's.
+	// Quantize rounds floating-point numbers to the nearest value that the
+	// result can hold. Parameter to (uint32) is Ufixed8 or Ufixed16; scale
+	// (float32) and offset (int32) are its encoding. QNN has all three in the
+	// output tensor.
 	Quantize Op = "Quantize"
-	// Dequantize gives the numbers that fixed-point elements mean; to (uint32) is
-	// a floating-point DataType.
+	// Dequantize converts fixed-point elements to floating-point numbers.
+	// Parameter to (uint32) is a floating-point DataType.
 	Dequantize Op = "Dequantize"
 )
 
-// rule is what the contract knows of an operator.
+// rule describes an operator: its numbers of inputs, its parameters, and the
+// function that infers its first result.
 type rule struct {
 	minInputs, maxInputs int
 	params               []paramRule
@@ -104,12 +113,12 @@ var rules = map[Op]rule{
 	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
 }
 
-// encodingParams are the encoding of a node's result.
+// encodingParams returns the parameters of a result's encoding.
 func encodingParams(required bool) []paramRule {
 	return []paramRule{{"scale", required, is[float32]}, {"offset", required, is[int32]}}
 }
 
-// Ops lists the operators of the contract, in no order.
+// Ops returns the operators of the contract, in no order.
 func Ops() []Op {
 	ops := make([]Op, 0, len(rules))
 	for op := range rules {
@@ -118,15 +127,19 @@ func Ops() []Op {
 	return ops
 }
 
-// infer checks a node against its operator's rule and returns type and shape
-// of its outputs.
+// infer checks a node against its operator's rule and returns the types, shapes
+// and encodings of its outputs.
 func infer(n *Node, in []*Tensor) ([]Tensor, error) {
 	r, ok := rules[n.Op]
 	if !ok {
 		return nil, fmt.Errorf("unknown operator: %w", errors.ErrUnsupported)
 	}
 	if len(in) < r.minInputs || len(in) > r.maxInputs {
-		return nil, fmt.Errorf("%d inputs, %d to %d wanted", len(in), r.minInputs, r.maxInputs)
+		want := fmt.Sprint(r.minInputs)
+		if r.maxInputs > r.minInputs {
+			want += fmt.Sprintf("..%d", r.maxInputs)
+		}
+		return nil, fmt.Errorf("%d inputs: want %s", len(in), want)
 	}
 	if err := r.checkParams(n); err != nil {
 		return nil, err
@@ -152,7 +165,7 @@ func (r *rule) checkParams(n *Node) error {
 			fits = fits || rule.name == p.Name && rule.fits(p.Value)
 		}
 		if !fits || seen[p.Name] {
-			return fmt.Errorf("parameter %s %T is unknown, of a wrong type or given twice", p.Name, p.Value)
+			return fmt.Errorf("parameter %s %T is unknown, has a wrong type or is given twice", p.Name, p.Value)
 		}
 		seen[p.Name] = true
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MaxRank is the largest rank of a tensor: the vendor's operators of a
-// transformer need four, its library takes five.
+// MaxRank is the largest rank of a tensor. The operators of a transformer need
+// 4; the vendor's library accepts 5.
 const MaxRank = 5
 
 // DataType is the type of a tensor's elements.
@@ -20,7 +20,7 @@ const (
 	Int32
 	Uint32
 	Bool8
-	// Fixed-point numbers: integers that an [Encoding] gives a meaning.
+	// Fixed-point types hold integers, whose values an [Encoding] defines.
 	Ufixed8
 	Ufixed16
 	Sfixed8
@@ -43,7 +43,7 @@ var dataTypes = map[DataType]struct {
 	Sfixed32: {"s32", 4},
 }
 
-// Size is the size of one element in bytes, 0 for an unknown type.
+// Size returns the size of one element in bytes, or 0 for an unknown type.
 func (t DataType) Size() int { return dataTypes[t].size }
 
 // Float reports whether the type is a floating-point type.
@@ -52,7 +52,7 @@ func (t DataType) Float() bool { return t == Float32 || t == Float16 }
 // Fixed reports whether the type is a fixed-point type.
 func (t DataType) Fixed() bool { return t >= Ufixed8 && t <= Sfixed32 }
 
-// String names the type as the documents do: "f16".
+// String returns the short name of the type, such as "f16".
 func (t DataType) String() string {
 	if d, ok := dataTypes[t]; ok {
 		return d.name
@@ -60,38 +60,38 @@ func (t DataType) String() string {
 	return fmt.Sprintf("DataType(%d)", uint8(t))
 }
 
-// Kind says where the elements of a tensor come from.
+// Kind defines where the elements of a tensor are stored.
 type Kind uint8
 
 // The kinds of tensors.
 const (
-	// Input elements are bound by the caller for each run.
+	// Input elements are read from memory that the caller binds for each run.
 	Input Kind = iota + 1
-	// Output elements are written to memory that the caller binds.
+	// Output elements are written to memory that the caller binds for each run.
 	Output
-	// Intermediate elements live inside the device between two nodes.
+	// Intermediate elements stay inside the device.
 	Intermediate
-	// Constant elements are compiled into the image.
+	// Constant elements are part of the image.
 	Constant
 )
 
-// TensorID is the place of a tensor in [Graph.Tensors].
+// TensorID is the index of a tensor in [Graph.Tensors].
 type TensorID int
 
 // Tensor describes one tensor of a graph.
 type Tensor struct {
-	// Name is unique in its graph.
+	// Name is unique in the tensor's graph.
 	Name  string
 	Kind  Kind
 	Type  DataType
 	Shape []int
-	// Encoding is set for fixed-point types only.
+	// Encoding is set if and only if Type is a fixed-point type.
 	Encoding Encoding
-	// Values is set for constants only.
+	// Values is set if and only if Kind is Constant.
 	Values Values
 }
 
-// Elements is the number of elements.
+// Elements returns the number of elements.
 func (t *Tensor) Elements() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -100,11 +100,12 @@ func (t *Tensor) Elements() int {
 	return n
 }
 
-// SizeBytes is the size of all elements.
+// SizeBytes returns the size of all elements in bytes.
 func (t *Tensor) SizeBytes() int { return t.Elements() * t.Type.Size() }
 
-// PackedBytes is SizeBytes with elements that have fewer significant bits than
-// their type packed, as chips keep them. Steps are not counted.
+// PackedBytes returns the size of all elements in bytes if elements with fewer
+// significant bits than their type are packed, as devices store them. It does
+// not include scales.
 func (t *Tensor) PackedBytes() int {
 	if t.Encoding.Bits == 0 {
 		return t.SizeBytes()
@@ -112,41 +113,44 @@ func (t *Tensor) PackedBytes() int {
 	return (t.Elements()*t.Encoding.Bits + 7) / 8
 }
 
-// Values says where the elements of a constant come from. Weights are large
-// and usually converted from a mapped file, so they are asked for when a
-// device compiles them and not before.
+// Values provides the elements of a constant. Weights are large and usually
+// converted from a mapped file, so a device asks for them while it compiles,
+// and not before.
 type Values struct {
-	// ID names the content: constants of one process with equal ID, type and
-	// shape hold equal elements. Devices store those once; image caches build
-	// their keys from it.
+	// ID identifies the content. Within a process, constants with equal ID,
+	// type and shape have equal elements. Devices store such constants once,
+	// and image caches use the ID in their keys.
 	ID string
 	// Fill writes all elements to dst, whose length is the tensor's size in
-	// bytes. It may be called several times, from one goroutine at a time.
+	// bytes. The device may call it several times, from one goroutine at a
+	// time.
 	Fill func(dst []byte) error
-	// FillSteps takes Fill's place where the tensor has [Tensor.Steps], which it
-	// writes too; both follow from the same numbers.
-	FillSteps func(dst []byte, steps []Step) error
+	// FillScaled replaces Fill if [Tensor.ScaleCount] is positive. It writes
+	// elements and their scales together, because both follow from the same
+	// numbers.
+	FillScaled func(dst []byte, scales []ScaleOffset) error
 }
 
-// Fill asks for the elements and steps of a constant; dst has its size in
-// bytes.
-func (t *Tensor) Fill(dst []byte) ([]Step, error) {
-	n := t.Steps()
+// Fill writes the elements of a constant to dst, whose length is the tensor's
+// size in bytes, and returns their scales, if any.
+func (t *Tensor) Fill(dst []byte) ([]ScaleOffset, error) {
+	n := t.ScaleCount()
 	if n == 0 {
 		return nil, t.Values.Fill(dst)
 	}
-	steps := make([]Step, n)
-	return steps, t.Values.FillSteps(dst, steps)
+	scales := make([]ScaleOffset, n)
+	return scales, t.Values.FillScaled(dst, scales)
 }
 
-// Literal is Values holding data, which the caller must not change afterwards.
+// Literal returns values that hold data. The caller must not change data
+// afterwards.
 func Literal(data []byte) Values {
 	sum := sha256.Sum256(data)
 	return Values{
 		ID: "sha256:" + hex.EncodeToString(sum[:]),
 		Fill: func(dst []byte) error {
 			if len(dst) != len(data) {
-				return fmt.Errorf("backend: literal has %d bytes, %d wanted", len(data), len(dst))
+				return fmt.Errorf("backend: literal of %d bytes: want %d", len(data), len(dst))
 			}
 			copy(dst, data)
 			return nil

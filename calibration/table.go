@@ -1,41 +1,40 @@
 package calibration
 
-// Options tunes a [Table]. The zero value of a field stands for its default.
+import "github.com/sdnpu/sdnpu/spec/ngram"
+
+// Options tunes a [Table]. The zero value is ready to use.
 type Options struct {
 	// Depth is the longest context in tokens. Zero means 4.
 	Depth int
-	// Weight is how many occurrences a certain token counts for. Zero means 4.
+	// Weight is the count of a token of probability 1. Zero means 4.
 	Weight float32
 }
 
-// maxFanout bounds the successors that one context keeps.
+// maxFanout bounds the successors of a context.
 const maxFanout = 64
 
-// Table sums the model's probabilities by context. It holds no pointers. It is
-// not safe for concurrent use.
+// Table sums the model's probabilities by context. It implements package spec's
+// Source. It is not safe for concurrent use.
 type Table struct {
 	options Options
-	slots   []slot // a hash table, a power of two long
-	shift   uint8  // 32 - log2(len(slots))
+	slots   []slot // open-addressed hash table of contexts; holds no pointers
 	used    int
 	edges   []edge
 }
 
+// slot is one context.
 type slot struct {
-	check           uint32 // of the context's hash; 0 is an empty slot
-	total, distinct float32
-	first           int32
+	check           uint32  // of the context's hash; 0 marks an empty slot
+	total, distinct float32 // sum of weights; sum of weights of at most 1 each
+	first           int32   // head of the list of successors
 }
 
-// edge is a successor in a list by falling weight.
+// edge is an entry of a list of successors, ordered by falling weight.
 type edge struct {
 	token  int32
 	weight float32
-	next   int32
+	next   int32 // ngram.End after the last
 }
-
-// end is the place after the last successor, as package spec has it.
-const end int32 = -1 << 31
 
 // New returns an empty table.
 func New(o Options) *Table {
@@ -46,7 +45,7 @@ func New(o Options) *Table {
 		o.Weight = 4
 	}
 	t := &Table{options: o}
-	t.resize(10)
+	t.resize(1 << 10)
 	return t
 }
 
@@ -56,27 +55,27 @@ func (t *Table) Reset() {
 	t.edges, t.used = t.edges[:0], 0
 }
 
-// SizeBytes is the memory that the table holds.
+// SizeBytes returns the memory that the table holds.
 func (t *Table) SizeBytes() int { return len(t.slots)*16 + cap(t.edges)*12 }
 
-// Observe adds a position: context are the tokens up to it, the newest last, of
-// which the last Depth are used; tokens and their probabilities are what the
-// model expected to come next, likeliest first. Probabilities that are not
-// within 0 to 1 are left out.
+// Observe adds the model's distribution after context. context holds the tokens up
+// to a position, the newest last; Observe uses the last Depth of them. tokens are the
+// most likely next tokens, the most likely first. Probabilities outside (0,1] are
+// ignored.
 func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	if 4*(t.used+t.options.Depth) > 3*len(t.slots) {
-		t.resize(33 - int(t.shift))
+		t.resize(2 * len(t.slots))
 	}
-	h := emptyContext
+	h := ngram.Empty
 	for k := 1; k <= t.options.Depth && k <= len(context); k++ {
 		newest := context[len(context)-k]
 		if newest < 0 {
 			return
 		}
-		h = extendContext(h, newest)
-		s := t.find(check(h))
+		h = h.Extend(newest)
+		s := t.find(h.Check())
 		if s.check == 0 {
-			*s = slot{check: check(h), first: end}
+			*s = slot{check: h.Check(), first: ngram.End}
 			t.used++
 		}
 		for i, token := range tokens {
@@ -87,32 +86,32 @@ func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	}
 }
 
-// add raises a successor's weight and moves it to its place.
+// add increases a successor's weight and moves it to its place in the list.
 func (t *Table) add(s *slot, token int32, weight float32) {
-	at, before, n := s.first, end, 0
-	for ; at != end && t.edges[at].token != token; at = t.edges[at].next {
+	at, before, n := s.first, ngram.End, 0
+	for ; at != ngram.End && t.edges[at].token != token; at = t.edges[at].next {
 		before = at
 		n++
 	}
 	switch {
-	case at != end:
+	case at != ngram.End:
 		t.unlink(s, at, before)
 	case n < maxFanout:
 		at = int32(len(t.edges))
 		t.edges = append(t.edges, edge{token: token})
 	default:
-		return // the list holds likelier ones
+		return // the list is full
 	}
 	e := &t.edges[at]
 	old := e.weight
 	e.weight += weight
 	s.total += weight
 	s.distinct += min(1, e.weight) - min(1, old)
-	ahead := end
-	for i := s.first; i != end && t.edges[i].weight >= e.weight; i = t.edges[i].next {
+	ahead := ngram.End
+	for i := s.first; i != ngram.End && t.edges[i].weight >= e.weight; i = t.edges[i].next {
 		ahead = i
 	}
-	if ahead == end {
+	if ahead == ngram.End {
 		e.next, s.first = s.first, at
 	} else {
 		e.next, t.edges[ahead].next = t.edges[ahead].next, at
@@ -120,23 +119,23 @@ func (t *Table) add(s *slot, token int32, weight float32) {
 }
 
 func (t *Table) unlink(s *slot, at, before int32) {
-	if before == end {
+	if before == ngram.End {
 		s.first = t.edges[at].next
 	} else {
 		t.edges[before].next = t.edges[at].next
 	}
 }
 
-// Levels implements package spec's Source: contexts of 1 to Depth tokens.
+// Levels implements package spec's Source for contexts of 1 to Depth tokens.
 func (t *Table) Levels(context []int32, total, distinct []float32, first []int32) int {
-	total[0], distinct[0], first[0] = 0, 0, end
-	h := emptyContext
+	total[0], distinct[0], first[0] = 0, 0, ngram.End
+	h := ngram.Empty
 	for k := 1; ; k++ {
 		if k > t.options.Depth || k > len(context) || context[k-1] < 0 {
 			return k
 		}
-		h = extendContext(h, context[k-1])
-		s := t.find(check(h))
+		h = h.Extend(context[k-1])
+		s := t.find(h.Check())
 		if s.check == 0 {
 			return k
 		}
@@ -150,29 +149,22 @@ func (t *Table) Successor(at int32) (token int32, weight float32, next int32) {
 	return e.token, e.weight, e.next
 }
 
-// A context is hashed from its newest token to its oldest.
-const emptyContext uint64 = 0x9e3779b97f4a7c15
-
-func extendContext(h uint64, token int32) uint64 {
-	h = (h ^ uint64(uint32(token))) * 0xff51afd7ed558ccd
-	return h ^ h>>32
-}
-
-// check is what a slot keeps of a hash; never 0.
-func check(h uint64) uint32 { return uint32(h>>32) | 1 }
-
-func (t *Table) find(c uint32) *slot {
-	mask := uint32(len(t.slots) - 1)
-	for i := c * 0x9e3779b1 >> t.shift; ; i = (i + 1) & mask {
-		if s := &t.slots[i]; s.check == c || s.check == 0 {
+// find returns the slot of a context, or the empty slot where it belongs.
+func (t *Table) find(check uint32) *slot {
+	for i := ngram.Slot(check, len(t.slots)); ; i++ {
+		if i == len(t.slots) {
+			i = 0
+		}
+		if s := &t.slots[i]; s.check == check || s.check == 0 {
 			return s
 		}
 	}
 }
 
-func (t *Table) resize(bits int) {
+// resize gives the table n slots.
+func (t *Table) resize(n int) {
 	old := t.slots
-	t.slots, t.shift = make([]slot, 1<<bits), uint8(32-bits)
+	t.slots = make([]slot, n)
 	for _, s := range old {
 		if s.check != 0 {
 			*t.find(s.check) = s

@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// position is what the oracle keeps: everything.
+// position is one observed position. The oracle keeps all of them.
 type position struct {
 	context, tokens []int32
 	probabilities   []float32
 }
 
-// sums is the oracle: the weight of every successor of a context, newest token
-// first.
+// sums is the oracle. It returns the weight of every successor of a context,
+// whose newest token is first.
 func sums(seen []position, context []int32, weight float32) map[int32]float64 {
 	total := make(map[int32]float64)
 scan:
@@ -35,7 +37,7 @@ scan:
 	return total
 }
 
-func TestTableSumsWhatTheModelExpected(t *testing.T) {
+func TestTableSumsProbabilities(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		options := Options{Depth: 1 + rng.IntN(4), Weight: 0.5 + rng.Float32()*4}
@@ -77,7 +79,7 @@ func compare(t *testing.T, table *Table, seen []position, o Options, context []i
 	for k := 1; k < found; k++ {
 		want := sums(seen, context[:k], o.Weight)
 		sum, different, before := 0.0, 0.0, float32(1e9)
-		for at := first[k]; at != end; {
+		for at := first[k]; at != ngram.End; {
 			token, weight, next := table.Successor(at)
 			require.InDelta(t, want[token], weight, 1e-3)
 			require.LessOrEqual(t, weight, before, "weights never grow along a list")
@@ -103,7 +105,7 @@ func TestFullListsKeepTheirWeights(t *testing.T) {
 	var first [2]int32
 	require.Equal(t, 2, table.Levels([]int32{1}, total[:], distinct[:], first[:]))
 	n := 0
-	for at := first[1]; at != end; n++ {
+	for at := first[1]; at != ngram.End; n++ {
 		_, _, at = table.Successor(at)
 	}
 	require.Equal(t, maxFanout, n)
@@ -128,7 +130,8 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func ExampleTable() {
-	// The prompt said "Clinton has"; the model might have said "Clinton arrived".
+	// The prompt is "Clinton has"; the model also found "Clinton arrived"
+	// likely.
 	const clinton, has, arrived = 7, 8, 9
 	t := New(Options{Weight: 1})
 	t.Observe([]int32{clinton}, []int32{has, arrived}, []float32{0.5, 0.25})

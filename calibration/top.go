@@ -2,24 +2,24 @@ package calibration
 
 import "math"
 
-// Row turns a row of logits into what [Table.Observe] takes. It keeps its
-// memory between rows.
+// Row holds the most likely tokens of a row of logits, the most likely first, as
+// [Table.Observe] takes them. It keeps its memory between rows.
 type Row struct {
 	Tokens        []int32
-	Probabilities []float32
+	Probabilities []float32 // at temperature 1
 }
 
 const (
-	// topTokens is how many likely tokens of a row are worth keeping.
+	// topTokens is the number of tokens that a row keeps.
 	topTokens = 8
-	// farBelow is the distance to the largest logit from which on a token's share
-	// of the probability is left out.
+	// farBelow bounds the sum of the probabilities: logits that are further below
+	// the largest one are left out.
 	farBelow = 12
 )
 
-// Read fills the row with the likeliest tokens, the likeliest first and the
-// lowest id among equals, and their probabilities at temperature 1. A row that
-// is no distribution (no finite logit, or a NaN) reads as empty.
+// Read fills the row from all logits of a position. Among equal logits the lowest
+// token comes first. A row that is no distribution (no finite logit, or a NaN)
+// reads as empty.
 func (r *Row) Read(logits []float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	least := float32(math.Inf(-1))
@@ -44,7 +44,8 @@ func (r *Row) Read(logits []float32) {
 	}
 }
 
-// insert keeps the logits, which stand where the probabilities will, in order.
+// insert adds a token in order of its logit, which takes the probability's place
+// until normalise replaces it.
 func (r *Row) insert(token int32, v float32) {
 	r.Tokens, r.Probabilities = append(r.Tokens, token), append(r.Probabilities, v)
 	for i := len(r.Tokens) - 1; i > 0 && r.Probabilities[i-1] < v; i-- {
@@ -53,9 +54,9 @@ func (r *Row) insert(token int32, v float32) {
 	}
 }
 
-// ReadTop fills the row with the first of a row's likeliest tokens, which come
-// the likeliest first with their logits; share is the probability of the first.
-// A row that is no distribution, which has no such share, reads as empty.
+// ReadTop fills the row from the top-k of a position: tokens and logits, the most
+// likely first. share is the probability of the first token. If the position has no
+// distribution, share is not a probability and the row reads as empty.
 func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	if len(tokens) == 0 || !(share > 0 && share < 1.01) || logits[0] > math.MaxFloat32 {
@@ -70,6 +71,7 @@ func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	}
 }
 
+// normalise replaces the kept logits by probabilities.
 func (r *Row) normalise(logits []float32) {
 	top := r.Probabilities[0]
 	sum := 0.0

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRowsReadAsSoftmaxWould(t *testing.T) {
+func TestReadAgreesWithSoftmax(t *testing.T) {
 	var row Row
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -43,7 +43,7 @@ func TestRowsReadAsSoftmaxWould(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNoDistributionAreEmpty(t *testing.T) {
+func TestInvalidRowsReadAsEmpty(t *testing.T) {
 	var row Row
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, logits := range [][]float32{nil, {-inf, -inf}, {1, inf}, {1, 2, nan, 3}} {
@@ -67,7 +67,7 @@ func BenchmarkRowRead(b *testing.B) {
 	}
 }
 
-func TestTopsReadAsTheirRowsDo(t *testing.T) {
+func TestReadTopAgreesWithRead(t *testing.T) {
 	var whole, part Row
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -102,7 +102,7 @@ func TestTopsReadAsTheirRowsDo(t *testing.T) {
 	}
 }
 
-func TestTopsThatAreNoDistributionAreEmpty(t *testing.T) {
+func TestInvalidTopsReadAsEmpty(t *testing.T) {
 	var row Row
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
@@ -117,8 +117,8 @@ func TestTopsThatAreNoDistributionAreEmpty(t *testing.T) {
 	require.Empty(t, row.Tokens)
 }
 
-// BenchmarkChunk calibrates 128 tokens of a prompt of 2048, given the best 128
-// logits behind each.
+// BenchmarkChunk calibrates 128 tokens of a prompt of 2048 from the top 128
+// logits of each.
 func BenchmarkChunk(b *testing.B) {
 	const rows, k = 128, 128
 	rng := rand.New(rand.NewPCG(1, 2))

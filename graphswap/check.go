@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// Sum fills in what follows from the tasks: the ends, the waits, the totals.
-// Whoever wrote the tasks down calls it once.
+// Sum computes the ends, the stalls, the totals and the memory from the tasks.
 func (t *Timeline) Sum(p *Problem) {
-	t.inOrder()
+	t.sortTasks()
 	t.PrefillMs, t.SwitchEndMs, t.StallMs, t.NPUBusyMs, t.IOBytes = 0, 0, 0, 0, 0
 	for _, task := range t.Tasks {
 		switch {
@@ -24,16 +23,15 @@ func (t *Timeline) Sum(p *Problem) {
 		}
 	}
 	t.SwitchEndMs = max(t.SwitchEndMs, t.PrefillMs)
-	t.ExposedMs = t.SwitchEndMs - p.Plain()
+	t.ExposedMs = t.SwitchEndMs - p.PlainPrefillMs()
 	t.FirstPassMs = t.firstPass(p)
-	t.remember(p)
+	t.sumMemory(p)
 }
 
-// SumResident is Sum for graphs that all stay: nothing is loaded, and memory is
-// what it is.
+// SumResident does the same as Sum, for a run without loads and with a constant amount of memory.
 func (t *Timeline) SumResident(bytes int64) {
 	*t = Timeline{Source: t.Source, Kind: t.Kind, Plan: t.Plan, Tasks: t.Tasks, Memory: []MemoryPoint{{0, bytes}}, PeakBytes: bytes}
-	t.inOrder()
+	t.sortTasks()
 	for _, task := range t.Tasks {
 		if task.Kind == Run {
 			t.PrefillMs = max(t.PrefillMs, task.EndMs)
@@ -43,16 +41,17 @@ func (t *Timeline) SumResident(bytes int64) {
 	t.SwitchEndMs = t.PrefillMs
 }
 
-func (t *Timeline) inOrder() {
+// sortTasks sorts by start, then by lane.
+func (t *Timeline) sortTasks() {
 	slices.SortStableFunc(t.Tasks, func(a, b Task) int {
 		return cmp.Or(cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Lane, b.Lane))
 	})
 }
 
-// remember writes the memory line: a load takes its bytes when it starts, and
-// the graph that it replaces gives its own back then, or, beside a spare slot,
-// when the load has ended and the block's running execute too.
-func (t *Timeline) remember(p *Problem) {
+// sumMemory computes the memory in use. A load takes its bytes when it starts. The graph
+// that it replaces is freed at the same time; with a spare slot, when the load and the
+// block's running step have ended.
+func (t *Timeline) sumMemory(p *Problem) {
 	resident := slices.Clone(t.Plan.Before)
 	now := p.HostBytes + p.SessionBytes
 	for b, g := range resident {
@@ -68,18 +67,18 @@ func (t *Timeline) remember(p *Problem) {
 			continue
 		}
 		old := p.bytes(load.Block, resident[load.Block])
-		resident[load.Block] = load.Graph
+		resident[load.Block] = load.Variant
 		if !t.Plan.Spare {
 			change(load.StartMs, load.Bytes-old)
 			continue
 		}
 		change(load.StartMs, load.Bytes)
-		change(t.released(load), -old)
+		change(t.replacedFreedAt(load), -old)
 	}
 }
 
-// released is when the graph that a load replaces beside a spare slot goes.
-func (t *Timeline) released(load Task) float64 {
+// replacedFreedAt returns when a load with a spare slot frees the graph that it replaces.
+func (t *Timeline) replacedFreedAt(load Task) float64 {
 	for _, task := range t.Tasks {
 		if task.Kind == Run && task.Block == load.Block && task.StartMs < load.EndMs && task.EndMs > load.EndMs {
 			return task.EndMs
@@ -88,8 +87,8 @@ func (t *Timeline) released(load Task) float64 {
 	return load.EndMs
 }
 
-// firstPass is the end of a decode pass that begins after the prefill and enters
-// each block as soon as its graph is there.
+// firstPass returns the end of a decode pass that starts after the prefill and enters
+// each block as soon as its graph is resident.
 func (t *Timeline) firstPass(p *Problem) float64 {
 	ready := make([]float64, t.Plan.Blocks)
 	for _, task := range t.Tasks {
@@ -99,9 +98,9 @@ func (t *Timeline) firstPass(p *Problem) float64 {
 	}
 	at := t.PrefillMs
 	for b, g := range t.Plan.After {
-		times := p.Verify[1]
-		if g&G2 == 0 {
-			times = p.Verify[0]
+		times := p.VerifyMs[1]
+		if g&Decode == 0 {
+			times = p.VerifyMs[0]
 		}
 		if b < len(times) {
 			at = max(at, ready[b]) + times[b]
@@ -110,45 +109,49 @@ func (t *Timeline) firstPass(p *Problem) float64 {
 	return at
 }
 
-// slack is how far two times may disagree: rounding of sums, and of the clocks
-// that write an executed timeline.
+// slack is the largest accepted difference of two equal times: sums and the clocks of
+// executed timelines round.
 const slack = 1e-6
 
-// Check reports the first invariant that a timeline breaks: a lane with two
-// tasks at once, a step before what it needs, a block that runs while its graph
-// is exchanged or without it, a load before its time, more memory than allowed,
-// something that ran twice or not at all, or a total that is not the sum.
+// Check returns an error for the first invariant that a timeline breaks:
+//
+//   - a lane runs one task at a time;
+//   - every step and load of the plan runs once, after what it waits for;
+//   - a block runs only with its graph, and not while the graph is switched;
+//   - memory stays within the plan's graphs and the session's window;
+//   - the totals are the sums of the tasks.
 func (t *Timeline) Check(p *Problem) error {
 	if t.Plan == nil {
-		return fmt.Errorf("graphswap: %w: it has no plan", ErrTimeline)
+		return fmt.Errorf("graphswap: %w: no plan", ErrTimeline)
 	}
 	if err := t.Plan.Validate(); err != nil {
 		return err
 	}
-	c := checker{line: t, plan: t.Plan, problem: p}
+	c := checker{timeline: t, plan: t.Plan, problem: p}
 	for _, check := range []func() error{c.tasks, c.lanes, c.order, c.loads, c.residency, c.memory, c.totals} {
 		if err := check(); err != nil {
-			return fmt.Errorf("graphswap: %w of %q: %w", ErrTimeline, t.Plan.Name, err)
+			return fmt.Errorf("graphswap: plan %q: %w: %w", t.Plan.Name, ErrTimeline, err)
 		}
 	}
 	return nil
 }
 
+// checker checks a timeline against its plan and problem.
 type checker struct {
-	line    *Timeline
-	plan    *Plan
-	problem *Problem
-	steps   []Task // by the plan's index
-	created []Task
+	timeline *Timeline
+	plan     *Plan
+	problem  *Problem
+	steps    []Task // by the plan's index
+	created  []Task
 }
 
-// tasks sorts the tasks by what they are; each step and load exactly once.
+// tasks finds the task of each step and load, exactly one for each.
 func (c *checker) tasks() error {
 	c.steps, c.created = make([]Task, len(c.plan.Steps)), make([]Task, len(c.plan.Loads))
 	seen := map[[2]int]bool{}
-	for _, t := range c.line.Tasks {
+	for _, t := range c.timeline.Tasks {
 		if !(t.StartMs >= 0 && t.EndMs >= t.StartMs && !math.IsInf(t.EndMs, 1)) {
-			return fmt.Errorf("a task from %v to %v", t.StartMs, t.EndMs)
+			return fmt.Errorf("a task runs from %v to %v", t.StartMs, t.EndMs)
 		}
 		into := c.steps
 		switch t.Kind {
@@ -170,25 +173,25 @@ func (c *checker) tasks() error {
 	}
 	for i, t := range c.steps {
 		s := c.plan.Steps[i]
-		if t.Lane != NPU || t.Block != s.Block || t.Chunk != s.Chunk || t.Graph&s.Graph == 0 || t.Graph == Both {
-			return fmt.Errorf("step %d was chunk %d of block %d on %s", i, t.Chunk, t.Block, t.Graph)
+		if t.Lane != NPU || t.Block != s.Block || t.Chunk != s.Chunk || t.Variant&s.Variant == 0 || t.Variant == Both {
+			return fmt.Errorf("step %d was chunk %d of block %d on %s", i, t.Chunk, t.Block, t.Variant)
 		}
-		if want := runs(c.plan.Rows2, c.plan.Chunks[s.Chunk], t.Graph); t.Runs != want {
+		if want := executes(c.plan.DecodeRows, c.plan.Chunks[s.Chunk], t.Variant); t.Runs != want {
 			return fmt.Errorf("step %d ran %d times, not %d", i, t.Runs, want)
 		}
 	}
 	for j, t := range c.created {
-		if l := c.plan.Loads[j]; t.Lane != IO || t.Block != l.Block || t.Graph != l.Graph {
-			return fmt.Errorf("load %d was %s of block %d", j, t.Graph, t.Block)
+		if l := c.plan.Loads[j]; t.Lane != IO || t.Block != l.Block || t.Variant != l.Variant {
+			return fmt.Errorf("load %d was %s of block %d", j, t.Variant, t.Block)
 		}
 	}
 	return nil
 }
 
-// lanes: one task at a time on each.
+// lanes checks that each lane runs one task at a time.
 func (c *checker) lanes() error {
 	var end [len(laneNames)]float64
-	byStart := slices.Clone(c.line.Tasks)
+	byStart := slices.Clone(c.timeline.Tasks)
 	slices.SortStableFunc(byStart, func(a, b Task) int { return cmp.Compare(a.StartMs, b.StartMs) })
 	for _, t := range byStart {
 		if int(t.Lane) >= len(end) || t.StartMs < end[t.Lane]-slack {
@@ -199,41 +202,40 @@ func (c *checker) lanes() error {
 	return nil
 }
 
-// order: steps and loads in the plan's order; a chunk enters a block after the
-// block before it and after the chunk before it.
+// order checks that steps and loads run in the plan's order.
 func (c *checker) order() error {
 	for i := 1; i < len(c.steps); i++ {
 		if c.steps[i].StartMs < c.steps[i-1].EndMs-slack {
-			return fmt.Errorf("step %d began before step %d had ended", i, i-1)
+			return fmt.Errorf("step %d started before step %d ended", i, i-1)
 		}
 	}
 	for j := 1; j < len(c.created); j++ {
 		if c.created[j].StartMs < c.created[j-1].EndMs-slack {
-			return fmt.Errorf("load %d began before load %d had ended", j, j-1)
+			return fmt.Errorf("load %d started before load %d ended", j, j-1)
 		}
 	}
-	return nil // the plan's own order keeps to the data: Validate
+	return nil // Validate checks the plan's order against the data dependencies
 }
 
-// loads: none before its release, none beside its own block.
+// loads checks that no load starts too early, or while its own block runs.
 func (c *checker) loads() error {
 	for j, t := range c.created {
 		if after := c.plan.Loads[j].After; after >= 0 && t.StartMs < c.steps[after].EndMs-slack {
-			return fmt.Errorf("load %d began before step %d had ended", j, after)
+			return fmt.Errorf("load %d started before step %d ended", j, after)
 		}
 		if c.plan.Spare {
 			continue
 		}
 		for i, s := range c.steps {
 			if s.Block == t.Block && s.StartMs < t.EndMs-slack && t.StartMs < s.EndMs-slack {
-				return fmt.Errorf("step %d ran while load %d exchanged its graph", i, j)
+				return fmt.Errorf("step %d ran while load %d switched its graph", i, j)
 			}
 		}
 	}
 	return nil
 }
 
-// residency: every step ran on a graph that was there.
+// residency checks that every step ran on a resident graph.
 func (c *checker) residency() error {
 	for i, s := range c.steps {
 		now := c.plan.Before[s.Block]
@@ -242,20 +244,21 @@ func (c *checker) residency() error {
 			if t.EndMs > s.StartMs+slack {
 				break
 			}
-			// A graph that ends loading in this very moment may be seen or not.
-			if !(c.plan.Spare && t.EndMs > s.StartMs-slack && s.Graph&now != 0) {
-				now = t.Graph
+			// If the load ends just as the step starts, the step may run on either
+			// graph.
+			if !(c.plan.Spare && t.EndMs > s.StartMs-slack && s.Variant&now != 0) {
+				now = t.Variant
 			}
 		}
-		if s.Graph&now == 0 {
-			return fmt.Errorf("step %d ran on %s when its block had %s", i, s.Graph, now)
+		if s.Variant&now == 0 {
+			return fmt.Errorf("step %d ran on %s when its block had %s", i, s.Variant, now)
 		}
 	}
 	return nil
 }
 
-// memory: one set of graphs, a spare block where the plan has one, and never
-// more than the session's window.
+// memory checks that the peak is at most one set of graphs, a spare slot if the plan has
+// one, and the session's window.
 func (c *checker) memory() error {
 	p := c.problem
 	most, largest := p.HostBytes+p.SessionBytes, int64(0)
@@ -263,8 +266,8 @@ func (c *checker) memory() error {
 		held := max(p.bytes(b, c.plan.Before[b]), p.bytes(b, c.plan.After[b]))
 		for _, l := range c.plan.Loads {
 			if l.Block == b {
-				held = max(held, p.bytes(b, l.Graph))
-				largest = max(largest, p.bytes(b, l.Graph))
+				held = max(held, p.bytes(b, l.Variant))
+				largest = max(largest, p.bytes(b, l.Variant))
 			}
 		}
 		most += held
@@ -272,41 +275,41 @@ func (c *checker) memory() error {
 	if c.plan.Spare {
 		most += largest
 	}
-	if c.line.PeakBytes > most {
-		return fmt.Errorf("%d bytes at its peak, %d are enough", c.line.PeakBytes, most)
+	if c.timeline.PeakBytes > most {
+		return fmt.Errorf("peak of %d bytes: the plan needs at most %d", c.timeline.PeakBytes, most)
 	}
-	if p.WindowBytes > 0 && c.line.PeakBytes-p.HostBytes > p.WindowBytes {
-		return fmt.Errorf("%w: %d bytes of %d", ErrMemory, c.line.PeakBytes-p.HostBytes, p.WindowBytes)
+	if p.WindowBytes > 0 && c.timeline.PeakBytes-p.HostBytes > p.WindowBytes {
+		return fmt.Errorf("%w: the peak is %d bytes: want at most %d", ErrMemory, c.timeline.PeakBytes-p.HostBytes, p.WindowBytes)
 	}
 	return nil
 }
 
-// totals: what the timeline says of itself.
+// totals checks the timeline's totals against its tasks.
 func (c *checker) totals() error {
-	again := *c.line
-	again.Tasks = slices.Clone(c.line.Tasks)
+	again := *c.timeline
+	again.Tasks = slices.Clone(c.timeline.Tasks)
 	again.Sum(c.problem)
 	for _, pair := range [][2]float64{
-		{c.line.PrefillMs, again.PrefillMs},
-		{c.line.SwitchEndMs, again.SwitchEndMs},
-		{c.line.ExposedMs, again.ExposedMs},
-		{c.line.StallMs, again.StallMs},
-		{c.line.NPUBusyMs, again.NPUBusyMs},
-		{float64(c.line.IOBytes), float64(again.IOBytes)},
-		{float64(c.line.PeakBytes), float64(again.PeakBytes)},
+		{c.timeline.PrefillMs, again.PrefillMs},
+		{c.timeline.SwitchEndMs, again.SwitchEndMs},
+		{c.timeline.ExposedMs, again.ExposedMs},
+		{c.timeline.StallMs, again.StallMs},
+		{c.timeline.NPUBusyMs, again.NPUBusyMs},
+		{float64(c.timeline.IOBytes), float64(again.IOBytes)},
+		{float64(c.timeline.PeakBytes), float64(again.PeakBytes)},
 	} {
 		if math.Abs(pair[0]-pair[1]) > slack {
-			return fmt.Errorf("a total of %v, its tasks have %v", pair[0], pair[1])
+			return fmt.Errorf("a total is %v: its tasks add up to %v", pair[0], pair[1])
 		}
 	}
 	var lanes [len(laneNames)]float64
-	for _, t := range c.line.Tasks {
-		if t.Kind == Run || t.Kind == Create { // decode passes may lie behind
+	for _, t := range c.timeline.Tasks {
+		if t.Kind == Run || t.Kind == Create { // decode passes may follow the switch
 			lanes[t.Lane] += t.EndMs - t.StartMs
 		}
 	}
-	if c.line.SwitchEndMs < max(lanes[NPU], lanes[IO])-slack {
-		return fmt.Errorf("it ends at %v, its lanes are busy for %v and %v", c.line.SwitchEndMs, lanes[NPU], lanes[IO])
+	if c.timeline.SwitchEndMs < max(lanes[NPU], lanes[IO])-slack {
+		return fmt.Errorf("it ends at %v: the lanes are busy for %v and %v", c.timeline.SwitchEndMs, lanes[NPU], lanes[IO])
 	}
 	return nil
 }

@@ -3,270 +3,159 @@ package graphswap
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
-// Choice is a turn's plan and why.
+// Choice is the plan for one turn of a conversation, and the reason for it.
 type Choice struct {
-	Config Config
-	Plan   *Plan
-	Line   *Timeline // as foretold
-	// Problem is what both are reckoned by.
-	Problem *Problem
-	// Verify is the rows of a decode step, one or more passes.
+	Config   Config
+	Plan     *Plan
+	Forecast *Timeline // the plan, simulated
+	Problem  *Problem  // the costs of both
+	// Prompt and Cached are the turn's new tokens and the tokens in the cache
+	// before them.
+	Prompt, Cached int
+	// Verify is the number of rows of a decode step, in one pass or several.
 	Verify int
 	Reason string // one sentence
-
-	prompt, cached int
-	exchange       exchange // that goes on beside the turn
-	after          *Choice  // the turn on the widths that are exchanged for
 }
 
-// Chooser decides for a session: each turn's plan and, where not all graphs fit,
-// which ones are kept. It learns from the turns: see [Chooser.Done].
+// Chooser chooses the plan for a turn from the costs. It keeps no state, so
+// equal turns get equal plans.
 type Chooser struct {
-	cost     *Cost
-	setting  Setting
-	configs  []Config // what fits, in the best residency
-	config   Config
-	begun    bool // the first turn was run
-	idled    bool // what is resident was loaded for the turn to come
-	free     bool // all widths are resident: each turn picks its own pair
-	resident []Graph
-	habits   habits
-	exchange exchange
-	known    map[turnKey][]Choice
+	Cost    *Cost
+	Setting Setting
 }
 
-// turnKey is what a turn's plan depends on.
-type turnKey struct {
-	config         Config
-	prompt, cached int
-	resident       string
-}
-
-// NewChooser is a chooser for a session that has nothing resident yet.
-func NewChooser(cost *Cost, s Setting) (*Chooser, error) {
-	c := &Chooser{cost: cost, setting: s, configs: cost.Configs(&s), known: map[turnKey][]Choice{}}
-	if len(c.configs) == 0 {
-		return nil, fmt.Errorf("graphswap: %w: %s on %s with a context of %d", ErrMemory, cost.Name, cost.Profile.ID, s.Context)
-	}
-	c.free = cost.allFit(&s, c.configs[0])
-	prior, err := c.prior()
+// Choose returns the plan with which a prompt and the usual answer end first, in
+// a configuration with the given variants resident.
+func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*Choice, error) {
+	all, err := c.Candidates(cfg, resident, prompt, cached)
 	if err != nil {
 		return nil, err
 	}
-	c.habits.prior = prior
-	rates := c.rates(nil, s.Context/2)
-	c.adopt(c.configs[slices.Index(rates, slices.Min(rates))])
-	return c, nil
+	return c.Pick(all, c.Setting.Expected()), nil
 }
 
-// NewPlanChooser is a chooser for a session whose graphs are there: partition,
-// widths and residency stay as they are, and each turn gets the best of their
-// plans, beginning with what is resident.
-func NewPlanChooser(cost *Cost, s Setting, held Config, resident []Graph) *Chooser {
-	return &Chooser{
-		cost: cost, setting: s, configs: []Config{held}, config: held, begun: true,
-		resident: slices.Clone(resident), known: map[turnKey][]Choice{},
-	}
-}
-
-// adopt changes to a configuration of which nothing else than its steady state
-// is resident.
-func (c *Chooser) adopt(cfg Config) {
-	c.config = cfg
-	c.resident = steady(cfg)
-}
-
-// steady is what a configuration has resident between turns.
-func steady(cfg Config) []Graph {
-	g := Both
-	if cfg.Residency == OneGraph {
-		g = G2
-	}
-	return slices.Repeat([]Graph{g}, cfg.Blocks)
-}
-
-// Config is the configuration in use.
-func (c *Chooser) Config() Config { return c.config }
-
-// Resident is what the chooser takes to be resident. Before the first turn that
-// is a guess: its choice says what to load, in its plan's Before.
-func (c *Chooser) Resident() []Graph { return slices.Clone(c.resident) }
-
-// SetResident says what is resident, where something else than Done changed it.
-func (c *Chooser) SetResident(now []Graph) { c.resident, c.begun = slices.Clone(now), true }
-
-// turn is what a choice takes with an answer of some length.
-func (c *Chooser) turn(choice *Choice, output float64) float64 {
-	context := float64(choice.cached+choice.prompt) + output/2
-	_, perToken := c.step(choice, context)
-	return choice.Line.SwitchEndMs + output*perToken
-}
-
-// step is the rows of a choice's decode steps at a context and what a token of
-// the answer takes: by the formulas, or where blocks were measured as a pass
-// through them did.
-func (c *Chooser) step(choice *Choice, context float64) (verify int, perToken float64) {
-	cfg, g := choice.Config, decodes(choice.Plan)
-	rows := cfg.rows(g)
-	if len(c.cost.Model.Blocks) != cfg.Blocks {
-		return c.cost.verified(&c.setting, rows, c.cost.Pass(rows, context, cfg.Blocks, rows))
-	}
-	pass := 0.0
-	for _, block := range choice.Problem.Verify[g-1] {
-		pass += block
-	}
-	return c.cost.verified(&c.setting, rows, pass)
-}
-
-// decodes is the graph on which a plan's decode passes run.
-func decodes(p *Plan) Graph {
-	for _, g := range p.After {
-		if g&G2 == 0 {
-			return G1
-		}
-	}
-	return G2
-}
-
-// Choose returns the plan of a turn with so many new tokens behind so many
-// cached ones, from what is resident. It changes nothing.
-func (c *Chooser) Choose(prompt, cached int) (*Choice, error) {
-	switch {
-	case c.free:
-		return c.anyPair(prompt, cached)
-	case len(c.configs) == 1:
-		return c.best(c.config, c.resident, prompt, cached)
-	case !c.begun:
-		return c.first(prompt, cached)
-	case c.config.Residency != OneGraph:
-		return c.exchanging(prompt, cached)
-	case c.idled:
-		return c.best(c.config, c.resident, prompt, cached)
-	}
-	return c.worth(prompt, cached)
-}
-
-// anyPair chooses among the pairs of the partition, which are all resident.
-func (c *Chooser) anyPair(prompt, cached int) (*Choice, error) {
-	var best *Choice
-	for _, cfg := range c.configs {
-		if cfg.Blocks != c.config.Blocks {
-			continue
-		}
-		choice, err := c.best(cfg, c.resident, prompt, cached)
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || c.turn(choice, c.expected()) < c.turn(best, c.expected())-closer {
-			best = choice
-		}
-	}
-	return best, nil
-}
-
-// reverseGain is the share of a prefill that a way back to the long graphs must
-// save: below it the short ones stay, and no byte is read.
-const reverseGain = 0.02
-
-// best is the best plan of a turn in one configuration, for the answer that is
-// expected.
-func (c *Chooser) best(cfg Config, resident []Graph, prompt, cached int) (*Choice, error) {
-	all, err := c.plans(cfg, resident, prompt, cached)
+// Candidates returns the plans of a configuration that can be the best one for a
+// turn. The length of the answer decides between them.
+func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int) ([]Choice, error) {
+	p, err := c.Cost.TurnProblem(&c.Setting, cfg, resident, prompt, cached)
 	if err != nil {
 		return nil, err
 	}
-	best, stay := -1, -1
-	least := math.Inf(1)
-	for i := range all {
-		if total := c.turn(&all[i], c.expected()); total < least-closer {
-			best, least = i, total
-		}
-		if all[i].Plan.Name == PlanG2 && len(all[i].Plan.Loads) == 0 {
-			stay = i
-		}
-	}
-	if stay >= 0 && c.turn(&all[stay], c.expected()) < least+reverseGain*all[best].Line.SwitchEndMs {
-		best = stay
-	}
-	choice := all[best] // a copy: its reason is of now
-	context := float64(cached+prompt) + c.expected()/2
-	choice.Verify, _ = c.step(&choice, context)
-	choice.Reason = c.reason(&choice)
-	return &choice, nil
-}
-
-// plans are the plans of a turn in one configuration that may be the best one, by
-// how long the answer will be.
-func (c *Chooser) plans(cfg Config, resident []Graph, prompt, cached int) ([]Choice, error) {
-	key := turnKey{cfg, prompt, cached, residentKey(resident)}
-	if all := c.known[key]; all != nil {
-		return all, nil
-	}
-	p, err := c.cost.TurnProblem(&c.setting, cfg, resident, prompt, cached)
-	if err != nil {
-		return nil, err
-	}
-	names := []string{PlanDescent, PlanG1, PlanG2}
+	names := []string{PlanSwitch, PlanPrefillOnly, PlanDecodeOnly}
 	switch {
 	case cfg.Residency == SharedPair:
-		names = []string{PlanShared}
+		names = []string{PlanResident}
 	case cfg.Residency == BothGraphs:
-		names = []string{PlanBoth}
-	case c.setting.InOrder:
-		names[0] = PlanDescentInOrder
+		names = []string{PlanSeparate}
+	case c.Setting.InOrder:
+		names[0] = PlanSwitchInOrder
 	}
 	var all []Choice
 	for _, name := range names {
 		for _, spare := range []bool{false, true} {
 			if spare && !(cfg.Spare && Switches(name)) {
-				continue // a slot that is there need not be used
+				continue // a plan may ignore an available slot
 			}
 			plan, err := p.Make(name, spare)
 			if err != nil {
 				return nil, err
 			}
-			line, err := Simulate(plan, p)
+			forecast, err := Simulate(plan, p)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, Choice{Config: cfg, Plan: plan, Line: line, Problem: p, prompt: prompt, cached: cached})
+			all = append(all, Choice{Config: cfg, Plan: plan, Forecast: forecast, Problem: p, Prompt: prompt, Cached: cached})
 		}
 	}
-	c.known[key] = all
 	return all, nil
 }
 
-func residentKey(resident []Graph) string {
-	key := make([]byte, len(resident))
-	for b, g := range resident {
-		key[b] = byte(g)
+// reverseGain is the share of a turn's prefill that a return to the prefill graphs must save. If
+// less is gained, the decode graphs stay and nothing is loaded.
+const reverseGain = 0.02
+
+// Pick returns a copy of the candidate with the shortest turn for an answer of
+// output tokens.
+func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
+	best, stay := -1, -1
+	least := math.Inf(1)
+	for i := range candidates {
+		if total := c.TurnMs(&candidates[i], output); total < least-Epsilon {
+			best, least = i, total
+		}
+		if candidates[i].Plan.Name == PlanDecodeOnly && len(candidates[i].Plan.Loads) == 0 {
+			stay = i
+		}
 	}
-	return string(key)
+	if stay >= 0 && c.TurnMs(&candidates[stay], output) < least+reverseGain*candidates[best].Forecast.SwitchEndMs {
+		best = stay
+	}
+	choice := candidates[best]
+	context := float64(choice.Cached+choice.Prompt) + output/2
+	choice.Verify, _ = c.DecodeStep(&choice, context)
+	choice.Reason = choice.reason(output)
+	return &choice
 }
 
-// Done says that a plan was run to its end, and how many tokens were answered.
-func (c *Chooser) Done(choice *Choice, output int) error {
-	c.begun, c.idled = true, false
-	c.config, c.resident = choice.Config, slices.Clone(choice.Plan.After)
-	if c.free || len(c.configs) == 1 {
-		c.habits.add(habit{nil, choice.prompt, float64(output), 0})
-		return nil
-	}
-	c.exchanged(choice, float64(output))
-	prefill, err := c.prefills(choice.prompt, choice.cached)
-	if err != nil {
-		return err
-	}
-	c.habits.add(habit{prefill, choice.prompt, float64(output), float64(choice.cached+choice.prompt) + float64(output)/2})
-	return nil
+// TurnMs returns the time of a turn: the prefill with its switching, and an
+// answer of output tokens.
+func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
+	context := float64(choice.Cached+choice.Prompt) + output/2
+	_, perToken := c.DecodeStep(choice, context)
+	return choice.Forecast.SwitchEndMs + output*perToken
 }
 
-// Reset forgets the turns and begins in a configuration's steady state.
-func (c *Chooser) Reset(cfg Config) {
-	c.habits = habits{prior: c.habits.prior}
-	c.exchange, c.begun, c.idled = exchange{}, false, false
-	c.adopt(cfg)
+// DecodeStep returns the rows of a choice's decode steps at a context, and the
+// time per token of the answer. If the blocks were measured, a pass takes the sum
+// of their times; otherwise the formulas give it.
+func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perToken float64) {
+	cfg, variant := choice.Config, decodeVariant(choice.Plan)
+	rows := cfg.rows(variant)
+	if len(c.Cost.Model.Blocks) != cfg.Blocks {
+		return c.Cost.decodeStep(&c.Setting, rows, c.Cost.Pass(rows, context, cfg.Blocks, rows))
+	}
+	pass := 0.0
+	for _, block := range choice.Problem.VerifyMs[variant-1] {
+		pass += block
+	}
+	return c.Cost.decodeStep(&c.Setting, rows, pass)
+}
+
+// decodeVariant returns the graphs on which a plan's decode passes run.
+func decodeVariant(p *Plan) Variant {
+	for _, v := range p.After {
+		if v&Decode == 0 {
+			return Prefill
+		}
+	}
+	return Decode
+}
+
+// reason says in one sentence why a choice was made, for an answer of output
+// tokens.
+func (c *Choice) reason(output float64) string {
+	cfg, window := c.Config, float64(c.Problem.WindowBytes)*1e-9
+	switch cfg.Residency {
+	case SharedPair:
+		return fmt.Sprintf("graphs of %d and %d rows share their weights and fit into %.2f GB, so nothing is switched", cfg.PrefillRows, cfg.DecodeRows, window)
+	case BothGraphs:
+		return fmt.Sprintf("graphs of %d and %d rows fit together into %.2f GB, so nothing is switched", cfg.PrefillRows, cfg.DecodeRows, window)
+	}
+	one := fmt.Sprintf("only one of the two graphs fits into %.2f GB, and ", window)
+	if c.Problem.WindowBytes == 0 {
+		one = "one of the two graphs is kept because the session's memory is unknown, and "
+	}
+	before, loads := c.Plan.Before[0], len(c.Plan.Loads)
+	switch {
+	case before == None:
+		return one + fmt.Sprintf("graphs of %d and %d rows save more than their loads cost if later turns are like the past ones", cfg.PrefillRows, cfg.DecodeRows)
+	case loads == 0 && before&Decode != 0:
+		return one + fmt.Sprintf("for %d tokens the graphs of %d rows beat loading those of %d", c.Prompt, cfg.DecodeRows, cfg.PrefillRows)
+	case loads == 0:
+		return one + fmt.Sprintf("an answer of about %.0f tokens is not worth a load", output)
+	}
+	return one + fmt.Sprintf("%d tokens are worth %d loads in %d blocks, %.0f ms of them exposed",
+		c.Prompt, loads, cfg.Blocks, max(c.Forecast.ExposedMs, 0))
 }

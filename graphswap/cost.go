@@ -7,85 +7,85 @@ import (
 	"strings"
 )
 
-// Cost is what a model takes on a device. It is the one source of durations:
-// simulated plans are made of them, and the paced emulator charges them.
+// Cost computes the times and sizes of a model on a device. The simulator and the
+// paced emulator both use it.
 //
-// Rows are always rows of the graph, padding included: a static graph runs as
-// long with one token in it as with all.
+// Rows always include padding rows: a static graph takes the same time with one token
+// as with all.
 type Cost struct {
 	Profile *Profile
-	Name    string // the model's
+	Name    string // of the model
 	Model   Model
 }
 
-// Cost binds a model of the profile.
+// Cost returns the costs of one of the profile's models.
 func (p *Profile) Cost(model string) (*Cost, error) {
 	m, ok := p.Models[model]
 	if !ok {
-		return nil, fmt.Errorf("graphswap: %w: %.80q is not among %s of %s", ErrModel, model,
-			strings.Join(slices.Sorted(maps.Keys(p.Models)), ", "), p.ID)
+		return nil, fmt.Errorf("graphswap: %w: %.80q: profile %s has %s", ErrModel, model, p.ID,
+			strings.Join(slices.Sorted(maps.Keys(p.Models)), ", "))
 	}
 	return &Cost{Profile: p, Name: model, Model: m}, nil
 }
 
-// GenericCost binds a model that the profile does not list, by its sizes: the
-// weights are streamed once per tile of rows, and each row has its time.
+// GenericCost returns the costs of a model that the profile does not list, from its
+// sizes: each tile of rows streams the weights once, and each row adds its own time.
 func (p *Profile) GenericCost(name string, m Model) *Cost {
 	g := p.Compute.Generic
 	m.DispatchMs = g.DispatchMs
 	m.TileMs = float64(m.BodyBytes) / g.StreamGBps * 1e-6
 	m.HeadTileMs = float64(m.HeadBytes) / g.StreamGBps * 1e-6
-	// A row's time is that of body and head together: by their parameters.
+	// A row's time is split between body and head by their parameters.
 	row := g.RowUs * float64(m.Layers) * float64(m.Hidden) * 1e-6
 	m.RowMs = row * float64(m.BodyParams) / float64(max(m.BodyParams+m.HeadParams, 1))
 	m.HeadRowMs = row - m.RowMs
 	return &Cost{Profile: p, Name: name, Model: m}
 }
 
+// tiles returns the number of tiles that hold some rows.
 func (c *Cost) tiles(rows int) float64 {
 	t := c.Profile.Compute.TileRows
 	return float64((rows + t - 1) / t)
 }
 
-// Body is one pass of all layers over a graph of so many rows, at a context of
-// so many tokens, without the fixed cost of executes.
+// Body returns the time of all layers on graphs of a width, at a context in tokens,
+// without the fixed cost of executes.
 func (c *Cost) Body(rows int, context float64) float64 {
 	p, m := &c.Profile.Compute, &c.Model
 	row := m.RowMs * (1 - p.RowContextShare + p.RowContextShare*context/p.RowContextRef)
 	return float64(m.Layers)*m.DispatchMs + c.tiles(rows)*m.TileMs + float64(rows)*row
 }
 
-// Head is the head's part of an execute for the rows that need logits.
+// Head returns the head's time for a number of rows with logits.
 func (c *Cost) Head(rows int) float64 {
 	return c.tiles(rows)*c.Model.HeadTileMs + float64(rows)*c.Model.HeadRowMs
 }
 
-// Exec is one execute of a block that holds a share of the layers.
+// Exec returns the time of one execute of a block with a share of the layers.
 func (c *Cost) Exec(share float64, rows int, context float64) float64 {
 	return share*c.Body(rows, context) + c.Profile.Compute.RPCMs
 }
 
-// Pass is one pass through all blocks with logits for so many rows.
+// Pass returns the time of a pass through all blocks, with logits for some rows.
 func (c *Cost) Pass(rows int, context float64, blocks, logits int) float64 {
 	return c.Body(rows, context) + c.Head(logits) + float64(blocks)*c.Profile.Compute.RPCMs
 }
 
-// Load is the creation of a context from so many bytes, the release of what
-// was there included.
+// Load returns the time to free the old graph and load a new one of the given size.
 func (c *Cost) Load(bytes float64) float64 {
 	l := &c.Profile.Load
 	return l.UnloadMs + l.LatencyMs + bytes/l.BandwidthGBps*1e-6
 }
 
-// PeakGB is the most memory that a plan holds: the base, one set of blocks, so
-// many blocks beside it, the head, and the table of embeddings on the CPU.
+// PeakGB returns the most memory that a plan holds: the base, one set of blocks, some
+// extra blocks, the head, and the embedding table on the CPU.
 func (c *Cost) PeakGB(extraBlocks float64) float64 {
 	m := &c.Model
 	return c.Profile.Memory.BaseMB*1e-3 + (float64(m.BodyBytes)*(1+extraBlocks)+float64(m.HeadBytes)+float64(m.EmbedBytes))*1e-9
 }
 
-// Shares cuts the layers into blocks as the engine does: contiguous, sizes
-// differing by at most one layer.
+// Shares returns the share of the layers in each block. As in the engine, blocks are
+// contiguous and differ by at most one layer.
 func (m *Model) Shares(blocks int) []float64 {
 	shares := make([]float64, blocks)
 	for b := range shares {
@@ -95,8 +95,8 @@ func (m *Model) Shares(blocks int) []float64 {
 	return shares
 }
 
-// Step is one decode step at a context: a draft, if more than one token is
-// expected of it, and a pass through as many executes as hold the wanted rows.
+// Step returns the time of a decode step at a context: the passes that verify some
+// rows, and a draft if the step is expected to yield more than one token.
 func (c *Cost) Step(blocks, rows, verify int, context, accept float64) float64 {
 	passes := (verify + rows - 1) / rows
 	ms := float64(passes) * c.Pass(rows, context, blocks, rows)

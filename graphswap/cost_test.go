@@ -1,82 +1,26 @@
 package graphswap
 
 import (
-	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// expectation is a row of testdata/expected_sim.json: what a second
-// implementation of the formulas and of the published rules gave.
-type expectation struct {
-	Device, Model, Case, Metric string
-	Value                       float64
-	TolerancePct                float64 `json:"tolerance_pct"`
-	Config                      struct {
-		Rows, Blocks, N, G1, G2, Prompt, C int
-		Context, T, Load                   float64
-		Outputs                            int `json:"n_out"`
-		Logits                             any
-	}
-}
-
-func expectations(t testing.TB) []expectation {
-	data, err := os.ReadFile("testdata/expected_sim.json")
-	require.NoError(t, err)
-	var rows []expectation
-	require.NoError(t, json.Unmarshal(data, &rows))
-	return rows
-}
-
-func cost(t testing.TB, device, model string) *Cost {
-	p, err := Device(device)
-	require.NoError(t, err)
-	c, err := p.Cost(model)
-	require.NoError(t, err)
-	return c
-}
-
-func TestFormulasGiveTheExpectedTimes(t *testing.T) {
-	seen := 0
-	for _, e := range expectations(t) {
-		var got float64
-		switch {
-		case strings.HasPrefix(e.Metric, "pass_ms."):
-			got = cost(t, e.Device, e.Model).Pass(e.Config.Rows, e.Config.Context, e.Config.Blocks, e.Config.Rows)
-		case strings.HasPrefix(e.Metric, "load_ms."):
-			c := cost(t, e.Device, e.Model)
-			got = c.Load(float64(c.Model.BodyBytes) / float64(e.Config.N))
-		case e.Case == "peak memory, replace":
-			got = cost(t, e.Device, e.Model).PeakGB(0)
-		case e.Case == "peak memory, shadow":
-			got = cost(t, e.Device, e.Model).PeakGB(1 / float64(e.Config.N))
-		default:
-			continue
-		}
-		seen++
-		// The rows have three digits behind the point; the formulas are exact.
-		require.InDelta(t, e.Value, got, 6e-4, "%+v", e)
-	}
-	require.Equal(t, 107, seen)
-}
-
-// TestHeadsTakeTheirGraphs: of widths that are told the narrowest one that holds
-// what is left of a chunk's rows, else the widest, whatever graph the block has.
-func TestHeadsTakeTheirGraphs(t *testing.T) {
+// The head runs on its smallest graph that holds the remaining rows of a chunk, or on its largest
+// graph. The graphs of the blocks do not matter.
+func TestHeadsTakeTheSmallestGraphThatFits(t *testing.T) {
 	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
 	rng := rand.New(rand.NewPCG(7, 3))
 	for range 300 {
-		r := Request{Blocks: 1 + rng.IntN(4), Rows2: 1 + rng.IntN(40), Prompt: 1 + rng.IntN(300)}
-		r.Rows1 = r.Rows2 * (1 + rng.IntN(8))
+		r := Request{Blocks: 1 + rng.IntN(4), DecodeRows: 1 + rng.IntN(40), Prompt: 1 + rng.IntN(300)}
+		r.PrefillRows = r.DecodeRows * (1 + rng.IntN(8))
 		bare, err := c.Problem(r)
 		require.NoError(t, err)
-		for i := range bare.Chunks { // without any head
-			bare.P[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
-			bare.D[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
+		for i := range bare.Chunks { // subtract the head of one row
+			bare.PrefillMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
+			bare.DecodeMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
 		}
 		r.AllLogits, r.Heads = true, []int{1 + rng.IntN(20)}
 		if rng.IntN(2) == 0 {
@@ -84,31 +28,30 @@ func TestHeadsTakeTheirGraphs(t *testing.T) {
 		}
 		p, err := c.Problem(r)
 		require.NoError(t, err)
-		narrow, wide := r.Heads[0], r.Heads[len(r.Heads)-1]
+		least, most := r.Heads[0], r.Heads[len(r.Heads)-1]
 		for i, tokens := range p.Chunks {
-			head := float64(tokens/wide) * c.Head(wide)
-			if left := tokens % wide; left > narrow {
-				head += c.Head(wide)
+			head := float64(tokens/most) * c.Head(most)
+			if left := tokens % most; left > least {
+				head += c.Head(most)
 			} else if left > 0 {
-				head += c.Head(narrow)
+				head += c.Head(least)
 			}
-			require.InDelta(t, head, p.P[i][r.Blocks-1]-bare.P[i][r.Blocks-1], 1e-6, "%+v", r)
-			require.InDelta(t, head, p.D[i][r.Blocks-1]-bare.D[i][r.Blocks-1], 1e-6, "%+v", r)
+			require.InDelta(t, head, p.PrefillMs[i][r.Blocks-1]-bare.PrefillMs[i][r.Blocks-1], 1e-6, "%+v", r)
+			require.InDelta(t, head, p.DecodeMs[i][r.Blocks-1]-bare.DecodeMs[i][r.Blocks-1], 1e-6, "%+v", r)
 		}
 	}
 	for _, heads := range [][]int{{0}, {-8, 3}, {8, 8}, {32, 8}, {1 << 30}} {
-		_, err := c.Problem(Request{Blocks: 1, Rows1: 32, Rows2: 8, Prompt: 9, Heads: heads})
+		_, err := c.Problem(Request{Blocks: 1, PrefillRows: 32, DecodeRows: 8, Prompt: 9, Heads: heads})
 		require.ErrorIs(t, err, ErrRequest, "%v", heads)
 	}
 }
 
-// TestHeadsThatWereNotMeasuredTakeWhatOthersDid: a profile without drafts knows the
-// narrow one alone.
-func TestHeadsThatWereNotMeasuredTakeWhatOthersDid(t *testing.T) {
+// A profile measured without drafts has one width only.
+func TestHeadsOfOtherWidthsUseTheMeasuredOnes(t *testing.T) {
 	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
 	c.Model.Head = &MeasuredGraph{Widths: map[int]MeasuredWidth{8: {RunMs: 5}, 32: {RunMs: 7}}}
 	for rows, want := range map[int]float64{1: 5, 8: 5, 9: 7, 32: 7, 33: 14, 256: 56} {
-		require.Equal(t, want, c.headRun(rows), "%d rows", rows)
+		require.Equal(t, want, c.headGraphMs(rows), "%d rows", rows)
 	}
 }
 
@@ -119,7 +62,7 @@ func TestGenericCostsAreNearTheListedOnes(t *testing.T) {
 		for name, m := range p.Models {
 			listed, err := p.Cost(name)
 			require.NoError(t, err)
-			// The generic fit has no cost per execute; its dispatch holds it.
+			// The generic fit has no cost per execute; the dispatch cost includes it.
 			ratio := p.GenericCost(name, m).Pass(1, 1100, 0, 1) / listed.Pass(1, 1100, 2, 1)
 			require.Greater(t, ratio, 0.95-0.005, "%s %s", device, name)
 			require.Less(t, ratio, up+0.005, "%s %s", device, name)
@@ -141,7 +84,7 @@ func TestDevicesAndVariants(t *testing.T) {
 		"sd8gen2+slow":      ErrDevice,
 		"sd8gen2+":          ErrDevice,
 		"../devices/x":      ErrDevice,
-		"sd8gen3+xiaomi-14": ErrProfile, // figures of another paper, no device
+		"sd8gen3+xiaomi-14": ErrProfile, // holds the figures of another paper, not of a device
 	} {
 		_, err := Device(name)
 		require.ErrorIs(t, err, want, name)
@@ -152,7 +95,7 @@ func TestDevicesAndVariants(t *testing.T) {
 	require.ErrorIs(t, err, ErrModel)
 }
 
-func TestProfilesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestImpossibleProfilesAreRejected(t *testing.T) {
 	data, err := deviceFiles.ReadFile("devices/sd8gen2.json")
 	require.NoError(t, err)
 	for _, change := range [][2]string{

@@ -1,36 +1,38 @@
-// Package graphswap decides when each block of a partitioned model leaves its
-// long prefill graph for its short decode graph, and foretells what that takes.
+// Package graphswap plans how a model's prefill and decode graphs share device
+// memory: when each block's prefill graph is freed and its decode graph loaded.
 //
-// An NPU's graph has a fixed number of rows. A prompt wants many, the
-// verification of a draft few, and where memory holds only one set of weights
-// the graphs have to be exchanged: block by block, while other blocks compute.
+// An NPU graph has a fixed number of rows. Prompts need many rows, verification and
+// decode need few. If memory holds only one set of weights, the graphs must be
+// switched block by block while other blocks compute.
 //
-// The package plans and never acts: costs go in, a [Plan] comes out, and equal
-// costs always give equal plans. It has no clock. Loading and running graphs is
-// the engine's work, and what the engine did it writes down as a [Timeline], the
-// type that the simulator fills too; [Check] holds for both.
+// The package plans and never acts: costs go in, a [Plan] comes out. Loading and
+// running graphs is the engine's work. The engine records what it did as a
+// [Timeline], the type that the simulator returns too; [Timeline.Check] applies to
+// both. A [Chooser] chooses a plan for one prompt on the graphs that were compiled;
+// package session also chooses the graphs.
 //
-// # A plan
+// # Plans
 //
-// [Plan].Steps is the NPU's work in its order, [Plan].Loads the loader's. A step
-// names the graph that it runs on and waits until that is resident. A load waits
-// until the step After has ended, and for the load before it. Nothing else
-// decides: who executes a plan needs no policy. Loads are listed such that no
-// step waits for a load that waits for the step.
-//
-// [Problem.Make] makes a plan by name, from the published rules to the default
-// (descent) and the reference (exact). [Simulate] foretells one; [Drive] is the
-// same event clock for whoever really executes it. [Chooser] decides for a
-// session which plan a turn gets, on which partition and widths; one made by
-// [NewPlanChooser] keeps to the graphs that a session has.
+// [Plan].Steps lists the NPU's work in order, [Plan].Loads the loader's. A step waits
+// until its graph is resident. A load waits for the step in its field After and for
+// the load before it. Nothing else decides when something starts, so whoever runs a
+// plan needs no policy. [Problem.Make] makes a plan by name, [Simulate] forecasts its
+// timeline, and [Drive] runs the same event clock for an executor.
 //
 // # Costs
 //
-// A [Profile] holds a device's costs, [Profile.Cost] binds a model of it. The
-// profiles that come with the program are in devices/, with their origin.
-// [Cost.Problem] applies them to a prompt; measured blocks replace the formulas.
+// A [Profile] holds the costs of a device; [Profile.Cost] binds one of its models.
+// The profiles in devices/ come with the program and name their origin.
+// [Cost.Problem] applies the costs to a prompt. Measured blocks replace the formulas.
 //
-// Planning takes below a millisecond for 8 blocks and 16 chunks; the effort is
-// counted in looks at steps, so equal problems get equal plans on any machine.
-// README.md has figures, and the map of which plan pays where.
+// # Invariants
+//
+//   - equal problems give equal plans on every machine: effort is counted in
+//     evaluated steps, not in time;
+//   - a load overlaps only the work of other blocks, unless there is a spare slot;
+//   - no step waits for a load that waits for that step;
+//   - the package has no clock, file, goroutine or state.
+//
+// Planning takes less than a millisecond for 8 blocks and 16 chunks. README.md has
+// figures and a map of which plan pays when; testdata/plans shows plans as text.
 package graphswap

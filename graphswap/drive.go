@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// Runner does what a plan says, or works out how long it would take. Times are
-// milliseconds, slow-downs by concurrent loads left out: [Drive] adds them.
+// Runner carries a plan out, or computes how long that takes. Times are milliseconds,
+// without slow-downs by concurrent loads: [Drive] adds them.
 type Runner interface {
-	// Run is one execute of a step, the run-th, on the given graph.
-	Run(step, run int, g Graph) (ms float64, err error)
-	// Load creates a load's graph. Without a spare slot it frees the block's
-	// other graph first.
+	// Run runs one execute of a step, number run, on the given graph.
+	Run(step, run int, g Variant) (ms float64, err error)
+	// Load loads a graph. Without a spare slot it frees the block's other graph
+	// first.
 	Load(load int) (ms float64, err error)
-	// Free releases the graph that a load beside a spare slot has replaced.
+	// Free frees the graph that a load has replaced, if there is a spare slot.
 	Free(load int) error
 }
 
-// Drive runs a plan on one event clock: it calls the runner in the order in
-// which things start and writes down when each would be. It is the simulator,
-// and with a runner that really executes it is an execution in virtual time.
+// Drive runs a plan on one event clock. It calls the runner in the order in which
+// tasks start, and records the time of each. With a runner that only computes times it
+// is the simulator; with one that executes, it is an execution in virtual time.
 func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
 	d := &driver{
 		plan: plan, problem: problem, runner: r,
-		line:     &Timeline{Plan: plan, Tasks: make([]Task, 0, len(plan.Steps)+len(plan.Loads))},
+		timeline: &Timeline{Plan: plan, Tasks: make([]Task, 0, len(plan.Steps)+len(plan.Loads))},
 		resident: slices.Clone(plan.Before), ends: make([]float64, len(plan.Steps)), running: -1,
 	}
 	for i := range plan.Steps {
@@ -35,37 +35,37 @@ func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 			return nil, err
 		}
 	}
-	d.line.PrefillMs = d.now
+	d.timeline.PrefillMs = d.now
 	if err := d.settle(math.Inf(1)); err != nil {
 		return nil, err
 	}
-	d.line.Sum(problem)
-	return d.line, nil
+	d.timeline.Sum(problem)
+	return d.timeline, nil
 }
 
-// driver is a run's state: what the lanes do and what is resident.
+// driver is the state of a run: the work of the lanes, and what is resident.
 type driver struct {
-	plan    *Plan
-	problem *Problem
-	runner  Runner
-	line    *Timeline
+	plan     *Plan
+	problem  *Problem
+	runner   Runner
+	timeline *Timeline
 
-	now      float64 // the NPU is free from here on
-	resident []Graph
-	ends     []float64 // per step that ran
-	done     int       // steps that ran
+	now      float64 // the NPU is free from this time on
+	resident []Variant
+	ends     []float64 // of the steps that ran
+	done     int       // number of steps that ran
 
-	next    int     // of Loads
-	loading bool    // the load before next runs, or waits for its slot
-	loadEnd float64 // its end
-	free    float64 // the loader, and the slot, are free from here on
+	next    int     // the next of Loads
+	loading bool    // the load before it runs, or has not become resident yet
+	loadEnd float64 // the end of that load
+	free    float64 // loader and spare slot are free from this time on
 
-	running    int     // block of the step under way, -1 for none
-	stepBlock  int     // of the last step that ended,
-	stepBegins float64 // its start: it may have been running when a load ended
+	running    int     // block of the running step, -1 for none
+	stepBlock  int     // block of the last step that ended
+	stepBegins float64 // start of that step: it may have run when a load ended
 }
 
-// step waits for its graph and runs.
+// step waits for the graph of step i and runs the step.
 func (d *driver) step(i int) error {
 	s, from := d.plan.Steps[i], d.now
 	if err := d.settle(d.now); err != nil {
@@ -73,26 +73,26 @@ func (d *driver) step(i int) error {
 	}
 	for d.waits(i) {
 		if !d.loading {
-			return d.plan.bad("step %d waits for a graph that nobody loads", i)
+			return d.plan.invalid("step %d waits for a graph that no load brings in", i)
 		}
 		d.now = d.loadEnd
 		if err := d.settle(d.now); err != nil {
 			return err
 		}
 	}
-	g := s.Graph & d.resident[s.Block]
+	g := s.Variant & d.resident[s.Block]
 	if g == Both {
-		g = G2
+		g = Decode
 	}
 	tokens := d.plan.Chunks[s.Chunk]
 	task := Task{
-		Lane: NPU, Kind: Run, StartMs: d.now, Block: s.Block, Chunk: s.Chunk, Graph: g, Index: i,
-		Runs: runs(d.plan.Rows2, tokens, g), Valid: tokens, WaitMs: d.now - from,
+		Lane: NPU, Kind: Run, StartMs: d.now, Block: s.Block, Chunk: s.Chunk, Variant: g, Index: i,
+		Runs: executes(d.plan.DecodeRows, tokens, g), Valid: tokens, WaitMs: d.now - from,
 	}
 	d.running = s.Block
-	rows := d.plan.Rows1
-	if g == G2 {
-		rows = d.plan.Rows2
+	rows := d.plan.PrefillRows
+	if g == Decode {
+		rows = d.plan.DecodeRows
 	}
 	task.Rows = rows * task.Runs
 	for run := range task.Runs {
@@ -104,28 +104,28 @@ func (d *driver) step(i int) error {
 			return err
 		}
 		if d.loading && d.loadEnd > d.now {
-			ms *= d.problem.slow()
+			ms *= d.problem.slowdown()
 		}
 		d.now += ms
 	}
 	task.EndMs, d.ends[i] = d.now, d.now
 	d.running, d.stepBlock, d.stepBegins, d.done = -1, s.Block, task.StartMs, i+1
-	d.line.Tasks = append(d.line.Tasks, task)
+	d.timeline.Tasks = append(d.timeline.Tasks, task)
 	return d.settle(d.now)
 }
 
-// waits says whether a step's graph is missing, or about to be freed by a load
-// that has been released.
+// waits reports whether a step must wait: its graph is missing, or a load that may
+// start already will free it.
 func (d *driver) waits(i int) bool {
 	s := d.plan.Steps[i]
-	if s.Graph&d.resident[s.Block] == 0 {
+	if s.Variant&d.resident[s.Block] == 0 {
 		return true
 	}
 	if d.plan.Spare {
 		return false
 	}
-	// A load that was released before this step comes first, even when the
-	// loader is still busy with another: the step is planned on its graph.
+	// A load that may start before this step comes first, even if the loader is
+	// still busy with another one: the step is planned on the loaded graph.
 	for j := d.next; j < len(d.plan.Loads); j++ {
 		if l := d.plan.Loads[j]; l.Block == s.Block && l.After < i {
 			return true
@@ -134,7 +134,7 @@ func (d *driver) waits(i int) bool {
 	return false
 }
 
-// settle ends and starts loads up to a moment, in the order of time.
+// settle ends and starts loads up to a time, in the order of their times.
 func (d *driver) settle(now float64) error {
 	for {
 		if d.loading {
@@ -165,10 +165,11 @@ func (d *driver) settle(now float64) error {
 	}
 }
 
+// start starts a load at a time.
 func (d *driver) start(l Load, at float64) error {
 	if !d.plan.Spare {
 		if d.running == l.Block {
-			return d.plan.bad("load %d begins while its block runs", d.next)
+			return d.plan.invalid("load %d starts while its block runs", d.next)
 		}
 		d.resident[l.Block] = None
 	}
@@ -177,16 +178,16 @@ func (d *driver) start(l Load, at float64) error {
 		return err
 	}
 	d.loading, d.loadEnd = true, at+ms
-	d.line.Tasks = append(d.line.Tasks, Task{
-		Lane: IO, Kind: Create, StartMs: at, EndMs: d.loadEnd, Block: l.Block, Graph: l.Graph, Index: d.next,
-		Bytes: d.problem.Bytes[l.Graph-1][l.Block],
+	d.timeline.Tasks = append(d.timeline.Tasks, Task{
+		Lane: IO, Kind: Create, StartMs: at, EndMs: d.loadEnd, Block: l.Block, Variant: l.Variant, Index: d.next,
+		Bytes: d.problem.Bytes[l.Variant-1][l.Block],
 	})
 	d.next++
 	return nil
 }
 
-// finish makes a loaded graph the resident one; not while its block runs on the
-// graph that it replaces.
+// finish reports whether the ended load's graph can become resident, and when loader
+// and slot are free: with a spare slot, not before the block's running step ends.
 func (d *driver) finish() bool {
 	l := d.plan.Loads[d.next-1]
 	if d.plan.Spare && d.running == l.Block {
@@ -199,22 +200,22 @@ func (d *driver) finish() bool {
 	return true
 }
 
-// retire frees what the finished load has replaced.
+// retire makes the loaded graph resident and frees the graph that it replaces.
 func (d *driver) retire() error {
 	l := d.plan.Loads[d.next-1]
 	old := d.resident[l.Block]
-	d.resident[l.Block], d.loading = l.Graph, false
+	d.resident[l.Block], d.loading = l.Variant, false
 	if !d.plan.Spare || old == None {
 		return nil
 	}
 	return d.runner.Free(d.next - 1)
 }
 
-// Simulate foretells a plan's timeline.
+// Simulate returns a plan's timeline by the problem's costs.
 func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
-	if plan.Blocks != problem.Blocks() || len(plan.Chunks) != len(problem.P) {
-		return nil, fmt.Errorf("graphswap: %w: a plan of %d blocks and %d chunks for a problem of %d and %d",
-			ErrPlan, plan.Blocks, len(plan.Chunks), problem.Blocks(), len(problem.P))
+	if plan.Blocks != problem.Blocks() || len(plan.Chunks) != len(problem.PrefillMs) {
+		return nil, fmt.Errorf("graphswap: %w: the plan has %d blocks and %d chunks, the problem %d and %d",
+			ErrPlan, plan.Blocks, len(plan.Chunks), problem.Blocks(), len(problem.PrefillMs))
 	}
 	line, err := Drive(plan, problem, costs{plan, problem})
 	if err != nil {
@@ -224,14 +225,14 @@ func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	return line, nil
 }
 
-// costs is the runner that only knows how long things take.
+// costs is the runner of the simulator.
 type costs struct {
 	plan    *Plan
 	problem *Problem
 }
 
-func (c costs) Run(step, _ int, g Graph) (float64, error) {
-	return c.problem.run(c.plan.Steps[step], g), nil
+func (c costs) Run(step, _ int, g Variant) (float64, error) {
+	return c.problem.executeMs(c.plan.Steps[step], g), nil
 }
-func (c costs) Load(load int) (float64, error) { return c.problem.load(c.plan.Loads[load]), nil }
+func (c costs) Load(load int) (float64, error) { return c.problem.loadMs(c.plan.Loads[load]), nil }
 func (c costs) Free(int) error                 { return nil }

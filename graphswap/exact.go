@@ -1,102 +1,122 @@
 package graphswap
 
-// exact finds the best cuts in one order by depth-first search: at the end of
-// each step a block leaves its long graph or does not. What cannot beat the best
-// so far is cut off. It is for blocks that begin on G1.
-type exact struct {
-	*search
-	switched []bool
-	at       cuts
-	best     score
-	bestAt   cuts
-	unloaded float64 // loads of the blocks that have not switched
-	// rest is per block and chunk the time from that chunk on, on G1 and on G2.
-	restLong, restShort [][]float64
-	left                float64 // a bound of the NPU's remaining time
+// Exact returns the best plan that cuts at any chunk allow, in the planner's orders or in the
+// papers' order alone. It is the reference for the planner and takes seconds. For blocks that do
+// not start with their prefill graph, it returns the planner's plan.
+func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
+	effort, orders := exactEffort, p.orders(inOrder)
+	if !p.startsWith(Prefill) {
+		return p.switchPlan(name, orders, spare)
+	}
+	open := p.newSearcher(spare, &effort)
+	best := p.searchOrders(open, orders, &effort)
+	for _, windows := range orders {
+		s := open(windows)
+		if !spare {
+			s = newSearchAnywhere(p, windows, &effort)
+		}
+		best = s.best(best)
+	}
+	return best.plan(name)
 }
 
-// best returns the best cuts in the search's order, given some to beat: the
-// best of those that it reaches with the effort that is left.
+// exact finds the best cuts in one order by depth-first search: at the end of each step
+// a block switches to its decode graph or does not. Branches that cannot beat the best
+// plan so far are cut off. All blocks must start with prefill graphs.
+type exact struct {
+	*search
+	switched  []bool
+	cuts      cuts
+	best      score
+	bestCuts  cuts
+	loadsLeft float64 // loads of the blocks that have not switched
+	// restPrefill and restDecode are the least time of a block from a chunk on, if
+	// it has its prefill graph or its decode graph there (block, chunk).
+	restPrefill, restDecode [][]float64
+	npuLeft                 float64 // lower bound of the NPU's remaining time
+}
+
+// best implements [searcher].
 func (s *search) best(known candidate) candidate {
 	e := &exact{
-		search: s, switched: make([]bool, s.blocks), best: known.score, bestAt: known.at.clone(),
-		at: cuts{make([]int, s.blocks), make([]int, s.blocks)}, unloaded: s.loads,
+		search: s, switched: make([]bool, s.blocks), best: known.score, bestCuts: known.cuts.clone(),
+		cuts: cuts{make([]int, s.blocks), make([]int, s.blocks)}, loadsLeft: s.allLoadsMs,
 	}
 	for b := range s.blocks {
-		long, short := s.rests(b)
-		e.restLong, e.restShort = append(e.restLong, long), append(e.restShort, short)
-		e.left += long[0]
+		prefill, decode := s.rests(b)
+		e.restPrefill, e.restDecode = append(e.restPrefill, prefill), append(e.restDecode, decode)
+		e.npuLeft += prefill[0]
 	}
 	clear(s.ready)
 	e.begin(0, 0)
 	if e.best.end == known.score.end {
 		return known
 	}
-	return candidate{search: s, at: e.bestAt, score: s.eval(e.bestAt, never)}
+	return candidate{search: s, cuts: e.bestCuts, score: s.eval(e.bestCuts, never)}
 }
 
-// begin chooses the blocks that switch before the first chunk.
+// begin tries all sets of blocks that switch before the first chunk.
 func (e *exact) begin(b int, io float64) {
 	if b == e.blocks {
 		e.step(0, 0, io)
 		return
 	}
 	e.begin(b+1, io)
-	e.leave(b, 0, 0, io, func(io float64) { e.begin(b+1, io) })
+	e.switchBlock(b, 0, 0, io, func(io float64) { e.begin(b+1, io) })
 }
 
-// leave switches a block at a cut for the time of a call.
-func (e *exact) leave(b, cut int, now, io float64, then func(io float64)) {
-	load := e.problem.Load[1][b]
-	more := e.restShort[b][cut] - e.restLong[b][cut]
+// switchBlock switches a block at a cut, calls the function then, and undoes the switch.
+func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) {
+	load := e.problem.LoadMs[1][b]
+	more := e.restDecode[b][cut] - e.restPrefill[b][cut]
 	ready := e.ready[b]
-	e.switched[b], e.at.down[b], e.unloaded, e.left = true, cut, e.unloaded-load, e.left+more
+	e.switched[b], e.cuts.toDecode[b], e.loadsLeft, e.npuLeft = true, cut, e.loadsLeft-load, e.npuLeft+more
 	e.ready[b] = max(io, now) + load
 	then(e.ready[b])
-	e.switched[b], e.unloaded, e.left, e.ready[b] = false, e.unloaded+load, e.left-more, ready
+	e.switched[b], e.loadsLeft, e.npuLeft, e.ready[b] = false, e.loadsLeft+load, e.npuLeft-more, ready
 }
 
-// step runs leg i at a time and goes on from there.
+// step runs step i and tries everything that can follow.
 func (e *exact) step(i int, now, io float64) {
-	if i == len(e.legs) {
-		if end := max(now, io); end < e.best.end-closer {
-			e.best, e.bestAt = score{end: end}, e.at.clone()
+	if i == len(e.steps) {
+		if end := max(now, io); end < e.best.end-Epsilon {
+			e.best, e.bestCuts = score{end: end}, e.cuts.clone()
 		}
 		return
 	}
 	if *e.effort--; *e.effort < 0 {
 		return
 	}
-	bound := now + e.left
-	if e.unloaded > 0 {
-		bound = max(bound, max(io, now)+e.unloaded)
+	bound := now + e.npuLeft
+	if e.loadsLeft > 0 {
+		bound = max(bound, max(io, now)+e.loadsLeft)
 	}
-	if max(bound, io) >= e.best.end-closer {
+	if max(bound, io) >= e.best.end-Epsilon {
 		return
 	}
-	l := &e.legs[i]
+	l := &e.steps[i]
 	if e.switched[l.block] {
-		if e.at.down[l.block] == l.first {
+		if e.cuts.toDecode[l.block] == l.first {
 			now = max(now, e.ready[l.block])
 		}
-		end := now + e.time(l.short, l.shortRuns, now, io)
-		spent := e.restShort[l.block][l.first] - e.restShort[l.block][l.end]
-		e.left -= spent
+		end := now + e.time(l.decode, l.decodeRuns, now, io)
+		spent := e.restDecode[l.block][l.first] - e.restDecode[l.block][l.end]
+		e.npuLeft -= spent
 		e.step(i+1, end, io)
-		e.left += spent
+		e.npuLeft += spent
 		return
 	}
-	end := now + e.time(l.long, l.longRuns, now, io)
-	spent := e.restLong[l.block][l.first] - e.restLong[l.block][l.end]
-	e.left -= spent
+	end := now + e.time(l.prefill, l.prefillRuns, now, io)
+	spent := e.restPrefill[l.block][l.first] - e.restPrefill[l.block][l.end]
+	e.npuLeft -= spent
 	if l.end < e.chunks {
 		e.step(i+1, end, io)
 	}
-	e.leave(l.block, l.end, end, io, func(io float64) { e.step(i+1, end, io) })
-	e.left += spent
+	e.switchBlock(l.block, l.end, end, io, func(io float64) { e.step(i+1, end, io) })
+	e.npuLeft += spent
 }
 
-// time is that of a leg which begins while the loader is busy until io.
+// time returns the time of a step that starts at now, while the loader is busy until io.
 func (s *search) time(total float64, count int, now, io float64) float64 {
 	if s.slow > 1 && now < io {
 		return slowed(total, count, now, io, s.slow)
@@ -104,12 +124,13 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// rests are the least times of a block from each chunk on: from G1, and on G2.
-func (s *search) rests(b int) (long, short []float64) {
-	long, short = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
+// rests returns the least times of a block from each chunk on: starting with its prefill
+// graph, and on its decode graph.
+func (s *search) rests(b int) (prefill, decode []float64) {
+	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {
-		short[c] = short[c+1] + s.problem.D[c][b]
-		long[c] = min(long[c+1]+s.problem.P[c][b], short[c])
+		decode[c] = decode[c+1] + s.problem.DecodeMs[c][b]
+		prefill[c] = min(prefill[c+1]+s.problem.PrefillMs[c][b], decode[c])
 	}
-	return long, short
+	return prefill, decode
 }

@@ -2,12 +2,11 @@ package graphswap
 
 import "slices"
 
-// order returns the NPU's work in windows: the chunks of a window go through a
-// block one after the other before the next block gets them. Windows of one
-// chunk are the order of the papers. With wider ones a block is through with
-// its chunks earlier and its graph can be exchanged while the blocks behind it
-// compute; what is computed stays the same, since a chunk needs only the block
-// before it and the chunk before it.
+// order returns the NPU's work in windows of the given numbers of chunks: all chunks
+// of a window go through a block before the next block gets them. Windows of one chunk
+// are the order of the papers. With larger windows a block finishes its chunks earlier,
+// so its graph can be switched while the following blocks compute. The results are
+// equal: a chunk needs only the block before it and the chunk before it.
 func order(blocks int, windows []int) []Step {
 	var steps []Step
 	first := 0
@@ -22,28 +21,28 @@ func order(blocks int, windows []int) []Step {
 	return steps
 }
 
-// singly is the order of the papers.
-func singly(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
+// chunkByChunk returns the windows of the papers' order.
+func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
-// cuts says per block which chunks run on which graph: G2 before chunk up, G1
-// before chunk down, G2 from there on. The number of chunks is a cut behind the
-// last one. Blocks that begin with G1 have up 0.
-type cuts struct{ up, down []int }
+// cuts say for each block which chunks run on which graph: chunks before toPrefill on
+// the decode graph, then chunks before toDecode on the prefill graph, then the rest on
+// the decode graph. A cut equal to the number of chunks comes after the last chunk.
+// Blocks that start with the prefill graph have toPrefill 0.
+type cuts struct{ toPrefill, toDecode []int }
 
-// plan writes cuts down as steps and loads: every load is released as soon as
-// the block is through with the graph that it replaces, and loads run in the
-// order in which they are released. For loads of one direction that is also the
-// order in which they are needed.
+// plan returns the plan for the given cuts. Each load may start as soon as its block has finished
+// with the graph that it replaces, and the loads run in this order. For loads of one variant that
+// is also the order in which steps need them.
 func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
-	plan := p.blank(name, windows)
+	plan := p.newPlan(name, windows)
 	chunks := len(p.Chunks)
-	plan.First = slices.Clone(at.down)
+	plan.DecodeFrom = slices.Clone(at.toDecode)
 	released := func(block, chunk, step int) {
-		if chunk == at.up[block] && plan.After[block] != G1 && at.up[block] < at.down[block] {
-			plan.load(block, G1, step)
+		if chunk == at.toPrefill[block] && plan.After[block] != Prefill && at.toPrefill[block] < at.toDecode[block] {
+			plan.load(block, Prefill, step)
 		}
-		if chunk == at.down[block] && plan.After[block] != G2 {
-			plan.load(block, G2, step)
+		if chunk == at.toDecode[block] && plan.After[block] != Decode {
+			plan.load(block, Decode, step)
 		}
 	}
 	for b := range plan.Blocks {
@@ -51,42 +50,42 @@ func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
 	}
 	for i := range plan.Steps {
 		s := &plan.Steps[i]
-		s.Graph = G1
-		if s.Chunk < at.up[s.Block] || s.Chunk >= at.down[s.Block] {
-			s.Graph = G2
+		s.Variant = Prefill
+		if s.Chunk < at.toPrefill[s.Block] || s.Chunk >= at.toDecode[s.Block] {
+			s.Variant = Decode
 		}
-		if s.Chunk+1 < chunks || at.down[s.Block] == chunks {
+		if s.Chunk+1 < chunks || at.toDecode[s.Block] == chunks {
 			released(s.Block, s.Chunk+1, i)
 		}
 	}
-	plan.tidy()
+	plan.sortTrailingLoads()
 	return plan
 }
 
-// blank is a plan without graphs and loads.
-func (p *Problem) blank(name string, windows []int) *Plan {
+// newPlan returns a plan without variants and loads.
+func (p *Problem) newPlan(name string, windows []int) *Plan {
 	blocks := p.Blocks()
 	plan := &Plan{
-		Name: name, Blocks: blocks, Rows1: p.Rows1, Rows2: p.Rows2, Chunks: p.Chunks,
+		Name: name, Blocks: blocks, PrefillRows: p.PrefillRows, DecodeRows: p.DecodeRows, Chunks: p.Chunks,
 		Steps: order(blocks, windows), Window: slices.Max(windows),
-		Before: make([]Graph, blocks), First: slices.Repeat([]int{len(p.Chunks)}, blocks),
+		Before: make([]Variant, blocks), DecodeFrom: slices.Repeat([]int{len(p.Chunks)}, blocks),
 	}
 	for b := range plan.Before {
-		plan.Before[b] = p.before(b)
+		plan.Before[b] = p.variantBefore(b)
 	}
 	plan.After = slices.Clone(plan.Before)
 	return plan
 }
 
 // load appends a load.
-func (p *Plan) load(block int, g Graph, after int) {
-	p.Loads = append(p.Loads, Load{Block: block, Graph: g, After: after})
+func (p *Plan) load(block int, g Variant, after int) {
+	p.Loads = append(p.Loads, Load{Block: block, Variant: g, After: after})
 	p.After[block] = g
 }
 
-// tidy sorts the loads that are released behind the last step: ascending, so
-// that the first decode pass can follow them.
-func (p *Plan) tidy() {
+// sortTrailingLoads sorts the loads that follow the last step by block, because the
+// first decode pass needs them in this order.
+func (p *Plan) sortTrailingLoads() {
 	last := len(p.Steps) - 1
 	tail := len(p.Loads)
 	for tail > 0 && p.Loads[tail-1].After == last {

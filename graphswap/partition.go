@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// partition is a model cut into blocks, with the costs of each: by the formulas,
-// or as they were measured.
+// partition is a model cut into blocks. Their costs are measured, or come from the
+// formulas.
 type partition struct {
 	cost     *Cost
 	shares   []float64
-	measured []MeasuredGraph // nil without measurements of this partition
+	measured []MeasuredGraph // nil if this partition was not measured
 }
 
+// partition cuts the model into blocks.
 func (c *Cost) partition(blocks int) partition {
 	g := partition{cost: c, shares: c.Model.Shares(blocks)}
 	if len(c.Model.Blocks) == blocks {
@@ -21,12 +22,12 @@ func (c *Cost) partition(blocks int) partition {
 	return g
 }
 
-// add adds one pass over a graph of so many rows to each block's time. Its
-// context is the tokens before it and half of its own rows.
+// add adds one pass through graphs of a width to the time of each block. The context
+// of the pass is the tokens before it and half of its own rows.
 func (g partition) add(times []float64, rows, before int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
-		if w, ok := g.width(b, rows); ok {
+		if w, ok := g.measuredWidth(b, rows); ok {
 			times[b] += w.at(rows, context, g.cost.Profile.Compute.RowContextRef)
 		} else {
 			times[b] += g.cost.Exec(share, rows, context)
@@ -34,7 +35,8 @@ func (g partition) add(times []float64, rows, before int) {
 	}
 }
 
-func (g partition) width(block, rows int) (MeasuredWidth, bool) {
+// measuredWidth returns the measurement of a block's graph, if there is one.
+func (g partition) measuredWidth(block, rows int) (MeasuredWidth, bool) {
 	if g.measured == nil {
 		return MeasuredWidth{}, false
 	}
@@ -46,7 +48,7 @@ func (g partition) width(block, rows int) (MeasuredWidth, bool) {
 func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	ms, bytes = make([]float64, len(g.shares)), make([]int64, len(g.shares))
 	for b, share := range g.shares {
-		if w, ok := g.width(b, rows); ok {
+		if w, ok := g.measuredWidth(b, rows); ok {
 			ms[b], bytes[b] = w.LoadMs, w.Bytes
 			continue
 		}
@@ -56,19 +58,20 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	return ms, bytes
 }
 
-// heads is the head's time, which belongs to the last block, for so many rows of
-// logits on graphs of some widths.
-func (c *Cost) heads(widths []int, logits int) (ms float64) {
+// headMs returns the head's time for some rows with logits, on graphs of the given
+// widths. The time counts for the last block.
+func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	for logits > 0 {
-		rows := narrowest(widths, logits)
-		ms += c.headRun(rows)
+		rows := smallestHolding(widths, logits)
+		ms += c.headGraphMs(rows)
 		logits -= rows
 	}
 	return ms
 }
 
-// narrowest is the first of ascending widths that holds some rows, or the last.
-func narrowest(widths []int, rows int) int {
+// smallestHolding returns the first of ascending widths that holds some rows, or the
+// last width.
+func smallestHolding(widths []int, rows int) int {
 	for _, w := range widths {
 		if w >= rows {
 			return w
@@ -77,14 +80,14 @@ func narrowest(widths []int, rows int) int {
 	return widths[len(widths)-1]
 }
 
-// headRun is the time of a graph of the head: as the narrowest that was measured
-// and holds its rows, or as often as the widest where none does, or by the
-// formula.
-func (c *Cost) headRun(rows int) float64 {
+// headGraphMs returns the time of the head for the given rows. It takes the smallest measured graph
+// that holds the rows, else several executes of the largest one. If the head was not measured, it
+// uses the formula.
+func (c *Cost) headGraphMs(rows int) float64 {
 	if c.Model.Head == nil || len(c.Model.Head.Widths) == 0 {
 		return c.Head(rows)
 	}
 	measured := slices.Sorted(maps.Keys(c.Model.Head.Widths))
-	w := narrowest(measured, rows)
+	w := smallestHolding(measured, rows)
 	return float64((rows+w-1)/w) * c.Model.Head.Widths[w].RunMs
 }

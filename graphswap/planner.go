@@ -7,100 +7,51 @@ import (
 	"strings"
 )
 
-// The plans by name. Each can be made with and without a spare slot where that
-// makes a difference.
-const (
-	PlanG1       = "g1_only"         // no switch, decode passes padded
-	PlanG2       = "g2_only"         // the short graphs for everything
-	PlanSync     = "sync"            // all loads after the prefill
-	PlanLazy     = "lazy"            // as the vendor's own switching: inside the first executes
-	PlanNaive    = "naive_async"     // loads as blocks finish their last chunk
-	PlanGreedy   = "greedy"          // the published rule
-	PlanDeferred = "greedy_deferred" // the same, begun as late as pays
-	PlanDescent  = "descent"         // our planner: the default
-	PlanExact    = "exact"           // the best plan there is, for reference
-	PlanBoth     = "both_resident"   // both graphs in memory, weights twice
-	PlanShared   = "shared_pair"     // both graphs in memory, weights once
-
-	// The planner and the reference, held to the papers' order of the NPU's
-	// work: every chunk through all blocks before the next one.
-	PlanDescentInOrder = "descent_in_order"
-	PlanExactInOrder   = "exact_in_order"
-)
-
-// PlanNames lists the plans in the order of a table.
-func PlanNames() []string {
-	return []string{
-		PlanG1, PlanG2, PlanSync, PlanLazy, PlanNaive, PlanGreedy, PlanDeferred,
-		PlanDescentInOrder, PlanExactInOrder, PlanDescent, PlanExact, PlanBoth, PlanShared,
-	}
-}
-
-// Switches says whether a plan exchanges graphs, and so may use a spare slot.
-func Switches(name string) bool {
-	return !slices.Contains([]string{PlanG1, PlanG2, PlanBoth, PlanShared}, name)
-}
-
-// CutSpare takes a plan apart as people write it: "+spare" behind its name asks for
-// a spare slot, "-spare" refuses one, neither leaves that open.
-func CutSpare(text string) (name string, asked, refused bool) {
-	if name, asked = strings.CutSuffix(text, "+spare"); !asked {
-		name, refused = strings.CutSuffix(name, "-spare")
-	}
-	return name, asked, refused
-}
-
-// The planner's effort in legs that it looks at: what keeps planning below a
-// millisecond, and what ends the reference after some seconds.
+// Effort is counted in evaluated window steps, so that equal problems get equal plans
+// on every machine. These limits keep planning below a millisecond and end the exact
+// reference after some seconds.
 const (
 	plannerEffort = 15_000
-	slotEffort    = 9_000 // each takes longer beside a spare slot
+	slotEffort    = 9_000 // a step takes longer to evaluate with a spare slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
 
-// Make makes the named plan. It does not look whether the plan fits into the
-// session: see [Timeline.Check] and [Choose].
+// Make makes a plan of [PlanNames]. It does not check that the plan fits into the
+// session: see [Timeline.Check].
 func (p *Problem) Make(name string, spare bool) (*Plan, error) {
-	inOrder := [][]int{singly(len(p.Chunks))}
 	var plan *Plan
 	switch name {
-	case PlanG1:
-		plan = p.stay(name, G1)
-	case PlanG2:
-		plan = p.begun(G2).stay(name, G2)
-	case PlanSync, PlanLazy:
-		plan = p.sync(name)
-	case PlanNaive:
-		plan = p.naive()
-	case PlanGreedy:
-		plan, _ = p.greedy(greed{name: name, spare: spare})
-	case PlanDeferred:
-		plan = p.deferred(spare)
-	case PlanDescent:
-		plan = p.descent(name, p.layouts(), spare)
-	case PlanDescentInOrder:
-		plan = p.descent(name, inOrder, spare)
-	case PlanExact:
-		plan = p.exact(name, p.layouts(), spare)
-	case PlanExactInOrder:
-		plan = p.exact(name, inOrder, spare)
-	case PlanBoth, PlanShared:
-		plan = p.begun(Both).quicker(name)
+	case PlanPrefillOnly:
+		plan = p.fixedPlan(name, Prefill)
+	case PlanDecodeOnly:
+		plan = p.withResident(Decode).fixedPlan(name, Decode)
+	case PlanSwitch, PlanSwitchInOrder:
+		plan = p.switchPlan(name, p.orders(name == PlanSwitchInOrder), spare)
+	case PlanSeparate, PlanResident:
+		plan = p.withResident(Both).fastestPlan(name)
 	default:
-		return nil, fmt.Errorf("graphswap: %w: no plan is called %.80q, but %s", ErrRequest, name, strings.Join(PlanNames(), ", "))
+		return nil, fmt.Errorf("graphswap: %w: plan %.80q: want one of %s", ErrRequest, name, strings.Join(PlanNames(), ", "))
 	}
-	plan.Name = name
 	if spare && Switches(name) && !slices.Contains(plan.Before, None) {
-		plan.beside()
+		plan.UseSpareSlot()
 	}
 	return plan, nil
 }
 
-// layouts are the orders that the planner tries: the papers', and those in which
-// first k chunks and then the rest go through block after block. Finer ones
-// are worth a thousandth at most (TestTwoWindowsAreEnough).
-func (p *Problem) layouts() [][]int {
+// orders returns the window sizes of the orders to search: only the papers' order
+// if chunks must stay in order, else all that the planner tries.
+func (p *Problem) orders(inOrder bool) [][]int {
+	if inOrder {
+		return [][]int{chunkByChunk(len(p.Chunks))}
+	}
+	return p.candidateOrders()
+}
+
+// candidateOrders returns the orders that the planner tries: the papers', one window
+// of all chunks, and every cut into two windows. The other orders save 0.07 % on average
+// (TestTwoWindowsAreEnough).
+func (p *Problem) candidateOrders() [][]int {
 	chunks := len(p.Chunks)
 	all := [][]int{{chunks}}
 	for k := 1; k <= chunks/2; k++ {
@@ -110,113 +61,117 @@ func (p *Problem) layouts() [][]int {
 		}
 	}
 	if chunks > 2 {
-		all = append(all, singly(chunks))
+		all = append(all, chunkByChunk(chunks))
 	}
 	return all
 }
 
-// bound is a time below which no plan from G1 can end: the loads, or the steps
-// and what the last loads add to them. The last block that runs its last chunk
-// on G1 is loaded behind it, beside what blocks behind it still have to run.
-func (p *Problem) bound() float64 {
-	io, npu := p.lanes()
-	least, extra, behind := math.Inf(1), 0.0, 0.0
-	last := len(p.P) - 1
+// lowerBound returns a time before which no plan can end, if all blocks start with prefill graphs.
+// It is the time of the loads, or the time of the steps plus the time that the last loads add. The
+// last block that runs its last chunk on the prefill graph loads after that chunk, while the
+// following blocks compute.
+func (p *Problem) lowerBound() float64 {
+	io, npu := p.leastWork()
+	least, extra, following := math.Inf(1), 0.0, 0.0
+	last := len(p.PrefillMs) - 1
 	for b := p.Blocks() - 1; b >= 0; b-- {
-		least = min(least, extra+max(p.Load[1][b]-behind, 0))
-		extra += max(p.D[last][b]-p.P[last][b], 0)
-		for c := range p.P {
-			behind += max(p.D[c][b], p.P[c][b])
+		least = min(least, extra+max(p.LoadMs[1][b]-following, 0))
+		extra += max(p.DecodeMs[last][b]-p.PrefillMs[last][b], 0)
+		for c := range p.PrefillMs {
+			following += max(p.DecodeMs[c][b], p.PrefillMs[c][b])
 		}
 	}
 	return max(io, npu+min(least, extra))
 }
 
-// lanes is the least that the loader and the NPU have to do.
-func (p *Problem) lanes() (io, npu float64) {
-	for _, l := range p.Load[1] {
+// leastWork returns the least time of the loader and of the NPU.
+func (p *Problem) leastWork() (io, npu float64) {
+	for _, l := range p.LoadMs[1] {
 		io += l
 	}
-	for c, row := range p.P {
+	for c, row := range p.PrefillMs {
 		for b, v := range row {
-			npu += min(v, p.D[c][b])
+			npu += min(v, p.DecodeMs[c][b])
 		}
 	}
 	return io, npu
 }
 
-// descent is the planner: the best plan that climbing in the given orders finds.
-func (p *Problem) descent(name string, layouts [][]int, spare bool) *Plan {
+// switchPlan is the planner. It returns the best plan that local search finds in the
+// given orders.
+func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	effort := plannerEffort
 	if spare {
 		effort = slotEffort
 	}
-	return p.descend(p.open(spare, &effort), layouts, &effort).plan(name)
+	return p.searchOrders(p.newSearcher(spare, &effort), orders, &effort).plan(name)
 }
 
-// searcher looks for plans in one order of the NPU's work: by cuts, or beside a
-// spare slot by loads.
+// searcher searches for plans in one order of the NPU's work: for cuts, or with a spare
+// slot for loads.
 type searcher interface {
-	// ranked are the starts, best first, without those that end far behind what
-	// is known.
-	ranked(known float64) []candidate
-	// climb improves a start until nothing helps.
-	climb(c candidate) candidate
-	// best is the best of all, for blocks that begin on G1, given one to beat and
-	// as far as the effort reaches.
+	// rankedStarts returns starts for the local search, best first. It leaves out starts that end
+	// much later than a known plan.
+	rankedStarts(known float64) []candidate
+	// improve changes a start until no single change makes it better.
+	improve(c candidate) candidate
+	// best searches for the best plan of all, if the blocks start with prefill
+	// graphs. It returns the known one if the effort ends before it finds a better.
 	best(known candidate) candidate
 	plan(name string, c candidate) *Plan
-	// inOrder says that chunks go through all blocks one by one.
+	// inOrder reports whether each chunk goes through all blocks before the next.
 	inOrder() bool
 }
 
-// candidate is a plan in a searcher's order, with its score: cuts or loads.
+// candidate is a plan in a searcher's order: its cuts or loads, and its score.
 type candidate struct {
 	search searcher
-	at     cuts
+	cuts   cuts
 	loads  []Load
 	score  score
 }
 
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
-// open returns what searches an order: cuts, where loads take graphs away.
-func (p *Problem) open(spare bool, effort *int) func(windows []int) searcher {
-	if spare && (p.all(G1) || p.all(G2)) {
+// newSearcher returns a constructor of searchers: for loads if there is a spare slot,
+// else for cuts.
+func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searcher {
+	if spare && (p.startsWith(Prefill) || p.startsWith(Decode)) {
 		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
 	}
 	return func(windows []int) searcher { return newSearch(p, windows, effort) }
 }
 
-// enough is a time below which no plan ends, or less than none where nothing is
-// known.
-func (p *Problem) enough(s searcher) float64 {
-	if !p.all(G1) {
+// lowerBoundFor returns a time before which no plan ends, or a negative time if no
+// bound is known.
+func (p *Problem) lowerBoundFor(s searcher) float64 {
+	if !p.startsWith(Prefill) {
 		return -1
 	}
 	if _, slot := s.(*slotSearch); slot {
-		// The last load may end while the last block runs.
-		return max(p.lanes()) + closer
+		// With a spare slot the last load can end while the last block runs.
+		return max(p.leastWork()) + Epsilon
 	}
-	return p.bound() + closer
+	return p.lowerBound() + Epsilon
 }
 
-// How many orders, and in each how many starts, are climbed from.
+// The local search improves the best improvedStarts starts in each of the first improvedOrders orders.
 const (
-	climbedOrders = 3
-	climbs        = 4
+	improvedOrders = 3
+	improvedStarts = 4
 )
 
-// descend looks at the starts of all orders and climbs from the most promising.
-func (p *Problem) descend(open func(windows []int) searcher, layouts [][]int, effort *int) candidate {
-	all := make([][]candidate, 0, len(layouts))
+// searchOrders evaluates the starts of all orders, improves the best of them and then
+// looks for a still better plan with the effort that is left.
+func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int, effort *int) candidate {
+	all := make([][]candidate, 0, len(orders))
 	best, bound := candidate{score: score{end: never}}, -1.0
-	for i, windows := range layouts {
+	for i, windows := range orders {
 		search := open(windows)
 		if i == 0 {
-			bound = p.enough(search)
+			bound = p.lowerBoundFor(search)
 		}
-		ranked := search.ranked(best.score.end)
+		ranked := search.rankedStarts(best.score.end)
 		if len(ranked) == 0 {
 			continue
 		}
@@ -230,11 +185,11 @@ func (p *Problem) descend(open func(windows []int) searcher, layouts [][]int, ef
 	}
 	slices.SortStableFunc(all, func(a, b []candidate) int { return a[0].score.compare(b[0].score) })
 	for i, ranked := range all {
-		if i >= climbedOrders && !ranked[0].search.inOrder() {
-			continue // the papers' order is always climbed in
+		if i >= improvedOrders && !ranked[0].search.inOrder() {
+			continue // the papers' order is always improved
 		}
-		for _, c := range ranked[:min(climbs, len(ranked))] {
-			if c = c.search.climb(c); c.score.better(best.score) {
+		for _, c := range ranked[:min(improvedStarts, len(ranked))] {
+			if c = c.search.improve(c); c.score.better(best.score) {
 				best = c
 			}
 			if best.score.end <= bound {
@@ -247,85 +202,17 @@ func (p *Problem) descend(open func(windows []int) searcher, layouts [][]int, ef
 	}
 	for _, ranked := range all {
 		if ranked[0].search.inOrder() {
-			*effort = max(*effort, proofEffort) // the papers' order always
+			*effort = max(*effort, proofEffort) // search in the papers' order in any case
 		}
 		best = ranked[0].search.best(best)
 	}
 	return best
 }
 
-// promising is how far behind the best start another one may end and still be
-// climbed from.
-const promising = 1.1
-
-// ranked are the starts in the search's order, best first, without those that
-// end far behind what is known.
-func (s *search) ranked(known float64) []candidate {
-	starts := s.starts()
-	if s.inOrder() {
-		starts = append(starts, s.problem.greedyCuts()...)
-	}
-	all := make([]candidate, 0, len(starts))
-	for _, at := range starts {
-		got := s.eval(at, known*promising)
-		known = min(known, got.end)
-		if got.end < never {
-			all = append(all, candidate{search: s, at: at, score: got})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return a.score.compare(b.score) })
-	return all
-}
-
-// greedyCuts are the published rule's, in both readings.
-func (p *Problem) greedyCuts() (all []cuts) {
-	if !p.all(G1) {
-		return nil
-	}
-	for _, c := range []conflict{stall, skip} {
-		plan, _ := p.greedy(greed{conflict: c})
-		all = append(all, cuts{make([]int, p.Blocks()), plan.First})
-	}
-	return all
-}
-
-// exact is the reference: the best plan in the given orders, with cuts anywhere.
-func (p *Problem) exact(name string, layouts [][]int, spare bool) *Plan {
-	effort := exactEffort
-	if !p.all(G1) {
-		return p.descent(name, layouts, spare) // the reference begins on G1
-	}
-	open := p.open(spare, &effort)
-	best := p.descend(open, layouts, &effort)
-	for _, windows := range layouts {
-		s := open(windows)
-		if !spare {
-			s = newSearchAnywhere(p, windows, &effort)
-		}
-		best = s.best(best)
-	}
-	return best.plan(name)
-}
-
-// deferred is the greedy rule begun at each step; the latest of the best wins.
-func (p *Problem) deferred(spare bool) *Plan {
-	var best *Plan
-	least := math.Inf(1)
-	for _, c := range []conflict{stall, skip} {
-		for start := range p.Blocks()*len(p.Chunks) + 1 {
-			plan, end := p.greedy(greed{name: PlanDeferred, conflict: c, event: true, start: start, spare: spare})
-			if end <= least+closer {
-				best, least = plan, min(least, end)
-			}
-		}
-	}
-	return best
-}
-
-// beside turns a plan into one with a spare slot: its steps run on what is there.
-func (p *Plan) beside() {
+// UseSpareSlot lets every step run on any resident graph, so that no step waits for a load.
+func (p *Plan) UseSpareSlot() {
 	p.Spare = true
 	for i := range p.Steps {
-		p.Steps[i].Graph = Both
+		p.Steps[i].Variant = Both
 	}
 }

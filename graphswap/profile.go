@@ -13,15 +13,15 @@ import (
 //go:embed devices/*.json
 var deviceFiles embed.FS
 
-// Kinds of profiles: what their numbers rest on. Every result names its kind.
+// Kinds of profiles by the origin of their numbers. Every result names its kind.
 const (
-	Fitted    = "fitted"    // reproduces published figures; no phone of ours
-	Estimated = "estimated" // by the simulator of the vendor's library
-	Measured  = "measured"  // on the device itself
+	Fitted    = "fitted"    // reproduces published figures; we measured no phone
+	Estimated = "estimated" // computed by the vendor's compiler
+	Measured  = "measured"  // timed on the device
 )
 
-// Profile is what a device takes for its work. Times are milliseconds, bytes
-// are bytes, a GB is 10^9 of them.
+// Profile holds the costs of a device: times in milliseconds, sizes in bytes or in GB
+// of 10^9 bytes.
 type Profile struct {
 	Schema  string           `json:"schema"`
 	Kind    string           `json:"kind"`
@@ -47,13 +47,13 @@ type Compute struct {
 	RPCMs           float64 `json:"rpc_ms"`    // per execute
 	DispatchMs      float64 `json:"dispatch_ms_per_layer"`
 	Generic         Generic `json:"generic"`
-	RowContextShare float64 `json:"row_context_share"` // of a row's time that grows with context
-	RowContextRef   float64 `json:"row_context_ref"`   // tokens at which a model's row time holds
+	RowContextShare float64 `json:"row_context_share"` // share of a row's time that grows with the context
+	RowContextRef   float64 `json:"row_context_ref"`   // context in tokens at which the row times hold
 	JitterPct       float64 `json:"jitter_pct"`
 	MaxConcurrent   int     `json:"max_concurrent_executes"`
 }
 
-// Generic stands for models that a profile does not list.
+// Generic holds the costs of models that a profile does not list.
 type Generic struct {
 	DispatchMs float64 `json:"dispatch_ms_per_layer"`
 	StreamGBps float64 `json:"stream_gbps"`
@@ -72,14 +72,14 @@ type LoadCost struct {
 	Residency string `json:"residency"`
 }
 
-// Memory is what a session may hold.
+// Memory holds the limits of a session.
 type Memory struct {
 	WindowGB      float64 `json:"session_window_gb"` // address space of one session
-	BaseMB        float64 `json:"base_mb"`           // everything that is not weights
+	BaseMB        float64 `json:"base_mb"`           // everything but weights
 	CalibrationMB float64 `json:"calibration_budget_mb"`
 }
 
-// CPUCost is what the host's side takes.
+// CPUCost holds the times of the CPU lane.
 type CPUCost struct {
 	DraftMs             float64            `json:"draft_ms_per_step"`
 	CalibrationMs       float64            `json:"calibration_ms_per_input_token"`
@@ -95,7 +95,7 @@ type Power struct {
 	Idle    float64 `json:"idle"`
 }
 
-// Model is a model's sizes and its times on this device.
+// Model holds a model's sizes and its times on this device.
 type Model struct {
 	Layers     int   `json:"layers"`
 	Hidden     int   `json:"hidden"`
@@ -105,7 +105,7 @@ type Model struct {
 	BodyBytes  int64 `json:"body_bytes"`
 	HeadBytes  int64 `json:"head_bytes"`
 	EmbedBytes int64 `json:"embed_bytes"` // the float table, on the CPU
-	// KVBytes is what a token takes in the cache, keys and values of all layers.
+	// KVBytes is the size of a token's keys and values in all layers.
 	KVBytes int64 `json:"kv_bytes_per_token,omitempty"`
 
 	DispatchMs float64 `json:"dispatch_ms_per_layer"`
@@ -114,36 +114,36 @@ type Model struct {
 	RowMs      float64 `json:"row_ms"`
 	HeadRowMs  float64 `json:"head_row_ms"`
 
-	// Blocks and Head are measured times; they replace the formulas for a plan
-	// that has as many blocks. Profiles of kind fitted have none.
+	// Blocks and Head hold measured times, which replace the formulas for plans
+	// with this number of blocks. Profiles of kind fitted have none.
 	Blocks []MeasuredGraph `json:"blocks,omitempty"`
 	Head   *MeasuredGraph  `json:"head,omitempty"`
 }
 
-// MeasuredGraph is a block, or the head, in the widths that were measured.
+// MeasuredGraph holds the measured widths of a block or of the head.
 type MeasuredGraph struct {
 	Layers int                   `json:"layers,omitempty"`
 	Widths map[int]MeasuredWidth `json:"widths"` // by rows of the graph
 }
 
-// MeasuredWidth is one graph: its load, its run and its size.
+// MeasuredWidth holds the load time, the run time and the size of one graph.
 type MeasuredWidth struct {
 	LoadMs float64 `json:"load_ms"`
-	// RunMs is at the profile's [Compute].RowContextRef, ShortMs at a context of
-	// half the graph's rows; 0 where only RunMs was measured.
-	RunMs   float64 `json:"run_ms"`
-	ShortMs float64 `json:"short_ms,omitempty"`
-	Bytes   int64   `json:"bytes"`
+	// RunMs is the time at a context of [Compute].RowContextRef. ShortContextMs is
+	// the time at a context of half the graph's rows, or 0 if it was not measured.
+	RunMs          float64 `json:"run_ms"`
+	ShortContextMs float64 `json:"short_ms,omitempty"`
+	Bytes          int64   `json:"bytes"`
 }
 
-// at is a run at a context: its time grows evenly with what there is to see. A
-// shorter run that was measured longer says nothing but noise.
+// at returns the time of a run at a context, interpolated between the two measured
+// times. A longer time at the shorter context is noise and is ignored.
 func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 	short := float64(rows) / 2
-	if w.ShortMs <= 0 || w.ShortMs >= w.RunMs || measured <= short {
+	if w.ShortContextMs <= 0 || w.ShortContextMs >= w.RunMs || measured <= short {
 		return w.RunMs
 	}
-	return w.ShortMs + (w.RunMs-w.ShortMs)*(context-short)/(measured-short)
+	return w.ShortContextMs + (w.RunMs-w.ShortContextMs)*(context-short)/(measured-short)
 }
 
 // DeviceNames lists the profiles that come with the program.
@@ -164,7 +164,7 @@ func DeviceNames() []string {
 func Device(name string) (*Profile, error) {
 	base, variant, varied := strings.Cut(name, "+")
 	if !slices.Contains(DeviceNames(), base) {
-		return nil, fmt.Errorf("graphswap: %w: %.80q is not among %s", ErrDevice, base, strings.Join(DeviceNames(), ", "))
+		return nil, fmt.Errorf("graphswap: %w: %.80q: want one of %s", ErrDevice, base, strings.Join(DeviceNames(), ", "))
 	}
 	data, err := deviceFiles.ReadFile("devices/" + base + ".json")
 	if err != nil {
@@ -178,7 +178,7 @@ func Device(name string) (*Profile, error) {
 	return ParseProfile(data)
 }
 
-// ParseProfile reads a profile and checks what would make costs meaningless.
+// ParseProfile parses and checks a profile.
 func ParseProfile(data []byte) (*Profile, error) {
 	p := &Profile{}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -189,25 +189,26 @@ func ParseProfile(data []byte) (*Profile, error) {
 	return p, p.check()
 }
 
-// vary lays the named variant over a profile, field by field.
+// vary replaces fields of a profile by the fields of its named variant.
 func vary(data []byte, name string) ([]byte, error) {
-	var whole map[string]any
-	if err := json.Unmarshal(data, &whole); err != nil {
+	var profile map[string]any
+	if err := json.Unmarshal(data, &profile); err != nil {
 		return nil, fmt.Errorf("graphswap: %w: %w", ErrProfile, err)
 	}
-	variants, _ := whole["variants"].(map[string]any)
+	variants, _ := profile["variants"].(map[string]any)
 	patch, ok := variants[name].(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("graphswap: %w: %v has no variant %.80q, but %q", ErrDevice, whole["id"], name,
+		return nil, fmt.Errorf("graphswap: %w: %v has no variant %.80q: want one of %q", ErrDevice, profile["id"], name,
 			slices.Sorted(maps.Keys(variants)))
 	}
 	delete(patch, "note")
-	delete(whole, "variants")
-	overlay(whole, patch)
-	whole["id"] = fmt.Sprintf("%v+%s", whole["id"], name)
-	return json.Marshal(whole)
+	delete(profile, "variants")
+	overlay(profile, patch)
+	profile["id"] = fmt.Sprintf("%v+%s", profile["id"], name)
+	return json.Marshal(profile)
 }
 
+// overlay copies the values of over into under, map by map.
 func overlay(under, over map[string]any) {
 	for key, value := range over {
 		deeper, isMap := value.(map[string]any)
@@ -220,28 +221,29 @@ func overlay(under, over map[string]any) {
 	}
 }
 
+// check returns an error for values that would make costs meaningless.
 func (p *Profile) check() error {
 	wrong := func(what string) error {
 		return fmt.Errorf("graphswap: %w: %s: %s", ErrProfile, p.ID, what)
 	}
 	switch {
 	case p.Kind != Fitted && p.Kind != Estimated && p.Kind != Measured:
-		return wrong(fmt.Sprintf("kind %q is none of fitted, estimated, measured", p.Kind))
+		return wrong(fmt.Sprintf("kind %q: want fitted, estimated or measured", p.Kind))
 	case p.Compute.TileRows < 1:
-		return wrong("compute.tile_rows below 1")
+		return wrong("compute.tile_rows is less than 1")
 	case !(p.Compute.RPCMs >= 0 && p.Compute.RowContextShare >= 0 && p.Compute.RowContextShare <= 1 && p.Compute.RowContextRef > 0):
-		return wrong("compute: a time or share out of its range")
+		return wrong("compute: a time or a share is out of range")
 	case !(p.Load.LatencyMs >= 0 && p.Load.UnloadMs >= 0 && p.Load.BandwidthGBps > 0 && p.Load.Slowdown >= 1):
-		return wrong("load: a time, bandwidth or slow-down out of its range")
+		return wrong("load: a time, the bandwidth or the slow-down is out of range")
 	case !(p.Memory.WindowGB > 0 && p.Memory.BaseMB >= 0):
-		return wrong("memory: a size out of its range")
+		return wrong("memory: a size is out of range")
 	}
 	for name, m := range p.Models {
 		if m.Layers < 1 || m.BodyBytes < 1 || m.HeadBytes < 0 || m.EmbedBytes < 0 {
-			return wrong("model " + name + ": a size out of its range")
+			return wrong("model " + name + ": a size is out of range")
 		}
 		if !(m.DispatchMs >= 0 && m.TileMs >= 0 && m.HeadTileMs >= 0 && m.RowMs >= 0 && m.HeadRowMs >= 0) {
-			return wrong("model " + name + ": a negative time")
+			return wrong("model " + name + ": a time is negative")
 		}
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseProfile reads anything as a device profile: what is taken prices loads
-// and runs, and never below zero.
+// FuzzParseProfile checks that every accepted profile gives loads and runs a time of at
+// least zero.
 func FuzzParseProfile(f *testing.F) {
 	for _, name := range DeviceNames() {
 		data, err := deviceFiles.ReadFile("devices/" + name + ".json")

@@ -5,109 +5,112 @@ import (
 	"slices"
 )
 
-// search evaluates cuts in one order of the NPU's work, without building plans:
-// a few nanoseconds per leg. Its times are the simulator's; only slow-downs by
-// loads are spread evenly over a leg's executes.
+// search evaluates cuts in one order of the NPU's work without building plans, in a few
+// nanoseconds per window step. Its times equal the simulator's, except that it spreads
+// slow-downs by loads evenly over the executes of a window step.
 type search struct {
-	problem *Problem
-	windows []int
-	blocks  int
-	chunks  int
-	legs    []leg
-	least   []float64 // per leg: the least time from it on
-	allowed []int     // cuts that are tried
-	loads   float64   // all loads to G2
-	slow    float64
-	ready   []float64 // scratch, per block: the end of its latest load
-	effort  *int      // legs that may still be looked at
+	problem     *Problem
+	windows     []int
+	blocks      int
+	chunks      int
+	steps       []windowStep
+	leastFrom   []float64 // per step: the least time from it to the end
+	allowedCuts []int
+	allLoadsMs  float64 // of all decode graphs
+	slow        float64
+	ready       []float64 // scratch, per block: the end of its latest load
+	effort      *int      // steps that may still be evaluated
 }
 
-// leg is a run of chunks through one block on one graph.
-type leg struct {
-	block, first, end   int // chunks first to end-1
-	longRuns, shortRuns int // executes
-	long, short         float64
+// windowStep is the work of a window's chunks in one block.
+type windowStep struct {
+	block, first, end       int // chunks first to end-1
+	prefillRuns, decodeRuns int // executes
+	prefill, decode         float64
 }
 
-// newSearch is a search in windows. Blocks switch at the bounds of windows
-// alone: within one a block has no time to load.
+// newSearch returns a search in windows. Blocks switch only between windows, because a
+// block has no time to load within one.
 func newSearch(p *Problem, windows []int, effort *int) *search {
-	s := &search{problem: p, windows: windows, allowed: []int{0}, effort: effort}
+	s := &search{problem: p, windows: windows, allowedCuts: []int{0}, effort: effort}
 	first := 0
 	for _, w := range windows {
 		for b := range p.Blocks() {
-			s.legs = append(s.legs, p.leg(b, first, first+w))
+			s.steps = append(s.steps, p.windowStep(b, first, first+w))
 		}
 		first += w
-		s.allowed = append(s.allowed, first)
+		s.allowedCuts = append(s.allowedCuts, first)
 	}
-	return s.begin()
+	return s.prepare()
 }
 
-// newSearchIn is a search in any order, with cuts anywhere.
+// newSearchIn returns a search in any order of steps, with cuts at any chunk.
 func newSearchIn(p *Problem, steps []Step, effort *int) *search {
 	s := &search{problem: p, effort: effort}
 	for _, step := range steps {
-		s.legs = append(s.legs, p.leg(step.Block, step.Chunk, step.Chunk+1))
+		s.steps = append(s.steps, p.windowStep(step.Block, step.Chunk, step.Chunk+1))
 	}
 	for c := range len(p.Chunks) + 1 {
-		s.allowed = append(s.allowed, c)
+		s.allowedCuts = append(s.allowedCuts, c)
 	}
-	return s.begin()
+	return s.prepare()
 }
 
-// newSearchAnywhere is a search in windows, with cuts anywhere.
+// newSearchAnywhere returns a search in windows, with cuts at any chunk.
 func newSearchAnywhere(p *Problem, windows []int, effort *int) *search {
 	s := newSearchIn(p, order(p.Blocks(), windows), effort)
 	s.windows = windows
 	return s
 }
 
-func (p *Problem) leg(block, first, end int) leg {
-	l := leg{block: block, first: first, end: end, longRuns: end - first}
+// windowStep returns the work of chunks first to end-1 in a block.
+func (p *Problem) windowStep(block, first, end int) windowStep {
+	l := windowStep{block: block, first: first, end: end, prefillRuns: end - first}
 	for c := first; c < end; c++ {
-		l.long += p.P[c][block]
-		l.short += p.D[c][block]
-		l.shortRuns += runs(p.Rows2, p.Chunks[c], G2)
+		l.prefill += p.PrefillMs[c][block]
+		l.decode += p.DecodeMs[c][block]
+		l.decodeRuns += executes(p.DecodeRows, p.Chunks[c], Decode)
 	}
 	return l
 }
 
-func (s *search) begin() *search {
+// prepare computes what all evaluations share.
+func (s *search) prepare() *search {
 	p := s.problem
-	s.blocks, s.chunks, s.slow = p.Blocks(), len(p.Chunks), p.slow()
+	s.blocks, s.chunks, s.slow = p.Blocks(), len(p.Chunks), p.slowdown()
 	s.ready = make([]float64, s.blocks)
-	s.least = make([]float64, len(s.legs)+1)
-	for i := len(s.legs) - 1; i >= 0; i-- {
-		s.least[i] = s.least[i+1] + min(s.legs[i].long, s.legs[i].short)
+	s.leastFrom = make([]float64, len(s.steps)+1)
+	for i := len(s.steps) - 1; i >= 0; i-- {
+		s.leastFrom[i] = s.leastFrom[i+1] + min(s.steps[i].prefill, s.steps[i].decode)
 	}
-	for _, l := range p.Load[1] {
-		s.loads += l
+	for _, l := range p.LoadMs[1] {
+		s.allLoadsMs += l
 	}
 	return s
 }
 
-// score orders plans: by the end of prefill and switching, then by the waits,
-// then by how long blocks stay on the graph that takes less energy.
+// score compares plans: first by the end of prefill and switching, then by the stalls,
+// then by the executes on prefill graphs, which take less energy.
 type score struct {
-	end, stall float64
-	long       int // steps on G1
+	end, stall  float64
+	prefillRuns int
 }
 
-// closer is how much better an end must be to count: the waits decide below.
-const closer = 1e-9
+// Epsilon is the smallest difference in milliseconds between two times that counts.
+const Epsilon = 1e-9
 
+// better reports whether a comes before b.
 func (a score) better(b score) bool {
 	switch {
-	case a.end < b.end-closer || a.end > b.end+closer:
+	case a.end < b.end-Epsilon || a.end > b.end+Epsilon:
 		return a.end < b.end
-	case a.stall < b.stall-closer || a.stall > b.stall+closer:
+	case a.stall < b.stall-Epsilon || a.stall > b.stall+Epsilon:
 		return a.stall < b.stall
 	}
-	return a.long > b.long
+	return a.prefillRuns > b.prefillRuns
 }
 
-// compare is for sorting, best first.
+// compare sorts the best score first.
 func (a score) compare(b score) int {
 	switch {
 	case a.better(b):
@@ -118,147 +121,102 @@ func (a score) compare(b score) int {
 	return 0
 }
 
-// eval is the score of cuts; the scan stops where the end must exceed a limit.
+// eval returns the score of cuts. It stops early if the end must exceed a limit.
 func (s *search) eval(at cuts, limit float64) score {
-	now, stall, long := 0.0, 0.0, 0
-	io := s.evalStart(at)
-	*s.effort -= len(s.legs)
-	for i := range s.legs {
-		if now+s.least[i] > limit || io > limit {
+	now, stall, prefillRuns := 0.0, 0.0, 0
+	io := s.startFirstLoads(at)
+	*s.effort -= len(s.steps)
+	for i := range s.steps {
+		if now+s.leastFrom[i] > limit || io > limit {
 			return score{end: never}
 		}
-		l := &s.legs[i]
-		up, down := at.up[l.block], at.down[l.block]
-		if (l.first == up || l.first == down) && s.ready[l.block] > now {
+		l := &s.steps[i]
+		toPrefill, toDecode := at.toPrefill[l.block], at.toDecode[l.block]
+		if (l.first == toPrefill || l.first == toDecode) && s.ready[l.block] > now {
 			stall += s.ready[l.block] - now
 			now = s.ready[l.block]
 		}
-		time, count := l.short, l.shortRuns
-		if l.first >= up && l.first < down {
-			time, count = l.long, l.longRuns
-			long += count
+		time, count := l.decode, l.decodeRuns
+		if l.first >= toPrefill && l.first < toDecode {
+			time, count = l.prefill, l.prefillRuns
+			prefillRuns += count
 		}
 		now += s.time(time, count, now, io)
-		if l.end == down && up < down {
-			io = max(io, now) + s.problem.Load[1][l.block]
+		if l.end == toDecode && toPrefill < toDecode {
+			io = max(io, now) + s.problem.LoadMs[1][l.block]
 			s.ready[l.block] = io
-		} else if l.end == up && up < down {
-			io = max(io, now) + s.problem.Load[0][l.block]
+		} else if l.end == toPrefill && toPrefill < toDecode {
+			io = max(io, now) + s.problem.LoadMs[0][l.block]
 			s.ready[l.block] = io
 		}
 	}
-	return score{end: max(now, io), stall: stall, long: long}
+	return score{end: max(now, io), stall: stall, prefillRuns: prefillRuns}
 }
 
-// evalStart begins the loads that wait for no step.
-func (s *search) evalStart(at cuts) (io float64) {
+// startFirstLoads starts the loads that wait for no step and returns their end.
+func (s *search) startFirstLoads(at cuts) (io float64) {
 	for b := range s.blocks {
 		s.ready[b] = 0
-		g := s.problem.before(b)
-		if at.up[b] == 0 && at.down[b] > 0 && g&G1 == 0 {
-			io += s.problem.Load[0][b]
+		g := s.problem.variantBefore(b)
+		if at.toPrefill[b] == 0 && at.toDecode[b] > 0 && g&Prefill == 0 {
+			io += s.problem.LoadMs[0][b]
 			s.ready[b] = io
 		}
-		if at.down[b] == 0 && g&G2 == 0 {
-			io += s.problem.Load[1][b]
+		if at.toDecode[b] == 0 && g&Decode == 0 {
+			io += s.problem.LoadMs[1][b]
 			s.ready[b] = io
 		}
 	}
 	return io
 }
 
-// slowed is the time of executes when the loader is busy until io: those that
-// begin before take longer.
+// slowed returns the time of count executes if the loader is busy until io: executes that start
+// before io take longer.
 func slowed(total float64, count int, now, io, slow float64) float64 {
 	each := total / float64(count)
-	late := (io - now) / (each * slow) // executes that fit into the load
-	inside := min(math.Ceil(late), float64(count))
+	during := (io - now) / (each * slow) // executes that fit into the load
+	inside := min(math.Ceil(during), float64(count))
 	return total + inside*each*(slow-1)
 }
 
 func (s *search) inOrder() bool { return len(s.windows) == s.chunks }
 
-func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.at) }
+func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.cuts) }
 
-// climb improves cuts one block at a time until nothing helps.
-func (s *search) climb(c candidate) candidate {
-	c.at = c.at.clone()
+// improve changes the cuts of one block at a time until no change helps.
+func (s *search) improve(c candidate) candidate {
+	c.cuts = c.cuts.clone()
 	for improved := true; improved && *s.effort > 0; {
 		improved = false
 		for b := range s.blocks {
-			improved = s.move(c.at, b, &c.score) || improved
+			improved = s.improveBlock(c.cuts, b, &c.score) || improved
 		}
 	}
 	return c
 }
 
-// move tries all cuts of one block. Blocks that begin on G1 have no way up.
-func (s *search) move(at cuts, b int, best *score) bool {
-	up, down := at.up[b], at.down[b]
-	moved := false
-	ups := s.allowed
-	if s.problem.before(b)&G2 == 0 || s.problem.before(b) == Both {
-		ups = s.allowed[:1]
+// improveBlock tries all cuts of one block. A block that starts with its prefill graph
+// needs no return to it, so its toPrefill stays 0.
+func (s *search) improveBlock(at cuts, b int, best *score) bool {
+	toPrefill, toDecode := at.toPrefill[b], at.toDecode[b]
+	improved := false
+	returns := s.allowedCuts
+	if before := s.problem.variantBefore(b); before&Decode == 0 || before == Both {
+		returns = s.allowedCuts[:1]
 	}
-	for _, u := range ups {
-		for _, d := range s.allowed {
-			if d < u || u == up && d == down || u == d && u > 0 && u < s.chunks {
-				continue // staying on G2 has one spelling: never up
+	for _, up := range returns {
+		for _, down := range s.allowedCuts {
+			if down < up || up == toPrefill && down == toDecode || up == down && up > 0 && up < s.chunks {
+				continue // a block that keeps its decode graph has one representation
 			}
-			at.up[b], at.down[b] = u, d
-			if got := s.eval(at, best.end+closer); got.better(*best) {
-				*best, up, down, moved = got, u, d, true
+			at.toPrefill[b], at.toDecode[b] = up, down
+			if got := s.eval(at, best.end+Epsilon); got.better(*best) {
+				*best, toPrefill, toDecode, improved = got, up, down, true
 			}
 		}
 	}
-	at.up[b], at.down[b] = up, down
-	return moved
+	at.toPrefill[b], at.toDecode[b] = toPrefill, toDecode
+	return improved
 }
 
-func (at cuts) clone() cuts { return cuts{slices.Clone(at.up), slices.Clone(at.down)} }
-
-// starts are the shapes from which a climb begins: all blocks at one cut, a
-// prefix of blocks one cut later, and staircases of one, two and three blocks
-// per chunk, the last block first.
-func (s *search) starts() []cuts {
-	var all []cuts
-	if s.problem.all(G2) {
-		never := slices.Repeat([]int{s.chunks}, s.blocks)
-		all = append(all, cuts{never, never}) // stay on G2
-	}
-	up := make([]int, s.blocks)
-	var room []int // for many starts at once
-	add := func(down func(b int) int) {
-		if len(room) < s.blocks {
-			room = make([]int, 64*s.blocks)
-		}
-		at := cuts{up, room[:s.blocks:s.blocks]}
-		room = room[s.blocks:]
-		for b := range at.down {
-			at.down[b] = down(b)
-		}
-		all = append(all, at)
-	}
-	for i, cut := range s.allowed {
-		add(func(int) int { return cut })
-		if i+1 == len(s.allowed) {
-			break
-		}
-		for m := 1; m < s.blocks; m++ {
-			add(func(b int) int {
-				if b < m {
-					return s.allowed[i+1]
-				}
-				return cut
-			})
-		}
-	}
-	last := len(s.allowed) - 1
-	for per := 1; per <= 3; per++ {
-		for late := range 2 {
-			add(func(b int) int { return s.allowed[max(last+late-1-(b+per-1)/per, 0)] })
-			add(func(b int) int { return s.allowed[max(last+late-1-(s.blocks-1-b)/per, 0)] })
-		}
-	}
-	return all
-}
+func (at cuts) clone() cuts { return cuts{slices.Clone(at.toPrefill), slices.Clone(at.toDecode)} }

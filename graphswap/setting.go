@@ -6,84 +6,92 @@ import (
 	"slices"
 )
 
-// Setting is what there is to choose from: the graphs that are prepared for a
-// model, and what a session has to hold.
+// Setting describes the graphs that are prepared for a model, and what a session
+// has to hold.
 type Setting struct {
-	Blocks       []int // partitions
-	Rows1, Rows2 []int // long and short graphs
-	Context      int   // tokens that the cache has room for
-	// Shared says that graphs were prepared together, on a device that lets
-	// them share their weights.
+	Blocks                  []int // partitions to choose from
+	PrefillRows, DecodeRows []int // widths to choose from
+	Context                 int   // tokens that the cache has room for
+	// Shared is set if the graphs were compiled together, on a device that stores their equal
+	// weights once.
 	Shared bool
-	// Accept is the number of tokens per decode step that drafts approach with
-	// many rows; one without drafts.
+	// Accept is the accept length that drafts approach with many rows; 1 without
+	// drafts.
 	Accept float64
-	// Saturation is the number of drafted rows after which most of what drafts
-	// can give is there. Zero means 8.
+	// Saturation is the number of drafted rows at which drafts reach most of
+	// Accept. Zero means 8.
 	Saturation float64
-	// Verify lists rows that a decode step may have besides those of its graph:
-	// more of them take several passes.
+	// Verify lists further widths of a decode step, besides its graph's width. A wider step takes
+	// several passes.
 	Verify []int
-	// ExpectedOutput is the usual length of an answer in tokens. Zero means
+	// ExpectedOutput is the expected length of an answer in tokens. Zero means
 	// 128.
 	ExpectedOutput float64
-	// AllLogits wants logits for every row of prompts, not only the last.
+	// AllLogits asks for the logits of every row of a prompt, not only the last.
 	AllLogits bool
-	// Heads are the widths of the head's graphs where they are known, see
+	// Heads are the widths of the head's graphs, if they are known: see
 	// [Request].Heads.
 	Heads []int
-	// InOrder keeps to plans that take every chunk through all blocks before
-	// the next one: rows of other requests can go with it.
+	// InOrder restricts switching to plans that take every chunk through all
+	// blocks before the next chunk, so that rows of other requests can go with it.
 	InOrder bool
 }
 
-// saturation stands for a [Setting].Saturation that is not given.
+// saturation is the default of [Setting].Saturation.
 const saturation = 8
 
-// Tokens is what a decode step on a graph of so many rows yields.
+// Tokens returns the expected tokens of a decode step with a number of rows.
 func (s *Setting) Tokens(rows int) float64 {
 	enough := cmp.Or(s.Saturation, saturation)
 	return 1 + max(s.Accept-1, 0)*(1-math.Exp(-float64(rows)/enough))
 }
 
-func (s *Setting) expected() float64 {
+// Expected returns ExpectedOutput or its default.
+func (s *Setting) Expected() float64 {
 	if s.ExpectedOutput > 0 {
 		return s.ExpectedOutput
 	}
 	return 128
 }
 
-// Residency is how many graphs of a block a session holds.
+// Residency selects how many graphs of a block a session holds.
 type Residency string
 
 // The residencies, the best first.
 const (
-	SharedPair Residency = "shared pair" // both, weights once
-	BothGraphs Residency = "both graphs" // both, weights twice
+	SharedPair Residency = "shared pair" // both graphs, equal weights stored once
+	BothGraphs Residency = "both graphs" // both graphs, weights stored twice
 	OneGraph   Residency = "one graph"
 )
 
-// Config is what stays as it is for a session: a partition, a pair of widths
-// and how much of it is resident.
+// Config is a partition, a pair of widths and how much of it is resident.
 type Config struct {
-	Blocks    int       `json:"blocks"`
-	Rows1     int       `json:"rows_1"`
-	Rows2     int       `json:"rows_2"`
-	Spare     bool      `json:"spare"` // one more block's graph fits beside
-	Residency Residency `json:"residency"`
+	Blocks      int       `json:"blocks"`
+	PrefillRows int       `json:"rows_1"`
+	DecodeRows  int       `json:"rows_2"`
+	Spare       bool      `json:"spare"` // the session has a spare slot
+	Residency   Residency `json:"residency"`
 }
 
-// Configs lists what fits into a session. Of the residencies only the best that
-// any configuration reaches is listed: where both graphs fit, exchanging them
+// rows returns the width of one of the graphs.
+func (c Config) rows(v Variant) int {
+	if v == Prefill {
+		return c.PrefillRows
+	}
+	return c.DecodeRows
+}
+
+// Configs lists the configurations that fit into a session. It lists only those
+// with the best residency that any of them reaches: if both graphs fit, switching
 // can only cost.
 func (c *Cost) Configs(s *Setting) (all []Config) {
 	for _, blocks := range s.Blocks {
-		for _, rows1 := range s.Rows1 {
-			for _, rows2 := range s.Rows2 {
-				if blocks > c.Model.Layers || rows2 >= rows1 || rows1%rows2 != 0 {
+		for _, prefill := range s.PrefillRows {
+			for _, decode := range s.DecodeRows {
+				if blocks > c.Model.Layers || decode >= prefill || prefill%decode != 0 {
 					continue
 				}
-				if cfg, ok := c.fit(s, Config{Blocks: blocks, Rows1: rows1, Rows2: rows2}); ok {
+				if cfg, ok := c.fit(s, Config{Blocks: blocks, PrefillRows: prefill, DecodeRows: decode}); ok {
 					all = append(all, cfg)
 				}
 			}
@@ -98,22 +106,13 @@ func (c *Cost) Configs(s *Setting) (all []Config) {
 	return nil
 }
 
-// allFit says that graphs of all widths are resident at once, so that each turn
-// may use the pair that suits it.
-func (c *Cost) allFit(s *Setting, cfg Config) bool {
-	widths := len(s.Rows1) + len(s.Rows2)
-	p, err := c.TurnProblem(s, cfg, nil, 1, 0)
-	return err == nil && (s.Shared || p.SessionBytes+int64(widths)*c.Model.BodyBytes <= p.WindowBytes)
-}
-
-// fit finds the best residency that a session holds.
+// fit returns a configuration with the best residency that a session holds.
 func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	p, err := c.TurnProblem(s, cfg, nil, 1, 0)
 	if err != nil {
 		return cfg, false
 	}
-	one, largest := p.SessionBytes, int64(0)
-	both := p.SessionBytes
+	one, both, largest := p.SessionBytes, p.SessionBytes, int64(0)
 	for b := range p.Blocks() {
 		most := max(p.Bytes[0][b], p.Bytes[1][b])
 		one, both, largest = one+most, both+p.Bytes[0][b]+p.Bytes[1][b], max(largest, most)
@@ -131,35 +130,28 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	return cfg, true
 }
 
-// TurnProblem is a turn's prompt of new tokens behind so many cached ones.
-func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Graph, prompt, cached int) (*Problem, error) {
+// TurnProblem returns the problem of a turn: a prompt of new tokens after cached
+// ones.
+func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
-		Blocks: cfg.Blocks, Rows1: cfg.Rows1, Rows2: cfg.Rows2, Prompt: prompt, Cached: cached,
+		Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Prompt: prompt, Cached: cached,
 		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits, Heads: s.Heads,
 	})
 }
 
-// rows are those of one of the graphs.
-func (c Config) rows(g Graph) int {
-	if g == G1 {
-		return c.Rows1
-	}
-	return c.Rows2
-}
-
-// PerToken is what a token of output takes on a graph.
-func (c *Cost) PerToken(s *Setting, cfg Config, g Graph, context float64) float64 {
-	rows := cfg.rows(g)
-	_, ms := c.verified(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
+// PerToken returns the time per token of the answer on one of the graphs.
+func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) float64 {
+	rows := cfg.rows(v)
+	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
 	return ms
 }
 
-// verified picks the rows of a decode step on a graph of which a pass takes so
-// long: its own, or as many of the setting's as pay for the passes that they
-// take. The second result is the time per token.
-func (c *Cost) verified(s *Setting, rows int, pass float64) (verify int, perToken float64) {
+// decodeStep returns the rows of a decode step, and its time per token, on a graph whose passes
+// take passMs. The step has as many rows as the graph. If additional passes pay, it has a larger
+// number from the setting.
+func (c *Cost) decodeStep(s *Setting, rows int, passMs float64) (verify int, perToken float64) {
 	step := func(verify int) float64 {
-		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*pass
+		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*passMs
 		if tokens > 1 {
 			ms += c.Profile.CPU.DraftMs
 		}

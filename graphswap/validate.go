@@ -2,9 +2,9 @@ package graphswap
 
 import "fmt"
 
-// Validate reports what makes a plan impossible to execute: a step before what
-// it needs, a step whose graph is not there when its turn comes, a load that
-// frees what is still to run, or a wait in a circle.
+// Validate returns an error for a plan that cannot run: a step comes before its input
+// or without its graph, a load frees a graph that has steps left, or a step and a load
+// wait for each other.
 func (p *Plan) Validate() error {
 	if err := p.shape(); err != nil {
 		return err
@@ -15,49 +15,51 @@ func (p *Plan) Validate() error {
 	return p.residency()
 }
 
-func (p *Plan) bad(format string, args ...any) error {
+// invalid returns an [ErrPlan] with the plan's name.
+func (p *Plan) invalid(format string, args ...any) error {
 	return fmt.Errorf("graphswap: %w %q: %s", ErrPlan, p.Name, fmt.Sprintf(format, args...))
 }
 
+// shape checks lengths and indices.
 func (p *Plan) shape() error {
-	if p.Blocks < 1 || len(p.Chunks) < 1 || len(p.Before) != p.Blocks || len(p.After) != p.Blocks || p.Rows2 < 1 {
-		return p.bad("%d blocks, %d chunks, residency of %d before and %d after", p.Blocks, len(p.Chunks), len(p.Before), len(p.After))
+	if p.Blocks < 1 || len(p.Chunks) < 1 || len(p.Before) != p.Blocks || len(p.After) != p.Blocks || p.DecodeRows < 1 {
+		return p.invalid("%d blocks, %d chunks, residency of %d before and %d after", p.Blocks, len(p.Chunks), len(p.Before), len(p.After))
 	}
 	if want := p.Blocks * len(p.Chunks); len(p.Steps) != want {
-		return p.bad("%d steps, %d wanted", len(p.Steps), want)
+		return p.invalid("%d steps: want %d", len(p.Steps), want)
 	}
 	for j, l := range p.Loads {
-		if l.Block < 0 || l.Block >= p.Blocks || l.Graph != G1 && l.Graph != G2 || l.After < -1 || l.After >= len(p.Steps) {
-			return p.bad("load %d: %+v", j, l)
+		if l.Block < 0 || l.Block >= p.Blocks || l.Variant != Prefill && l.Variant != Decode || l.After < -1 || l.After >= len(p.Steps) {
+			return p.invalid("load %d is impossible: %+v", j, l)
 		}
 	}
 	return nil
 }
 
-// order checks that a chunk enters a block after the block before, and after
-// the chunk before it, whose keys and values it reads.
+// order checks that a chunk enters a block after the previous block, and after the
+// previous chunk, whose keys and values it reads.
 func (p *Plan) order() error {
 	done := make([]int, p.Blocks) // per block: the next chunk
 	for i, s := range p.Steps {
 		if s.Block < 0 || s.Block >= p.Blocks || s.Chunk < 0 || s.Chunk >= len(p.Chunks) {
-			return p.bad("step %d: %+v", i, s)
+			return p.invalid("step %d is impossible: %+v", i, s)
 		}
 		if s.Chunk != done[s.Block] || s.Block > 0 && done[s.Block-1] <= s.Chunk {
-			return p.bad("step %d: chunk %d of block %d is not its turn", i, s.Chunk, s.Block)
+			return p.invalid("step %d: chunk %d cannot enter block %d yet", i, s.Chunk, s.Block)
 		}
 		done[s.Block]++
 	}
 	return nil
 }
 
-// residency walks through each block's steps and loads.
+// residency checks that every step has its graph when its turn comes.
 func (p *Plan) residency() error {
-	now := append([]Graph(nil), p.Before...)
-	released := make([]int, len(p.Loads)) // the last step that must end before a load can start
+	now := append([]Variant(nil), p.Before...)
+	startsAfter := make([]int, len(p.Loads)) // the last step that must end before the load can start
 	latest := -1
 	for j, l := range p.Loads {
 		latest = max(latest, l.After)
-		released[j] = latest
+		startsAfter[j] = latest
 	}
 	next := make([]int, p.Blocks) // per block: its next load, as an index into Loads
 	for b := range next {
@@ -66,33 +68,33 @@ func (p *Plan) residency() error {
 	for i, s := range p.Steps {
 		b := s.Block
 		for j := next[b]; j < len(p.Loads) && p.Loads[j].After < i; j = next[b] {
-			if released[j] >= i {
+			if startsAfter[j] >= i {
 				if p.Spare {
-					break // it comes later; the step runs on what is there
+					break // the load comes later; the step runs on the resident graph
 				}
-				return p.bad("step %d waits for load %d, which waits for step %d", i, j, released[j])
+				return p.invalid("step %d waits for load %d, which waits for step %d", i, j, startsAfter[j])
 			}
-			now[b], next[b] = p.Loads[j].Graph, p.loadOf(b, j+1)
+			now[b], next[b] = p.Loads[j].Variant, p.loadOf(b, j+1)
 		}
-		if p.Spare && s.Graph == Both && p.Before[b] != None {
+		if p.Spare && s.Variant == Both && p.Before[b] != None {
 			continue
 		}
-		if s.Graph&now[b] == 0 {
-			return p.bad("step %d: %s of block %d is not resident", i, s.Graph, b)
+		if s.Variant&now[b] == 0 {
+			return p.invalid("step %d: the %s graph of block %d is not resident", i, s.Variant, b)
 		}
 	}
 	for b, j := range next {
 		for ; j < len(p.Loads); j = p.loadOf(b, j+1) {
-			now[b] = p.Loads[j].Graph
+			now[b] = p.Loads[j].Variant
 		}
 		if now[b] != p.After[b] {
-			return p.bad("block %d ends with %s, not with %s", b, now[b], p.After[b])
+			return p.invalid("block %d ends with %s: the plan says %s", b, now[b], p.After[b])
 		}
 	}
 	return nil
 }
 
-// loadOf finds the next load of a block, len(Loads) for none.
+// loadOf returns the index of a block's next load, or len(Loads).
 func (p *Plan) loadOf(block, from int) int {
 	for j := from; j < len(p.Loads); j++ {
 		if p.Loads[j].Block == block {

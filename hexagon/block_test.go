@@ -16,17 +16,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// slots is the size of the cache that blocks see here.
+// slots is the number of cache slots of these block graphs.
 const slots = 256
 
-// layers is a run of a model's layers.
+// layers are consecutive layers of a model.
 type layers struct {
 	*model.Model
 	recipe     model.Recipe
 	first, end int
 }
 
-// keysAndValues are cached rows by port and head.
+// keysAndValues holds cached rows by port and head.
 type keysAndValues map[string][][]byte
 
 func (c keysAndValues) clone() keysAndValues {
@@ -40,30 +40,30 @@ func (c keysAndValues) clone() keysAndValues {
 	return clone
 }
 
-// passage is a text on its way into a block: hidden states of its tokens from
-// a position on, and the cache before them.
+// passage is a block's input: hidden states of tokens from position start, and the cache
+// before them.
 type passage struct {
 	start int
 	x     []byte // (token, hidden)
 	past  keysAndValues
 }
 
-// outcome is what a block made of a passage.
+// outcome is the result of a block for a passage.
 type outcome struct {
 	y       []byte // (token, hidden)
 	cache   keysAndValues
-	choices []int32 // next tokens, by a head on the float device
+	choices []int32 // next tokens, computed by a head on the float device
 }
 
-// setting is one way to run a passage: in a graph of rows, valid tokens at a
-// time, with the past at an offset in the cache.
+// setting is one way to run a passage: graph width, tokens per pass, and the slot of the
+// past.
 type setting struct{ rows, valid, offset int }
 
 func (s setting) String() string {
 	return fmt.Sprintf("%d of %d rows, past from slot %d", s.valid, s.rows, s.offset)
 }
 
-// block is a run of layers at one width on a device.
+// block is a block graph of one width on a device.
 type block struct {
 	layers
 	rows    int
@@ -78,7 +78,7 @@ func newBlock(t *testing.T, d backend.Device, l layers, rows int) *block {
 	return &block{l, rows, d, load(t, d, g)}
 }
 
-// load compiles a graph and loads it until the test ends.
+// load compiles and loads graphs. The test closes the program at its end.
 func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	t.Helper()
 	var image bytes.Buffer
@@ -89,13 +89,13 @@ func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	return p
 }
 
-// through sends a passage through the block and commits its keys and values,
-// pass by pass, as the engine does.
+// through runs a passage through the block in passes and commits the keys and values of
+// each, as the engine does.
 func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	t.Helper()
 	c, element := b.Config(), b.recipe.Activations.Size()
 	width, half := c.Hidden*element, c.HeadDim/2*element
-	view := b.Views(slots)[0] // the model's only one
+	view := b.Views(slots)[0] // the model has only one view
 	out := outcome{cache: p.past.clone()}
 	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
 		valid := min(s.valid, n-at)
@@ -124,7 +124,7 @@ func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	return out
 }
 
-// place writes cached rows at an offset of an otherwise empty cache.
+// place writes cached rows at an offset into an empty cache.
 func (b *block) place(heads [][]byte, offset int) []byte {
 	c := b.Config()
 	row := c.HeadDim * b.recipe.Cache.Size()
@@ -146,8 +146,8 @@ func (b *block) commit(cache keysAndValues, port string, rows []byte, valid int)
 	}
 }
 
-// mask lets valid rows see the past and the rows up to themselves, and padding
-// itself.
+// mask returns the mask of a pass. A valid row sees the past and the rows up to itself, a
+// padding row sees itself.
 func (b *block) mask(past, valid, offset int) []byte {
 	c := b.Config()
 	var seen []float32
@@ -163,7 +163,7 @@ func (b *block) mask(past, valid, offset int) []byte {
 	return encode(seen, b.recipe.Activations)
 }
 
-// runGraph binds fresh memory and returns the outputs by name.
+// runGraph executes a graph with new buffers and returns the outputs by name.
 func runGraph(t *testing.T, d backend.Device, p backend.Program, graph string, in map[string][]byte) map[string][]byte {
 	t.Helper()
 	s, err := p.Signature(graph)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Chip is a Snapdragon with an NPU that graphs can be compiled for.
+// Chip is a Snapdragon that graphs can be compiled for.
 type Chip struct {
-	// Name is the vendor's part number, Market what it is sold as.
+	// Name is the vendor's part number, Market the product name.
 	Name, Market string
-	// SoC is the vendor's number of it in QNN, Arch its Hexagon version.
+	// SoC is its number in QNN, Arch its Hexagon version.
 	SoC  uint32
 	Arch int
 }
 
-// Chips lists the chips that are known by name; any other goes by its number.
+// Chips lists the chips that have a name here. Other chips are given by number.
 var Chips = []Chip{
 	{"SM8350", "Snapdragon 888", 30, 68},
 	{"SM8450", "Snapdragon 8 Gen 1", 36, 69},
@@ -27,8 +27,8 @@ var Chips = []Chip{
 	{"SM8850", "Snapdragon 8 Elite Gen 5", 87, 81},
 }
 
-// FindChip reads "sm8650" or "57". A number that is not listed is a chip
-// without a name.
+// FindChip returns the chip of a name ("sm8650") or number ("57"). An unlisted
+// number is a chip without a name.
 func FindChip(text string) (Chip, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	for _, c := range Chips {
@@ -43,5 +43,5 @@ func FindChip(text string) (Chip, error) {
 	for _, c := range Chips {
 		names = append(names, fmt.Sprintf("%s (%d)", strings.ToLower(c.Name), c.SoC))
 	}
-	return Chip{}, fmt.Errorf("hexagon: %.80q is no chip: known are %s, or the vendor's number of another", text, strings.Join(names, ", "))
+	return Chip{}, fmt.Errorf("hexagon: unknown chip %.80q: want one of %s, or the SoC number of another chip", text, strings.Join(names, ", "))
 }

@@ -1,6 +1,7 @@
 package hexagon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Compile builds the graphs in one context of the library and writes its image.
-// The context is gone afterwards; cancellation is honoured between graphs.
+// Compile builds the graphs in one context of the library, writes the image to w
+// and frees the context. It checks ctx between graphs.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("hexagon: compile: %w", d.explain(err))
+			err = fmt.Errorf("hexagon: compile: %w", d.explainRefusal(err))
 		}
 	}()
 	if d.closed.Load() {
@@ -25,22 +26,22 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// One graph alone has nothing to share, and a shared image is another format.
-	shared := len(graphs) > 1 && d.shares()
+	// A single graph has nothing to share, and a shared image has another format.
+	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	m := &manifest{Fingerprint: d.fingerprint()}
-	// Shared constants are filled once for all graphs; without sharing, one graph
-	// is finished before the next is begun, as some libraries want it.
-	together := [][]*backend.Graph{graphs}
+	// With constant sharing, constants are filled once for all graphs. Without it,
+	// each graph is finished before the next one starts, as some libraries require.
+	groups := [][]*backend.Graph{graphs}
 	if !shared {
-		together = slices.Collect(slices.Chunk(graphs, 1))
+		groups = slices.Collect(slices.Chunk(graphs, 1))
 	}
-	for _, part := range together {
-		lowered, err := d.lower(ctx, c, part, qnn.GraphOptions{Optimization: d.optimization})
+	for _, group := range groups {
+		lowered, err := d.lower(ctx, c, group, qnn.GraphOptions{Optimization: d.optimization})
 		if err != nil {
 			return err
 		}
@@ -55,32 +56,63 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil { // the memory is wanted, and Close may be called twice
+	if err := c.Close(); err != nil { // free its memory now; the deferred Close does nothing
 		return err
 	}
 	d.tryLoad(contextBinary)
 	return writeImage(w, m, contextBinary)
 }
 
-// tryLoad loads a context and frees it, where that was asked for.
+// BuildAndDiscard calls build with a context that is freed afterwards, and logged
+// with each line that the library logs at level info during the build. A logged
+// line names no graph, so one build of a device runs at a time.
+func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(line string)) (err error) {
+	d.buildMu.Lock()
+	defer d.buildMu.Unlock()
+	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	d.listener.Store(&logged)
+	defer d.listener.Store(nil)
+	if err := d.log.SetLevel(qnn.LogInfo); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.log.SetLevel(qnn.LogWarn)) }()
+	return build(c)
+}
+
+// Lower builds and finalizes one graph in a context. If o names no optimization,
+// it is the device's own.
+func (d *Device) Lower(ctx context.Context, c *qnn.Context, g *backend.Graph, o qnn.GraphOptions) error {
+	if err := check([]*backend.Graph{g}); err != nil {
+		return err
+	}
+	o.Optimization = cmp.Or(o.Optimization, d.optimization)
+	_, err := d.lower(ctx, c, []*backend.Graph{g}, o)
+	return err
+}
+
+// tryLoad loads a context binary and frees it, if Options.TryLoad is set.
 func (d *Device) tryLoad(contextBinary []byte) {
 	if !d.options.TryLoad {
 		return
 	}
-	d.options.Trace("", "load the image that it wrote")
+	d.options.Trace("", "load the new image")
 	c, err := d.loadContext(contextBinary, false, 1, nil)
 	if err == nil {
 		err = c.Close()
 	}
 	if err != nil {
-		d.options.Logger.Debug("an image does not load where it was compiled", "reason", err)
+		d.options.Logger.Debug("a new image does not load on this machine", "reason", err)
 	}
 }
 
-// check refuses what breaks the contract before the library sees any of it.
+// check validates graphs against the contract before any call into the library.
 func check(graphs []*backend.Graph) error {
 	if len(graphs) == 0 {
-		return fmt.Errorf("%w: no graphs", backend.ErrInvalidGraph)
+		return fmt.Errorf("%w: no graphs, want at least one", backend.ErrInvalidGraph)
 	}
 	names := make(map[string]bool, len(graphs))
 	for _, g := range graphs {
@@ -88,14 +120,14 @@ func check(graphs []*backend.Graph) error {
 			return err
 		}
 		if names[g.Name] {
-			return fmt.Errorf("%w: two graphs are named %q", backend.ErrInvalidGraph, g.Name)
+			return fmt.Errorf("%w: two graphs have the name %q, want unique names", backend.ErrInvalidGraph, g.Name)
 		}
 		names[g.Name] = true
 	}
 	return nil
 }
 
-// describe notes what a run of the graph binds.
+// describe returns the manifest of a graph: its name, inputs and outputs.
 func describe(g *backend.Graph, tensors []qnn.Tensor) graphManifest {
 	m := graphManifest{Name: g.Name, Nodes: len(g.Nodes)}
 	for i, t := range g.Tensors {

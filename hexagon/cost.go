@@ -7,19 +7,18 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Events of the emulator alone, when it keeps a phone's time: whose it is,
-// nanoseconds, and how long calls last for them, in millionths.
+// Events of the emulator, only when it simulates a phone's times.
 const (
-	eventPaced   qnn.EventType = 9100
-	eventCharged qnn.EventType = 9101
-	eventOverrun qnn.EventType = 9102
-	eventScale   qnn.EventType = 9103
+	eventPaced   qnn.EventType = 9100 // text: the simulated device
+	eventCharged qnn.EventType = 9101 // ns: the simulated time
+	eventOverrun qnn.EventType = 9102 // ns: time by which the call exceeded the simulated time
+	eventScale   qnn.EventType = 9103 // millionths: wall time per simulated time
 )
 
-// pacedVirtual is the value of eventPaced when calls do not last.
+// pacedVirtual is the value of eventPaced if calls do not sleep.
 const pacedVirtual = 2
 
-// newProfile opens a profile where costs were asked for, else nil.
+// newProfile opens a profile if Options.Costs is set; otherwise it returns nil.
 func (d *Device) newProfile() (*qnn.Profile, error) {
 	if !d.options.Costs {
 		return nil, nil
@@ -34,8 +33,8 @@ func closeProfile(p *qnn.Profile) error {
 	return p.Close()
 }
 
-// readCost reads what the last call with a profile took: own is the library's
-// event of that call as a whole, in µs. A nil profile knows nothing.
+// readCost returns the cost of the last call with a profile. own is the library's
+// event for the whole call, in µs. With a nil profile the cost is zero.
 func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	var c backend.Cost
 	if p == nil {
@@ -64,14 +63,14 @@ func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	return c, nil
 }
 
-// LoadCost is what the load took.
+// LoadCost returns the cost of the load.
 func (p *program) LoadCost() backend.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loadCost
 }
 
-// RunCost is what the last run took.
+// RunCost returns the cost of the last execute.
 func (p *program) RunCost() backend.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,52 +12,54 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// loweringVersion changes whenever equal graphs give other QNN graphs.
+// loweringVersion is part of the fingerprint. Increase it when lowering gives
+// other QNN graphs for equal input.
 const loweringVersion = 1
 
-// Options tunes a Device.
+// Options configures a Device.
 type Options struct {
-	// Library is the path of the library, or its bare name for the system's
-	// search.
+	// Library is the path of the library, or a bare name that the system's loader
+	// searches for.
 	Library string
-	// Name is what messages and reports call the device. Empty means Library.
+	// Name names the device in messages and reports. Empty means Library.
 	Name string
-	// SoC is the vendor's number of the chip to compile for (57 is SM8650). Zero
-	// leaves it to the library, which on a phone finds its own.
+	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If it
+	// is zero the library chooses; on a phone it finds the phone's own.
 	SoC uint32
-	// Sharing is whether graphs compiled together hold equal constants once. The
-	// usual is to try; the others compile for another machine.
-	Sharing Sharing
-	// Logger receives our warnings and, at debug level, what the library itself
-	// logs. Nil means silence.
+	// ConstantSharing chooses whether graphs that are compiled together store equal
+	// constants once. ConstantsAuto suits images for this machine, the other
+	// choices images for another machine.
+	ConstantSharing ConstantSharing
+	// Logger receives our warnings and, at debug level, the library's own lines.
+	// Nil means silence.
 	Logger *slog.Logger
-	// Costs makes programs account for their calls, see [backend.Timed], by the
-	// library's profile events. It takes some tens of microseconds a run.
+	// Costs makes programs measure their calls with the library's profile events,
+	// see [backend.Timed]. It adds tens of microseconds to an execute.
 	Costs bool
-	// FastRPC is the library that shares memory with the DSP. Empty means the
-	// system's.
+	// FastRPC is the path of the library that allocates memory shared with the
+	// DSP. Empty means the system's.
 	FastRPC string
-	// Trace, when set, is told by Compile what it is about to ask of the library,
-	// so that somebody who watches can name what never came back: a graph and a
-	// step of its making, such as node "q0" (FullyConnected).
+	// Trace, if set, is called by Compile before each call into the library with
+	// the graph and the step, such as node "q0" (FullyConnected). A parent process
+	// can then name the call that crashed or hung.
 	Trace func(graph, step string)
-	// TryLoad has Compile load each image that it made, and free it again: a
-	// library that does not survive that ends the process that compiles and not
-	// the one that serves. What it answers is left to the load that counts.
+	// TryLoad makes Compile load each new image once and free it. If the library
+	// crashes on the image, it ends the compiling process and not the serving
+	// one. A failed load is not an error here: the serving load reports it.
 	TryLoad bool
-	// provider is another number that a library may have and be taken for the
-	// NPU's: tests give that of the vendor's library that writes down its calls.
+	// provider is a further provider number that is accepted as the NPU's. Tests set it to the
+	// number of libQnnSaver, the vendor's library that records its calls.
 	provider uint32
 }
 
-// Sharing is a choice in [Options].
-type Sharing int
+// ConstantSharing chooses whether equal constants are stored once.
+type ConstantSharing int
 
 // The choices.
 const (
-	TrySharing  Sharing = iota // share if this library can load what it makes then
-	AlwaysShare                // share, loadable or not
-	NeverShare
+	ConstantsAuto     ConstantSharing = iota // share if this library can load the result
+	ConstantsShared                          // always share
+	ConstantsSeparate                        // never share
 )
 
 // Device is an open NPU. Make it with [Open].
@@ -68,27 +70,30 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
-	// optimization is the effort of the library's compiler, 0 where it takes no
-	// such option.
+	// optimization is the effort of the library's compiler, 0 if the library has
+	// no such option.
 	optimization int
-	// chip is the SoC that graphs are compiled for, 0 where nobody says.
+	// chip is the SoC that graphs are compiled for, 0 if it is unknown.
 	chip uint32
-	// shares asks, once, whether equal constants are stored once, and swaps
-	// whether the library exchanges graphs by itself.
-	shares, swaps func() bool
-	// sharing makes buffers that contexts register; nil where the library takes
-	// none. addresses is set once it has refused one all the same.
-	sharing   *qnn.Sharing
-	addresses atomic.Bool
-	// copies is set once the library has refused to use images in place.
-	copies atomic.Bool
-	closed atomic.Bool
-	// power is the vote that stands, nil for none.
-	voting sync.Mutex
-	power  *qnn.PowerConfig
-	// estimating is held by an estimate, which reads what the library logs.
-	estimating sync.Mutex
-	listener   atomic.Pointer[func(line string)]
+	// sharesConstants and swapsGraphs probe the library at the first call and
+	// return the remembered answer afterwards.
+	sharesConstants, swapsGraphs func() bool
+	// fastRPC allocates buffers that contexts register; nil if the library takes
+	// no registered memory.
+	fastRPC *qnn.FastRPC
+	// memoryRefused is set once the library has refused registered memory although
+	// it claims the capability.
+	memoryRefused atomic.Bool
+	// inPlaceRefused is set once the library has refused to use an image in place.
+	inPlaceRefused atomic.Bool
+	closed         atomic.Bool
+
+	powerMu sync.Mutex
+	power   *qnn.PowerConfig // the current vote, nil if there is none; guarded by powerMu
+
+	// buildMu is held by BuildAndDiscard, whose listener receives all log lines.
+	buildMu  sync.Mutex
+	listener atomic.Pointer[func(line string)]
 }
 
 // Open loads the library and opens its device.
@@ -126,17 +131,16 @@ func Open(o Options) (_ *Device, err error) {
 	if err := d.openChip(); err != nil {
 		return nil, err
 	}
-	d.openSharing()
-	d.shares, d.swaps = d.answer("share constants", d.sharesConstants), d.answer("swap graphs", d.swapsGraphs)
-	if o.Sharing != TrySharing {
-		d.shares = func() bool { return o.Sharing == AlwaysShare }
+	d.openSharedMemory()
+	d.sharesConstants, d.swapsGraphs = d.probeOnce("share constants", d.probeConstantSharing), d.probeOnce("swap graphs", d.probeGraphSwapping)
+	if o.ConstantSharing != ConstantsAuto {
+		d.sharesConstants = func() bool { return o.ConstantSharing == ConstantsShared }
 	}
 	return d, nil
 }
 
-// openChip opens the NPU. The vendor's plain float library for the processor,
-// libQnnCpu, has no device, chip or options of a compiler; any other backend is
-// refused.
+// openChip opens the NPU. libQnnCpu, the vendor's float library for the CPU, has
+// no device, no chip and no compiler options. Any other backend is an error.
 func (d *Device) openChip() (err error) {
 	switch p := d.library.Provider(); p.Backend {
 	case qnn.BackendHTP, d.options.provider:
@@ -144,7 +148,7 @@ func (d *Device) openChip() (err error) {
 	case qnn.BackendCPU:
 		return nil
 	default:
-		return fmt.Errorf("%w: %s is backend %d, wanted is %d, the Hexagon NPU (libQnnHtp), or %d, the processor (libQnnCpu)",
+		return fmt.Errorf("%w: %s is backend %d: want %d, the Hexagon NPU (libQnnHtp), or %d, the CPU (libQnnCpu)",
 			qnn.ErrVersion, p.Name, p.Backend, qnn.BackendHTP, qnn.BackendCPU)
 	}
 	if d.device, err = d.library.NewDevice(d.log, qnn.DeviceOptions{SoC: d.options.SoC}); err != nil {
@@ -156,17 +160,17 @@ func (d *Device) openChip() (err error) {
 	return nil
 }
 
-// Options are those that the device was opened with, with its name filled in.
+// Options returns the options of [Open], with Name filled in.
 func (d *Device) Options() Options { return d.options }
 
-// logLine passes on what the library logs, as details: errors come back through
-// the failed call too, and of warnings the vendor's compiler writes hundreds for
-// the smallest model, about choices of its own that no caller can change.
+// logLine logs the library's lines at debug level. The failed call returns errors
+// too, and the vendor's compiler warns hundreds of times per model about choices
+// that no caller can change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
 	if listen := d.listener.Load(); listen != nil {
 		(*listen)(text)
 	}
-	if level > qnn.LogWarn { // wanted by an estimate alone
+	if level > qnn.LogWarn { // only BuildAndDiscard lowers the level
 		return
 	}
 	severity := "warning"
@@ -176,12 +180,12 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 	d.options.Logger.Debug("library", "severity", severity, "text", strings.TrimSpace(text))
 }
 
-// Capabilities describes library and chip. The first call compiles and loads a
-// tiny image for each question: whether constants are shared, and whether the
-// library exchanges graphs by itself.
+// Capabilities describes library and chip. The first call compiles and loads two
+// tiny images: one probes constant sharing, the other whether the library swaps
+// graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
-	if d.plain() { // nothing runs there under the NPU's name
+	if d.isCPULibrary() { // it must not be reported as the NPU
 		lane = backend.CPU
 	}
 	return backend.Capabilities{
@@ -190,18 +194,18 @@ func (d *Device) Capabilities() backend.Capabilities {
 		Provider:        d.library.Provider().Name,
 		BuildID:         d.buildID,
 		SoC:             d.soc(),
-		SharesConstants: d.shares(),
-		SwapsGraphs:     d.swaps(),
+		SharesConstants: d.sharesConstants(),
+		SwapsGraphs:     d.swapsGraphs(),
 		Fingerprint:     d.fingerprint(),
 	}
 }
 
-// ownChip is the number of the chip that the library runs on, or 0: images that
-// were prepared elsewhere for that number fit here.
+// ownChip returns the number of the chip that the library runs on, or 0. Images
+// that were prepared elsewhere for that number fit this device.
 func (d *Device) ownChip() uint32 {
 	devices, err := d.device.PlatformInfo()
 	if err != nil || len(devices) == 0 {
-		d.options.Logger.Debug("the library does not name its chip", "error", err)
+		d.options.Logger.Debug("the library does not report its chip", "error", err)
 		return 0
 	}
 	return devices[0].SoC
@@ -220,15 +224,16 @@ func (d *Device) fingerprint() string {
 		loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, d.soc())
 }
 
-// Close closes device, backend, log and library. Programs must be closed before.
+// Close withdraws the power vote and closes device, backend, log and library.
+// Close programs and buffers first.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
 	var errs []error
-	d.voting.Lock()
-	errs = append(errs, d.withdraw())
-	d.voting.Unlock()
+	d.powerMu.Lock()
+	errs = append(errs, d.withdrawVote())
+	d.powerMu.Unlock()
 	if d.device != nil {
 		errs = append(errs, d.device.Close())
 	}
@@ -241,8 +246,8 @@ func (d *Device) Close() error {
 	if d.library != nil {
 		errs = append(errs, d.library.Close())
 	}
-	if d.sharing != nil {
-		errs = append(errs, d.sharing.Close())
+	if d.fastRPC != nil {
+		errs = append(errs, d.fastRPC.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ func floats32(values ...float32) []byte {
 	return b
 }
 
-// double is a graph of one node: y = 2x.
+// double returns a graph of one node: y = 2x.
 func double(t testing.TB) *backend.Graph {
 	b := backend.NewBuilder("double")
 	x := b.Input("x", backend.Float32, 1, 4)
@@ -51,7 +51,7 @@ func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
 	require.NoError(t, err)
 	copy(x.Bytes(), floats32(1, -2, 0.5, 3))
 	require.NoError(t, p.Run(t.Context(), "double", []backend.Binding{{Buffer: x}, {Buffer: y}}))
-	for i, want := range []float64{2, -4, 1, 6} { // float32 is computed as float16 there
+	for i, want := range []float64{2, -4, 1, 6} { // it computes float32 as float16
 		require.InEpsilon(t, want, math.Float32frombits(binary.LittleEndian.Uint32(y.Bytes()[4*i:])), 1e-3)
 	}
 	require.NoError(t, p.Close())
@@ -59,8 +59,8 @@ func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
 	require.ErrorIs(t, p.Run(t.Context(), "double", nil), backend.ErrClosed)
 }
 
-// TestTheLibraryLogsDetailsOnly: what a caller must know comes back as an error.
-func TestTheLibraryLogsDetailsOnly(t *testing.T) {
+// TestLibraryLogsAtDebugLevel: the caller gets errors from the failed call.
+func TestLibraryLogsAtDebugLevel(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		var lines bytes.Buffer
 		handler := slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})

@@ -1,13 +1,16 @@
 package hexagon
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// quantization is a tensor's encoding as QNN has it; nil for types that need
-// none. steps are a constant's.
-func quantization(t *backend.Tensor, steps []backend.Step) *qnn.Quantization {
+// quantization returns the encoding of a tensor in QNN's form, nil for types
+// without one. scales are the constant's scales per row or block.
+func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantization {
 	e := t.Encoding
 	if !t.Type.Fixed() {
 		return nil
@@ -20,13 +23,13 @@ func quantization(t *backend.Tensor, steps []backend.Step) *qnn.Quantization {
 		}
 		return q
 	}
-	for _, s := range steps {
+	for _, s := range scales {
 		q.Scales = append(q.Scales, s.Scale)
 	}
 	if e.Multiplied() {
-		return nil // [multiples] makes it, of the elements
+		return nil // see blockwiseExpansion, which needs the elements
 	}
-	if e.Grain == backend.PerRow { // axis 0; its offsets are zero
+	if e.Grain == backend.PerRow { // along axis 0, with offsets of zero
 		q.Encoding = qnn.AxisScaleOffset
 		if e.Bits != 0 {
 			q.Encoding = qnn.BitsAxisScaleOffset
@@ -37,8 +40,67 @@ func quantization(t *backend.Tensor, steps []backend.Step) *qnn.Quantization {
 		q.Bits = uint32(8 * t.Type.Size())
 	}
 	q.Encoding, q.BlockSizes = qnn.BitsFloatBlock, []uint32{1, uint32(e.Block)}
-	for _, s := range steps {
+	for _, s := range scales {
 		q.FloatOffsets = append(q.FloatOffsets, s.Offset)
 	}
 	return q
+}
+
+// The vendor's name for [backend.Encoding.Multiplied] is LPBQ: 4-bit integers, an
+// integer scale of 4 bits for each block and a float scale for each output. The NPU
+// multiplies such a matrix with Conv2d. Its MatMul takes several times as long from
+// 32 rows on. Its FullyConnected refuses the matrix or computes wrong results,
+// depending on the sizes. So the matrix is stored as [1,1,K,N], and rows become the
+// pixels of Conv2d's input.
+
+// errBlockScale is returned for a block whose elements have no common scale.
+var errBlockScale = errors.New("no block scale from 1 to 16 divides the elements")
+
+// blockwiseExpansion returns a matrix in QNN's form: its integers (input, output) in
+// the low bits of bytes, and its quantization. scales are the scales of the rows.
+func blockwiseExpansion(t *backend.Tensor, elements []byte, scales []backend.ScaleOffset) ([]byte, *qnn.Quantization, error) {
+	outputs, inputs, block := t.Shape[0], t.Shape[1], t.Encoding.Block
+	data := make([]byte, len(elements))
+	q := &qnn.Quantization{
+		Encoding: qnn.BlockwiseExpansion, Axis: 3, BlocksPerAxis: uint32(inputs / block), BlockScaleBits: 4,
+		BlockScales: make([]uint8, 0, len(elements)/block),
+	}
+	for output := range outputs {
+		q.Scales = append(q.Scales, scales[output].Scale)
+		row := elements[output*inputs:][:inputs]
+		for at := 0; at < inputs; at += block {
+			m, err := blockScale(row[at:at+block], t.Encoding.Bits)
+			if err != nil {
+				return nil, nil, fmt.Errorf("output %d, inputs from %d: %w", output, at, err)
+			}
+			q.BlockScales = append(q.BlockScales, uint8(m))
+			for i, c := range row[at : at+block] {
+				data[(at+i)*outputs+output] = byte(int8(c) / m)
+			}
+		}
+	}
+	return data, q, nil
+}
+
+// blockScale returns the smallest scale from 1 to 16 that divides all elements of a
+// block and leaves integers of bits bits. Any such scale gives the same products.
+func blockScale(block []byte, bits int) (int8, error) {
+	low, high := int8(0), int8(0)
+	for _, c := range block {
+		low, high = min(low, int8(c)), max(high, int8(c))
+	}
+	half := 1 << (bits - 1)
+next:
+	for m := 1; m <= backend.MostMultiple; m++ {
+		if int(low) < -half*m || int(high) > (half-1)*m {
+			continue
+		}
+		for _, c := range block {
+			if int(int8(c))%m != 0 {
+				continue next
+			}
+		}
+		return int8(m), nil
+	}
+	return 0, fmt.Errorf("%w: from %d to %d", errBlockScale, low, high)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// open makes an engine of the lab's model by a recipe that needs no more.
+// open returns an engine for the lab's model and a recipe that needs no calibration.
 func (l *recipeLab) open(t *testing.T, d backend.Device, r model.Recipe, o engine.Options) *engine.Engine {
 	t.Helper()
 	o.Recipe, o.FirstContext = r, o.Context
@@ -28,15 +28,15 @@ func (l *recipeLab) open(t *testing.T, d backend.Device, r model.Recipe, o engin
 	return e
 }
 
-// answer is what an engine makes of a prompt: its report, every piece with its
-// log-probabilities, and the keys and values that are left.
+// answer is an engine's answer to a prompt: report, pieces with log-probabilities, and the
+// remaining keys and values.
 type answer struct {
 	report engine.Report
 	pieces string
 	cache  []byte
 }
 
-// answered continues a prompt by n tokens and closes the engine.
+// answered generates n tokens for a prompt and closes the engine.
 func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) {
 	t.Helper()
 	var err error
@@ -51,8 +51,8 @@ func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) 
 	return o
 }
 
-// answeredTwice continues a prompt that repeats itself on one exact width, without
-// drafts and with them, of which some are accepted and some are not.
+// answeredTwice generates text for a repetitive prompt on one exact width, without and with
+// drafts. Some drafts are accepted and some are not.
 func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (plain, drafted answer) {
 	t.Helper()
 	mode, err := draft.Parse("default")
@@ -71,9 +71,9 @@ func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (
 	return plain, drafted
 }
 
-// TestAnExactWidthIsExactOnTheEmulator: texts with drafts, log-probabilities,
-// keys and values are those without, and no bit depends on how a text is cut.
-func TestAnExactWidthIsExactOnTheEmulator(t *testing.T) {
+// TestExactWidthIsExactOnTheEmulator: with and without drafts, texts, log-probabilities,
+// keys and values are equal to the bit.
+func TestExactWidthIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	for _, name := range []string{"f16", "w8a16", "w4a16-lpbq"} {
 		plain, drafted := l.answeredTwice(t, d, name)
@@ -90,7 +90,7 @@ func TestAnExactWidthIsExactOnTheEmulator(t *testing.T) {
 	}
 }
 
-// TestDraftsUnderAnExactWidthOnTheVendorsLibrary: they change no token there.
+// TestDraftsUnderAnExactWidthOnTheVendorsLibrary: drafts change no token.
 func TestDraftsUnderAnExactWidthOnTheVendorsLibrary(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.VendorAtLength(t))
 	for _, name := range []string{"f16", "w8a16"} {
@@ -103,12 +103,12 @@ func TestDraftsUnderAnExactWidthOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// TestAnExactWidthEndsAFlipOfTheVendorsLibrary: at one of these tokens of
-// stories260K, in f16, a graph of 32 rows says otherwise than one of one row. On
-// 32 rows alone full passes say what single tokens say.
-func TestAnExactWidthEndsAFlipOfTheVendorsLibrary(t *testing.T) {
+// TestExactWidthEndsAFlipOfTheVendorsLibrary: at one of these tokens of stories260K in f16,
+// an AR-32 graph and an AR-1 graph choose different tokens. Full passes and single tokens
+// on the AR-32 graph choose the same tokens.
+func TestExactWidthEndsAFlipOfTheVendorsLibrary(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.VendorAtLength(t))
-	raw, err := os.ReadFile(filepath.Join("..", "adapters", "sdnpu", "calibration", "check.txt"))
+	raw, err := os.ReadFile(filepath.Join("..", "adapters", "findings", "texts", "check.txt"))
 	require.NoError(t, err)
 	text, err := l.tokenizer.Encode(strings.ReplaceAll(string(raw), "\n=====\n", "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	require.NoError(t, err)
@@ -128,17 +128,15 @@ func TestAnExactWidthEndsAFlipOfTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// flipAt is the token whose successor depends on the width, of the text that
-// recipes are checked with.
+// flipAt is the index of a token of recipeLab's text whose successor depends on the width.
 const flipAt = 189
 
-// exactWidths are those that the table compares: drafts' usual one, and a
-// smaller one.
+// exactWidths are the widths of the table: the usual width of drafts and a smaller one.
 var exactWidths = []int{32, 8}
 
-// TestExactWidthsOnTheVendorsLibrary measures whether one width makes rows
-// independent of what else their pass holds: whether sdnpu.exact promises bits
-// there or a rate. With -update it writes the table's third part.
+// TestExactWidthsOnTheVendorsLibrary measures whether rows of one width are independent of
+// the other rows of their pass. It decides whether sdnpu.exact can promise equal bits.
+// With -update it writes the third part of the table.
 func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	const positions = 16
 	recipes := measuredRecipes(t)
@@ -172,20 +170,20 @@ func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 		require.Contains(t, line, "| "+recipes[i/len(exactWidths)].Name+" |", "lines for each recipe")
 	}
 	if table != "" {
-		t.Logf("measured anew, every figure is the written one: %v", table == written)
+		t.Logf("measured again: every figure equals the written one: %v", table == written)
 	}
 }
 
-// exactTitle opens the third part of the table.
+// exactTitle starts the third part of the table.
 const exactTitle = `
 ## One width
 
-The last 16 of the same 64 tokens, in passes of as many tokens as "valid" says and in passes of one, all on
-graphs of the same rows and 96 slots, library build v2.51.0.260929181845: at how many tokens all logits have
-the same bits, and how many first choices differ. Where all are equal, texts with drafts are those without to
-the bit under sdnpu.exact. It depends on the slots, too: on 8 rows and 512 slots f16 had equal bits at 2 of 64
-tokens and no other choice (SDNPU_ROWS=128,32,8 SDNPU_EXACT=on sdnpu doctor stories260K-f16.gguf), because an
-earlier token's place, in the pass or in the cache, decides in which order sums are taken.
+The last 16 of the same 64 tokens in passes of "valid" tokens, compared with passes of one token, on graphs of
+the same rows and 96 slots, library build v2.51.0.260929181845: the number of tokens whose logits all have the
+same bits, and of first choices that differ. If all are equal, sdnpu.exact gives texts with drafts the bits of
+texts without. The result depends on the slots too: on 8 rows and 512 slots f16 had equal bits at 2 of 64 tokens
+and no other choice (SDNPU_ROWS=128,32,8 SDNPU_EXACT=on sdnpu doctor stories260K-f16.gguf), because the position
+of an earlier token in the pass or in the cache decides the order of sums.
 
 Written by: go test ./hexagon -run ExactWidthsOnTheVendors -update -timeout 60m
 

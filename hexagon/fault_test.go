@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-func TestEachFaultIsFoundAsItIsShown(t *testing.T) {
+func TestFindFaultAcceptsEveryForm(t *testing.T) {
 	for _, f := range Faults() {
 		n, err := strconv.ParseUint(f.Code, 0, 64)
 		require.NoError(t, err)
@@ -26,16 +26,16 @@ func TestEachFaultIsFoundAsItIsShown(t *testing.T) {
 		require.NotEmpty(t, f.Cause)
 		require.NotEmpty(t, f.Remedy)
 	}
-	wide, err := FindFault("0x803ef") // 1007 as a whole result of a call
+	wide, err := FindFault("0x803ef") // the full result of a call with code 1007
 	require.NoError(t, err)
 	require.Equal(t, "1007", wide.Code)
 	for _, text := range []string{"", "1000", "4711", "oops", "-1"} {
 		_, err := FindFault(text)
-		require.ErrorContains(t, err, "14001", "what is known is listed: %q", text)
+		require.ErrorContains(t, err, "14001", "the error lists the known codes: %q", text)
 	}
 }
 
-func TestErrorsOfCallsTellCauseAndRemedy(t *testing.T) {
+func TestCallErrorsHaveCauseAndRemedy(t *testing.T) {
 	for code, meaning := range map[qnn.Code]error{
 		1002: backend.ErrNoMemory, 1007: backend.ErrRestarted, 1008: backend.ErrImage, 1009: backend.ErrImage, 1011: backend.ErrGone, 5005: backend.ErrImage,
 	} {
@@ -51,5 +51,5 @@ func TestErrorsOfCallsTellCauseAndRemedy(t *testing.T) {
 
 	_, err := Open(Options{Library: librarytest.Emulator(t), SoC: 4711})
 	require.ErrorIs(t, err, qnn.ErrDeviceConfig)
-	require.ErrorContains(t, err, "no access to the NPU, or the chip's number is unknown")
+	require.ErrorContains(t, err, "no access to the NPU, or the library does not know the chip's number")
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// BenchmarkHead runs SmolLM2's head on the emulator with and without the best
-// 128 logits, and their share, beside whole rows. Its processor time counts, all
-// threads': other load changes it little.
+// BenchmarkHead runs SmolLM2's head on the emulator with and without top-k of 128 logits. It
+// reports the CPU time of all threads, which other load changes little.
 func BenchmarkHead(b *testing.B) {
 	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {

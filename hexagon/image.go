@@ -13,10 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image is a header, the manifest as JSON, zeros up to the next page, and the
-// library's context binary. The header holds sizes and checksums of both parts,
-// the zeros counted to the manifest, and of itself; all numbers are
-// little-endian.
+// An image is a header, the manifest as JSON, zeros up to the next page, and the library's context
+// binary. The header holds the sizes and checksums of both parts and a checksum of itself. The
+// manifest's checksum includes the zeros after the manifest. All numbers are little-endian.
 const (
 	imageMagic   = "sdnpuHTP"
 	imageVersion = 1
@@ -37,15 +36,15 @@ type imageHeader struct {
 	HeaderSum    uint32 // over the fields before
 }
 
-// imageHeaderSize is a header's size in an image.
+// imageHeaderSize is the size of the header in bytes.
 var imageHeaderSize = uint64(binary.Size(imageHeader{}))
 
-// pages rounds up.
+// pages rounds n up to whole pages.
 func pages(n uint64) uint64 { return (n + imagePage - 1) / imagePage * imagePage }
 
-// manifest says what the context binary holds.
+// manifest describes the graphs of the context binary.
 type manifest struct {
-	// Fingerprint is the compiling device's.
+	// Fingerprint identifies the device that compiled the image.
 	Fingerprint string
 	Graphs      []graphManifest
 }
@@ -58,18 +57,18 @@ type graphManifest struct {
 
 type portManifest struct {
 	backend.Port
-	// ID is the library's number of the tensor.
+	// ID is the library's ID of the tensor.
 	ID uint32
 }
 
-// writeImage writes manifest and binary.
+// writeImage writes header, manifest and context binary.
 func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	if len(text) > maxManifest {
-		return fmt.Errorf("manifest has %d bytes, at most %d are read back", len(text), maxManifest)
+		return fmt.Errorf("write the manifest: it has %d bytes, at most %d are allowed", len(text), maxManifest)
 	}
 	start := pages(imageHeaderSize + uint64(len(text)))
 	padded := append(text, make([]byte, start-imageHeaderSize-uint64(len(text)))...)
@@ -103,42 +102,42 @@ func (h *imageHeader) sum() uint32 {
 	return crc32.Checksum(b.Bytes()[:b.Len()-4], castagnoli)
 }
 
-// readImage checks everything and returns the manifest and the context binary,
-// which lies in image.
+// readImage checks an image and returns its manifest and its context binary,
+// which is a part of image.
 func readImage(image []byte) (*manifest, []byte, error) {
 	var h imageHeader
 	if err := binary.Read(bytes.NewReader(image), binary.LittleEndian, &h); err != nil {
-		return nil, nil, fmt.Errorf("%d bytes are no image", len(image))
+		return nil, nil, fmt.Errorf("read the image: %d bytes are too short", len(image))
 	}
 	if string(h.Magic[:]) != imageMagic {
-		return nil, nil, fmt.Errorf("magic %q is not ours", h.Magic[:])
+		return nil, nil, fmt.Errorf("read the image: it starts with %q, not with %q", h.Magic[:], imageMagic)
 	}
 	if h.Version != imageVersion {
-		return nil, nil, fmt.Errorf("version %d, this program reads %d", h.Version, imageVersion)
+		return nil, nil, fmt.Errorf("read the image: version %d, this program reads %d", h.Version, imageVersion)
 	}
 	size := uint64(len(image))
 	used := imageHeaderSize + uint64(h.ManifestSize)
 	if h.HeaderSum != h.sum() || h.ManifestSize > maxManifest || h.BinaryStart != pages(used) ||
 		h.BinaryStart >= size || h.BinarySize != size-h.BinaryStart {
-		return nil, nil, fmt.Errorf("header is damaged, or the image is cut short at %d bytes", size)
+		return nil, nil, fmt.Errorf("read the image: the header is damaged, or the image is truncated at %d bytes", size)
 	}
 	text, contextBinary := image[imageHeaderSize:used], image[h.BinaryStart:]
 	if crc32.Checksum(image[imageHeaderSize:h.BinaryStart], castagnoli) != h.ManifestSum || crc32.Checksum(contextBinary, castagnoli) != h.BinarySum {
-		return nil, nil, fmt.Errorf("checksum differs: the image is damaged")
+		return nil, nil, fmt.Errorf("read the image: the checksum differs, so the image is damaged")
 	}
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, nil, fmt.Errorf("manifest: %w", err)
+		return nil, nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	return &m, contextBinary, m.check()
 }
 
-// check refuses what a run could not bind.
+// check rejects graphs and ports that an execute could not bind.
 func (m *manifest) check() error {
 	names := make(map[string]bool, len(m.Graphs))
 	for _, g := range m.Graphs {
 		if g.Name == "" || names[g.Name] {
-			return fmt.Errorf("graph name %q is empty or used twice", g.Name)
+			return fmt.Errorf("graph name %q is empty or not unique", g.Name)
 		}
 		names[g.Name] = true
 		for _, p := range slices.Concat(g.Inputs, g.Outputs) {
@@ -150,15 +149,15 @@ func (m *manifest) check() error {
 	return nil
 }
 
-// check bounds a port's size: QNN counts bytes in 32 bits.
+// check validates a port. QNN counts bytes in 32 bits, which bounds the size.
 func (p *portManifest) check() error {
 	size := p.Type.Size()
 	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {
-		return fmt.Errorf("port %q has number %d, type %v and shape %v", p.Name, p.ID, p.Type, p.Shape)
+		return fmt.Errorf("port %q is invalid: ID %d, type %v, shape %v", p.Name, p.ID, p.Type, p.Shape)
 	}
 	for _, d := range p.Shape {
 		if d < 1 || size > math.MaxUint32/d {
-			return fmt.Errorf("port %q has shape %v", p.Name, p.Shape)
+			return fmt.Errorf("port %q is invalid: shape %v is empty or beyond 4 GiB", p.Name, p.Shape)
 		}
 		size *= d
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// sampleManifest describes two graphs.
+// sampleManifest returns the manifest of two graphs.
 func sampleManifest() *manifest {
 	port := func(name string, id uint32, shape ...int) portManifest {
 		return portManifest{backend.Port{Name: name, Type: backend.Float16, Shape: shape}, id}
@@ -30,7 +30,7 @@ func sampleImage(t testing.TB) []byte {
 	return image.Bytes()
 }
 
-// forge writes an image whose sums are right, whatever its manifest says.
+// forge writes an image with any manifest and correct checksums.
 func forge(t testing.TB, text, contextBinary []byte, change func(h *imageHeader)) []byte {
 	start := pages(imageHeaderSize + uint64(len(text)))
 	padded := append(bytes.Clone(text), make([]byte, start-imageHeaderSize-uint64(len(text)))...)
@@ -50,14 +50,14 @@ func forge(t testing.TB, text, contextBinary []byte, change func(h *imageHeader)
 	return image.Bytes()
 }
 
-func TestAnImageIsReadAsItWasWritten(t *testing.T) {
+func TestImageIsReadAsWritten(t *testing.T) {
 	m, contextBinary, err := readImage(sampleImage(t))
 	require.NoError(t, err)
 	require.Equal(t, sampleManifest(), m)
 	require.Equal(t, "a context binary of some library", string(contextBinary))
 }
 
-func TestEveryFlippedByteAndEveryCutIsNoticed(t *testing.T) {
+func TestFlippedBytesAndTruncationAreDetected(t *testing.T) {
 	image := sampleImage(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for at := range image {
@@ -70,23 +70,23 @@ func TestEveryFlippedByteAndEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-func TestForgedHeadersAreRefused(t *testing.T) {
+func TestForgedHeadersAreRejected(t *testing.T) {
 	text, err := json.Marshal(sampleManifest())
 	require.NoError(t, err)
 	contextBinary := make([]byte, 3*imagePage)
 	_, _, err = readImage(forge(t, text, contextBinary, nil))
 	require.NoError(t, err)
 	for name, change := range map[string]func(h *imageHeader){
-		"magic":                   func(h *imageHeader) { h.Magic[0] = 'x' },
-		"version":                 func(h *imageHeader) { h.Version++ },
-		"manifest too long":       func(h *imageHeader) { h.ManifestSize = 1<<32 - 1 },
-		"manifest behind the end": func(h *imageHeader) { h.ManifestSize, h.BinaryStart = 1<<20, 1<<20+imagePage },
-		"start on another page":   func(h *imageHeader) { h.BinaryStart += imagePage; h.BinarySize -= imagePage },
-		"start that overflows":    func(h *imageHeader) { h.BinaryStart = 1<<64 - imagePage },
-		"start between pages":     func(h *imageHeader) { h.BinaryStart += 64; h.BinarySize -= 64 },
-		"binary too short":        func(h *imageHeader) { h.BinarySize-- },
-		"binary too long":         func(h *imageHeader) { h.BinarySize++ },
-		"size that overflows":     func(h *imageHeader) { h.BinarySize = 1<<64 - 1 },
+		"magic":                  func(h *imageHeader) { h.Magic[0] = 'x' },
+		"version":                func(h *imageHeader) { h.Version++ },
+		"manifest too long":      func(h *imageHeader) { h.ManifestSize = 1<<32 - 1 },
+		"manifest after the end": func(h *imageHeader) { h.ManifestSize, h.BinaryStart = 1<<20, 1<<20+imagePage },
+		"start on another page":  func(h *imageHeader) { h.BinaryStart += imagePage; h.BinarySize -= imagePage },
+		"start that overflows":   func(h *imageHeader) { h.BinaryStart = 1<<64 - imagePage },
+		"start between pages":    func(h *imageHeader) { h.BinaryStart += 64; h.BinarySize -= 64 },
+		"binary too short":       func(h *imageHeader) { h.BinarySize-- },
+		"binary too long":        func(h *imageHeader) { h.BinarySize++ },
+		"size that overflows":    func(h *imageHeader) { h.BinarySize = 1<<64 - 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readImage(forge(t, text, contextBinary, change))
@@ -95,18 +95,18 @@ func TestForgedHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestForgedManifestsAreRefused(t *testing.T) {
+func TestForgedManifestsAreRejected(t *testing.T) {
 	for name, change := range map[string]func(m *manifest){
-		"no name":           func(m *manifest) { m.Graphs[0].Name = "" },
-		"names twice":       func(m *manifest) { m.Graphs[1].Name = "one" },
-		"unknown type":      func(m *manifest) { m.Graphs[0].Inputs[0].Type = 99 },
-		"no shape":          func(m *manifest) { m.Graphs[0].Inputs[0].Shape = nil },
-		"rank 6":            func(m *manifest) { m.Graphs[0].Outputs[0].Shape = []int{1, 1, 1, 1, 1, 1} },
-		"nothing":           func(m *manifest) { m.Graphs[1].Inputs[0].Shape = []int{7, 0} },
-		"less than nothing": func(m *manifest) { m.Graphs[1].Outputs[0].Shape = []int{-7, -1} },
-		"too large":         func(m *manifest) { m.Graphs[0].Outputs[1].Shape = []int{1 << 31, 1 << 31} },
-		"overflow":          func(m *manifest) { m.Graphs[0].Outputs[1].Shape = []int{1 << 62, 4} },
-		"no number":         func(m *manifest) { m.Graphs[0].Inputs[0].ID = 0 },
+		"no name":        func(m *manifest) { m.Graphs[0].Name = "" },
+		"names twice":    func(m *manifest) { m.Graphs[1].Name = "one" },
+		"unknown type":   func(m *manifest) { m.Graphs[0].Inputs[0].Type = 99 },
+		"no shape":       func(m *manifest) { m.Graphs[0].Inputs[0].Shape = nil },
+		"rank 6":         func(m *manifest) { m.Graphs[0].Outputs[0].Shape = []int{1, 1, 1, 1, 1, 1} },
+		"nothing":        func(m *manifest) { m.Graphs[1].Inputs[0].Shape = []int{7, 0} },
+		"negative shape": func(m *manifest) { m.Graphs[1].Outputs[0].Shape = []int{-7, -1} },
+		"too large":      func(m *manifest) { m.Graphs[0].Outputs[1].Shape = []int{1 << 31, 1 << 31} },
+		"overflow":       func(m *manifest) { m.Graphs[0].Outputs[1].Shape = []int{1 << 62, 4} },
+		"no number":      func(m *manifest) { m.Graphs[0].Inputs[0].ID = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sampleManifest()
@@ -121,8 +121,8 @@ func TestForgedManifestsAreRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FuzzReadImage takes any bytes as they are, and as the manifest of an image
-// whose sums are right.
+// FuzzReadImage reads any bytes as an image, and as the manifest of an image with correct
+// checksums.
 func FuzzReadImage(f *testing.F) {
 	f.Add(sampleImage(f))
 	text, err := json.Marshal(sampleManifest())
@@ -152,7 +152,7 @@ func FuzzReadImage(f *testing.F) {
 	})
 }
 
-func TestImagesOfOtherDevicesAreRefused(t *testing.T) {
+func TestImagesOfOtherDevicesAreRejected(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		image := compile(t, d, double(t))
@@ -160,7 +160,7 @@ func TestImagesOfOtherDevicesAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, other.Close()) })
 		_, err = other.Load(t.Context(), backend.Image{Bytes: image})
-		require.ErrorIs(t, err, backend.ErrImage, "of another chip")
+		require.ErrorIs(t, err, backend.ErrImage, "another chip")
 		require.ErrorContains(t, err, "soc 57")
 		require.ErrorContains(t, err, "soc 43")
 
@@ -170,14 +170,14 @@ func TestImagesOfOtherDevicesAreRefused(t *testing.T) {
 		var changed bytes.Buffer
 		require.NoError(t, writeImage(&changed, m, contextBinary))
 		_, err = d.Load(t.Context(), backend.Image{Bytes: changed.Bytes()})
-		require.ErrorIs(t, err, backend.ErrImage, "of another build")
+		require.ErrorIs(t, err, backend.ErrImage, "another build")
 		require.ErrorContains(t, err, "of tomorrow")
 	})
 }
 
-// TestBinariesThatTheLibraryRefusesAreImageErrors: right sums around a context
-// binary that is none, or of another graph.
-func TestBinariesThatTheLibraryRefusesAreImageErrors(t *testing.T) {
+// TestRefusedBinariesAreImageErrors uses correct checksums with invalid bytes, and with the
+// context binary of another graph.
+func TestRefusedBinariesAreImageErrors(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		m, contextBinary, err := readImage(compile(t, d, double(t)))

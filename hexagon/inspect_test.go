@@ -9,19 +9,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// systemBeside is the library that reads images: the emulator does it itself.
-func systemBeside(path string) string {
+// systemLibrary returns the path of the library that describes images. The emulator is its own
+// system library.
+func systemLibrary(path string) string {
 	if filepath.Base(path) == "libQnnHtp.so" && filepath.Base(filepath.Dir(path)) == "onnxruntime_qnn" {
 		return filepath.Join(filepath.Dir(path), "libQnnSystem.so")
 	}
 	return path
 }
 
-func TestAnImageIsWhatTheVendorsDescriptionSays(t *testing.T) {
+func TestInspectAgreesWithTheVendorsDescription(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		image := compile(t, d, double(t))
-		info, err := d.Inspect(image, systemBeside(path))
+		info, err := d.Inspect(image, systemLibrary(path))
 		require.NoError(t, err)
 		require.Len(t, info.Graphs, 1)
 		require.Equal(t, "double", info.Graphs[0].Name)
@@ -29,11 +30,11 @@ func TestAnImageIsWhatTheVendorsDescriptionSays(t *testing.T) {
 
 		other, err := Open(Options{Library: path, SoC: 43})
 		require.NoError(t, err)
-		_, err = other.Inspect(image, systemBeside(path))
+		_, err = other.Inspect(image, systemLibrary(path))
 		require.ErrorIs(t, err, backend.ErrImage)
 		require.NoError(t, other.Close())
 
-		_, err = d.Inspect(image[:len(image)-1], systemBeside(path))
+		_, err = d.Inspect(image[:len(image)-1], systemLibrary(path))
 		require.ErrorIs(t, err, backend.ErrImage)
 		m, contextBinary, err := readImage(image)
 		require.NoError(t, err)
@@ -55,33 +56,33 @@ func TestAnImageIsWhatTheVendorsDescriptionSays(t *testing.T) {
 	})
 }
 
-// TestSharedImagesAreMadeForOtherMachines: the vendor's x86-64 library compiles
-// what it cannot load.
-func TestSharedImagesAreMadeForOtherMachines(t *testing.T) {
+// TestSharedImagesAreCompiledForOtherMachines: the vendor's x86-64 library compiles images
+// that it cannot load.
+func TestSharedImagesAreCompiledForOtherMachines(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
-		apart, err := Open(Options{Library: path, SoC: soc, Sharing: NeverShare})
+		separate, err := Open(Options{Library: path, SoC: soc, ConstantSharing: ConstantsSeparate})
 		require.NoError(t, err)
-		together, err := Open(Options{Library: path, SoC: soc, Sharing: AlwaysShare})
+		shared, err := Open(Options{Library: path, SoC: soc, ConstantSharing: ConstantsShared})
 		require.NoError(t, err)
-		require.True(t, together.Capabilities().SharesConstants)
-		require.False(t, apart.Capabilities().SharesConstants)
-		require.Equal(t, apart.Capabilities().Fingerprint, together.Capabilities().Fingerprint)
+		require.True(t, shared.Capabilities().SharesConstants)
+		require.False(t, separate.Capabilities().SharesConstants)
+		require.Equal(t, separate.Capabilities().Fingerprint, shared.Capabilities().Fingerprint)
 		pair := widthsOf(t, 1, 32)
-		info, err := together.Inspect(compile(t, together, pair...), systemBeside(path))
+		info, err := shared.Inspect(compile(t, shared, pair...), systemLibrary(path))
 		require.NoError(t, err)
 		require.Len(t, info.Graphs, 2)
 		for _, g := range info.Graphs {
-			if g.SharedBytes+g.ConstantBytes > 0 { // where the description tells
+			if g.SharedBytes+g.ConstantBytes > 0 { // if the description has it
 				require.GreaterOrEqual(t, g.SharedBytes, uint64(2*probeSide*probeSide))
 				require.Less(t, g.ConstantBytes, g.SharedBytes)
 			}
 		}
-		require.NoError(t, together.Close())
-		require.NoError(t, apart.Close())
+		require.NoError(t, shared.Close())
+		require.NoError(t, separate.Close())
 	})
 }
 
-// widthsOf are graphs of several rows over the same weights.
+// widthsOf returns graphs of several widths with the same weights.
 func widthsOf(t *testing.T, rows ...int) (graphs []*backend.Graph) {
 	const side = 4 * probeSide
 	weights := make([]byte, 2*side*side)

@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// soc is the chip that tests compile for: SM8650.
+// soc is SM8650, the chip that tests compile for.
 const soc = 57
 
 // onEachLibrary runs a test on the emulator and on the vendor's library.

@@ -39,30 +39,30 @@ type lowering struct {
 	source  *backend.Graph
 	tensors []qnn.Tensor
 	trace   func(graph, step string)
-	// plain is set for libQnnCpu.
-	plain bool
-	// images are tensors that Conv2d reads, made so far.
-	images map[backend.TensorID]*qnn.Tensor
+	// cpuLibrary is set for libQnnCpu, see isCPULibrary.
+	cpuLibrary bool
+	// rank4 holds the [1,1,M,K] forms of tensors that asRank4 has created.
+	rank4 map[backend.TensorID]*qnn.Tensor
 }
 
-// lower builds and finalizes graphs, each constant filled once for all of them.
-// o are the library's own for each; ctx is looked at between graphs.
+// lower builds and finalizes graphs in context c. It fills each constant once for all
+// of them. It checks ctx between graphs.
 func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
 	lowerings := make([]*lowering, len(sources))
-	constants := make(map[string][]place)
+	constants := make(map[string][]constantUse)
 	for i, source := range sources {
 		trace(source.Name, "create the graph")
 		graph, err := c.NewGraph(source.Name, o)
 		if err != nil {
 			return nil, inGraph(source.Name, err)
 		}
-		l := &lowering{backend: d.backend, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace, plain: d.plain()}
+		l := &lowering{backend: d.backend, graph: graph, source: source, tensors: make([]qnn.Tensor, len(source.Tensors)), trace: trace, cpuLibrary: d.isCPULibrary()}
 		for j := range source.Tensors {
 			if t := &source.Tensors[j]; t.Kind == backend.Constant {
 				id := constantID(t)
-				constants[id] = append(constants[id], place{l, j})
+				constants[id] = append(constants[id], constantUse{l, j})
 			}
 		}
 		lowerings[i] = l
@@ -74,7 +74,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= largeBuffer { // the library is about to take its own share
+	if cap(buffer) >= collectAbove { // finalize needs the memory for its own copies
 		buffer = nil
 		debug.FreeOSMemory()
 	}
@@ -83,7 +83,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := l.finish(); err != nil {
+		if err := l.addNodes(); err != nil {
 			return nil, inGraph(l.source.Name, err)
 		}
 		manifests = append(manifests, describe(l.source, l.tensors))
@@ -91,26 +91,27 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 	return manifests, nil
 }
 
-// largeBuffer is a size that is worth a collection.
-const largeBuffer = 16 << 20
+// collectAbove is the buffer size in bytes above which lower returns memory to the
+// system.
+const collectAbove = 16 << 20
 
-// place is a tensor of a lowering.
-type place struct {
+// constantUse is a tensor of a lowering that holds a constant.
+type constantUse struct {
 	lowering *lowering
 	tensor   int
 }
 
-// createTensors creates the graph's tensors, and with each constant those of
-// other graphs that hold the same one. It fills them into buffer, or a larger one
-// that it returns.
-func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([]byte, error) {
+// createTensors creates the graph's tensors. With each constant it also creates the
+// tensors of other graphs that hold the same constant. It fills constants into
+// buffer, or into a larger buffer that it returns.
+func (l *lowering) createTensors(constants map[string][]constantUse, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
 		l.trace(l.source.Name, fmt.Sprintf("tensor %q", t.Name))
-		places, data, steps := []place{{l, i}}, []byte(nil), []backend.Step(nil)
+		uses, data, scales := []constantUse{{l, i}}, []byte(nil), []backend.ScaleOffset(nil)
 		if t.Kind == backend.Constant {
 			id := constantID(t)
-			if places = constants[id]; len(places) == 0 { // created with another graph's
+			if uses = constants[id]; len(uses) == 0 { // already created with another graph
 				continue
 			}
 			delete(constants, id)
@@ -119,19 +120,19 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 			}
 			data = buffer[:t.SizeBytes()]
 			var err error
-			if steps, err = t.Fill(data); err != nil {
+			if scales, err = t.Fill(data); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 		}
-		shape, q := dims(t.Shape), quantization(t, steps)
+		shape, q := dims(t.Shape), quantization(t, scales)
 		if t.Encoding.Multiplied() {
 			var err error
-			if data, q, err = multiplied(t, data, steps); err != nil {
+			if data, q, err = blockwiseExpansion(t, data, scales); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
 			shape = []uint32{1, 1, shape[1], shape[0]}
 		}
-		for _, p := range places {
+		for _, p := range uses {
 			if err := p.lowering.create(p.tensor, shape, data, q); err != nil {
 				return buffer, fmt.Errorf("tensor %q: %w", t.Name, err)
 			}
@@ -140,7 +141,7 @@ func (l *lowering) createTensors(constants map[string][]place, buffer []byte) ([
 	return buffer, nil
 }
 
-// constantID is equal for constants that hold equal elements.
+// constantID returns equal IDs for constants with equal elements.
 func constantID(t *backend.Tensor) string {
 	return fmt.Sprint(t.Type, t.Shape, t.Encoding, t.Values.ID)
 }
@@ -154,13 +155,13 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	return err
 }
 
-// finish adds the nodes and lets the library compile the graph.
-func (l *lowering) finish() error {
+// addNodes adds the nodes and finalizes the graph, which compiles it.
+func (l *lowering) addNodes() error {
 	name := ""
 	for i := range l.source.Nodes {
 		name = fmt.Sprintf("node %q (%s)", l.source.Nodes[i].Name, l.source.Nodes[i].Op)
 		l.trace(l.source.Name, name)
-		if err := l.writer(&l.source.Nodes[i])(&l.source.Nodes[i]); err != nil {
+		if err := l.lowerNode(&l.source.Nodes[i])(&l.source.Nodes[i]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -168,11 +169,11 @@ func (l *lowering) finish() error {
 	return l.graph.Finalize(nil)
 }
 
-// writer is how a node is written.
-func (l *lowering) writer(n *backend.Node) func(n *backend.Node) error {
+// lowerNode returns the function that writes a node.
+func (l *lowering) lowerNode(n *backend.Node) func(n *backend.Node) error {
 	switch {
-	case l.plain && n.Op == backend.RmsNorm:
-		return l.spellNorm
+	case l.cpuLibrary && n.Op == backend.RmsNorm:
+		return l.expandRmsNorm
 	case n.Op == backend.FullyConnected && l.source.Tensors[n.Inputs[1]].Encoding.Multiplied():
 		return l.convolve
 	}
@@ -195,8 +196,8 @@ func (l *lowering) node(n *backend.Node) error {
 	for _, id := range n.Outputs {
 		op.Outputs = append(op.Outputs, &l.tensors[id])
 	}
-	for _, p := range append(l.implied(n), n.Params...) {
-		if slices.Contains(dropped[n.Op], p.Name) {
+	for _, p := range append(l.impliedParams(n), n.Params...) {
+		if slices.Contains(droppedParams[n.Op], p.Name) {
 			continue
 		}
 		param, err := l.param(n, p)
@@ -205,16 +206,16 @@ func (l *lowering) node(n *backend.Node) error {
 		}
 		op.Params = append(op.Params, param)
 	}
-	if err := l.refuse(n); err != nil {
+	if err := l.checkNorm(n); err != nil {
 		return err
 	}
 	return l.add(op)
 }
 
-// add appends a node that the library finds valid.
+// add validates a node and appends it to the graph.
 func (l *lowering) add(op *qnn.Op) error {
 	err := l.backend.Validate(op)
-	if errors.Is(err, qnn.ErrOpInvalid) { // the contract's rules allow the node
+	if errors.Is(err, qnn.ErrOpInvalid) { // valid by the contract, but not for this library
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -223,10 +224,9 @@ func (l *lowering) add(op *qnn.Op) error {
 	return l.graph.AddNode(op)
 }
 
-// refuse stops nodes that pass the vendor's validation and are then computed
-// wrongly: RmsNorm leaves out its beta, which is all zero as long as nobody
-// notices.
-func (l *lowering) refuse(n *backend.Node) error {
+// checkNorm rejects an RmsNorm with a beta other than zero. Such a node passes the
+// vendor's validation, and the vendor's library then ignores beta.
+func (l *lowering) checkNorm(n *backend.Node) error {
 	if n.Op != backend.RmsNorm {
 		return nil
 	}
@@ -236,20 +236,20 @@ func (l *lowering) refuse(n *backend.Node) error {
 		return err
 	}
 	if slices.ContainsFunc(elements, func(b byte) bool { return b != 0 }) {
-		return fmt.Errorf("beta %q is not all zero: %w", beta.Name, errors.ErrUnsupported)
+		return fmt.Errorf("beta %q must be all zeros: %w", beta.Name, errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// dropped names the parameters that QNN reads from the output tensor instead.
-var dropped = map[backend.Op][]string{
+// droppedParams names the parameters that QNN reads from the output tensor instead.
+var droppedParams = map[backend.Op][]string{
 	backend.Reshape: {"shape"}, backend.Cast: {"to"},
 	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
 	backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
 
-// implied returns the parameters that the contract fixes and QNN asks for.
-func (l *lowering) implied(n *backend.Node) []backend.Param {
+// impliedParams returns the parameters that QNN needs and the contract implies.
+func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	last := int32(len(l.source.Tensors[n.Inputs[0]].Shape) - 1)
 	switch n.Op {
 	case backend.RmsNorm:
@@ -264,8 +264,9 @@ func (l *lowering) implied(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns the flags that a node leaves out, as false: without both of
-// MatMul's the vendor's validation crashes on weights with a scale per channel.
+// unset returns the flags that a node does not set, as false. The vendor's
+// validation crashes on a MatMul without both flags if its weights have a scale per
+// channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {
 		if n.Param(name) == nil {
@@ -296,7 +297,7 @@ func (l *lowering) param(n *backend.Node, p backend.Param) (qnn.Param, error) {
 		}
 		param.Tensor = t
 	default:
-		return qnn.Param{}, fmt.Errorf("a %T cannot be given to QNN", p.Value)
+		return qnn.Param{}, fmt.Errorf("QNN has no parameter type for a %T", p.Value)
 	}
 	return param, nil
 }

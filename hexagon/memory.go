@@ -9,63 +9,64 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// alignment is what the library's vector units like, and the contract's unit of
-// offsets.
+// alignment suits the library's vector units. The contract requires it of offsets.
 const alignment = 64
 
-// maxBuffer is what one session of the DSP can address: no device takes more.
+// maxBuffer is the address space of one DSP session: no device takes more.
 const maxBuffer = 1 << 32
 
-// fastRPC is the system's library that shares memory with the DSP.
-const fastRPC = "libcdsprpc.so"
+// fastRPCLibrary is the system's library that allocates memory shared with the DSP.
+const fastRPCLibrary = "libcdsprpc.so"
 
-// buffer is memory that the library sees: shared where it takes registered
-// memory, else ours, which it copies or maps by its own means in each run.
+// buffer is memory for inputs and outputs. It is shared memory if the library
+// takes registered memory. Otherwise it is Go memory, which the library copies or
+// maps in each execute.
 type buffer struct {
 	bytes  []byte
-	shared *qnn.SharedMemory // nil: ours
+	shared *qnn.SharedMemory // nil: Go memory
 }
 
-// openSharing finds the memory that buffers are made of. What the library says
-// of itself decides: the vendor's x86-64 library has no memory handles.
-func (d *Device) openSharing() {
+// openSharedMemory opens the allocator of shared memory, if the library reports
+// the capability. The vendor's x86-64 library has no memory handles.
+func (d *Device) openSharedMemory() {
 	if ok, err := d.library.HasCapability(qnn.CapabilityMemHandle); err != nil || !ok {
-		d.options.Logger.Debug("the library takes no registered memory: runs are given addresses", "error", err)
+		d.options.Logger.Debug("the library takes no registered memory: executes get addresses", "error", err)
 		return
 	}
 	name := d.options.FastRPC
 	if name == "" {
-		name = fastRPC
+		name = fastRPCLibrary
 	}
 	var err error
-	if d.sharing, err = qnn.OpenSharing(name); err != nil {
-		d.options.Logger.Debug("no memory to share with the library: runs are given addresses", "reason", err)
+	if d.fastRPC, err = qnn.OpenFastRPC(name); err != nil {
+		d.options.Logger.Debug("no shared memory on this machine: executes get addresses", "reason", err)
 	}
 }
 
-// NewBuffer allocates zeroed memory.
+// NewBuffer allocates zeroed memory. The caller closes it after the programs that
+// use it.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {
 	case d.closed.Load():
 		err = backend.ErrClosed
 	case sizeBytes <= 0:
-		err = errors.New("a positive size is wanted")
+		err = errors.New("the size must be positive")
 	case int64(sizeBytes) > maxBuffer:
-		err = fmt.Errorf("%w: a session addresses %d bytes", backend.ErrNoMemory, int64(maxBuffer))
-	case d.sharing == nil || d.addresses.Load():
+		err = fmt.Errorf("%w: a DSP session addresses at most %d bytes", backend.ErrNoMemory, int64(maxBuffer))
+	case d.fastRPC == nil || d.memoryRefused.Load():
 		return &buffer{bytes: aligned(sizeBytes)}, nil
 	default:
 		var m *qnn.SharedMemory
-		if m, err = d.sharing.Allocate(sizeBytes); err == nil {
+		if m, err = d.fastRPC.Allocate(sizeBytes); err == nil {
 			return &buffer{bytes: m.Bytes(), shared: m}, nil
 		}
 		err = callError(err)
 	}
-	return nil, fmt.Errorf("hexagon: buffer of %d bytes: %w", sizeBytes, err)
+	return nil, fmt.Errorf("hexagon: allocate a buffer of %d bytes: %w", sizeBytes, err)
 }
 
-// aligned returns zeroed memory that begins at a multiple of alignment.
+// aligned returns zeroed memory whose address is a multiple of alignment.
 func aligned(size int) []byte {
 	raw := make([]byte, size+alignment)
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % alignment)
@@ -86,21 +87,22 @@ func (b *buffer) Close() error {
 	return b.shared.Close()
 }
 
-// region is where a port of a graph lies.
-type region struct {
-	port   int // of inputs and outputs counted through
+// registration identifies memory that is registered for a port of a graph.
+type registration struct {
+	port   int // outputs follow the inputs
 	buffer *buffer
 	offset int
 }
 
-// register makes a port's memory known to the context, once; nil means that runs
-// are given its address, because it is not shared or the library refuses.
+// register registers the memory of a port with the context, once. It returns nil
+// if the execute must get an address instead: the memory is not shared, or the
+// library refuses registration.
 func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Memory, error) {
 	own, ok := b.Buffer.(*buffer)
-	if !ok || own.shared == nil || p.device.addresses.Load() {
+	if !ok || own.shared == nil || p.device.memoryRefused.Load() {
 		return nil, nil
 	}
-	at := region{port, own, b.Offset}
+	at := registration{port, own, b.Offset}
 	if m := g.memories[at]; m != nil {
 		return m, nil
 	}
@@ -116,14 +118,14 @@ func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Me
 	if errors.Is(err, backend.ErrNoMemory) || errors.Is(err, backend.ErrRestarted) {
 		return nil, fmt.Errorf("register %s of %d bytes in a buffer of %d: %w", of.Name, of.SizeBytes(), len(own.bytes), err)
 	}
-	if !p.device.addresses.Swap(true) {
-		p.device.options.Logger.Warn("the library takes no registered memory, whatever it says: runs are given addresses", "reason", err)
+	if !p.device.memoryRefused.Swap(true) {
+		p.device.options.Logger.Warn("the library refuses registered memory although it reports the capability: executes get addresses", "reason", err)
 	}
 	return nil, nil
 }
 
-// Bind registers the memory of bindings ahead of the first run with them. It may
-// be called beside runs of other programs.
+// Bind registers the memory of bindings before the first execute with them. It may
+// run in parallel with executes of other programs.
 func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +142,7 @@ func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	return nil
 }
 
-// deregister takes all memory from the context, which must be alive.
+// deregister ends all registrations with the context, which must be open.
 func (p *program) deregister() error {
 	var err error
 	for _, g := range p.graphs {

@@ -13,12 +13,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// smallMemory marks the child process of the next test and tells it the library.
+// smallMemory marks the child process of the next test and holds the path of its library.
 const smallMemory = "HEXAGON_SMALL_MEMORY"
 
-// TestALoadWithoutMemoryFailsAsSuch runs a child whose address space ends a
-// little above what it has.
-func TestALoadWithoutMemoryFailsAsSuch(t *testing.T) {
+// TestLoadWithoutMemoryIsErrNoMemory loads an image in a child whose address space is
+// limited to a little more than it uses.
+func TestLoadWithoutMemoryIsErrNoMemory(t *testing.T) {
 	path := os.Getenv(smallMemory)
 	if path == "" {
 		self, err := os.Executable()
@@ -43,7 +43,7 @@ func TestALoadWithoutMemoryFailsAsSuch(t *testing.T) {
 	t.Logf("refused: %v", err)
 }
 
-// limitMemory leaves this process so many bytes more than it has mapped.
+// limitMemory limits this process to its mapped memory plus more bytes.
 func limitMemory(t *testing.T, more uint64) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	require.NoError(t, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestBuffersAreSharedWhereTheLibraryTakesThem: the emulator does, the vendor's
-// x86-64 library says that it has no memory handles and is given addresses.
-func TestBuffersAreSharedWhereTheLibraryTakesThem(t *testing.T) {
+// TestBuffersAreSharedIfTheLibraryTakesThem: the emulator registers memory. The vendor's x86-64
+// library reports that it has no memory handles, so the device passes addresses to it.
+func TestBuffersAreSharedIfTheLibraryTakesThem(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		takes := path == librarytest.Emulator(t)
@@ -34,7 +34,7 @@ func TestBuffersAreSharedWhereTheLibraryTakesThem(t *testing.T) {
 		require.Equal(t, bytes.Repeat([]byte{0, 0x3c}, 64), bindings[1].Buffer.Bytes())
 		registered := len(p.(*program).graphs["g"].memories)
 		require.Equal(t, takes, registered == 2, "%d", registered)
-		require.False(t, d.addresses.Load())
+		require.False(t, d.memoryRefused.Load())
 		require.ErrorIs(t, p.(backend.Binder).Bind("g", bindings[:1]), backend.ErrBinding)
 		require.ErrorIs(t, p.(backend.Binder).Bind("h", bindings), backend.ErrNoGraph)
 		require.NoError(t, p.Close())
@@ -42,8 +42,8 @@ func TestBuffersAreSharedWhereTheLibraryTakesThem(t *testing.T) {
 	})
 }
 
-// TestALibraryThatRefusesMemoryIsGivenAddresses, and the user is told once.
-func TestALibraryThatRefusesMemoryIsGivenAddresses(t *testing.T) {
+// TestLibraryThatRefusesMemoryGetsAddresses also checks that one warning is logged.
+func TestLibraryThatRefusesMemoryGetsAddresses(t *testing.T) {
 	var log bytes.Buffer
 	d, err := Open(Options{Library: librarytest.Emulator(t), SoC: soc, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
@@ -62,10 +62,10 @@ func TestALibraryThatRefusesMemoryIsGivenAddresses(t *testing.T) {
 		require.NoError(t, p.Run(t.Context(), "g", bindings))
 		require.Equal(t, bytes.Repeat([]byte{0, 0x3c}, 64), bindings[1].Buffer.Bytes())
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "takes no registered memory"))
+	require.Equal(t, 1, strings.Count(log.String(), "refuses registered memory"))
 	b, err := d.NewBuffer(64)
 	require.NoError(t, err)
-	require.Nil(t, b.(*buffer).shared, "later ones are not shared")
+	require.Nil(t, b.(*buffer).shared, "later buffers are not shared")
 	require.NoError(t, unix.Dup2(kept, fd)) // for Close
 	require.NoError(t, unix.Close(kept))
 	for _, b := range bindings {
@@ -73,12 +73,12 @@ func TestALibraryThatRefusesMemoryIsGivenAddresses(t *testing.T) {
 	}
 }
 
-// TestASessionIsChargedWithRegisteredBuffers, once each, whoever registers them,
-// and until the last program that did is closed.
-func TestASessionIsChargedWithRegisteredBuffers(t *testing.T) {
+// TestSessionCountsRegisteredBuffers: a buffer counts once, no matter how many programs
+// register it, until the last of them is closed.
+func TestSessionCountsRegisteredBuffers(t *testing.T) {
 	paced(t, "profile=sd8gen2,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)
-		const size = 2_000_000_000 // of 3.75 GB; nobody touches them, so they take no memory here
+		const size = 2_000_000_000 // more than half of 3.75 GB; the pages are never touched, so they take no memory here
 		large := func() backend.Buffer {
 			b, err := d.NewBuffer(size)
 			require.NoError(t, err)
@@ -100,9 +100,9 @@ func TestASessionIsChargedWithRegisteredBuffers(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrNoMemory)
 		require.ErrorContains(t, err, "registered memory of 2000.0 MB does not fit: 2000.0 of the session's 3750.0 MB are taken on sd8gen2 (fitted)")
 		require.ErrorIs(t, p.Run(t.Context(), "g", in(second, 0)), backend.ErrNoMemory)
-		require.NoError(t, p.Run(t.Context(), "g", in(first, 64)), "what fits still runs")
+		require.NoError(t, p.Run(t.Context(), "g", in(first, 64)), "the first buffer still works")
 		require.NoError(t, p.Close())
-		require.ErrorIs(t, bind(q, second, 0), backend.ErrNoMemory, "the other program has the first one still")
+		require.ErrorIs(t, bind(q, second, 0), backend.ErrNoMemory, "the other program still has the first buffer")
 		require.NoError(t, q.Close())
 		p = load(t, d, g)
 		require.NoError(t, bind(p, second, 0))

@@ -20,12 +20,11 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// pacedLibrary tells a child process, which is this test binary again, where
-// the emulator is: the C library reads its environment once, so every setting
-// wants a process of its own.
+// pacedLibrary holds the emulator's path for a child process of this test binary. The C
+// library reads its environment once, so each setting needs a process.
 const pacedLibrary = "SDNPU_TEST_PACED_LIBRARY"
 
-// paced runs body in a process whose emulator has the setting.
+// paced runs body in a child process whose emulator has the setting.
 func paced(t *testing.T, setting string, body func(t *testing.T, library string)) {
 	if library := os.Getenv(pacedLibrary); library != "" {
 		body(t, library)
@@ -47,11 +46,11 @@ func openPaced(t *testing.T, library string) *Device {
 	return d
 }
 
-// pastSlots are the past of the graphs below.
+// pastSlots is the number of past slots of the graphs below.
 const pastSlots = 1100
 
-// standIn is a graph with the ports of a block of so many layers, which adds
-// its inputs to themselves.
+// standIn returns a graph with the ports of a block of the given number of layers. It adds its
+// inputs to themselves.
 func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
 	b := backend.NewBuilder(fmt.Sprintf("block%d_rows%d_layers%dof%d", block, rows, layers, total))
 	double := func(name string, shape ...int) {
@@ -77,8 +76,8 @@ func headStandIn(t *testing.T, rows int) *backend.Graph {
 	return g
 }
 
-// masked binds a block's graph with a mask that shows the first past slots to
-// the first valid rows and itself to each row.
+// masked binds a block graph with a mask that shows the first past slots to the first
+// valid rows, and each row itself.
 func masked(t *testing.T, d *Device, g *backend.Graph, rows, valid, past int) []backend.Binding {
 	bindings := bound(t, d, g.Signature())
 	mask := bindings[1].Buffer.Bytes()
@@ -100,14 +99,14 @@ func runCost(t *testing.T, p backend.Program, graph string, bindings []backend.B
 	return p.(backend.Timed).RunCost()
 }
 
-// same compares to what doubles and whole nanoseconds can hold.
+// same compares times with the precision of doubles and of nanoseconds.
 func same(t *testing.T, wantMs float64, got time.Duration, what string) {
 	t.Helper()
 	require.InEpsilon(t, wantMs, float64(got)/1e6, 1e-6, what)
 }
 
-// TestTheEmulatorChargesWhatTheCostModelSays for every phone, variant and model.
-func TestTheEmulatorChargesWhatTheCostModelSays(t *testing.T) {
+// TestEmulatorCostsAgreeWithTheCostModel checks every phone, variant and model.
+func TestEmulatorCostsAgreeWithTheCostModel(t *testing.T) {
 	for _, device := range []string{"sd8gen2", "sd8gen3", "sd8elite", "sd8gen2+fast-load", "sd8gen2+fit-sam"} {
 		for _, model := range []string{"qwen2.5-0.5b", "qwen2.5-1.5b", "llama3.2-3b"} {
 			t.Run(device+" "+model, func(t *testing.T) {
@@ -138,7 +137,7 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	for i, rows := range widths {
 		for _, past := range []int{0, 1, pastSlots} {
 			got := runCost(t, p, graphs[i].Name, masked(t, d, graphs[i], rows, (rows+1)/2, past))
-			same(t, cost.Exec(2.0/7, rows, float64(past)+float64(rows)/2), got.Took, fmt.Sprintf("%d rows behind %d tokens", rows, past))
+			same(t, cost.Exec(2.0/7, rows, float64(past)+float64(rows)/2), got.Took, fmt.Sprintf("%d rows after %d tokens", rows, past))
 			require.Zero(t, got.Overrun)
 		}
 		head := load(t, d, headStandIn(t, rows))
@@ -152,7 +151,7 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	same(t, cost.Profile.Compute.RPCMs, runCost(t, p, "other", bound(t, d, other.Signature())).Took, "a graph of no model")
 }
 
-// wallScale makes the wall tests short; a run still lasts milliseconds.
+// wallScale shortens tests with sleeps. An execute still lasts milliseconds.
 const wallScale = 0.5
 
 const wall = "profile=sd8gen2,as=qwen2.5-0.5b,pace=wall,scale=0.5"
@@ -165,8 +164,8 @@ func wallCost(t *testing.T) *graphswap.Cost {
 	return cost
 }
 
-// lasts checks that a call took its charge and the overrun that it admits. A
-// caller who is not scheduled sees more, but not in every one of many calls.
+// lasts checks that a call took its simulated time plus its reported overrun. If the system delays
+// the caller, a single call takes longer, but not every one of many calls.
 func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	t.Helper()
 	least := math.Inf(1)
@@ -174,7 +173,7 @@ func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 		start := time.Now()
 		c := call()
 		took := time.Since(start)
-		require.GreaterOrEqual(t, took, time.Duration(wantMs*wallScale*1e6), "it ended before its time")
+		require.GreaterOrEqual(t, took, time.Duration(wantMs*wallScale*1e6), "it ended too early")
 		same(t, wantMs, c.Took, "charge")
 		require.False(t, c.Virtual)
 		require.InDelta(t, wallScale, c.Scale, 1e-9)
@@ -183,7 +182,7 @@ func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	require.InEpsilon(t, wantMs*wallScale, least, 0.03)
 }
 
-func TestPacedCallsLastAsLongAsOnThePhone(t *testing.T) {
+func TestPacedCallsLastTheirSimulatedTime(t *testing.T) {
 	paced(t, wall, func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
 		g := standIn(t, 0, 12, 24, 32)
@@ -200,7 +199,7 @@ func TestPacedCallsLastAsLongAsOnThePhone(t *testing.T) {
 	})
 }
 
-// TestLoadsOverlapRunsButNotEachOther: one load and one run at a time.
+// TestLoadsOverlapRunsButNotEachOther: one load and one execute run at a time.
 func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 	paced(t, wall, func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
@@ -218,10 +217,10 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two runs at once")
+		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two executes at once")
 
 		runs := 0
-		for attempt := 0; runs <= 5 && attempt < 100; attempt++ { // who is not scheduled runs nothing
+		for attempt := 0; runs <= 5 && attempt < 100; attempt++ { // until this goroutine is scheduled
 			done := make(chan struct{})
 			start = time.Now()
 			for range 2 {
@@ -239,11 +238,11 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, time.Since(start), time.Duration(2*cost.Load(float64(cost.Model.BodyBytes)*2/24)*wallScale*1e6), "two loads at once")
 		}
-		require.Greater(t, runs, 5, "runs waited for the loads")
+		require.Greater(t, runs, 5, "executes waited for the loads")
 	})
 }
 
-// loadAndClose may be called from any goroutine; it reports whether all is well.
+// loadAndClose reports success. It may be called from any goroutine.
 func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 	p, err := d.Load(t.Context(), backend.Image{Bytes: image})
 	if err == nil {
@@ -255,9 +254,9 @@ func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 	return err == nil
 }
 
-// TestARunBesideALoadIsSlower by the factor that somebody gives; the profiles'
-// own is 1, for want of a measurement.
-func TestARunBesideALoadIsSlower(t *testing.T) {
+// TestExecuteDuringALoadIsSlower sets the factor, because the profiles' own factor is 1: it
+// has not been measured.
+func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	paced(t, wall+",slowdown=1.25", func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
 		g := standIn(t, 0, 2, 24, 32)
@@ -277,7 +276,7 @@ func TestARunBesideALoadIsSlower(t *testing.T) {
 		slower := 0
 		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ { // either may be late on a busy machine
 			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
-				same(t, 1.25*alone, got, "beside a load")
+				same(t, 1.25*alone, got, "during a load")
 				slower++
 			}
 		}
@@ -288,9 +287,9 @@ func TestARunBesideALoadIsSlower(t *testing.T) {
 	})
 }
 
-// TestASessionHoldsWhatThePhonesDoes: 2.82 GB of a 3B model's layers fit into
-// 3.75 GB, a third half does not.
-func TestASessionHoldsWhatThePhonesDoes(t *testing.T) {
+// TestSessionIsLimited: two halves of a 3B model (2.82 GB) fit into 3.75 GB, a third half
+// does not.
+func TestSessionIsLimited(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)
 		var halves []backend.Program
@@ -308,25 +307,25 @@ func TestASessionHoldsWhatThePhonesDoes(t *testing.T) {
 	})
 }
 
-func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
+func TestMisspelledSettingsAreNamed(t *testing.T) {
 	for _, test := range []struct{ setting, says string }{
-		{"profile=sd9", "profile=sd9 is unknown; there are " + graphswap.DeviceNames()[0] + ", "},
-		{"profile=sd8gen2,as=qwen", "as=qwen is unknown to sd8gen2; it has llama3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b"},
-		{"profile=sd8gen2,pace=fast", "pace=fast is unknown; there are wall and virtual"},
-		{"profile=sd8gen2,scale=0", "scale=0 is no number above 0 and up to 1000"},
-		{"pace=wall", "pace=wall wants profile=NAME beside it"},
-		{"profile=sd8gen2,slowdown=", "slowdown= is no number from 1 to 10"},
-		{"profil=sd8gen2", `"profil=sd8gen2" is none of: cpu threads switching profile as pace scale slowdown votes`},
-		{"switching=yes", "switching=yes is neither on nor off"},
-		{"votes=/no/such/folder/votes", "votes=/no/such/folder/votes cannot be written"},
-		{"cpu=avx2,wall", `"wall" is none of`},
-		{"cpu=avx-2", "cpu=avx-2 is unknown; there are vnni, avx512, avx2, neon, c"},
-		{"cpu=", "cpu= is unknown"},
-		{"threads=0", "threads=0 is no number from 1 to 64"},
-		{"threads=-1", "threads=-1 is no number from 1 to 64"},
-		{"threads=65", "threads=65 is no number from 1 to 64"},
-		{"threads=2x", "threads=2x is no number from 1 to 64"},
-		{"threads=", "threads= is no number from 1 to 64"},
+		{"profile=sd9", "profile=sd9: unknown profile, want one of " + graphswap.DeviceNames()[0] + ", "},
+		{"profile=sd8gen2,as=qwen", "as=qwen: unknown model of sd8gen2, want one of llama3.2-3b, qwen2.5-0.5b, qwen2.5-1.5b"},
+		{"profile=sd8gen2,pace=fast", "pace=fast: want wall or virtual"},
+		{"profile=sd8gen2,scale=0", "scale=0: want a number above 0 and up to 1000"},
+		{"pace=wall", "pace=wall: requires profile=NAME"},
+		{"profile=sd8gen2,slowdown=", "slowdown=: want a number from 1 to 10"},
+		{"profil=sd8gen2", `unknown setting "profil=sd8gen2": want one of cpu threads switching profile as pace scale slowdown votes`},
+		{"switching=yes", "switching=yes: want on or off"},
+		{"votes=/no/such/folder/votes", "votes=/no/such/folder/votes: cannot write to this file"},
+		{"cpu=avx2,wall", `unknown setting "wall": want one of`},
+		{"cpu=avx-2", "cpu=avx-2: want one of vnni, avx512, avx2, neon, c"},
+		{"cpu=", "cpu=: want one of"},
+		{"threads=0", "threads=0: want 1 to 64"},
+		{"threads=-1", "threads=-1: want 1 to 64"},
+		{"threads=65", "threads=65: want 1 to 64"},
+		{"threads=2x", "threads=2x: want 1 to 64"},
+		{"threads=", "threads=: want 1 to 64"},
 	} {
 		t.Run(strings.ReplaceAll(test.setting, "=", " is "), func(t *testing.T) {
 			paced(t, test.setting, func(t *testing.T, library string) {
@@ -337,8 +336,8 @@ func TestASettingThatIsMisspeltIsRefusedByName(t *testing.T) {
 	}
 }
 
-// TestACodePathOfAnotherMachineIsNoMisspelling: one of these no machine has.
-func TestACodePathOfAnotherMachineIsNoMisspelling(t *testing.T) {
+// TestCodePathsOfOtherMachinesAreAccepted: no machine has all of these paths.
+func TestCodePathsOfOtherMachinesAreAccepted(t *testing.T) {
 	for _, path := range []string{"c", "avx2", "avx512", "vnni", "neon"} {
 		t.Run(path, func(t *testing.T) {
 			paced(t, "threads=64,cpu="+path, func(t *testing.T, library string) {
@@ -350,8 +349,8 @@ func TestACodePathOfAnotherMachineIsNoMisspelling(t *testing.T) {
 	}
 }
 
-// TestCostsAreMeasuredWhereNobodyPaces: then they are the library's own.
-func TestCostsAreMeasuredWhereNobodyPaces(t *testing.T) {
+// TestCostsWithoutProfileAreMeasured: without a profile the costs are the library's own.
+func TestCostsWithoutProfileAreMeasured(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openPaced(t, path)
 		g := square(t, "g", 1024)

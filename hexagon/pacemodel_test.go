@@ -14,11 +14,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestAModelStandsForABigOne: what the engine measures of the graphs that it
-// runs is what the cost model says of the big model's: the emulator finds out
-// from a graph alone which part of the model it is, and from its mask how much
-// it sees.
-func TestAModelStandsForABigOne(t *testing.T) {
+// TestSmallModelCostsLikeALargeOne: the engine measures the costs that the cost model gives
+// for the large model. The emulator derives the block from the graph alone, and the past
+// from its mask.
+func TestSmallModelCostsLikeALargeOne(t *testing.T) {
 	paced(t, "profile=sd8gen3,as=qwen2.5-1.5b,pace=virtual", func(t *testing.T, library string) {
 		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
 		require.NoError(t, err)
@@ -33,7 +32,7 @@ func TestAModelStandsForABigOne(t *testing.T) {
 		got, err := engine.Measure(t.Context(), openPaced(t, library), m, engine.Options{Rows: []int{64, 8}, Blocks: 2, Context: 256}, engine.MeasureOptions{Repeats: 1})
 		require.NoError(t, err)
 		require.Equal(t, "sd8gen3 (fitted) as qwen2.5-1.5b", got.Paced)
-		require.Zero(t, got.Beside, "calls of virtual time do not overlap")
+		require.Zero(t, got.RunSlowdown, "calls of virtual time do not overlap")
 		layers := 0
 		for _, g := range got.Graphs {
 			require.Zero(t, g.Overruns)
@@ -51,9 +50,9 @@ func TestAModelStandsForABigOne(t *testing.T) {
 	})
 }
 
-// TestAModelThatDoesNotFitSaysWhatWould: of a 3B model one graph of each block
-// fits into a session of 3.75 GB, two do not. What is registered counts, too.
-func TestAModelThatDoesNotFitSaysWhatWould(t *testing.T) {
+// TestModelThatDoesNotFitGetsAdvice: one graph of each block of a 3B model fits into a
+// session of 3.75 GB, two do not. Registered memory counts too.
+func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
 		require.NoError(t, err)
@@ -66,13 +65,13 @@ func TestAModelThatDoesNotFitSaysWhatWould(t *testing.T) {
 		require.NoError(t, err)
 		cost, err := profile.Cost("llama3.2-3b")
 		require.NoError(t, err)
-		d, err := Open(Options{Library: library, SoC: soc, Costs: true, Sharing: NeverShare})
+		d, err := Open(Options{Library: library, SoC: soc, Costs: true, ConstantSharing: ConstantsSeparate})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, d.Close()) }()
 		open := func(plan string, costs *graphswap.Cost) (*engine.Engine, error) {
 			return engine.New(t.Context(), d, m, tok, engine.Options{Plan: plan, Rows: []int{64, 8}, Blocks: 2, Context: 256, FirstContext: 256, Costs: costs})
 		}
-		_, err = open(graphswap.PlanBoth, cost)
+		_, err = open(graphswap.PlanSeparate, cost)
 		require.ErrorIs(t, err, backend.ErrNoMemory)
 		require.ErrorContains(t, err, "plan auto keeps one graph of each block")
 		require.ErrorContains(t, err, "of the session's 3750.0 MB are taken on sd8gen2 (fitted) as llama3.2-3b")
@@ -84,23 +83,23 @@ func TestAModelThatDoesNotFitSaysWhatWould(t *testing.T) {
 			r, err := e.Generate(t.Context(), request, func(engine.Piece) error { return nil })
 			require.NoError(t, err, name)
 			require.Equal(t, engine.PlanAuto, r.Residency)
-			require.False(t, r.Plan.Spare && costs != nil, "%s: there is no room for a spare slot", name)
+			require.False(t, r.Plan.Spare && costs != nil, "%s: a spare slot does not fit", name)
 			require.NoError(t, e.Close())
 		}
 
-		// All but 10 kB of what the graphs leave is taken by somebody else's buffer.
+		// Another buffer takes all but 10 kB of the memory that the graphs leave.
 		rest := profile.Memory.WindowGB*1e9 - float64(cost.Model.BodyBytes+cost.Model.HeadBytes) - 10_000
 		ballast, err := d.NewBuffer(int(rest) &^ 63)
 		require.NoError(t, err)
 		g := square(t, "g", 64)
 		other := load(t, d, g)
 		require.NoError(t, other.(backend.Binder).Bind("g", []backend.Binding{{Buffer: ballast}, bound(t, d, g.Signature())[1]}))
-		_, err = open(graphswap.PlanG1, cost)
-		require.ErrorIs(t, err, backend.ErrNoMemory, "keys and values find no room")
+		_, err = open(graphswap.PlanPrefillOnly, cost)
+		require.ErrorIs(t, err, backend.ErrNoMemory, "keys and values do not fit")
 		require.ErrorContains(t, err, "a shorter context, fewer sequences or a recipe of fewer bits need less")
 		require.NotContains(t, err.Error(), engine.PlanAuto, "which would not help")
 		require.NoError(t, other.Close())
-		e, err := open(graphswap.PlanG1, cost)
+		e, err := open(graphswap.PlanPrefillOnly, cost)
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
 		require.NoError(t, ballast.Close())

@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// lateArch is the first Hexagon version whose matrix unit has votes of its own.
-const lateArch = 79
+// hmxVoteArch is the first Hexagon version with votes for its matrix unit (HMX).
+const hmxVoteArch = 79
 
-// votes are what the phases ask for; idle has none. Prefill is bound by the
-// matrix unit and wants everything at its highest. Decode is bound by the
-// memory: the bus stays up, the cores and the matrix unit need not. Verification
-// is between the two. The host spins for an answer as long as the library
-// guesses a run to take, which costs less of the processor than the fixed 10 ms
-// of a burst and answers as fast.
+// votes returns the vote of a phase; idle has none. Prefill is bound by the matrix
+// unit and asks for the highest clocks. Decode is bound by the memory: the bus
+// stays at its highest clock, cores and matrix unit may be slower. Verification
+// is between the two. Outside prefill the host polls for as long as the library
+// expects an execute to take. That costs less CPU time than the fixed 10 ms of a
+// burst and is as fast.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {
@@ -27,28 +27,28 @@ func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 		v.Core = qnn.CornerTurbo
 	case backend.Decode:
 		v.Core = qnn.CornerNominal
-		if arch >= lateArch {
+		if arch >= hmxVoteArch {
 			v.HMX = qnn.HMXSVS
 		}
 	default:
-		return v, fmt.Errorf("no vote for phase %q", p)
+		return v, fmt.Errorf("unknown phase %q", p)
 	}
 	v.RPCPolling, v.AdaptivePolling = 0, time.Millisecond
 	return v, nil
 }
 
-// Vote asks for the clocks of a phase. What a restart of the DSP has lost is
-// asked for again.
+// Vote asks for the clocks of a phase. If a restart of the DSP lost the vote, it
+// votes again.
 func (d *Device) Vote(p backend.Phase) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("hexagon: vote for %s: %w", p, err)
 		}
 	}()
-	d.voting.Lock()
-	defer d.voting.Unlock()
+	d.powerMu.Lock()
+	defer d.powerMu.Unlock()
 	if p == backend.Idle {
-		return d.withdraw()
+		return d.withdrawVote()
 	}
 	v, err := votes(p, d.arch())
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Device) Vote(p backend.Phase) (err error) {
 		if err := d.power.Set(v); err == nil {
 			return nil
 		}
-		d.power = nil // its number means nothing any more
+		d.power = nil // its number is no longer valid
 	}
 	power, err := d.library.NewPowerConfig(0, 0)
 	if err != nil {
@@ -71,8 +71,8 @@ func (d *Device) Vote(p backend.Phase) (err error) {
 	return nil
 }
 
-// withdraw takes the vote back.
-func (d *Device) withdraw() error {
+// withdrawVote withdraws the current vote. The caller holds powerMu.
+func (d *Device) withdrawVote() error {
 	if d.power == nil {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (d *Device) withdraw() error {
 	return power.Close()
 }
 
-// arch is the Hexagon version of the chip, 0 where it is not known.
+// arch returns the Hexagon version of the chip, 0 if it is unknown.
 func (d *Device) arch() int {
 	for _, c := range Chips {
 		if c.SoC == d.chip {

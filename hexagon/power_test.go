@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-func TestLibrariesTakeTheVotesOfEveryPhase(t *testing.T) {
+func TestLibrariesAcceptTheVotesOfEveryPhase(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		for _, soc := range []uint32{57, 69} { // without and with votes for the matrix unit
 			d, err := Open(Options{Library: path, SoC: soc})
@@ -19,7 +19,7 @@ func TestLibrariesTakeTheVotesOfEveryPhase(t *testing.T) {
 				require.Equal(t, p == backend.Idle, d.power == nil)
 			}
 			require.Error(t, d.Vote("sleep"))
-			// A restart of the DSP loses the vote's number.
+			// A restart of the DSP loses the vote's ID.
 			require.NoError(t, d.power.Close())
 			require.NoError(t, d.Vote(backend.Decode))
 			require.NoError(t, d.Close())
@@ -28,7 +28,7 @@ func TestLibrariesTakeTheVotesOfEveryPhase(t *testing.T) {
 	})
 }
 
-func TestVotesFollowWhatBoundsThePhase(t *testing.T) {
+func TestVotesFollowTheBottleneckOfThePhase(t *testing.T) {
 	of := func(p backend.Phase, arch int) qnn.Vote {
 		v, err := votes(p, arch)
 		require.NoError(t, err)
@@ -38,9 +38,9 @@ func TestVotesFollowWhatBoundsThePhase(t *testing.T) {
 	require.Greater(t, prefill.Core, verify.Core)
 	require.Greater(t, verify.Core, decode.Core)
 	for _, v := range []qnn.Vote{prefill, verify, decode} {
-		require.Equal(t, qnn.CornerMax, v.Bus, "each reads all weights")
+		require.Equal(t, qnn.CornerMax, v.Bus, "each phase reads all weights")
 	}
-	require.Zero(t, decode.HMX, "older parts do not know it")
+	require.Zero(t, decode.HMX, "older chips do not support it")
 	require.NotZero(t, of(backend.Decode, 79).HMX)
 	require.Zero(t, decode.RPCPolling)
 	require.NotZero(t, decode.AdaptivePolling)

@@ -11,31 +11,33 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// program is a loaded context.
+// program is a loaded context and its graphs. It owns the context: Close frees it,
+// and with it the graphs.
 type program struct {
-	device  *Device
-	mu      sync.Mutex
-	context *qnn.Context // nil once closed
-	graphs  map[string]*loadedGraph
-	size    int64
-	image   []byte // keeps an image in use alive
+	device *Device
+	size   int64 // of the context binary, in bytes
 
-	profile           *qnn.Profile // of runs; nil unless costs were asked for
+	// mu is held during an execute. It guards the fields below.
+	mu                sync.Mutex
+	context           *qnn.Context // nil after Close
+	graphs            map[string]*loadedGraph
+	image             []byte       // keeps an image that is used in place alive
+	profile           *qnn.Profile // of executes; nil without Options.Costs
 	loadCost, runCost backend.Cost
 }
 
-// loadedGraph remembers what was bound last, so that a run with the same
-// buffers binds nothing.
+// loadedGraph is a graph and its last bindings: an execute with equal bindings
+// binds nothing. Guarded by program.mu.
 type loadedGraph struct {
 	graph     *qnn.Graph
 	signature backend.Signature
-	ids       []uint32 // of inputs, then outputs
+	ids       []uint32 // tensor IDs of inputs, then outputs
 	binding   *qnn.Binding
 	bound     []backend.Binding
-	memories  map[region]*qnn.Memory // registered for a port
+	memories  map[registration]*qnn.Memory // registered memory
 }
 
-// Load brings an image into the library's memory.
+// Load loads an image and returns its graphs as a program, which the caller closes.
 func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Program, err error) {
 	defer func() {
 		if err != nil {
@@ -53,7 +55,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
 	}
 	if want := d.fingerprint(); m.Fingerprint != want {
-		return nil, fmt.Errorf("%w: made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
+		return nil, fmt.Errorf("%w: it was made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
 	}
 	profile, err := d.newProfile()
 	if err != nil {
@@ -77,8 +79,8 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	return p, nil
 }
 
-// loadContext uses the image in place where the library can. Only the call
-// itself tells: the vendor's x86-64 library claims the capability and refuses.
+// loadContext loads a context binary, in place if the library can do that. Only a
+// try shows it: the vendor's x86-64 library claims the capability and refuses.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {
@@ -86,11 +88,11 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 		}
 		c, err := d.backend.LoadContext(d.device, contextBinary, swapOptions(len(contextBinary), graphs), profile)
 		if errors.Is(err, qnn.ErrNotSupported) {
-			return nil, fmt.Errorf("graphs that the library exchanges itself: %w: %w", errors.ErrUnsupported, err)
+			return nil, fmt.Errorf("have the library swap graphs: %w: %w", errors.ErrUnsupported, err)
 		}
 		return c, callError(err)
 	}
-	if !d.copies.Load() && isAligned(contextBinary) {
+	if !d.inPlaceRefused.Load() && isAligned(contextBinary) {
 		c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{Persistent: true}, profile)
 		if !errors.Is(err, qnn.ErrNotSupported) {
 			return c, callError(err)
@@ -98,15 +100,16 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 	}
 	c, err := d.backend.LoadContext(d.device, contextBinary, qnn.ContextOptions{}, profile)
 	if err == nil && isAligned(contextBinary) {
-		d.copies.Store(true)
+		d.inPlaceRefused.Store(true)
 	}
 	return c, callError(err)
 }
 
-// callError gives the contract's meaning to the codes of a failed load or run.
+// callError adds the contract's error to a failed load or execute, and cause and
+// remedy if they are known.
 func callError(err error) error {
 	if err == nil {
-		return nil // before anything that allocates: a run calls this
+		return nil // first, because every execute calls this and must not allocate
 	}
 	err = explain(err)
 	switch {
@@ -128,7 +131,7 @@ func loadGraph(c *qnn.Context, m *graphManifest) (*loadedGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &loadedGraph{graph: graph, signature: backend.Signature{Nodes: m.Nodes}, memories: make(map[region]*qnn.Memory)}
+	g := &loadedGraph{graph: graph, signature: backend.Signature{Nodes: m.Nodes}, memories: make(map[registration]*qnn.Memory)}
 	for _, p := range m.Inputs {
 		g.signature.Inputs = append(g.signature.Inputs, p.Port)
 		g.ids = append(g.ids, p.ID)
@@ -151,7 +154,7 @@ func (p *program) find(name string) (*loadedGraph, error) {
 	return g, nil
 }
 
-// Signature tells what a graph binds.
+// Signature returns the inputs and outputs of a graph.
 func (p *program) Signature(graph string) (backend.Signature, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +188,7 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 	return nil
 }
 
-// port returns port i of inputs and outputs counted through.
+// port returns port i; outputs follow the inputs.
 func (g *loadedGraph) port(i int) *backend.Port {
 	if n := len(g.signature.Inputs); i >= n {
 		return &g.signature.Outputs[i-n]
@@ -193,10 +196,10 @@ func (g *loadedGraph) port(i int) *backend.Port {
 	return &g.signature.Inputs[i]
 }
 
-// check refuses bindings that are not the graph's.
+// check compares the number and sizes of bindings with the graph.
 func (g *loadedGraph) check(bindings []backend.Binding) error {
 	if len(bindings) != len(g.ids) {
-		return fmt.Errorf("%w: %d given, %d wanted", backend.ErrBinding, len(bindings), len(g.ids))
+		return fmt.Errorf("%w: %d bindings, the graph has %d inputs and outputs", backend.ErrBinding, len(bindings), len(g.ids))
 	}
 	for i, b := range bindings {
 		if _, err := slice(b, g.port(i)); err != nil {
@@ -206,8 +209,7 @@ func (g *loadedGraph) check(bindings []backend.Binding) error {
 	return nil
 }
 
-// bind gives the library the memory of each port that changed since the last
-// run.
+// bind passes the memory of each changed port to the library.
 func (p *program) bind(g *loadedGraph, bindings []backend.Binding) error {
 	if err := g.check(bindings); err != nil {
 		return err
@@ -253,7 +255,7 @@ func (p *program) bindAll(g *loadedGraph, bindings []backend.Binding) error {
 	return nil
 }
 
-// tensor is a port's memory as the library takes it.
+// tensor returns the memory of a port in QNN's form.
 func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecTensor, error) {
 	memory, err := slice(b, g.port(port))
 	if err != nil {
@@ -270,20 +272,20 @@ func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecT
 func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
 	size := p.SizeBytes()
 	if b.Buffer == nil {
-		return nil, fmt.Errorf("%w: %s has no buffer", backend.ErrBinding, p.Name)
+		return nil, fmt.Errorf("%w: %s: no buffer", backend.ErrBinding, p.Name)
 	}
 	bytes := b.Buffer.Bytes()
 	if b.Offset < 0 || b.Offset%alignment != 0 || b.Offset > len(bytes) || size > len(bytes)-b.Offset {
-		return nil, fmt.Errorf("%w: %s wants %d bytes at offset %d of a buffer of %d", backend.ErrBinding, p.Name, size, b.Offset, len(bytes))
+		return nil, fmt.Errorf("%w: %s: %d bytes at offset %d do not fit a buffer of %d bytes, or the offset is no multiple of %d", backend.ErrBinding, p.Name, size, b.Offset, len(bytes), alignment)
 	}
 	return bytes[b.Offset : b.Offset+size : b.Offset+size], nil
 }
 
-// SizeBytes is the size of the context binary: what the context holds beyond
-// it, the library does not tell.
+// SizeBytes returns the size of the context binary. The library does not report
+// what else the context allocates.
 func (p *program) SizeBytes() int64 { return p.size }
 
-// Close frees the context.
+// Close frees the context with all of its graphs. It waits for a running execute.
 func (p *program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

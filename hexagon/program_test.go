@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// square is y = xw for n columns; every weight is 1.
+// square returns the graph y = xw with n columns. Every weight is 1.
 func square(t testing.TB, name string, n int) *backend.Graph {
 	b := backend.NewBuilder(name)
 	weight := backend.Literal(bytes.Repeat([]byte{0, 0x3c}, n*n))
@@ -25,7 +25,7 @@ func square(t testing.TB, name string, n int) *backend.Graph {
 	return g
 }
 
-// bound allocates memory for a graph of one input and one output.
+// bound allocates and binds memory for one input and one output.
 func bound(t testing.TB, d *Device, s backend.Signature) []backend.Binding {
 	var bindings []backend.Binding
 	for _, p := range append(s.Inputs, s.Outputs...) {
@@ -36,7 +36,7 @@ func bound(t testing.TB, d *Device, s backend.Signature) []backend.Binding {
 	return bindings
 }
 
-func TestARunWithTheSameBuffersAllocatesNothing(t *testing.T) {
+func TestExecuteWithTheSameBuffersAllocatesNothing(t *testing.T) {
 	d := openDevice(t, librarytest.Emulator(t))
 	g := square(t, "g", 64)
 	p := load(t, d, g)
@@ -52,7 +52,7 @@ func TestARunWithTheSameBuffersAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { run(other); run(bindings) }), "rebinding")
 }
 
-// TestRunsFollowTheirBuffers changes between two sets, and mixes them.
+// TestRunsFollowTheirBuffers alternates between two sets of buffers and mixes them.
 func TestRunsFollowTheirBuffers(t *testing.T) {
 	d := openDevice(t, librarytest.Emulator(t))
 	g := square(t, "g", 64)
@@ -68,9 +68,9 @@ func TestRunsFollowTheirBuffers(t *testing.T) {
 	}
 }
 
-// TestGraphsAreCompiledBesideARun completes what the suite says of loading and
+// TestGraphsAreCompiledDuringAnExecute complements the suite's tests of loading and
 // closing.
-func TestGraphsAreCompiledBesideARun(t *testing.T) {
+func TestGraphsAreCompiledDuringAnExecute(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		g := square(t, "g", 64)
@@ -101,7 +101,7 @@ func TestGraphsAreCompiledBesideARun(t *testing.T) {
 			require.NoError(t, <-errs)
 		}
 		copy(bindings[0].Buffer.Bytes(), []byte{0, 0x3c}) // x is 1 and then zeros
-		for i := range images {                           // the vendor's hold a running number, so they are not compared
+		for i := range images {                           // not compared for the vendor: its images contain a serial number
 			again, err := d.Load(t.Context(), backend.Image{Bytes: images[i].Bytes()})
 			require.NoError(t, err)
 			clear(bindings[1].Buffer.Bytes())
@@ -112,9 +112,9 @@ func TestGraphsAreCompiledBesideARun(t *testing.T) {
 	})
 }
 
-// TestAFailedCompileNamesGraphAndNode: refused by one of the libraries, by this
-// package, and by constants that cannot be read.
-func TestAFailedCompileNamesGraphAndNode(t *testing.T) {
+// TestFailedCompileNamesGraphAndNode covers refusals of a library, of this package, and
+// constants that cannot be read.
+func TestFailedCompileNamesGraphAndNode(t *testing.T) {
 	lost := errors.New("the file is gone")
 	graphs := map[string]struct {
 		build func(b *backend.Builder)
@@ -145,13 +145,13 @@ func TestAFailedCompileNamesGraphAndNode(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 				require.ErrorContains(t, err, "this graph")
 				require.ErrorContains(t, err, "culprit")
-				require.NotEmpty(t, compile(t, d, double(t)), "the device goes on")
+				require.NotEmpty(t, compile(t, d, double(t)), "the device still works")
 			})
 		}
 	})
 }
 
-func TestACancelledCompileOrLoadDoesNothing(t *testing.T) {
+func TestCancelledCompileAndLoadDoNothing(t *testing.T) {
 	d := openDevice(t, librarytest.Emulator(t))
 	image := compile(t, d, double(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestACancelledCompileOrLoadDoesNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAClosedDeviceRefusesEverything(t *testing.T) {
+func TestClosedDeviceReturnsErrClosed(t *testing.T) {
 	d := openLibrary(t, librarytest.Emulator(t))
 	image := compile(t, d.(*Device), double(t))
 	require.NoError(t, d.Close())
@@ -174,7 +174,7 @@ func TestAClosedDeviceRefusesEverything(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrClosed)
 }
 
-func TestAFailedOpenSaysWhatIsWrong(t *testing.T) {
+func TestFailedOpenNamesTheCause(t *testing.T) {
 	_, err := Open(Options{Library: "/nowhere/libQnnHtp.so"})
 	require.ErrorContains(t, err, "/nowhere/libQnnHtp.so")
 	onEachLibrary(t, func(t *testing.T, path string) {
@@ -183,9 +183,8 @@ func TestAFailedOpenSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// TestCodesOfALoadHaveTheContractsMeaning: which of them a library returns is
-// up to its maker.
-func TestCodesOfALoadHaveTheContractsMeaning(t *testing.T) {
+// TestLoadCodesMapToContractErrors checks all codes that a library may return.
+func TestLoadCodesMapToContractErrors(t *testing.T) {
 	for _, c := range []struct{ code, want error }{
 		{qnn.ErrNoMemory, backend.ErrNoMemory},
 		{qnn.ErrCommunication, backend.ErrRestarted},
@@ -198,7 +197,7 @@ func TestCodesOfALoadHaveTheContractsMeaning(t *testing.T) {
 	} {
 		err := callError(c.code)
 		require.ErrorIs(t, err, c.want)
-		require.ErrorIs(t, err, c.code, "the library's own error stays")
+		require.ErrorIs(t, err, c.code, "the library's own error is kept")
 	}
 	require.NoError(t, callError(nil))
 	other := callError(qnn.ErrCommunication)

@@ -22,14 +22,14 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// way is how a text goes through an engine: rows per pass, and the sequence,
-// whose number is the place of its past in the cache.
+// way is one way to feed a text to an engine: rows per pass, and the sequence, whose index
+// decides the slots of its past.
 type way struct{ rows, sequence int }
 
-// ways are compared with the first: other widths, and another place.
+// ways are compared with the first one. They differ in width or in the slots of the past.
 var ways = []way{{32, 0}, {1, 0}, {8, 0}, {32, 2}}
 
-// measuredRecipes are all, and some with the small cache.
+// measuredRecipes are all recipes, and some of them with the small cache.
 func measuredRecipes(t *testing.T) []model.Recipe {
 	list := slices.Clone(model.Recipes)
 	for _, name := range []string{"f16", "w8a16"} {
@@ -43,10 +43,10 @@ func measuredRecipes(t *testing.T) []model.Recipe {
 // recipeTokens is the length of the text.
 const recipeTokens = 64
 
-// recipeContext is how many slots of the cache a sequence has.
+// recipeContext is the number of cache slots of a sequence.
 const recipeContext = 96
 
-// calibratedRecipe is a recipe with the ranges of a model in a text.
+// calibratedRecipe is a recipe with activation ranges of a model and a text.
 func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32) model.Recipe {
 	t.Helper()
 	if r.NeedsRanges() {
@@ -58,7 +58,7 @@ func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32
 	return r
 }
 
-// outcomes are a text's logits by each of ways.
+// outcomes holds a text's logits for each of ways.
 func (l *recipeLab) outcomes(t *testing.T, d backend.Device, r model.Recipe) (logits [][][]float32) {
 	t.Helper()
 	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
@@ -87,7 +87,7 @@ func (l *recipeLab) outcomes(t *testing.T, d backend.Device, r model.Recipe) (lo
 	return logits
 }
 
-// recipeLab is a model and a text that it would tell.
+// recipeLab is a model and a text that it generates.
 type recipeLab struct {
 	model     *model.Model
 	tokenizer *tokenizer.Tokenizer
@@ -107,8 +107,8 @@ func newRecipeLab(t *testing.T) *recipeLab {
 	return l
 }
 
-// TestEveryRecipeIsExactOnTheEmulator is what lossless means there: neither the
-// width of a graph nor the place of the past changes a bit.
+// TestEveryRecipeIsExactOnTheEmulator: neither the graph width nor the slots of the past
+// change a bit.
 func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	digests := make(map[float32]string)
@@ -122,15 +122,14 @@ func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 		for _, v := range outcomes[0][recipeTokens-1] {
 			sum += v
 		}
-		require.Empty(t, digests[sum], "%s computes what another recipe does", r.Name)
+		require.Empty(t, digests[sum], "%s gives the results of another recipe", r.Name)
 		digests[sum] = r.Name
 	}
 	require.Len(t, slices.Collect(maps.Keys(digests)), len(recipes))
 }
 
-// TestRecipesOnTheVendorsLibrary measures what lossless can mean there: how many
-// logits have the same bits, and how many choices differ. With -update it writes
-// the table's second part.
+// TestRecipesOnTheVendorsLibrary measures how many logits have the same bits and how many
+// choices differ. With -update it writes the second part of the table.
 func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 	recipes := measuredRecipes(t)
 	var table string
@@ -159,17 +158,17 @@ func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 		require.Contains(t, line, "| "+recipes[i/(len(ways)-1)].Name+" |", "a line for each recipe")
 	}
 	if table != "" {
-		t.Logf("measured anew, every figure is the written one: %v", table == written)
+		t.Logf("measured again: every figure equals the written one: %v", table == written)
 	}
 }
 
-// recipesTitle opens the second part of the table.
+// recipesTitle starts the second part of the table.
 const recipesTitle = `
 ## Every recipe, a whole model
 
-stories260K on the same library reads 64 tokens of a recorded text in passes of so many rows, its past
-at some slot of a cache of 288, and is compared with passes of 32 rows and a past at 0: how many logits have
-the same bits, and how many first choices differ.
+stories260K on the same library reads 64 tokens of a recorded text in passes of "rows", with its past at a
+slot of a cache of 288. Each line is compared with passes of 32 rows and a past at slot 0: the share of
+logits with the same bits, and the number of first choices that differ.
 
 Written by: go test ./hexagon -run RecipesOnTheVendors -update -timeout 60m
 
@@ -177,7 +176,7 @@ Written by: go test ./hexagon -run RecipesOnTheVendors -update -timeout 60m
 | --- | --- | --- | --- | --- |
 `
 
-// writtenWidths are the three parts of the table.
+// writtenWidths returns the three parts of the table.
 func writtenWidths(t *testing.T) (first, second, third string) {
 	t.Helper()
 	written, err := os.ReadFile(widthsFile)
@@ -197,7 +196,7 @@ func flips(want, got [][]float32) (n int) {
 	return n
 }
 
-// recipeRow compares the logits of one way with those of the first.
+// recipeRow compares the logits of one way with the logits of the first way.
 func recipeRow(recipe string, w way, want, got [][]float32) string {
 	equal, all := 0, 0
 	for i := range want {

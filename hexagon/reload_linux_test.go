@@ -16,11 +16,10 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestAGigabyteReloadsWithinASecond maps an image of one gigabyte that lies in
-// memory already. Time is the processor's, which on an idle machine is the
-// clock's too: a load runs on one thread. What a load costs beyond the mapping is private memory, which
-// must be next to nothing: the weights are used where they are mapped.
-func TestAGigabyteReloadsWithinASecond(t *testing.T) {
+// TestGigabyteReloadsWithinASecond maps an image of one gigabyte that is in memory already. It
+// measures CPU time, because a load runs on one thread. A load must allocate almost no
+// private memory: the weights are used where they are mapped.
+func TestGigabyteReloadsWithinASecond(t *testing.T) {
 	if !librarytest.Full() {
 		t.Skip("a gigabyte: make test-full")
 	}
@@ -64,7 +63,7 @@ func TestAGigabyteReloadsWithinASecond(t *testing.T) {
 	require.Less(t, best.Seconds(), gigabytes, "a second per gigabyte")
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time of this process.
 func processorTime(t testing.TB) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
@@ -80,7 +79,7 @@ func mapFile(t *testing.T, file *os.File) []byte {
 	return image
 }
 
-// privateBytes is the resident memory that belongs to no file.
+// privateBytes returns the resident memory that belongs to no file.
 func privateBytes(t *testing.T) int {
 	status, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
@@ -92,6 +91,6 @@ func privateBytes(t *testing.T) int {
 			return kilobytes << 10
 		}
 	}
-	require.Fail(t, "the kernel tells no RssAnon")
+	require.Fail(t, "the kernel reports no RssAnon")
 	return 0
 }

@@ -18,32 +18,31 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// These mark the child process of the next test and tell it the library and
-// where the images are.
+// These variables mark the child process of the next test and hold the paths of its library
+// and images.
 const (
 	restartLibrary = "HEXAGON_RESTART_LIBRARY"
 	restartFolder  = "HEXAGON_RESTART_FOLDER"
 )
 
-// conversation is what a child tells of two turns.
+// conversation is a child's report of two turns.
 type conversation struct {
 	Output    [][]int32
 	Cached    int
-	Cache     string // digest of the keys and values behind each turn
+	Cache     string // digest of the keys and values after each turn
 	Runs      int
-	Loads     int   // programs, all in all
+	Loads     int   // number of loaded programs
 	Lost      []int // registered memory of each program that is closed
-	Held      []int // and of each that is open
-	Mapped    int   // shared memory in this process: ours, and what the library has registered
-	Unmapped  int   // the same when all is closed
-	Addresses bool  // memory was not registered, but given by address
+	Held      []int // and of each open program
+	Mapped    int   // shared mappings of this process: ours and the library's
+	Unmapped  int   // the same after everything is closed
+	Addresses bool  // memory was passed by address instead of registered
 }
 
-// TestRegisteredMemoryIsMadeAgainAfterARestart: whichever run of a conversation
-// meets the restart of the DSP, memory is taken from the contexts that are lost
-// and registered with those that follow, none is left over, and the conversation
-// goes on with its keys and values to the bit.
-func TestRegisteredMemoryIsMadeAgainAfterARestart(t *testing.T) {
+// TestMemoryIsRegisteredAgainAfterARestart restarts the DSP at each execute of a conversation.
+// Memory is deregistered from the lost contexts and registered with the new ones, none
+// leaks, and the conversation continues with the same keys and values.
+func TestMemoryIsRegisteredAgainAfterARestart(t *testing.T) {
 	if library := os.Getenv(restartLibrary); library != "" {
 		talk(t, library, os.Getenv(restartFolder))
 		return
@@ -60,13 +59,13 @@ func TestRegisteredMemoryIsMadeAgainAfterARestart(t *testing.T) {
 	require.Zero(t, want.Unmapped)
 	for _, at := range []int{1, 2, want.Runs / 3, want.Runs - 1, want.Runs} {
 		got := talkInChild(t, library, folder, at)
-		require.Equal(t, want.Output, got.Output, "restarted at run %d of %d", at, want.Runs)
+		require.Equal(t, want.Output, got.Output, "restarted at execute %d of %d", at, want.Runs)
 		require.Equal(t, want.Cache, got.Cache, "at run %d", at)
 		require.Equal(t, want.Cached, got.Cached)
 		require.Equal(t, 2*programs, got.Loads, "every program was loaded again")
-		require.Equal(t, make([]int, programs), got.Lost, "nothing stays with what is lost")
-		require.Equal(t, want.Held, got.Held, "and all of it is with what there is")
-		require.Equal(t, want.Mapped, got.Mapped, "the library maps what it did")
+		require.Equal(t, make([]int, programs), got.Lost, "lost programs keep no memory")
+		require.Equal(t, want.Held, got.Held, "the new programs have all of it")
+		require.Equal(t, want.Mapped, got.Mapped, "the library maps as much as before")
 		require.Zero(t, got.Unmapped)
 		require.False(t, got.Addresses)
 	}
@@ -79,12 +78,12 @@ func sum(numbers []int) (n int) {
 	return n
 }
 
-// talkInChild runs talk in a process whose DSP restarts at one execute, or at none.
+// talkInChild runs talk in a child process whose DSP restarts at one execute, or at none.
 func talkInChild(t *testing.T, library, folder string, at int) (c conversation) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	child := exec.CommandContext(t.Context(), self, "-test.run=^TestRegisteredMemoryIsMadeAgainAfterARestart$", "-test.v")
+	child := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryIsRegisteredAgainAfterARestart$", "-test.v")
 	child.Env = append(os.Environ(), restartLibrary+"="+library, restartFolder+"="+folder, fmt.Sprintf("SDNPU_EMULATOR=threads=1,fail_execute=1007@%d", at))
 	out, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -94,7 +93,7 @@ func talkInChild(t *testing.T, library, folder string, at int) (c conversation) 
 	return c
 }
 
-// counting remembers the programs that it loads and counts their runs.
+// counting is a device that counts its programs and their executes.
 type counting struct {
 	*Device
 	programs []*counted
@@ -121,7 +120,7 @@ func (p *counted) Run(ctx context.Context, graph string, bindings []backend.Bind
 	return p.program.Run(ctx, graph, bindings)
 }
 
-// registered counts the memory of a program.
+// registered counts the registered memory of a program.
 func (p *program) registered() (n int) {
 	for _, g := range p.graphs {
 		n += len(g.memories)
@@ -129,7 +128,7 @@ func (p *program) registered() (n int) {
 	return n
 }
 
-// talk holds a conversation of two turns and prints what came of it.
+// talk runs a conversation of two turns and prints its report.
 func talk(t *testing.T, library, folder string) {
 	cache, err := imagecache.Open(folder, imagecache.Options{})
 	require.NoError(t, err)
@@ -158,7 +157,7 @@ func talk(t *testing.T, library, folder string) {
 			c.Held = append(c.Held, p.registered())
 		}
 	}
-	c.Addresses, c.Mapped = d.addresses.Load(), sharedMappings(t)
+	c.Addresses, c.Mapped = d.memoryRefused.Load(), sharedMappings(t)
 	require.NoError(t, e.Close())
 	require.NoError(t, d.Close())
 	c.Unmapped = sharedMappings(t)

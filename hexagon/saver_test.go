@@ -18,13 +18,13 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// saver is the provider number of the vendor's library that builds nothing and
-// writes down, as C, each call that it is given.
+// saver is the provider number of libQnnSaver, the vendor's library that records each call
+// as C code and builds nothing.
 const saver = 2
 
-// What it wrote down shows that structs, strings and arguments arrive in the
-// library as they were meant. Where no other library of a system runs,
-// integration_test runs this test under an emulation of that system.
+// TestTheVendorsSaverWritesDownAWholeBlock compares the recorded calls with the graph: structs,
+// strings and arguments arrive unchanged. integration_test runs it under an emulator of
+// systems for which no other library runs.
 func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	library := librarytest.VendorSaver(t)
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
@@ -37,20 +37,20 @@ func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	g, err := m.Block(model.Block{Name: "block", End: 5, Rows: 8, Context: slots, Recipe: recipe})
 	require.NoError(t, err)
 
-	folder, err := os.MkdirTemp("", "saver-") // the library keeps a file in it open, which Windows does not remove
+	folder, err := os.MkdirTemp("", "saver-") // not t.TempDir: the library keeps a file open there, which Windows does not remove
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	t.Chdir(folder) // where it writes
-	d, err := Open(Options{Library: library, SoC: soc, Sharing: NeverShare, provider: saver})
+	t.Chdir(folder) // it writes into the working folder
+	d, err := Open(Options{Library: library, SoC: soc, ConstantSharing: ConstantsSeparate, provider: saver})
 	require.NoError(t, err)
 	const nothingBuilt = 4950
 	var refused *qnn.Error
 	require.ErrorAs(t, d.Compile(t.Context(), io.Discard, g), &refused)
-	require.Equal(t, "contextGetBinarySize", refused.Call, "it comes to the end of the graph")
+	require.Equal(t, "contextGetBinarySize", refused.Call, "it records the complete graph")
 	require.EqualValues(t, nothingBuilt, refused.Code)
 	require.NoError(t, d.Close())
 
-	if _, err := os.Stat("saver_output"); err == nil { // that for Linux on arm64 makes no folder
+	if _, err := os.Stat("saver_output"); err == nil { // the library for Linux on arm64 creates no folder
 		t.Chdir("saver_output")
 	}
 	text, err := os.ReadFile("saver_output.c")
@@ -61,7 +61,7 @@ func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	require.GreaterOrEqual(t, info.Size(), constantBytes(g))
 }
 
-// checkWritten compares what the library wrote with the graph.
+// checkWritten compares the recorded calls with the graph.
 func checkWritten(t *testing.T, text string, g *backend.Graph) {
 	t.Helper()
 	require.Equal(t, len(g.Nodes), strings.Count(text, "interface.graphAddNode("))
@@ -86,7 +86,7 @@ func checkWritten(t *testing.T, text string, g *backend.Graph) {
 	}
 }
 
-// addedNode is a node's name, operator and numbers of inputs and outputs.
+// addedNode matches a node's name, operator and numbers of inputs and outputs.
 var addedNode = regexp.MustCompile(`(?m)^ *Qnn_OpConfigV1_t context_0_block_\w+_v1 = \{"([^"]+)", "qti\.aisw", "(\w+)", \d+, \w+, (\d+), \w+, (\d+), \w+\};$`)
 
 func constantBytes(g *backend.Graph) (n int64) {

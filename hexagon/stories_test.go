@@ -15,19 +15,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// tie is how close the two best logits of the float device must be for another
-// choice to be excused.
+// tie is the largest gap between the float device's two best logits at which another choice
+// is accepted.
 const tie = 0.02
 
-// skipSlow leaves the vendor's library, which takes a quarter of a second a
-// pass, out of short runs.
+// skipSlow skips the vendor's library in short runs, because a pass takes 0.25 s on it.
 func skipSlow(t *testing.T, path string) {
 	t.Helper()
 	if testing.Short() && path != librarytest.Emulator(t) {
@@ -35,7 +33,7 @@ func skipSlow(t *testing.T, path string) {
 	}
 }
 
-// story is a text that an independent implementation chose greedily.
+// story is a text that llama.cpp generated greedily.
 type story struct {
 	Prompt []int32 `json:"prompt_ids"`
 	Greedy []int32 `json:"greedy_ids"`
@@ -43,7 +41,7 @@ type story struct {
 
 func (s story) text() []int32 { return slices.Concat(s.Prompt, s.Greedy) }
 
-// recorded returns the texts of a model.
+// recorded returns the recorded texts of a model.
 func recorded(t *testing.T, name string) []story {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
@@ -56,27 +54,18 @@ func recorded(t *testing.T, name string) []story {
 	return expected[name].Generations
 }
 
-// newEngine loads a model of the repository.
+// newEngine loads one of the repository's models.
 func newEngine(t *testing.T, d backend.Device, name, recipe string, o engine.Options) *engine.Engine {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join(models, "stories260K-"+name+".gguf"))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	m, err := model.Load(f)
-	require.NoError(t, err)
-	tok, err := tokenizer.New(f)
-	require.NoError(t, err)
+	var err error
 	o.Recipe, err = model.FindRecipe(recipe)
 	require.NoError(t, err)
 	o.Context = 256
-	e, err := engine.New(t.Context(), d, m, tok, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	return e
+	return enginetest.Open(t, d, filepath.Join(models, "stories260K-"+name+".gguf"), o)
 }
 
-// feed sends a text through an empty engine in passes of rows and returns the
-// logits behind each token.
+// feed runs a text through an empty engine in passes of rows and returns the logits after
+// each token.
 func feed(t *testing.T, e *engine.Engine, text []int32, rows int) (logits [][]float32) {
 	t.Helper()
 	require.NoError(t, e.Truncate(0, 0))
@@ -97,7 +86,7 @@ func feed(t *testing.T, e *engine.Engine, text []int32, rows int) (logits [][]fl
 	return logits
 }
 
-// argmax is the lowest id of the largest logit.
+// argmax returns the lowest ID of the largest logit.
 func argmax(logits []float32) int32 {
 	best := 0
 	for i, v := range logits {
@@ -108,24 +97,24 @@ func argmax(logits []float32) int32 {
 	return int32(best)
 }
 
-// judge compares a choice with the recorded one. Another one is excused where
-// the float device prefers the recorded one by less than a tie.
+// judge compares a choice with the recorded one. Another choice is accepted if the float
+// device prefers the recorded one by less than tie.
 func judge(t *testing.T, where string, float []float32, want, got int32) (same bool) {
 	t.Helper()
 	if want == got {
 		return true
 	}
 	gap := float[want] - float[got]
-	t.Logf("%s: token %d where %d is recorded; the float device's gap is %.4f", where, got, want, gap)
-	require.Less(t, math.Abs(float64(gap)), tie, "%s: the float device is sure", where)
+	t.Logf("%s: token %d instead of the recorded %d; the float device's gap is %.4f", where, got, want, gap)
+	require.Less(t, math.Abs(float64(gap)), tie, "%s: the float device's gap is too large", where)
 	return false
 }
 
-// storyModels are those whose texts llama.cpp gives as well.
+// storyModels are the models with texts of llama.cpp.
 var storyModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
-// onFreshAndCachedImages opens a library and a model twice: the first time
-// everything is compiled, the second time loaded from the cache.
+// onFreshAndCachedImages opens a library and a model twice: first it compiles everything,
+// then it loads from the cache.
 func onFreshAndCachedImages(t *testing.T, path, name string, o engine.Options, test func(t *testing.T, e *engine.Engine)) {
 	cache, err := imagecache.Open(t.TempDir(), imagecache.Options{})
 	require.NoError(t, err)
@@ -142,10 +131,9 @@ func onFreshAndCachedImages(t *testing.T, path, name string, o engine.Options, t
 	}
 }
 
-// TestStoriesAreChosenTokenForToken feeds recorded texts in wide passes, so
-// that each position's choice is one of greedy decoding. A pass costs the
-// vendor's library alike whatever its width, hence the narrow ones only in the
-// long version, and not all texts again from cached images.
+// TestStoriesAreChosenTokenForToken feeds recorded texts in full AR-32 passes and compares the
+// greedy choice at each position. A pass costs the vendor's library the same at any width,
+// so smaller widths, and all texts from cached images, run in the long version only.
 func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	groups := [][]int{{128, 32}}
 	if librarytest.Full() {
@@ -165,7 +153,7 @@ func TestStoriesAreChosenTokenForToken(t *testing.T) {
 						if before != nil {
 							const again = 1
 							require.Equal(t, before[again], feed(t, e, stories[again].text(), widths[again%len(widths)]),
-								"images out of the cache give other logits")
+								"cached images must give the same logits")
 							return
 						}
 						for i, s := range stories {
@@ -179,7 +167,7 @@ func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	})
 }
 
-// chosen feeds one text and judges each choice; it returns all logits.
+// chosen feeds one text, judges each choice and returns all logits.
 func chosen(t *testing.T, float, e *engine.Engine, number int, s story, rows int) [][]float32 {
 	t.Helper()
 	text, last := s.text(), len(s.Prompt)-1
@@ -191,8 +179,8 @@ func chosen(t *testing.T, float, e *engine.Engine, number int, s story, rows int
 	return logits
 }
 
-// TestStoriesAreToldByTheEngine decodes greedily, token by token.
-func TestStoriesAreToldByTheEngine(t *testing.T) {
+// TestEngineGeneratesTheStories decodes greedily, token by token.
+func TestEngineGeneratesTheStories(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		skipSlow(t, path)
 		for _, name := range storyModels {
@@ -215,14 +203,14 @@ func TestStoriesAreToldByTheEngine(t *testing.T) {
 	})
 }
 
-// told generates one text; behind an excused difference it may be any.
+// told generates one text. After an accepted difference the text may be any.
 func told(t *testing.T, float, e *engine.Engine, number int, s story) {
 	t.Helper()
 	r, err := e.Generate(t.Context(), engine.Request{Prompt: s.Prompt, MaxTokens: len(s.Greedy)}, func(engine.Piece) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, engine.StopLimit, r.Stop)
 	require.Positive(t, r.Ops[backend.NPU])
-	require.Len(t, r.Ops, 1, "nothing runs on another lane")
+	require.Len(t, r.Ops, 1, "all operators run on one lane")
 	require.Len(t, r.Output, len(s.Greedy))
 	exact := feed(t, float, s.text(), 128)[len(s.Prompt)-1:]
 	for i, want := range s.Greedy {

@@ -11,32 +11,32 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/backendtest"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-func TestTheEmulatorPassesTheSuite(t *testing.T) {
+func TestEmulatorPassesTheSuite(t *testing.T) {
 	path := librarytest.Emulator(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },
 		backendtest.Options{Tolerance: backendtest.Single, RowExact: true})
 }
 
-func TestTheVendorsLibraryPassesTheSuite(t *testing.T) {
+func TestVendorsLibraryPassesTheSuite(t *testing.T) {
 	path := librarytest.VendorAtLength(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },
 		backendtest.Options{Tolerance: backendtest.Half})
 }
 
-// TestTheVendorsFloatLibraryPassesTheSuite in float32: every form in another type
-// is refused, by its name.
-func TestTheVendorsFloatLibraryPassesTheSuite(t *testing.T) {
+// TestVendorsCPULibraryPassesTheSuite in float32. Nodes of other types are refused by name.
+func TestVendorsCPULibraryPassesTheSuite(t *testing.T) {
 	path := librarytest.VendorCPUAtLength(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },
-		backendtest.Options{Tolerance: backendtest.Single, Refuses: refusedByPlain, Type: backend.Float32})
+		backendtest.Options{Tolerance: backendtest.Single, Refuses: refusedByCPULibrary, Type: backend.Float32})
 }
 
-// refusedByPlain names what libQnnCpu has no kernel for in a graph: nodes on
-// other numbers than float32, except Cast between the floats.
-func refusedByPlain(g *backend.Graph) string {
+// refusedByCPULibrary names a node of the graph that libQnnCpu does not have: any node of
+// another type than float32, except Cast between floats.
+func refusedByCPULibrary(g *backend.Graph) string {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		for _, id := range slices.Concat(n.Inputs, n.Outputs) {
@@ -49,9 +49,9 @@ func refusedByPlain(g *backend.Graph) string {
 	return ""
 }
 
-// TestTheVendorsFloatLibraryIsTheProcessor: nothing runs on it under the NPU's
-// name, and a refusal says what it does compute.
-func TestTheVendorsFloatLibraryIsTheProcessor(t *testing.T) {
+// TestVendorsCPULibraryIsReportedAsCPU: its lane is the CPU, and a refusal names the recipe
+// that it supports.
+func TestVendorsCPULibraryIsReportedAsCPU(t *testing.T) {
 	d := openDevice(t, librarytest.VendorCPU(t))
 	c := d.Capabilities()
 	require.Equal(t, backend.CPU, c.Lane)
@@ -60,4 +60,23 @@ func TestTheVendorsFloatLibraryIsTheProcessor(t *testing.T) {
 	err := d.Compile(t.Context(), io.Discard, wide(t, 1, make([]byte, 2*512*256)))
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.ErrorContains(t, err, "recipe f32")
+}
+
+// models is the folder of the repository's real models.
+const models = "../integration_test/models"
+
+func TestEngineOnTheEmulator(t *testing.T) {
+	path := librarytest.Emulator(t)
+	for _, recipe := range []string{"f16", "f32"} {
+		t.Run(recipe, func(t *testing.T) {
+			enginetest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) }, models,
+				enginetest.Options{Recipe: recipe, RowExact: true, Brief: raceDetector})
+		})
+	}
+}
+
+func TestEngineOnTheVendorsLibrary(t *testing.T) {
+	path := librarytest.VendorAtLength(t)
+	enginetest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) }, models,
+		enginetest.Options{Recipe: "f16", Gap: 0.02, Tolerance: 0.5, Brief: true})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestGraphsThatTheLibraryExchangesItselfAreRefusedWhereItCannot: the vendor's
-// x86-64 library claims the capability, and the emulator has it by its setting.
-func TestGraphsThatTheLibraryExchangesItselfAreRefusedWhereItCannot(t *testing.T) {
+// TestLibrariesThatDoNotSwapGraphsReturnUnsupported: the vendor's x86-64 library claims the
+// capability. The emulator has it only with a setting.
+func TestLibrariesThatDoNotSwapGraphsReturnUnsupported(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
 		require.False(t, d.Capabilities().SwapsGraphs)
@@ -24,9 +24,9 @@ func TestGraphsThatTheLibraryExchangesItselfAreRefusedWhereItCannot(t *testing.T
 	})
 }
 
-// TestGraphsThatTheLibraryExchangesItselfGiveTheSameBits on an emulator that
-// grants it: graph by graph, and in the engine, whose plan "lazy" it carries out.
-func TestGraphsThatTheLibraryExchangesItselfGiveTheSameBits(t *testing.T) {
+// TestGraphsSwappedByTheLibraryGiveTheSameBits on an emulator with the setting: graph by
+// graph, and in the engine with plan "library".
+func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 	paced(t, "switching=on", func(t *testing.T, library string) {
 		d := openDevice(t, library)
 		require.True(t, d.Capabilities().SwapsGraphs)
@@ -42,7 +42,7 @@ func TestGraphsThatTheLibraryExchangesItselfGiveTheSameBits(t *testing.T) {
 		for _, swap := range []bool{false, true} {
 			p, err := d.Load(t.Context(), backend.Image{Bytes: append([]byte(nil), image...), Swap: swap})
 			require.NoError(t, err)
-			for range 2 { // there and back
+			for range 2 { // switch there and back
 				got = append(got, runGraph(t, d, p, "rows1", map[string][]byte{"x": x})["y"])
 				wideX := append(make([]byte, 7*len(x)), x...)
 				got = append(got, runGraph(t, d, p, "rows8", map[string][]byte{"x": wideX})["y"])
@@ -52,7 +52,7 @@ func TestGraphsThatTheLibraryExchangesItselfGiveTheSameBits(t *testing.T) {
 		require.Equal(t, got[:4], got[4:])
 
 		plain := openEngine(t, library, engine.Options{Rows: []int{16, 4}, Blocks: 2})
-		lazy := openEngine(t, library, engine.Options{Plan: graphswap.PlanLazy, Rows: []int{16, 4}, Blocks: 2})
+		lazy := openEngine(t, library, engine.Options{Plan: graphswap.PlanLibrary, Rows: []int{16, 4}, Blocks: 2})
 		for _, n := range []int{3, 16, 37} {
 			want, wantTop, wantCache := generateAll(t, plain, n)
 			answer, top, cache := generateAll(t, lazy, n)
@@ -61,8 +61,8 @@ func TestGraphsThatTheLibraryExchangesItselfGiveTheSameBits(t *testing.T) {
 			require.Equal(t, wantCache, cache)
 			done, err := lazy.PlanDone(t.Context())
 			require.NoError(t, err)
-			require.Contains(t, done.Reason, "exchanges the graphs")
-			require.Zero(t, done.Timeline.IOBytes, "nobody but the library loads anything")
+			require.Contains(t, done.Reason, "switches the graphs")
+			require.Zero(t, done.Timeline.IOBytes, "only the library loads graphs")
 		}
 	})
 }

@@ -8,14 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/baseline"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// openEngine opens the smallest real model on the emulator.
+// openEngine returns an engine with the smallest real model on the emulator.
 func openEngine(t *testing.T, library string, o engine.Options) *engine.Engine {
 	f, err := gguf.Open(models + "/stories260K-f16.gguf")
 	require.NoError(t, err)
@@ -31,26 +33,27 @@ func openEngine(t *testing.T, library string, o engine.Options) *engine.Engine {
 	return e
 }
 
-// TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching: text, probabilities
-// and cache, for prompts around multiples of both widths. From the second prompt
-// on a plan finds the narrow graphs.
-func TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching(t *testing.T) {
-	const rows1, rows2 = 16, 4
+// TestPlansGiveTheBitsOfARunWithoutSwitching compares text, probabilities and cache on the
+// emulator, for prompts around multiples of both widths. From the second prompt on, a plan
+// starts with the decode graphs.
+func TestPlansGiveTheBitsOfARunWithoutSwitching(t *testing.T) {
+	const prefillRows, decodeRows = 16, 4
 	library := librarytest.Emulator(t)
-	plain := openEngine(t, library, engine.Options{Rows: []int{rows1, rows2}, Blocks: 1})
+	plain := openEngine(t, library, engine.Options{Rows: []int{prefillRows, decodeRows}, Blocks: 1})
 	for _, c := range []struct {
-		plan   string
-		blocks int
+		name, plan string
+		policy     func(engine.Policy) engine.Policy
+		blocks     int
 	}{
-		{graphswap.PlanGreedy + "-spare", 2},
-		{graphswap.PlanDescent + "+spare", 2},
-		{graphswap.PlanDescent + "-spare", 3},
-		{graphswap.PlanDeferred + "+spare", 3},
-		{graphswap.PlanG2, 2},
+		{"greedy", graphswap.PlanSwitch, enginetest.PlanBy(baseline.Greedy, false), 2},
+		{"switch+spare", graphswap.PlanSwitch + "+spare", nil, 2},
+		{"switch-spare", graphswap.PlanSwitch + "-spare", nil, 3},
+		{"greedy_deferred+spare", graphswap.PlanSwitch, enginetest.PlanBy(baseline.GreedyDeferred, true), 3},
+		{"decode_only", graphswap.PlanDecodeOnly, nil, 2},
 	} {
-		t.Run(fmt.Sprintf("%s %d blocks", c.plan, c.blocks), func(t *testing.T) {
-			e := openEngine(t, library, engine.Options{Plan: c.plan, Rows: []int{rows1, rows2}, Blocks: c.blocks})
-			for _, n := range []int{1, rows2 - 1, rows2, rows2 + 1, rows1 - 1, rows1, rows1 + 1, 3*rows1 + 5} {
+		t.Run(fmt.Sprintf("%s %d blocks", c.name, c.blocks), func(t *testing.T) {
+			e := openEngine(t, library, engine.Options{Plan: c.plan, Policy: c.policy, Rows: []int{prefillRows, decodeRows}, Blocks: c.blocks})
+			for _, n := range []int{1, decodeRows - 1, decodeRows, decodeRows + 1, prefillRows - 1, prefillRows, prefillRows + 1, 3*prefillRows + 5} {
 				want, wantTop, wantCache := generateAll(t, plain, n)
 				got, gotTop, gotCache := generateAll(t, e, n)
 				require.Equal(t, want.Output, got.Output, "%d tokens", n)
@@ -65,8 +68,7 @@ func TestPlansOnTheEmulatorGiveTheBitsOfARunWithoutSwitching(t *testing.T) {
 	}
 }
 
-// generateAll is an answer with the probabilities of each token and the cache
-// that it leaves.
+// generateAll returns an answer with the probabilities of each token and the cache after it.
 func generateAll(t *testing.T, e *engine.Engine, tokens int) (r engine.Report, top []engine.TokenLogprob, cache []byte) {
 	rng := rand.New(rand.NewPCG(uint64(tokens), 5))
 	prompt := []int32{1}

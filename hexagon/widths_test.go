@@ -29,13 +29,13 @@ var update = flag.Bool("update", false, "measure on the vendor's library and wri
 
 const widthsFile = "testdata/vendor_widths.md"
 
-// The passage: tokens of a recorded prompt, and how many come before.
+// The passage: the number of tokens, and of tokens before it.
 const (
 	passageStart  = 48
 	passageTokens = 32
 )
 
-// The settings that are compared, each with another one.
+// The compared settings, in pairs.
 var comparisons = [][2]setting{
 	{{8, 8, 0}, {1, 1, 0}},
 	{{32, 32, 0}, {1, 1, 0}},
@@ -49,7 +49,7 @@ var comparisons = [][2]setting{
 	{{32, 32, 100}, {32, 32, 0}},
 }
 
-// smollm is SmolLM2-135M with the recorded prompt that it reads here.
+// smollm is SmolLM2-135M with a recorded prompt.
 type smollm struct {
 	*model.Model
 	tokens []int32
@@ -62,7 +62,7 @@ func newSmollm(t *testing.T) *smollm {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
 	if _, err := os.Stat(filepath.Join(folder, "models")); folder == "" || err != nil {
-		librarytest.Missing(t, "data", "SDNPU_DATA names no folder with models and traces")
+		librarytest.Missing(t, "data", "no models and traces in SDNPU_DATA")
 	}
 	const name = "smollm2-135m-instruct-q4_1"
 	trace, err := os.Open(filepath.Join(folder, "traces", name+".jsonl"))
@@ -88,7 +88,7 @@ func newSmollm(t *testing.T) *smollm {
 	return s
 }
 
-// passage brings the prompt before a run of layers, on the float device.
+// passage computes the input of the given layers on the float device.
 func (s *smollm) passage(t *testing.T, l layers) passage {
 	t.Helper()
 	width := s.Config().Hidden * l.recipe.Activations.Size()
@@ -105,7 +105,7 @@ func (s *smollm) passage(t *testing.T, l layers) passage {
 	return p
 }
 
-// choices are the next tokens that the head makes of hidden states.
+// choices returns the next tokens that the head chooses for hidden states.
 func (s *smollm) choices(t *testing.T, y []float32) []int32 {
 	t.Helper()
 	out := runGraph(t, s.float, s.head, "head", map[string][]byte{model.PortX: encode(y, s.single.Activations)})
@@ -143,15 +143,15 @@ func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]o
 	return outcomes
 }
 
-// difference tells how two runs of a passage differ.
+// difference describes how two outcomes of a passage differ.
 type difference struct {
-	equal, near, equalCache float64 // shares: equal y, y within one ulp of float16, equal keys and values
+	equal, near, equalCache float64 // shares of equal y, of y within one float16 ulp, of equal keys and values
 	ulps                    int     // the largest among y of at least rms size
 	largest                 float64 // the largest of all, in units of y's rms
 	flips                   int     // choices of the head
 }
 
-// none is the difference of equal runs.
+// none is the difference of equal outcomes.
 var none = difference{equal: 1, near: 1, equalCache: 1}
 
 func compare(r model.Recipe, got, want outcome) (d difference) {
@@ -185,7 +185,7 @@ func compare(r model.Recipe, got, want outcome) (d difference) {
 	return d
 }
 
-// ulps counts the float16 numbers between two.
+// ulps counts the float16 numbers between a and b.
 func ulps(a, b float32) int {
 	order := func(v float32) int {
 		bits := int(quant.F32ToF16(v))
@@ -198,8 +198,7 @@ func ulps(a, b float32) int {
 	return max(n, -n)
 }
 
-// equalCache is the share of equal elements among the passage's own keys and
-// values.
+// equalCache returns the share of equal elements among the passage's own keys and values.
 func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	equal, all := 0, 0
 	for port, heads := range want {
@@ -217,26 +216,26 @@ func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	return float64(equal) / float64(all)
 }
 
-// widthsHeader opens the table.
+// widthsHeader is the header of the table.
 const widthsHeader = `| recipe | layers | rows | valid | past at | against rows | valid | past at | y equal | y within 1 ulp | k, v equal | largest, ulps | largest / rms | argmax flips |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// widthsRow is one line of the table.
+// widthsRow formats one line of the table.
 func widthsRow(l layers, got, want setting, d difference) string {
 	return fmt.Sprintf("| %s | %d–%d | %d | %d | %d | %d | %d | %d | %.2f %% | %.2f %% | %.2f %% | %d | %.2g | %d of %d |\n",
 		l.recipe.Name, l.first, l.end-1, got.rows, got.valid, got.offset, want.rows, want.valid, want.offset,
 		100*d.equal, 100*d.near, 100*d.equalCache, d.ulps, d.largest, d.flips, passageTokens)
 }
 
-// measuredLayers are the last layer, whose y the head reads, and the last five.
+// measuredLayers are the last layer, whose y the head reads, and the last five layers.
 var measuredLayers = [][2]int{{29, 30}, {25, 30}}
 
-// TestABlockDoesNotDependOnItsWidthOnTheEmulator is what lossless means there.
-func TestABlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
+// TestBlockDoesNotDependOnItsWidthOnTheEmulator: the emulator is lossless to the bit.
+func TestBlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 	s := newSmollm(t)
 	d := openDevice(t, librarytest.Emulator(t))
-	for _, recipe := range model.Recipes[:2] { // those of floats
+	for _, recipe := range model.Recipes[:2] { // the float recipes
 		l := layers{s.Model, recipe, 0, 1}
 		outcomes := s.measure(t, d, l)
 		for _, pair := range comparisons {
@@ -245,11 +244,11 @@ func TestABlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 	}
 }
 
-// shares finds the percentages of a row.
+// shares matches the percentages of a row.
 var shares = regexp.MustCompile(`(\d+\.\d\d) %`)
 
-// sameReading demands of two rows that they tell a reader the same: equal is
-// equal, and the rest is about as unequal. Other processors may round elsewhere.
+// sameReading requires that two rows agree: 100 % stays 100 %, and other shares differ by at
+// most 5 %. Other processors may round differently.
 func sameReading(t *testing.T, written, measured string) {
 	t.Helper()
 	settings := func(row string) string { return strings.Join(strings.Split(row, "|")[:9], "|") }
@@ -265,9 +264,9 @@ func sameReading(t *testing.T, written, measured string) {
 	}
 }
 
-// TestWidthsOfTheVendorsLibraryAreWrittenDown measures what lossless can mean
-// on the vendor's library.
-func TestWidthsOfTheVendorsLibraryAreWrittenDown(t *testing.T) {
+// TestWidthsOfTheVendorsLibrary compares the table with new measurements. With -update it
+// writes the first part of the table.
+func TestWidthsOfTheVendorsLibrary(t *testing.T) {
 	var table string
 	if *update || librarytest.Full() {
 		s := newSmollm(t)
@@ -279,7 +278,7 @@ func TestWidthsOfTheVendorsLibraryAreWrittenDown(t *testing.T) {
 		require.NoError(t, os.WriteFile(widthsFile, []byte(first+recipesTitle+second+exactTitle+third), 0o644))
 	}
 	rows, found := strings.CutPrefix(first, widthsTitle+widthsHeader)
-	require.True(t, found, "%s begins otherwise", widthsFile)
+	require.True(t, found, "%s has another title", widthsFile)
 	require.Equal(t, 2*len(measuredLayers)*len(comparisons), strings.Count(rows, "\n"))
 	shape := regexp.MustCompile(`^\| f(16|32) \|( \d+(–\d+)? \|){7}( \d+\.\d\d % \|){3} \d+ \| [0-9.e+-]+ \| \d+ of 32 \|$`)
 	for line := range strings.Lines(rows) {
@@ -290,13 +289,13 @@ func TestWidthsOfTheVendorsLibraryAreWrittenDown(t *testing.T) {
 		for i, row := range slices.Collect(strings.Lines(rows)) {
 			sameReading(t, row, measured[i])
 		}
-		t.Logf("measured anew, every figure is the written one: %v", table == rows)
+		t.Logf("measured again: every figure equals the written one: %v", table == rows)
 	}
 }
 
 func (s *smollm) table(t *testing.T, d *Device) string {
 	var table strings.Builder
-	for _, recipe := range model.Recipes[:2] { // those of floats
+	for _, recipe := range model.Recipes[:2] { // the float recipes
 		for _, run := range measuredLayers {
 			l := layers{s.Model, recipe, run[0], run[1]}
 			outcomes := s.measure(t, d, l)
@@ -310,15 +309,15 @@ func (s *smollm) table(t *testing.T, d *Device) string {
 	return table.String()
 }
 
-// widthsTitle explains the table to its readers.
+// widthsTitle explains the table.
 const widthsTitle = `# What the width of a graph changes on the vendor's library
 
 libQnnHtp for x86-64, build v2.51.0.260929181845 (core API 2.40.0, wheel onnxruntime-qnn 2.7.0), SoC 57,
 context of 256 slots. The last layers of SmolLM2-135M-Instruct (Q4_1) read 32 tokens of a recorded prompt
-behind 48 others, which the float device computed: equal inputs for every line. "rows" is the width of the
-graph, "valid" the tokens per pass, "past at" the slot of the cache where the past begins. "ulps" are those
-of float16, the largest among elements of at least rms size; "flips" are choices of the model's head,
-computed by the float device from y.
+after 48 others. The float device computed those, so every line has equal inputs. "rows" is the graph width,
+"valid" the tokens per pass, "past at" the cache slot where the past begins. "ulps" is the largest difference
+in float16 ulps among elements of at least rms size. "flips" are choices of the model's head, which the float
+device computed from y.
 
 Written by: go test ./hexagon -run WidthsOfTheVendors -update -timeout 60m
 

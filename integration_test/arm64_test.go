@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// arm64 is 64-bit Arm under qemu, with the C library that the cross compiler
-// brings.
+// arm64 runs 64-bit Arm programs under qemu with the cross compiler's C library.
 func arm64(t *testing.T) foreign {
 	t.Helper()
 	if testing.Short() {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// images are the files of a cache.
+// images returns the files of a cache.
 func images(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.image"))
@@ -22,13 +22,14 @@ func images(t testing.TB, dir string) []string {
 	return files
 }
 
-// storyRun is a short run on the emulator, with the tokens it must give.
+// storyRun returns the arguments of a short run on the emulator and its expected
+// tokens.
 func storyRun(t *testing.T) (args []string, want []int32) {
 	r := references(t, "f16")[1]
 	return []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--library", emulatorLibrary(t), "--prompt", r.Prompt, "-n", "5"}, r.IDs[:5]
 }
 
-func TestTwoRunnersAtOnceShareOneCache(t *testing.T) {
+func TestParallelRunnersShareOneCache(t *testing.T) {
 	args, want := storyRun(t)
 	dir := t.TempDir()
 	outcomes := make([]outcome, 4)
@@ -52,7 +53,7 @@ func TestTwoRunnersAtOnceShareOneCache(t *testing.T) {
 	require.Len(t, left, 2, "no lock and no half-written file is left")
 }
 
-func TestACacheThatIsHurtIsMadeAgain(t *testing.T) {
+func TestDamagedCacheIsRebuilt(t *testing.T) {
 	args, want := storyRun(t)
 	for name, hurt := range map[string]func(raw []byte) []byte{
 		"a bit of the image":      func(raw []byte) []byte { raw[len(raw)/2] ^= 8; return raw },
@@ -84,7 +85,7 @@ func TestACacheThatIsHurtIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAFullDiskCostsTheCacheAndNothingElse(t *testing.T) {
+func TestFullDiskDisablesOnlyTheCache(t *testing.T) {
 	args, want := storyRun(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", dir).CombinedOutput(); err != nil {
@@ -100,7 +101,7 @@ func TestAFullDiskCostsTheCacheAndNothingElse(t *testing.T) {
 	var r ran
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &r))
 	require.Equal(t, want, r.OutputIDs)
-	require.Equal(t, 1, strings.Count(got.stderr, "going on without the image cache"), got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "continuing without the image cache"), got.stderr)
 	require.Contains(t, got.stderr, "MiB free")
 	require.Empty(t, images(t, dir))
 
@@ -109,13 +110,13 @@ func TestAFullDiskCostsTheCacheAndNothingElse(t *testing.T) {
 	require.Regexp(t, `not enough room: the images take about \d+ KiB of disk, .* has \d+ KiB free: free some, or set SDNPU_CACHE`, doctor.stderr)
 }
 
-func TestAFolderThatCannotBeWrittenCostsTheCacheAlone(t *testing.T) {
+func TestReadOnlyCacheFolderDisablesOnlyTheCache(t *testing.T) {
 	args, want := storyRun(t)
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	folders := []string{filepath.Join(blocked, "cache")}
 	if runtime.GOOS == "linux" {
-		folders = append(folders, "/proc/sdnpu") // nobody writes there, root neither
+		folders = append(folders, "/proc/sdnpu") // not writable, not even for root
 	}
 	for _, folder := range folders {
 		got := command(t, []string{"SDNPU_CACHE=" + folder}, program(t), append([]string{"run", "--json"}, args...)...)
@@ -123,7 +124,7 @@ func TestAFolderThatCannotBeWrittenCostsTheCacheAlone(t *testing.T) {
 		var r ran
 		require.NoError(t, json.Unmarshal([]byte(got.stdout), &r))
 		require.Equal(t, want, r.OutputIDs)
-		require.Contains(t, got.stderr, "no image cache: every start compiles anew")
+		require.Contains(t, got.stderr, "no image cache: every start compiles again")
 		require.Contains(t, got.stderr, "set SDNPU_CACHE to a folder that can be written")
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// outcome is how a run of the command ended.
+// outcome is the result of one run of the command.
 type outcome struct {
 	stdout, stderr string
 	code           int
 }
 
-// command runs a program; the environment is this one's without a device, and
-// with a home of its own.
+// command runs a program with this process's environment, without device settings
+// and with a home folder of its own.
 func command(t testing.TB, env []string, name string, args ...string) outcome {
 	t.Helper()
 	home := t.TempDir()
@@ -39,7 +39,7 @@ func command(t testing.TB, env []string, name string, args ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// ran is what `sdnpu run --json` must print at least.
+// ran holds the fields that `sdnpu run --json` must print.
 type ran struct {
 	Clock string `json:"clock"`
 	Plan  struct {
@@ -134,9 +134,9 @@ func TestRunBuildsTheEmulatorWhenNamed(t *testing.T) {
 	require.Equal(t, "57", *got.Device.SoC)
 }
 
-// TestARunSaysWhoseClockItsTimesAreOf: in virtual time nothing waits, else calls
-// last as long as they are said to, times the scale.
-func TestARunSaysWhoseClockItsTimesAreOf(t *testing.T) {
+// TestRunNamesItsClock checks the reported clock. On the virtual clock no call waits. On the wall clock each
+// call lasts for its charged time multiplied by the scale.
+func TestRunNamesItsClock(t *testing.T) {
 	run := func(env ...string) ran {
 		r := references(t, "f16")[1]
 		got := runJSON(t, env, "--model", modelFile(t, "stories260K-f16.gguf"), "--library", emulatorLibrary(t), "--prompt", r.Prompt, "-n", "5",
@@ -164,7 +164,7 @@ func TestRunRepeatsASeed(t *testing.T) {
 	require.NotEqual(t, draw("7"), draw("8"))
 }
 
-func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
+func TestMistakesPrintOneHelpfulLine(t *testing.T) {
 	model, dir := modelFile(t, "stories260K-f16.gguf"), t.TempDir()
 	text := filepath.Join(dir, "text.txt")
 	require.NoError(t, os.WriteFile(text, []byte("[1, 2, 3, 4, 5, 6"), 0o600))
@@ -176,9 +176,9 @@ func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		want []string // parts of the line
+		want []string // parts of the expected line
 	}{
-		{"no model", []string{"run"}, []string{"a MODEL.gguf wanted", "sdnpu run --help"}},
+		{"no model", []string{"run"}, []string{"want a MODEL.gguf", "sdnpu run --help"}},
 		{"missing model", []string{"run", "--model", "gone.gguf", "--library", "float"}, []string{"gone.gguf", "no such file"}},
 		{"not a GGUF", []string{"run", "--model", text, "--library", "float"}, []string{"text.txt", "malformed", "GGUF"}},
 		{"unknown library", []string{"run", "--model", model, "--library", "gone.so"}, []string{"gone.so", "emulator, float or the path of a libQnnHtp.so"}},
@@ -186,19 +186,19 @@ func TestMistakesEndWithOneLineThatHelps(t *testing.T) {
 		{"unknown flag", append(run, "--speed", "9"), []string{"unknown flag: --speed", "sdnpu run --help"}},
 		{"unknown command", []string{"walk"}, []string{`unknown command "walk"`, "sdnpu --help"}},
 		{"two prompts", append(run, "--prompt", "a", "--prompt-ids", text), []string{"prompt", "prompt-ids"}},
-		{"broken ids", append(run, "--prompt-ids", text), []string{"text.txt", "a JSON array of token ids wanted"}},
+		{"broken ids", append(run, "--prompt-ids", text), []string{"text.txt", "want a JSON array of token ids"}},
 		{"foreign ids", append(run, "--prompt-ids", outside), []string{"512", "vocabulary"}},
-		{"impossible rows", append(run, "--rows", "1,128"), []string{`"1,128"`, "widest first, as in 128,1"}},
+		{"impossible rows", append(run, "--rows", "1,128"), []string{`"1,128"`, "widest first, such as 128,1"}},
 		{"unknown recipe", append(run, "--recipe", "w1"), []string{`"w1"`, "one of f16"}},
 		{"huge context", append(run, "--context", "100000"), []string{"100000", "512"}},
-		{"select onto itself", []string{"select", model, "-o", model}, []string{"would be overwritten", "another file"}},
-		{"select onto itself by another name", []string{"select", model, "-o", twin}, []string{"would be overwritten"}},
-		{"adapter onto the model", []string{"select", model, "--adapter", model}, []string{"would be overwritten"}},
+		{"select onto itself", []string{"select", model, "-o", model}, []string{"is the model to read", "another file"}},
+		{"select onto itself by another name", []string{"select", model, "-o", twin}, []string{"is the model to read"}},
+		{"adapter onto the model", []string{"select", model, "--adapter", model}, []string{"is the model to read"}},
 		{"select without an output", []string{"select", model}, []string{"-o OUT.gguf or --adapter OUT.gguf"}},
 		{"select with two outputs", []string{"select", model, "-o", "a", "--adapter", "b"}, []string{"-o OUT.gguf or --adapter OUT.gguf"}},
 		{"unknown key", []string{"select", model, "-o", filepath.Join(dir, "o.gguf"), "--set", "speed=9"}, []string{"no key speed", "sdnpu.rows"}},
-		{"impossible value", []string{"select", model, "-o", filepath.Join(dir, "o.gguf"), "--set", "rows=0"}, []string{"rows=0", "as in 128,1"}},
-		{"no value", []string{"select", model, "-o", filepath.Join(dir, "o.gguf"), "--set", "rows"}, []string{"key=value wanted"}},
+		{"impossible value", []string{"select", model, "-o", filepath.Join(dir, "o.gguf"), "--set", "rows=0"}, []string{"rows=0", "such as 128,1"}},
+		{"no value", []string{"select", model, "-o", filepath.Join(dir, "o.gguf"), "--set", "rows"}, []string{"want key=value"}},
 		{"select what is no model", []string{"select", text, "-o", filepath.Join(dir, "o.gguf")}, []string{"text.txt", "malformed"}},
 		{"install without Ollama", []string{"install", filepath.Join(dir, "place"), "--ollama", filepath.Join(dir, "gone")}, []string{"gone", "https://ollama.com/download"}},
 	} {
@@ -242,7 +242,7 @@ func TestSelectWritesKeysAndTheModelfile(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
+func TestDoctorNamesProblemsAndRemedies(t *testing.T) {
 	alone := filepath.Join(t.TempDir(), "sdnpu")
 	raw, err := os.ReadFile(program(t))
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestDoctorSaysWhatIsMissingAndWhatToDo(t *testing.T) {
 	require.Regexp(t, `(?m)^missing +image cache +to do: .*SDNPU_CACHE`, got.stdout)
 }
 
-func TestInstallLaysOutBesideAHostItDoesNotChange(t *testing.T) {
+func TestInstallDoesNotChangeTheHost(t *testing.T) {
 	dir := t.TempDir()
 	const host = "#!/bin/sh\necho ollama version is 0.0.1\n"
 	theirs := map[string]string{"bin/ollama": host, "lib/ollama/llama-server": "their runner", "lib/ollama/libggml.so": "their library"}
@@ -307,7 +307,7 @@ func TestQuantizerStandInCopiesWholeFilesOnly(t *testing.T) {
 
 	got = command(t, nil, quantize, "--allow-requantize", model, out, "Q4_K_M")
 	require.Equal(t, 1, got.code)
-	require.Contains(t, got.stderr, "it can only copy; for type Q4_K_M install Ollama's own llama-quantize")
+	require.Contains(t, got.stderr, "type Q4_K_M: it can only copy: install Ollama's own llama-quantize")
 	require.NoFileExists(t, out)
 
 	got = command(t, nil, quantize, "--allow-requantize", model, out, "COPY")

@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// BenchmarkShortText reads a prompt of 256 tokens and decodes 32 more on graphs
-// of several contexts: what a short conversation gains from short graphs.
+// BenchmarkShortText prefills 256 tokens and decodes 32 in several context tiers. It
+// measures what a short conversation gains from a small tier.
 func BenchmarkShortText(b *testing.B) {
 	const prompt, tokens = 256, 32
 	folder := dataFolder(b)
@@ -41,7 +41,7 @@ func BenchmarkShortText(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth grows a full context, with the images in the cache.
+// BenchmarkGrowth moves a full context to the next tier, with the images in the cache.
 func BenchmarkGrowth(b *testing.B) {
 	folder := dataFolder(b)
 	text, dev := longText(b, folder), openEmulator(b)
@@ -72,8 +72,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkRequests answers four requests one after another, at once in passes
-// of their own, and at once in shared passes.
+// BenchmarkRequests answers four requests one after another, in parallel without
+// shared passes, and in parallel with shared passes.
 func BenchmarkRequests(b *testing.B) {
 	const requests, tokens = 4, 64
 	folder := dataFolder(b)
@@ -82,7 +82,7 @@ func BenchmarkRequests(b *testing.B) {
 		name   string
 		rows   []int
 		atOnce int
-	}{{"one by one", []int{chunk, 1}, 1}, {"at once, apart", []int{chunk, 1}, requests}, {"at once, shared", nil, requests}} {
+	}{{"one after another", []int{chunk, 1}, 1}, {"parallel, separate passes", []int{chunk, 1}, requests}, {"parallel, shared passes", nil, requests}} {
 		b.Run(c.name, func(b *testing.B) {
 			e := openSmolLM(b, folder, dev, "f16", engine.Options{Rows: c.rows, Context: 512, Sequences: c.atOnce})
 			var shared, valid int

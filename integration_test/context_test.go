@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnAnswerLongerThanTheContextGoesOn(t *testing.T) {
+func TestContextShiftContinuesTheAnswer(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[2]
 	const context, wanted = 64, 150
@@ -32,7 +32,7 @@ func TestAnAnswerLongerThanTheContextGoesOn(t *testing.T) {
 	require.Zero(t, ended.count(t, "shifts"))
 }
 
-func TestTheContextGrowsUnderAConversation(t *testing.T) {
+func TestContextGrowsDuringAConversation(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]

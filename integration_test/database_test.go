@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// texts counts what a token database holds.
+// texts returns the number of texts in a token database.
 func texts(t testing.TB, dir string) int {
 	out, err := exec.Command(program(t), "db", "stats", dir, "--json").Output()
 	require.NoError(t, err)
@@ -23,9 +23,9 @@ func texts(t testing.TB, dir string) int {
 	return stats.Texts
 }
 
-// A runner that ended has left its answers on disk: the next one drafts from
-// them. What was cancelled is not there, and a damaged database ends no request.
-func TestAnswersOutliveTheRunner(t *testing.T) {
+// A runner leaves its answers on disk, and the next runner drafts from them.
+// Cancelled answers are not stored, and a damaged database fails no request.
+func TestDatabaseAnswersOutliveTheRunner(t *testing.T) {
 	s := server(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]

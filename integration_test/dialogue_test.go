@@ -25,22 +25,22 @@ func (b body) with(more body) body {
 	return all
 }
 
-// greedy asks for n tokens, each the likeliest, without penalty.
+// greedy requests n tokens at temperature 0 without a repeat penalty.
 func greedy(n int) body {
 	return body{"temperature": 0, "repeat_penalty": 1, "num_predict": n, "num_ctx": 512}
 }
 
-// generate is a body of /api/generate.
+// generate returns a body of /api/generate.
 func generate(model, prompt string, options body) body {
 	return body{"model": model, "prompt": prompt, "options": options}
 }
 
-// chat is a body of /api/chat.
+// chat returns a body of /api/chat.
 func chat(model, content string, options body) body {
 	return body{"model": model, "messages": []body{{"role": "user", "content": content}}, "options": options}
 }
 
-// said is an answer as client and log saw it.
+// said is an answer as the client received it, with its report from the log.
 type said struct {
 	text   string
 	pieces int
@@ -48,7 +48,7 @@ type said struct {
 	report host.Fields
 }
 
-// count is a number of the report.
+// count returns a number of the report.
 func (a said) count(t testing.TB, name string) int {
 	n, err := a.report.Number(name)
 	require.NoError(t, err)
@@ -91,9 +91,9 @@ func call(t testing.TB, s *host.Server, endpoint string, request body, answer an
 	})
 }
 
-// refusal sends a request and returns the error that the client sees. When
-// Ollama looks at a process that has just ended it may not have read its last
-// words yet, and says so much; another request starts another process.
+// refusal sends a request and returns the error that the client receives. If a
+// process has just ended, Ollama may not have read its last line yet and reports
+// that. The next request then starts another process.
 func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said string) {
 	t.Helper()
 	for range 10 {
@@ -106,7 +106,7 @@ func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said 
 	return said
 }
 
-// ps is the answer of /api/ps.
+// ps returns the answer of /api/ps.
 type ps struct {
 	Models []struct {
 		Name     string
@@ -131,13 +131,12 @@ func unload(t testing.TB, s *host.Server) {
 	eventually(t, "a runner outlives its model", func() bool { return len(runners(t, s)) == 0 })
 }
 
-// endless is as many tokens as Ollama lets a request have: the slow model takes
-// most of a minute for them, so that it is at work whenever a test gets round to
-// interrupting it.
+// endless is the largest number of tokens that Ollama accepts. The slow model needs
+// most of a minute for them, so a test can interrupt it at any time.
 const endless = 10 * 512
 
-// interrupted starts a generation of the slow model and calls then after some
-// pieces have come; it returns how the stream ended.
+// interrupted starts a generation of the slow model and calls then after a few
+// pieces. It returns the error that ended the stream.
 func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

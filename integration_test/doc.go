@@ -1,6 +1,6 @@
-// Package integration holds the tests of the whole: the import rules, the
-// command, the real Ollama, faults. What each needs and how it skips is said
-// by the test itself. The folders with a go.mod are modules of their own:
-// client/* hold the real client code of several Ollama versions, server the
-// real server (the only place that needs cgo).
+// Package integration holds tests of the whole system: import rules, retired words,
+// the command, the real Ollama, and faults. A test that cannot run skips with its
+// reason. Folders with a go.mod are modules of their own: client tests against
+// Ollama's client code of several versions, server builds the real server and is the
+// only place that needs cgo.
 package integration

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDraftsOfAnAdapterSaveStepsAndNotTheText(t *testing.T) {
+func TestAdapterDraftsSaveStepsAndKeepTheText(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
@@ -14,7 +14,7 @@ func TestDraftsOfAnAdapterSaveStepsAndNotTheText(t *testing.T) {
 	create(t, s, "plain-32", file, adapter(t, t.TempDir(), file, "rows=32"))
 	create(t, s, "drafted-32", file, adapter(t, t.TempDir(), file, "rows=32", "draft=default"))
 	plainAnswer := ask(t, s, "/api/generate", generate("plain-32", r.Prompt, greedy(tokens)))
-	for i := range 2 { // the second time the answer is in the runner's memory
+	for i := range 2 { // the second request finds the first answer in the runner's memory
 		a := ask(t, s, "/api/generate", generate("drafted-32", r.Prompt, greedy(tokens)))
 		require.Equal(t, plainAnswer.text, a.text)
 		require.Equal(t, a.count(t, "drafted_rows"), a.count(t, "accepted_rows")+a.count(t, "wasted_rows"))
@@ -26,7 +26,7 @@ func TestDraftsOfAnAdapterSaveStepsAndNotTheText(t *testing.T) {
 	}
 }
 
-func TestTermsOfDraftsAreSwitchedByModelfiles(t *testing.T) {
+func TestModelfilesSelectDraftSources(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
@@ -35,8 +35,8 @@ func TestTermsOfDraftsAreSwitchedByModelfiles(t *testing.T) {
 		keys []string
 		want string
 	}{
-		"switched-on":    {[]string{"rows=32", "draft=sam", "calibration=on", "extension=on"}, "sam+cal+ext"},
-		"switched-paper": {[]string{"rows=32", "draft=paper", "calibration=off"}, "paper-cal"},
+		"switched-on":  {[]string{"rows=32", "draft=sam", "calibration=on", "extension=on"}, "sam+cal+ext"},
+		"switched-off": {[]string{"rows=32", "draft=paper", "calibration=off"}, "sam+rec+db"},
 	} {
 		create(t, s, name, file, adapter(t, t.TempDir(), file, test.keys...))
 		a := ask(t, s, "/api/generate", generate(name, r.Prompt, greedy(40)))

@@ -21,42 +21,41 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// recordedModels are small random models of every family, with what Hugging
-// Face transformers computed for texts.
+// recordedModels is the folder of small random models of every family, with the
+// results of Hugging Face's transformers on test texts.
 const recordedModels = "../backend/model/testdata"
 
-// lane is one way to run a model, and what it must reach: the share of first
-// choices that agree with the reference, and the largest error of a
-// log-probability.
-type lane struct {
+// target is a device and recipe with its bounds: the smallest share of top tokens
+// equal to the reference, and the largest error of a log-probability.
+type target struct {
 	name, recipe string
 	device       backend.Device
 	share, worst float64
 }
 
-func (l lane) judge(t *testing.T, a *agreement) string {
+func (l target) judge(t *testing.T, a *agreement) string {
 	t.Helper()
 	require.GreaterOrEqual(t, a.share(), l.share, "%s: %+v", l.name, a)
 	require.LessOrEqual(t, a.worst, l.worst, "%s: %+v", l.name, a)
 	return fmt.Sprintf(" %.1f %%, %.2g |", 100*a.share(), a.worst)
 }
 
-// lanes are the devices that every machine has, and the vendor's library where
-// there is one. What differs in float16 are choices that are close to ties:
-// random models are seldom sure.
-func lanes(t *testing.T) (always, recipes, vendor []lane) {
+// targets returns the devices that every machine has, and the vendor's library if it
+// is installed. Top tokens that differ in float16 are near ties, which are frequent
+// in random models.
+func targets(t *testing.T) (always, recipes, vendor []target) {
 	t.Helper()
 	float := cpu.New(cpu.Options{})
 	t.Cleanup(func() { require.NoError(t, float.Close()) })
 	emulated := openEmulator(t)
-	always = []lane{
+	always = []target{
 		{"float, f32", "f32", float, 1, 1e-3},
 		{"emulator, f32", "f32", emulated, 1, 1e-3},
 		{"emulator, f16", "f16", emulated, 0.9, 0.2},
 	}
-	// Weights that a training never saw rounded lose more than a model's: these
-	// bounds tell a recipe that computes from one that does not.
-	recipes = []lane{
+	// Random weights lose more by rounding than trained ones. These bounds only
+	// separate a recipe that works from one that does not.
+	recipes = []target{
 		{"emulator, w8", "w8", emulated, 0.85, 1},
 		{"emulator, w8a16", "w8a16", emulated, 0.85, 1},
 		{"emulator, w8a8", "w8a8", emulated, 0.7, 4},
@@ -67,13 +66,13 @@ func lanes(t *testing.T) (always, recipes, vendor []lane) {
 		dev, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })
-		vendor = []lane{{"vendor, f16", "f16", dev, 0.9, 0.3}}
+		vendor = []target{{"vendor, f16", "f16", dev, 0.9, 0.3}}
 	}
 	return always, recipes, vendor
 }
 
-// against replays a text on a model file and compares all positions.
-func against(t *testing.T, path string, l lane, context int, tokens []int32, want []candidates) *agreement {
+// compareWith replays a text on a model file and compares all positions.
+func compareWith(t *testing.T, path string, l target, context int, tokens []int32, want []candidates) *agreement {
 	t.Helper()
 	e := openModel(t, path, l.device, l.recipe, engine.Options{Rows: []int{32, 1}, HeadRows: 32, Blocks: 2, Context: context}, tokens)
 	a := &agreement{}
@@ -92,22 +91,22 @@ func against(t *testing.T, path string, l lane, context int, tokens []int32, wan
 	return a
 }
 
-// TestEveryFamilyAgreesWithItsReferences prints the rows of two tables: per
-// model and device the share of equal first choices and the largest error of a
+// TestEveryFamilyAgreesWithItsReferences prints the rows of two tables: for each
+// model and device the share of equal top tokens and the largest error of a
 // log-probability.
 func TestEveryFamilyAgreesWithItsReferences(t *testing.T) {
-	always, recipes, vendor := lanes(t)
+	always, recipes, vendor := targets(t)
 	t.Run("recorded", func(t *testing.T) { testRecordedFamilies(t, slices.Concat(always, vendor, recipes)) })
-	// How the emulator computes in f32 does not depend on how weights are stored.
-	formats := []lane{always[0], always[2]}
+	// In f32 the emulator's computation does not depend on the weight format.
+	formats := []target{always[0], always[2]}
 	if full() {
 		formats = append(formats, recipes...)
 	}
 	t.Run("formats", func(t *testing.T) { testFormats(t, formats) })
 }
 
-// testRecordedFamilies holds the models of recordedModels against transformers.
-func testRecordedFamilies(t *testing.T, all []lane) {
+// testRecordedFamilies compares the models of recordedModels with transformers.
+func testRecordedFamilies(t *testing.T, all []target) {
 	files, err := filepath.Glob(filepath.Join(recordedModels, "*.gguf"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), len(modeltest.Families))
@@ -126,7 +125,7 @@ func testRecordedFamilies(t *testing.T, all []lane) {
 			for _, l := range all {
 				sum := &agreement{}
 				for _, text := range texts {
-					sum.merge(against(t, file, l, text.Context, text.Tokens, text.Top))
+					sum.merge(compareWith(t, file, l, text.Context, text.Tokens, text.Top))
 				}
 				row += l.judge(t, sum)
 			}
@@ -135,9 +134,9 @@ func testRecordedFamilies(t *testing.T, all []lane) {
 	}
 }
 
-// testFormats holds random models in every weight format against the float64
-// oracle on the values that the weights stand for.
-func testFormats(t *testing.T, all []lane) {
+// testFormats compares random models in every weight format with a float64 oracle
+// that uses the decoded weights.
+func testFormats(t *testing.T, all []target) {
 	for i, arch := range modeltest.Families {
 		for format := range quant.Type(64) {
 			if !format.CanDequantize() || testing.Short() && format != quant.F16 && format != quant.Q4_K {
@@ -151,10 +150,10 @@ func testFormats(t *testing.T, all []lane) {
 				for i := range tokens {
 					tokens[i] = int32(rng.IntN(m.Vocab))
 				}
-				want := likeliest(m.Forward(tokens, len(tokens)))
+				want := topFive(m.Forward(tokens, len(tokens)))
 				row := fmt.Sprintf("| %s | %v |", arch, format)
 				for _, l := range all {
-					row += l.judge(t, against(t, path, l, len(tokens), tokens, want))
+					row += l.judge(t, compareWith(t, path, l, len(tokens), tokens, want))
 				}
 				t.Log(row)
 			})
@@ -162,7 +161,7 @@ func testFormats(t *testing.T, all []lane) {
 	}
 }
 
-// shaped draws a model of a family with sizes that every format takes.
+// shaped returns a random model of a family with sizes that every format allows.
 func shaped(rng *rand.Rand, arch string, format quant.Type, hidden, layers int) *modeltest.Model {
 	m := modeltest.New(rng, arch, format, false)
 	m.Hidden, m.FFN, m.Layers, m.Dim, m.Context = hidden, 2*hidden, layers, 32, 512
@@ -182,9 +181,9 @@ func writeModel(t testing.TB, m *modeltest.Model) string {
 	return path
 }
 
-// likeliest turns the oracle's logits into the five best with their
+// topFive returns the five best tokens of a row of logits with their
 // log-probabilities.
-func likeliest(logits [][]float64) (list []candidates) {
+func topFive(logits [][]float64) (list []candidates) {
 	for _, row := range logits {
 		sum := 0.0
 		ids := make([]int, len(row))
@@ -207,8 +206,8 @@ func likeliest(logits [][]float64) (list []candidates) {
 	return list
 }
 
-// BenchmarkFamilies reads and writes with a model of about twenty million
-// parameters of each family, on the emulator. Only their ratio means anything.
+// BenchmarkFamilies prefills and decodes on the emulator with a model of about twenty
+// million parameters per family. Only ratios are meaningful.
 func BenchmarkFamilies(b *testing.B) {
 	const context, decoded = 512, 32
 	dev := openEmulator(b)

@@ -22,12 +22,12 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// patience is how long a test waits for what takes milliseconds, unless the
-// machine has other things to do.
+// patience bounds the wait for an event that takes milliseconds on an idle
+// machine.
 const patience = 5 * time.Minute
 
-// TestMain is also the stand-in for the original llama-server: the file is
-// linked under that name beside our program (original_test.go).
+// TestMain also acts as the stand-in for the original llama-server: tests link this
+// program under that name next to ours (original_test.go).
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == originalName {
 		os.Exit(standIn(os.Args[1:]))
@@ -49,7 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// missing skips for want of something, or fails where SDNPU_REQUIRE names it.
+// missing skips the test because something is not installed. If SDNPU_REQUIRE names
+// it, the test fails instead.
 func missing(t testing.TB, what string, reason any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what) {
@@ -58,7 +59,7 @@ func missing(t testing.TB, what string, reason any) {
 	t.Skip(reason)
 }
 
-// The parts are built once, by the test that asks first.
+// The first test that needs a part builds it.
 var (
 	builder     = sync.OnceValues(func() (host.Builder, error) { return host.NewBuilder("..", os.Stderr) })
 	builtOurs   = sync.OnceValues(func() (string, error) { return build(host.Builder.Program) })
@@ -75,14 +76,14 @@ func build[T any](part func(host.Builder, context.Context) (T, error)) (T, error
 	return part(b, context.Background())
 }
 
-// program is the path of our program.
+// program returns the path of our program.
 func program(t testing.TB) string {
 	path, err := builtOurs()
 	require.NoError(t, err)
 	return path
 }
 
-// emulatorLibrary is the path of the emulator.
+// emulatorLibrary returns the path of the emulator.
 func emulatorLibrary(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("the emulator is built on Linux only")
@@ -92,7 +93,7 @@ func emulatorLibrary(t testing.TB) string {
 	return path
 }
 
-// realOllama is the pinned Ollama.
+// realOllama returns the path of the pinned Ollama.
 func realOllama(t testing.TB) ollama.Host {
 	b, err := builder()
 	require.NoError(t, err)
@@ -106,14 +107,14 @@ func realOllama(t testing.TB) ollama.Host {
 	return h
 }
 
-// modelFile is a GGUF that the repository carries.
+// modelFile returns the path of a GGUF in this repository.
 func modelFile(t testing.TB, name string) string {
 	path, err := filepath.Abs(filepath.Join("models", name))
 	require.NoError(t, err)
 	return path
 }
 
-// reference is one generation of models/expected.json; Text is prompt and
+// reference is one generation of models/expected.json. Text holds the prompt and the
 // continuation.
 type reference struct {
 	Prompt    string  `json:"prompt"`
@@ -122,8 +123,7 @@ type reference struct {
 	Text      string  `json:"greedy_text"`
 }
 
-// answer is what a greedy request for n tokens must give, where n tokens are
-// all there are.
+// answer returns the expected text of a greedy request for all recorded tokens.
 func (r reference) answer() string { return strings.TrimPrefix(r.Text, r.Prompt) }
 
 func references(t testing.TB, model string) []reference {
@@ -135,20 +135,20 @@ func references(t testing.TB, model string) []reference {
 	return all[model].Generations
 }
 
-// place is a folder laid out for a private Ollama.
+// place is the folder of a private Ollama.
 type place struct{ dir, executable string }
 
-// lay lays our program out beside the real Ollama.
+// lay installs our program and the real Ollama in a private folder.
 func lay(t testing.TB, dir string) place {
 	executable, err := ollama.Lay(realOllama(t), program(t), dir)
 	require.NoError(t, err)
 	return place{dir, executable}
 }
 
-// library is a file in lib/ollama.
+// library returns the path of a file in lib/ollama.
 func (p place) library(name string) string { return filepath.Join(p.dir, "lib", "ollama", name) }
 
-// serve starts a server on the emulator.
+// serve starts the server with the emulator as its device.
 func (p place) serve(t testing.TB, env ...string) *host.Server {
 	env = append([]string{"SDNPU_LIBRARY=" + emulatorLibrary(t), "SDNPU_CACHE=" + filepath.Join(p.dir, "images")}, env...)
 	s, err := host.Start(context.Background(), p.executable, filepath.Join(p.dir, "home"), env...)
@@ -156,14 +156,14 @@ func (p place) serve(t testing.TB, env ...string) *host.Server {
 	return s
 }
 
-// server lays out and serves for one test.
+// server installs and starts a server for one test.
 func server(t testing.TB, env ...string) *host.Server {
 	s := lay(t, t.TempDir()).serve(t, env...)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-// shared is the server that most tests use: no original program beside ours.
+// shared is the server that most tests use. It has no original llama-server.
 var shared struct {
 	once   sync.Once
 	dir    string
@@ -172,10 +172,10 @@ var shared struct {
 
 // The models of the shared server, all of them stories260K f16.
 const (
-	byAdapter = "by-adapter" // selected by an adapter beside the plain file
+	byAdapter = "by-adapter" // selected by an adapter; the model file has no keys
 	byKeys    = "by-keys"    // selected by keys in the file
 	plain     = "plain"      // not selected
-	slow      = "slow"       // each token takes a graph of 128 rows
+	slow      = "slow"       // each token runs on a graph of 128 rows
 )
 
 // sharedServer returns the server with its models and no process loaded.
@@ -212,7 +212,7 @@ func closeShared() error {
 	return errors.Join(err, os.RemoveAll(shared.dir))
 }
 
-// adapter writes an adapter that selects the NPU with settings.
+// adapter writes an adapter that selects the NPU with the given settings.
 func adapter(t testing.TB, dir, model string, set ...string) string {
 	file, err := os.CreateTemp(dir, "adapter-*.gguf")
 	require.NoError(t, err)
@@ -225,8 +225,8 @@ func adapter(t testing.TB, dir, model string, set ...string) string {
 	return file.Name()
 }
 
-// create makes a model whose template is the prompt alone. Without a penalty
-// greedy texts are those of the references.
+// create makes a model whose template is the prompt alone. Without a repeat penalty,
+// greedy texts equal the references.
 func create(t testing.TB, s *host.Server, name, from, adapter string) {
 	file := "FROM " + from + "\nTEMPLATE {{ .Prompt }}\nPARAMETER repeat_penalty 1\n"
 	if adapter != "" {
@@ -235,14 +235,14 @@ func create(t testing.TB, s *host.Server, name, from, adapter string) {
 	require.NoError(t, s.Create(t.Context(), name, file))
 }
 
-// sdnpu runs our command and wants it to succeed.
+// sdnpu runs our command and requires that it succeeds.
 func sdnpu(t testing.TB, args ...string) {
 	out, err := exec.Command(program(t), args...).CombinedOutput()
 	require.NoError(t, err, "sdnpu %s: %s", strings.Join(args, " "), out)
 }
 
-// runners are the processes that Ollama started for models and that have not
-// ended; those that look for devices come and go.
+// runners returns the running processes that Ollama started for models, without the
+// short-lived ones that list devices.
 func runners(t testing.TB, s *host.Server) []int {
 	var pids []int
 	entries, err := os.ReadDir("/proc")
@@ -260,7 +260,7 @@ func runners(t testing.TB, s *host.Server) []int {
 	return pids
 }
 
-// parentOf is the parent of a living process, 0 when there is none.
+// parentOf returns the parent of a running process, or 0.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -275,7 +275,7 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// runner is the one process that runs a model.
+// runner returns the only process that runs a model.
 func runner(t testing.TB, s *host.Server) int {
 	pids := runners(t, s)
 	require.Len(t, pids, 1)

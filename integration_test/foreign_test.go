@@ -15,21 +15,23 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// foreign is another system whose programs run here under an emulation of it.
+// foreign is another system whose programs run here under an emulator.
 type foreign struct {
-	name     string // in Go's words, linux/arm64
-	compiler string // of C, for that system
-	// run is the command that runs its programs, with variables of its own.
+	name     string // as Go names it: linux/arm64
+	compiler string // the C compiler for that system
+	// run is the command that runs its programs, with its own variables.
 	run []string
 	env []string
-	// path is how its programs name a file of this machine.
+	// path returns the name of a local file on that system.
 	path func(string) string
 }
 
-// saverTest is the test of hexagon that runs on the vendor's recording library.
+// saverTest names the test of package hexagon that uses the vendor's recording
+// library.
 const saverTest = "TestTheVendorsSaverWritesDownAWholeBlock"
 
-// tool finds a program or ends the test: what says why it is missing.
+// tool returns the path of a program. If it is missing, the test skips with the
+// remedy.
 func tool(t testing.TB, require, name, remedy string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -39,7 +41,7 @@ func tool(t testing.TB, require, name, remedy string) string {
 	return path
 }
 
-// goTool runs go for the system, which makes a program at a path.
+// goTool runs the go command for that system.
 func (f foreign) goTool(t testing.TB, out string, args ...string) string {
 	t.Helper()
 	system, arch, _ := strings.Cut(f.name, "/")
@@ -51,7 +53,7 @@ func (f foreign) goTool(t testing.TB, out string, args ...string) string {
 	return out
 }
 
-// emulatorLibrary is our emulator for that system.
+// emulatorLibrary returns the emulator for that system.
 func (f foreign) emulatorLibrary(t testing.TB) string {
 	t.Helper()
 	b, err := builder()
@@ -68,7 +70,7 @@ func (f foreign) command(t testing.TB, env []string, program string, args ...str
 	return command(t, append(f.env, env...), f.run[0], words...)
 }
 
-// vendorLibrary is a file of the vendor's runtime for that system.
+// vendorLibrary returns a file of the vendor's runtime for that system.
 func (f foreign) vendorLibrary(t testing.TB, name string) string {
 	t.Helper()
 	folder := strings.ReplaceAll(f.name, "/", "-")
@@ -98,7 +100,7 @@ func (f foreign) writesReferences(t *testing.T, program, library string, tokens 
 	require.Zero(t, *said.Lanes.CPU)
 }
 
-// recordsABlock runs the test of the vendor's recording library on that system.
+// recordsABlock runs saverTest on that system.
 func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
 	t.Helper()
 	f.vendorLibrary(t, saver)

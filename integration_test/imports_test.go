@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,8 +18,8 @@ import (
 
 const module = "github.com/sdnpu/sdnpu"
 
-// wall is what the packages under one folder may import besides the standard
-// library and themselves. The longest matching folder counts.
+// wall lists the packages that a folder may import in addition to the standard
+// library and itself. The wall with the longest matching folder applies.
 type wall struct {
 	folder   string
 	internal []string // folders; "x/..." includes what lies below
@@ -26,69 +27,139 @@ type wall struct {
 	stdOnly  bool     // no clock, file, goroutine, logger: see pure
 }
 
-// pure lists standard packages that planning packages must not import: equal
-// input gives equal output.
+// pure lists standard packages that planning packages must not import, so that
+// equal input gives equal output.
 var pure = []string{"os", "os/exec", "net", "net/http", "log", "log/slog", "context", "syscall", "math/rand"}
 
-// walls says as data who may import whom.
+// walls lists the import rules.
 var walls = []wall{
-	{folder: "spec", stdOnly: true},
-	// Files are mapped and locked in one place; both packages know nothing of models.
-	{folder: "spec/tokendb", internal: []string{"spec", "backend/mapped", "backend/filelock"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
+	{folder: "spec", internal: []string{"spec/ngram"}, stdOnly: true},
+	{folder: "spec/ngram", stdOnly: true}, // hashes of contexts: spec, tokendb and calibration keep tables of them
+	// Mapping and locking files knows nothing of models, so every layer may use it.
+	{folder: "internal/golden"}, // tests only
+	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
+	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
+	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
 	{folder: "graphswap", stdOnly: true},
-	{folder: "calibration", stdOnly: true},
+	{folder: "graphswap/session", internal: []string{"graphswap"}, stdOnly: true},
+	{folder: "graphswap/baseline", internal: []string{"graphswap"}, stdOnly: true}, // the laboratory's
+	{folder: "calibration", internal: []string{"spec/ngram"}, stdOnly: true},
 	{folder: "backend"},
-	{folder: "backend/mapped", modules: []string{"golang.org/x/sys"}},
-	{folder: "backend/gguf", internal: []string{"backend/mapped", "backend/quant"}, modules: []string{"github.com/ollama/ollama/fs/gguf"}},
+	{folder: "backend/gguf", internal: []string{"internal/mapped", "backend/quant"}, modules: []string{"github.com/ollama/ollama/fs/gguf"}},
 	{folder: "backend/quant", internal: []string{"backend"}},
+	{folder: "backend/quant/quanttest", internal: []string{"backend/quant"}},
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
 	{folder: "backend/sampler"},
-	{folder: "backend/filelock", modules: []string{"golang.org/x/sys"}},
-	{folder: "backend/imagecache", internal: []string{"backend/filelock", "backend/mapped"}, modules: []string{"golang.org/x/sys"}},
-	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "backend/mapped", "backend/quant"}},
-	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant"}},
+	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped"}, modules: []string{"golang.org/x/sys"}},
+	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
+	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // which vector unit there is
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
-		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache", "backend/engine/draft", "spec/...", "graphswap/...", "calibration/...",
+		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache",
+		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
+		"backend/engine/power", "backend/engine/residency", "backend/engine/sequences",
+		"backend/engine/workload", "spec/...", "graphswap", "calibration/...",
 	}},
-	{folder: "backend/engine/draft", internal: []string{"spec/...", "calibration"}},
+	{folder: "backend/engine/arena", internal: []string{"backend"}},
+	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/engine/arena", "backend/engine/kvcache"}},
+	{folder: "backend/engine/detok", stdOnly: true},
+	{folder: "backend/engine/sequences"},
+	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/quant"}},
+	{folder: "backend/engine/power", internal: []string{"backend"}},
+	{folder: "backend/engine/workload"},
+	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
+	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena"}},
+	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration"}},
+	// Published drafters: laboratory code that only benchmarks and tests import.
+	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
-	{folder: "adapters/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft", "backend/tokenizer", "graphswap", "spec/..."}},
+	{folder: "adapters/lab/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft/...", "backend/tokenizer", "graphswap/...", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
-		"backend/...",
+		"backend/...", "graphswap", "graphswap/baseline",
 	}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
 	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
+	{folder: "hexagon/estimator", internal: []string{"backend", "hexagon", "hexagon/qnn"}},
 	{folder: "hexagon/emulator"},
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
-	{folder: "hexagon/forms"}, // tests only
-	{folder: "hexagon/whole"}, // tests only
+	{folder: "hexagon/forms"},  // tests only
+	{folder: "hexagon/models"}, // tests only
 	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
-	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/engine", "backend/engine/draft"}},
+	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/model", "backend/engine", "backend/engine/draft", "graphswap"}},
+	{folder: "adapters/cmdline", internal: []string{"adapters/config"}, modules: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
+	}},
+	{folder: "adapters/atomicfile"},
+	{folder: "adapters/findings", internal: []string{
+		"adapters/atomicfile", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
+	}},
+	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb"}},
+	{folder: "adapters/launch", internal: []string{
+		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
+		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
+	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
+	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "spec/..."}, modules: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",
+	}},
 	{folder: "adapters/jsonfault"},
 	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
-	{folder: "adapters/execute", internal: []string{
-		"backend", "backend/engine", "backend/engine/draft", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
+	{folder: "adapters/lab/execute", internal: []string{
+		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime"},
-	{folder: "adapters/profile", internal: []string{"backend/engine", "graphswap"}},
-	{folder: "adapters/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
-	{folder: "adapters/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon"}},
+	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap"}},
+	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
+	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
+	{folder: "adapters/doctor", internal: []string{
+		"adapters/cmdline", "adapters/config", "adapters/findings", "adapters/launch", "adapters/ollama", "adapters/qnnruntime",
+		"backend", "backend/engine", "backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "hexagon", "internal/filelock",
+	}},
+	{folder: "adapters/runner", internal: []string{
+		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
+		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
+	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
+	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},
 }
 
-// unsafeFolders may import unsafe: where C is called, where files are mapped,
-// and where Windows wants structs.
-var unsafeFolders = []string{"hexagon", "backend/mapped", "adapters"}
+// laboratory lists the packages of benchmarks, simulations and published
+// baselines. They, tests and test helpers import each other; the product imports
+// none of them.
+var laboratory = []string{
+	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "graphswap/session", "hexagon/estimator", "spec/replay",
+}
+
+// testHelpers lists the packages that serve tests. The laboratory may use them.
+var testHelpers = []string{"backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest"}
+
+func listed(internal string, packages []string) bool {
+	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })
+}
+
+// TestProductHasNoLaboratoryCode checks everything that the product's binary is
+// built of.
+func TestProductHasNoLaboratoryCode(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../adapters/sdnpu").Output()
+	require.NoError(t, err)
+	packages := strings.Fields(string(out))
+	require.Contains(t, packages, module+"/backend/engine")
+	for _, p := range packages {
+		internal, ours := strings.CutPrefix(p, module+"/")
+		require.False(t, ours && (listed(internal, laboratory) || listed(internal, testHelpers)), "the product is built with %s: see go list -deps ./adapters/sdnpu", p)
+	}
+}
+
+// unsafeFolders may import unsafe: to call C, to map files, and to pass structs to
+// Windows.
+var unsafeFolders = []string{"hexagon", "internal/mapped", "adapters"}
 
 func TestImportsRunDownwardOnly(t *testing.T) {
 	root := ".."
@@ -131,7 +202,7 @@ func checkFile(t *testing.T, file, rel string) {
 			t.Errorf("%s uses cgo", rel)
 		}
 		if imported == "unsafe" && !slices.ContainsFunc(unsafeFolders, func(f string) bool { return within(folder, f) }) {
-			t.Errorf("%s imports unsafe, which belongs in %v", rel, unsafeFolders)
+			t.Errorf("%s imports unsafe, which is allowed in %v only", rel, unsafeFolders)
 		}
 		if test {
 			continue // tests may look anywhere
@@ -153,10 +224,13 @@ func wallOf(folder string) (best wall, found bool) {
 	return best, found
 }
 
-// refuses says why an import breaks the wall, or nothing.
+// refuses returns the reason why an import breaks the wall, or "".
 func (w wall) refuses(folder, imported string) string {
 	first, _, _ := strings.Cut(imported, "/")
 	if internal, ok := strings.CutPrefix(imported, module+"/"); ok {
+		if listed(internal, laboratory) && !listed(folder, laboratory) && !listed(folder, testHelpers) && folder != "integration_test" {
+			return "only the laboratory and tests import " + strings.Join(laboratory, ", ")
+		}
 		if internal == folder || slices.ContainsFunc(w.internal, func(allowed string) bool { return matches(internal, allowed) }) {
 			return ""
 		}
@@ -181,17 +255,22 @@ func matches(internal, allowed string) bool {
 	return internal == allowed
 }
 
-func TestTheWallsRefuseWhatTheyShould(t *testing.T) {
+func TestWallsRefuseForbiddenImports(t *testing.T) {
 	for _, tt := range []struct{ folder, imported string }{
 		{"spec", module + "/backend"},
 		{"spec", "os"},
 		{"graphswap", module + "/spec"},
+		{"graphswap", module + "/graphswap/baseline"},
+		{"backend/engine", module + "/graphswap/baseline"},
 		{"backend/engine", module + "/hexagon"},
 		{"backend/engine", module + "/backend/cpu"},
 		{"backend/cpu", "github.com/ebitengine/purego"},
 		{"hexagon", "github.com/ebitengine/purego"},
 		{"hexagon/qnn", module + "/backend"},
 		{"adapters/llamaserver", module + "/hexagon/qnn"},
+		{"adapters/sdnpu", module + "/adapters/lab/bench"},
+		{"backend/engine", module + "/spec/replay"},
+		{"adapters/findings", module + "/adapters/config"},
 		{"backend/model", "github.com/ollama/ollama/fs/ggml"},
 	} {
 		w, found := wallOf(tt.folder)

@@ -21,8 +21,8 @@ func kill(t testing.TB, pid int) {
 
 func gone(pid int) bool { return parentOf(pid) == 0 }
 
-// works asks for a reference text.
-func works(t testing.TB, s *host.Server, model string) said {
+// requireWorking requests a reference text and checks it.
+func requireWorking(t testing.TB, s *host.Server, model string) said {
 	t.Helper()
 	r := references(t, "f16")[1]
 	a := ask(t, s, "/api/generate", generate(model, r.Prompt, greedy(len(r.IDs))))
@@ -30,10 +30,10 @@ func works(t testing.TB, s *host.Server, model string) said {
 	return a
 }
 
-func TestClientThatGoesAwayStopsItsGeneration(t *testing.T) {
+func TestDisconnectedClientStopsItsGeneration(t *testing.T) {
 	s := sharedServer(t)
 	pid, output := 0, float64(endless)
-	for attempt := 0; output >= 60 && attempt < 10; attempt++ { // who is kept from going makes it say more
+	for attempt := 0; output >= 60 && attempt < 10; attempt++ { // a fast machine may finish first: request more tokens
 		report := reported(t, s, func() {
 			require.ErrorIs(t, interrupted(t, s, func(cancel context.CancelFunc) {
 				pid = runner(t, s)
@@ -55,7 +55,7 @@ func TestClientThatGoesAwayStopsItsGeneration(t *testing.T) {
 
 func TestKeepAliveZeroEndsTheProcess(t *testing.T) {
 	s := sharedServer(t)
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 	pid := runner(t, s)
 	a := ask(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)).with(body{"keep_alive": 0}))
 	require.Equal(t, 5, a.last.EvalCount)
@@ -65,7 +65,7 @@ func TestKeepAliveZeroEndsTheProcess(t *testing.T) {
 
 func TestLoadedModelIsShownAsAllOnTheAccelerator(t *testing.T) {
 	s := sharedServer(t)
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 	models := running(t, s).Models
 	require.Len(t, models, 1)
 	require.Equal(t, byAdapter+":latest", models[0].Name)
@@ -78,7 +78,7 @@ func TestLoadedModelIsShownAsAllOnTheAccelerator(t *testing.T) {
 	require.Contains(t, table, "100% GPU")
 }
 
-func TestAnotherContextReloadsAndTheSameDoesNot(t *testing.T) {
+func TestOnlyAnotherContextReloads(t *testing.T) {
 	s := sharedServer(t)
 	pids := map[int]bool{}
 	for _, context := range []int{256, 256, 128} {
@@ -92,11 +92,11 @@ func TestAnotherContextReloadsAndTheSameDoesNot(t *testing.T) {
 
 func TestCrashedRunnerIsReplaced(t *testing.T) {
 	s := sharedServer(t)
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 	idle := runner(t, s)
 	kill(t, idle)
 	eventually(t, "it survives its death", func() bool { return gone(idle) })
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 	require.NotEqual(t, idle, runner(t, s))
 	unload(t, s)
 
@@ -111,14 +111,14 @@ func TestCrashedRunnerIsReplaced(t *testing.T) {
 	require.NotEqual(t, busy, runner(t, s))
 }
 
-func TestModelsThatShareAFileAreToldApart(t *testing.T) {
+func TestModelsThatShareAFileAreDistinguished(t *testing.T) {
 	s := sharedServer(t)
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 	require.Contains(t, refusal(t, s, "/api/generate", generate(plain, "One day", greedy(5))), "not selected for the NPU")
-	works(t, s, byAdapter)
+	requireWorking(t, s, byAdapter)
 }
 
-// The user's own way to lay out, and the end that Ollama cannot announce.
+// This uses sdnpu install as a user does, and kills Ollama without warning.
 func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "private")
 	out, err := exec.Command(program(t), "install", dir, "--ollama", realOllama(t).Executable).CombinedOutput()
@@ -129,7 +129,7 @@ func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			file := modelFile(t, "stories260K-f16.gguf")
 			selects, took := adapter(t, t.TempDir(), file, "rows=128"), time.Hour
-			for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may take longer
+			for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may need longer
 				s := p.serve(t)
 				create(t, s, slow, file, selects)
 				took = endOfRunner(t, s, state)
@@ -140,8 +140,8 @@ func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 	}
 }
 
-// endOfRunner kills a server whose runner is idle or busy, and tells how long
-// that lived on.
+// endOfRunner kills a server while its runner is idle or busy. It returns how long
+// the runner survived.
 func endOfRunner(t *testing.T, s *host.Server, state string) time.Duration {
 	t.Helper()
 	pid := 0
@@ -157,7 +157,7 @@ func endOfRunner(t *testing.T, s *host.Server, state string) time.Duration {
 	}
 	defer func() {
 		if !gone(pid) {
-			kill(t, pid) // the test has failed, and leaves nothing
+			kill(t, pid) // the test has failed: leave no process
 		}
 	}()
 	begin := time.Now()

@@ -17,7 +17,7 @@ func TestOllamaGeneratesTheReferenceText(t *testing.T) {
 	for _, model := range []string{byAdapter, byKeys} {
 		for _, r := range references(t, "f16") {
 			if r.Prompt == "" {
-				continue // a request without a prompt only loads
+				continue // a request without a prompt only loads the model
 			}
 			for _, form := range []struct {
 				name string
@@ -47,8 +47,8 @@ func TestOllamaGeneratesTheReferenceText(t *testing.T) {
 	}
 }
 
-// Ollama takes a request without a prompt for a wish to load, so the fourth
-// reference needs a template that leaves nothing of the prompt.
+// Ollama only loads the model if a request has no prompt. So the fourth reference
+// needs a template that drops the prompt.
 func TestEmptyPromptBeginsAfterBOS(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[0]
@@ -118,7 +118,7 @@ func TestStopTextsEndTheAnswer(t *testing.T) {
 	require.Equal(t, "word", a.report["outcome"])
 }
 
-func TestCountsDurationsAndReuse(t *testing.T) {
+func TestResponseCountsDurationsAndReuse(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[2]
 	request := generate(byAdapter, r.Prompt, greedy(7))
@@ -134,7 +134,7 @@ func TestCountsDurationsAndReuse(t *testing.T) {
 		require.Less(t, a.last.EvalDuration, int64(time.Minute))
 	}
 	require.Zero(t, first.count(t, "cached"))
-	require.Equal(t, len(r.PromptIDs)-1, second.count(t, "cached"), "all but the token whose row is needed")
+	require.Equal(t, len(r.PromptIDs)-1, second.count(t, "cached"), "all but the last token, whose logits are needed")
 	require.Equal(t, 1, second.count(t, "prompt"))
 }
 

@@ -21,31 +21,31 @@ import (
 )
 
 const (
-	// originalName is what our program calls the llama-server it replaced.
+	// originalName is the name of the llama-server that our program replaced.
 	originalName = "llama-server.orig"
-	// recordVariable names the folder for the stand-in's records.
+	// recordVariable names the folder of the stand-in's records.
 	recordVariable = "STAND_IN_RECORD"
-	// halfRecord ends the name of a record that is being written.
+	// halfRecord is the suffix of an incomplete record.
 	halfRecord = ".half"
-	// failVariable makes the stand-in end with an error instead of serving.
+	// failVariable makes the stand-in fail instead of serving.
 	failVariable  = "STAND_IN_FAIL"
 	standInAnswer = "said by the original"
 	standInFault  = "the original cannot"
 )
 
-// record is how the stand-in was called.
+// record holds the arguments and the process of one call of the stand-in.
 type record struct {
 	Pid, Parent int
 	Args        []string
 	Env         []string
 }
 
-// standIn acts as the original llama-server, as far as Ollama asks, and keeps
-// how it was called.
+// standIn acts as the original llama-server as far as Ollama needs it, and records
+// its arguments.
 func standIn(args []string) int {
 	r := record{os.Getpid(), os.Getppid(), args, os.Environ()}
 	text, err := json.Marshal(r)
-	if err == nil { // readers see whole files only
+	if err == nil { // readers see complete files only
 		path := filepath.Join(os.Getenv(recordVariable), strconv.Itoa(r.Pid))
 		err = errors.Join(os.WriteFile(path+halfRecord, text, 0o600), os.Rename(path+halfRecord, path))
 	}
@@ -81,7 +81,7 @@ func standInHandler() http.Handler {
 	return mux
 }
 
-// linkStandIn makes this test program the original at a path.
+// linkStandIn links this test program as the original llama-server.
 func linkStandIn(t testing.TB, path string) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func linkStandIn(t testing.TB, path string) {
 	require.NoError(t, os.Symlink(self, path))
 }
 
-// records are the calls of the stand-in that named a model.
+// records returns the calls of the stand-in that named a model.
 func records(t testing.TB, dir string) map[int]record {
 	all := map[int]record{}
 	entries, err := os.ReadDir(dir)
@@ -111,7 +111,7 @@ func records(t testing.TB, dir string) map[int]record {
 
 var startLine = regexp.MustCompile(`msg="starting llama-server" cmd="([^"]*)"`)
 
-// lastStart are the arguments that Ollama gave to the last process.
+// lastStart returns the arguments that Ollama gave to its last process.
 func lastStart(t testing.TB, s *host.Server) []string {
 	starts := startLine.FindAllStringSubmatch(s.Log(), -1)
 	require.NotEmpty(t, starts)
@@ -131,7 +131,7 @@ func TestOriginalGetsUnselectedModelsWithAllArguments(t *testing.T) {
 	for _, tt := range []struct {
 		name, model string
 		options     body
-		want        []string // among the arguments
+		want        []string // must be among the arguments
 	}{
 		{"unselected", plain, body{"num_ctx": 256}, []string{"-c 256"}},
 		{"num_gpu 0", byAdapter, body{"num_gpu": 0, "num_thread": 3}, []string{"-ngl 0", "-t 3", "--lora "}},
@@ -156,7 +156,7 @@ func TestOriginalGetsUnselectedModelsWithAllArguments(t *testing.T) {
 	t.Run("and the selected model is still ours", func(t *testing.T) {
 		before := len(records(t, recorded))
 		unload(t, s)
-		works(t, s, byAdapter)
+		requireWorking(t, s, byAdapter)
 		require.Len(t, records(t, recorded), before)
 	})
 	t.Run("an NPU that is not there does not hide the accelerator that is", func(t *testing.T) {
@@ -197,10 +197,10 @@ func TestWithoutAnOriginalTheReasonReachesTheClient(t *testing.T) {
 	}
 }
 
-func TestOllamaStartsQuicklyAndFindsNothingWrong(t *testing.T) {
+func TestOllamaStartsQuicklyWithoutWarnings(t *testing.T) {
 	p := lay(t, t.TempDir())
 	took := time.Hour
-	for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may take longer
+	for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may need longer
 		begin := time.Now()
 		s := p.serve(t)
 		eventually(t, "discovery does not end", func() bool { return strings.Contains(s.Log(), "inference compute") })
@@ -215,7 +215,7 @@ func TestOllamaStartsQuicklyAndFindsNothingWrong(t *testing.T) {
 	require.LessOrEqual(t, took, 5*time.Second)
 }
 
-func TestCreateNeedsNoQuantizerAndSaysWhatItCannotDo(t *testing.T) {
+func TestCreateWorksWithoutQuantizerAndRejectsQuantizing(t *testing.T) {
 	s := sharedServer(t)
 	ours, err := os.Stat(program(t))
 	require.NoError(t, err)
@@ -225,8 +225,8 @@ func TestCreateNeedsNoQuantizerAndSaysWhatItCannotDo(t *testing.T) {
 	offset := len(s.Log())
 	err = s.Create(t.Context(), "smaller", "FROM "+modelFile(t, "stories260K-f16.gguf")+"\n", "-q", "q8_0")
 	require.ErrorContains(t, err, "llama-quantize failed")
-	// Ollama shows no more than that; the reason stands in its log.
+	// Ollama shows only this sentence. Its log has the reason.
 	eventually(t, "the log has no reason", func() bool {
-		return strings.Contains(s.Log()[offset:], "it can only copy; for type Q8_0 install Ollama's own llama-quantize")
+		return strings.Contains(s.Log()[offset:], "type Q8_0: it can only copy: install Ollama's own llama-quantize")
 	})
 }

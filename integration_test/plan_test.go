@@ -7,37 +7,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A model's config names a plan; the text is that of a model without one, and
-// the report of each request says what was exchanged. The second request finds
-// the narrow graphs and exchanges both ways, or stays.
-func TestAModelsConfigNamesThePlan(t *testing.T) {
+// A model's config names a plan. The text equals the text of a model without a plan, and each
+// report lists the switched graphs. The second request starts with decode graphs and either
+// switches both ways or keeps them.
+func TestModelConfigNamesThePlan(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	const tokens = 40
 	prompt := strings.Repeat("One day a little girl went to the park with her dog. ", 8)
 	create(t, s, "resident", file, adapter(t, t.TempDir(), file, "rows=64,16"))
 	want := ask(t, s, "/api/generate", generate("resident", prompt, greedy(tokens)))
-	require.Equal(t, "shared_pair", want.report["plan"])
-	for _, plan := range []string{"descent-spare", "greedy+spare", "g2_only"} {
+	require.Equal(t, "resident", want.report["plan"])
+	for _, plan := range []string{"switch-spare", "descent+spare", "g2_only"} {
 		name := strings.NewReplacer("-", "", "+", "").Replace(plan)
 		create(t, s, name, file, adapter(t, t.TempDir(), file, "rows=64,16", "blocks=3", "plan="+plan))
 		for i := range 2 {
 			got := ask(t, s, "/api/generate", generate(name, strings.Repeat("Once. ", i)+prompt, greedy(tokens)))
-			base, _, _ := strings.Cut(strings.ReplaceAll(plan, "-", "+"), "+")
+			base := map[string]string{"switch-spare": "switch", "descent+spare": "switch", "g2_only": "decode_only"}[plan]
 			require.Equal(t, base, got.report["plan"])
 			if i == 0 {
 				require.Equal(t, want.text, got.text, plan)
-				switches := map[string]int{"descent-spare": 3, "greedy+spare": 3, "g2_only": 0}[plan]
+				switches := map[string]int{"switch-spare": 3, "descent+spare": 3, "g2_only": 0}[plan]
 				require.Equal(t, switches, got.count(t, "switches"), "%s", got.report)
 			}
 		}
 	}
 
-	// The emulator lets graphs share their weights: nothing is exchanged, and the
+	// On the emulator graphs share their weights, so no graph is switched, and the
 	// report says why.
 	create(t, s, "chosen", file, adapter(t, t.TempDir(), file, "rows=64,16", "plan=auto"))
 	got := ask(t, s, "/api/generate", generate("chosen", prompt, greedy(tokens)))
 	require.Equal(t, want.text, got.text)
-	require.Equal(t, "shared_pair", got.report["plan"])
+	require.Equal(t, "resident", got.report["plan"])
 	require.Contains(t, got.report["plan_reason"], "share their weights")
 }

@@ -11,24 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vote is what the emulator writes down of a power vote: the corners that it
-// asks of the bus, the cores and the matrix unit (0: not asked), and whether the
-// host guesses how long to spin.
+// vote is a power vote as the emulator records it: the requested corners of bus,
+// cores and matrix unit (0 if not requested), and whether the host polls adaptively.
 type vote struct {
 	bus, core, hmx uint64
 	adaptive       bool
 }
 
-// What the phases ask for (hexagon/power.go): the memory is wanted at its highest
-// while anything runs, the cores by how much there is to compute.
+// The votes of each phase (hexagon/power.go): the highest memory clock while any
+// graph runs, and core clocks by the amount of compute.
 var (
 	prefillVote = vote{bus: 0xa0, core: 0xa0}
 	verifyVote  = vote{bus: 0xa0, core: 0x80, adaptive: true}
 	decodeVote  = vote{bus: 0xa0, core: 0x60, adaptive: true}
 )
 
-// votes reads the emulator's record: the votes in their order, "released" where
-// one was taken back and "lost" where the DSP restarted.
+// votes reads the emulator's record: the votes in order, "released" for a released
+// vote and "lost" for a DSP restart.
 func votes(t *testing.T, path string) (told []any) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -45,7 +44,7 @@ func votes(t *testing.T, path string) (told []any) {
 				value[i], err = strconv.ParseUint(words[3+i], 16, 32)
 				require.NoError(t, err)
 			}
-			if words[2] == "1" { // clocks; what else is asked for follows
+			if words[2] == "1" { // a vote for clocks; other fields follow
 				require.NotZero(t, value[8], "the bus counts")
 				require.NotZero(t, value[12], "the cores count")
 				told = append(told, vote{bus: value[9], core: value[13]})
@@ -64,8 +63,8 @@ func votes(t *testing.T, path string) (told []any) {
 	return told
 }
 
-// emulated runs the command on the emulator with a setting of it, and a record
-// of the votes.
+// emulated runs the command on the emulator with a setting and returns the recorded
+// votes.
 func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
 	t.Helper()
 	record := filepath.Join(t.TempDir(), "votes")
@@ -75,7 +74,7 @@ func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
 }
 
 func TestPhasesVoteAndReleaseAtTheEnd(t *testing.T) {
-	r := references(t, "f16")[3] // it repeats itself: drafts are right
+	r := references(t, "f16")[3] // this text repeats itself, so drafts are accepted
 	args := []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--prompt", r.Prompt, "-n", "40"}
 	_, told := emulated(t, "", args...)
 	require.Equal(t, []any{prefillVote, decodeVote, "released"}, told)
@@ -90,9 +89,9 @@ func TestPhasesVoteAndReleaseAtTheEnd(t *testing.T) {
 	}
 }
 
-// A DSP that restarts in the prompt or in the answer costs no text: contexts come
-// from their images again, and the votes that it lost are cast anew.
-func TestARestartOfTheDSPLosesNoText(t *testing.T) {
+// A DSP restart during the prompt or the answer loses no text: the engine loads the
+// images again and repeats the lost votes.
+func TestDSPRestartLosesNoText(t *testing.T) {
 	r := references(t, "f16")[3]
 	for _, nth := range []int{1, 2, 9, 20} {
 		t.Run(fmt.Sprint("execute ", nth), func(t *testing.T) {
@@ -115,24 +114,24 @@ func TestARestartOfTheDSPLosesNoText(t *testing.T) {
 	}
 }
 
-// A DSP that is gone for the process ends it with the reason, and Ollama starts
-// another, which answers.
-func TestADeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
-	const graphs = 2 // a block and the head
+// If the DSP is gone for the process, the runner exits with the reason. Ollama then
+// starts another runner, which answers.
+func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
+	const graphs = 2 // one block and the head
 	r := references(t, "f16")[1]
 	s := server(t, fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
 	file := modelFile(t, "stories260K-f16.gguf")
 	create(t, s, "model", file, adapter(t, t.TempDir(), file))
 	for range 2 {
-		works(t, s, "model")
+		requireWorking(t, s, "model")
 		pid := runner(t, s)
 		said := refusal(t, s, "/api/generate", generate("model", "Once there was", greedy(60)))
 		require.Contains(t, said, "1011")
 		require.Contains(t, said, "gone")
-		eventually(t, "the process goes on", func() bool { return gone(pid) })
+		eventually(t, "the process is still running", func() bool { return gone(pid) })
 	}
-	// The reason goes out before the answer does: Ollama kills a runner that
-	// breaks a connection, at times before its last words.
+	// The runner must log the reason before it breaks the connection, because Ollama
+	// may kill it at that moment.
 	eventually(t, "nothing says why it ended", func() bool { return strings.Contains(s.Log(), "the device is gone for this process") })
-	works(t, s, "model")
+	requireWorking(t, s, "model")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shape is what a request's report tells about the graphs it ran.
+// shape holds the numbers of a report that describe the graphs of a request.
 type shape struct{ steps, valid, padding int }
 
 func (a said) shape(t testing.TB) shape {
@@ -22,7 +22,7 @@ func TestRowsOfAnAdapterShowInTheReport(t *testing.T) {
 		name, rows string
 		want       shape
 	}{
-		// Ten tokens: the first comes with the prompt's last row.
+		// Ten tokens: the prompt's last row yields the first.
 		{"eight", "8", shape{2 + 9, 16 + 9, 9 * 7}},
 		{"sixteen", "16", shape{1 + 9, 16 + 9, 9 * 15}},
 		{"eight-one", "8,1", shape{2 + 9, 16 + 9, 0}},
@@ -37,12 +37,12 @@ func TestRowsOfAnAdapterShowInTheReport(t *testing.T) {
 	}
 }
 
-func TestMisspeltAndImpossibleSettingsReachTheClient(t *testing.T) {
+func TestInvalidSettingsReachTheClient(t *testing.T) {
 	s := server(t, "SDNPU_PLAN=clever")
 	file := modelFile(t, "stories260K-f16.gguf")
 	create(t, s, byAdapter, file, adapter(t, t.TempDir(), file))
 	got := refusal(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)))
-	require.Contains(t, got, `error: config: bad setting: sdnpu.plan = \"clever\" in environment: invalid options: plan \"clever\": one of auto`)
+	require.Contains(t, got, `error: config: bad setting: sdnpu.plan = \"clever\" in environment: invalid options: plan \"clever\": want one of auto`)
 }
 
 func TestEnvironmentWinsOverModelAndAdapter(t *testing.T) {
@@ -58,8 +58,8 @@ func TestEnvironmentWinsOverModelAndAdapter(t *testing.T) {
 	}
 }
 
-// TestRecipesOfAnAdapterRunUnderOllama: the texts are those of float16 as long
-// as no two tokens are nearly as likely.
+// TestRecipesOfAnAdapterRunUnderOllama: texts equal the texts of float16 until two tokens are
+// nearly equally likely.
 func TestRecipesOfAnAdapterRunUnderOllama(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")

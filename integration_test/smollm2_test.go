@@ -17,19 +17,18 @@ import (
 	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// chunk is the width of the graph that reads the recorded texts, and of the
+// chunk is the width of the graphs that replay the recorded texts, including the
 // head, which runs for every row.
 const chunk = 128
 
-// recording is a text with the most likely next tokens after each of its own,
-// by an independent float32 implementation.
+// recording is a text with the most likely next tokens at each position, computed by
+// an independent float32 implementation.
 type recording struct {
 	Task       string       `json:"task"`
 	ID         string       `json:"id"`
@@ -39,7 +38,7 @@ type recording struct {
 	OutputTopK []candidates `json:"output_topk"`
 }
 
-// candidates are pairs of token and log-probability, the most likely first.
+// candidates holds pairs of token and log-probability, the most likely first.
 type candidates [][2]float64
 
 func (r *recording) tokens() []int32 { return append(slices.Clone(r.PromptIDs), r.OutputIDs...) }
@@ -48,8 +47,8 @@ func (r *recording) expected() []candidates {
 }
 func (r *recording) length() int { return len(r.PromptIDs) + len(r.OutputIDs) }
 
-// dataFolder is where SDNPU_DATA points; without it a test skips, unless
-// SDNPU_REQUIRE demands the data.
+// dataFolder returns the folder that SDNPU_DATA names. Without it the test skips, or
+// fails if SDNPU_REQUIRE names the data.
 func dataFolder(t testing.TB) string {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
@@ -60,10 +59,10 @@ func dataFolder(t testing.TB) string {
 	return ""
 }
 
-// full says whether the long form of a test is wanted.
+// full reports whether SDNPU_FULL asks for the long form of a test.
 func full() bool { return os.Getenv("SDNPU_FULL") == "1" }
 
-// skipShort skips what takes about a minute on two quiet cores.
+// skipShort skips a test that takes about a minute on two idle cores.
 func skipShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -71,7 +70,7 @@ func skipShort(t *testing.T) {
 	}
 }
 
-// readRecordings reads all texts, the shortest of each task first.
+// readRecordings returns all texts, the shortest of each task first.
 func readRecordings(t testing.TB, folder string) map[string][]recording {
 	t.Helper()
 	f, err := os.Open(filepath.Join(folder, "traces", "smollm2-135m-instruct-q4_1.jsonl"))
@@ -93,7 +92,7 @@ func readRecordings(t testing.TB, folder string) map[string][]recording {
 	return tasks
 }
 
-// choose takes the count[task] shortest texts of each task, or every one.
+// choose returns the count[task] shortest texts of each task, or all texts.
 func choose(tasks map[string][]recording, count map[string]int) []recording {
 	var chosen []recording
 	for task, list := range tasks {
@@ -112,17 +111,12 @@ func openSmolLM(t testing.TB, folder string, dev backend.Device, recipe string, 
 	return openModel(t, filepath.Join(folder, "models", "smollm2-135m-instruct-q4_1.gguf"), dev, recipe, o)
 }
 
-// openModel loads a model file on a device; recipes of integers are calibrated on
-// the texts.
+// openModel loads a model file on a device. Recipes with integer activations are
+// calibrated on the texts.
 func openModel(t testing.TB, path string, dev backend.Device, recipe string, o engine.Options, texts ...[]int32) *engine.Engine {
 	t.Helper()
-	f, err := gguf.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	m, err := model.Load(f)
-	require.NoError(t, err)
-	tok, err := tokenizer.New(f)
-	require.NoError(t, err)
+	m, tok := testfile.Open(t, path)
+	var err error
 	o.Recipe, err = model.FindRecipe(recipe)
 	require.NoError(t, err)
 	if o.Recipe.NeedsRanges() {
@@ -148,19 +142,19 @@ func openEmulator(t testing.TB) backend.Device {
 	return dev
 }
 
-// agreement is how a device's logits compare with the recorded ones.
+// agreement compares a device's logits with the recorded ones.
 type agreement struct {
 	positions, same int
-	// worst is the largest deviation of a recorded log-probability, total their
-	// sum and count their number.
+	// worst is the largest error of a log-probability, total the sum of errors and
+	// count their number.
 	worst, total float64
 	count        int
-	// tied counts the wrong first tokens whose logit equals the right one's.
+	// tied counts different top tokens whose logit equals the recorded one's.
 	tied int
 }
 
-// share is that of the positions with the right first token, mean the average
-// deviation of a log-probability.
+// share returns the share of positions with an equal top token. mean returns the mean
+// error of a log-probability.
 func (a *agreement) share() float64 { return float64(a.same) / float64(a.positions) }
 func (a *agreement) mean() float64  { return a.total / float64(a.count) }
 
@@ -247,7 +241,7 @@ func compare(t *testing.T, e *engine.Engine, texts []recording) *agreement {
 	return all
 }
 
-// options are those of an engine that reads the texts.
+// options returns the options of an engine that replays the texts.
 func replayOptions(texts []recording) engine.Options {
 	longest := 0
 	for _, r := range texts {
@@ -256,9 +250,9 @@ func replayOptions(texts []recording) engine.Options {
 	return engine.Options{Rows: []int{chunk, 1}, HeadRows: chunk, Blocks: 2, Context: longest}
 }
 
-// The recorded log-probabilities are rounded to 0.001: a quarter of the bound is
-// theirs.
-func TestTheFloatDeviceReproducesSmolLM2(t *testing.T) {
+// The recorded log-probabilities are rounded to 0.001, which is a quarter of the
+// bound.
+func TestFloatDeviceReproducesSmolLM2(t *testing.T) {
 	skipShort(t)
 	folder := dataFolder(t)
 	texts := choose(readRecordings(t, folder), map[string]int{
@@ -272,8 +266,8 @@ func TestTheFloatDeviceReproducesSmolLM2(t *testing.T) {
 	require.GreaterOrEqual(t, all.share(), 0.9999)
 }
 
-// What is lost in float16 are mostly ties: above 16 its logits are 1/64 apart.
-func TestTheEmulatorAgreesOnSmolLM2InHalfPrecision(t *testing.T) {
+// Most differences in float16 are ties, because logits above 16 have steps of 1/64.
+func TestEmulatorAgreesOnSmolLM2InHalfPrecision(t *testing.T) {
 	skipShort(t)
 	folder := dataFolder(t)
 	texts := choose(readRecordings(t, folder), map[string]int{

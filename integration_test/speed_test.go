@@ -14,12 +14,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// contexts are the sizes of the cache that speed is measured at; prompts fill
-// them.
+// contexts lists the context tiers of the speed benchmarks. Prompts fill them.
 var contexts = []int{512, 2048}
 
-// BenchmarkPrefill reads prompts as long as the context on the emulator. Its
-// %-of-peak counts the multiplications by weights only, attention is extra.
+// BenchmarkPrefill prefills prompts of the context's length on the emulator. Its
+// %-of-peak counts multiplications by weights only, without attention.
 func BenchmarkPrefill(b *testing.B) {
 	folder := dataFolder(b)
 	text, machine, dev := longText(b, folder), measureMachine(b), openEmulator(b)
@@ -38,9 +37,8 @@ func BenchmarkPrefill(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode reads token after token, up to the end of the context, on the
-// emulator. Its %-of-streaming counts the bytes of the weights only, the cache
-// is extra.
+// BenchmarkDecode decodes token by token to the end of the context on the emulator.
+// Its %-of-streaming counts the bytes of weights only, without the KV cache.
 func BenchmarkDecode(b *testing.B) {
 	const tokens = 32
 	folder := dataFolder(b)
@@ -62,14 +60,14 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The parameters of SmolLM2-135M that one token is multiplied by.
+// The number of SmolLM2-135M's weights that one token is multiplied with.
 const (
 	layerWeights = 30 * 576 * (2*64*(9+3) + 3*1536)
 	headWeights  = 576 * 49152
 )
 
-// feed runs tokens in passes of rows, the logits of the last one of each pass
-// included.
+// feed runs tokens in passes of the given rows and reads the logits of each pass's
+// last row.
 func feed(b *testing.B, e *engine.Engine, tokens []int32, rows int) {
 	b.Helper()
 	for len(tokens) > 0 {
@@ -86,7 +84,7 @@ func feed(b *testing.B, e *engine.Engine, tokens []int32, rows int) {
 	}
 }
 
-// longText is as many recorded tokens as the longest context holds.
+// longText returns recorded tokens that fill the largest context.
 func longText(b *testing.B, folder string) []int32 {
 	b.Helper()
 	var text []int32
@@ -98,12 +96,11 @@ func longText(b *testing.B, folder string) []int32 {
 	return text[:longest]
 }
 
-// machine is what the processor can do on all cores: fused multiply-adds in
-// registers, bytes read from memory, both per second.
+// machine holds the peak of all cores: fused multiply-adds in registers and bytes
+// read from memory, both per second.
 type machine struct{ fused, streamed float64 }
 
-// measureMachine compiles and runs the emulator's own benchmark for the two
-// figures that speeds are compared with.
+// measureMachine compiles and runs the emulator's benchmark for these two figures.
 func measureMachine(b *testing.B) machine {
 	b.Helper()
 	const emulatorFolder = "../hexagon/emulator"
@@ -124,7 +121,7 @@ func measureMachine(b *testing.B) machine {
 	for _, file := range []string{"main.c", "linear.c", "node.c"} {
 		args = append(args, emulatorFolder+"/testdata/bench/"+file)
 	}
-	for _, pattern := range []string{"check.c", "kernels*.c", "op_*.c", "pool.c", "settings.c", "tensor.c"} {
+	for _, pattern := range []string{"*.c", "kernels/*.c", "ops/*.c"} {
 		files, err := filepath.Glob(filepath.Join(emulatorFolder, "csrc", pattern))
 		require.NoError(b, err)
 		args = append(args, files...)
@@ -138,7 +135,7 @@ func measureMachine(b *testing.B) machine {
 	return m
 }
 
-// figureOf is the number of a line "name number unit" of the benchmark.
+// figureOf returns the number of a line "name number unit" of the benchmark.
 func figureOf(b *testing.B, output, name string) float64 {
 	b.Helper()
 	for line := range strings.Lines(output) {

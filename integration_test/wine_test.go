@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomSource is a system library that Go's runtime wants and Wine before 9
-// has not: this is its one function.
+// randomSource is the one function of a system library that Go's runtime needs and
+// that Wine does not have before version 9.
 const randomSource = `#include <windows.h>
 #include <ntsecapi.h>
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
@@ -30,8 +30,8 @@ var winePrefix struct {
 	err  error
 }
 
-// windows is Windows on x86-64 under Wine, with a registry and drives of its own
-// that are kept beside what is built.
+// windows runs Windows x86-64 programs under Wine. Its registry and drives are kept
+// in the build folder.
 func windows(t *testing.T) foreign {
 	t.Helper()
 	if testing.Short() {
@@ -53,7 +53,7 @@ func windows(t *testing.T) foreign {
 	return f
 }
 
-// prepare makes the prefix and gives it what it lacks.
+// prepare creates the Wine prefix and adds the missing library.
 func (f foreign) prepare(prefix string) error {
 	library := filepath.Join(prefix, "drive_c", "windows", "system32", "bcryptprimitives.dll")
 	if _, err := os.Stat(library); err == nil {
@@ -88,8 +88,8 @@ func TestWindowsBuildsAGraphOnTheVendorsRecorder(t *testing.T) {
 	windows(t).recordsABlock(t, t.TempDir(), "QnnSaver.dll")
 }
 
-// A llama-server.exe serves a selected model on the emulator and ends with its
-// host; for another model it runs the original, which ends with it.
+// llama-server.exe serves a selected model on the emulator and ends with its host.
+// For another model it runs the original program, which ends with it.
 func TestWindowsServesAndHandsOver(t *testing.T) {
 	f := windows(t)
 	dir := t.TempDir()
@@ -119,8 +119,8 @@ func TestWindowsServesAndHandsOver(t *testing.T) {
 	})
 }
 
-// serve starts a server for a model, waits for its health, and sees to it that
-// nothing answers on its port once what was started has been killed.
+// serve starts a server for a model and waits until it is healthy. When the test
+// ends, it kills the process and checks that the port is closed.
 func (f foreign) serve(t *testing.T, env []string, model string, program ...string) (url string) {
 	t.Helper()
 	port := freePort(t)
@@ -152,7 +152,7 @@ func (f foreign) serve(t *testing.T, env []string, model string, program ...stri
 	return url
 }
 
-// completion streams a completion and joins its pieces.
+// completion streams a completion and returns the joined pieces.
 func completion(t *testing.T, url string, request []byte) (text string) {
 	t.Helper()
 	response, err := http.Post(url+"/completion", "application/json", bytes.NewReader(request))

@@ -1,10 +1,10 @@
 package spec
 
-// bag sums scores by token. Emptying it takes no time: entries of earlier
-// rounds are recognised by their round.
+// bag sums scores by token. Emptying it takes constant time: a place is in use
+// only if it carries the current round.
 type bag struct {
 	entries []scored
-	places  []place // a hash table, a power of two long
+	places  []place // hash table; its length is a power of two
 	round   uint32
 }
 
@@ -18,7 +18,7 @@ type place struct {
 	entry uint32
 }
 
-// maxBag is how many tokens a bag takes; it holds a quarter of the table.
+// maxBag is the number of tokens that a bag takes, a quarter of its table.
 const maxBag = 512
 
 func newBag() bag { return bag{places: make([]place, 4*maxBag), entries: make([]scored, 0, maxBag)} }
@@ -31,7 +31,7 @@ func (b *bag) empty() {
 	}
 }
 
-// add adds to a token's score. A full bag drops tokens that it does not hold.
+// add adds to a token's score. A full bag ignores new tokens.
 func (b *bag) add(token int32, score float32) {
 	mask := uint32(len(b.places) - 1)
 	for i := uint32(token) * 0x9e3779b1 >> 21 & mask; ; i = (i + 1) & mask {

@@ -1,36 +1,38 @@
 package spec
 
+import "fmt"
+
 // maxDepth bounds the contexts of a [Drafter].
 const maxDepth = 32
 
-// Drafter draws trees from what several sources know of the text's end.
+// Drafter draws draft trees from several sources.
 //
-// The probability of a token is a blend of all context lengths, the longest
-// first: of what a length leaves over, each shorter one gets its share (PPM;
-// Witten and Bell). Sources add their weighted counts within a length, so a
-// source that never saw a context costs nothing. A tree is drawn best-first by
-// the product of the probabilities on its path, which gives the rows with the
-// largest expected number of accepted tokens.
+// It estimates the probability of a token by blending all context lengths. The
+// longest comes first, and each length passes a share of its probability (its
+// escape) on to shorter ones (PPM; Witten and Bell). Within a length the weighted
+// counts of all sources add up, so a source that never saw a context costs nothing.
 //
-// What the sources and lengths are worth is learned from what the model says.
+// A tree grows best-first by the product of the probabilities on each path. That
+// gives the rows with the largest expected number of accepted tokens. Learn adapts
+// the weights of sources and context lengths to the model's choices.
 //
 // A Drafter allocates nothing once warm. It is not safe for concurrent use.
 type Drafter struct {
-	// First, when set, tells whether a token may come next at all, and rows that
-	// may not are left out. It is not asked about what comes later.
+	// First, if set, reports whether a token may come next. Propose leaves out first
+	// rows that it rejects, and does not ask about later rows.
 	First func(token int32) bool
-	// Weights are the sources' and context lengths'. Use sets those of a source,
-	// Learn moves them.
+	// Weights holds the weights of the sources and context lengths. Use sets the weights of a
+	// source, and Learn adapts them.
 	Weights Weights
 	sources []weighted
-	queue   []candidate // by falling score, at most as long as rows are free
+	queue   []candidate // by falling score; never longer than the number of free rows
 	bag     bag
-	said    [maxDepth + 1]said
+	votes   [maxDepth + 1]vote
 	context [maxDepth]int32
 	path    [maxDepth]int32
 }
 
-// weighted is a source and what it said of the present context.
+// weighted is a source and its answer for the current context.
 type weighted struct {
 	Source
 	found           int
@@ -38,13 +40,14 @@ type weighted struct {
 	first           [maxDepth + 1]int32
 }
 
+// candidate is a row that the tree may get.
 type candidate struct {
 	score         float32
 	token, parent int32
 }
 
-// NewDrafter returns a drafter without sources; contexts of all lengths have the
-// same escape.
+// NewDrafter returns a drafter without sources, with the same escape for all
+// context lengths.
 func NewDrafter(escape float32) *Drafter {
 	d := &Drafter{bag: newBag()}
 	for k := range d.Weights.Escapes {
@@ -53,17 +56,20 @@ func NewDrafter(escape float32) *Drafter {
 	return d
 }
 
-// Use adds a source, of four at most: its counts are multiplied by weight. The
-// drafter reads it whenever it proposes.
+// Use adds a source whose counts are multiplied by weight. A drafter has at most
+// four sources and reads them in Propose and Learn; Use panics if there is one more.
 func (d *Drafter) Use(s Source, weight float32) {
+	if len(d.sources) == maxSources {
+		panic(fmt.Sprintf("spec: a drafter has at most %d sources: raise maxSources", maxSources))
+	}
 	for k := range levels {
 		d.Weights.Sources[len(d.sources)][k] = weight
 	}
 	d.sources = append(d.sources, weighted{Source: s})
 }
 
-// Propose fills an empty tree with up to rows rows that continue text, fewer
-// only when no source has anything left to say.
+// Propose fills an empty tree with up to rows rows that continue text. The tree has
+// fewer rows only if the sources know no more continuations.
 func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	if rows < 1 {
 		return
@@ -81,7 +87,7 @@ func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	}
 }
 
-// end is the end of a text, the newest token first.
+// end returns the last maxDepth tokens of a text, the newest first.
 func (d *Drafter) end(text []int32) []int32 {
 	end := d.context[:min(maxDepth, len(text))]
 	for i := range end {
@@ -90,7 +96,8 @@ func (d *Drafter) end(text []int32) []int32 {
 	return end
 }
 
-// tail is the end of the text that a row ends, the newest token first.
+// tail returns the last maxDepth tokens of the path to a row, preceded by the text's
+// end, the newest first.
 func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	n := 0
 	for ; row != None && n < maxDepth; row = t.Parents[row] {
@@ -100,14 +107,14 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	return d.path[:n+copy(d.path[n:], end)]
 }
 
-// expand queues what may follow a row with the given score and context, of
-// which the best free ones can be used.
+// expand queues the tokens that may follow a row with the given score and context.
+// The tree has room for free more rows.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
 	longest := d.look(context)
 	d.bag.empty()
-	worth := d.least(free) / negligible
-	for k := longest - 1; k >= 0 && score > worth; k-- {
-		score = d.blend(k, score, worth)
+	threshold := d.least(free) / negligible
+	for k := longest - 1; k >= 0 && score > threshold; k-- {
+		score = d.blend(k, score, threshold)
 	}
 	for _, e := range d.bag.entries {
 		if parent == None && d.First != nil && !d.First(e.token) {
@@ -117,7 +124,8 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 	}
 }
 
-// look asks all sources for a context and returns how many lengths some know.
+// look queries all sources for a context and returns the number of context lengths
+// that at least one source knows.
 func (d *Drafter) look(context []int32) (longest int) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -127,14 +135,14 @@ func (d *Drafter) look(context []int32) (longest int) {
 	return longest
 }
 
-// negligible is how much smaller than the least useful score a contribution may
-// be before it is left out. Several lengths add up to a score, so it is not 1.
+// negligible divides the least useful score: smaller contributions are left out.
+// It is not 1, because the contributions of several lengths add up to a score.
 const negligible = 8
 
-// blend gives the successors of the context of k tokens their share of mass and
-// returns what is left for shorter contexts. Contributions below worth may be
-// left out.
-func (d *Drafter) blend(k int, mass, worth float32) float32 {
+// blend distributes the probability mass among the successors of the context of k
+// tokens and returns the rest, which is for shorter contexts. It may leave out
+// contributions below threshold.
+func (d *Drafter) blend(k int, mass, threshold float32) float32 {
 	var total, distinct float32
 	escape := d.Weights.Escapes[level(k)]
 	for i := range d.sources {
@@ -156,7 +164,7 @@ func (d *Drafter) blend(k int, mass, worth float32) float32 {
 		for at, n := s.first[k], 0; at != End && n < maxSuccessors; n++ {
 			token, count, next := s.Successor(at)
 			gain := share * weight * count
-			if gain < worth {
+			if gain < threshold {
 				break
 			}
 			d.bag.add(token, gain)
@@ -166,10 +174,10 @@ func (d *Drafter) blend(k int, mass, worth float32) float32 {
 	return share * escape * distinct
 }
 
-// maxSuccessors bounds how many successors of one context are looked at.
+// maxSuccessors bounds the successors that are read per context and source.
 const maxSuccessors = 24
 
-// least is the score that a candidate has to beat.
+// least returns the score that a new candidate must exceed.
 func (d *Drafter) least(free int) float32 {
 	if len(d.queue) < free {
 		return 0
@@ -177,7 +185,7 @@ func (d *Drafter) least(free int) float32 {
 	return d.queue[free-1].score
 }
 
-// push queues a candidate unless free better ones wait already.
+// push queues a candidate unless the queue holds free better ones.
 func (d *Drafter) push(c candidate, free int) {
 	if c.score <= d.least(free) {
 		return

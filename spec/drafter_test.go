@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blend is the oracle of one expansion: the blended probability of every token.
+// blend is the oracle of one expansion. It returns the blended probability of
+// every token.
 func blend(sources []*Index, weights []float32, escape float64, depth int, context []int32) map[int32]float64 {
 	scores, mass := make(map[int32]float64), 1.0
 	for k := min(depth, len(context)); k >= 0; k-- {
@@ -34,8 +35,8 @@ func blend(sources []*Index, weights []float32, escape float64, depth int, conte
 	return scores
 }
 
-// bestTree is the oracle of a draft: all paths with their exact products, the
-// best of them.
+// bestTree is the oracle of a draft. It returns the exact products of the best
+// paths.
 func bestTree(sources []*Index, weights []float32, depth int, text []int32, rows int) []float64 {
 	type path struct {
 		context []int32
@@ -58,7 +59,7 @@ func bestTree(sources []*Index, weights []float32, depth int, text []int32, rows
 	return best[1:]
 }
 
-func TestTreesHoldTheBestRows(t *testing.T) {
+func TestTreesHoldBestRows(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		context, database := NewIndex(4), NewIndex(4)
@@ -81,14 +82,14 @@ func TestTreesHoldTheBestRows(t *testing.T) {
 		for i := range want {
 			sum, wantSum = sum+float64(tree.Scores[i]), wantSum+want[i]
 		}
-		// Contributions that are negligible are left out.
+		// The drafter leaves out negligible contributions.
 		require.InEpsilon(t, wantSum, sum, 0.05, "seed %d", seed)
 		require.LessOrEqual(t, sum, wantSum*1.0001, "seed %d", seed)
 		require.InDelta(t, want[0], float64(tree.Scores[0]), want[0]*0.01)
 	}
 }
 
-// checkTree checks what every tree promises.
+// checkTree checks the invariants of trees.
 func checkTree(t *testing.T, tree *Tree, rows int) {
 	t.Helper()
 	require.LessOrEqual(t, tree.Len(), rows)
@@ -129,7 +130,7 @@ func TestEmptySourcesDraftNothing(t *testing.T) {
 	require.Zero(t, tree.Len())
 }
 
-// repetitiveDrafter drafts from a text whose words come back.
+// repetitiveDrafter returns a drafter on a text whose words repeat.
 func repetitiveDrafter(tokens int) (*Drafter, *Index, []int32) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	x, follow, token := NewIndex(8), make(map[int32]int32), int32(0)
@@ -160,7 +161,7 @@ func ExampleDrafter() {
 	// Output: [4 1 5] [-1 0 1]
 }
 
-func TestRowsThatMayNotComeFirstAreNotDrafted(t *testing.T) {
+func TestRejectedFirstRowsAreNotDrafted(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		x := NewIndex(4)
@@ -175,7 +176,7 @@ func TestRowsThatMayNotComeFirstAreNotDrafted(t *testing.T) {
 		d.First = may
 		d.Propose(&tree, x.Text(), 16)
 		checkTree(t, &tree, 16)
-		require.Equal(t, 16, tree.Len(), "the rows go to others")
+		require.Equal(t, 16, tree.Len(), "other drafts get the rows")
 		later := false
 		for i, token := range tree.Tokens {
 			if tree.Parents[i] == None {
@@ -184,7 +185,7 @@ func TestRowsThatMayNotComeFirstAreNotDrafted(t *testing.T) {
 				later = later || !may(token)
 			}
 		}
-		require.True(t, later, "only what comes first is known")
+		require.True(t, later, "only first rows are restricted")
 		free.Keep(may)
 		checkTree(t, &free, 16)
 		for i, token := range free.Tokens {
@@ -194,7 +195,7 @@ func TestRowsThatMayNotComeFirstAreNotDrafted(t *testing.T) {
 	}
 }
 
-// first is the row that the way to another one begins with.
+// first returns the first row of the path to a row.
 func first(t *Tree, row int32) int32 {
 	for t.Parents[row] != None {
 		row = t.Parents[row]
@@ -202,7 +203,7 @@ func first(t *Tree, row int32) int32 {
 	return row
 }
 
-func TestKeepTakesWholeBranches(t *testing.T) {
+func TestKeepRemovesWholeBranches(t *testing.T) {
 	var tree Tree
 	a := tree.Add(1, None, 0.9)
 	b := tree.Add(2, None, 0.8)
@@ -216,4 +217,12 @@ func TestKeepTakesWholeBranches(t *testing.T) {
 	require.Equal(t, []float32{0.9, 0.7, 0.5, 0.4}, tree.Scores)
 	tree.Keep(func(int32) bool { return false })
 	require.Zero(t, tree.Len())
+}
+
+func TestADrafterRefusesAFifthSource(t *testing.T) {
+	d := NewDrafter(3)
+	for range maxSources {
+		d.Use(NewIndex(8), 1)
+	}
+	require.PanicsWithValue(t, "spec: a drafter has at most 4 sources: raise maxSources", func() { d.Use(NewIndex(8), 1) })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomText draws tokens below alphabet, with a separator now and then.
+// randomText returns tokens below alphabet, and separators if the flag is set.
 func randomText(rng *rand.Rand, n, alphabet int, separators bool) []int32 {
 	text := make([]int32, n)
 	for i := range text {
@@ -19,7 +19,8 @@ func randomText(rng *rand.Rand, n, alphabet int, separators bool) []int32 {
 	return text
 }
 
-// scanCounts is the oracle: what followed the context in the text.
+// scanCounts is the oracle. It counts the tokens that followed the context in
+// the text.
 func scanCounts(text, context []int32) map[int32]int {
 	counts := make(map[int32]int)
 scan:
@@ -47,12 +48,12 @@ func listed(t *testing.T, x *Index, at int32) map[int32]int {
 	return counts
 }
 
-func TestIndexCountsWhatAScanCounts(t *testing.T) {
+func TestIndexCountsAsScanDoes(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		depth := rng.IntN(7)
 		x := NewIndex(depth)
-		if seed%3 == 0 { // what an index held before must not show
+		if seed%3 == 0 { // earlier contents must not show
 			for _, token := range randomText(rng, 50, 3, true) {
 				x.Append(token)
 			}
@@ -94,9 +95,9 @@ func TestIndexCountsWhatAScanCounts(t *testing.T) {
 	}
 }
 
-func TestFullContextsKeepTheFrequentSuccessors(t *testing.T) {
+func TestFullContextsKeepFrequentSuccessors(t *testing.T) {
 	x := NewIndex(1)
-	for token := range int32(3 * maxFanout) { // every token follows 0 once, 7 thrice
+	for token := range int32(3 * maxFanout) { // each token follows 0 once and 7 three times
 		x.Append(0)
 		x.Append(token + 1)
 		if token%maxFanout == 0 {
@@ -114,9 +115,8 @@ func TestFullContextsKeepTheFrequentSuccessors(t *testing.T) {
 	require.Contains(t, counts, int32(3*maxFanout), "the newest is kept")
 }
 
-func TestIndexStaysWithinItsMemory(t *testing.T) {
-	// A text like a real one: words that come back, half of them with the word
-	// that followed them before.
+func TestIndexSizePerToken(t *testing.T) {
+	// As in a real text, words repeat, and after half of them the same word follows as before.
 	rng := rand.New(rand.NewPCG(5, 6))
 	x := NewIndex(6)
 	follow := make(map[int32]int32)
@@ -149,9 +149,10 @@ func BenchmarkIndexAppend(b *testing.B) {
 	}
 }
 
-// TestAListIsInTheOrderOfASlice that is searched, cut and moved the obvious way:
-// by count, the newest first among equals, the last given up where it is full.
-func TestAListIsInTheOrderOfASlice(t *testing.T) {
+// TestListsAreOrdered compares a list of successors with a slice that is
+// searched and cut directly. The order is by falling count; among equals the
+// newest comes first, and a full list drops the last.
+func TestListsAreOrdered(t *testing.T) {
 	type counted struct {
 		token int32
 		count int
@@ -172,11 +173,11 @@ func TestAListIsInTheOrderOfASlice(t *testing.T) {
 				want, dropped = want[:maxFanout-1], dropped+1
 			}
 			c.count++
-			behind := slices.IndexFunc(want, func(o counted) bool { return o.count <= c.count })
-			if behind < 0 {
-				behind = len(want)
+			after := slices.IndexFunc(want, func(o counted) bool { return o.count <= c.count })
+			if after < 0 {
+				after = len(want)
 			}
-			want = slices.Insert(want, behind, c)
+			want = slices.Insert(want, after, c)
 		}
 		var got []counted
 		var total, distinct [1]float32

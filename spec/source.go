@@ -1,27 +1,29 @@
 package spec
 
-// Source knows what followed contexts. Its methods take and give plain numbers,
-// so that other packages can be sources without knowing this one.
+import "github.com/sdnpu/sdnpu/spec/ngram"
+
+// Source knows which tokens followed contexts. Its methods take and return plain
+// numbers, so other packages can implement it without importing this one.
 type Source interface {
-	// Levels writes what followed the contexts of 0, 1, 2 … tokens that end a
-	// text and returns how many of them it knows; it knows no longer ones.
-	// context holds the last tokens, the newest first. total is how often any
-	// token followed, distinct how many different ones did, and first begins
-	// their list. All three have room for len(context)+1 entries.
+	// Levels writes what followed the contexts of 0, 1, 2, … tokens at the end of a text. It
+	// returns the number of contexts that the source knows. It knows no context that is longer than
+	// these. context holds the last tokens, the newest first. For each context, total counts the
+	// tokens that followed, distinct counts the different ones, and first is the first entry of
+	// their list. All three slices have room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
-	// Successor gives an entry of such a list and the place of the next one,
+	// Successor returns an entry of such a list and the place of the next entry,
 	// [End] after the last. Counts never grow along a list.
 	Successor(at int32) (token int32, count float32, next int32)
 }
 
 // End is the place after the last successor.
-const End int32 = -1 << 31
+const End = ngram.End
 
 // Levels implements [Source].
 func (x *Index) Levels(context []int32, total, distinct []float32, first []int32) int {
-	h := emptyContext
+	h := ngram.Empty
 	for k := 0; ; k++ {
-		s := x.find(check(h))
+		s := x.find(h.Check())
 		if s.check == 0 {
 			return k
 		}
@@ -32,12 +34,12 @@ func (x *Index) Levels(context []int32, total, distinct []float32, first []int32
 		if k == x.depth || k == len(context) || context[k] < 0 {
 			return k + 1
 		}
-		h = extendContext(h, context[k])
+		h = h.Extend(context[k])
 	}
 }
 
-// follow compares the text before the only place of a context of k tokens: all
-// longer contexts that agree stand there too.
+// follow writes the levels of a context of k tokens that occurred once, and of all
+// longer ones that agree with the text before that place.
 func (x *Index) follow(place int32, k int, context []int32, total, distinct []float32, first []int32) int {
 	for {
 		total[k], distinct[k], first[k] = 1, 1, ^place
@@ -49,7 +51,8 @@ func (x *Index) follow(place int32, k int, context []int32, total, distinct []fl
 	}
 }
 
-// Successor implements [Source]: a negative place is one in the text.
+// Successor implements [Source]. A negative place is the complement of an index of
+// the text.
 func (x *Index) Successor(at int32) (token int32, count float32, next int32) {
 	if at < 0 {
 		return x.text[^at], 1, End

@@ -3,18 +3,18 @@ package spec
 // None is the parent of rows that follow the last committed token.
 const None int32 = -1
 
-// Tree is a draft: rows that continue the committed text, each with its parent
-// among the rows before it. Siblings carry different tokens. The zero value is
-// an empty draft; Reset keeps the memory.
+// Tree is a draft tree: rows that continue the committed text, each with a parent
+// among the rows before it. Siblings have different tokens. The zero value is an
+// empty draft.
 type Tree struct {
-	// Tokens and Parents describe row i; Parents[i] < i, or [None].
+	// Tokens and Parents describe row i. Parents[i] is less than i, or [None].
 	Tokens, Parents []int32
-	// Scores estimate the probability that row i is accepted. They never grow
-	// from a row to its children.
+	// Scores estimate the probability that row i is accepted. A child's score is at
+	// most its parent's.
 	Scores []float32
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Tree) Len() int { return len(t.Tokens) }
 
 // Reset empties the tree and keeps its memory.
@@ -30,7 +30,7 @@ func (t *Tree) Add(token, parent int32, score float32) int32 {
 	return int32(len(t.Tokens) - 1)
 }
 
-// Head is a view of the first n rows, which are a tree, too.
+// Head returns the first n rows, which are a tree too. It shares t's memory.
 func (t *Tree) Head(n int) *Tree {
 	return &Tree{Tokens: t.Tokens[:n], Parents: t.Parents[:n], Scores: t.Scores[:n]}
 }
@@ -45,16 +45,17 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep leaves out the rows that come first and may not, and all that follow them.
-func (t *Tree) Keep(may func(token int32) bool) {
+// Keep removes the first rows whose token allowed rejects, with all rows that
+// follow them. It does not ask about later rows.
+func (t *Tree) Keep(allowed func(token int32) bool) {
 	moved, n := make([]int32, t.Len()), int32(0)
 	for i, parent := range t.Parents {
 		if parent != None {
 			parent = moved[parent]
-		} else if !may(t.Tokens[i]) {
-			parent = dropped
+		} else if !allowed(t.Tokens[i]) {
+			parent = removed
 		}
-		if moved[i] = dropped; parent != dropped {
+		if moved[i] = removed; parent != removed {
 			t.Tokens[n], t.Parents[n], t.Scores[n] = t.Tokens[i], parent, t.Scores[i]
 			moved[i] = n
 			n++
@@ -63,5 +64,5 @@ func (t *Tree) Keep(may func(token int32) bool) {
 	t.Tokens, t.Parents, t.Scores = t.Tokens[:n], t.Parents[:n], t.Scores[:n]
 }
 
-// dropped stands for a row that is left out.
-const dropped int32 = -2
+// removed marks a row that Keep removes.
+const removed int32 = -2

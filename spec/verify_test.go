@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// toy is a model of four tokens: the distribution after a text follows from the
-// text, and near ties are common.
+// toy is a model of four tokens. The distribution after a text is a function of
+// the text, and near ties are common.
 func toy(text []int32) [4]float64 {
-	h := emptyContext
+	h := ngram.Empty
 	for _, token := range text {
-		h = extendContext(h, token)
+		h = h.Extend(token)
 	}
-	rng := rand.New(rand.NewPCG(h, 9))
+	rng := rand.New(rand.NewPCG(uint64(h), 9))
 	var p [4]float64
 	sum := 0.0
 	for i := range p {
@@ -37,7 +39,7 @@ func draw(p [4]float64, u float64) int32 {
 	return 3
 }
 
-// decode says n tokens after the prompt, with drafts or without.
+// decode emits n tokens after the prompt, with or without drafts.
 func decode(prompt []int32, n int, seed uint64, propose func(text []int32, tree *Tree)) (text []int32, accepted, rejected int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	text = append(text, prompt...)
@@ -67,7 +69,7 @@ func decode(prompt []int32, n int, seed uint64, propose func(text []int32, tree 
 	return text, accepted, rejected
 }
 
-func TestDraftsNeverChangeTheText(t *testing.T) {
+func TestDraftsNeverChangeText(t *testing.T) {
 	accepted, rejected := 0, 0
 	for seed := range uint64(1000) {
 		prompt := randomText(rand.New(rand.NewPCG(seed, 8)), 3, 4, false)
@@ -106,7 +108,7 @@ func randomTree(rng *rand.Rand, tree *Tree) {
 	}
 }
 
-func TestDrawnTextsFollowTheExactDistribution(t *testing.T) {
+func TestSampledTextsFollowExactDistribution(t *testing.T) {
 	const length, draws = 3, 20000
 	prompt := []int32{1}
 	counts := make(map[[length]int32]int)
@@ -121,16 +123,30 @@ func TestDrawnTextsFollowTheExactDistribution(t *testing.T) {
 		said := [length]int32{i / 16, i / 4 % 4, i % 4}
 		expected := draws * toy(prompt)[said[0]] *
 			toy([]int32{1, said[0]})[said[1]] * toy([]int32{1, said[0], said[1]})[said[2]]
-		if expected < 5 { // too few for the test's approximation
+		if expected < 5 { // too few for the chi-square approximation
 			continue
 		}
 		difference := float64(counts[said]) - expected
 		chi += difference * difference / expected
 		cells++
 	}
-	// The 99.9th percentile of chi-square, by Wilson and Hilferty.
+	// The limit is the 99.9th percentile of chi-square, by Wilson and Hilferty.
 	n := float64(cells - 1)
 	limit := n * math.Pow(1-2/(9*n)+3.09*math.Sqrt(2/(9*n)), 3)
 	require.Less(t, chi, limit, "%d cells", cells)
 	require.Greater(t, cells, 20)
+}
+
+func TestTrustFollowsAcceptance(t *testing.T) {
+	var tr Trust
+	require.InDelta(t, 1, tr.Factor(), 0)
+	scores := []float32{0.9, 0.8, 0.7}
+	for range 200 {
+		tr.Observe(scores, 1)
+	}
+	require.InDelta(t, 1/2.4, tr.Factor(), 0.05)
+	for range 200 {
+		tr.Observe(scores, 3)
+	}
+	require.InDelta(t, 3/2.4, tr.Factor(), 0.05)
 }

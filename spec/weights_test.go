@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// weightedBlend blends as blend does, with weights of their own for each length.
+// weightedBlend blends as blend does, with separate weights for each length.
 func weightedBlend(sources []*Index, w *Weights, depth int, context []int32, token int32) float64 {
 	p, mass := 0.0, 1.0
 	for k := min(depth, len(context)); k >= 0; k-- {
@@ -36,9 +36,9 @@ func weightedBlend(sources []*Index, w *Weights, depth int, context []int32, tok
 	return p + mass*unseen
 }
 
-// Learning climbs the slope of the blended probability's logarithm, which is
-// measured here by trying.
-func TestLearningClimbsTheSlope(t *testing.T) {
+// TestLearningClimbsGradient compares the change of weights with the measured
+// slope of the blended probability's logarithm.
+func TestLearningClimbsGradient(t *testing.T) {
 	moved := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -72,7 +72,7 @@ func TestLearningClimbsTheSlope(t *testing.T) {
 				moved++
 			}
 		}
-		for k := range levels - 1 { // the last is that of several lengths
+		for k := range levels - 1 { // several lengths share the last
 			for i := range sources {
 				check(before.Sources[i][k], d.Weights.Sources[i][k], func(w *Weights) *float32 { return &w.Sources[i][k] }, "a source", k)
 			}
@@ -82,8 +82,8 @@ func TestLearningClimbsTheSlope(t *testing.T) {
 	require.Greater(t, moved, 100)
 }
 
-// follow is a language in which two tokens decide the next one, most of the
-// time; another seed is another language.
+// follow returns a text in which two tokens usually determine the next one.
+// Another language has other rules.
 func follow(rng *rand.Rand, language uint64, n int) []int32 {
 	text := []int32{0, 1}
 	for range n {
@@ -97,7 +97,7 @@ func follow(rng *rand.Rand, language uint64, n int) []int32 {
 	return text
 }
 
-func TestAUselessSourceLosesItsWeightAndAGoodOneGainsIt(t *testing.T) {
+func TestWeightsFollowUsefulness(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	good, useless := NewIndex(8), NewIndex(8)
 	for _, token := range follow(rng, 1, 5000) {
@@ -124,15 +124,15 @@ func TestAUselessSourceLosesItsWeightAndAGoodOneGainsIt(t *testing.T) {
 	}
 	require.Greater(t, d.Weights.Sources[0][2], float32(0.5))
 	require.Less(t, d.Weights.Sources[1][2], float32(0.25))
-	require.Greater(t, logs(text[1500:]), before+0.1, "what was not learned from is expected more, too")
+	require.Greater(t, logs(text[1500:]), before+0.1, "the rest of the text becomes more likely too")
 }
 
-// expectation is what a drafter itself expects of a token.
+// expectation returns the drafter's own probability of a token.
 func expectation(d *Drafter, context []int32, token int32) float64 {
 	longest := d.look(context)
 	p, mass := 0.0, 1.0
 	for k := longest - 1; k >= 0; k-- {
-		if l := d.hear(k, token); l.all > 0 {
+		if l := d.vote(k, token); l.all > 0 {
 			p += mass * float64(l.hits/l.all)
 			mass *= float64((l.all - l.total) / l.all)
 		}
@@ -140,7 +140,7 @@ func expectation(d *Drafter, context []int32, token int32) float64 {
 	return p + mass*unseen
 }
 
-func TestWhatTwoLearnedAtOnceAddsUp(t *testing.T) {
+func TestConcurrentChangesAddUp(t *testing.T) {
 	begun, a, b := Weights{}, Weights{}, Weights{}
 	begun.Sources[0][3], a.Sources[0][3], b.Sources[0][3] = 1, 2, 0.25
 	begun.Escapes[1], a.Escapes[1], b.Escapes[1] = 3, 6, 1e6
@@ -149,7 +149,7 @@ func TestWhatTwoLearnedAtOnceAddsUp(t *testing.T) {
 	shared.Change(&begun, &b)
 	require.InDelta(t, 0.5, shared.Sources[0][3], 1e-6)
 	require.InDelta(t, 64, shared.Escapes[1], 0, "within bounds")
-	require.Zero(t, shared.Sources[1][0], "there is no such source")
+	require.Zero(t, shared.Sources[1][0], "the source does not exist")
 }
 
 func TestLearningAllocatesNothing(t *testing.T) {

@@ -1,9 +1,8 @@
-// Package chat writes a conversation as the model was taught to read one: by
-// the Jinja template that its GGUF carries.
+// Package chat formats a conversation with the Jinja chat template of a model's
+// GGUF.
 //
-// A template is a program out of a file that somebody else made: it sees the
-// messages and nothing else, no other file and no variable of this process.
-// Tools and pictures are not passed to it.
+// A template is a program from an untrusted file. It sees the messages only: no
+// file and no environment variable. Tools and images are not supported.
 package chat
 
 import (
@@ -18,35 +17,36 @@ import (
 )
 
 var (
-	// ErrTemplate is returned for a template that cannot be read or fails.
+	// ErrTemplate is returned if a template does not parse or fails.
 	ErrTemplate = errors.New("chat: the model's template")
-	// ErrNoTemplate is returned where the model has none.
+	// ErrNoTemplate is returned if the model has no template.
 	ErrNoTemplate = errors.New("chat: the model has no chat template")
 )
 
-// Message is one turn.
+// Message is one turn of a conversation.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// Template is a model's, ready to use from one goroutine.
+// Template is a model's parsed template. One goroutine may use it at a time.
 type Template struct {
 	template *exec.Template
 	bos, eos string
 }
 
-// templateName is what the template is called in its errors.
+// templateName names the template in errors of the template engine.
 const templateName = "chat_template"
 
-// New reads a template; bos and eos are the texts of the model's tokens.
+// New parses a template. bos and eos are the texts of the model's begin- and
+// end-of-sequence tokens.
 func New(source, bos, eos string) (_ *Template, err error) {
 	if source == "" {
 		return nil, ErrNoTemplate
 	}
 	defer recovered(&err)
 	c := config.New()
-	// As Hugging Face renders templates.
+	// Hugging Face's transformers render templates with these settings.
 	c.TrimBlocks, c.LeftStripBlocks = true, true
 	loader, err := loaders.NewMemoryLoader(map[string]string{"/" + templateName: source})
 	if err != nil {
@@ -59,7 +59,8 @@ func New(source, bos, eos string) (_ *Template, err error) {
 	return &Template{template: t, bos: bos, eos: eos}, nil
 }
 
-// Render writes the messages and the beginning of the assistant's answer.
+// Render returns the text of the messages, followed by the start of the
+// assistant's turn.
 func (t *Template) Render(messages []Message) (_ string, err error) {
 	defer recovered(&err)
 	list := make([]any, len(messages))
@@ -77,8 +78,8 @@ func (t *Template) Render(messages []Message) (_ string, err error) {
 	return text.String(), nil
 }
 
-// recovered makes an error of a panic: the engine has some for templates that
-// make no sense.
+// recovered turns a panic into an error: the template engine panics on some
+// invalid templates.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: %v", ErrTemplate, r)

@@ -9,15 +9,15 @@ import (
 const chatml = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nBe good<|im_end|>\n' }}{% endif %}" +
 	"{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 
-func TestTemplatesAreWrittenAsTheModelsAuthorsDo(t *testing.T) {
+func TestRenderFormatsLikeHuggingFace(t *testing.T) {
 	for _, test := range []struct {
 		name, template, want string
 		messages             []Message
 	}{
 		{"chatml", chatml, "<|im_start|>system\nBe good<|im_end|>\n<|im_start|>user\nHi {{x}}<|im_end|>\n<|im_start|>assistant\n", []Message{{"user", "Hi {{x}}"}}},
-		{"a system of one's own", chatml, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n", []Message{{"system", "S"}, {"user", "U"}}},
+		{"system message", chatml, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n", []Message{{"system", "S"}, {"user", "U"}}},
 		{
-			"lines that are only blocks", "{{ bos_token }}\n  {% for m in messages %}\n[{{ m.role|upper }}] {{ m.content | trim }}{{ eos_token }}\n  {% endfor %}\n",
+			"lines with blocks only", "{{ bos_token }}\n  {% for m in messages %}\n[{{ m.role|upper }}] {{ m.content | trim }}{{ eos_token }}\n  {% endfor %}\n",
 			"<s>\n[USER] a</s>\n[ASSISTANT] b</s>\n",
 			[]Message{{"user", " a "}, {"assistant", "b"}},
 		},
@@ -32,7 +32,7 @@ func TestTemplatesAreWrittenAsTheModelsAuthorsDo(t *testing.T) {
 	}
 }
 
-func TestATemplateSeesNoFiles(t *testing.T) {
+func TestTemplatesCannotReadFiles(t *testing.T) {
 	for _, source := range []string{"{% include '/etc/passwd' %}", "{% include '../chat.go' %}", "{% extends '/etc/passwd' %}"} {
 		tmpl, err := New(source, "", "")
 		if err == nil {

@@ -26,8 +26,8 @@ import (
 
 const story = "../../integration_test/models/stories260K-f16.gguf"
 
-// The test runs itself as the child; the argument says which kind of library it
-// has.
+// TestMain runs this test binary as the child process if its arguments say so.
+// The second argument selects the faulty library.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		err := Serve(context.Background(), os.Stdin, os.Stdout, Child{
@@ -45,30 +45,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// library is the float device with a character.
+// library is the float device with a fault.
 type library struct {
 	backend.Device
-	character string
-	trace     func(graph, step string)
+	fault string
+	trace func(graph, step string)
 }
 
-// Capabilities tries the library out, as the vendor's is.
+// Capabilities fails at once if the fault says so.
 func (l library) Capabilities() backend.Capabilities {
-	switch l.character {
+	switch l.fault {
 	case "crash at once":
 		panic("of a library")
 	case "hang at once":
 		select {}
 	}
 	c := l.Device.Capabilities()
-	c.SharesConstants = l.character == "sharing"
+	c.SharesConstants = l.fault == "sharing"
 	return c
 }
 
 func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	l.trace(graphs[0].Name, `node "q0"`)
 	fmt.Fprintln(os.Stderr, "all is well")
-	switch l.character {
+	switch l.fault {
 	case "crash":
 		panic("of a library")
 	case "exit":
@@ -90,12 +90,12 @@ func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	case "refuse":
 		return fmt.Errorf("graph %q: %w", graphs[0].Name, errors.ErrUnsupported)
 	case "full":
-		return fmt.Errorf("%w: 4 GB wanted", backend.ErrNoMemory)
+		return fmt.Errorf("%w: 4 GB requested", backend.ErrNoMemory)
 	}
 	return l.Device.Compile(ctx, w, graphs...)
 }
 
-func compiler(t *testing.T, character string) Compiler {
+func compiler(t *testing.T, fault string) Compiler {
 	t.Helper()
 	f, err := gguf.Open(story)
 	require.NoError(t, err)
@@ -105,12 +105,12 @@ func compiler(t *testing.T, character string) Compiler {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return Compiler{
-		Program: self, Args: []string{"child", character}, Logger: slog.New(slog.DiscardHandler),
+		Program: self, Args: []string{"child", fault}, Logger: slog.New(slog.DiscardHandler),
 		Model: Model{Path: story, Digest: f.Digest(), Size: info.Size(), Modified: info.ModTime()},
 	}
 }
 
-// start opens an engine that compiles so.
+// start opens an engine that compiles with a function.
 func start(t *testing.T, compile func(context.Context, io.Writer, engine.Job, func(int)) error, cache *imagecache.Store) error {
 	t.Helper()
 	f, err := gguf.Open(story)
@@ -127,7 +127,7 @@ func start(t *testing.T, compile func(context.Context, io.Writer, engine.Job, fu
 	return e.Close()
 }
 
-func TestAChildWritesTheSameImagesAndTellsWhatItFills(t *testing.T) {
+func TestChildWritesTheSameImagesAndReportsProgress(t *testing.T) {
 	device := cpu.New(cpu.Options{})
 	f, err := gguf.Open(story)
 	require.NoError(t, err)
@@ -138,58 +138,58 @@ func TestAChildWritesTheSameImagesAndTellsWhatItFills(t *testing.T) {
 	require.NoError(t, start(t, func(ctx context.Context, w io.Writer, j engine.Job, filled func(int)) error {
 		jobs++
 		var here, there bytes.Buffer
-		wanted, told := 0, 0
-		require.NoError(t, j.Compile(ctx, device, m, &here, func(n int) { wanted += n }))
-		require.NoError(t, compiler(t, "sound").Compile(ctx, &there, j, func(n int) { told += n }))
+		want, got := 0, 0
+		require.NoError(t, j.Compile(ctx, device, m, &here, func(n int) { want += n }))
+		require.NoError(t, compiler(t, "sound").Compile(ctx, &there, j, func(n int) { got += n }))
 		require.True(t, bytes.Equal(here.Bytes(), there.Bytes()))
-		require.Equal(t, wanted, told)
-		require.EqualValues(t, wanted, j.Weights)
-		filled(told)
+		require.Equal(t, want, got)
+		require.EqualValues(t, want, j.Weights)
+		filled(got)
 		_, err := w.Write(there.Bytes())
 		return err
 	}, nil))
 	require.GreaterOrEqual(t, jobs, 2, "blocks and head")
 }
 
-func TestWhatGoesWrongIsToldByName(t *testing.T) {
+func TestFaultsOfALibraryAreReported(t *testing.T) {
 	for _, tt := range []struct {
-		character string
-		is        error
-		says      []string
+		fault string
+		is    error
+		says  []string
 	}{
 		{"crash", ErrCrashed, []string{`in graph "block0_rows`, `node "q0"`, "panic: of a library", "all is well"}},
-		{"exit", ErrCrashed, []string{`in graph "block0_rows`, "ended without an answer"}},
-		{"killed", ErrCrashed, []string{"short of memory"}},
+		{"exit", ErrCrashed, []string{`in graph "block0_rows`, "exited without an answer"}},
+		{"killed", ErrCrashed, []string{"memory was low"}},
 		{"half", ErrCrashed, []string{`in graph "block0_rows`}},
 		{"garbage", ErrCrashed, []string{`in graph "block0_rows`}},
-		{"hang", ErrSilent, []string{`in graph "block0_rows`, `node "q0"`, "nothing for", "SDNPU_COMPILE="}},
+		{"hang", ErrSilent, []string{`in graph "block0_rows`, `node "q0"`, "no output for", "SDNPU_COMPILE="}},
 		{"refuse", errors.ErrUnsupported, []string{`graph "block0_rows`}},
-		{"full", backend.ErrNoMemory, []string{"4 GB wanted"}},
+		{"full", backend.ErrNoMemory, []string{"4 GB requested"}},
 	} {
-		t.Run(tt.character, func(t *testing.T) {
-			c := compiler(t, tt.character)
-			if tt.character == "hang" {
+		t.Run(tt.fault, func(t *testing.T) {
+			c := compiler(t, tt.fault)
+			if tt.fault == "hang" {
 				c.Patience = 500 * time.Millisecond
 			}
 			err := start(t, c.Compile, nil)
 			for c.Patience > 0 && c.Patience < time.Minute && !saysAll(err, tt.says) {
-				c.Patience *= 4 // a busy machine had not come that far
+				c.Patience *= 4 // a busy machine needs longer to reach the step
 				err = start(t, c.Compile, nil)
 			}
 			require.ErrorIs(t, err, tt.is)
 			for _, s := range tt.says {
 				require.ErrorContains(t, err, s)
 			}
-			require.NoError(t, start(t, compiler(t, "sound").Compile, nil), "nothing is left of it")
+			require.NoError(t, start(t, compiler(t, "sound").Compile, nil), "the next compilation works")
 		})
 	}
 }
 
-func saysAll(err error, wanted []string) bool {
-	return err != nil && !slices.ContainsFunc(wanted, func(s string) bool { return !strings.Contains(err.Error(), s) })
+func saysAll(err error, texts []string) bool {
+	return err != nil && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(err.Error(), s) })
 }
 
-func TestACancelledCompilationEndsAtOnce(t *testing.T) {
+func TestCancelKillsTheChild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	job := engine.Job{}
 	require.NoError(t, start(t, func(_ context.Context, w io.Writer, j engine.Job, _ func(int)) error {
@@ -199,7 +199,7 @@ func TestACancelledCompilationEndsAtOnce(t *testing.T) {
 	c := compiler(t, "hang")
 	c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
 		if strings.Contains(string(p), "all is well") {
-			cancel() // it hangs from now on
+			cancel() // the library hangs after this line
 		}
 		return len(p), nil
 	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -210,7 +210,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestAFullDiskIsTheDisksError(t *testing.T) {
+func TestErrorOfTheWriterIsReturned(t *testing.T) {
 	full := errors.New("no space left")
 	c := compiler(t, "sound")
 	err := start(t, func(ctx context.Context, _ io.Writer, j engine.Job, filled func(int)) error {
@@ -220,7 +220,7 @@ func TestAFullDiskIsTheDisksError(t *testing.T) {
 	require.NotErrorIs(t, err, ErrCrashed)
 }
 
-func TestAnotherModelIsNotCompiled(t *testing.T) {
+func TestChangedModelIsRejected(t *testing.T) {
 	for name, change := range map[string]func(*Compiler){
 		"has changed since it was loaded": func(c *Compiler) { c.Model.Size++ },
 		"is not what was loaded":          func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second); c.Model.Digest[0]++ },
@@ -234,9 +234,9 @@ func TestAnotherModelIsNotCompiled(t *testing.T) {
 	}
 }
 
-func TestALibraryIsAskedInAProcessOfItsOwn(t *testing.T) {
-	for character, want := range map[string]bool{"sharing": true, "sound": false} {
-		shares, err := compiler(t, character).Shares(t.Context())
+func TestSharesAsksTheLibraryInAChild(t *testing.T) {
+	for fault, want := range map[string]bool{"sharing": true, "sound": false} {
+		shares, err := compiler(t, fault).Shares(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, shares)
 	}
@@ -254,7 +254,7 @@ func TestALibraryIsAskedInAProcessOfItsOwn(t *testing.T) {
 	require.ErrorContains(t, err, "start a process")
 }
 
-func TestAModelThatWasOnlyTouchedIsCompiled(t *testing.T) {
+func TestModelWithAnotherTimeIsCompiled(t *testing.T) {
 	c := compiler(t, "sound")
 	c.Model.Modified = c.Model.Modified.Add(-time.Hour)
 	require.NoError(t, start(t, c.Compile, nil))
@@ -262,7 +262,7 @@ func TestAModelThatWasOnlyTouchedIsCompiled(t *testing.T) {
 	require.ErrorIs(t, start(t, c.Compile, nil), ErrChanged)
 }
 
-func TestTheLimitGrowsWithTheWork(t *testing.T) {
+func TestLimitGrowsWithTheWeights(t *testing.T) {
 	require.Equal(t, DefaultPatience, Compiler{}.limit(engine.Job{}))
 	require.Equal(t, time.Hour+200*time.Second, Compiler{Patience: time.Hour}.limit(engine.Job{Weights: 1e9}))
 }

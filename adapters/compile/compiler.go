@@ -15,55 +15,56 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a child may be silent at least. The longest
-	// silence is a library that finalizes a graph: seconds on the emulator.
+	// DefaultPatience is the time that a child may be silent, in addition to the
+	// time that its work takes. Finalizing a graph is silent and takes seconds on
+	// the emulator.
 	DefaultPatience = 2 * time.Minute
-	// bytesPerSecond is what a library compiles at the very least; the vendor's
-	// needs a second for some 50 MB.
+	// bytesPerSecond is a lower bound of a library's speed. The vendor's library
+	// compiles about 50 MB per second.
 	bytesPerSecond = 5e6
-	// ending is how long a child that has answered may take to end.
-	ending = 5 * time.Second
-	// piece is how much of an image is copied at a time.
-	piece = 1 << 20
+	// exitTimeout is the time that a child has to exit after its answer.
+	exitTimeout = 5 * time.Second
+	// bufferBytes is the size of the pieces in which an image is copied.
+	bufferBytes = 1 << 20
 )
 
-// Compiler has images of one model compiled by children.
+// Compiler compiles the images of one model in child processes.
 type Compiler struct {
-	// Program is started with Args, and there [Serve] answers.
+	// Program and Args start a process that calls [Serve].
 	Program string
 	Args    []string
 	Device  Device
 	Model   Model
-	// Patience is how long a child may tell nothing, besides what the size of its
-	// work allows. Zero means [DefaultPatience].
+	// Patience is the time that a child may be silent, in addition to the time that
+	// its work takes. Zero means [DefaultPatience].
 	Patience time.Duration
 	// Logger receives, at debug level, what children write to stderr.
 	Logger *slog.Logger
 }
 
-// Compile is for [engine.Options].Compile. A child that dies is [ErrCrashed], one
-// that hangs [ErrSilent]; both say in which graph and at which step. When ctx is
-// done the child is killed, whatever the library is doing.
+// Compile implements [engine.Options].Compile. If the child dies, the error is
+// [ErrCrashed]; if it hangs, [ErrSilent]. Both name the graph and the step. When
+// ctx is done, the child is killed.
 func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, filled func(bytes int)) error {
 	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
 }
 
-// Shares asks the device whether graphs of one image store equal weights once.
-// Its errors are those of [Compiler.Compile]; there need be no model.
+// Shares reports whether the device stores equal weights of an image's graphs once. It needs no
+// model. It returns the same errors as [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
 	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
 	return l.shares, err
 }
 
-// converse starts a child, sends the request and listens.
+// converse starts a child, sends the request and reads the replies.
 func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	words := &words{logger: c.Logger}
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
-	cmd.Args[0] = "sdnpu" // and not what a host calls us
-	cmd.Stderr, cmd.WaitDelay = words, ending
+	cmd.Args[0] = "sdnpu" // not the name that the host uses for this program
+	cmd.Stderr, cmd.WaitDelay = words, exitTimeout
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
@@ -73,16 +74,16 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 		return fmt.Errorf("compile: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("compile: start a process to compile in (%s): %w", withoutChild, err)
+		return fmt.Errorf("compile: start a process (%s): %w", withoutChild, err)
 	}
 	limit := c.limit(r.Job)
 	watch := time.AfterFunc(limit, func() { cancel(ErrSilent) })
 	defer watch.Stop()
-	l.in, l.alive = bufio.NewReaderSize(stdout, piece), func() { watch.Reset(limit) }
+	l.in, l.alive = bufio.NewReaderSize(stdout, bufferBytes), func() { watch.Reset(limit) }
 	sent := gob.NewEncoder(stdin).Encode(r)
 	answered, err := l.listen()
 	if answered {
-		watch.Reset(ending) // it ends by itself, or is ended
+		watch.Reset(exitTimeout) // it exits, or is killed
 	} else if err != nil {
 		cancel(err)
 	}
@@ -90,20 +91,20 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	switch {
 	case answered || err != nil:
 		return err
-	case context.Cause(ctx) == ErrSilent: //nolint:errorlint // exactly ours
-		return fmt.Errorf("compile: %w: nothing for %v, %s%s; SDNPU_COMPILE=%v waits longer, another version of the library may be sound",
+	case context.Cause(ctx) == ErrSilent: //nolint:errorlint // the cause that the timer set
+		return fmt.Errorf("compile: %w: no output for %v, %s%s; SDNPU_COMPILE=%v waits longer, another version of the library may work",
 			ErrSilent, limit.Round(time.Second), l.where(), words.last(), 5*limit.Round(time.Second))
 	case ctx.Err() != nil:
 		return fmt.Errorf("compile: %w", context.Cause(ctx))
 	}
-	return fmt.Errorf("compile: %w, %s: %s; nothing else is harmed: try another version of the library, another recipe or fewer layers per graph (sdnpu.blocks)",
+	return fmt.Errorf("compile: %w, %s: %s; this process is not affected: try another version of the library, another recipe or fewer layers per graph (sdnpu.blocks)",
 		ErrCrashed, l.where(), words.cause(errors.Join(ended, sent)))
 }
 
-// withoutChild is the way out where processes cannot be started.
-const withoutChild = "SDNPU_COMPILE=inline does without"
+// withoutChild is advice for systems that cannot start processes.
+const withoutChild = "SDNPU_COMPILE=inline needs none"
 
-// limit is how long silence is no bad sign.
+// limit returns the longest silence that is normal for a job.
 func (c Compiler) limit(job engine.Job) time.Duration {
 	patience := c.Patience
 	if patience == 0 {
@@ -122,17 +123,17 @@ type listener struct {
 	shares      bool
 }
 
-// listen returns once the child has answered, with the child's error, or has
-// stopped to talk, or with an error of w.
+// listen reads replies until the child answers, closes its output or w fails. If
+// the child answered, the error is the child's.
 func (l *listener) listen() (answered bool, err error) {
 	replies := gob.NewDecoder(l.in)
 	for {
 		var r reply
 		switch err := replies.Decode(&r); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return false, nil // why, the end of the process tells
+			return false, nil // the exit status of the process gives the reason
 		case err != nil:
-			return false, fmt.Errorf("compile: %w, %s: what it writes is no answer: %w", ErrCrashed, l.where(), err)
+			return false, fmt.Errorf("compile: %w, %s: its output is not a reply: %w", ErrCrashed, l.where(), err)
 		}
 		l.alive()
 		switch {
@@ -152,8 +153,8 @@ func (l *listener) listen() (answered bool, err error) {
 	}
 }
 
-// copy hands a part of the image on. A pipe that ends early is seen by whoever
-// reads the next reply.
+// copy copies size bytes of the image to w. If the pipe ends early, the next
+// reply reports it.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()
@@ -164,13 +165,13 @@ func (l *listener) copy(size int) error {
 		if _, err := l.w.Write(part); err != nil {
 			return err
 		}
-		n, _ := l.in.Discard(len(part)) // what was peeked is there
+		n, _ := l.in.Discard(len(part)) // Peek returned as many
 		size -= n
 	}
 	return nil
 }
 
-// where names what the child was doing.
+// where describes what the child was doing.
 func (l *listener) where() string {
 	switch {
 	case l.graph != "":
@@ -178,5 +179,5 @@ func (l *listener) where() string {
 	case l.step != "":
 		return "at: " + l.step
 	}
-	return "before its first word"
+	return "before its first reply"
 }

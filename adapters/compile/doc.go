@@ -1,28 +1,26 @@
-// Package compile has images compiled by a process of their own, so that a
-// vendor's library that crashes or hangs over a graph costs an error and not the
-// server.
+// Package compile compiles images in child processes, so that a crash or a hang
+// of the vendor's library does not end the server.
 //
-// [Compiler] starts this program again for each image, sends it a [request] and
-// copies the image that comes back; [Serve] is the other end. The child opens
+// [Compiler] starts this program again for each image, sends it a request and
+// copies the image that comes back. [Serve] runs in the child. The child opens
 // the same model file and the same library, writes the graphs from their
-// sources, checks that they are the expected ones, and tells each step before it
-// takes it. After a crash the last step told is what the error names; a child
-// that tells nothing for too long is ended.
+// sources and checks that they are the expected graphs. It announces each step
+// before it takes the step: after a crash, the error names the last announced
+// step. A child that announces nothing for too long is killed.
 //
-// # The conversation
+// # Protocol
 //
 // Both directions are gob: one request on the child's stdin, replies on its
-// stdout; the bytes of the image follow the reply that announces them. The
-// child's stdout belongs to the conversation alone: what a library prints goes
-// to stderr, which is logged at debug level, the last line of it in the error of
-// a crash. Stdin stays open for the child's life: when it ends, the parent has
-// ended, and so does the child, whatever the library is doing.
+// stdout. The bytes of the image follow the reply that announces them. Only
+// replies go to the child's stdout; the output of a library goes to stderr, is
+// logged at debug level, and its last line becomes part of a crash's error. The
+// parent keeps stdin open. When it closes, the parent has exited, and the child
+// exits too.
 //
 // # Cost
 //
-// A start of the program and of the library per image, some tens of
+// Each image costs a start of the program and of the library, some tens of
 // milliseconds, and a copy of the image through a pipe: together 0.2 of 4.4 s of
-// processor time for SmolLM2 on the emulator (258 MB in two images), which is why
-// the child does not write the file itself. The parent does not read the weights
-// at all and holds nothing of the image.
+// processor time for SmolLM2 on the emulator (258 MB in two images). The parent
+// neither reads the weights nor holds the image in memory.
 package compile

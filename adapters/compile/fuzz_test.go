@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// FuzzListen reads any bytes as a child's answer: the image never has more bytes
-// than were sent, and what is no answer is an error or the end.
+// FuzzListen reads any bytes as a child's answer: the image never has more bytes than were sent,
+// and bytes that are no answer give an error or the end.
 func FuzzListen(f *testing.F) {
 	var sound bytes.Buffer
 	a := &answerer{out: &sound, gob: gob.NewEncoder(&sound)}

@@ -16,30 +16,31 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Open opens the child's device; trace is to be told what it is about to do.
+// Open opens the child's device. It calls trace before each step.
 type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
 
-// Child is what the process that compiles brings along.
+// Child holds the functions that the compiling process provides.
 type Child struct {
 	Open Open
-	// Restore gives rounded matrices, which came without, their Codes.
+	// Restore sets the field Codes of rounded matrices. A request does not hold it.
 	Restore func(*model.Rounded) error
-	// Orphaned is called when the other end has gone away, from another
-	// goroutine: it is meant to end the process.
+	// Orphaned is called from another goroutine when the parent has exited. It
+	// should end the process.
 	Orphaned func()
 }
 
-// Serve compiles what one request asks for. The request is answered with the
-// reason when that fails; an error is a conversation that cannot go on.
+// Serve reads one request from in, compiles it and writes the answer to out. If
+// compiling fails, the answer holds the reason. Serve returns an error only if it
+// cannot read the request or write the answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error {
-	// The decoder reads no further than its message from a ByteReader.
+	// The decoder does not read past its message if it gets a ByteReader.
 	buffered := bufio.NewReader(in)
 	var r request
 	if err := gob.NewDecoder(buffered).Decode(&r); err != nil {
 		return fmt.Errorf("compile: read the request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, buffered) // ends with the parent, however it ends
+		_, _ = io.Copy(io.Discard, buffered) // returns when the parent exits
 		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
@@ -59,14 +60,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 	return nil
 }
 
-// ask opens the library and finds out what it can.
+// ask opens the library and reports whether it shares constants.
 func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 	a.step("", "open the library "+r.Device.Library)
 	device, err := open(r.Device, a.step)
 	if err != nil {
 		return false, err
 	}
-	a.step("", "see whether it stores weights once")
+	a.step("", "test whether it stores weights once")
 	shares = device.Capabilities().SharesConstants
 	a.step("", "close the library")
 	return shares, device.Close()
@@ -96,11 +97,12 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	a.step("", "close the library") // not deferred: a crash is not to look like this
+	a.step("", "close the library") // not deferred: a crash must not be reported at this step
 	return errors.Join(err, device.Close())
 }
 
-// restore completes the recipes of all graphs, which share their matrices.
+// restore sets Codes in the recipes of all graphs. Graphs with equal matrices
+// share them.
 func (r request) restore(codes func(*model.Rounded) error) error {
 	known := make(map[string]*model.Rounded)
 	for _, source := range r.Job.Graphs {
@@ -120,9 +122,9 @@ func (r request) restore(codes func(*model.Rounded) error) error {
 	return nil
 }
 
-// same checks that the file is the one that was digested. One whose time alone
-// is another, because somebody touched or copied it, is digested again, which
-// takes seconds for a large model.
+// same returns an error unless the file is the one that was loaded. If only the
+// modification time differs, because the file was touched or copied, same
+// computes the digest. That takes seconds for a large model.
 func (m Model) same(a *answerer, file *gguf.File) error {
 	info, err := os.Stat(m.Path)
 	if err != nil {
@@ -132,7 +134,7 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 		file.KnowDigest(m.Digest)
 		return nil
 	}
-	a.step("", "read the model again, which was touched")
+	a.step("", "read the model again, because its time changed")
 	if info.Size() == m.Size && file.Digest() == m.Digest {
 		return nil
 	}
@@ -140,9 +142,9 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 		ErrChanged, m.Path, info.Size(), info.ModTime().Format(time.DateTime), m.Size, m.Modified.Format(time.DateTime))
 }
 
-// answerer writes replies; it is the writer of the image too.
+// answerer writes replies and the image.
 type answerer struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards the fields below
 	out io.Writer
 	gob *gob.Encoder
 	err error
@@ -160,8 +162,8 @@ func (a *answerer) send(r reply, image []byte) error {
 	return a.err
 }
 
-// tell sends what may get lost: a parent that does not listen is gone, which
-// the next bytes of the image notice.
+// tell sends a reply whose loss does not matter. If the parent has exited, the next
+// [answerer.Write] fails.
 func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
 
 func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }

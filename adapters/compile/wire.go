@@ -11,56 +11,56 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Device says which library the child opens.
+// Device describes the library that the child opens.
 type Device struct {
 	Library, Name string
 	SoC           uint32
-	// Sharing is hexagon's option of that name.
+	// Sharing is hexagon.Options.ConstantSharing.
 	Sharing int
 }
 
-// Model is the file that both processes read.
+// Model describes the model file, which both processes read.
 type Model struct {
 	Path   string
 	Digest [sha256.Size]byte
-	// Size in bytes and Modified tell whether it still is what was digested; with
-	// another time alone its bytes do.
+	// Size (in bytes) and Modified describe the file at the time when Digest was computed. If only
+	// Modified differs, the digest decides.
 	Size     int64
 	Modified time.Time
 }
 
-// request is all that the child is told.
+// request is the message to the child.
 type request struct {
 	Device Device
 	Model  Model
 	Job    engine.Job
-	// Ask wants to know what the device is, and nothing compiled.
+	// Ask requests the device's properties instead of an image.
 	Ask bool
 }
 
-// reply is one message of the child. What is zero says nothing.
+// reply is one message of the child. Zero fields mean nothing.
 type reply struct {
-	// Graph and Step tell what is begun.
+	// Graph and Step name the step that starts now.
 	Graph, Step string
-	// Filled counts bytes of constants since the last reply.
+	// Filled is the number of bytes of constants written since the last reply.
 	Filled int
 	// Image is the number of bytes of the image that follow the reply.
 	Image int
-	// Done tells that the image is complete; Failure that there is none.
+	// Done is set when the image is complete. Failure is set if there is no image.
 	Done    bool
 	Failure *failure
-	// Shares answers Ask: graphs of one image store equal weights once.
+	// Shares answers Ask: it is set if graphs of one image store equal weights once.
 	Shares bool
 }
 
 // failure carries an error to the parent.
 type failure struct {
 	Text string
-	// Kinds are places in kinds.
+	// Kinds holds indices of kinds.
 	Kinds []int
 }
 
-// kinds are the errors that somebody asks for with [errors.Is].
+// kinds lists the errors that callers test with [errors.Is].
 var kinds = []error{
 	errors.ErrUnsupported, backend.ErrInvalidGraph, backend.ErrNoMemory, backend.ErrImage,
 	model.ErrInvalid, engine.ErrJob, context.Canceled, ErrChanged,
@@ -76,7 +76,7 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// err is the error as it was on the other side.
+// err returns an error with the same text and kinds as the child's.
 func (f *failure) err() error {
 	e := &childError{text: f.Text}
 	for _, i := range f.Kinds {
@@ -87,7 +87,7 @@ func (f *failure) err() error {
 	return e
 }
 
-// childError has the text of the child's error and is of its kinds.
+// childError has the text and the kinds of the child's error.
 type childError struct {
 	text  string
 	kinds []error

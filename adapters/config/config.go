@@ -9,54 +9,56 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
-// ErrSetting is returned when a value is not one that the key takes, or a key
-// is unknown.
+// ErrSetting is returned if a key is unknown or does not accept a value.
 var ErrSetting = errors.New("bad setting")
 
-// Config is what the sources say, defaults filled in.
+// Config holds the resolved settings of a model.
 type Config struct {
 	// Enabled selects the model for the NPU.
 	Enabled bool
 	// Recipe names the precision recipe.
 	Recipe string
-	// Draft says where speculative drafts come from, as Resolve has made it of
-	// sdnpu.draft and what Calibration and Extension say.
+	// Draft holds the draft sources. Resolve combines sdnpu.draft with
+	// Calibration and Extension.
 	Draft draft.Mode
-	// Calibration and Extension switch these terms of Draft "on" or "off", or
-	// leave them to it: "auto". On, every prompt is calibrated, and not only where
-	// that is predicted to pay.
+	// Calibration and Extension are "on", "off" or "auto" and override a source of
+	// Draft unless they are "auto". If Calibration is on, every prompt is
+	// calibrated, even if that is expected to cost more than it saves.
 	Calibration, Extension string
-	// Database is the folder of the token database; empty keeps it in memory.
+	// Database is the folder of the token database, which stays in memory if the
+	// folder is empty.
 	Database string
-	// DatabaseSize is how many bytes it keeps; zero is no limit.
+	// DatabaseSize is the size limit of the database in bytes, 0 for no limit.
 	DatabaseSize int64
-	// Plan names how graphs are made resident.
+	// Plan names the switch plan.
 	Plan string
-	// Exact computes each token of an answer on one width.
+	// Exact computes each token of an answer with one graph width.
 	Exact bool
-	// Rows are the widths of the graphs, descending.
+	// Rows holds the graph widths, descending.
 	Rows []int
-	// FirstContext is the past that graphs begin with, in tokens; zero leaves it
-	// to the engine.
+	// FirstContext is the first context tier in tokens. If it is 0, the engine
+	// chooses.
 	FirstContext int
-	// Blocks is the number of runs of layers, 0 for a fitting one.
+	// Blocks is the number of blocks. If it is 0, the engine chooses.
 	Blocks int
-	// Origin tells for each key that some source set where its value came from.
+	// Origin maps each key that a source set to the name of that source.
 	Origin map[string]string
+	// Notes holds a line for the log for each value of an earlier version.
+	Notes []string
 }
 
-// Source is one place that may set keys, such as a GGUF or the environment.
+// Source is a place that may set keys, such as a GGUF or the environment.
 type Source struct {
-	// Name is what messages call the place: "model", "adapter".
+	// Name names the source in messages: "the model", "the adapter".
 	Name string
-	// Lookup returns the text of a key's value. A list is comma-separated.
+	// Lookup returns a key's value as text. A list is comma-separated.
 	Lookup func(k Key) (value string, ok bool)
-	// Names lists the keys with our prefix that stand in the source, so that
-	// unknown ones are found; nil means that the source cannot tell.
+	// Names lists the keys with our prefix in the source, so that unknown keys are
+	// found. It is nil if the source cannot list them.
 	Names []string
 }
 
-// Resolve reads all keys from the sources; later sources win.
+// Resolve reads all keys from the sources. Later sources override earlier ones.
 func Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}}
 	for _, k := range Keys {
@@ -67,7 +69,7 @@ func Resolve(sources ...Source) (Config, error) {
 	for _, s := range sources {
 		for _, name := range s.Names {
 			if _, ok := find(name); !ok {
-				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: known are %s", ErrSetting, Short(name), s.Name, strings.Join(names(), ", "))
+				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: want one of %s", ErrSetting, Short(name), s.Name, strings.Join(names(), ", "))
 			}
 		}
 		for _, k := range Keys {
@@ -75,8 +77,8 @@ func Resolve(sources ...Source) (Config, error) {
 			if !ok {
 				continue
 			}
-			if err := k.set(&c, value); err != nil {
-				return Config{}, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), s.Name, err)
+			if err := k.setFrom(&c, s.Name, value); err != nil {
+				return Config{}, err
 			}
 			c.Origin[k.Name] = s.Name
 		}
@@ -86,7 +88,22 @@ func Resolve(sources ...Source) (Config, error) {
 	return c, c.check()
 }
 
-// check refuses values that each fit and that no device takes together.
+// setFrom sets the key to a source's value and notes a value of an earlier
+// version.
+func (k Key) setFrom(c *Config, source, value string) error {
+	if err := k.set(c, value); err != nil {
+		return fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), source, err)
+	}
+	if k.renamed == nil {
+		return nil
+	}
+	if current := k.renamed(value); current != value {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s = %s in %s is a value of an earlier version: using %s", k.Name, value, source, current))
+	}
+	return nil
+}
+
+// check rejects values that are valid alone but not together.
 func (c Config) check() error {
 	if err := engine.CheckExact(c.Plan); c.Exact && err != nil {
 		return fmt.Errorf("config: %w: sdnpu.exact = true in %s and sdnpu.plan = %s in %s: %w",
@@ -95,27 +112,29 @@ func (c Config) check() error {
 	return nil
 }
 
-// switchTerm lets a key of its own decide about a term of the draft mode.
+// switchTerm overrides a draft source with the value of its own key.
 func switchTerm(value string, term *bool) {
 	if value != auto {
 		*term = value == on
 	}
 }
 
-// Enabled reads only whether the sources select the model.
+// Enabled reports whether the sources select the model. It reads no other key,
+// so an error in another key does not matter.
 func Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{}
 	for _, s := range sources {
 		if value, ok := s.Lookup(k); ok {
-			if err := k.set(&c, value); err != nil {
-				return false, fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), s.Name, err)
+			if err := k.setFrom(&c, s.Name, value); err != nil {
+				return false, err
 			}
 		}
 	}
 	return c.Enabled, nil
 }
 
-// Environment reads the variables of the keys; empty ones count as not set.
+// Environment returns the variables of the keys as a source. An empty variable
+// counts as not set.
 func Environment(lookup func(name string) (string, bool)) Source {
 	return Source{Name: "environment", Lookup: func(k Key) (string, bool) {
 		value, ok := lookup(k.Variable())

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 func source(name string, values map[string]string) Source {
@@ -19,7 +21,7 @@ func source(name string, values map[string]string) Source {
 	return s
 }
 
-func TestLaterSourcesWin(t *testing.T) {
+func TestLaterSourcesOverrideEarlierOnes(t *testing.T) {
 	c, err := Resolve(
 		source("model", map[string]string{"sdnpu.enabled": "true", "sdnpu.rows": "32"}),
 		source("adapter", map[string]string{"sdnpu.rows": "64,8"}),
@@ -37,7 +39,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	require.Equal(t, map[string]string{"sdnpu.enabled": "model", "sdnpu.rows": "adapter", "sdnpu.recipe": "environment"}, c.Origin)
 }
 
-func TestNothingSetIsNotSelected(t *testing.T) {
+func TestModelWithoutKeysIsNotSelected(t *testing.T) {
 	c, err := Resolve()
 	require.NoError(t, err)
 	require.False(t, c.Enabled)
@@ -46,7 +48,7 @@ func TestNothingSetIsNotSelected(t *testing.T) {
 	require.Zero(t, c.FirstContext)
 }
 
-func TestTheFirstContextIsANumberOrAWord(t *testing.T) {
+func TestFirstContextIsANumberOrAWord(t *testing.T) {
 	for value, want := range map[string]int{"grow": 0, "fixed": math.MaxInt, "64": 64} {
 		c, err := Resolve(source("model", map[string]string{"sdnpu.context": value}))
 		require.NoError(t, err)
@@ -54,7 +56,7 @@ func TestTheFirstContextIsANumberOrAWord(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseIsAFolderThatIsTheSameForAll(t *testing.T) {
+func TestDatabaseFolderIsAbsoluteOrInTheHome(t *testing.T) {
 	absolute := filepath.Join(t.TempDir(), "answers")
 	for _, path := range []string{"", absolute, "~/answers"} {
 		c, err := Resolve(source("model", map[string]string{"sdnpu.db": path}))
@@ -63,7 +65,7 @@ func TestTheDatabaseIsAFolderThatIsTheSameForAll(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseHasASize(t *testing.T) {
+func TestDatabaseSizeIsParsed(t *testing.T) {
 	for text, want := range map[string]int64{"": 256 << 20, "1GiB": 1 << 30, "1MiB": 1 << 20, "unlimited": 0} {
 		values := map[string]string{}
 		if text != "" {
@@ -75,11 +77,11 @@ func TestTheDatabaseHasASize(t *testing.T) {
 	}
 	for _, text := range []string{"20%", "much", "-1", "1", "1023KiB"} {
 		_, err := Resolve(source("model", map[string]string{"sdnpu.db_size": text}))
-		require.ErrorContains(t, err, "sdnpu.db_size", "a share of nothing, or no size")
+		require.ErrorContains(t, err, "sdnpu.db_size", text)
 	}
 }
 
-func TestSelectionNeedsNoOtherKey(t *testing.T) {
+func TestSelectionIgnoresErrorsInOtherKeys(t *testing.T) {
 	broken := map[string]string{"sdnpu.recipe": "none", "sdnpu.nonsense": "1"}
 	on, err := Enabled(source("model", broken))
 	require.NoError(t, err)
@@ -92,12 +94,12 @@ func TestSelectionNeedsNoOtherKey(t *testing.T) {
 	require.ErrorIs(t, err, ErrSetting)
 }
 
-func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
+func TestErrorsNameKeyValueAndSource(t *testing.T) {
 	for _, tt := range []struct{ name, key, value string }{
 		{"a misspelt key", "sdnpu.recipes", "f16"},
 		{"an unknown recipe", "sdnpu.recipe", "w2a1"},
-		{"a draft source of the future", "sdnpu.draft", "eagle"},
-		{"a plan of the future", "sdnpu.plan", "clairvoyant"},
+		{"an unknown draft source", "sdnpu.draft", "eagle"},
+		{"an unknown plan", "sdnpu.plan", "clairvoyant"},
 		{"no first context", "sdnpu.context", "0"},
 		{"a context that is no number", "sdnpu.context", "growing"},
 		{"ascending rows", "sdnpu.rows", "8,32"},
@@ -107,8 +109,8 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 		{"too many rows", "sdnpu.rows", "128,64,32,16,8"},
 		{"neither true nor false", "sdnpu.enabled", "perhaps"},
 		{"neither on nor off", "sdnpu.exact", "32"},
-		{"a folder that depends on where one stands", "sdnpu.db", "answers"},
-		{"a home that is not the user's", "sdnpu.db", "~root/answers"},
+		{"a relative folder", "sdnpu.db", "answers"},
+		{"the home of another user", "sdnpu.db", "~root/answers"},
 		{"a negative count", "sdnpu.blocks", "-1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestBadSettingsNameKeyValueAndPlace(t *testing.T) {
 	}
 }
 
-func TestEveryKeyTakesItsOwnDefaultAndIsFound(t *testing.T) {
+func TestEachKeyAcceptsItsDefaultAndIsFound(t *testing.T) {
 	for _, k := range Keys {
 		require.NoError(t, k.Check(k.Default), k.Name)
 		require.NotEmpty(t, k.Doc)
@@ -132,7 +134,7 @@ func TestEveryKeyTakesItsOwnDefaultAndIsFound(t *testing.T) {
 	require.ErrorIs(t, err, ErrSetting)
 }
 
-func TestAnExactWidthIsSwitched(t *testing.T) {
+func TestExactIsABool(t *testing.T) {
 	for text, want := range map[string]bool{"on": true, "true": true, "off": false, "false": false} {
 		c, err := Resolve(source("model", map[string]string{"sdnpu.exact": text}))
 		require.NoError(t, err)
@@ -140,14 +142,14 @@ func TestAnExactWidthIsSwitched(t *testing.T) {
 	}
 }
 
-func TestAnExactWidthAndAPlanThatExchangesGraphsAreRefusedByTheirKeys(t *testing.T) {
+func TestExactAndASwitchingPlanAreRejectedTogether(t *testing.T) {
 	for plan, fits := range map[string]bool{
-		"both_resident": true, "shared_pair": true, "g1_only": true, "g2_only": true, "auto": true, "lazy": true,
-		"descent": false, "greedy": false, "descent+spare": false, "lazy-spare": false,
+		"resident": true, "separate": true, "prefill_only": true, "decode_only": true, "auto": true, "library": true,
+		"switch": false, "switch+spare": false, "switch-spare": false,
 	} {
 		key, err := Find("plan")
 		require.NoError(t, err)
-		require.NoError(t, key.Check(plan), "alone it is fine")
+		require.NoError(t, key.Check(plan), "valid alone")
 		_, err = Resolve(source("model", map[string]string{"sdnpu.plan": plan}), source("adapter", map[string]string{"sdnpu.exact": "true"}))
 		if fits {
 			require.NoError(t, err, plan)
@@ -159,14 +161,31 @@ func TestAnExactWidthAndAPlanThatExchangesGraphsAreRefusedByTheirKeys(t *testing
 	}
 }
 
-func TestTermsOfDraftsHaveKeysOfTheirOwn(t *testing.T) {
+func TestOldPlansAreReplacedWithANote(t *testing.T) {
+	for old, want := range map[string]string{
+		"both_resident": "resident", "shared_pair": "resident", "g1_only": "prefill_only", "g2_only": "decode_only", "lazy": "library",
+		"descent": "switch", "greedy": "switch", "exact_in_order": "switch", "descent+spare": "switch+spare", "lazy-spare": "switch-spare",
+	} {
+		c, err := Resolve(source("model", map[string]string{"sdnpu.plan": old}))
+		require.NoError(t, err)
+		require.Equal(t, want, c.Plan)
+		require.Len(t, c.Notes, 1)
+		require.Contains(t, c.Notes[0], old)
+	}
+	for _, never := range []string{"both_resident+spare", "g1_only-spare", "clairvoyant", "resident+spare", "clairvoyant+spare"} {
+		_, err := Resolve(source("model", map[string]string{"sdnpu.plan": never}))
+		require.ErrorIs(t, err, ErrSetting, never)
+	}
+}
+
+func TestKeysOverrideDraftSources(t *testing.T) {
 	for _, test := range []struct{ draft, calibration, extension, want string }{
 		{"sam", "on", "on", "sam+cal+ext"},
 		{"sam", "auto", "auto", "sam"},
 		{"default", "off", "auto", "sam+rec+db"},
 		{"default", "on", "off", "default"},
-		{"paper", "auto", "off", "paper-ext"},
-		{"paper", "off", "auto", "paper-cal"},
+		{"paper", "auto", "off", "default"},
+		{"paper-ext", "off", "auto", "sam+rec+db"},
 		{"off", "auto", "off", "off"},
 	} {
 		c, err := Resolve(
@@ -179,5 +198,34 @@ func TestTermsOfDraftsHaveKeysOfTheirOwn(t *testing.T) {
 	for _, key := range []string{"sdnpu.calibration", "sdnpu.extension"} {
 		_, err := Resolve(source("model", map[string]string{key: "maybe"}))
 		require.ErrorContains(t, err, "auto, on, off")
+	}
+}
+
+func TestValuesOfEarlierVersionsAreNoted(t *testing.T) {
+	c, err := Resolve(
+		source("model", map[string]string{"sdnpu.draft": "paper-ext"}),
+		source("adapter", map[string]string{"sdnpu.rows": "64,8"}),
+	)
+	require.NoError(t, err)
+	require.Equal(t, []string{"sdnpu.draft = paper-ext in model is a value of an earlier version: using default"}, c.Notes)
+}
+
+func TestRecipesAreThoseOfTheModelPackage(t *testing.T) {
+	key, err := Find("recipe")
+	require.NoError(t, err)
+	for _, r := range model.Recipes {
+		require.NoError(t, key.Check(r.Name))
+	}
+	require.NoError(t, key.Check("w4a16-lpbq"+model.SmallCache))
+	require.Error(t, key.Check("f32"+model.SmallCache))
+	require.Len(t, recipes(), 13)
+}
+
+func TestNearestFindsOneSmallEdit(t *testing.T) {
+	known := []string{"recipe", "rows", "blocks", "db", "db_size"}
+	for name, want := range map[string]string{
+		"recpie": "recipe", "row": "rows", "rowss": "rows", "blcoks": "blocks", "dbsize": "db_size", "resipe": "recipe", "db": "db", "coffee": "", "": "db",
+	} {
+		require.Equal(t, want, Nearest(name, known), name)
 	}
 }

@@ -1,10 +1,17 @@
-// Package config turns model config and environment into settings.
+// Package config resolves a model's settings from its GGUF, its adapters, the
+// environment and flags.
 //
-// One table, [Keys], lists every setting: its key in a GGUF's metadata
+// The table [Keys] lists every setting: its key in a GGUF's metadata
 // ("sdnpu.recipe"), its environment variable ("SDNPU_RECIPE"), its default and
 // its check. A model is selected for the NPU by its own GGUF or by an adapter
-// GGUF (a Modelfile's ADAPTER line, --lora for the runner); the adapter's
-// values win over the model's, the environment's over both. A key of ours that
-// the table does not know is an error, so that a misspelt setting is never
-// silently ignored.
+// GGUF (a Modelfile's ADAPTER line, --lora for the runner). The adapter's values
+// override the model's, and the environment's override both.
+//
+// # Invariants
+//
+//   - A key with our prefix that the table does not contain is an error, so a
+//     misspelt setting is never ignored.
+//   - A value that an earlier version accepted is still accepted. [Config].Notes
+//     then names the value that is used instead.
+//   - Errors name the key, the beginning of the value and the source.
 package config

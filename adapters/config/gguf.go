@@ -8,9 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// GGUF reads our keys from a file's metadata. Name is what messages call the
-// file: "model", "adapter". Values may have any fitting type: true, "true" and
-// 1 select a model alike, and rows may be "128,1" or an array.
+// GGUF reads our keys from a file's metadata. Messages call the file by name.
+// Values may have any suitable type: true, "true" and 1 all select a model, and
+// rows may be "128,1" or an array.
 func GGUF(name string, f *gguf.File) (Source, error) {
 	s := Source{Name: name, Names: []string{}}
 	values := map[string]string{}
@@ -32,7 +32,7 @@ func GGUF(name string, f *gguf.File) (Source, error) {
 	return s, nil
 }
 
-// text returns a key's value as the table's checks read it.
+// text returns a key's value as text.
 func text(f *gguf.File, key gguf.Key) (string, error) {
 	switch key.Type {
 	case gguf.String:

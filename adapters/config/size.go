@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sizeUnits are what sizes end with, the longest first.
+// sizeUnits lists the units of a size, the longest names first.
 var sizeUnits = []struct {
 	name  string
 	bytes float64
@@ -25,26 +25,26 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// leastDatabase is the smallest token database, in bytes: below it one long
-// answer would not fit, and all that comes in would go again.
-const leastDatabase = 1 << 20
+// minDatabase is the smallest token database in bytes. A smaller database could not hold one long
+// answer and would drop each text at once.
+const minDatabase = 1 << 20
 
-// ParseDatabaseSize reads what a token database keeps: a size of 1MiB and more,
-// or "unlimited", which is 0.
+// ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or
+// "unlimited", for which it returns 0.
 func ParseDatabaseSize(text string) (int64, error) {
 	size, err := ParseSize(text, 0)
-	if err == nil && size > 0 && size < leastDatabase {
-		return 0, fmt.Errorf("%s is too little to keep answers: 1MiB or more wanted, or unlimited", Short(text))
+	if err == nil && size > 0 && size < minDatabase {
+		return 0, fmt.Errorf("%s is too small to keep answers: want at least 1MiB, or unlimited", Short(text))
 	}
 	return size, err
 }
 
-// ParseSize reads "8GiB", "500 MB", "20%" of total where that is known, or
-// "unlimited", which is 0.
+// ParseSize parses "8GiB", "500 MB", "20%" of total if total is positive, or
+// "unlimited", for which it returns 0.
 func ParseSize(text string, total int64) (int64, error) {
-	wrong := fmt.Errorf("%q is no size such as 8GiB, 20%% or unlimited", Short(text))
+	wrong := fmt.Errorf("%q is not a size: want a size such as 8GiB, 20%% or unlimited", Short(text))
 	if total <= 0 {
-		wrong = fmt.Errorf("%q is no size such as 256MiB, 8GiB or unlimited", Short(text))
+		wrong = fmt.Errorf("%q is not a size: want a size such as 256MiB, 8GiB or unlimited", Short(text))
 	}
 	if strings.EqualFold(text, "unlimited") {
 		return 0, nil

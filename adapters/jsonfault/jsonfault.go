@@ -1,10 +1,9 @@
-// Package jsonfault reads JSON that people wrote and says in their words what is
-// wrong with it.
+// Package jsonfault explains errors of encoding/json to the people who wrote the
+// JSON.
 //
-// encoding/json names Go's types and struct fields in its errors, which mean
-// nothing to who wrote the file. This package names the field as the file has it,
-// what stands there and what is wanted; the file and the line are the caller's to
-// name. It decides nothing about what is accepted: that is encoding/json's.
+// encoding/json names Go types and struct fields. This package names the file's field, the JSON
+// type found and the JSON type expected. The caller adds the file and the line. encoding/json still
+// decides which texts are accepted.
 package jsonfault
 
 import (
@@ -15,28 +14,28 @@ import (
 	"strings"
 )
 
-// Unmarshal is encoding/json's, with an error in words.
-func Unmarshal(data []byte, v any) error { return Say(json.Unmarshal(data, v)) }
+// Unmarshal calls [json.Unmarshal] and explains its error.
+func Unmarshal(data []byte, v any) error { return Explain(json.Unmarshal(data, v)) }
 
-// Say puts an error of encoding/json, nil among them, into words. The original
-// stays in its chain; other errors stay as they are.
-func Say(err error) error {
+// Explain rewords a type or syntax error of encoding/json, which stays in the
+// chain. It returns any other error, and nil, unchanged.
+func Explain(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
-		where := "it is"
+		text := fmt.Sprintf("got %s, want %s", kind.Value, jsonType(kind.Type))
 		if kind.Field != "" {
-			where = fmt.Sprintf("%q is", kind.Field)
+			text = fmt.Sprintf("%q: %s", kind.Field, text)
 		}
-		return &fault{fmt.Sprintf("%s %s: %s wanted", where, found(kind.Value), wanted(kind.Type)), err}
+		return &fault{text, err}
 	case errors.As(err, &syntax):
-		return &fault{fmt.Sprintf("no JSON behind byte %d: %v", syntax.Offset, syntax), err}
+		return &fault{fmt.Sprintf("invalid JSON after byte %d: %v", syntax.Offset, syntax), err}
 	}
 	return err
 }
 
-// fault says of an error what its own text does not.
+// fault is an error with a text of its own.
 type fault struct {
 	text  string
 	cause error
@@ -46,40 +45,20 @@ func (f *fault) Error() string { return f.text }
 
 func (f *fault) Unwrap() error { return f.cause }
 
-// found names what stands in the file; of a number that does not fit the package
-// tells which.
-func found(value string) string {
-	switch value {
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "string":
-		return "a text"
-	case "bool":
-		return "true or false"
-	case "number":
-		return "a number"
-	}
-	return "the " + value
-}
-
-// wanted names what a Go type takes.
-func wanted(t reflect.Type) string {
+// jsonType returns the JSON type that a Go type is read from.
+func jsonType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch kind := t.Kind(); {
 	case kind == reflect.Slice, kind == reflect.Array:
-		return "a list"
+		return "array"
 	case kind == reflect.Struct, kind == reflect.Map:
-		return "an object"
-	case kind == reflect.String:
-		return "a text"
-	case kind == reflect.Bool:
-		return "true or false"
+		return "object"
+	case kind == reflect.String, kind == reflect.Bool:
+		return kind.String()
 	case strings.HasPrefix(kind.String(), "float"):
-		return "a number"
+		return "number"
 	}
-	return fmt.Sprintf("a whole number that %d bits hold", t.Bits())
+	return fmt.Sprintf("integer of %d bits", t.Bits())
 }

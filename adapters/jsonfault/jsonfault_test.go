@@ -2,6 +2,7 @@ package jsonfault
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,19 +16,19 @@ type line struct {
 	Allowed *bool                      `json:"allowed"`
 }
 
-func TestAWrongFieldIsNamedAsTheFileHasIt(t *testing.T) {
+func TestErrorsNameTheFieldAndBothTypes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"prompt":"hello"}`:         `"prompt" is a text: a list wanted`,
-		`{"prompt":["hello"]}`:       `is a text: an object wanted`,
-		`{"ids":[1,2.5]}`:            `a whole number that 32 bits hold wanted`,
-		`{"ids":[99999999999]}`:      `99999999999: a whole number that 32 bits hold wanted`,
-		`{"ids":["a"]}`:              `is a text: a whole number that 32 bits hold wanted`,
-		`{"text":7}`:                 `"text" is a number: a text wanted`,
-		`{"share":[1]}`:              `"share" is a list: a number wanted`,
-		`{"allowed":{"why":"well"}}`: `"allowed" is an object: true or false wanted`,
-		`["all"]`:                    `it is a list: an object wanted`,
-		`{"text":`:                   `no JSON behind byte 8: unexpected end`,
-		`hello`:                      `no JSON behind byte 1: invalid character`,
+		`{"prompt":"hello"}`:         `"prompt": got string, want array`,
+		`{"prompt":["hello"]}`:       `got string, want object`,
+		`{"ids":[1,2.5]}`:            `got number 2.5, want integer of 32 bits`,
+		`{"ids":[99999999999]}`:      `got number 99999999999, want integer of 32 bits`,
+		`{"ids":["a"]}`:              `got string, want integer of 32 bits`,
+		`{"text":7}`:                 `"text": got number, want string`,
+		`{"share":[1]}`:              `"share": got array, want number`,
+		`{"allowed":{"why":"well"}}`: `"allowed": got object, want bool`,
+		`["all"]`:                    `got array, want object`,
+		`{"text":`:                   `invalid JSON after byte 8: unexpected end`,
+		`hello`:                      `invalid JSON after byte 1: invalid character`,
 	} {
 		var l line
 		err := Unmarshal([]byte(text), &l)
@@ -37,10 +38,21 @@ func TestAWrongFieldIsNamedAsTheFileHasIt(t *testing.T) {
 	}
 }
 
-func TestTheCauseStaysAndWhatIsFineIsRead(t *testing.T) {
+func TestExplainKeepsTheCause(t *testing.T) {
 	var l line
 	var kind *json.UnmarshalTypeError
 	require.ErrorAs(t, Unmarshal([]byte(`{"text":7}`), &l), &kind)
 	require.NoError(t, Unmarshal([]byte(`{"text":"well","unknown":1}`), &l))
 	require.Equal(t, "well", l.Text)
+}
+
+func Example() {
+	var line struct {
+		Text string `json:"text"`
+	}
+	fmt.Println(Unmarshal([]byte(`{"text": 7}`), &line))
+	fmt.Println(Unmarshal([]byte(`{"text"`), &line))
+	// Output:
+	// "text": got number, want string
+	// invalid JSON after byte 7: unexpected end of JSON input
 }

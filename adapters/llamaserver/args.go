@@ -9,52 +9,53 @@ import (
 	"strings"
 )
 
-// Mode is what a command line asks the process to be.
+// Mode is the action that a command line requests.
 type Mode int
 
 const (
-	// ModeDiscover asks for a line about the system; no model is named.
+	// ModeDiscover prints a line about the system. It is used without a model.
 	ModeDiscover Mode = iota
-	// ModeListDevices asks for the devices and then ends.
+	// ModeListDevices lists the devices.
 	ModeListDevices
 	// ModeServe loads a model and serves it.
 	ModeServe
-	// ModeHelp asks what the arguments are.
+	// ModeHelp prints the arguments.
 	ModeHelp
-	// ModeVersion asks which program this is.
+	// ModeVersion prints the version.
 	ModeVersion
 )
 
 // AllLayers is the GPULayers value of "-ngl all".
 const AllLayers = math.MaxInt32
 
-// Args is a command line of llama-server. Fields that no flag set keep the
-// values of [ParseArgs] for an empty one.
+// Args is a parsed command line of llama-server. Fields without a flag have the
+// values that [ParseArgs] returns for an empty command line.
 type Args struct {
 	Model string // path of the GGUF file
 	Host  string
 	Port  int
-	// Context is the sum over all slots, zero the model's own; Parallel is
-	// the number of slots.
+	// Context is the sum over all slots in tokens, or 0 for the model's context.
+	// Parallel is the number of slots.
 	Context, Parallel int
-	// Batch and MicroBatch are zero when not given.
+	// Batch and MicroBatch are 0 if not given.
 	Batch, MicroBatch int
-	// GPULayers is -1 when not given; zero is the user's "CPU only".
+	// GPULayers is -1 if not given, and 0 if the user wants the CPU only.
 	GPULayers int
-	Threads   int // zero when not given
+	Threads   int // 0 if not given
 	Keep      int
-	// ContextShift drops old tokens instead of ending at a full context.
+	// ContextShift drops old tokens when the context is full, instead of ending the
+	// answer.
 	ContextShift bool
 	Lora         []string // in the order given
-	LoadMode     string   // "none" for the older --no-mmap too
+	LoadMode     string   // also "none" for the older --no-mmap
 	FlashAttn    string
 	CacheTypeK   string
 	CacheTypeV   string
 	Projector    string // multimodal
 	Embedding    bool
 	SplitMode    string
-	MainGPU      int // -1 when not given
-	// The speculative flags of a model with a DRAFT layer.
+	MainGPU      int // -1 if not given
+	// The speculative flags are for models with a DRAFT layer.
 	SpecType, SpecDraftModel string
 	SpecDraftMax             int
 	NoJinja                  bool
@@ -64,7 +65,7 @@ type Args struct {
 	Help, Version            bool
 }
 
-// Mode tells what the arguments ask for.
+// Mode returns the action that the arguments request.
 func (a Args) Mode() Mode {
 	switch {
 	case a.Help:
@@ -80,11 +81,11 @@ func (a Args) Mode() Mode {
 	}
 }
 
-// ContextPerSlot is the context of one request; zero means the model's own.
+// ContextPerSlot returns the context of one request, or 0 for the model's context.
 func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
 
-// option stores one option. A nil set accepts and ignores it: it steers what
-// this program does not have.
+// option describes one option. If set is nil, the option is accepted and ignored,
+// because it controls something that this program does not have.
 type option struct {
 	value bool
 	set   func(a *Args, value string) error
@@ -92,7 +93,7 @@ type option struct {
 
 func text(field func(*Args) *string) option {
 	return option{true, func(a *Args, v string) error {
-		if v == "" { // of a script whose variable is not set
+		if v == "" { // a script used an unset variable
 			return errors.New("the value is empty")
 		}
 		*field(a) = v
@@ -115,8 +116,8 @@ func yes(field func(*Args) *bool) option {
 	return option{false, func(a *Args, _ string) error { *field(a) = true; return nil }}
 }
 
-// optionTable has the options that Ollama gives, with llama-server's other
-// spellings of them.
+// optionTable returns the options that Ollama uses, with all names that
+// llama-server gives them.
 func optionTable() map[string]option {
 	const many = math.MaxInt32
 	table := map[string]option{}
@@ -174,10 +175,10 @@ func setGPULayers(a *Args, v string) error {
 	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
 }
 
-// ParseArgs reads a command line without the program's name; "--name=value" is
-// "--name value". What it does not know becomes a warning, because hosts add
-// flags with every version; a known flag with a value it cannot have, and
-// values that contradict each other, are an error that wraps [ErrArguments].
+// ParseArgs parses a command line without the program's name. "--name=value"
+// means "--name value". An unknown flag becomes a warning, because each version of
+// the host adds flags. An invalid value and values that contradict each other are
+// [ErrArguments].
 func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
@@ -186,8 +187,7 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 		f, known := table[name]
 		if !known {
 			ignored := args[i]
-			// Whether it takes a value is a guess: the next word, unless that
-			// looks like a flag.
+			// Assume that the next word is its value unless it looks like a flag.
 			if !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++
 				ignored += " " + args[i]
@@ -217,7 +217,7 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	return a, warnings, a.contradiction()
 }
 
-// splitJoined takes "--name=value" apart. Short flags have no such form.
+// splitJoined splits "--name=value". Short flags have no such form.
 func splitJoined(arg string) (name, value string, joined bool) {
 	if !strings.HasPrefix(arg, "--") {
 		return arg, "", false
@@ -225,15 +225,15 @@ func splitJoined(arg string) (name, value string, joined bool) {
 	return strings.Cut(arg, "=")
 }
 
-// contradiction names values that cannot be had together. Without it they
-// would end in a model that is loaded for minutes and answers nothing.
+// contradiction rejects values that are invalid together, before the model is
+// loaded for minutes.
 func (a Args) contradiction() error {
-	if a.Context > 0 && a.ContextPerSlot() < leastContext {
-		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): %d at least wanted",
-			ErrArguments, a.Context, a.ContextPerSlot(), a.Parallel, leastContext)
+	if a.Context > 0 && a.ContextPerSlot() < minContext {
+		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): want at least %d",
+			ErrArguments, a.Context, a.ContextPerSlot(), a.Parallel, minContext)
 	}
 	return nil
 }
 
-// leastContext holds one token of a prompt and one of an answer.
-const leastContext = 2
+// minContext is one token of a prompt and one of an answer.
+const minContext = 2

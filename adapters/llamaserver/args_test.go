@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheHostsArgumentsAreUnderstood(t *testing.T) {
+func TestHostArgumentsAreParsed(t *testing.T) {
 	a, warnings, err := ParseArgs(strings.Fields(`--model /m/blobs/sha256-e4 --port 36053 --host 127.0.0.1 --no-webui --offline
 		-c 1024 -np 2 --log-verbosity 4 --no-log-prefix --no-log-timestamps --no-jinja --chat-template chatml
 		--mmproj /m/p --no-mmproj-offload --spec-type draft-mtp --spec-draft-n-max 6 --spec-draft-backend-sampling
@@ -66,7 +66,7 @@ func TestOlderAndNewerArguments(t *testing.T) {
 		{"stray word", "-m x stray", func(*Args) {}, []string{`unknown argument "stray" is ignored`}},
 		{"joined values", "--model=x --lora=a=b --port=9", func(a *Args) { a.Lora, a.Port = []string{"a=b"}, 9 }, nil},
 		{"unknown joined", "--new=5 -m x", func(*Args) {}, []string{`unknown argument "--new=5" is ignored`}},
-		{"no joining behind one dash", "-m -c=5", func(a *Args) { a.Model = "-c=5" }, nil},
+		{"no joined value after a single dash", "-m -c=5", func(a *Args) { a.Model = "-c=5" }, nil},
 		{"the least context", "-m x -c 8 -np 4", func(a *Args) { a.Context, a.Parallel = 8, 4 }, nil},
 		{"the model's context", "-m x -c 0 -np 4", func(a *Args) { a.Parallel = 4 }, nil},
 		{"shift taken back", "-m x --context-shift --no-context-shift", func(*Args) {}, nil},
@@ -83,7 +83,7 @@ func TestOlderAndNewerArguments(t *testing.T) {
 	}
 }
 
-func TestBrokenArgumentsAreErrors(t *testing.T) {
+func TestInvalidArgumentsAreErrors(t *testing.T) {
 	for _, args := range []string{
 		"--model", "-c x", "-c -1", "-np 0", "--port 70000", "--port -1", "-ngl some", "-ngl 99999999999", "-b 0", "-t 1.5", "--lora",
 		"--verbose=1", "--model=",
@@ -96,11 +96,11 @@ func TestBrokenArgumentsAreErrors(t *testing.T) {
 	for _, args := range []string{"-m x -c 3 -np 4", "-np 4 -c 7", "-c 1"} {
 		_, _, err := ParseArgs(strings.Fields(args))
 		require.ErrorIs(t, err, ErrArguments, args)
-		require.ErrorContains(t, err, "(-np): 2 at least wanted", args)
+		require.ErrorContains(t, err, "(-np): want at least 2", args)
 	}
 }
 
-func TestTheHelpNamesNothingThatIsUnknown(t *testing.T) {
+func TestHelpNamesKnownArgumentsOnly(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, AnswerHelp(&b))
 	flags := regexp.MustCompile(`(?m)^ {2,6}(-\w+), |(--[a-z-]+)`).FindAllStringSubmatch(b.String(), -1)
@@ -123,7 +123,7 @@ func FuzzParseArgsNeverGivesWhatMakesNoSense(f *testing.F) {
 			return
 		}
 		require.Positive(t, a.Parallel)
-		require.True(t, a.Context == 0 || a.ContextPerSlot() >= leastContext)
+		require.True(t, a.Context == 0 || a.ContextPerSlot() >= minContext)
 		require.GreaterOrEqual(t, a.ContextPerSlot(), 0)
 		require.True(t, a.Port >= 0 && a.Port <= math.MaxUint16)
 		require.GreaterOrEqual(t, a.GPULayers, -1)

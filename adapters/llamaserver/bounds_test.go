@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABodyBeyondTheLimitIsRefused(t *testing.T) {
+func TestBodyOverTheLimitIsRejected(t *testing.T) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
 	defer s.Close()
@@ -28,7 +28,7 @@ func TestABodyBeyondTheLimitIsRefused(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 }
 
-// half is a body that stops to come; it ends with the connection's deadline.
+// half is a body that never ends. Reading it fails at the connection's deadline.
 type half struct{ passed <-chan struct{} }
 
 func (h half) Read([]byte) (int, error) {
@@ -36,7 +36,7 @@ func (h half) Read([]byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// patientRecorder lets a deadline pass and notes the last one.
+// patientRecorder records the last deadline.
 type patientRecorder struct {
 	*httptest.ResponseRecorder
 	passed chan struct{}
@@ -50,7 +50,7 @@ func (r *patientRecorder) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-func TestABodyThatStopsHalfWayIsNotWaitedForForEver(t *testing.T) {
+func TestIncompleteBodyTimesOut(t *testing.T) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
 	defer s.Close()
@@ -62,13 +62,13 @@ func TestABodyThatStopsHalfWayIsNotWaitedForForEver(t *testing.T) {
 			s.Handler().ServeHTTP(r, httptest.NewRequest("POST", path, half{r.passed}))
 			require.Equal(t, http.StatusRequestTimeout, r.Code)
 			require.Contains(t, r.Body.String(), "within 30s")
-			require.Equal(t, readPatience, time.Since(begin))
+			require.Equal(t, readTimeout, time.Since(begin))
 			require.True(t, r.last.IsZero(), "a long generation must not meet the deadline of its body")
 		}
 	})
 }
 
-func TestHalfABodyOnARealConnectionEndsIt(t *testing.T) {
+func TestIncompleteBodyClosesTheConnection(t *testing.T) {
 	s, url, _ := start(t, 1)
 	s.SetModel(&fakeModel{pieces: texted("ok")})
 	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -83,7 +83,7 @@ func TestHalfABodyOnARealConnectionEndsIt(t *testing.T) {
 	require.Contains(t, string(answer), "the request ended early")
 }
 
-func TestAPromptThatCannotFitIsNotTokenized(t *testing.T) {
+func TestPromptThatCannotFitIsNotTokenized(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{context: 8, encoded: make(chan int, 100)}
 	s.SetModel(m)
@@ -107,7 +107,7 @@ func TestAPromptThatCannotFitIsNotTokenized(t *testing.T) {
 	}
 }
 
-func TestLargeTextsAreTokenizedOneByOne(t *testing.T) {
+func TestLargeTextsAreTokenizedOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fakeModel{encoded: make(chan int)} // Encode waits for the test
 		f := &frugal{m, make(chan struct{}, 1)}
@@ -123,7 +123,7 @@ func TestLargeTextsAreTokenizedOneByOne(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatCannotBeHadIsNamedWithItsRemedy(t *testing.T) {
+func TestListenErrorsNameTheAddressAndARemedy(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -133,7 +133,7 @@ func TestAnAddressThatCannotBeHadIsNamedWithItsRemedy(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	require.ErrorContains(t, err, "port "+port+" of 127.0.0.1 is in use")
 	require.ErrorContains(t, err, "--port")
-	_, err = New(Options{Addr: "192.0.2.1:0"}) // of the documentation's network
+	_, err = New(Options{Addr: "192.0.2.1:0"}) // a documentation address (RFC 5737)
 	require.ErrorContains(t, err, "192.0.2.1")
 	require.ErrorContains(t, err, "--host")
 	require.ErrorContains(t, listenError("127.0.0.1:80", &net.OpError{Err: syscall.EACCES}), "above 1023")

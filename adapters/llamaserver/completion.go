@@ -14,11 +14,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// writePatience is how long a client may leave an event unread before its
-// generation is given up: others share the device.
-const writePatience = time.Minute
+// writeTimeout is the time that a client has to read an event. After it, the
+// generation is cancelled, because other requests wait for the device.
+const writeTimeout = time.Minute
 
-// completion answers /completion.
+// completion handles /completion.
 func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) error {
 	body := defaults()
 	body.NKeep = s.keep
@@ -47,10 +47,10 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	case err == nil:
 		return nil
 	case ctx.Err() != nil || errors.Is(err, errGone):
-		panic(http.ErrAbortHandler) // nobody listens
+		panic(http.ErrAbortHandler) // the client has closed the connection
 	case out.began:
-		// The dialect has no event for a failure. The host joins this line
-		// to its own message when it sees the connection break.
+		// The protocol has no event for a failure. When the connection breaks, the
+		// host adds this line to its own message.
 		s.lines.Failure(err)
 		panic(http.ErrAbortHandler)
 	default:
@@ -58,7 +58,7 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	}
 }
 
-// refusalFor finds the status of a generation that failed before its first
+// refusalFor returns the answer to a generation that failed before its first
 // event.
 func refusalFor(err error) error {
 	var long *engine.PromptTooLongError
@@ -71,7 +71,7 @@ func refusalFor(err error) error {
 	return err
 }
 
-// outcome is the word for the end of a request in its report.
+// outcome returns the word for the end of a request in its report.
 func outcome(ctx context.Context, r engine.Report, err error) string {
 	switch {
 	case err == nil:
@@ -83,12 +83,12 @@ func outcome(ctx context.Context, r engine.Report, err error) string {
 	}
 }
 
-// errGone is what a generation is told whose client no longer reads.
-var errGone = errors.New("the client has gone")
+// errGone ends a generation whose client no longer reads.
+var errGone = errors.New("the client has closed the connection")
 
-// stream writes pieces as server-sent events, or keeps them for one answer.
-// The header goes out with the first event, so that a failure before it still
-// has a status.
+// stream writes pieces as server-sent events, or collects them for one answer.
+// It writes the header with the first event, so that an earlier failure can still
+// set the status.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -113,7 +113,7 @@ func (s *stream) piece(p engine.Piece) error {
 	return nil
 }
 
-// finish sends what is held and the final event.
+// finish sends the held pieces and the final event.
 func (s *stream) finish(r engine.Report) error {
 	final := finalEvent(r)
 	if s.whole {
@@ -121,14 +121,14 @@ func (s *stream) finish(r engine.Report) error {
 		if s.probs {
 			final.Probabilities = probabilities(s.tokens)
 		}
-		// Whoever does not read it must not keep the slot.
-		_ = s.control.SetWriteDeadline(time.Now().Add(writePatience))
+		// A client that does not read must not keep its slot.
+		_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		writeJSON(s.w, http.StatusOK, final)
 		return nil
 	}
 	if p, ok := s.merger.rest(); ok {
 		if p.Text == "" {
-			// Tokens without text: an empty event would count as a repeat.
+			// The tokens have no text, and an empty event would count as a repetition.
 			final.Probabilities = probabilities(p.Tokens)
 		} else if err := s.send(pieceEvent(p, s.probs)); err != nil {
 			return err
@@ -137,11 +137,11 @@ func (s *stream) finish(r engine.Report) error {
 	return s.send(final)
 }
 
-// send writes one event with one write and lets it go out at once.
+// send writes one event with one write and flushes it.
 func (s *stream) send(e event) error {
 	var line bytes.Buffer
 	line.WriteString("data: ")
-	encoder := json.NewEncoder(&line) // ends the line
+	encoder := json.NewEncoder(&line) // adds a newline
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(e); err != nil {
 		return err
@@ -152,13 +152,50 @@ func (s *stream) send(e event) error {
 		s.w.Header().Set("Content-Type", "text/event-stream")
 		s.w.Header().Set("Cache-Control", "no-cache")
 	}
-	// Not every writer has deadlines; without one the client is waited for.
-	_ = s.control.SetWriteDeadline(time.Now().Add(writePatience))
+	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := s.w.Write(line.Bytes()); err != nil {
 		return errors.Join(errGone, err)
 	}
 	if err := s.control.Flush(); err != nil {
 		return errors.Join(errGone, err)
 	}
+	return nil
+}
+
+// tokenize handles /tokenize. By default it recognises control tokens in the text
+// and adds no BOS.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := struct {
+		Content      string `json:"content"`
+		AddSpecial   bool   `json:"add_special"`
+		ParseSpecial bool   `json:"parse_special"`
+	}{ParseSpecial: true}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	ids, err := encode(m, body.Content, body.AddSpecial, body.ParseSpecial)
+	if err != nil {
+		return err
+	}
+	if ids == nil {
+		ids = []int32{} // the host expects a list, not null
+	}
+	writeJSON(w, http.StatusOK, map[string][]int32{"tokens": ids})
+	return nil
+}
+
+// detokenize handles /detokenize.
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, m Model) error {
+	var body struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	if err := checkTokens(body.Tokens, m); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"content": m.Decode(body.Tokens)})
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 
 const streamed = `{"prompt":"Hi","stream":true}`
 
-// endless says "word" once and then waits for its end.
+// endless emits "word" once and then waits until it is cancelled.
 func endless(ended chan<- struct{}) *fakeModel {
 	return &fakeModel{generate: func(ctx context.Context, _ engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 		defer close(ended)
@@ -46,11 +46,11 @@ func open(t *testing.T, url string) (body io.ReadCloser, cancel context.CancelFu
 	require.NoError(t, err)
 	first, err := bufio.NewReader(response.Body).ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, first, "word", "the first piece comes while the generation goes on")
+	require.Contains(t, first, "word", "the first piece arrives during the generation")
 	return response.Body, cancel
 }
 
-func TestAClientThatLeavesEndsItsGeneration(t *testing.T) {
+func TestClosedConnectionCancelsTheGeneration(t *testing.T) {
 	s, url, out := start(t, 1)
 	ended := make(chan struct{})
 	s.SetModel(endless(ended))
@@ -105,7 +105,7 @@ func TestHealthAnswersWhileGenerationsRunAndWait(t *testing.T) {
 	require.ErrorIs(t, <-waiting, context.Canceled)
 }
 
-func TestRequestsBeyondTheSlotsWaitTheirTurn(t *testing.T) {
+func TestRequestsWaitForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most, done atomic.Int32
 		next := make(chan struct{})
@@ -140,7 +140,7 @@ func TestRequestsBeyondTheSlotsWaitTheirTurn(t *testing.T) {
 	})
 }
 
-func TestAFailureInsideAStreamIsOneLineAndABrokenConnection(t *testing.T) {
+func TestFailureInAStreamBreaksTheConnection(t *testing.T) {
 	s, url, out := start(t, 1)
 	s.SetModel(&fakeModel{pieces: texted("Hello", " from"), fail: errors.New("hexagon: run block 3: DSP restarted\nsubsystem restart")})
 	response, answer, err := exchange(t, "POST", url+"/completion", []byte(streamed))
@@ -160,7 +160,7 @@ func TestAFailureInsideAStreamIsOneLineAndABrokenConnection(t *testing.T) {
 	require.NoError(t, err, "the process lives on")
 }
 
-func TestAFailureBeforeTheFirstEventHasAStatus(t *testing.T) {
+func TestFailureBeforeTheFirstEventHasAStatus(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fail   error
@@ -188,7 +188,7 @@ func TestAFailureBeforeTheFirstEventHasAStatus(t *testing.T) {
 	}
 }
 
-func TestServeWaitsForItsGenerations(t *testing.T) {
+func TestServeWaitsForGenerations(t *testing.T) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
 	var finished atomic.Bool
@@ -197,7 +197,7 @@ func TestServeWaitsForItsGenerations(t *testing.T) {
 			return engine.Report{}, err
 		}
 		<-ctx.Done()
-		// A slow end: until the port is shut, and a while longer.
+		// Return some time after the port is closed.
 		for refused := 0; refused < 100; {
 			connection, err := net.Dial("tcp", s.Addr().String())
 			if err != nil {
@@ -228,7 +228,7 @@ func TestServeWaitsForItsGenerations(t *testing.T) {
 	require.ErrorIs(t, s.Serve(t.Context()), ErrClosed)
 }
 
-func TestARandomSeedDiffersEachTime(t *testing.T) {
+func TestRandomSeedDiffersEachTime(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{}
 	s.SetModel(m)
@@ -243,7 +243,7 @@ func TestARandomSeedDiffersEachTime(t *testing.T) {
 	}
 }
 
-func TestAnImpossibleTokenHasAFiniteLogprob(t *testing.T) {
+func TestImpossibleTokenHasAFiniteLogprob(t *testing.T) {
 	s, url, _ := start(t, 1)
 	none := float32(math.Inf(-1))
 	s.SetModel(&fakeModel{pieces: []engine.Piece{{Text: "a", Tokens: []engine.TokenLogprob{{
@@ -256,7 +256,7 @@ func TestAnImpossibleTokenHasAFiniteLogprob(t *testing.T) {
 	require.Equal(t, 1, got.probs)
 }
 
-func TestManyClientsAtOnceGetTheirOwnAnswers(t *testing.T) {
+func TestConcurrentClientsGetTheirOwnAnswers(t *testing.T) {
 	s, url, _ := start(t, 3)
 	m := &fakeModel{}
 	m.generate = func(_ context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
@@ -294,7 +294,7 @@ func TestManyClientsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableEventEndsTheGeneration(t *testing.T) {
+func TestFailedWriteCancelsTheGeneration(t *testing.T) {
 	out := newConsole()
 	s, err := New(Options{Addr: "127.0.0.1:0", Lines: NewLines(out)})
 	require.NoError(t, err)
@@ -313,7 +313,7 @@ func TestAnUnreadableEventEndsTheGeneration(t *testing.T) {
 	require.Contains(t, out.await("sdnpu report"), "outcome=cancelled")
 }
 
-// deafWriter is a connection that has been reset.
+// deafWriter is a connection that was reset.
 type deafWriter struct{ header http.Header }
 
 func (d *deafWriter) Header() http.Header {

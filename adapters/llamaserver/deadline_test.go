@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// deadlineRecorder notes how long its writes may take.
+// deadlineRecorder records the deadlines of its writes.
 type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	deadline time.Time
@@ -22,14 +22,14 @@ func (r *deadlineRecorder) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-func TestNoAnswerWaitsForEverToBeRead(t *testing.T) {
+func TestEachWriteHasADeadline(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 		s := &stream{w: w, control: http.NewResponseController(w), whole: whole}
 		began := time.Now()
 		require.NoError(t, s.finish(engine.Report{Stop: engine.StopEOS}))
 		require.NotEmpty(t, w.Body.String())
-		require.False(t, w.deadline.Before(began.Add(writePatience)), "whole: %v", whole)
-		require.False(t, w.deadline.After(time.Now().Add(writePatience)), "whole: %v", whole)
+		require.False(t, w.deadline.Before(began.Add(writeTimeout)), "whole: %v", whole)
+		require.False(t, w.deadline.After(time.Now().Add(writeTimeout)), "whole: %v", whole)
 	}
 }

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// discoveryPatience is how long AnswerDiscover waits for the host to end the
-// process. It is far below the host's own limit of thirty seconds.
-const discoveryPatience = 5 * time.Second
+// discoveryTimeout is the time that AnswerDiscover waits for the host to kill the
+// process. The host itself waits for thirty seconds.
+const discoveryTimeout = 5 * time.Second
 
-// AnswerDiscover answers the host's question about the system where no
-// original program is there to do it: no accelerators. The host reads stderr
-// until the word system_info and kills the process; a person who started the
-// program by hand gets the prompt back after a few seconds.
+// AnswerDiscover reports a system without accelerators, if there is no original
+// program to report the real ones. The host reads stderr up to the word
+// system_info and then kills the process. If a person started it, the process
+// exits after a few seconds.
 func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	_, err := io.WriteString(stderr, "system_info: sdnpu, no devices; an NPU needs a model that selects it\n")
 	if err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, discoveryPatience)
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
 	<-ctx.Done()
 	return nil
 }
 
-// AnswerListDevices lists no devices. A listed NPU would change the host's
-// flags for every model, and placement does not need it.
+// AnswerListDevices prints an empty list. If it listed the NPU, the host would use
+// other flags for every model.
 func AnswerListDevices(stdout io.Writer) error {
 	if _, err := io.WriteString(stdout, "Available devices:\n"); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
@@ -35,7 +35,7 @@ func AnswerListDevices(stdout io.Writer) error {
 	return nil
 }
 
-// AnswerVersion says which program this is.
+// AnswerVersion prints the program's version.
 func AnswerVersion(stdout io.Writer, version string) error {
 	if _, err := fmt.Fprintf(stdout, "sdnpu %s, in place of llama-server\n", version); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
@@ -43,7 +43,7 @@ func AnswerVersion(stdout io.Writer, version string) error {
 	return nil
 }
 
-// AnswerHelp lists the arguments that have an effect here.
+// AnswerHelp prints the arguments that have an effect in this program.
 func AnswerHelp(stdout io.Writer) error {
 	if _, err := io.WriteString(stdout, help); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
@@ -53,20 +53,20 @@ func AnswerHelp(stdout io.Writer) error {
 
 const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU over HTTP, as Ollama starts it.
 
-  -m, --model FILE         GGUF file; it, an adapter or SDNPU_ENABLED selects it for the NPU
-      --lora FILE          adapter that carries settings (sdnpu.*); may be given again
-      --host ADDRESS       where to listen (127.0.0.1)
-      --port N             port (8080); 0 takes a free one
-  -c, --ctx-size N         tokens of context of all slots together; 0: the model's own
-  -np, --parallel N        slots: requests answered at the same time (1)
-      --context-shift      a full context drops the older half of the text and goes on
-      --no-context-shift   a full context ends the answer (default)
-      --keep N             leading tokens that a shift never drops; -1: the whole prompt (0)
-  -ngl, --gpu-layers N     0 asks for the CPU, which is not ours to give
-      --list-devices       list devices and end: none is ever listed
-      --version            which program this is
-  -h, --help               this text
+  -m, --model FILE         GGUF file that is selected for the NPU by itself, an adapter or SDNPU_ENABLED
+      --lora FILE          adapter with settings (sdnpu.*); may be repeated
+      --host ADDRESS       address to listen on (127.0.0.1)
+      --port N             port to listen on (8080); 0 selects a free one
+  -c, --ctx-size N         context of all slots together, in tokens; 0: the model's context
+  -np, --parallel N        number of requests that run at the same time (1)
+      --context-shift      when the context is full, drop the older half of the text
+      --no-context-shift   when the context is full, end the answer (default)
+      --keep N             number of leading tokens that a shift keeps; -1: the whole prompt (0)
+  -ngl, --gpu-layers N     0 asks for the CPU, which this program does not use
+      --list-devices       print an empty list of devices
+      --version            print the version
+  -h, --help               print this text
 
-Ollama's other arguments are accepted and change nothing; unknown ones are told and ignored.
-"--name=value" may be written for "--name value". Settings: sdnpu --help.
+Ollama's other arguments have no effect. Unknown arguments are ignored with a warning.
+"--name=value" means "--name value". Settings: see sdnpu --help.
 `

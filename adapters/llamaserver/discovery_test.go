@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deviceLine is the form by which the host knows a device.
+// deviceLine matches a line that the host reads as a device.
 var deviceLine = regexp.MustCompile(`(?m)^\s+\S+: .*\(\d+ MiB, \d+ MiB free\)`)
 
-func TestDiscoveryTellsOfNoDevices(t *testing.T) {
+func TestDiscoveryListsNoDevices(t *testing.T) {
 	var list bytes.Buffer
 	require.NoError(t, AnswerListDevices(&list))
 	require.Equal(t, "Available devices:\n", list.String())
@@ -22,12 +22,12 @@ func TestDiscoveryTellsOfNoDevices(t *testing.T) {
 	require.Regexp(t, deviceLine, "  HTP0: Qualcomm Hexagon NPU (16384 MiB, 15000 MiB free)", "the test itself")
 }
 
-func TestDiscoverySpeaksAtOnceAndThenWaitsForItsEnd(t *testing.T) {
+func TestDiscoveryPrintsAtOnceAndThenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newConsole()
 		begin := time.Now()
 		require.NoError(t, AnswerDiscover(t.Context(), out))
-		require.Equal(t, discoveryPatience, time.Since(begin), "then a person has the prompt back")
+		require.Equal(t, discoveryTimeout, time.Since(begin), "then a person has the prompt back")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

@@ -1,31 +1,37 @@
-// Package llamaserver speaks the dialect that the host knows from
-// llama-server: its command line, its HTTP endpoints, the lines it parses from
-// the output, and the end of a process whose parent is gone.
+// Package llamaserver implements the protocol that Ollama, the host, uses with
+// llama-server: the command line, the HTTP endpoints, the output lines that the
+// host parses, and the exit of a process whose parent has exited.
 //
-// It generates nothing itself: a [Model] arrives by [Server.SetModel] once it
-// is loaded, and it does not start the original program; both are the work of
-// adapters/sdnpu.
+// The package neither loads models nor starts the original llama-server.
+// Package runner does both and passes the loaded [Model] to [Server.SetModel].
+//
+// # Where things are
+//
+//   - A field of a request: completionRequest, its default in defaults, and its use in
+//     engineRequest (request.go).
+//   - A field of an answer: event, timings and effects (events.go).
 //
 // # Invariants
 //
-//   - /health answers at once, also while a model loads or generates;
-//   - a stream ends with its final event or with an aborted connection, never
-//     cleanly without one: the host would take a cut answer for a whole one;
-//   - no event is empty, and no more than thirty in a row have the same
-//     trimmed content: the host drops such a stream without a word;
-//   - what cannot be served is refused before it costs anything: a prompt that
-//     cannot fit is not tokenized, and bodies are bounded in size and time;
-//   - what a request asks for and the server cannot do is refused with a
-//     sentence (the host shows the body to people) and not left out;
-//   - a line that reports no failure holds none of the words by which the host
-//     recognises one, and no line holds any text of a prompt or an answer.
+//   - /health answers at once, even while a model loads or generates.
+//   - A stream ends with its final event or with an aborted connection. If it
+//     ended normally without the event, the host would take a partial answer for
+//     a complete one.
+//   - No event is empty, and at most thirty consecutive events have the same
+//     trimmed content. The host drops any other stream silently.
+//   - A request that cannot be served is rejected before it costs anything. A
+//     prompt that cannot fit is not tokenized, and bodies are limited in size and
+//     time.
+//   - A request for something that the server cannot do is rejected with a
+//     sentence, which the host shows to its user.
+//   - A line that reports no failure contains none of the words by which the host
+//     recognises a failure. No line contains text of a prompt or an answer.
 //
-// # Why native chat is refused
+// # Why native chat is rejected
 //
-// The host renders prompts itself for every model that has a TEMPLATE and then
-// needs /completion, /tokenize and /detokenize only. Models without one ask
-// the server to apply the template in the GGUF file; that answer names the
-// remedy.
+// The host renders prompts itself for models with a TEMPLATE and then needs
+// /completion, /tokenize and /detokenize only. For models without one it asks the
+// server to apply the template in the GGUF file; the answer explains what to do.
 //
-// The facts about the host are those of Ollama v0.30.0 to v0.32.9.
+// All statements about the host hold for Ollama v0.30.0 to v0.32.9.
 package llamaserver

@@ -11,18 +11,18 @@ import (
 )
 
 var (
-	// ErrArguments is returned when a command line cannot be understood.
+	// ErrArguments is returned for an invalid command line.
 	ErrArguments = errors.New("bad arguments")
-	// ErrClosed is returned by Serve when it is called a second time.
+	// ErrClosed is returned if Serve is called a second time.
 	ErrClosed = errors.New("server already served")
 )
 
-// refusal is an answer given instead of a result. Its body is a plain
-// sentence, since the host shows the raw body to people.
+// refusal is an answer without a result. Its body is a plain sentence, because the
+// host shows the raw body to its user.
 type refusal struct {
 	status   int
 	sentence string
-	body     any // sent as JSON in place of the sentence when set
+	body     any // sent as JSON instead of the sentence, if set
 }
 
 func (r *refusal) Error() string { return r.sentence }
@@ -31,8 +31,8 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, sentence: fmt.Sprintf(format, args...)}
 }
 
-// tooLong has llama-server's form, whose type clients look for. count is the
-// number of tokens in words.
+// tooLong returns the answer to a prompt that is too long, in llama-server's form:
+// clients check its type. count is the number of tokens as text.
 func tooLong(count string, tokens, context int) *refusal {
 	r := refuse(http.StatusBadRequest,
 		"the prompt has %s tokens and exceeds the available context of %d tokens", count, context)
@@ -54,8 +54,8 @@ func (r *refusal) write(w http.ResponseWriter) {
 	http.Error(w, r.sentence, r.status)
 }
 
-// writeJSON sends a whole JSON answer. A failed write means that the client
-// has gone, which its own side knows.
+// writeJSON sends an answer in JSON. It ignores a failed write: the client has
+// closed the connection.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -67,18 +67,18 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body)
 }
 
-// listenError says what is wrong with an address, and what to do. The host
-// chooses free ports; people who start the program by hand do not.
+// listenError explains why the server cannot listen on an address. The host
+// chooses a free port, but a person who starts the program may not.
 func listenError(addr string, err error) error {
 	host, port, _ := net.SplitHostPort(addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, windowsInUse):
-		return fmt.Errorf("port %s of %s is in use: end the program that listens there, or give another port with --port (0 takes a free one): %w", port, host, err)
+		return fmt.Errorf("port %s of %s is in use: stop the program that uses it, or choose another port with --port (0 selects a free one): %w", port, host, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("port %s of %s is not for this user: give one above 1023 with --port: %w", port, host, err)
+		return fmt.Errorf("port %s of %s needs more rights: choose one above 1023 with --port: %w", port, host, err)
 	}
-	return fmt.Errorf("cannot listen on %s: give an address of this machine with --host: %w", addr, err)
+	return fmt.Errorf("cannot listen on %s: choose an address of this machine with --host: %w", addr, err)
 }
 
-// windowsInUse is WSAEADDRINUSE, which Windows does not call EADDRINUSE.
+// windowsInUse is WSAEADDRINUSE, the value of EADDRINUSE on Windows.
 const windowsInUse = syscall.Errno(10048)

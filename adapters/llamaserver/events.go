@@ -1,15 +1,17 @@
 package llamaserver
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// event is one part of a completion in llama-server's form; the fields after
-// Probabilities are those of the last.
+// event is one event of a completion in llama-server's form. Only the last event
+// has the fields after Probabilities.
 type event struct {
 	Content       string        `json:"content"`
 	Stop          bool          `json:"stop"`
@@ -29,8 +31,8 @@ type timings struct {
 	PredictedMS float64 `json:"predicted_ms"`
 }
 
-// effects is what the engine did: the part of the report that llama-server
-// has no words for.
+// effects is the part of the engine's report for which llama-server has no
+// fields.
 type effects struct {
 	Recipe      string           `json:"recipe"`
 	Widths      []int            `json:"widths"`
@@ -48,7 +50,7 @@ type effects struct {
 	TTFTMS      float64          `json:"ttft_ms"`
 }
 
-// growth is an exchange of the graphs for those of a longer context.
+// growth is a switch to a longer context tier.
 type growth struct {
 	From      int     `json:"from"`
 	To        int     `json:"to"`
@@ -106,7 +108,8 @@ func finalEvent(r engine.Report) event {
 	}
 }
 
-// laneOps always names both lanes: a zero is the point of the report.
+// laneOps returns the operators of each lane. It includes lanes without operators, because the
+// report must show that the CPU runs none.
 func laneOps(r engine.Report) map[string]int64 {
 	ops := map[string]int64{"npu_ops": r.Ops[backend.NPU], "cpu_ops": r.Ops[backend.CPU]}
 	for lane, n := range r.Ops {
@@ -125,7 +128,7 @@ func probabilities(tokens []engine.TokenLogprob) []probability {
 	return out
 }
 
-// finite gives -Inf a number, for JSON has none.
+// finite replaces infinities and NaN, which JSON does not have.
 func finite(logprob float32) float32 {
 	if math.IsNaN(float64(logprob)) {
 		return -math.MaxFloat32
@@ -134,3 +137,47 @@ func finite(logprob float32) float32 {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Lossless describes in reports how drafts can change an answer.
+type Lossless struct {
+	// Exact is set if each token of the answer was computed on graphs of Width
+	// rows. Otherwise Width is null.
+	Exact bool `json:"exact"`
+	Width *int `json:"width"`
+	// FlipsPerThousand is the rate at which the graph width changes the top token,
+	// per thousand positions, measured at Positions. If it was not measured, it is
+	// null and Measure is the command to measure it.
+	FlipsPerThousand *float64 `json:"flips_per_1000"`
+	Positions        int      `json:"positions"`
+	Measure          string   `json:"measure,omitempty"`
+}
+
+// LosslessOf converts the part of an engine's report.
+func LosslessOf(report engine.Report) Lossless {
+	l := report.Lossless
+	r := Lossless{Exact: l.Exact}
+	if l.Exact {
+		r.Width = &l.Width
+	}
+	if l.Flips == nil {
+		r.Measure = measureFlips(report)
+		return r
+	}
+	flips := l.Flips.PerThousand()
+	r.FlipsPerThousand, r.Positions = &flips, l.Flips.Positions
+	return r
+}
+
+// measureFlips returns the command that measures the flips.
+func measureFlips(r engine.Report) string {
+	var b strings.Builder
+	if plan := r.Lossless.MeasuredOn; plan != "" {
+		fmt.Fprintf(&b, "SDNPU_PLAN=%s ", plan)
+	}
+	if r.Lossless.Exact {
+		b.WriteString("SDNPU_EXACT=true ")
+	}
+	fmt.Fprintf(&b, "sdnpu doctor MODEL.gguf --recipe %s --rows %s, with this library", r.Recipe,
+		strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Widths), " ", ","), "[]"))
+	return b.String()
+}

@@ -33,7 +33,7 @@ func Example() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.Serve(ctx) }() // answers "loading model" from here on
+	go func() { ended <- server.Serve(ctx) }() // answers "loading model" until SetModel
 	server.SetModel(echo{})
 	answer, err := http.Post("http://"+server.Addr().String()+"/completion", "application/json",
 		strings.NewReader(`{"prompt": "hello", "stream": true}`))

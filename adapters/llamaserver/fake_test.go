@@ -20,20 +20,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// fakeModel is a Model whose answers are a script. A token is a byte plus
-// fakeFirst, but for BOS and the control tokens.
+// fakeModel is a Model with scripted answers. Except for BOS and control tokens, a
+// token is a byte plus fakeFirst.
 type fakeModel struct {
 	pieces  []engine.Piece
 	fail    error          // after the pieces
-	report  *engine.Report // in place of fakeReport's
+	report  *engine.Report // replaces fakeReport's
 	context int
 	vocab   int
-	// generate, when set, takes the place of the script.
+	// generate, if set, replaces the script.
 	generate func(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 
-	// encoded, when set, receives the length of each text that is tokenized.
+	// encoded, if set, receives the length of each tokenized text.
 	encoded  chan int
-	encoding atomic.Int64 // calls of Encode that go on
+	encoding atomic.Int64 // running calls of Encode
 
 	mu   sync.Mutex
 	seen []engine.Request
@@ -138,7 +138,7 @@ func (f *fakeModel) Limits() Limits {
 	return l
 }
 
-// lastSeen is the newest request that reached the model.
+// lastSeen returns the last request that reached the model.
 func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,7 +146,7 @@ func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
 	return f.seen[len(f.seen)-1]
 }
 
-// console collects the writes of a process and lets a test wait for one.
+// console collects writes. A test can wait for one.
 type console struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -201,7 +201,7 @@ func start(t testing.TB, slots int) (s *Server, url string, out *console) {
 	return s, "http://" + s.Addr().String(), out
 }
 
-// exchange sends as the host does: one connection for each request.
+// exchange sends a request as the host does, on a connection of its own.
 func exchange(t testing.TB, method, url string, body []byte) (*http.Response, []byte, error) {
 	request, err := http.NewRequest(method, url, bytes.NewReader(body))
 	require.NoError(t, err)

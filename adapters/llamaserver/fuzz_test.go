@@ -44,7 +44,7 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 			for _, id := range r.Prompt {
 				require.True(t, id >= 0 && int(id) < m.Limits().Vocab)
 			}
-			// What a client can spell is fit for the sampler, or it says so.
+			// The sampler accepts each value that a client can send, or returns an error.
 			if _, err := sampler.New(r.Sampling); err != nil {
 				require.ErrorIs(t, err, sampler.ErrOptions)
 			}

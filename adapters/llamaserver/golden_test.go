@@ -16,10 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/dialogues")
 
-// TestDialogues plays the scripts in testdata/dialogues. A script has
-// directives for the model (@state, @pieces, @fail, @context), requests
-// (">>> METHOD path", body below) and what followed each of them: what the
-// model saw ("???"), the answer ("<<<") and the lines on the console ("!!!").
+// TestDialogues runs the scripts in testdata/dialogues. A script contains
+// directives for the model (@state, @pieces, @fail, @context), requests (">>> METHOD
+// path" and a body), and their effects: the model's request ("???"), the answer
+// ("<<<") and the printed lines ("!!!").
 func TestDialogues(t *testing.T) {
 	files, err := filepath.Glob("testdata/dialogues/*.txt")
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestDialogues(t *testing.T) {
 	}
 }
 
-// play returns the script with the answers that came this time.
+// play returns the script with the current effects.
 func play(t *testing.T, script string) string {
 	s, url, out := start(t, 1)
 	m := &fakeModel{}

@@ -13,63 +13,63 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// maxLine bounds a line: the host keeps the last 8 KiB of failure text.
+// maxLine is the longest line. The host keeps the last 8 KiB of a failure's text.
 const maxLine = 4 << 10
 
-// Lines writes what the host reads from the output: each line with one write,
-// because the host parses writes.
+// Lines writes the lines that the host reads. It writes each line with one write,
+// because the host parses each write on its own.
 type Lines struct {
-	mu sync.Mutex
+	mu sync.Mutex // guards w
 	w  io.Writer
 }
 
-// NewLines returns Lines on w, which is the process's standard error.
+// NewLines returns Lines that write to w, the standard error of the process.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 
-// Kind is what a buffer is for.
+// Kind is the purpose of a buffer.
 type Kind string
 
-// The kinds of buffer; the host adds up their sizes.
+// The kinds of buffers. The host adds up their sizes.
 const (
 	ModelBuffer   Kind = "model"
 	KVBuffer      Kind = "KV"
 	ComputeBuffer Kind = "compute"
 )
 
-// components are the words before a buffer's line in llama-server's output.
+// components maps kinds to the prefixes in llama-server's output.
 var components = map[Kind]string{
 	ModelBuffer:   "load_tensors",
 	KVBuffer:      "llama_kv_cache",
 	ComputeBuffer: "sched_reserve",
 }
 
-// Buffer tells the memory of one kind on one device. Devices named CPU count
-// as main memory, any other ("HTP0") as the accelerator's. A second call for
-// the same kind and device replaces the first: give the sum.
+// Buffer reports the memory of one kind on one device. The host counts a device
+// named CPU as main memory, and any other ("HTP0") as an accelerator's. A second
+// call for the same kind and device replaces the first, so pass the sum.
 func (l *Lines) Buffer(device string, kind Kind, sizeBytes int64) {
 	l.write(fmt.Sprintf("%s: %s %s buffer size = %.2f MiB",
 		components[kind], strings.Join(strings.Fields(device), "-"), kind, float64(sizeBytes)/(1<<20)))
 }
 
-// Offloaded tells how many layers run on the accelerator; with all of them
-// the host shows the model as wholly there.
+// Offloaded reports how many layers run on the accelerator. If all memory is reported for such a
+// device, the host shows the model as 100 % on the accelerator.
 func (l *Lines) Offloaded(layers, of int) {
 	l.write(fmt.Sprintf("load_tensors: offloaded %d/%d layers to GPU", layers, of))
 }
 
-// Device tells which device runs the model, in the library's own words.
+// Device reports which device runs the model, as the library describes it.
 func (l *Lines) Device(c backend.Capabilities) {
 	l.write(fmt.Sprintf("sdnpu device name=%q provider=%q build=%q soc=%q lane=%s",
 		c.Name, c.Provider, c.BuildID, c.SoC, c.Lane))
 }
 
-// Warn tells something that is no failure.
+// Warn reports a problem that is no failure.
 func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 
-// Report tells what a request did, in numbers. outcome is its stop reason, or
-// the word for another end. Where the device runs in another's time, clock says
-// so; in virtual time that is the clock of what the plan took, and what the
-// host's clock measured is called host_.
+// Report reports what a request did, in numbers. outcome is its stop reason, or
+// "cancelled" or "failed". If the device simulates another device's time, the
+// field clock says so. In virtual time, the plan's times are virtual, and times of
+// this machine's clock have the prefix host_.
 func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
 	here := func(name string, d time.Duration) {
@@ -83,7 +83,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
 		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
 	fmt.Fprintf(&b, " context=%d", r.Context)
-	if r.Draft != "" && r.Draft != "off" { // where none was drafted, too: that is worth knowing
+	if r.Draft != "" && r.Draft != "off" { // even if nothing was drafted, because that is worth knowing
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows)
 		here("drafting_ms", r.Drafting)
@@ -102,19 +102,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	if r.Clock != (engine.Clock{}) {
 		fmt.Fprintf(&b, " clock=%s paced=%q", r.Clock, oneLine(r.Clock.Paced))
 	}
-	if p := r.Plan; p != nil {
-		t := &p.Timeline
-		fmt.Fprintf(&b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",
-			p.Name, p.Spare, p.Switches, t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs, t.IOBytes)
-		if p.Reason != "" {
-			fmt.Fprintf(&b, " plan_reason=%q", oneLine(p.Reason))
-		}
-		if p.Failed != "" {
-			fmt.Fprintf(&b, " plan_failed=%q", oneLine(p.Failed))
-		}
-	} else if r.Residency != "" {
-		fmt.Fprintf(&b, " plan=%s", r.Residency)
-	}
+	writePlan(&b, r)
 	for _, g := range r.Growths {
 		fmt.Fprintf(&b, " grown=%d-%d", g.From, g.To)
 		here("grown_ms", g.Took)
@@ -130,36 +118,53 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	here("prefill_ms", r.Prefill)
 	here("ttft_ms", r.FirstToken)
 	here("decode_ms", r.Decode)
-	if r.Processor > 0 { // of the whole process: that of requests beside it, too
+	if r.Processor > 0 { // time of the whole process, so it includes concurrent requests
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
 	}
 	l.write(b.String())
 }
 
-// Failure writes the one kind of line whose text the host shows to people: at
-// a load before the process exits, in a stream before the connection breaks.
-func (l *Lines) Failure(err error) {
-	l.put("error: " + oneLine(err.Error()))
+// writePlan writes the switch plan of a request, or what stays loaded without one.
+func writePlan(b *strings.Builder, r engine.Report) {
+	if p := r.Plan; p != nil {
+		t := &p.Timeline
+		fmt.Fprintf(b, " plan=%s spare=%t switches=%d switch_end_ms=%.3f exposed_ms=%.3f stall_ms=%.3f loaded_bytes=%d",
+			p.Name, p.Spare, p.Switches, t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs, t.IOBytes)
+		if p.Reason != "" {
+			fmt.Fprintf(b, " plan_reason=%q", oneLine(p.Reason))
+		}
+		if p.Failed != "" {
+			fmt.Fprintf(b, " plan_failed=%q", oneLine(p.Failed))
+		}
+	} else if r.Residency != "" {
+		fmt.Fprintf(b, " plan=%s", r.Residency)
+	}
 }
 
-// Write passes a logger's record on with the failure words broken. It lets
-// Lines stand behind a slog handler; it never fails, for a log has no reader
-// to tell.
+// Failure writes a line whose text the host shows to its user: before the process
+// exits because a load failed, or before it breaks the connection of a stream.
+func (l *Lines) Failure(err error) {
+	l.writeLine("error: " + oneLine(err.Error()))
+}
+
+// Write writes a logger's record and breaks words that would mean a failure. It
+// implements [io.Writer] for slog handlers and never returns an error, because a
+// logger could not handle one.
 func (l *Lines) Write(record []byte) (int, error) {
 	l.write(string(record))
 	return len(record), nil
 }
 
-// write puts a line that reports no failure.
-func (l *Lines) write(line string) { l.put(harmless(oneLine(line))) }
+// write writes a line that reports no failure.
+func (l *Lines) write(line string) { l.writeLine(harmless(oneLine(line))) }
 
-func (l *Lines) put(line string) {
+func (l *Lines) writeLine(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = io.WriteString(l.w, line+"\n")
 }
 
-// oneLine joins the lines of text and cuts what is too long.
+// oneLine joins the lines of a text and cuts it at maxLine.
 func oneLine(text string) string {
 	line := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 	if len(line) > maxLine {
@@ -168,10 +173,10 @@ func oneLine(text string) string {
 	return line
 }
 
-// failureWords make the host keep a line as the text of a failure: the first
-// by exact spelling, the others in any case. It clears that text when the
-// model is ready and never again, so a harmless line with one of them would be
-// glued to some later failure.
+// failureWords lists the words that make the host keep a line as the text of a
+// failure. The first group must match exactly, the second in any case. The host
+// clears the text only when the model is ready, so it would add a harmless line
+// with such a word to a later failure.
 var failureWords = []string{
 	"error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", `"ERR"`, "signal arrived during cgo execution",
@@ -181,7 +186,7 @@ var failureWords = []string{
 	"insufficient memory", "hipMalloc failed", "vk_error_out_of_device_memory", "erroroutofmemory",
 }
 
-// harmless breaks each failure word after its first letter.
+// harmless inserts a hyphen after the first letter of each failure word.
 func harmless(line string) string {
 	for _, word := range failureWords {
 		for {
@@ -195,7 +200,7 @@ func harmless(line string) string {
 	return line
 }
 
-// indexFold is strings.Index without regard to the case of ASCII letters.
+// indexFold is strings.Index that ignores the case of letters.
 func indexFold(text, word string) int {
 	for i := 0; i+len(word) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(word)], word) {

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-func TestLinesAreThoseTheHostParses(t *testing.T) {
+func TestHostParsesTheLines(t *testing.T) {
 	out := newConsole()
 	l := NewLines(out)
 	l.Buffer("HTP0", ModelBuffer, 100<<20)
@@ -40,7 +40,7 @@ func TestLinesAreThoseTheHostParses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(w, "\n"), "one write is one line")
 		require.True(t, strings.HasSuffix(w, "\n"))
 	}
-	// As the host reads them: component, backend, kind, size.
+	// The host reads component, backend, kind and size.
 	buffer := regexp.MustCompile(`^(\S+): (\S+) (model|KV|compute|output|RS) buffer size = ([0-9.]+) MiB\n$`)
 	require.Equal(t, []string{"load_tensors", "HTP0", "model", "100.00"}, buffer.FindStringSubmatch(out.all()[0])[1:])
 	require.Equal(t, []string{"llama_kv_cache", "HTP0", "KV", "20.00"}, buffer.FindStringSubmatch(out.all()[1])[1:])
@@ -48,8 +48,8 @@ func TestLinesAreThoseTheHostParses(t *testing.T) {
 	require.Regexp(t, `offloaded 5/5 layers to GPU`, out.all()[4])
 }
 
-// hostFailureWords repeats the list of the contract, so that a slip in the
-// package's own list is seen.
+// hostFailureWords repeats the host's list, so that an error in the package's own
+// list is found.
 var hostFailureWords = []string{
 	"error:", "Error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", "MLX:", `"ERR"`, "signal arrived during cgo execution",
@@ -58,7 +58,7 @@ var hostFailureWords = []string{
 	"vk_error_out_of_device_memory", "erroroutofmemory",
 }
 
-func TestHarmlessLinesHoldNoFailureWord(t *testing.T) {
+func TestHarmlessLinesContainNoFailureWord(t *testing.T) {
 	free := func(lines []string) {
 		for _, line := range lines {
 			for _, word := range hostFailureWords {
@@ -83,7 +83,7 @@ func TestHarmlessLinesHoldNoFailureWord(t *testing.T) {
 	require.Greater(t, len(out.all()), 5*len(hostFailureWords))
 	free(out.all())
 
-	// The dialogues are harmless but for the failures in them.
+	// Only the failures in the dialogues contain such words.
 	dialogue, err := os.ReadFile("testdata/dialogues/01_rendered_stream.txt")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(dialogue)) {
@@ -93,7 +93,7 @@ func TestHarmlessLinesHoldNoFailureWord(t *testing.T) {
 	}
 }
 
-func TestAFailureKeepsItsWordsAndIsBounded(t *testing.T) {
+func TestFailureKeepsItsWordsAndIsShortened(t *testing.T) {
 	var out bytes.Buffer
 	NewLines(&out).Failure(errors.New("hexagon: out of device memory " + strings.Repeat("é", maxLine)))
 	require.True(t, strings.HasPrefix(out.String(), "error: hexagon: out of device memory éé"))
@@ -101,13 +101,13 @@ func TestAFailureKeepsItsWordsAndIsBounded(t *testing.T) {
 	require.True(t, strings.HasSuffix(out.String(), "é\n"), "no half character")
 }
 
-func TestLoadingIsNeverSilentForLong(t *testing.T) {
+func TestLoadingPrintsRegularly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newConsole()
 		loading := NewLines(out).Loading()
 		begin := time.Now()
 		loading.Step("compile block 1", 0, 4)
-		time.Sleep(11 * time.Second) // no real time: the bubble's clock
+		time.Sleep(11 * time.Second) // on the clock of synctest
 		loading.Step("compile block 1", 1, 4)
 		loading.Step("compile block 1", 2, 4)
 		loading.Step("compile head", 3, 4)
@@ -130,7 +130,7 @@ sdnpu loading step="compile head" done=4 total=4 seconds=11.0`), "\n"),
 	})
 }
 
-func TestDraftsAreReportedWhereverTheyAreOn(t *testing.T) {
+func TestDraftsAreReportedIfTheyAreOn(t *testing.T) {
 	for mode, told := range map[string]bool{"": false, "off": false, "default": true, "pld": true} {
 		var out bytes.Buffer
 		NewLines(&out).Report(engine.Report{Draft: mode, DecodeSteps: 7}, "eos")
@@ -140,8 +140,8 @@ func TestDraftsAreReportedWhereverTheyAreOn(t *testing.T) {
 	}
 }
 
-// TestTimesSayWhoseClockTheyAreOf: what Ollama's clients are told stays the host's.
-func TestTimesSayWhoseClockTheyAreOf(t *testing.T) {
+// In virtual time, HTTP answers still report the times of this machine.
+func TestTimesNameTheirClock(t *testing.T) {
 	r := fakeReport(9, 6)
 	r.Draft, r.Calibration.Cost, r.Growths = "default", time.Second, []engine.Growth{{From: 512, To: 1024}}
 	r.Plan = &engine.PlanReport{Name: "sync"}

@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// heartbeat is the longest silence while loading. The host gives up a load
-// that prints nothing for some minutes, by configuration for some seconds.
+// heartbeat is the longest time between two lines while a model loads. The host
+// cancels a load that prints nothing for some minutes, or for some seconds if it
+// is configured so.
 const heartbeat = 2 * time.Second
 
-// Loading tells the progress of a load: a line for each new step, and one at
-// least every two seconds however long a step takes.
+// Loading prints the progress of a load: a line for each new step, and a line at
+// least every two seconds.
 type Loading struct {
 	lines *Lines
 	begin time.Time
-	mu    sync.Mutex
-	what  string
-	done  int
-	total int
-	told  time.Time
 	stop  context.CancelFunc
 	ended chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	what    string
+	done    int
+	total   int
+	printed time.Time
 }
 
-// Loading starts to tell; Close ends it.
+// Loading starts to print progress. The caller must call Close.
 func (l *Lines) Loading() *Loading {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Loading{lines: l, begin: time.Now(), what: "start", stop: stop, ended: make(chan struct{})}
-	p.tell()
+	p.print()
 	go func() {
 		defer close(p.ended)
 		tick := time.NewTicker(heartbeat)
@@ -40,7 +42,7 @@ func (l *Lines) Loading() *Loading {
 				return
 			case <-tick.C:
 				p.mu.Lock()
-				p.tell()
+				p.print()
 				p.mu.Unlock()
 			}
 		}
@@ -48,26 +50,26 @@ func (l *Lines) Loading() *Loading {
 	return p
 }
 
-// Step tells that done of total parts are ready and what comes next. Steps
-// of the same name within a second are told together.
+// Step reports that done of total parts are ready and what comes next. Steps of
+// the same name within a second print one line.
 func (p *Loading) Step(what string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news := what != p.what || done == total && p.done != done
+	isNew := what != p.what || done == total && p.done != done
 	p.what, p.done, p.total = what, done, total
-	if news || time.Since(p.told) >= heartbeat/2 {
-		p.tell()
+	if isNew || time.Since(p.printed) >= heartbeat/2 {
+		p.print()
 	}
 }
 
-// tell needs the lock, or to be the only one that knows p.
-func (p *Loading) tell() {
-	p.told = time.Now()
+// print prints a line. The caller holds mu, or no other goroutine knows p.
+func (p *Loading) print() {
+	p.printed = time.Now()
 	p.lines.write(fmt.Sprintf("sdnpu loading step=%q done=%d total=%d seconds=%.1f",
 		p.what, p.done, p.total, time.Since(p.begin).Seconds()))
 }
 
-// Close ends the lines. It may be called twice.
+// Close stops printing. It may be called twice.
 func (p *Loading) Close() {
 	p.stop()
 	<-p.ended

@@ -7,51 +7,51 @@ import (
 )
 
 const (
-	// freeRepeats is how many events in a row may repeat a content before
-	// they must grow.
+	// freeRepeats is the number of consecutive events that may repeat a content
+	// before events must join several pieces.
 	freeRepeats = 8
-	// heldBytes sends what is held, whatever it repeats: a line may have 8 MB.
+	// heldBytes is the largest held text. The host reads lines of up to 8 MB.
 	heldBytes = 1 << 20
 )
 
-// merger joins pieces into events so that the host's repeat rule never cuts a
-// stream: past freeRepeats, each further event with the same trimmed content
-// waits for twice as many pieces as the one before. Joined words differ from
-// one word, so only white space ever grows far; twenty events then hold some
-// eight thousand pieces, and any other text goes out as it comes.
+// merger joins pieces into events so that the host's limit on repetitions never
+// ends a stream. After freeRepeats events with the same trimmed content, each
+// further event joins twice the number of pieces of the event before. Joined words
+// differ from a single word, so only white space needs large events: twenty events
+// then hold about eight thousand pieces. Any other text is sent immediately.
 type merger struct {
 	last    string // trimmed content of the last event sent
-	repeats int    // events in a row with it; the host starts at an empty one
+	repeats int    // number of consecutive events with that content; the host starts with an empty one
 
-	text    strings.Builder // what is held
+	text    strings.Builder // held text
 	trimmed string          // the same, trimmed
 	tokens  []engine.TokenLogprob
-	pieces  int // how many it joins
+	pieces  int // number of pieces in text
 }
 
-// add takes a piece and returns the event to send now, if any.
+// add adds a piece and returns the event to send now, if any.
 func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 	m.text.WriteString(p.Text)
 	m.tokens = append(m.tokens, p.Tokens...)
 	m.pieces++
-	if strings.TrimSpace(p.Text) != "" { // else the trimmed text stays
+	if strings.TrimSpace(p.Text) != "" { // otherwise the trimmed text does not change
 		m.trimmed = strings.TrimSpace(m.text.String())
 	}
-	if m.text.Len() == 0 || m.pieces < m.wanted() && m.text.Len() < heldBytes {
+	if m.text.Len() == 0 || m.pieces < m.piecesToJoin() && m.text.Len() < heldBytes {
 		return engine.Piece{}, false
 	}
 	return m.send(), true
 }
 
-// wanted is how many pieces the next event must join.
-func (m *merger) wanted() int {
+// piecesToJoin returns the number of pieces that the next event must join.
+func (m *merger) piecesToJoin() int {
 	if m.trimmed != m.last || m.repeats < freeRepeats {
 		return 1
 	}
 	return 2 << min(m.repeats-freeRepeats, 24)
 }
 
-// rest returns what is still held at the end.
+// rest returns the held pieces at the end.
 func (m *merger) rest() (engine.Piece, bool) {
 	if m.text.Len() == 0 && len(m.tokens) == 0 {
 		return engine.Piece{}, false

@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// mergeAll returns the events of pieces, and how many pieces each waited for.
+// mergeAll returns the events of pieces, and the number of pieces in each.
 func mergeAll(pieces []engine.Piece) (events []engine.Piece, waits []int) {
 	var m merger
 	waited := 0
@@ -26,7 +26,7 @@ func mergeAll(pieces []engine.Piece) (events []engine.Piece, waits []int) {
 	return events, waits
 }
 
-func TestMergedEventsKeepTheTextAndNeverRepeatTooOften(t *testing.T) {
+func TestMergedEventsKeepTheTextAndTheRepeatLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabets := [][]string{
 		{"a"},
@@ -70,17 +70,17 @@ func TestMergedEventsKeepTheTextAndNeverRepeatTooOften(t *testing.T) {
 	}
 }
 
-func TestEndlessWhiteSpaceStaysFarFromTheLimit(t *testing.T) {
+func TestEndlessWhiteSpaceStaysUnderTheLimit(t *testing.T) {
 	events, _ := mergeAll(repeated("\n", 200_000))
 	require.Less(t, len(events), 29)
 }
 
-func TestDifferentPiecesGoOutAtOnce(t *testing.T) {
+func TestDifferentPiecesAreSentAtOnce(t *testing.T) {
 	_, waits := mergeAll(texted("one", " two", " three", "\n", " four", " four", "five"))
 	require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, waits)
 }
 
-func TestRepeatedWordsWaitForAtMostOneMore(t *testing.T) {
+func TestRepeatedWordsWaitForAtMostOnePiece(t *testing.T) {
 	_, waits := mergeAll(repeated(" ha", 5000))
 	for _, w := range waits {
 		require.LessOrEqual(t, w, 2)

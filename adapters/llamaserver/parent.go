@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// parentPoll is how often the parent is looked at where nothing tells of its
-// end sooner.
+// parentPoll is the time between two checks of the parent, if the system does not
+// report its exit earlier.
 const parentPoll = time.Second
 
-// WatchParent remembers the process that started this one and calls gone,
-// once, when that process has ended. A host that is killed hard leaves its
-// servers running, with the model in memory. What ended before the call is not
-// seen, so it belongs at the start of main.
+// WatchParent calls gone once when the parent of this process has exited. A host
+// that is killed leaves its servers running, with the model in memory. Call
+// WatchParent at the start of main: a parent that exited earlier is not noticed.
 //
-// The watch ends with ctx; wait returns after that, or after gone. Linux sends
-// a signal (SIGUSR1) and Windows wakes the watch at once, elsewhere it takes up
-// to a second.
+// The watch ends when ctx is done. wait returns after that, or after gone has
+// returned. Linux (with SIGUSR1) and Windows report the exit immediately; other
+// systems need up to a second.
 func WatchParent(ctx context.Context, gone func()) (wait func()) {
 	ended := rememberParent()
 	done := make(chan struct{})

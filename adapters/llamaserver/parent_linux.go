@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rememberParent returns what waits for the parent and reports whether it
-// ended before ctx did.
+// rememberParent returns a function that waits for the exit of the parent. The
+// function reports false if ctx is done first.
 //
-// The kernel sends the signal when the thread that started us ends, which in
-// a Go host may be long before the process. So the signal only makes us look,
-// and must not be one that kills.
+// The kernel sends the signal when the thread that started this process exits. In a Go host, that
+// may be long before the host exits. So the signal only triggers a check, and it must not be a
+// signal that kills.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
-		runtime.LockOSThread() // the request for the signal is the thread's
+		runtime.LockOSThread() // the signal is requested by this thread
 		defer runtime.UnlockOSThread()
 		died := make(chan os.Signal, 1)
 		signal.Notify(died, unix.SIGUSR1)
 		defer signal.Stop(died)
-		// Without it the poll still finds out.
+		// If this fails, polling still notices the exit.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGUSR1), 0, 0, 0)
 		defer func() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }()
 		tick := time.NewTicker(parentPoll)

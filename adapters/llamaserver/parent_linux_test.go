@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test runs itself twice over: as a parent that starts a child and waits
-// to be killed, and as that child, which watches its parent.
+// The test runs itself twice: as a parent, which starts a child and is killed, and
+// as that child, which watches its parent.
 const roleVariable = "LLAMASERVER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -27,22 +27,22 @@ func TestMain(m *testing.M) {
 			fmt.Println("child:", err)
 		}
 	case "child":
-		told := make(chan struct{})
-		wait := WatchParent(context.Background(), func() { close(told) })
+		exited := make(chan struct{})
+		wait := WatchParent(context.Background(), func() { close(exited) })
 		fmt.Println("watching")
 		select {
-		case <-told:
+		case <-exited:
 			fmt.Println("parent gone")
 			wait()
 		case <-time.After(5 * time.Minute):
-			fmt.Println("never told")
+			fmt.Println("never noticed")
 		}
 	default:
 		os.Exit(m.Run())
 	}
 }
 
-func TestAKilledParentIsNoticed(t *testing.T) {
+func TestKilledParentIsNoticed(t *testing.T) {
 	parent := exec.Command(os.Args[0]) //nolint:gosec // this test itself
 	parent.Env = append(os.Environ(), roleVariable+"=parent")
 	output, err := parent.StdoutPipe()
@@ -54,13 +54,13 @@ func TestAKilledParentIsNoticed(t *testing.T) {
 	require.NoError(t, parent.Process.Kill())
 	require.True(t, lines.Scan())
 	require.Equal(t, "parent gone", lines.Text())
-	require.False(t, lines.Scan(), "the child has ended")
+	require.False(t, lines.Scan(), "the child has exited")
 	require.Error(t, parent.Wait())
 }
 
-func TestALivingParentIsNotReported(t *testing.T) {
+func TestRunningParentIsNotReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := WatchParent(ctx, func() { t.Error("the parent lives") })
+	wait := WatchParent(ctx, func() { t.Error("the parent is running") })
 	require.NoError(t, unix.Kill(os.Getpid(), unix.SIGUSR1), "the signal alone means nothing")
 	cancel()
 	wait()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// rememberParent returns what waits for the parent and reports whether it
-// ended before ctx did.
+// rememberParent returns a function that waits for the exit of the parent. The
+// function reports false if ctx is done first.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {

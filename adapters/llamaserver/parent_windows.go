@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// rememberParent returns what waits for the parent and reports whether it
-// ended before ctx did. A parent that may not be opened is never seen to end;
-// a number that no process has is one that ended.
+// rememberParent returns a function that waits for the exit of the parent. The
+// function reports false if ctx is done first. If this process may not open the
+// parent, its exit is never noticed. If no process has the parent's number, the
+// parent has exited.
 func rememberParent() func(context.Context) bool {
 	parent, err := windows.OpenProcess(windows.SYNCHRONIZE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(os.Getppid()))
 	return func(ctx context.Context) bool {
@@ -27,7 +28,7 @@ func rememberParent() func(context.Context) bool {
 	}
 }
 
-// ended waits in turns, for a wait for a process knows no context.
+// ended waits in short intervals, because waiting for a process knows no context.
 func ended(ctx context.Context, process windows.Handle) bool {
 	for ctx.Err() == nil {
 		event, err := windows.WaitForSingleObject(process, uint32(parentPoll/time.Millisecond))
@@ -41,8 +42,8 @@ func ended(ctx context.Context, process windows.Handle) bool {
 	return false
 }
 
-// younger reports whether the process began after this one: Windows gives
-// numbers again, and then it is not our parent.
+// younger reports whether a process started after this one. It is then not the parent: Windows has
+// reused the number of an exited process.
 func younger(process windows.Handle) bool {
 	var theirs, ours, exit, kernel, user windows.Filetime
 	if windows.GetProcessTimes(process, &theirs, &exit, &kernel, &user) != nil ||

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is what the host's client makes of a stream.
+// answer is a stream as the host's client reads it.
 type answer struct {
 	text     string
 	events   int
@@ -21,12 +21,11 @@ type answer struct {
 	timings  timings
 }
 
-// errRepeated is how the host drops a stream that says the same again and
-// again; its client never hears of it.
+// errRepeated is returned for a stream with too many repetitions, which the host
+// drops without telling its client.
 var errRepeated = errors.New("the same content more than 30 times")
 
-// readStream reads a /completion stream as strictly as the host's client, and
-// more strictly where the contract asks for more than that client checks.
+// readStream reads a /completion stream at least as strictly as the host's client.
 func readStream(body []byte) (a answer, err error) {
 	last, repeats, final := "", 0, false
 	for line := range bytes.Lines(body) {
@@ -78,7 +77,7 @@ func readStream(body []byte) (a answer, err error) {
 			continue
 		}
 		if e.Timings == nil || e.StopType == "" {
-			return a, fmt.Errorf("the final event lacks timings or stop_type: %q", raw)
+			return a, fmt.Errorf("the final event has no timings or no stop_type: %q", raw)
 		}
 		a.stopType, a.timings = e.StopType, *e.Timings
 	}
@@ -88,7 +87,7 @@ func readStream(body []byte) (a answer, err error) {
 	return a, nil
 }
 
-func TestTheReaderRefusesWhatTheHostRefuses(t *testing.T) {
+func TestReaderRejectsWhatTheHostRejects(t *testing.T) {
 	const end = `data: {"content":"","stop":true,"stop_type":"eos","timings":{}}` + "\n\n"
 	word := `data: {"content":"a","stop":false}` + "\n\n"
 	blank := `data: {"content":" ","stop":false}` + "\n\n"

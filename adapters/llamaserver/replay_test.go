@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// sample is what a real Ollama did to its runner in one case.
+// sample records the requests of a real Ollama to its runner.
 type sample struct {
 	Case string
 	Saw  []struct {
@@ -27,10 +27,10 @@ type sample struct {
 	} `json:"runner_saw"`
 }
 
-// ours are the endpoints that a sample may use to be replayed.
+// ours lists the endpoints that can be replayed.
 var ours = []string{"/completion", "/tokenize", "/detokenize"}
 
-// readSample returns false for a sample that needs other endpoints.
+// readSample reports false if a sample needs other endpoints.
 func readSample(t *testing.T, file string) (sample, bool) {
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func sharedSamples(t *testing.T) []string {
 		require.NoError(t, err)
 	}
 	if len(files) == 0 {
-		reason := "no recorded samples beside SDNPU_DATA=" + data
+		reason := "no recorded samples next to SDNPU_DATA=" + data
 		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "data") {
 			t.Fatal(reason)
 		}
@@ -62,7 +62,7 @@ func sharedSamples(t *testing.T) []string {
 	return files
 }
 
-func TestRecordedRequestsGetAnswersTheHostCanRead(t *testing.T) {
+func TestHostCanReadTheAnswersToRecordedRequests(t *testing.T) {
 	files, err := filepath.Glob("testdata/samples/*.json")
 	require.NoError(t, err)
 	require.Len(t, files, 7)
@@ -82,7 +82,7 @@ func TestRecordedRequestsGetAnswersTheHostCanRead(t *testing.T) {
 	})
 }
 
-// replay sends what the runner saw to our server, once for each script, and
+// replay sends the recorded requests to a server, once for each script, and
 // reports whether the sample could be replayed.
 func replay(t *testing.T, file string) bool {
 	recorded, ok := readSample(t, file)
@@ -114,7 +114,7 @@ func replay(t *testing.T, file string) bool {
 	return true
 }
 
-// whole undoes the shortening of long lists in the recordings.
+// whole restores long lists, which the recordings shorten.
 func whole(t *testing.T, raw json.RawMessage) []byte {
 	var body map[string]any
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))

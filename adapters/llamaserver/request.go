@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// completionRequest is the body of /completion; unknown fields are ignored,
-// since hosts add some with every version.
+// completionRequest is the body of /completion. Unknown fields are ignored,
+// because each version of the host adds fields.
 type completionRequest struct {
 	Prompt      json.RawMessage `json:"prompt"`
 	Stream      bool            `json:"stream"`
@@ -43,7 +43,7 @@ type completionRequest struct {
 	ImageData  json.RawMessage `json:"image_data"`
 }
 
-// defaults are llama-server's for fields that are left out.
+// defaults returns llama-server's values for missing fields.
 func defaults() completionRequest {
 	return completionRequest{
 		CachePrompt: true, NPredict: -1,
@@ -64,7 +64,7 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// engineRequest turns the body into a generation, or says why it cannot.
+// engineRequest converts the body to an engine's request, or returns a refusal.
 func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 	if c.Grammar != "" || given(c.JSONSchema) {
 		return engine.Request{}, refuse(http.StatusBadRequest, "a format (JSON, schema or grammar) is not supported yet: "+
@@ -89,7 +89,7 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 	}
 	var stop []string
 	for _, s := range c.Stop {
-		if s != "" { // an empty text would end every answer before it begins
+		if s != "" { // an empty text would end each answer at once
 			stop = append(stop, s)
 		}
 	}
@@ -113,8 +113,8 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 var errMedia = refuse(http.StatusBadRequest,
 	"this model takes text only: sdnpu cannot read images or audio. Ask again without them.")
 
-// promptTokens reads the three forms of a prompt. A list of numbers is the
-// host's own cut of an earlier /tokenize answer and gets no BOS.
+// promptTokens reads the three forms of a prompt. A list of numbers is a part of an
+// earlier answer of /tokenize and gets no BOS.
 func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
 	raw := bytes.TrimSpace(c.Prompt)
 	if len(raw) == 0 {
@@ -147,8 +147,8 @@ func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
 	default:
 		return nil, refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
 	}
-	// Tokenizing takes about a second for each megabyte, and a prompt that
-	// cannot fit however it is cut need not be.
+	// Tokenizing takes about a second per megabyte, so reject a prompt that cannot
+	// fit with any tokenization.
 	if l := m.Limits(); l.LongestPiece > 0 && len(text)/l.LongestPiece >= l.Context {
 		least := len(text) / l.LongestPiece
 		return nil, tooLong(fmt.Sprint("at least ", least), least, l.Context)
@@ -156,8 +156,8 @@ func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
 	return encode(m, text, true, true)
 }
 
-// keep counts the tokens that a context shift must not drop. What the model
-// wants at the start of every text (BOS) comes on top of what was asked.
+// keep returns the number of tokens that a context shift must not drop. The tokens
+// that start each text (BOS) are added to the requested number.
 func (c *completionRequest) keep(m Model, prompt []int32) (int, error) {
 	if c.NKeep < 0 || c.NKeep >= len(prompt) {
 		return len(prompt), nil
@@ -173,8 +173,8 @@ func (c *completionRequest) keep(m Model, prompt []int32) (int, error) {
 	return min(c.NKeep+n, len(prompt)), nil
 }
 
-// preserved looks up the control tokens to be shown. A text of several tokens
-// is shown anyway.
+// preserved returns the control tokens to show. A text of several tokens is
+// always shown.
 func (c *completionRequest) preserved(m Model) ([]int32, error) {
 	var ids []int32
 	for _, text := range c.Preserved {
@@ -189,8 +189,7 @@ func (c *completionRequest) preserved(m Model) ([]int32, error) {
 	return ids, nil
 }
 
-// sampling translates the places where llama-server and our sampler spell the
-// same thing differently.
+// sampling converts llama-server's sampling options to the sampler's.
 func (c *completionRequest) sampling() sampler.Options {
 	o := sampler.Options{
 		Temperature:      c.Temperature,
@@ -210,11 +209,11 @@ func (c *completionRequest) sampling() sampler.Options {
 	return o
 }
 
-// onlyBest spells zero, by which llama-server keeps one token and the sampler
-// keeps all.
+// onlyBest converts 0, which means one token in llama-server and all tokens in the
+// sampler.
 func onlyBest(p float32) float32 { return max(p, math.SmallestNonzeroFloat32) }
 
-// given reports whether an optional field has a value that asks for something.
+// given reports whether an optional field has a value.
 func given(raw json.RawMessage) bool {
 	switch string(bytes.TrimSpace(raw)) {
 	case "", "null", "[]":
@@ -223,7 +222,7 @@ func given(raw json.RawMessage) bool {
 	return true
 }
 
-// encode is Encode with a refusal for a text that has no tokens of this model.
+// encode tokenizes a text, or returns the answer that rejects the request.
 func encode(m Model, text string, addSpecial, parseSpecial bool) ([]int32, error) {
 	ids, err := m.Encode(text, addSpecial, parseSpecial)
 	if err != nil {
@@ -232,7 +231,7 @@ func encode(m Model, text string, addSpecial, parseSpecial bool) ([]int32, error
 	return ids, nil
 }
 
-// checkTokens refuses numbers that no token of the model has.
+// checkTokens rejects numbers outside the vocabulary.
 func checkTokens(ids []int32, m Model) error {
 	vocab := m.Limits().Vocab
 	for _, id := range ids {
@@ -243,7 +242,7 @@ func checkTokens(ids []int32, m Model) error {
 	return nil
 }
 
-// notJSON says what is wrong with a body in the words of the dialect.
+// notJSON returns the refusal of an invalid body.
 func notJSON(err error) *refusal {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
 		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)

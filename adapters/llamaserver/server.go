@@ -18,49 +18,48 @@ import (
 )
 
 const (
-	// maxBody bounds a request: a prompt for a context of a million tokens has
+	// maxBody is the largest request. A prompt for a context of a million tokens has
 	// about four megabytes, as text or as token numbers.
 	maxBody = 16 << 20
-	// readPatience is how long a client may take to send a body: a connection
-	// that stops half way must not be kept for ever.
-	readPatience = 30 * time.Second
+	// readTimeout is the time that a client has to send a body.
+	readTimeout = 30 * time.Second
 )
 
-// Model answers the requests. Its methods are called from many goroutines.
+// Model answers requests. Its methods may be called from any goroutine.
 type Model interface {
-	// Generate runs one request and hands over its text piece by piece. It
-	// ends soon after ctx is done or emit fails, and returns that error.
+	// Generate runs one request and passes its text to emit in pieces. When ctx is
+	// done or emit fails, it soon returns that error.
 	Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
-	// Encode tokenizes text; addSpecial adds what the model wants at the
-	// start, parseSpecial recognises control tokens written out.
+	// Encode tokenizes a text. addSpecial adds the tokens that start each text,
+	// parseSpecial recognises the spellings of control tokens.
 	Encode(text string, addSpecial, parseSpecial bool) ([]int32, error)
-	// Decode is the text of ids, control tokens included.
+	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
-	// Limits are those of the requests; they do not change.
+	// Limits returns the limits of requests. They do not change.
 	Limits() Limits
 }
 
-// Limits bound what a Model can be asked.
+// Limits holds the limits of requests to a Model.
 type Limits struct {
-	// Context is how many tokens one request may have in all.
+	// Context is the largest number of tokens of a request and its answer.
 	Context int
-	// Vocab is one more than the highest token.
+	// Vocab is the number of tokens in the vocabulary.
 	Vocab int
-	// LongestPiece is how many bytes of text one token stands for at most. Zero
-	// leaves it open.
+	// LongestPiece is the largest number of bytes of one token's text, or 0 if it is
+	// unknown.
 	LongestPiece int
 }
 
 // Options tunes a Server.
 type Options struct {
-	// Addr is where to listen, "127.0.0.1:8080". Port zero takes a free one.
+	// Addr is the address to listen on, "127.0.0.1:8080". Port 0 selects a free one.
 	Addr string
-	// Slots is how many generations run at once; further ones wait. Zero
-	// means one.
+	// Slots is the number of generations that run at the same time. Further ones
+	// wait. Zero means one.
 	Slots int
-	// ContextShift lets a full context drop the older half of its text and go
-	// on, but for the first Keep tokens of a request that does not say how many;
-	// -1 keeps the whole prompt.
+	// ContextShift drops the older half of a full context instead of ending the
+	// answer. Keep is the number of leading tokens that it keeps if the request does
+	// not say; -1 keeps the whole prompt.
 	ContextShift bool
 	Keep         int
 	// Lines receives reports and failures. Nil means silence.
@@ -69,7 +68,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server answers the host. It exists and listens before its model does.
+// Server answers the host. It listens before its model is loaded.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -79,17 +78,17 @@ type Server struct {
 	lines    *Lines
 	state    atomic.Pointer[state]
 	serving  atomic.Bool
-	running  sync.RWMutex // read-held by handlers with a model: Serve outlives them
+	running  sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
 }
 
-// state is loading when both fields are nil.
+// state is the state of the model. If both fields are nil, it is loading.
 type state struct {
 	model  Model
 	failed error
 }
 
-// New listens at once: the host polls from the first moment, and a refused
-// connection costs it a quarter of a second.
+// New returns a server that is listening already. The host polls from the start,
+// and a refused connection costs it a quarter of a second.
 func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
 		return nil, fmt.Errorf("llamaserver: %w: %d slots", ErrArguments, o.Slots)
@@ -114,10 +113,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the server.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// SetModel ends the loading; nil begins it again.
+// SetModel sets the model. Nil returns to the state of loading.
 func (s *Server) SetModel(m Model) {
 	if m != nil {
 		m = &frugal{m, make(chan struct{}, 1)}
@@ -125,18 +124,18 @@ func (s *Server) SetModel(m Model) {
 	s.state.Store(&state{model: m})
 }
 
-// frugal tokenizes one large text at a time: each takes about eighty times its
-// size in memory and a second for a megabyte, and any number of requests come
-// beside those that hold a slot.
+// frugal tokenizes one large text at a time. Tokenizing takes about eighty times
+// the size of the text in memory and a second per megabyte, and the number of
+// requests without a slot is not limited.
 type frugal struct {
 	Model
 	large chan struct{}
 }
 
-// largeText is where a text begins to be large, in bytes.
+// largeText is the size of a large text in bytes.
 const largeText = 1 << 20
 
-// Encode is the model's.
+// Encode calls the model.
 func (f *frugal) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
 	if len(text) >= largeText {
 		f.large <- struct{}{}
@@ -145,12 +144,11 @@ func (f *frugal) Encode(text string, addSpecial, parseSpecial bool) ([]int32, er
 	return f.Model.Encode(text, addSpecial, parseSpecial)
 }
 
-// SetFailed makes /health and every request tell that there is no model.
+// SetFailed makes /health and each request fail with err.
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
 
-// Serve answers requests until ctx is done; running generations are then
-// cancelled, their connections broken and their ends waited for. It can be
-// called once.
+// Serve answers requests until ctx is done. It then cancels running generations,
+// closes their connections and waits for them. It can be called once.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.serving.Swap(true) {
 		return fmt.Errorf("llamaserver: %w", ErrClosed)
@@ -167,10 +165,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	return fmt.Errorf("llamaserver: %w", err)
 }
 
-// Close frees the port of a server that is not serving.
+// Close closes the port of a server that is not serving.
 func (s *Server) Close() error { return s.http.Close() }
 
-// Handler is the server without its port.
+// Handler returns the server's handler without its port.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
@@ -190,7 +188,7 @@ func (s *Server) Handler() http.Handler {
 
 func (r *refusal) always(http.ResponseWriter, *http.Request, Model) error { return r }
 
-// health touches nothing that a load or a generation could hold.
+// health takes no lock, so that a load or a generation cannot delay it.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	switch st := s.state.Load(); {
 	case st.failed != nil:
@@ -202,8 +200,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// withModel gives the handler the model and turns its error into an answer.
-// A handler returns an error only while it has written nothing.
+// withModel passes the model to a handler and sends its error as the answer. A
+// handler returns an error only if it has written nothing.
 func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.running.RLock()
@@ -229,20 +227,20 @@ func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model
 	}
 }
 
-// readJSON reads a bounded body into v.
+// readJSON decodes a body of at most maxBody bytes.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	control := http.NewResponseController(w)
-	// Not every connection has deadlines; without one the client is waited for.
-	_ = control.SetReadDeadline(time.Now().Add(readPatience))
+	// Ignore the error of a connection that has no deadlines. They wait for the client.
+	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	// What is read from now on only tells that the client has gone.
+	// Later reads only notice that the client has closed the connection.
 	_ = control.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readPatience)
+		return refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readTimeout)
 	case err != nil:
 		return refuse(http.StatusBadRequest, "the request ended early")
 	}

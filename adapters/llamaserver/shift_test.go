@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-func TestAShiftKeepsWhatServerOrRequestSay(t *testing.T) {
+func TestShiftKeepsTheRequestedTokens(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		shift  bool
@@ -20,7 +20,7 @@ func TestAShiftKeepsWhatServerOrRequestSay(t *testing.T) {
 		body   string
 		want   int
 	}{
-		{"nothing asked", true, 0, ``, 1}, // BOS alone
+		{"no request", true, 0, ``, 1}, // BOS alone
 		{"no shift", false, 3, ``, 4},
 		{"the server's", true, 3, ``, 4},
 		{"the request's", true, 3, `,"n_keep":2`, 3},

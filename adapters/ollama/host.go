@@ -10,16 +10,16 @@ import (
 	"slices"
 )
 
-// ErrNotFound is returned when no Ollama is installed.
+// ErrNotFound is returned if no Ollama is found.
 var ErrNotFound = errors.New("no Ollama found")
 
 // Host is an installed Ollama.
 type Host struct {
-	// Executable is the ollama program, symbolic links resolved.
+	// Executable is the path of the ollama program without symbolic links.
 	Executable string
-	// Library is its folder of helpers; empty when there is none.
+	// Library is its folder of helper programs, empty if there is none.
 	Library string
-	// Runner is the llama-server it would start; empty when there is none.
+	// Runner is the llama-server that it starts, empty if there is none.
 	Runner string
 }
 
@@ -30,32 +30,33 @@ func exe(name string) string {
 	return name
 }
 
-// Find looks at one executable, or where Ollama usually lies when it is empty.
+// Find returns the host with this executable. If executable is empty, it searches
+// the usual folders.
 func Find(executable string) (Host, error) {
 	candidates := []string{executable}
 	if executable == "" {
-		candidates = usualPlaces()
+		candidates = usualPaths()
 	}
 	for _, c := range candidates {
 		real, err := filepath.EvalSymlinks(c)
 		if err != nil {
 			continue
 		}
-		if real, err = filepath.Abs(real); err != nil { // links to it must not depend on where we are
+		if real, err = filepath.Abs(real); err != nil { // a layout links to it from another folder
 			return Host{}, fmt.Errorf("ollama: %w", err)
 		}
 		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() {
 			return inspect(real), nil
 		}
 	}
-	return Host{}, fmt.Errorf("ollama: %w: looked at %q; install it from https://ollama.com/download or name its executable", ErrNotFound, candidates)
+	return Host{}, fmt.Errorf("ollama: %w: searched %q; install it from https://ollama.com/download or name its executable", ErrNotFound, candidates)
 }
 
-// All are the installations that lie where Ollama usually does, each once, the
-// one that a shell starts first.
+// All returns the installations in the usual folders, each once. The first installation is the one
+// that a shell would start.
 func All() (hosts []Host) {
-	for _, place := range usualPlaces() {
-		h, err := Find(place)
+	for _, path := range usualPaths() {
+		h, err := Find(path)
 		if err == nil && !slices.Contains(hosts, h) {
 			hosts = append(hosts, h)
 		}
@@ -63,18 +64,18 @@ func All() (hosts []Host) {
 	return hosts
 }
 
-func usualPlaces() []string {
-	var places []string
+func usualPaths() []string {
+	var paths []string
 	if path, err := exec.LookPath(exe("ollama")); err == nil {
-		places = append(places, path)
+		paths = append(paths, path)
 	}
 	if runtime.GOOS == "windows" {
-		return append(places, filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs", "Ollama", "ollama.exe"))
+		return append(paths, filepath.Join(os.Getenv("LOCALAPPDATA"), "Programs", "Ollama", "ollama.exe"))
 	}
-	return append(places, "/usr/local/bin/ollama", "/usr/bin/ollama", "/opt/ollama/bin/ollama")
+	return append(paths, "/usr/local/bin/ollama", "/usr/bin/ollama", "/opt/ollama/bin/ollama")
 }
 
-// inspect follows Ollama's own search as far as packages use it.
+// inspect finds the library folder in the same order as Ollama does.
 func inspect(executable string) Host {
 	h := Host{Executable: executable}
 	dir := filepath.Dir(executable)

@@ -10,18 +10,20 @@ import (
 	"strings"
 )
 
-// ourNames are the files in lib/ollama that a layout makes itself.
+// ourNames lists the files in lib/ollama that are not links to the host's files
+// of the same name.
 var ourNames = []string{"llama-server", "llama-server.orig", "llama-quantize"}
 
-// Lay makes or renews a private layout in dir: bin/ollama is the host's
-// executable, lib/ollama/llama-server is program, lib/ollama/llama-server.orig
-// links to the host's own, and the host's other files are linked beside them.
-// Without a llama-quantize, which `ollama create` needs, program stands in for
-// it. It returns the private ollama executable. The host is not changed.
+// Lay creates or updates a private layout in dir and returns the path of its
+// ollama executable. In the layout, bin/ollama is the host's executable,
+// lib/ollama/llama-server is program, lib/ollama/llama-server.orig links to the
+// host's llama-server, and links to the host's other files lie next to them. If
+// the host has no llama-quantize, which `ollama create` needs, program takes its
+// place. Lay does not change the host.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
 	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {
-		return "", fmt.Errorf("ollama: %s is the host's own folder: name another one", dir)
+		return "", fmt.Errorf("ollama: %s is the host's own folder: name another folder", dir)
 	}
 	for _, folder := range []string{bin, lib} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -47,7 +49,8 @@ func Lay(h Host, program, dir string) (string, error) {
 	return executable, nil
 }
 
-// linkLibrary links the host's helpers; its llama-server becomes the original.
+// linkLibrary links the host's helpers. Its llama-server becomes
+// llama-server.orig.
 func linkLibrary(h Host, lib string) error {
 	if err := dropOldLinks(lib); err != nil || h.Library == "" {
 		return err
@@ -56,7 +59,7 @@ func linkLibrary(h Host, lib string) error {
 	if err != nil {
 		return err
 	}
-	// A host that is such a layout itself has us as its llama-server.
+	// If the host is a layout itself, its llama-server is our program.
 	laid := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe("llama-server.orig") })
 	for _, e := range entries {
 		name := e.Name()
@@ -78,8 +81,8 @@ func linkLibrary(h Host, lib string) error {
 	return nil
 }
 
-// dropOldLinks removes what an earlier layout linked and the host may no longer
-// have.
+// dropOldLinks removes the links of an earlier layout, because the host may no
+// longer have the files.
 func dropOldLinks(lib string) error {
 	entries, err := os.ReadDir(lib)
 	if err != nil {
@@ -100,8 +103,8 @@ func dropOldLinks(lib string) error {
 	return nil
 }
 
-// linkAny makes a symbolic link, or a copy of a file where links are not
-// allowed (Windows without developer mode).
+// linkAny creates a symbolic link. If that is not allowed (Windows without
+// developer mode), it copies a file.
 func linkAny(from, to string) error {
 	err := os.Symlink(from, to)
 	if err == nil || errors.Is(err, os.ErrExist) {
@@ -119,7 +122,8 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// linkOrCopy makes to a hard link of from, or a copy across file systems.
+// linkOrCopy makes to a hard link of from, or a copy if they are on different
+// file systems.
 func linkOrCopy(from, to string) error {
 	if sameFile(from, to) {
 		return nil

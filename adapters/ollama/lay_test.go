@@ -31,12 +31,12 @@ func host(t *testing.T, root string, files ...string) Host {
 	return h
 }
 
-func TestLayoutPutsOurProgramBesideTheHostsFiles(t *testing.T) {
+func TestLayoutHasOurProgramAndTheHostsFiles(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, filepath.Join(root, "host"), exe("llama-server"), exe("llama-quantize"), "cuda/libggml-cuda.so")
 	require.NotEmpty(t, h.Runner)
 	program, private := write(t, "ours", root, "sdnpu"), filepath.Join(root, "private")
-	for range 2 { // renewing an existing layout gives the same
+	for range 2 { // a second Lay gives the same layout
 		executable, err := Lay(h, program, private)
 		require.NoError(t, err)
 		require.Equal(t, "ollama", read(t, executable))
@@ -52,7 +52,7 @@ func TestLayoutPutsOurProgramBesideTheHostsFiles(t *testing.T) {
 	require.Equal(t, "host's "+exe("llama-server"), read(t, h.Runner), "the host is not changed")
 }
 
-func TestLayoutWithoutHelpersStandsInForQuantize(t *testing.T) {
+func TestLayoutWithoutHelpersUsesOurProgramAsQuantize(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, filepath.Join(root, "host"))
 	require.Empty(t, h.Runner)
@@ -63,7 +63,7 @@ func TestLayoutWithoutHelpersStandsInForQuantize(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(root, "private", "lib", "ollama", exe("llama-server.orig")))
 }
 
-func TestLayoutForgetsFilesThatTheHostNoLongerHas(t *testing.T) {
+func TestLayoutRemovesLinksToDeletedFiles(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, filepath.Join(root, "host"), "old.so", exe("llama-server"))
 	program, private := write(t, "ours", root, "sdnpu"), filepath.Join(root, "private")
@@ -76,7 +76,7 @@ func TestLayoutForgetsFilesThatTheHostNoLongerHas(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestLayoutRefusesTheHostsOwnFolder(t *testing.T) {
+func TestLayoutInTheHostsFolderIsRejected(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, root, exe("llama-server"))
 	_, err := Lay(h, write(t, "ours", root, "sdnpu"), root)
@@ -84,12 +84,12 @@ func TestLayoutRefusesTheHostsOwnFolder(t *testing.T) {
 	require.Equal(t, "host's "+exe("llama-server"), read(t, h.Runner))
 }
 
-func TestMissingHostIsNamed(t *testing.T) {
+func TestFindReportsAMissingExecutable(t *testing.T) {
 	_, err := Find(filepath.Join(t.TempDir(), "ollama"))
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-func TestALayoutOfALayoutKeepsTheHostsRunnerAsTheOriginal(t *testing.T) {
+func TestLayoutOfALayoutLinksToTheHostsRunner(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, filepath.Join(root, "host"), exe("llama-server"))
 	program := write(t, "ours", root, "sdnpu")
@@ -104,7 +104,7 @@ func TestALayoutOfALayoutKeepsTheHostsRunnerAsTheOriginal(t *testing.T) {
 	require.Equal(t, "ours", read(t, lib, exe("llama-server")))
 }
 
-func TestAHostNamedByARelativePathIsLinkedByItsWholePath(t *testing.T) {
+func TestRelativePathOfAHostIsLinkedAsAbsolute(t *testing.T) {
 	root := t.TempDir()
 	host(t, filepath.Join(root, "host"), exe("llama-server"))
 	program := write(t, "ours", root, "sdnpu")
@@ -116,7 +116,7 @@ func TestAHostNamedByARelativePathIsLinkedByItsWholePath(t *testing.T) {
 	require.Equal(t, "host's "+exe("llama-server"), read(t, root, "private", "lib", "ollama", exe("llama-server.orig")))
 }
 
-func TestAHostWithoutHelpersIsNotLaidOverEither(t *testing.T) {
+func TestLayoutInAHostWithoutHelpersIsRejected(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "host")
 	h := host(t, root)
 	_, err := Lay(h, write(t, "ours", t.TempDir(), "sdnpu"), root)

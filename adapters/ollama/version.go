@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// ErrNotOllama is returned for a program that does not answer as Ollama does.
+// ErrNotOllama is returned for a program that does not print Ollama's version.
 var ErrNotOllama = errors.New("it is not Ollama")
 
-// asked is how long a program may take to say its version: Ollama takes some
-// tenths of a second, and seconds from a cold disk.
-const asked = 20 * time.Second
+// versionTimeout is the time that a program has to print its version. Ollama
+// takes some tenths of a second, or seconds from a cold disk.
+const versionTimeout = 20 * time.Second
 
-// versionLine is what Ollama says, the second where no server answers it.
+// versionLine matches Ollama's output with and without a running server.
 var versionLine = regexp.MustCompile(`(?m)(?:^ollama|client) version is (\S+)`)
 
-// Version runs the program with --version and returns what it says, or an error
-// that is [ErrNotOllama]. No server is asked: the address it is given is that of
-// nobody.
+// Version runs the program with --version and returns the version that it
+// prints, or [ErrNotOllama]. The program gets an address without a server, so
+// that it does not print a server's version.
 func (h Host) Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, asked)
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.Executable, "--version")
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST=127.0.0.1:1")
-	cmd.WaitDelay = asked // of what it started, and left with its output
+	cmd.WaitDelay = versionTimeout // limits the wait for children that keep its output open
 	out, err := cmd.CombinedOutput()
 	if found := versionLine.FindSubmatch(out); found != nil && err == nil {
 		return string(found[1]), nil
 	}
-	said := strings.Join(strings.Fields(string(out[:min(len(out), 200)])), " ")
+	output := strings.Join(strings.Fields(string(out[:min(len(out), 200)])), " ")
 	switch {
 	case ctx.Err() != nil:
-		err = fmt.Errorf("it says nothing for %v", asked)
+		err = fmt.Errorf("no output for %v", versionTimeout)
 	case err == nil:
-		err = fmt.Errorf("it says %q", said)
-	case said != "":
-		err = fmt.Errorf("%w, after %q", err, said)
+		err = fmt.Errorf("its output is %q", output)
+	case output != "":
+		err = fmt.Errorf("%w, output %q", err, output)
 	}
 	return "", fmt.Errorf("ollama: %s --version: %w: %w", h.Executable, ErrNotOllama, err)
 }

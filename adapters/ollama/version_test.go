@@ -18,9 +18,9 @@ func TestOnlyOllamaAnswersAsOllama(t *testing.T) {
 	for name, row := range map[string]struct{ program, version, says string }{
 		"a server answers":  {"#!/bin/sh\n[ \"$1\" = --version ] && echo ollama version is 0.32.1\n", "0.32.1", ""},
 		"no server answers": {"#!/bin/sh\necho Warning: could not connect to a running Ollama instance\necho Warning: client version is 0.30.0\n", "0.30.0", ""},
-		"asks nobody":       {"#!/bin/sh\necho ollama version is \"$OLLAMA_HOST\"\n", "127.0.0.1:1", ""},
-		"another program":   {"#!/bin/sh\necho ls version 9.1\n", "", `it says "ls version 9.1"`},
-		"it fails":          {"#!/bin/sh\necho no such option >&2; exit 3\n", "", `exit status 3, after "no such option"`},
+		"asks no server":    {"#!/bin/sh\necho ollama version is \"$OLLAMA_HOST\"\n", "127.0.0.1:1", ""},
+		"another program":   {"#!/bin/sh\necho ls version 9.1\n", "", `its output is "ls version 9.1"`},
+		"it fails":          {"#!/bin/sh\necho no such option >&2; exit 3\n", "", `exit status 3, output "no such option"`},
 		"no program":        {"the text of a letter", "", "exec format error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,5 +43,5 @@ func TestOnlyOllamaAnswersAsOllama(t *testing.T) {
 	defer cancel()
 	_, err := Host{Executable: path}.Version(ctx)
 	require.ErrorIs(t, err, ErrNotOllama)
-	require.ErrorContains(t, err, "it says nothing")
+	require.ErrorContains(t, err, "no output for")
 }

@@ -2,10 +2,10 @@ package profile
 
 import "math"
 
-// fit returns non-negative weights w for which Σ w[j]·x[i][j] comes closest to
-// y[i], each error taken relative to y[i]. Every subset of the unknowns is
-// tried, so there may be few of them; of subsets that are as close the one with
-// more of them wins, or with the later ones.
+// fit returns the non-negative weights w that minimize the squared errors of Σ w[j]·x[i][j]
+// relative to y[i]. It tries every subset of the unknowns, so there may be only a few. Among
+// equally good subsets, the subset with more unknowns wins, and then the subset with later
+// unknowns.
 func fit(x [][]float64, y []float64) []float64 {
 	n := len(x[0])
 	best, bestError := make([]float64, n), math.Inf(1)
@@ -29,8 +29,8 @@ func fit(x [][]float64, y []float64) []float64 {
 	return best
 }
 
-// solve is the least squares of the unknowns in mask; false where they are not
-// determined or one is negative.
+// solve returns the least-squares solution for the unknowns in mask. It returns
+// false if they are underdetermined or one is negative.
 func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 	var of []int
 	for j := range x[0] {
@@ -39,7 +39,7 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 		}
 	}
 	n := len(of)
-	a := make([][]float64, n) // the normal equations, with the right side behind
+	a := make([][]float64, n) // the normal equations, right side last
 	for r := range a {
 		a[r] = make([]float64, n+1)
 		for i := range y {
@@ -62,7 +62,7 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 	return w, true
 }
 
-// eliminate makes the left side diagonal; false where it is singular.
+// eliminate makes the left side diagonal. It returns false if it is singular.
 func eliminate(a [][]float64) bool {
 	largest := 0.0
 	for r := range a {

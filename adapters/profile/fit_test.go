@@ -36,9 +36,9 @@ func TestExactTimesGiveTheirWeights(t *testing.T) {
 	}
 }
 
-// No weights that are not negative, of a fine grid around them and of random
-// ones, come closer to times that no weights give.
-func TestNothingNonNegativeFitsBetter(t *testing.T) {
+// TestNoOtherNonNegativeWeightsFitBetter tries random weights close to the fit,
+// for times that no weights give exactly.
+func TestNoOtherNonNegativeWeightsFitBetter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2))
 	off := func(x [][]float64, w, y []float64) (sum float64) {
 		for i := range y {

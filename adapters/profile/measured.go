@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// About says what was measured, as people call it.
+// About names what was measured.
 type About struct {
 	Device, SoC, Model, Recipe string
 	Layers, Hidden, Vocab      int
@@ -19,14 +22,30 @@ type About struct {
 
 const (
 	schema   = "npu-device-profile/1"
-	tileRows = 32 // of the matrix unit, on every Hexagon that there is
-	// windowGB is what one session addresses: no call tells it.
+	tileRows = 32 // rows of a tile of the matrix unit, on every Hexagon so far
+	// windowGB is the memory that one session addresses. No call reports it.
 	windowGB = 3.75
-	// Fastest stands for loads whose time does not grow with their bytes.
+	// Fastest is the bandwidth in GB/s of loads whose time does not grow with
+	// their bytes.
 	Fastest = 1000
 )
 
-// Measured makes a profile of measurements.
+// AboutModel names a model by its file, without the ending. The caller adds the
+// device.
+func AboutModel(path string, c model.Config, recipe string) About {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
+}
+
+// Model returns the only model of a measured profile.
+func Model(p *graphswap.Profile) graphswap.Model {
+	for _, m := range p.Models {
+		return m
+	}
+	return graphswap.Model{}
+}
+
+// Measured returns the profile of measurements.
 func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 	p := &graphswap.Profile{
 		Schema: schema, Kind: graphswap.Measured, ID: "measured", Device: about.Device, SoC: about.SoC,
@@ -34,19 +53,19 @@ func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 		Memory:  graphswap.Memory{WindowGB: windowGB},
 		Confidence: map[string]string{
 			"models": fmt.Sprintf("measured: %s, %d graphs, each alone, %d past slots", about.Recipe, len(m.Graphs), m.Slots),
-			"memory": "not measured: the usual window of one session",
+			"memory": "not measured: the usual address window of one session",
 			"load":   "latency and bandwidth are fitted to the loads of all graphs",
 		},
 	}
 	if m.Paced != "" {
 		p.Device += ", in the time of " + m.Paced
 	}
-	if m.Beside == 0 {
+	if m.RunSlowdown == 0 {
 		p.Confidence["load.compute_slowdown_while_loading"] = "not measured"
 	}
 	p.Load = loads(m)
 	model := graphswap.Model{Layers: about.Layers, Hidden: about.Hidden, Vocab: about.Vocab}
-	tell(&model, m)
+	addMeasured(&model, m)
 	p.Compute.RowContextShare = body(&model, m)
 	head(&model, m)
 	p.Compute.DispatchMs = model.DispatchMs
@@ -56,15 +75,15 @@ func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graphswap.ParseProfile(text) // which checks it
+	return graphswap.ParseProfile(text) // validates it
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func tiles(rows int) float64 { return math.Ceil(float64(rows) / tileRows) }
 
-// tell notes what was measured, graph by graph.
-func tell(model *graphswap.Model, m *engine.Measurements) {
+// addMeasured stores the measured times of each graph in the model.
+func addMeasured(model *graphswap.Model, m *engine.Measurements) {
 	for _, g := range m.Graphs {
 		of := &graphswap.MeasuredGraph{}
 		switch {
@@ -83,8 +102,8 @@ func tell(model *graphswap.Model, m *engine.Measurements) {
 			of.Widths = map[int]graphswap.MeasuredWidth{}
 		}
 		w := graphswap.MeasuredWidth{LoadMs: ms(g.Load), RunMs: ms(g.Run), Bytes: g.SizeBytes}
-		if g.Block >= 0 { // the head sees no context
-			w.ShortMs = ms(g.Short)
+		if g.Block >= 0 { // the head does not read the context
+			w.ShortContextMs = ms(g.Short)
 		}
 		of.Widths[g.Rows] = w
 	}
@@ -98,7 +117,7 @@ func narrowest(g *graphswap.MeasuredGraph) graphswap.MeasuredWidth {
 	return g.Widths[slices.Min(slices.Collect(maps.Keys(g.Widths)))]
 }
 
-// loads fits latency and bandwidth.
+// loads fits latency and bandwidth to the loads.
 func loads(m *engine.Measurements) graphswap.LoadCost {
 	var x [][]float64
 	var y []float64
@@ -106,7 +125,7 @@ func loads(m *engine.Measurements) graphswap.LoadCost {
 		x, y = append(x, []float64{1, float64(g.SizeBytes)}), append(y, max(ms(g.Load), 1e-6))
 	}
 	w := fit(x, y)
-	l := graphswap.LoadCost{LatencyMs: w[0], BandwidthGBps: Fastest, MaxParallel: 1, Slowdown: max(1, m.Beside), Residency: "replace"}
+	l := graphswap.LoadCost{LatencyMs: w[0], BandwidthGBps: Fastest, MaxParallel: 1, Slowdown: max(1, m.RunSlowdown), Residency: "replace"}
 	if w[1]*Fastest > 1e-6 {
 		l.BandwidthGBps = 1e-6 / w[1]
 	}
@@ -131,7 +150,7 @@ func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	}
 	w := fit(x, y)
 	model.DispatchMs, model.RowMs, model.TileMs = w[0], w[1], w[2]
-	// The widest graph shows best what more context costs.
+	// The cost of a longer context is largest in the widest graph.
 	widest := widths[len(widths)-1]
 	grows := model.RowMs * float64(widest) * (1 - float64(widest)/2/float64(m.Context))
 	if grows <= 0 {
@@ -153,7 +172,7 @@ func head(model *graphswap.Model, m *engine.Measurements) {
 	model.HeadRowMs, model.HeadTileMs = w[0], w[1]
 }
 
-// generic is what the model's times say of others.
+// generic derives the parameters for other models from this model's times.
 func generic(model *graphswap.Model) graphswap.Generic {
 	g := graphswap.Generic{DispatchMs: model.DispatchMs, StreamGBps: Fastest}
 	if model.TileMs > 0 {

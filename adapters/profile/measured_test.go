@@ -13,9 +13,9 @@ import (
 
 func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
 
-// measurements are those of a device that follows the cost model exactly.
+// measurements returns the times of a device that follows the cost model exactly.
 func measurements(t *testing.T, cost *graphswap.Cost, layers, widths []int, context float64) *engine.Measurements {
-	m := &engine.Measurements{Context: int(context), Slots: int(context), Beside: 1.1}
+	m := &engine.Measurements{Context: int(context), Slots: int(context), RunSlowdown: 1.1}
 	for b, n := range layers {
 		share := float64(n) / float64(cost.Model.Layers)
 		bytes := share * float64(cost.Model.BodyBytes)
@@ -33,7 +33,7 @@ func measurements(t *testing.T, cost *graphswap.Cost, layers, widths []int, cont
 	return m
 }
 
-func TestAMeasuredDeviceIsForetold(t *testing.T) {
+func TestMeasuredProfileForecastsOtherWidths(t *testing.T) {
 	for _, device := range graphswap.DeviceNames() {
 		p, err := graphswap.Device(device)
 		require.NoError(t, err)
@@ -48,8 +48,8 @@ func TestAMeasuredDeviceIsForetold(t *testing.T) {
 			require.Equal(t, graphswap.Measured, profile.Kind)
 			got, err := profile.Cost(name)
 			require.NoError(t, err)
-			// What nobody measured: other widths, another context, other blocks. The
-			// fixed cost of two runs has become the layers'.
+			// None of these widths, contexts and blocks was measured. The fixed cost
+			// of two runs is now part of the layers' cost.
 			for _, rows := range []int{8, 128, 512} {
 				for _, context := range []float64{100, 1100, 4000} {
 					require.InEpsilon(t, want.Body(rows, context)+2*p.Compute.RPCMs, got.Body(rows, context), 1e-3, "%s %s: %d rows at %v", device, name, rows, context)
@@ -66,29 +66,29 @@ func TestAMeasuredDeviceIsForetold(t *testing.T) {
 	}
 }
 
-// requireMeasuredBlockMoves: plans charge the first block, which was measured at
-// one context, with what it takes at theirs.
+// requireMeasuredBlockMoves checks that plans charge the first block, which was
+// measured at one context, with its time at their own context.
 func requireMeasuredBlockMoves(t *testing.T, want, got *graphswap.Cost, share float64) {
 	t.Helper()
-	const rows1, rows2 = 256, 64
+	const prefill, decode = 256, 64
 	for _, r := range []graphswap.Request{{Prompt: 1500}, {Prompt: 100, Cached: 3000}, {Prompt: 256}} {
-		r.Blocks, r.Rows1, r.Rows2 = 2, rows1, rows2
+		r.Blocks, r.PrefillRows, r.DecodeRows = 2, prefill, decode
 		p, err := got.Problem(r)
 		require.NoError(t, err)
 		for chunk, tokens := range p.Chunks {
-			at, short := float64(r.Cached+chunk*rows1), 0.0
-			require.InEpsilon(t, want.Exec(share, rows1, at+rows1/2), p.P[chunk][0], 1e-5)
-			for sub := 0; sub < tokens; sub += rows2 {
-				short += want.Exec(share, rows2, at+float64(sub)+rows2/2)
+			at, short := float64(r.Cached+chunk*prefill), 0.0
+			require.InEpsilon(t, want.Exec(share, prefill, at+prefill/2), p.PrefillMs[chunk][0], 1e-5)
+			for sub := 0; sub < tokens; sub += decode {
+				short += want.Exec(share, decode, at+float64(sub)+decode/2)
 			}
-			require.InEpsilon(t, short, p.D[chunk][0], 1e-5)
+			require.InEpsilon(t, short, p.DecodeMs[chunk][0], 1e-5)
 		}
-		require.InEpsilon(t, want.Exec(share, rows2, float64(r.Cached+r.Prompt)+rows2/2), p.Verify[1][0], 1e-5)
+		require.InEpsilon(t, want.Exec(share, decode, float64(r.Cached+r.Prompt)+decode/2), p.VerifyMs[1][0], 1e-5)
 	}
 }
 
-// A single width, loads of no time: the profile is still one.
-func TestHardlyAnyMeasurementsMakeAProfile(t *testing.T) {
+// TestOneWidthMakesAProfile also covers loads that take no time.
+func TestOneWidthMakesAProfile(t *testing.T) {
 	m := &engine.Measurements{Context: 512, Slots: 512, Graphs: []engine.Measurement{
 		{Block: 0, Layers: 5, Rows: 8, SizeBytes: 1000, Run: time.Microsecond}, {Block: -1, Rows: 8, SizeBytes: 500},
 	}}
@@ -100,7 +100,7 @@ func TestHardlyAnyMeasurementsMakeAProfile(t *testing.T) {
 	require.Contains(t, p.Confidence["load.compute_slowdown_while_loading"], "not measured")
 }
 
-func TestAProfileIsKeptUnderAllThatDecides(t *testing.T) {
+func TestEachPartOfTheKeySelectsTheProfile(t *testing.T) {
 	p, err := graphswap.Device("sd8gen2")
 	require.NoError(t, err)
 	folder := Folder(t.TempDir() + "/profiles")

@@ -13,12 +13,12 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Key names everything that decides whether a profile still holds: any change
-// of it is another profile. Widths are not in it, as plans for any two of those
-// that were measured can be made of one profile; the newest profile counts.
+// Key identifies a profile: a profile is valid for one key only. The widths are
+// not part of it. One profile serves plans for any two of its widths, and a new
+// profile replaces the old one.
 type Key struct {
-	// Fingerprint is the device's, Digest the model's. Clock says in whose time an
-	// emulator was asked to run, empty for a device's own.
+	// Fingerprint identifies the device and Digest the model. Clock is the device
+	// profile whose time an emulator keeps; empty means the device's own time.
 	Fingerprint, Clock, Digest, Recipe string
 	Blocks, Slots                      int
 }
@@ -28,14 +28,14 @@ func (k Key) file() string {
 	return hex.EncodeToString(h[:12]) + ".json"
 }
 
-// Folder keeps profiles, a file each. It need not exist before the first Put.
+// Folder stores profiles, one per file. Put creates the folder.
 type Folder string
 
-// Path is where the profile of a key is, or would be.
+// Path returns the file of a key's profile, which need not exist.
 func (f Folder) Path(k Key) string { return filepath.Join(string(f), k.file()) }
 
-// Get returns a profile, or [os.ErrNotExist]. One that cannot be read is an
-// error of its own: it is to be measured anew.
+// Get returns the profile of a key, or [os.ErrNotExist]. Any other error means
+// that the profile is unreadable and must be measured again.
 func (f Folder) Get(k Key) (*graphswap.Profile, error) {
 	data, err := os.ReadFile(f.Path(k))
 	if err != nil {
@@ -48,7 +48,7 @@ func (f Folder) Get(k Key) (*graphswap.Profile, error) {
 	return p, nil
 }
 
-// Put writes a profile, whole or not at all.
+// Put writes a profile atomically.
 func (f Folder) Put(k Key, p *graphswap.Profile) (err error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return fmt.Errorf("profile: %w", err)
@@ -72,7 +72,7 @@ func (f Folder) Put(k Key, p *graphswap.Profile) (err error) {
 	return err
 }
 
-// Text is a profile as its file holds it.
+// Text returns the content of a profile's file.
 func Text(p *graphswap.Profile) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

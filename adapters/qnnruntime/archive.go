@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Bounds of what a wheel may hold; the largest known has 260 MB in 40 files.
+// Limits of a wheel's contents. The largest known wheel has 260 MB in 40 files.
 const (
 	entryLimit    = 4096
 	fileLimit     = 512 << 20
@@ -23,59 +23,57 @@ const (
 	recordLimit   = 4 << 20
 )
 
-// licenceFile is the vendor's licence, among the wheel's files.
+// licenceFile is the path of the vendor's licence in the wheel.
 const licenceFile = distribution + "/Qualcomm_LICENSE.pdf"
 
-// wanted are the files that leave the wheel: the runtime, what it needs, and its
-// terms. Extra are libraries that only tests and tools load.
+// runtimeFiles matches the files to unpack: the runtime, its dependencies and its
+// licences. extraFiles matches libraries that only tests and tools load.
 var (
-	wanted = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
+	runtimeFiles = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
 		`|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt)$|^onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+$`)
-	extra = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?(lib)?Qnn(Saver|Ir|Cpu)\.(so|dll)$`)
+	extraFiles = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?(lib)?Qnn(Saver|Ir|Cpu)\.(so|dll)$`)
 )
 
-// place is where a file of the wheel goes. The wheel of Windows on x86-64 keeps
-// its libraries in a folder below, beside those for such programs on an Arm
-// machine, which runs our own Arm program instead; elsewhere names stay.
-func place(name string) string { return strings.Replace(name, "/libs/amd64/", "/", 1) }
+// unpackedPath returns the path to which a file of the wheel is unpacked. The wheel for
+// Windows on x86-64 keeps its libraries one folder lower than the other wheels.
+func unpackedPath(name string) string { return strings.Replace(name, "/libs/amd64/", "/", 1) }
 
-// Archive is an open wheel whose entries have been looked at. It does not own
-// what it reads from.
+// Archive is an open wheel with validated entries. It does not own its reader.
 type Archive struct {
-	// Version and Target are what the wheel is.
+	// Version and Target identify the wheel.
 	Version string
 	Target  Target
 	files   []*zip.File
-	sums    map[string]string // of each file, as RECORD writes them
+	sums    map[string]string // checksums by path, in RECORD's form
 }
 
-// OpenArchive reads the list of a wheel's files and refuses what is no runtime,
-// or too large. With all, libraries for tests and tools are unpacked too.
+// OpenArchive reads a wheel's file list and rejects a wheel that holds no runtime
+// or is too large. With all, libraries for tests and tools are unpacked too.
 func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrWheel, err)
 	}
 	if len(z.File) > entryLimit {
-		return nil, fmt.Errorf("%w: %d files, %d at most", ErrWheel, len(z.File), entryLimit)
+		return nil, fmt.Errorf("%w: got %d files, want at most %d", ErrWheel, len(z.File), entryLimit)
 	}
 	a := &Archive{}
 	if err := a.readRecord(z); err != nil {
 		return nil, err
 	}
-	if err := a.choose(z, all); err != nil {
+	if err := a.selectFiles(z, all); err != nil {
 		return nil, err
 	}
-	return a, a.recognise()
+	return a, a.detectTarget()
 }
 
-// readRecord reads the sums of all files, and the version out of its own path.
+// readRecord reads the checksums of all files, and the version from RECORD's path.
 func (a *Archive) readRecord(z *zip.Reader) error {
 	i := slices.IndexFunc(z.File, func(f *zip.File) bool {
 		return strings.HasPrefix(f.Name, distribution+"-") && path.Base(f.Name) == "RECORD"
 	})
 	if i < 0 {
-		return fmt.Errorf("%w: it has no RECORD of %s", ErrWheel, project)
+		return fmt.Errorf("%w: it has no RECORD for %s", ErrWheel, project)
 	}
 	text, err := contents(z.File[i], recordLimit)
 	if err != nil {
@@ -96,34 +94,34 @@ func (a *Archive) readRecord(z *zip.Reader) error {
 	return nil
 }
 
-// choose picks the files to unpack.
-func (a *Archive) choose(z *zip.Reader, all bool) error {
+// selectFiles selects the files to unpack.
+func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 	var total uint64
 	names := make(map[string]bool)
 	for _, f := range z.File {
-		if !wanted.MatchString(f.Name) && !(all && extra.MatchString(f.Name)) {
+		if !runtimeFiles.MatchString(f.Name) && !(all && extraFiles.MatchString(f.Name)) {
 			continue
 		}
 		total += min(f.UncompressedSize64, fileLimit+1)
 		switch {
-		case names[place(f.Name)]:
-			return fmt.Errorf("%w: %s stands in it twice", ErrWheel, f.Name)
+		case names[unpackedPath(f.Name)]:
+			return fmt.Errorf("%w: it has %s twice", ErrWheel, f.Name)
 		case !f.Mode().IsRegular():
-			return fmt.Errorf("%w: %s is no plain file", ErrWheel, f.Name)
+			return fmt.Errorf("%w: %s is not a regular file", ErrWheel, f.Name)
 		case f.UncompressedSize64 > fileLimit || total > unpackedLimit:
-			return fmt.Errorf("%w: %s has %d bytes: too large", ErrWheel, f.Name, f.UncompressedSize64)
+			return fmt.Errorf("%w: %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
 		case a.sums[f.Name] == "":
 			return fmt.Errorf("%w: %s is not in its RECORD", ErrWheel, f.Name)
 		}
-		names[place(f.Name)] = true
+		names[unpackedPath(f.Name)] = true
 		a.files = append(a.files, f)
 	}
 	return nil
 }
 
-// recognise finds out which system the runtime is for: by the main library's
-// name and machine.
-func (a *Archive) recognise() error {
+// detectTarget sets the system that the runtime is for, from the name and the
+// architecture of the main library.
+func (a *Archive) detectTarget() error {
 	for _, f := range a.files {
 		for t, what := range targets {
 			if path.Base(f.Name) != what.library {
@@ -139,10 +137,10 @@ func (a *Archive) recognise() error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: it holds no library of Linux or Windows for amd64 or arm64", ErrWheel)
+	return fmt.Errorf("%w: it holds no library for Linux or Windows on amd64 or arm64", ErrWheel)
 }
 
-// machine is the architecture that an ELF or PE file is for, in Go's words.
+// machine returns the architecture of an ELF or PE file by its Go name, or "".
 func machine(front []byte) string {
 	at := func(i int) int {
 		if i < 0 || i+1 >= len(front) {
@@ -159,7 +157,7 @@ func machine(front []byte) string {
 	return names[code]
 }
 
-// Licence is the vendor's licence, a PDF.
+// Licence returns the vendor's licence, a PDF.
 func (a *Archive) Licence() ([]byte, error) {
 	i := slices.IndexFunc(a.files, func(f *zip.File) bool { return f.Name == licenceFile })
 	if i < 0 {
@@ -172,15 +170,15 @@ func (a *Archive) Licence() ([]byte, error) {
 	return text, a.compare(licenceFile, sha256.Sum256(text))
 }
 
-// compare checks the sum of a file against the record.
+// compare compares the checksum of a file with the record.
 func (a *Archive) compare(name string, sum [sha256.Size]byte) error {
 	if got := "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]); got != a.sums[name] {
-		return fmt.Errorf("%s: %w: the wheel records %s, its file has %s", name, ErrChecksum, a.sums[name], got)
+		return fmt.Errorf("%s: %w: the wheel records %s, the file has %s", name, ErrChecksum, a.sums[name], got)
 	}
 	return nil
 }
 
-// SizeBytes is how much is unpacked.
+// SizeBytes returns the size of the unpacked files.
 func (a *Archive) SizeBytes() (n int64) {
 	for _, f := range a.files {
 		n += int64(f.UncompressedSize64)
@@ -188,19 +186,19 @@ func (a *Archive) SizeBytes() (n int64) {
 	return n
 }
 
-// contents reads a small file whole.
+// contents reads a file of at most limit bytes.
 func contents(f *zip.File, limit int64) ([]byte, error) {
 	if f.UncompressedSize64 > uint64(limit) {
-		return nil, fmt.Errorf("%w: %s has %d bytes: too large", ErrWheel, f.Name, f.UncompressedSize64)
+		return nil, fmt.Errorf("%w: %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
 	}
 	text, err := head(f, limit+1)
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%w: %s is larger than it says", ErrWheel, f.Name)
+		err = fmt.Errorf("%w: %s is larger than its entry says", ErrWheel, f.Name)
 	}
 	return text, err
 }
 
-// head reads the first n bytes of a file, or all.
+// head reads at most the first n bytes of a file.
 func head(f *zip.File, n int64) (_ []byte, err error) {
 	r, err := f.Open()
 	if err != nil {
@@ -214,5 +212,5 @@ func head(f *zip.File, n int64) (_ []byte, err error) {
 	return text, nil
 }
 
-// mode is how unpacked files can be used.
+// mode holds the permissions of unpacked files.
 const mode fs.FileMode = 0o644

@@ -30,7 +30,7 @@ func files(t *testing.T, folder string) map[string]string {
 	return found
 }
 
-func TestAWheelIsUnpackedAndFoundAgain(t *testing.T) {
+func TestUnpackedWheelIsFound(t *testing.T) {
 	a, err := open(wheel(t, good()), false)
 	require.NoError(t, err)
 	require.Equal(t, "2.7.0", a.Version)
@@ -68,7 +68,7 @@ func TestAWheelIsUnpackedAndFoundAgain(t *testing.T) {
 	require.Equal(t, []string{"onnxruntime_qnn/libQnnHtp.so"}, found.Missing())
 }
 
-func TestAnInstallReplacesTheOneBefore(t *testing.T) {
+func TestInstallReplacesEarlierInstall(t *testing.T) {
 	folder := t.TempDir()
 	first, err := open(wheel(t, good()), true)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestAnInstallReplacesTheOneBefore(t *testing.T) {
 }
 
 // The wheel of Windows on x86-64 has a folder for each kind of program.
-func TestTheLibrariesOfWindowsOnAMD64ComeOutOfTheirFolder(t *testing.T) {
+func TestWindowsAMD64LibrariesAreMovedUpOneFolder(t *testing.T) {
 	a, err := open(wheel(t, []entry{
 		{name: "onnxruntime_qnn/libs/amd64/QnnHtp.dll", text: pe(peAMD64)},
 		{name: "onnxruntime_qnn/libs/amd64/QnnSystem.dll", text: "system"},
@@ -121,7 +121,7 @@ func TestTheLibrariesOfWindowsOnAMD64ComeOutOfTheirFolder(t *testing.T) {
 	require.ErrorContains(t, err, "twice", "one would take the other's place")
 }
 
-func TestHostileWheelsAreRefused(t *testing.T) {
+func TestInvalidWheelsAreRejected(t *testing.T) {
 	with := func(e ...entry) []entry { return append(good(), e...) }
 	for _, tt := range []struct {
 		name    string
@@ -133,7 +133,7 @@ func TestHostileWheelsAreRefused(t *testing.T) {
 		{"a library of another machine", []entry{{name: "onnxruntime_qnn/libQnnHtp.so", text: elf(0x28)}}, ErrWheel, "no library"},
 		{"a library of three bytes", []entry{{name: "onnxruntime_qnn/libQnnHtp.so", text: "MZ\x01"}}, ErrWheel, "no library"},
 		{"a file twice", with(good()[0]), ErrWheel, "twice"},
-		{"a link", with(entry{name: "onnxruntime_qnn/ThirdPartyNotices.txt", text: "/etc/passwd", link: true}), ErrWheel, "plain file"},
+		{"a link", with(entry{name: "onnxruntime_qnn/ThirdPartyNotices.txt", text: "/etc/passwd", link: true}), ErrWheel, "not a regular file"},
 		{"a file without a sum", with(entry{name: "onnxruntime_qnn/LICENSE", text: "terms", sum: "-"}), ErrWheel, "RECORD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,8 +149,7 @@ func TestHostileWheelsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPathsCannotLeaveTheFolder: what is not on the list stays in the wheel,
-// whatever its path.
+// TestPathsCannotLeaveTheFolder: files that are not on the list stay in the wheel, for any path.
 func TestPathsCannotLeaveTheFolder(t *testing.T) {
 	outside := []entry{
 		{name: "../escaped.so", text: "x"},
@@ -174,11 +173,11 @@ func TestPathsCannotLeaveTheFolder(t *testing.T) {
 	require.Equal(t, good()[0].text, files(t, folder)["onnxruntime_qnn/libQnnHtp.so"])
 }
 
-// TestASizeThatLiesIsNotBelieved patches the sizes in the zip's directory.
-func TestASizeThatLiesIsNotBelieved(t *testing.T) {
+// TestWrongSizeIsRejected patches the sizes in the zip's directory.
+func TestWrongSizeIsRejected(t *testing.T) {
 	data := wheel(t, good())
 	at := bytes.LastIndex(data, []byte("onnxruntime_qnn/libQnnHtpV79Skel.so")) // in the directory
-	const sizeBefore = 46 - 24                                                 // of a name stands its file's size
+	const sizeBefore = 46 - 24                                                 // distance from a file's size to its name in a directory entry
 	data[at-sizeBefore+3] = 0x7f
 	_, err := open(data, false)
 	require.ErrorIs(t, err, ErrWheel)

@@ -1,28 +1,27 @@
-// Package qnnruntime brings the vendor's QNN runtime onto the user's machine:
-// the libraries, stubs and DSP images (skels) that the public Python wheel
-// onnxruntime-qnn holds, for the systems that it is made for.
+// Package qnnruntime installs the vendor's QNN runtime: the libraries, stubs and
+// DSP images (skels) in the public Python wheel onnxruntime-qnn.
 //
-// Nothing of it is ours to ship, so the user fetches it: from a package index,
-// whose checksum decides whether the file is the one that it lists, or from a
-// file that he has. The wheel is only unpacked: no Python runs. Its licence is
-// the vendor's, and asking for consent is the caller's work.
+// We may not distribute the runtime, so the user downloads it from a package
+// index, which also gives its checksum, or provides the wheel as a file. The
+// package unpacks the wheel and runs no Python. The caller must show the
+// vendor's licence and ask for consent.
 //
-// # What is not trusted
+// # Untrusted input
 //
-// An index page, a wheel and its record are all hostile until checked: sizes are
-// bounded before anything is allocated or written, every file's sum must be the
-// one that the wheel records, only names on a short list leave the wheel, and
-// they go into one flat folder, whatever paths they claim.
+// Index pages, wheels and their records are untrusted. The package limits sizes
+// before it allocates or writes, compares each file with the checksum that the
+// wheel records, unpacks only files with known names, and ignores the paths that
+// the wheel gives them.
 //
 // # Layout
 //
-// A folder DIR gets the wheel's own two folders, since its libraries find each
-// other by relative paths, and a stamp that says what is there:
+// A folder DIR gets the wheel's own two folders, because its libraries find each
+// other by relative paths, and a file that lists the contents:
 //
 //	DIR/onnxruntime_qnn/libQnnHtp.so …
 //	DIR/onnxruntime_qnn.libs/libc++ …
 //	DIR/runtime.json
 //
-// A second install replaces the first by renaming; half an install is never
-// seen.
+// Installing again replaces the files by renaming. A folder with runtime.json is
+// complete.
 package qnnruntime

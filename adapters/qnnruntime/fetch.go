@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// wheelLimit bounds a wheel in bytes; the largest known has 200 MB.
+// wheelLimit is the largest wheel in bytes. The largest known has 200 MB.
 const wheelLimit = 1 << 30
 
-// Fetch writes the wheel and compares it with its sum. Progress, when set, is
-// told the bytes written and the size, -1 where the server does not say it.
+// Fetch downloads a wheel and compares it with its checksum. If progress is set,
+// Fetch calls it with the number of bytes so far and the size, which is -1 if the
+// server does not give it.
 func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(done, total int64)) error {
 	from, err := url.Parse(w.URL)
 	if err != nil {
@@ -24,35 +25,35 @@ func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(d
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // the sum says whether it came whole
+	defer func() { _ = response.Body.Close() }() // the checksum decides whether the body is complete
 	if response.ContentLength > wheelLimit {
-		return fmt.Errorf("%s: %w: %d bytes, %d at most", w.Name, ErrWheel, response.ContentLength, wheelLimit)
+		return fmt.Errorf("%s: %w: got %d bytes, want at most %d", w.Name, ErrWheel, response.ContentLength, wheelLimit)
 	}
 	sum := sha256.New()
-	meter := &meter{total: response.ContentLength, tell: progress}
+	meter := &meter{total: response.ContentLength, report: progress}
 	n, err := io.Copy(io.MultiWriter(to, sum, meter), io.LimitReader(response.Body, wheelLimit+1))
 	if err != nil {
-		return fmt.Errorf("fetch %s: %w", w.Name, err)
+		return fmt.Errorf("download %s: %w", w.Name, err)
 	}
 	if n > wheelLimit {
 		return fmt.Errorf("%s: %w: more than %d bytes", w.Name, ErrWheel, wheelLimit)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, w.SHA256) {
-		return fmt.Errorf("%s: %w: the index lists %s, %d bytes came with %s", w.Name, ErrChecksum, w.SHA256, n, got)
+		return fmt.Errorf("%s: %w: the index lists %s, the %d bytes received have %s", w.Name, ErrChecksum, w.SHA256, n, got)
 	}
 	return nil
 }
 
-// meter tells how much has passed.
+// meter reports the number of bytes written to it.
 type meter struct {
 	done, total int64
-	tell        func(done, total int64)
+	report      func(done, total int64)
 }
 
 func (m *meter) Write(p []byte) (int, error) {
 	m.done += int64(len(p))
-	if m.tell != nil {
-		m.tell(m.done, m.total)
+	if m.report != nil {
+		m.report(m.done, m.total)
 	}
 	return len(p), nil
 }

@@ -19,37 +19,37 @@ import (
 const (
 	// DefaultIndex is the public Python index.
 	DefaultIndex = "https://pypi.org/simple"
-	// DefaultVersion is the release that this program is tested with.
+	// DefaultVersion is the release with which this program is tested.
 	DefaultVersion = "2.7.0"
-	// project is the wheel's name in an index, and distribution in file names.
+	// project is the name in an index, distribution the name in file names.
 	project      = "onnxruntime-qnn"
 	distribution = "onnxruntime_qnn"
-	// pageLimit bounds an index page in bytes.
+	// pageLimit is the largest index page in bytes.
 	pageLimit = 32 << 20
 )
 
-// jsonPage is the type of an index page in JSON; pages in HTML are as good.
+// jsonPage is the content type of an index page in JSON. HTML pages work too.
 const jsonPage = "application/vnd.pypi.simple.v1+json"
 
 // Index is a Python package index: a folder of pages, one per project, as pip
 // reads them.
 type Index struct {
-	// URL is the folder, such as [DefaultIndex], which empty means.
+	// URL is the folder. If it is empty, it is [DefaultIndex].
 	URL string
-	// Client makes the requests. Nil means the default, which heeds the proxy
+	// Client makes the requests. Nil means the default client, which uses the proxy
 	// variables.
 	Client *http.Client
 }
 
-// Wheel is a file that an index lists.
+// Wheel is a file in an index.
 type Wheel struct {
 	Name, Version string
 	URL           string
-	// SHA256 is the sum that the index gives, in hexadecimal.
+	// SHA256 is the checksum in the index, in hexadecimal digits.
 	SHA256 string
 }
 
-// Find returns the wheel of a version for a system.
+// Find returns a version's wheel for a system.
 func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error) {
 	if err := t.check(); err != nil {
 		return Wheel{}, err
@@ -73,11 +73,11 @@ func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error
 	if len(found) == 0 {
 		return Wheel{}, fmt.Errorf("%s %s for %v: %w; the index has %s", project, version, t, ErrNoWheel, versionList(versions))
 	}
-	// They differ in the Python that they are for, which is not used here.
+	// Wheels for different versions of Python have the same libraries.
 	slices.SortFunc(found, func(a, b Wheel) int { return cmp.Compare(a.Name, b.Name) })
 	w := found[0]
 	if sum, err := hex.DecodeString(w.SHA256); err != nil || len(sum) != 32 {
-		return Wheel{}, fmt.Errorf("%s: %w: it lists no sha256", w.Name, ErrIndex)
+		return Wheel{}, fmt.Errorf("%s: %w: it has no sha256", w.Name, ErrIndex)
 	}
 	return w, nil
 }
@@ -104,7 +104,7 @@ func parseName(name string) (version, platform string, ok bool) {
 	return parts[1], parts[4], true
 }
 
-// list reads the project's page.
+// list reads the page of the project.
 func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	page, err := url.Parse(strings.TrimRight(cmp.Or(x.URL, DefaultIndex), "/") + "/" + project + "/")
 	if err != nil {
@@ -114,13 +114,13 @@ func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // the body was read
 	body, err := io.ReadAll(io.LimitReader(response.Body, pageLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if len(body) > pageLimit {
-		return nil, fmt.Errorf("%w: its page has more than %d bytes", ErrIndex, pageLimit)
+		return nil, fmt.Errorf("%w: the page has more than %d bytes", ErrIndex, pageLimit)
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), jsonPage) {
 		return parseJSON(body, response.Request.URL)
@@ -128,7 +128,7 @@ func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	return parseHTML(body, response.Request.URL)
 }
 
-// get asks for a file over a connection that nobody in between can change.
+// get requests a file over HTTPS.
 func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Response, error) {
 	if err := secure(from); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Res
 	}
 	client.CheckRedirect = func(r *http.Request, before []*http.Request) error {
 		if len(before) >= 10 {
-			return fmt.Errorf("%d redirections", len(before))
+			return fmt.Errorf("%d redirects", len(before))
 		}
 		return secure(r.URL)
 	}
@@ -153,21 +153,21 @@ func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Res
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s says %s", ErrIndex, from.Redacted(), response.Status) // a body of no use is closed by the collector
+		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the garbage collector closes the body
 	}
 	return response, nil
 }
 
-// secure refuses plain HTTP but for this machine itself.
+// secure rejects HTTP without TLS, except on this machine.
 func secure(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: https is wanted", ErrIndex, u.Redacted())
+	return fmt.Errorf("%w: %s: want https", ErrIndex, u.Redacted())
 }
 
-// parseJSON reads a page of PEP 691.
+// parseJSON parses a page in the format of PEP 691.
 func parseJSON(body []byte, base *url.URL) ([]Wheel, error) {
 	var page struct {
 		Files []struct {
@@ -186,7 +186,7 @@ func parseJSON(body []byte, base *url.URL) ([]Wheel, error) {
 		}
 		ref, err := base.Parse(f.URL)
 		if err != nil {
-			continue // one odd line among hundreds is not ours to judge
+			continue // skip a file with an invalid URL: another file may match
 		}
 		wheels = append(wheels, Wheel{Name: f.Filename, URL: ref.String(), SHA256: f.Hashes["sha256"]})
 	}
@@ -199,7 +199,8 @@ var (
 	yanked = regexp.MustCompile(`(?is)\bdata-yanked\b`)
 )
 
-// parseHTML reads a page of PEP 503: the sum stands in the link's fragment.
+// parseHTML parses a page in the format of PEP 503. The checksum is in the
+// fragment of the link.
 func parseHTML(body []byte, base *url.URL) ([]Wheel, error) {
 	var wheels []Wheel
 	for _, a := range anchor.FindAllSubmatch(body, -1) {

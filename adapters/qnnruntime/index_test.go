@@ -53,7 +53,7 @@ func jsonText(sum string) string {
  {"filename":%q,"url":"../../files/wheel.whl","hashes":{"sha256":%q},"yanked":false}]}`, name, sum)
 }
 
-func TestAWheelIsFoundOnPagesOfBothKinds(t *testing.T) {
+func TestFindReadsJSONAndHTMLPages(t *testing.T) {
 	data := wheel(t, good())
 	for _, tt := range []struct{ kind, page string }{
 		{"text/html", htmlPage(sumOf(data))},
@@ -77,7 +77,7 @@ func TestAWheelIsFoundOnPagesOfBothKinds(t *testing.T) {
 	}
 }
 
-func TestWhatAnIndexLacksIsNamed(t *testing.T) {
+func TestMissingWheelsAreReported(t *testing.T) {
 	x := serve(t, "text/html", htmlPage(strings.Repeat("0", 64)), nil)
 	_, err := x.Find(t.Context(), "9.9.9", linuxARM)
 	require.ErrorIs(t, err, ErrNoWheel)
@@ -93,7 +93,7 @@ func TestWhatAnIndexLacksIsNamed(t *testing.T) {
 	require.ErrorIs(t, err, ErrIndex, "a sum of two digits is none")
 }
 
-func TestBadIndexesAreRefused(t *testing.T) {
+func TestInvalidIndexesAreRejected(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		x    Index
@@ -115,7 +115,7 @@ func TestBadIndexesAreRefused(t *testing.T) {
 	x := serve(t, "text/html", "", nil)
 	away := strings.Replace(x.URL, "/simple/", "/files/away.whl", 1)
 	err := x.Fetch(t.Context(), Wheel{Name: "w", URL: away}, &bytes.Buffer{}, nil)
-	require.ErrorContains(t, err, "https is wanted", "a redirection is as good as an address")
+	require.ErrorContains(t, err, "want https", "redirects are checked, too")
 }
 
 func FuzzPage(f *testing.F) {

@@ -15,25 +15,25 @@ import (
 	"strings"
 )
 
-// stampFile says what a folder holds.
+// stampFile lists the contents of a folder.
 const stampFile = "runtime.json"
 
-// stampLimit bounds a stamp in bytes.
+// stampLimit is the largest stamp file in bytes.
 const stampLimit = 1 << 20
 
 // Installed is a runtime in a folder.
 type Installed struct {
-	// Folder is where it was found.
+	// Folder is the folder of the runtime.
 	Folder string `json:"-"`
-	// Version is the wheel's and System the target's.
+	// Version is the version of the wheel, System the target.
 	Version string `json:"version"`
 	System  string `json:"system"`
-	// Files are the paths below Folder, with slashes.
+	// Files lists paths relative to Folder, with slashes.
 	Files []string `json:"files"`
 }
 
-// Unpack installs the archive into a folder, which is made where it is missing.
-// What was installed there is replaced.
+// Unpack installs the archive into a folder. It creates the folder if necessary
+// and replaces an earlier installation.
 func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	i := &Installed{Folder: folder, Version: a.Version, System: a.Target.String()}
-	m := &meter{total: a.SizeBytes(), tell: progress}
+	m := &meter{total: a.SizeBytes(), report: progress}
 	for _, f := range a.files {
-		to := place(f.Name)
+		to := unpackedPath(f.Name)
 		if err := a.write(f, filepath.Join(work, filepath.FromSlash(to)), m); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 	return i, swap(work, folder)
 }
 
-// write unpacks one file; its name has passed the list of wanted ones.
+// write unpacks one file, whose name selectFiles has checked.
 func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
 	return a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
 }
 
-// swap moves what was unpacked to its place. The stamp goes first and comes
-// last, so that a folder with a stamp is whole.
+// swap moves the unpacked files to the folder. It removes the old stamp first and
+// moves the new stamp last, so that a folder with a stamp is complete.
 func swap(work, folder string) error {
 	if err := os.Remove(filepath.Join(folder, stampFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -95,7 +95,7 @@ func swap(work, folder string) error {
 	for _, name := range names {
 		from, to := filepath.Join(work, name), filepath.Join(folder, name)
 		if err := os.RemoveAll(to); err != nil {
-			return fmt.Errorf("%w: end the programs that use the runtime", err)
+			return fmt.Errorf("%w: stop the programs that use the runtime", err)
 		}
 		if err := os.Rename(from, to); err != nil && !(errors.Is(err, os.ErrNotExist) && strings.HasSuffix(name, ".libs")) {
 			return err
@@ -104,7 +104,7 @@ func swap(work, folder string) error {
 	return nil
 }
 
-// Find reads what is installed in a folder.
+// Find returns the runtime that is installed in a folder.
 func Find(folder string) (*Installed, error) {
 	f, err := os.Open(filepath.Join(folder, stampFile))
 	if err != nil {
@@ -125,7 +125,7 @@ func Find(folder string) (*Installed, error) {
 	return i, nil
 }
 
-// Library is the path of the main library.
+// Library returns the path of the main library.
 func (i *Installed) Library() string {
 	t, err := ParseTarget(i.System)
 	if err != nil {
@@ -134,17 +134,17 @@ func (i *Installed) Library() string {
 	return LibraryPath(i.Folder, t)
 }
 
-// LibraryPath is where the main library lies in a folder of the layout.
+// LibraryPath returns the path of the main library in a folder of the layout.
 func LibraryPath(folder string, t Target) string {
 	return filepath.Join(folder, distribution, t.Library())
 }
 
-// Licence is the path of the vendor's licence.
+// Licence returns the path of the vendor's licence.
 func (i *Installed) Licence() string { return filepath.Join(i.Folder, filepath.FromSlash(licenceFile)) }
 
 var skel = regexp.MustCompile(`^libQnnHtpV([0-9]+)Skel\.so$`)
 
-// Arches are the Hexagon versions that the runtime has DSP images for.
+// Arches lists the Hexagon versions for which the runtime has DSP images.
 func (i *Installed) Arches() (arches []string) {
 	for _, f := range i.Files {
 		if m := skel.FindStringSubmatch(path.Base(f)); m != nil {
@@ -154,7 +154,7 @@ func (i *Installed) Arches() (arches []string) {
 	return arches
 }
 
-// Missing are installed files that are no longer there.
+// Missing lists the installed files that no longer exist.
 func (i *Installed) Missing() (missing []string) {
 	for _, f := range i.Files {
 		if info, err := os.Stat(filepath.Join(i.Folder, filepath.FromSlash(f))); err != nil || !info.Mode().IsRegular() {
@@ -164,8 +164,8 @@ func (i *Installed) Missing() (missing []string) {
 	return missing
 }
 
-// SkelFolder reports whether a folder holds DSP images, which the driver looks
-// for on a path of its own.
+// SkelFolder reports whether a folder holds DSP images. The driver searches for
+// them on its own path.
 func SkelFolder(folder string) bool {
 	entries, err := os.ReadDir(folder)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return skel.MatchString(e.Name()) })

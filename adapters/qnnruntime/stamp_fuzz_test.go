@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzFind reads anything as the note beside an installed runtime: what is found
-// names a library within its folder.
+// FuzzFind reads arbitrary bytes as a stamp file. A valid stamp names a library inside the folder.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"system":"linux/amd64","version":"2.7.0"}`))
 	f.Add([]byte(`{"system":"../../etc"}`))

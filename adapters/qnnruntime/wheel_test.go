@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// entry is a file of a wheel that a test makes.
+// entry is a file in a test wheel.
 type entry struct {
 	name, text string
-	// sum is what RECORD says, the right one where empty, nothing for "-".
+	// sum is the checksum in RECORD: the correct one if empty, none for "-".
 	sum string
-	// link makes it a symbolic link.
+	// link makes the entry a symbolic link.
 	link bool
 }
 
-// elf is the front of a library for a machine.
+// elf returns the beginning of an ELF library for a machine.
 func elf(machine byte) string {
 	front := make([]byte, 64)
 	copy(front, "\x7fELF\x02\x01\x01")
@@ -29,7 +29,7 @@ func elf(machine byte) string {
 	return string(front)
 }
 
-// pe is the front of a Windows library for a machine.
+// pe returns the beginning of a Windows library for a machine.
 func pe(machine string) string {
 	front := make([]byte, 256)
 	copy(front, "MZ")
@@ -46,7 +46,7 @@ const (
 	peARM64 = "\x64\xaa"
 )
 
-// good are the entries of a sound wheel for Linux on arm64.
+// good returns the entries of a valid wheel for Linux on arm64.
 func good() []entry {
 	return []entry{
 		{name: "onnxruntime_qnn/libQnnHtp.so", text: elf(arm64) + "library"},
@@ -62,7 +62,7 @@ func good() []entry {
 	}
 }
 
-// wheel zips entries and their RECORD.
+// wheel returns a zip archive of entries and their RECORD.
 func wheel(t *testing.T, entries []entry) []byte {
 	t.Helper()
 	var out bytes.Buffer

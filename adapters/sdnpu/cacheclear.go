@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
@@ -21,27 +23,28 @@ func newCacheClear() *cobra.Command {
 	var f cacheFlags
 	cmd := &cobra.Command{
 		Use:   "clear [MODEL | KEY]",
-		Short: "Remove what the cache holds of a model (its file, or a name or key that list shows), or all",
-		Long: "Clear removes images, and with them the ranges, checks and profiles of the model, or of all.\n" +
-			"Ranges from texts of your own go too: calibrate writes them again.",
+		Short: "Remove a model's files from the cache, or all files",
+		Long: "Remove images, and the ranges, checks, flips and profiles of the model, or of all models. Name the\n" +
+			"model by its file, or by a name or key that list shows. Ranges from your own texts are removed,\n" +
+			"too; calibrate writes them again.",
 		Example: "  sdnpu cache clear\n  sdnpu cache clear llama.gguf\n  sdnpu cache clear 3f9a01c2d4e5",
-		Args:    upToOneArgument("MODEL or KEY"),
+		Args:    cmdline.UpToOneArgument("MODEL or KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, store, err := openCacheFolder(cmd)
 			if err != nil {
 				return err
 			}
-			meant := func(cacheEntry) bool { return true }
+			selected := func(cacheEntry) bool { return true }
 			if len(args) == 1 {
-				meant = entriesOf(args[0])
+				selected = entriesOf(args[0])
 			}
-			c, err := s.clear(store, meant)
+			c, err := clearEntries(s, store, selected)
 			if f.json {
 				return errors.Join(err, f.print(cmd.OutOrStdout(), slices.Concat(c.images, c.kept, c.failed, c.files)))
 			}
-			c.tell(cmd.OutOrStdout())
+			c.print(cmd.OutOrStdout())
 			if len(args) == 1 && len(c.images)+len(c.kept)+len(c.failed)+len(c.files) == 0 && err == nil {
-				err = fmt.Errorf("cache clear: no image of %s is in the cache: see sdnpu cache list", config.Short(args[0]))
+				err = fmt.Errorf("cache clear: the cache has no image of %s: see sdnpu cache list", config.Short(args[0]))
 			}
 			return err
 		},
@@ -50,20 +53,21 @@ func newCacheClear() *cobra.Command {
 	return cmd
 }
 
-// cleared is what became of the cache: images that were removed, images that
-// were kept because a process uses them or could not be removed, other files
-// that were removed, and how many images were not meant.
+// cleared is the result of clearing the cache.
 type cleared struct {
-	images, kept, failed, files []cacheEntry
-	others                      int
+	images []cacheEntry // removed images
+	kept   []cacheEntry // images that a process uses
+	failed []cacheEntry // images that could not be removed
+	files  []cacheEntry // removed results
+	others int          // images that were not selected
 }
 
-// clear removes the entries that are meant, as far as it can.
-func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c cleared, err error) {
+// clearEntries removes the selected entries. It continues after an error.
+func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cacheEntry) bool) (c cleared, err error) {
 	list, err := store.List()
 	for _, i := range list {
 		e := entryOf(i)
-		if !meant(e) {
+		if !selected(e) {
 			c.others++
 			continue
 		}
@@ -72,19 +76,19 @@ func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c
 		switch e.Removed = gone; {
 		case gone:
 			c.images = append(c.images, e)
-		case failed != nil: // what errors say
+		case failed != nil: // the error gives the reason
 			c.failed = append(c.failed, e)
 		default:
 			c.kept = append(c.kept, e)
 		}
 	}
-	files, failed := s.kept()
+	files, failed := resultEntries(s)
 	err = errors.Join(err, failed)
 	for _, e := range files {
-		if !meant(e) {
+		if !selected(e) {
 			continue
 		}
-		if failed := errors.Join(remove(e.path), remove(codesBeside(e.path))); failed != nil {
+		if failed := e.result.Remove(); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -94,8 +98,8 @@ func (s settings) clear(store *imagecache.Store, meant func(cacheEntry) bool) (c
 	return c, err
 }
 
-// name is what people know an entry by: its model and what of it, else the key
-// that list shows.
+// name returns the entry's model with its graphs or recipe. Without a model, it
+// returns the key that list shows.
 func (e cacheEntry) name() string {
 	if e.Model == "" {
 		return fmt.Sprintf("%.*s", keyDigits, e.Key)
@@ -103,59 +107,52 @@ func (e cacheEntry) name() string {
 	return strings.TrimSpace(e.Model + " " + cmp.Or(e.Graphs, e.Recipe))
 }
 
-func (c cleared) tell(w io.Writer) {
+// print prints each removed entry and a summary.
+func (c cleared) print(w io.Writer) {
 	var bytes int64
 	for _, e := range c.images {
 		bytes += e.Bytes
-		fmt.Fprintf(w, "removed %s (%s)\n", e.name(), bytesText(e.Bytes))
+		fmt.Fprintf(w, "removed %s (%s)\n", e.name(), cmdline.Bytes(e.Bytes))
 	}
 	for _, e := range c.files {
-		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Kind, e.name(), bytesText(e.Bytes))
+		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Kind, e.name(), cmdline.Bytes(e.Bytes))
 	}
 	for _, e := range c.kept {
-		fmt.Fprintf(w, "kept    %s: it is in use\n", e.name())
+		fmt.Fprintf(w, "kept    %s, which is in use\n", e.name())
 	}
-	fmt.Fprintf(w, "%d images removed, %s; %d kept as they are in use", len(c.images), bytesText(bytes), len(c.kept))
+	fmt.Fprintf(w, "%d images removed, %s; %d kept because they are in use", len(c.images), cmdline.Bytes(bytes), len(c.kept))
 	if len(c.failed) > 0 {
 		fmt.Fprintf(w, "; %d could not be removed", len(c.failed))
 	}
 	if c.others > 0 {
-		fmt.Fprintf(w, "; %d others stay", c.others)
+		fmt.Fprintf(w, "; %d other images stay", c.others)
 	}
 	fmt.Fprintln(w)
-	if text := keptText(c.files); text != "" {
+	if text := countKinds(c.files); text != "" {
 		fmt.Fprintf(w, "%s removed\n", text)
 	}
 }
 
-// keyDigits is how many digits of a file's key list shows, which name it.
+// keyDigits is the number of digits of a key that list shows. They identify it.
 const keyDigits = 12
 
-// entriesOf tells what the cache holds of a model: of the file at a path by what
-// it holds, else by name; or the files of a key.
+// entriesOf returns a function that selects the entries of a model or of a key. If
+// model is the path of a file, its content decides, otherwise its name.
 func entriesOf(model string) func(cacheEntry) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {
 		digest = fmt.Sprintf("%x", f.Digest())
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading
 	}
 	file := filepath.Base(model)
 	return func(e cacheEntry) bool {
 		if len(model) >= keyDigits && strings.HasPrefix(e.Key, model) || digest != "" && e.digest == digest {
 			return true
 		}
-		if e.Kind == profileKind { // named after the file alone
+		if e.Kind == findings.ProfileKind { // profiles contain only the name of the model's file
 			last := file[strings.LastIndex(file, ", ")+1:]
 			return e.Model == strings.TrimSpace(strings.TrimSuffix(last, filepath.Ext(last)))
 		}
 		return e.Model != "" && (e.Model == model || e.Model == file || strings.HasSuffix(e.Model, ", "+file) || strings.HasPrefix(e.Model, model+", "))
 	}
-}
-
-// remove removes a file that may have gone.
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }

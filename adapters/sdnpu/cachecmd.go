@@ -11,29 +11,32 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
 func newCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "List, verify or clear the images that models were compiled to",
-		Long: "Cache looks after the folder of compiled images. It may run beside models that run:\n" +
-			"what a process uses is never removed.\n\n" +
-			"In folders of the cache lies what calibrate, check and profile found (ranges/, checks/,\n" +
-			"profiles/): list shows it behind the images, clear removes it with them.\n\n" +
-			"SDNPU_CACHE names the folder, SDNPU_CACHE_SIZE what it keeps (8GiB, 20% of the disk,\n" +
-			"unlimited; default: 20%, at most 16GiB): images used least recently go first.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Short: "List, verify or clear compiled images",
+		Long: "Manage the folder of compiled images. Models may run at the same time: an image in use is\n" +
+			"never removed.\n\n" +
+			"The folder also holds the results of calibrate, check, doctor and profile (ranges/, checks/,\n" +
+			"flips/, profiles/). list shows them after the images, and clear removes them with the images.\n\n" +
+			"SDNPU_CACHE names the folder. SDNPU_CACHE_SIZE limits its size (8GiB, 20% of the disk, unlimited;\n" +
+			"default: 20%, at most 16GiB). The least recently used images are removed first.",
+		Args: cmdline.NoArguments,
+		RunE: cmdline.Help,
 	}
 	cmd.AddCommand(newCacheList(), newCacheVerify(), newCacheClear())
 	return cmd
 }
 
-// cacheEntry is an image as --json prints it, or another file in the cache.
+// cacheEntry describes an image or a result in the cache, as --json prints it.
 type cacheEntry struct {
-	// Kind is image, ranges, check or profile.
+	// Kind is "image", "ranges", "check", "flips" or "profile".
 	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Model   string    `json:"model"`
@@ -45,24 +48,25 @@ type cacheEntry struct {
 	LastUse time.Time `json:"last_use"`
 	InUse   bool      `json:"in_use"`
 	Device  string    `json:"device"`
-	// Fingerprint is all of the device that decides whether the image is valid.
+	// Fingerprint identifies the device for which the image is valid.
 	Fingerprint string `json:"fingerprint"`
-	// Damage is what is wrong with it, empty for nothing.
+	// Damage describes why the file is invalid. It is empty if the file is valid.
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
-	// Kept is why verify --fix did not remove it, empty where it did or need not.
+	// Kept is the reason if verify --fix could not remove the file.
 	Kept string `json:"kept,omitempty"`
 
-	verified     bool   // every byte was read, not the head alone
-	path, digest string // the file, and the model's digest where it is known
+	verified bool           // set if all bytes were checked, not only the header
+	digest   string         // the model's, empty if unknown
+	result   findings.Entry // zero for an image
 }
 
-// imageKind is the kind of an image.
+// imageKind is the Kind of images.
 const imageKind = "image"
 
 func entryOf(i imagecache.Info) cacheEntry {
 	e := cacheEntry{
-		Kind: imageKind, Key: i.Key, path: i.Path, digest: i.Label["digest"], Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
+		Kind: imageKind, Key: i.Key, digest: i.Label["digest"], Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
 		Recipe: i.Label["recipe"], Bytes: i.Size, LastUse: i.Used, InUse: i.InUse,
 		Device: i.Label["device"], Fingerprint: i.Label["fingerprint"],
 	}
@@ -72,7 +76,23 @@ func entryOf(i imagecache.Info) cacheEntry {
 	return e
 }
 
-// state is the last column of the table.
+// resultEntries lists the results of other commands that the cache keeps.
+func resultEntries(s launch.Settings) (entries []cacheEntry, err error) {
+	results, err := s.Findings().List()
+	for _, r := range results {
+		e := cacheEntry{
+			Kind: r.Kind, Key: r.Key, Model: r.Model, Recipe: r.Recipe, Bytes: r.Bytes, LastUse: r.LastUse, Device: r.Device,
+			verified: true, digest: r.Digest, result: r,
+		}
+		if r.Damage != nil {
+			e.Damage = r.Damage.Error()
+		}
+		entries = append(entries, e)
+	}
+	return entries, err
+}
+
+// state returns the last column of the table.
 func (e cacheEntry) state() string {
 	switch {
 	case e.Removed:
@@ -89,7 +109,7 @@ func (e cacheEntry) state() string {
 	return "ok"
 }
 
-// what is the graphs of an image, and the kind of other files.
+// what returns the graphs of an image, or the kind of a result.
 func (e cacheEntry) what() string {
 	if e.Kind == imageKind {
 		return e.Graphs
@@ -97,21 +117,21 @@ func (e cacheEntry) what() string {
 	return e.Kind
 }
 
-// deviceName is a device's name alone, of which checks and profiles keep all
-// that describe tells.
+// deviceName returns the name in a device's description, which checks and
+// profiles contain.
 func deviceName(device string) string {
 	name, _, _ := strings.Cut(device, ", ")
 	return name
 }
 
-// cacheFlags are those that all three commands have.
+// cacheFlags are the flags of list, verify and clear.
 type cacheFlags struct{ json bool }
 
 func (f *cacheFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array of objects, one per file")
 }
 
-// print prints a table, or the array.
+// print prints a table, or an array with --json.
 func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	if f.json {
 		if entries == nil {
@@ -126,21 +146,21 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
 		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.what(), e.Rows, e.Context, e.Recipe,
-			bytesText(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state())
+			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state())
 	}
 	return t.Flush()
 }
 
-// openCacheFolder opens the folder that the settings name.
-func openCacheFolder(cmd *cobra.Command) (settings, *imagecache.Store, error) {
-	s, err := readSettings()
+// openCacheFolder opens the image cache.
+func openCacheFolder(cmd *cobra.Command) (launch.Settings, *imagecache.Store, error) {
+	s, err := launch.ReadSettings()
 	if err != nil {
 		return s, nil, err
 	}
-	if s.cache == "" {
+	if s.Cache == "" {
 		return s, nil, errors.New("SDNPU_CACHE=off: there is no cache")
 	}
-	store, err := s.openStore(newLogger(cmd.ErrOrStderr(), false))
+	store, err := s.OpenStore(cmdline.NewLogger(cmd.ErrOrStderr(), false))
 	return s, store, err
 }
 
@@ -148,8 +168,8 @@ func newCacheList() *cobra.Command {
 	var f cacheFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the images: model, graphs, rows, context, recipe, size, last use, device; verify reads them whole",
-		Args:  noArguments,
+		Short: "List images and measured results",
+		Args:  cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, store, err := openCacheFolder(cmd)
 			if err != nil {
@@ -165,7 +185,7 @@ func newCacheList() *cobra.Command {
 				entries = append(entries, entryOf(i))
 				total += i.Size
 			}
-			others, err := s.kept()
+			others, err := resultEntries(s)
 			if err != nil {
 				return err
 			}
@@ -174,15 +194,38 @@ func newCacheList() *cobra.Command {
 			}
 			limit := "no limit"
 			if store.Limit() > 0 {
-				limit = "limit " + bytesText(store.Limit())
+				limit = "limit " + cmdline.Bytes(store.Limit())
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d images, %s of %s in %s\n", len(list), bytesText(total), limit, store.Dir())
-			if text := keptText(others); text != "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "and, outside the limit, %s\n", text)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d images, %s of %s in %s\n", len(list), cmdline.Bytes(total), limit, store.Dir())
+			if text := countKinds(others); text != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "and %s, which the limit does not include\n", text)
 			}
 			return nil
 		},
 	}
 	f.add(cmd)
 	return cmd
+}
+
+// countKinds counts the entries of each kind. It returns "" for none.
+func countKinds(entries []cacheEntry) string {
+	count, bytes := map[string]int{}, int64(0)
+	for _, e := range entries {
+		count[e.Kind]++
+		bytes += e.Bytes
+	}
+	var parts []string
+	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}} {
+		switch n := count[kind.one]; n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+kind.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind.many))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(parts, ", "), cmdline.Bytes(bytes))
 }

@@ -12,12 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
 const otherStory = "../../integration_test/models/stories260K-qwen2-f16.gguf"
 
-// useCache gives the test a cache folder and the float device.
+// useCache sets a new cache folder and the float device for the test.
 func useCache(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "images")
@@ -27,7 +30,7 @@ func useCache(t *testing.T) string {
 	return dir
 }
 
-// compileInto runs a model for a token.
+// compileInto runs a model for one token, which compiles its images.
 func compileInto(t *testing.T, model string, more ...string) {
 	t.Helper()
 	_, err := sdnpu(t, append([]string{"run", "--model", model, "--prompt", "a", "-n", "1"}, more...)...)
@@ -43,7 +46,7 @@ func cacheJSON(t *testing.T, args ...string) []cacheEntry {
 	return entries
 }
 
-func TestCacheListShowsWhatRunsLeftBehind(t *testing.T) {
+func TestCacheListShowsImagesOfEarlierRuns(t *testing.T) {
 	dir := useCache(t)
 	require.Empty(t, cacheJSON(t, "list"))
 	compileInto(t, story, "--rows", "16,1", "--context", "64")
@@ -67,7 +70,7 @@ func TestCacheListShowsWhatRunsLeftBehind(t *testing.T) {
 	require.Regexp(t, `2 images, \d+ KiB of limit .* in `+dir, out)
 }
 
-func TestCacheVerifyFindsAndFixes(t *testing.T) {
+func TestCacheVerifyFindsAndRemovesDamage(t *testing.T) {
 	useCache(t)
 	compileInto(t, story)
 	out, err := sdnpu(t, "cache", "verify")
@@ -81,7 +84,7 @@ func TestCacheVerifyFindsAndFixes(t *testing.T) {
 
 	out, err = sdnpu(t, "cache", "list")
 	require.NoError(t, err)
-	require.Equal(t, 2, strings.Count(out, " not verified\n"), "the head alone was read")
+	require.Equal(t, 2, strings.Count(out, " not verified\n"), "only the header was read")
 	out, err = sdnpu(t, "cache", "verify")
 	require.ErrorContains(t, err, "1 of 2 images are damaged")
 	require.Equal(t, 1, strings.Count(out, " ok\n"))
@@ -92,17 +95,17 @@ func TestCacheVerifyFindsAndFixes(t *testing.T) {
 	require.True(t, fixed[0].Removed != fixed[1].Removed)
 	require.NoFileExists(t, path)
 	compileInto(t, story)
-	require.Len(t, cacheJSON(t, "verify"), 2, "what was removed is compiled again")
+	require.Len(t, cacheJSON(t, "verify"), 2, "removed images are compiled again")
 	require.NoError(t, os.Truncate(path, 0))
 	out, err = sdnpu(t, "cache", "list")
 	require.NoError(t, err)
 	require.Contains(t, out, "0 bytes are less than a header's")
 	out, err = sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
-	require.Contains(t, out, "removed "+filepath.Base(path)[:keyDigits]+" (0 KiB)", "it has no other name")
+	require.Contains(t, out, "removed "+filepath.Base(path)[:keyDigits]+" (0 KiB)", "the image has no other name")
 }
 
-func TestCacheClearTakesAModelByFileOrNameOrAll(t *testing.T) {
+func TestCacheClearSelectsByFileOrNameOrAll(t *testing.T) {
 	useCache(t)
 	copied := filepath.Join(t.TempDir(), "copy.gguf")
 	raw, err := os.ReadFile(story)
@@ -118,16 +121,16 @@ func TestCacheClearTakesAModelByFileOrNameOrAll(t *testing.T) {
 		require.Len(t, cacheJSON(t, "list"), before-2)
 	}
 	_, err = sdnpu(t, "cache", "clear", "gone.gguf")
-	require.ErrorContains(t, err, "no image of gone.gguf is in the cache")
+	require.ErrorContains(t, err, "the cache has no image of gone.gguf")
 	out, err := sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
 	require.Contains(t, out, "0 kept")
 	require.Empty(t, cacheJSON(t, "list"))
 }
 
-func TestCacheKnowsWhatOtherCommandsKeepInIt(t *testing.T) {
+func TestCacheListsAndClearsResults(t *testing.T) {
 	dir := useCache(t)
-	t.Setenv(gateVariable, "off")
+	t.Setenv(findings.GateVariable, "off")
 	for _, model := range []string{story, otherStory} {
 		compileInto(t, model)
 		_, err := sdnpu(t, "check", model, "--recipe", "w8a16")
@@ -147,18 +150,18 @@ func TestCacheKnowsWhatOtherCommandsKeepInIt(t *testing.T) {
 	}
 	all := kinds(cacheJSON(t, "list"))
 	images := all[imageKind]
-	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, profileKind: 2}, all)
+	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, findings.ProfileKind: 2}, all)
 	out, err := sdnpu(t, "cache", "list")
 	require.NoError(t, err)
-	require.Contains(t, out, "and, outside the limit, 2 ranges, 2 checks, 2 profiles")
-	require.NotContains(t, out, "provider", "of a device its name alone")
+	require.Contains(t, out, "and 2 ranges, 2 checks, 2 profiles")
+	require.NotContains(t, out, "provider", "only the name of the device")
 
 	out, err = sdnpu(t, "cache", "clear", story)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 kept as they are in use; `+strconv.Itoa(images/2)+` others stay$`, out)
+	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 kept because they are in use; `+strconv.Itoa(images/2)+` other images stay$`, out)
 	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile \(.*\) removed$`, out)
 	left := cacheJSON(t, "list")
-	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, profileKind: 1}, kinds(left))
+	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1}, kinds(left))
 	for _, e := range left {
 		require.Contains(t, e.Model, "qwen2")
 	}
@@ -167,22 +170,22 @@ func TestCacheKnowsWhatOtherCommandsKeepInIt(t *testing.T) {
 	_, err = sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
 	require.Empty(t, cacheJSON(t, "list"))
-	require.FileExists(t, filepath.Join(dir, "checks", "notes.txt"), "what we did not write stays")
+	require.FileExists(t, filepath.Join(dir, "checks", "notes.txt"), "other files stay")
 	for _, file := range []string{"ranges", "checks", "profiles"} {
 		rest, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*", file, "*.json"))
 		require.NoError(t, err)
 		require.Empty(t, rest)
-		require.NoDirExists(t, filepath.Join(filepath.Dir(dir), file), "nothing lies beside the cache")
+		require.NoDirExists(t, filepath.Join(filepath.Dir(dir), file), "nothing is outside the cache")
 	}
 }
 
-func TestTheCachesSizeIsKept(t *testing.T) {
+func TestCacheSizeLimitIsKept(t *testing.T) {
 	useCache(t)
 	compileInto(t, story)
 	t.Setenv("SDNPU_CACHE_SIZE", "1KiB")
 	compileInto(t, otherStory)
 	for _, e := range cacheJSON(t, "list") {
-		require.Contains(t, e.Model, "qwen2", "the model used before had to go")
+		require.Contains(t, e.Model, "qwen2", "the least recently used model was removed")
 	}
 	t.Setenv("SDNPU_CACHE_SIZE", "plenty")
 	_, err := sdnpu(t, "cache", "list")
@@ -195,16 +198,16 @@ func TestTheCachesSizeIsKept(t *testing.T) {
 	require.ErrorContains(t, err, `unknown command "wash"`)
 }
 
-func TestRunRefusesNumbersThatMeanNothing(t *testing.T) {
+func TestRunRejectsInvalidNumbers(t *testing.T) {
 	useCache(t)
 	for _, tt := range []struct{ flag, value, want string }{
-		{"--temperature", "-0.5", "0 or more wanted"},
-		{"--temperature", "NaN", "0 or more wanted"},
-		{"-n", "-2", "-1 (until the context is full) or more"},
-		{"--context", "-1", "1 or more wanted"},
-		{"--seed", "-2", "-1 for a random one"},
+		{"--temperature", "-0.5", "want at least 0"},
+		{"--temperature", "NaN", "want at least 0"},
+		{"-n", "-2", "want at least -1 (until the context is full)"},
+		{"--context", "-1", "want at least 1"},
+		{"--seed", "-2", "-1 for a random seed"},
 		{"--blocks", "-1", "a number from 0 to 1024"},
-		{"--blocks", "6", "6 blocks of 5 layers"},
+		{"--blocks", "6", "blocks=6 of 5 layers"},
 	} {
 		_, err := sdnpu(t, "run", "--model", story, "--prompt", "a", tt.flag, tt.value)
 		require.ErrorContains(t, err, tt.want, "%s %s", tt.flag, tt.value)
@@ -213,19 +216,19 @@ func TestRunRefusesNumbersThatMeanNothing(t *testing.T) {
 	require.Len(t, cacheJSON(t, "list"), 6)
 }
 
-func TestRunRefusesALongPromptBeforeItLooksForADevice(t *testing.T) {
+func TestRunRejectsALongPromptBeforeItOpensADevice(t *testing.T) {
 	useCache(t)
 	_, err := sdnpu(t, "run", "--model", story, "--prompt", strings.Repeat("once ", 99), "--context", "64", "--library", "/no/such/library.so")
 	require.ErrorIs(t, err, engine.ErrPromptTooLong)
-	require.ErrorContains(t, err, "64 fit")
+	require.ErrorContains(t, err, "want 1..64")
 }
 
-func TestCacheClearTakesTheKeyOfAnImage(t *testing.T) {
+func TestCacheClearSelectsByKey(t *testing.T) {
 	useCache(t)
 	compileInto(t, story)
 	images := cacheJSON(t, "list")
 	_, err := sdnpu(t, "cache", "clear", images[0].Key[:11])
-	require.ErrorContains(t, err, "no image of", "fewer digits than list shows")
+	require.ErrorContains(t, err, "no image of", "list shows more digits")
 	require.Len(t, cacheJSON(t, "clear", images[0].Key[:12]), 1)
 	require.Len(t, cacheJSON(t, "list"), len(images)-1)
 	_, err = sdnpu(t, "cache", "clear", "a", "b")
@@ -254,13 +257,13 @@ func TestSelectKeepsThePermissionsOfTheModel(t *testing.T) {
 	}
 }
 
-func TestClearLeavesWhatARunnerUses(t *testing.T) {
+func TestClearKeepsImagesInUse(t *testing.T) {
 	useCache(t)
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	require.NoError(t, err)
-	c, err := resolveConfig(story, nil)
+	c, err := launch.ResolveConfig(story, nil)
 	require.NoError(t, err)
-	l, err := s.load(t.Context(), "sdnpu", job{path: story, config: c, context: 64, sequences: 1, logger: newLogger(io.Discard, false)})
+	l, err := s.Open(t.Context(), "sdnpu", launch.Options{Path: story, Config: c, Context: 64, Sequences: 1, Logger: cmdline.NewLogger(io.Discard, false)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	compileInto(t, otherStory)
@@ -271,17 +274,17 @@ func TestClearLeavesWhatARunnerUses(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "2 images removed")
 	require.Contains(t, out, "; 2 kept")
-	require.Equal(t, 2, strings.Count(out, "it is in use"))
-	report, err := l.engine.Generate(t.Context(), engine.Request{Prompt: []int32{1}, MaxTokens: 3}, func(engine.Piece) error { return nil })
+	require.Equal(t, 2, strings.Count(out, "which is in use"))
+	report, err := l.Engine.Generate(t.Context(), engine.Request{Prompt: []int32{1}, MaxTokens: 3}, func(engine.Piece) error { return nil })
 	require.NoError(t, err)
 	require.Len(t, report.Output, 3)
-	require.NoError(t, l.engine.Close())
+	require.NoError(t, l.Engine.Close())
 	out, err = sdnpu(t, "cache", "clear", "--json")
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(out, `"removed":true`))
 }
 
-func TestClearDoesNotCallInUseWhatCannotBeRemoved(t *testing.T) {
+func TestClearReportsImagesThatCannotBeRemoved(t *testing.T) {
 	useCache(t)
 	compileInto(t, story)
 	image := cacheJSON(t, "list")[0]
@@ -292,7 +295,7 @@ func TestClearDoesNotCallInUseWhatCannotBeRemoved(t *testing.T) {
 		out, err := sdnpu(t, args...)
 		require.ErrorContains(t, err, path)
 		require.NotContains(t, err.Error(), "no image of")
-		require.NotContains(t, out, "it is in use")
-		require.Contains(t, out, "; 0 kept as they are in use; 1 could not be removed")
+		require.NotContains(t, out, "which is in use")
+		require.Contains(t, out, "; 0 kept because they are in use; 1 could not be removed")
 	}
 }

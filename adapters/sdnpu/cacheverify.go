@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
@@ -17,8 +18,8 @@ func newCacheVerify() *cobra.Command {
 	var fix bool
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check every byte of every image against its checksum",
-		Args:  noArguments,
+		Short: "Check all images against their checksums",
+		Args:  cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, store, err := openCacheFolder(cmd)
 			if err != nil {
@@ -35,13 +36,14 @@ func newCacheVerify() *cobra.Command {
 			return v.verdict(fix)
 		},
 	}
-	cmd.Flags().BoolVar(&fix, "fix", false, "remove what is damaged")
+	cmd.Flags().BoolVar(&fix, "fix", false, "remove damaged images")
 	f.add(cmd)
 	return cmd
 }
 
-// verified is what verify found: every image, how many of them are damaged, and
-// lines that say which cannot be read, and which were to be removed and are not.
+// verified is the result of verify: all images, the number of damaged ones, a line
+// for each image that cannot be read, and a line for each that --fix could not
+// remove.
 type verified struct {
 	entries      []cacheEntry
 	damaged      int
@@ -67,12 +69,12 @@ func (v *verified) add(i imagecache.Info) error {
 	return nil
 }
 
-// line names a file once, and why something could not be done with it.
-func line(i imagecache.Info, why error) string {
-	if of := (*fs.PathError)(nil); errors.As(why, &of) {
-		why = of.Err
+// line names a file and a reason. The reason does not repeat the name.
+func line(i imagecache.Info, reason error) string {
+	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
+		reason = path.Err
 	}
-	return fmt.Sprintf("\n  %s: %v", i.Path, why)
+	return fmt.Sprintf("\n  %s: %v", i.Path, reason)
 }
 
 func (v *verified) summary() string {
@@ -83,17 +85,17 @@ func (v *verified) summary() string {
 	return text
 }
 
-// verdict is nil where all images are sound, or were removed as was asked.
+// verdict returns nil if all images are valid, or the damaged ones were removed.
 func (v *verified) verdict(fix bool) error {
 	var errs []error
 	if v.damaged > 0 && !fix {
-		errs = append(errs, fmt.Errorf("cache verify: %d of %d images are damaged: they will be compiled again when they are needed; --fix removes them now", v.damaged, len(v.entries)))
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images are damaged: they are compiled again when they are needed; --fix removes them now", v.damaged, len(v.entries)))
 	}
 	if len(v.kept) > 0 {
-		errs = append(errs, fmt.Errorf("cache verify: %d of %d damaged images could not be removed: remove them as a user who may%s", len(v.kept), v.damaged, strings.Join(v.kept, "")))
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d damaged images could not be removed: remove them as a user with the necessary rights%s", len(v.kept), v.damaged, strings.Join(v.kept, "")))
 	}
 	if len(v.unread) > 0 {
-		errs = append(errs, fmt.Errorf("cache verify: %d of %d images cannot be read, so they may be sound and stay: give this user the permission to read them%s", len(v.unread), len(v.entries), strings.Join(v.unread, "")))
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images cannot be read and are kept, because they may be valid: allow this user to read them%s", len(v.unread), len(v.entries), strings.Join(v.unread, "")))
 	}
 	return errors.Join(errs...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-func TestCacheVerifyFailsWhereItCannotRemoveWhatIsDamaged(t *testing.T) {
+func TestCacheVerifyFailsIfItCannotRemoveDamage(t *testing.T) {
 	dir := useCache(t)
 	compileInto(t, story)
 	place := filepath.Join(dir, cacheJSON(t, "list")[0].Key+".image")
@@ -29,9 +29,8 @@ func TestCacheVerifyFailsWhereItCannotRemoveWhatIsDamaged(t *testing.T) {
 	require.NoDirExists(t, place)
 }
 
-// TestImagesThatCannotBeReadAreNotCalledDamaged makes the finding up: root reads
-// everything.
-func TestImagesThatCannotBeReadAreNotCalledDamaged(t *testing.T) {
+// The test constructs the result, because root can read every file.
+func TestUnreadableImagesAreNotCalledDamaged(t *testing.T) {
 	refused := &fs.PathError{Op: "open", Path: "/images/a.image", Err: fs.ErrPermission}
 	for _, fix := range []bool{false, true} {
 		var v verified
@@ -41,7 +40,7 @@ func TestImagesThatCannotBeReadAreNotCalledDamaged(t *testing.T) {
 		}
 		require.NoError(t, v.add(i))
 		require.Equal(t, "1 images, 0 damaged, 1 cannot be read", v.summary())
-		require.EqualError(t, v.verdict(fix), "cache verify: 1 of 1 images cannot be read, so they may be sound and stay: "+
-			"give this user the permission to read them\n  /images/a.image: permission denied")
+		require.EqualError(t, v.verdict(fix), "cache verify: 1 of 1 images cannot be read and are kept, because they may be valid: "+
+			"allow this user to read them\n  /images/a.image: permission denied")
 	}
 }

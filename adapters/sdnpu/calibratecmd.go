@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/database"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -28,10 +31,10 @@ type calibrateFlags struct {
 	json           bool
 }
 
-// errNotCalibrated is returned for a recipe that ranges would change nothing of.
+// errNotCalibrated is returned for a recipe that uses no ranges.
 var errNotCalibrated = errors.New("this recipe needs no calibration")
 
-// calibratedNames lists the recipes that use what calibrate finds.
+// calibratedNames lists the recipes that need calibration.
 func calibratedNames() string {
 	var names []string
 	for _, r := range model.Recipes {
@@ -39,73 +42,74 @@ func calibratedNames() string {
 			names = append(names, r.Name)
 		}
 	}
-	return strings.Join(names, ", ") + ", and those that end in " + model.SmallCache
+	return strings.Join(names, ", ") + ", and those with " + model.SmallCache
 }
 
 func newCalibrateCommand() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
-		Short: "Find out which numbers a model's activations are",
-		Long: "Calibrate reads texts with the float device and notes the least and the largest number of\n" +
-			"each activation that recipes with integers round (w8a16, w8a8, w4a16-lpbq, and those that\n" +
-			"end in +kv8; the others need none of this); it also rounds their weights so that errors make\n" +
-			"up for each other in these texts. Such recipes use what is stored in the image cache, where\n" +
-			"calibrate writes unless -o names another file; without it they calibrate themselves with a\n" +
-			"text that the program brings. Use texts like those that the model will see, of at least " + strconv.Itoa(leastTokens) + "\n" +
-			"tokens. Run `sdnpu check` afterwards: an earlier check of other ranges no longer counts.\n\n" +
-			"Recipes look for ranges in " + rangesFolder + "/ of the image cache (SDNPU_CACHE). A file that -o named is used\n" +
-			"once it lies there as DIGEST" + keptFileSuffix + " (its field digest) and the " + codesSuffix + " file beside it as DIGEST" + codesSuffix + ".",
+		Short: "Calibrate activation ranges from sample text",
+		Long: "Run texts through the model on the float device. Record the range of each activation that the\n" +
+			"recipe rounds to integers, and round the weights so that their errors cancel out on these texts.\n" +
+			"The recipes " + calibratedNames() + " need this.\n" +
+			"Other recipes need no calibration.\n\n" +
+			"Use texts like those that the model will see, at least " + strconv.Itoa(findings.MinTokens) + " tokens. The result goes to the image\n" +
+			"cache, where recipes find it. A model that was never calibrated is calibrated with a default text\n" +
+			"when it is first loaded. Run `sdnpu check` afterwards: a check of other ranges is discarded.\n\n" +
+			"With -o the result goes to another file. To use it, copy it to " + findings.RangesFolder + "/DIGEST" + findings.FileSuffix + " in the image cache\n" +
+			"(DIGEST is its field digest), and its " + findings.CodesSuffix + " file to " + findings.RangesFolder + "/DIGEST" + findings.CodesSuffix + ".",
 		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt",
-		Args:    oneArgument("MODEL.gguf"),
+		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
-	flags.StringVar(&f.recipe, "recipe", "w8a16", "round weights as this recipe has them: "+calibratedNames()+"; w4a16-lpbq has a form of its own, the others share one")
-	flags.StringVarP(&f.output, "output", "o", "", "file of ranges (default: where recipes look)")
+	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all but w4a16-lpbq share their ranges")
+	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
 
-// openModel opens a file with its tokenizer.
-func openModel(path string) (*gguf.File, *model.Model, *tokenizer.Tokenizer, error) {
-	f, err := openGGUF(path)
+// openModel opens a model file and its tokenizer.
+func openModel(path string) (*gguf.File, findings.Model, error) {
+	f, err := launch.OpenGGUF(path)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, findings.Model{}, err
 	}
 	m, err := model.Load(f)
 	if err == nil {
 		var t *tokenizer.Tokenizer
 		if t, err = tokenizer.New(f); err == nil {
-			return f, m, t, nil
+			return f, findings.Model{Model: m, Tokenizer: t, Name: launch.ModelName(f)}, nil
 		}
 	}
-	return nil, nil, nil, errors.Join(withModelRemedy(err), f.Close())
+	return nil, findings.Model{}, errors.Join(launch.ModelError(err), f.Close())
 }
 
-// joinTexts joins files as passages; none are the default text.
-func joinTexts(files []string, fallback, name string) (text, source string, err error) {
+// joinTexts joins text files, each as a passage. Without files it returns the
+// standard text.
+func joinTexts(files []string, standard findings.Text) (findings.Text, error) {
 	if len(files) == 0 {
-		return fallback, name, nil
+		return standard, nil
 	}
 	var texts, names []string
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", "", err
+			return findings.Text{}, err
 		}
-		part, err := textIn(data, 0)
+		part, err := database.Text(data, 0)
 		if err != nil {
-			return "", "", fmt.Errorf("%s: %w", file, err)
+			return findings.Text{}, fmt.Errorf("%s: %w", file, err)
 		}
 		texts, names = append(texts, part), append(names, filepath.Base(file))
 	}
-	return strings.Join(texts, passageEnd), strings.Join(names, ", "), nil
+	return findings.Text{Content: strings.Join(texts, findings.PassageEnd), Source: strings.Join(names, ", ")}, nil
 }
 
 func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	if err != nil {
 		return err
 	}
@@ -114,50 +118,48 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	if !recipe.NeedsRanges() {
-		return fmt.Errorf("--recipe %s: %w: it rounds no activations; those that do are %s", recipe.Name, errNotCalibrated, calibratedNames())
+		return fmt.Errorf("--recipe %s: %w: it does not round activations; want one of %s", recipe.Name, errNotCalibrated, calibratedNames())
 	}
-	text, source, err := joinTexts(c.texts, defaultText, "default text")
+	text, err := joinTexts(c.texts, findings.CalibrationText())
 	if err != nil {
 		return err
 	}
-	if c.output != "" { // an own file's folder is made where it is missing
-		if err := cmp.Or(checkWritable(c.output), checkWritable(codesBeside(c.output))); err != nil {
+	if c.output != "" { // the folder in the cache is created, but not this one
+		if err := cmp.Or(atomicfile.CheckWritable(c.output), atomicfile.CheckWritable(findings.CodesPath(c.output))); err != nil {
 			return fmt.Errorf("-o: %w", err)
 		}
-		if same(path, c.output) {
-			return fmt.Errorf("-o: %s is the model that is read and would be overwritten: name another file", c.output)
+		if atomicfile.Same(path, c.output) {
+			return fmt.Errorf("-o: %s is the model to read: name another file", c.output)
 		}
 	}
 	if c.output == "" {
-		if err := s.canKeep(rangesFolder); err != nil {
+		if err := s.Findings().CheckWritable(findings.RangesFolder); err != nil {
 			return err
 		}
 	}
-	f, m, tok, err := openModel(path)
+	f, m, err := openModel(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	output := c.output
 	if output == "" {
-		output = s.rangesPathFor(m.Digest(), recipe)
+		output = s.Findings().RangesPath(m.Digest(), recipe)
 	}
 	if output == "" {
-		return errors.New("SDNPU_CACHE=off: name a file with -o")
+		return errors.New("there is no image cache (SDNPU_CACHE=off): name a file with -o")
 	}
 	begin := time.Now()
-	bar := newBar(cmd.ErrOrStderr())
-	ranges, err := calibrateTo(cmd.Context(), output, m, tok, recipe.Multiples(), text, source, modelName(f), func(done, total int) {
-		bar.step(engine.Progress{Graph: calibrating, Done: done, Total: total})
-	})
-	bar.close()
+	bar := launch.NewBar(cmd.ErrOrStderr())
+	ranges, err := findings.Calibration{Model: m, Text: text, Block: recipe.Multiples(), Progress: bar.Step}.WriteTo(cmd.Context(), output)
+	bar.Close()
 	if err != nil {
 		return err
 	}
 	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
 }
 
-func (c *calibrateFlags) print(w io.Writer, f rangesFile, path string, took time.Duration) error {
+func (c *calibrateFlags) print(w io.Writer, f findings.RangesFile, path string, took time.Duration) error {
 	if c.json {
 		return json.NewEncoder(w).Encode(struct {
 			Model   string  `json:"model"`
@@ -171,16 +173,4 @@ func (c *calibrateFlags) print(w io.Writer, f rangesFile, path string, took time
 	}
 	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)
 	return err
-}
-
-// storeJSON writes a value to a file of ours.
-func storeJSON(ctx context.Context, path string, value any) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return writeFile(ctx, path, 0o600, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(value)
-	})
 }

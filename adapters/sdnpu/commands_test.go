@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// sdnpu runs the command line in this process.
+// sdnpu runs a command in this process.
 func sdnpu(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -24,7 +24,7 @@ func sdnpu(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-func TestEnabledIsWrittenAsTheTableReadsIt(t *testing.T) {
+func TestEnabledIsWrittenAsABool(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "npu.gguf")
 	for value, want := range map[string]bool{"true": true, "TRUE": true, "Yes": true, "on": true, "1": true, "False": false, "OFF": false} {
 		_, err := sdnpu(t, "select", story, "--adapter", file, "--set", "enabled="+value)
@@ -38,7 +38,7 @@ func TestEnabledIsWrittenAsTheTableReadsIt(t *testing.T) {
 	}
 }
 
-func TestRunPrintsNothingButTheTextToStdout(t *testing.T) {
+func TestRunPrintsOnlyTheAnswerToStdout(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "off")
 	args := []string{"run", "--model", story, "--library", "float", "--prompt", "Once upon a time", "-n", "12"}
 	text, err := sdnpu(t, args...)
@@ -51,7 +51,7 @@ func TestRunPrintsNothingButTheTextToStdout(t *testing.T) {
 	require.Equal(t, r.Text+"\n", text)
 }
 
-func TestOnlyWhatCanRunIsSelected(t *testing.T) {
+func TestSelectRejectsModelsThatCannotRun(t *testing.T) {
 	raw, err := os.ReadFile(story)
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -59,12 +59,12 @@ func TestOnlyWhatCanRunIsSelected(t *testing.T) {
 	require.NoError(t, os.WriteFile(foreign, bytes.ReplaceAll(raw, []byte("llama"), []byte("gemma")), 0o600))
 	for _, flag := range []string{"--adapter", "-o"} {
 		_, err = sdnpu(t, "select", foreign, flag, filepath.Join(dir, "out.gguf"))
-		require.ErrorContains(t, err, `architecture "gemma" is none of llama, qwen2`)
+		require.ErrorContains(t, err, `architecture "gemma" is unknown: want one of llama, qwen2`)
 		require.NoFileExists(t, filepath.Join(dir, "out.gguf"))
 	}
 }
 
-func TestAnAdapterIsNoModelToSelect(t *testing.T) {
+func TestSelectRejectsAnAdapter(t *testing.T) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "npu.gguf")
 	_, err := sdnpu(t, "select", story, "--adapter", first)
@@ -74,7 +74,7 @@ func TestAnAdapterIsNoModelToSelect(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "again.gguf"))
 }
 
-func TestAMissingArgumentIsNamed(t *testing.T) {
+func TestMissingArgumentIsNamed(t *testing.T) {
 	_, err := sdnpu(t, "select")
-	require.ErrorContains(t, err, "one MODEL.gguf wanted, 0 given: see sdnpu select --help")
+	require.ErrorContains(t, err, "select: got 0 arguments, want one MODEL.gguf: see sdnpu select --help")
 }

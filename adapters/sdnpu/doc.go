@@ -1,9 +1,11 @@
 // Command sdnpu runs GGUF models on the Hexagon NPU.
 //
-// Called llama-server, as Ollama calls it, it speaks that program's dialect:
-// models that their config selects run on the NPU, everything else goes to the
-// original llama-server with the same arguments. Called by any other name it
-// is a command line: run a model, select one for the NPU, look what is there.
+// Under the name llama-server, which Ollama calls, it is package runner: models
+// that their config selects run on the NPU, and everything else goes to the
+// original llama-server with the same arguments. Under any other name it is a
+// command line.
 //
-// This is the only package that picks a device and reads the environment.
+// This package holds flags, help and printing. The work is in packages with one
+// purpose each: launch (settings, devices and models), findings (measured
+// results), doctor, database, runner, qnnruntime and ollama.
 package main

@@ -1,19 +1,22 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// hostProgram answers as Ollama does, as far as an installation asks.
+// hostProgram prints a version as Ollama does.
 const hostProgram = "#!/bin/sh\necho ollama version is 0.0.1\n"
 
-func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
+func TestDoctorChecksTheNamedOllama(t *testing.T) {
 	t.Setenv("SDNPU_LIBRARY", "float")
 	t.Setenv("SDNPU_CACHE", "off")
 	t.Setenv("SDNPU_ORIGINAL", "")
@@ -26,7 +29,7 @@ func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
 	_, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", host)
 	require.NoError(t, err)
 	out, _ := sdnpu(t, "doctor", "--ollama", filepath.Join(dir, "layout", "bin", "ollama"))
-	require.Regexp(t, `(?m)^ok +device +float, provider sdnpu float device, .*lane cpu; graphs share weights: yes; the library exchanges graphs itself: no$`, out)
+	require.Regexp(t, `(?m)^ok +device +float, provider sdnpu float device, .*lane cpu; graphs share weights: yes; the library switches graphs itself: no$`, out)
 	require.NotContains(t, out, "SoC", "the float device has none")
 	require.Regexp(t, `(?m)^ok +its runner .*\(this program\)$`, out)
 	require.Regexp(t, `(?m)^ok +original .*layout/lib/ollama/llama-server.orig`, out)
@@ -34,12 +37,12 @@ func TestDoctorLooksAtALayoutThatIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "missing")
 }
 
-func TestAnOllamaWithoutARunnerIsToldOfAtInstallation(t *testing.T) {
+func TestInstallReportsAnOllamaWithoutRunner(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ollama"), []byte(hostProgram), 0o755)) //nolint:gosec // a program
 	_, err := sdnpu(t, "install", "a", "b")
-	require.ErrorContains(t, err, "one DIR wanted, 2 given: see sdnpu install --help")
+	require.ErrorContains(t, err, "install: got 2 arguments, want one DIR: see sdnpu install --help")
 	out, err := sdnpu(t, "install", filepath.Join(dir, "layout"), "--ollama", filepath.Join(dir, "bin", "ollama"))
 	require.NoError(t, err)
 	require.Contains(t, out, "only models selected for the NPU will run")
@@ -51,22 +54,22 @@ func TestAnOllamaWithoutARunnerIsToldOfAtInstallation(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "never"))
 }
 
-func TestDoctorAsksAProgramWhetherItIsOllama(t *testing.T) {
+func TestDoctorRejectsAProgramThatIsNotOllama(t *testing.T) {
 	t.Setenv("SDNPU_LIBRARY", "float")
 	t.Setenv("SDNPU_CACHE", "off")
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho something else\n"), 0o755)) //nolint:gosec // a program
 	out, err := sdnpu(t, "doctor", "--ollama", other)
 	require.ErrorContains(t, err, "missing")
-	require.Regexp(t, `(?m)^missing +Ollama +to do: .*it is not Ollama: it says "something else"; --ollama names Ollama's executable$`, out)
-	require.NotContains(t, out, "its runner", "what is no Ollama has none")
+	require.Regexp(t, `(?m)^missing +Ollama +to do: .*it is not Ollama: its output is "something else"; --ollama names Ollama's executable$`, out)
+	require.NotContains(t, out, "its runner", "a program that is not Ollama has no runner")
 }
 
-func TestFoldersAreSearchedOnceAndNamedWhole(t *testing.T) {
+func TestLibraryFoldersAreDistinctAndAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("LD_LIBRARY_PATH", dir+string(filepath.ListSeparator)+"."+string(filepath.ListSeparator)+dir)
-	folders := libraryFolders("./sdnpu")
+	folders := launch.LibraryFolders("./sdnpu")
 	seen := map[string]bool{}
 	for _, f := range folders {
 		require.True(t, filepath.IsAbs(f), f)
@@ -74,4 +77,47 @@ func TestFoldersAreSearchedOnceAndNamedWhole(t *testing.T) {
 		seen[f] = true
 	}
 	require.True(t, seen[dir])
+}
+
+func TestDoctorExplainsCodes(t *testing.T) {
+	for _, f := range hexagon.Faults() {
+		said, err := sdnpu(t, "doctor", "--code", f.Code)
+		require.NoError(t, err)
+		require.Contains(t, said, f.Cause)
+		require.Contains(t, said, f.Remedy)
+	}
+	said, err := sdnpu(t, "doctor", "--code", "1011", "--json")
+	require.NoError(t, err)
+	var f hexagon.Fault
+	require.NoError(t, json.Unmarshal([]byte(said), &f))
+	require.Equal(t, "1011", f.Code)
+	_, err = sdnpu(t, "doctor", "--code", "4711")
+	require.ErrorContains(t, err, "want one of 1002")
+}
+
+func TestDoctorPrintsJSON(t *testing.T) {
+	t.Setenv("SDNPU_LIBRARY", "float")
+	t.Setenv("SDNPU_CACHE", "off")
+	out, _ := sdnpu(t, "doctor", "--json")
+	var got struct {
+		Findings []struct {
+			What, Found, Remedy string
+			OK                  bool
+		}
+		Missing int
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	missing, seen := 0, map[string]bool{}
+	for _, f := range got.Findings {
+		seen[f.What] = true
+		require.Equal(t, f.OK, f.Found != "")
+		if !f.OK {
+			missing++
+			require.NotEmpty(t, f.Remedy, f.What)
+		}
+	}
+	require.Equal(t, missing, got.Missing)
+	for _, what := range []string{"program", "device", "chip", "DSP driver", "DSP images", "image cache", "Ollama"} {
+		require.True(t, seen[what], what)
+	}
 }

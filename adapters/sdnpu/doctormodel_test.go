@@ -6,18 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/filelock"
+	"github.com/sdnpu/sdnpu/adapters/doctor"
 )
 
-func TestDoctorTellsWhatAModelCosts(t *testing.T) {
+func TestDoctorReportsAModelsCost(t *testing.T) {
 	dir := useCache(t)
-	examine := func(more ...string) (r modelReport) {
+	examine := func(more ...string) (r doctor.Report) {
 		out, err := sdnpu(t, append([]string{"doctor", story, "--json", "--context", "128", "--rows", "16,1"}, more...)...)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
@@ -44,7 +41,7 @@ func TestDoctorTellsWhatAModelCosts(t *testing.T) {
 
 	again := examine()
 	require.Equal(t, 2, again.Cached)
-	require.Nil(t, again.Compile, "nothing is left to compile")
+	require.Nil(t, again.Compile, "all images are in the cache")
 	require.Zero(t, again.Estimate.Disk)
 	fresh := examine("--fresh")
 	require.Zero(t, fresh.Cached)
@@ -55,12 +52,12 @@ func TestDoctorTellsWhatAModelCosts(t *testing.T) {
 
 	text, err := sdnpu(t, "doctor", story, "--blocks", "5")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^graphs +recipe f16, rows 128,1, contexts 512, 5 blocks: 6 images, 1 of them in the cache$`, text, "the head is that of the runs before")
+	require.Regexp(t, `(?m)^graphs +recipe f16, rows 128,1, contexts 512, 5 blocks: 6 images, 1 of them in the cache$`, text, "the head is the same")
 	require.Regexp(t, `(?m)^compile +\d+\.\d s .* s per 100 million parameters$`, text)
 	require.Regexp(t, `(?m)^budget +(not met|met with(out)? the allowance of 0.5 s.*): compile`, text)
 }
 
-func TestDoctorSaysWhyAModelCannotRunAndWhatToDo(t *testing.T) {
+func TestDoctorExplainsWhyAModelCannotRun(t *testing.T) {
 	useCache(t)
 	raw, err := os.ReadFile(story)
 	require.NoError(t, err)
@@ -82,93 +79,4 @@ func TestDoctorSaysWhyAModelCannotRunAndWhatToDo(t *testing.T) {
 		_, err := sdnpu(t, append([]string{"doctor", story}, flag...)...)
 		require.Error(t, err, flag)
 	}
-}
-
-func TestTooLittleRoomIsSaidWithTheFigures(t *testing.T) {
-	s := settings{cache: t.TempDir(), cacheSize: "unlimited"}
-	var said string
-	say := func(what, format string, _ ...any) { said += what + " " + format + "\n" }
-	c := &checkup{settings: s, logger: newLogger(&bytes.Buffer{}, false)}
-	c.result.Estimate.Disk = 1 << 60
-	err := c.checkRoom(s.openCache(c.logger), say)
-	require.ErrorIs(t, err, errNoRoom)
-	require.ErrorContains(t, err, "of disk")
-	require.NotContains(t, err.Error(), "of memory")
-	c.flags.anyway = true
-	require.NoError(t, c.checkRoom(s.openCache(c.logger), say))
-	require.Contains(t, said, "warning")
-
-	c.flags.anyway = false
-	if _, known := freeMemory(); known {
-		require.ErrorContains(t, c.checkRoom(nil, say), "of memory", "without a cache images stay in memory")
-	}
-	c.result.Estimate.Disk, c.result.Estimate.Memory = 1<<20, 0
-	require.NoError(t, c.checkRoom(s.openCache(c.logger), say))
-	s.cacheSize, said = "1KiB", ""
-	require.NoError(t, c.checkRoom(s.openCache(c.logger), say))
-	require.Contains(t, said, "SDNPU_CACHE_SIZE")
-}
-
-func TestALongImageGetsALineNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // time stands still
-		var out bytes.Buffer
-		b := newBar(&out)
-		b.began = time.Now().Add(-20 * time.Second)
-		p := engine.Progress{Done: 1, Total: 4, Graph: "block1", Weights: 400 << 20, WeightsDone: 100 << 20}
-		for s := range 25 {
-			p.Elapsed = time.Duration(s) * time.Second
-			b.step(p)
-		}
-		p.Done, p.WeightsDone = 2, 200<<20
-		b.step(p)
-		b.step(p) // the clock and the end may tell both
-		b.step(engine.Progress{Done: 2, Total: 4, Graph: "head"})
-		b.step(engine.Progress{Done: 3, Total: 4, Graph: "head", Cached: true, Elapsed: time.Millisecond})
-		again := engine.Progress{Total: 1, Graph: "block0"}
-		b.step(again) // another load
-		again.Done, again.Elapsed = 1, 2*time.Millisecond
-		b.step(again)
-		line := "compiling block1 (2 of 4): 100 MiB of 400 MiB, 20s so far, about 1m0s left\n"
-		require.Equal(t, line+line+line+"compiled block1 in 24s (2 of 4)\nloaded head, compiled before (3 of 4)\ncompiled block0 in 2ms (1 of 1)\n", out.String())
-	})
-}
-
-func TestTextsAreCountedOnce(t *testing.T) {
-	var out bytes.Buffer
-	b := newBar(&out)
-	for done := range 4 {
-		b.step(engine.Progress{Graph: comparing, Done: done, Total: 3})
-	}
-	require.Equal(t, "comparing with float (1 of 3)\ncomparing with float (2 of 3)\ncomparing with float (3 of 3)\n", out.String())
-}
-
-func TestAFreshCheckupRemovesTheFoldersOfKilledOnes(t *testing.T) {
-	parent := filepath.Dir(useCache(t))
-	long := time.Now().Add(-2 * freshAge)
-	folder := func(name, file string, at time.Time) string {
-		path := filepath.Join(parent, name, file)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
-		require.NoError(t, os.Chtimes(path, at, at))
-		return path
-	}
-	killed := folder("doctor-1", freshLock, long)
-	used, err := os.Open(folder("doctor-2", freshLock, long))
-	require.NoError(t, err)
-	defer used.Close()
-	require.NoError(t, filelock.Try(used, true))
-	young := folder("doctor-3", freshLock, time.Now())
-	foreign := folder("doctor-notes", "letter", long)
-	c := checkup{settings: settings{cache: filepath.Join(parent, "images")}}
-	remove, err := c.freshCache()
-	require.NoError(t, err)
-	require.NoDirExists(t, filepath.Dir(killed))
-	for _, path := range []string{used.Name(), young, foreign} {
-		require.FileExists(t, path)
-	}
-	require.NoError(t, os.Chtimes(filepath.Join(c.settings.cache, freshLock), long, long))
-	removeLeftFolders(parent)
-	require.DirExists(t, c.settings.cache, "it is held")
-	remove()
-	require.NoDirExists(t, c.settings.cache)
 }

@@ -4,20 +4,23 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
 func newEmulatorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "emulator",
-		Short: "Build the emulator of the NPU's library with the C compiler and print its path",
-		Long: "The emulator is a library with the entry points of Qualcomm's libQnnHtp.so, which computes on\n" +
-			"this machine's processor. It is built once, with the C compiler (cc, gcc or clang), and kept in the\n" +
-			"user's cache folder. Commands that load a library take it as --library emulator or by\n" +
-			"SDNPU_LIBRARY=emulator and build it where it is missing; SDNPU_EMULATOR makes it take a\n" +
-			"phone's time and memory.",
-		Args: noArguments,
+		Short: "Build the NPU emulator and print its path",
+		Long: "Build the emulator with a C compiler (cc, gcc or clang) and print its path. The emulator is a\n" +
+			"library with the entry points of Qualcomm's libQnnHtp.so that computes on this machine's\n" +
+			"processor. It is built once and kept in the user's cache folder. Commands use it with --library\n" +
+			"emulator or SDNPU_LIBRARY=emulator and build it if necessary. With SDNPU_EMULATOR it takes the\n" +
+			"time and memory of a phone.",
+		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := buildEmulator(cmd.Context(), newLogger(cmd.ErrOrStderr(), false), nil)
+			path, err := launch.BuildEmulator(cmd.Context(), cmdline.NewLogger(cmd.ErrOrStderr(), false), nil)
 			if err != nil {
 				return err
 			}

@@ -8,12 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 )
 
-// TestReportsTellWhatDraftsMayChange once the doctor has measured it with the
-// same settings, and how to measure it before.
-func TestReportsTellWhatDraftsMayChange(t *testing.T) {
+// After doctor has measured flips, reports of runs with the same settings include
+// them. Before, reports name the command that measures them.
+func TestReportsIncludeMeasuredFlips(t *testing.T) {
 	useCache(t)
 	lossless := func(more ...string) llamaserver.Lossless {
 		out, err := sdnpu(t, append([]string{"run", "--model", story, "--prompt", "One day", "-n", "2", "--json", "--context", "128"}, more...)...)
@@ -22,7 +25,7 @@ func TestReportsTellWhatDraftsMayChange(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
 		return r.Lossless
 	}
-	doctor := func(more ...string) (r modelReport) {
+	doctor := func(more ...string) (r doctor.Report) {
 		out, err := sdnpu(t, append([]string{"doctor", story, "--json", "--context", "128"}, more...)...)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
@@ -36,24 +39,24 @@ func TestReportsTellWhatDraftsMayChange(t *testing.T) {
 	found := doctor("--rows", "16,4")
 	require.False(t, found.Lossless.Exact)
 	require.Zero(t, found.Lossless.Flipped, "rows of this device are independent")
-	require.LessOrEqual(t, found.Lossless.Positions, flipsPositions)
+	require.LessOrEqual(t, found.Lossless.Positions, findings.FlipPositions)
 	require.Len(t, found.Lossless.Widths, 2)
 	zero := 0.0
 	require.Equal(t, llamaserver.Lossless{FlipsPerThousand: &zero, Positions: found.Lossless.Positions}, lossless("--rows", "16,4"))
 	require.Nil(t, lossless("--rows", "16,2").FlipsPerThousand, "other widths were not measured")
-	require.Nil(t, lossless("--rows", "16,4", "--exact").FlipsPerThousand, "nor one of them alone")
+	require.Nil(t, lossless("--rows", "16,4", "--exact").FlipsPerThousand, "one width alone was not measured")
 	require.Equal(t, 3, doctor("--rows", "16,4", "--flips", "3").Lossless.Positions)
-	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "fewer positions replace no more")
+	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "fewer positions do not replace more")
 	require.Equal(t, llamaserver.Lossless{FlipsPerThousand: &zero}, lossless("--rows", "1"), "nothing can differ")
 	require.Empty(t, doctor("--rows", "1").Lossless.Positions)
-	t.Setenv("SDNPU_PLAN", "g1_only")
+	t.Setenv("SDNPU_PLAN", "prefill_only")
 	one := lossless("--rows", "16,4")
-	require.Nil(t, one.FlipsPerThousand, "tokens on the wide graphs alone are others")
-	require.Contains(t, one.Measure, "SDNPU_PLAN=g1_only sdnpu doctor MODEL.gguf --recipe f16 --rows 16,4")
+	require.Nil(t, one.FlipsPerThousand, "tokens of prefill graphs alone differ")
+	require.Contains(t, one.Measure, "SDNPU_PLAN=prefill_only sdnpu doctor MODEL.gguf --recipe f16 --rows 16,4")
 	require.Len(t, doctor("--rows", "16,4").Lossless.Widths, 1)
-	t.Setenv("SDNPU_PLAN", "descent")
-	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "a plan that exchanges graphs uses both")
-	require.Contains(t, lossless("--rows", "16,8").Measure, "SDNPU_PLAN=both_resident sdnpu doctor MODEL.gguf --recipe f16 --rows 16,8")
+	t.Setenv("SDNPU_PLAN", "switch")
+	require.Equal(t, found.Lossless.Positions, lossless("--rows", "16,4").Positions, "a plan that switches graphs uses both")
+	require.Contains(t, lossless("--rows", "16,8").Measure, "SDNPU_PLAN=resident sdnpu doctor MODEL.gguf --recipe f16 --rows 16,8")
 	t.Setenv("SDNPU_PLAN", "")
 
 	t.Setenv("SDNPU_EXACT", "on")
@@ -63,21 +66,21 @@ func TestReportsTellWhatDraftsMayChange(t *testing.T) {
 	require.Len(t, found.Lossless.Widths, 1)
 	four := 4
 	require.Equal(t, llamaserver.Lossless{Exact: true, Width: &four, FlipsPerThousand: &zero, Positions: 9}, lossless("--rows", "16,4"))
-	require.False(t, lossless("--rows", "16,4", "--exact=off").Exact, "a flag wins")
+	require.False(t, lossless("--rows", "16,4", "--exact=off").Exact, "a flag overrides the variable")
 
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join(s.cache, flipsFolder, "*.json"))
+	files, err := filepath.Glob(filepath.Join(s.Cache, findings.FlipsFolder, "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 3)
 	for _, file := range files {
 		require.NoError(t, os.WriteFile(file, []byte(`{"positions":-1}`), 0o600))
 	}
-	require.Nil(t, lossless("--rows", "16,4").FlipsPerThousand, "a file that says nothing is as good as none")
+	require.Nil(t, lossless("--rows", "16,4").FlipsPerThousand, "an invalid file counts as missing")
 
 	t.Setenv("SDNPU_EXACT", "")
-	t.Setenv("SDNPU_PLAN", "descent")
+	t.Setenv("SDNPU_PLAN", "switch")
 	found = doctor("--rows", "16,4")
 	require.Nil(t, found.Lossless)
-	require.Contains(t, found.Unmeasured, "SDNPU_PLAN=both_resident")
+	require.Contains(t, found.Unmeasured, "SDNPU_PLAN=resident")
 }

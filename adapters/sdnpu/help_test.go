@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// TestHelpNamesEveryRecipe that a flag takes, and explains it with the keys.
 func TestHelpNamesEveryRecipe(t *testing.T) {
 	flags := 0
 	for _, cmd := range newCommand().Commands() {
@@ -46,7 +47,7 @@ func TestHelpOfKeysHasTwoColumns(t *testing.T) {
 	require.NotContains(t, help, "(default )")
 }
 
-// everyCommand is all commands that are shown.
+// everyCommand returns all commands that the help lists.
 func everyCommand(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden {
@@ -56,9 +57,9 @@ func everyCommand(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// TestFlagsOfOneNameMeanOneThing: they have the same type, where they name a library,
-// a context or blocks the same words, and every number says what it is by default.
-func TestFlagsOfOneNameMeanOneThing(t *testing.T) {
+// Flags with one name have the same type and help in each command, and each number
+// has a default in its help.
+func TestFlagsWithOneNameAgree(t *testing.T) {
 	types, shorthands := map[string]string{}, map[string]string{}
 	for _, cmd := range everyCommand(newCommand()) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -87,18 +88,29 @@ func TestFlagsOfOneNameMeanOneThing(t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, len(types), 40)
+	require.Greater(t, len(types), 35)
 }
 
-func TestHelpOfTheProgramNamesTheCommandsToBeginWithAndAllVariables(t *testing.T) {
+func TestHelpNamesCommandsAndVariables(t *testing.T) {
 	help, err := sdnpu(t, "help")
 	require.NoError(t, err)
-	for _, v := range machineVariables {
-		require.Contains(t, help, "  "+v.name+" ")
+	for _, v := range launch.Variables {
+		require.Contains(t, help, "  "+v.Name+" ")
 	}
 	for _, line := range strings.Split(help, "\n") {
 		if command, ok := strings.CutPrefix(line, "  sdnpu "); ok && !strings.HasPrefix(command, "[") {
-			require.NoError(t, checkGroups(newCommand(), strings.Fields(command)[:1]), line)
+			require.NoError(t, cmdline.CheckGroups(newCommand(), strings.Fields(command)[:1]), line)
 		}
 	}
+}
+
+func TestShortHelpFitsOnALine(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			require.LessOrEqual(t, len(c.Short), 60, c.CommandPath())
+			walk(c)
+		}
+	}
+	walk(newCommand())
 }

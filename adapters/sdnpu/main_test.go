@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
 )
 
-// TestMain is also the child that compiles: the program starts itself, and here
-// it is the test.
+// TestMain runs this test binary as the program if its arguments ask to compile,
+// because the program starts itself to compile.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == compileCommand || os.Args[1] == executeCommand) {
+	if len(os.Args) == 2 && os.Args[1] == launch.CompileCommand {
 		if err := dispatch(context.Background(), os.Args); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			os.Exit(1)
@@ -18,4 +23,11 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+const story = "../../integration_test/models/stories260K-f16.gguf"
+
+func TestProgramRejectsTheNameOfTheOriginal(t *testing.T) {
+	err := dispatch(t.Context(), []string{"/lib/" + ollama.OriginalName, "--model", "m"})
+	require.ErrorIs(t, err, ollama.ErrOriginalIsUs)
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// onEachLibrary runs a test with the emulator and with the vendor's library, also
-// in recipes that have to be calibrated, of which each form of weights has ranges
-// of its own.
+// onEachLibrary runs a test with the emulator and with the vendor's library, each
+// with recipes for every form of rounded weights.
 func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)) {
 	recipes := []string{"f16", "w8a16", "w4a16-lpbq"}
 	for _, recipe := range recipes {
@@ -34,10 +35,9 @@ func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)
 	}
 }
 
-// TestPreparedImagesRunOnTheirChipOnly: what was prepared for a chip runs from
-// an empty cache without compiling, gives the tokens of a fresh start, and is
-// left alone on another chip, with the reason.
-func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
+// Prepared images run from an empty cache without compiling, and give the same
+// tokens as freshly compiled ones. They are not used on another chip.
+func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, library, recipe string) {
 		t.Setenv("SDNPU_COMPILE", "inline")
 		prepared := filepath.Join(t.TempDir(), "prepared")
@@ -47,14 +47,14 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out, "SM8650 (SoC 57)")
 		require.Equal(t, library == "emulator", strings.Contains(out, "no phone loads"))
-		all, err := readManifest(prepared)
+		all, err := findings.ReadManifest(prepared)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		m := all[0]
 		require.Len(t, m.Images, 4, "a pair, its twins and the head")
 		require.True(t, m.Images[0].Shared)
 		if library != "emulator" { // whose description has no sections
-			require.Greater(t, m.Images[0].SharedBytes, m.Images[0].ConstantBytes, "libQnnSystem tells the weights once")
+			require.Greater(t, m.Images[0].SharedBytes, m.Images[0].ConstantBytes, "libQnnSystem counts shared weights once")
 			twins := int64(0)
 			for _, i := range m.Images {
 				if !i.Shared && i.Context > 0 {
@@ -71,7 +71,7 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 		}
 
 		run := func(soc, prepared string) (text string, compiled int) {
-			cache := filepath.Join(t.TempDir(), "own", "images") // ranges lie beside it
+			cache := filepath.Join(t.TempDir(), "own", "images") // ranges are in the same folder
 			t.Setenv("SDNPU_SOC", soc)
 			t.Setenv("SDNPU_PREPARED", prepared)
 			t.Setenv("SDNPU_CACHE", cache)
@@ -91,31 +91,8 @@ func TestPreparedImagesRunOnTheirChipOnly(t *testing.T) {
 	})
 }
 
-// TestSharedImagesAreForLibrariesThatLoadThem: others are told, unless there are
-// twins or nothing is shared.
-func TestSharedImagesAreForLibrariesThatLoadThem(t *testing.T) {
-	pair, twin, head := preparedImage{Shared: true, Context: 64}, preparedImage{Context: 64}, preparedImage{}
-	for _, tt := range []struct {
-		images []preparedImage
-		loads  bool // shared ones
-		fit    bool
-	}{
-		{[]preparedImage{pair, head}, true, true},
-		{[]preparedImage{pair, head}, false, false},
-		{[]preparedImage{pair, head, twin}, false, true},
-		{[]preparedImage{twin, head}, false, true},
-		{[]preparedImage{head}, false, true},
-	} {
-		m := preparedManifest{Images: tt.images}
-		reason := m.unfit(backend.Capabilities{SharesConstants: tt.loads})
-		require.Equal(t, tt.fit, reason == "", "%v", tt)
-		require.Equal(t, !tt.fit, strings.Contains(reason, "--twin"))
-	}
-}
-
-// TestAFolderListsEverythingThatWasPreparedIntoIt, and a manifest of one entry is
-// still read.
-func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
+// Manifests of earlier versions, with a single entry, can still be read.
+func TestManifestListsAllPreparedImages(t *testing.T) {
 	useCache(t)
 	t.Setenv("SDNPU_COMPILE", "inline")
 	dir := t.TempDir()
@@ -127,20 +104,20 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 		require.NoError(t, err)
 	}
 	prepare(story)
-	all, err := readManifest(dir)
+	all, err := findings.ReadManifest(dir)
 	require.NoError(t, err)
 	old, err := json.Marshal(struct {
 		Schema string `json:"schema"`
-		preparedManifest
+		findings.PreparedEntry
 	}{"sdnpu-prepared-1", all[0]})
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), old, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), old, 0o600))
 
 	prepare("../../integration_test/models/stories260K-qwen2-f16.gguf")
 	prepare(story, "--recipe", "w8")
 	prepare(story, "--soc", "sm8550")
 	prepare(story, "--share") // again: its images join those that it has
-	all, err = readManifest(dir)
+	all, err = findings.ReadManifest(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	of := func(i int) string {
@@ -151,62 +128,37 @@ func TestAFolderListsEverythingThatWasPreparedIntoIt(t *testing.T) {
 	require.Equal(t, "stories260K-f16.gguf w8 57: 3", of(2))
 	require.Equal(t, "stories260K-f16.gguf f16 43: 3", of(3))
 
-	s := settings{prepared: []string{dir}}
+	s := launch.Settings{Prepared: []string{dir}}
 	c := backend.Capabilities{Fingerprint: all[0].Library.Fingerprint, BuildID: all[0].Library.BuildID, SoC: "57"}
-	findings := s.lookAtPrepared(&c)
-	require.Len(t, findings, 4)
-	for i, f := range findings {
-		require.Contains(t, f.found, all[i].Model.Name)
-		require.Empty(t, f.remedy, "each model has something for this chip")
+	list := doctor.CheckPrepared(s.Prepared, &c)
+	require.Len(t, list, 4)
+	for i, f := range list {
+		require.Contains(t, f.Found, all[i].Model.Name)
+		require.Empty(t, f.Remedy, "each model has something for this chip")
 	}
-	require.Contains(t, findings[3].found, "not for this device: prepared for SM8550 (SoC 43), this is SoC 57")
+	require.Contains(t, list[3].Found, "not for this device: prepared for SM8550 (SoC 43), this is SoC 57")
 	told := func(digest string) string {
 		var log strings.Builder
-		s.announcePrepared(digest, c, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		s.Findings().LogPrepared(digest, c, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		return log.String()
 	}
 	require.Equal(t, 2, strings.Count(told(all[0].Model.Digest), "level=INFO"), "two recipes")
-	require.NotContains(t, told(all[0].Model.Digest), "WARN", "of the other chip's there is nothing to say")
+	require.NotContains(t, told(all[0].Model.Digest), "WARN", "images of the other chip do not matter")
 	require.Contains(t, told(all[1].Model.Digest), "level=INFO")
 	require.Contains(t, told("another"), "other models")
 	c.Fingerprint, c.SoC = "x", "1"
 	require.Equal(t, 3, strings.Count(told(all[0].Model.Digest), "level=WARN"))
-	require.Contains(t, s.lookAtPrepared(&c)[1].remedy, "this is SoC 1")
+	require.Contains(t, doctor.CheckPrepared(s.Prepared, &c)[1].Remedy, "this is SoC 1")
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), []byte("{"), 0o600))
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", dir)
 	require.ErrorContains(t, err, "remove it, which loses no image, or name another folder")
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", story)
 	require.ErrorContains(t, err, "name a folder that can be read and written")
-	require.NotContains(t, err.Error(), "remove it", "it is the model")
+	require.NotContains(t, err.Error(), "remove it", "the path is the model")
 }
 
-func TestModelsThatArePreparedAtOnceAreAllListed(t *testing.T) {
-	const models = 12
-	dir := t.TempDir()
-	errs := make(chan error, models)
-	for i := range models {
-		go func() {
-			store, err := imagecache.Open(dir, imagecache.Options{Keep: true})
-			if err == nil {
-				m := preparedManifest{Model: preparedModel{Digest: fmt.Sprint(i)}}
-				err = m.keep(t.Context(), dir, store)
-			}
-			errs <- err
-		}()
-	}
-	for range models {
-		require.NoError(t, <-errs)
-	}
-	all, err := readManifest(dir)
-	require.NoError(t, err)
-	require.Len(t, all, models)
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, files, 1, "no lock is left")
-}
-
-func TestPrepareSaysWhatItWants(t *testing.T) {
+func TestPrepareRejectsInvalidFlags(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for _, tt := range []struct {
 		args []string
@@ -224,17 +176,17 @@ func TestPrepareSaysWhatItWants(t *testing.T) {
 	}
 }
 
-func TestUnfitPreparedImagesAreNamed(t *testing.T) {
+func TestInvalidManifestsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SDNPU_PREPARED", dir)
 	t.Setenv("SDNPU_LIBRARY", "float")
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	require.NoError(t, err)
-	findings := s.lookAtPrepared(nil)
-	require.Len(t, findings, 1)
-	require.Contains(t, findings[0].remedy, "sdnpu prepare")
+	list := doctor.CheckPrepared(s.Prepared, nil)
+	require.Len(t, list, 1)
+	require.Contains(t, list[0].Remedy, "sdnpu prepare")
 	for text, says := range map[string]string{"{": "unexpected", `{"schema":"other"}`: "other"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, manifestFile), []byte(text), 0o600))
-		require.Contains(t, s.lookAtPrepared(nil)[0].remedy, says)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), []byte(text), 0o600))
+		require.Contains(t, doctor.CheckPrepared(s.Prepared, nil)[0].Remedy, says)
 	}
 }

@@ -11,7 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -22,9 +25,10 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// errNotShared is returned where an image should hold weights once and does not.
+// errNotShared is returned if an image should store weights once but does not.
 var errNotShared = errors.New("the library did not share the weights")
 
+// prepareFlags are the flags of `sdnpu prepare`.
 type prepareFlags struct {
 	compileFlags
 	out               string
@@ -37,26 +41,24 @@ func newPrepareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prepare MODEL.gguf --soc CHIP -o DIR",
 		Short: "Compile a model on a PC for a phone",
-		Long: "Prepare compiles, with the vendor's library of this machine, every image that the\n" +
-			"runner on the chip will ask for, and writes them with a manifest of all that decides\n" +
-			"whether they are valid. A folder can hold several models, chips and recipes: prepare\n" +
-			"adds to it. Copy the folder to the device and name it in SDNPU_PREPARED:\n" +
-			"the runner takes what matches its library, chip, model and settings, and compiles\n" +
-			"the rest.\n\n" +
-			"With --share graphs of different widths hold their weights once. The x86-64 library\n" +
-			"compiles such images and cannot load them; --twin adds the ones it can.",
+		Long: "Compile all images that the model needs on a chip, with the vendor's library of this machine.\n" +
+			"Write them to a folder with a manifest. The folder may already hold images of other models,\n" +
+			"chips and recipes. Copy it to the device and name it in SDNPU_PREPARED. The device uses the\n" +
+			"images that match its library, chip, model and settings, and compiles missing ones.\n\n" +
+			"With --share, graphs of different widths store their weights once. The x86-64 library can\n" +
+			"compile such images but not load them; --twin adds images that it can load.",
 		Example: "  sdnpu prepare model.gguf --soc sm8650 --recipe f16 --context 2048 -o prepared",
-		Args:    oneArgument("MODEL.gguf"),
+		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.prepare(cmd, args[0]) },
 	}
 	f.register(cmd, "", rowsUsage, 0, contextUsage)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
-	flags.IntVar(&f.sequences, "parallel", 1, "requests at once that the runner will be started with")
-	flags.BoolVar(&f.share, "share", false, "hold the weights of a block's widths once")
-	flags.BoolVar(&f.twin, "twin", false, "with --share: also the images that hold them apart")
-	_ = cmd.MarkFlagRequired("output") // the flag is there
+	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
+	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
+	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store them for each width")
+	_ = cmd.MarkFlagRequired("output") // the flag exists
 	return cmd
 }
 
@@ -65,20 +67,20 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	s.prepared = nil
-	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+	s.Prepared = nil
+	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
 	if err != nil {
 		return err
 	}
 	if f.twin && !f.share {
-		return errors.New("--twin goes with --share: without it images hold their weights apart anyway")
+		return errors.New("--twin needs --share: without --share, each width has its own weights anyway")
 	}
-	if _, err := readEarlier(f.out); err != nil { // known before the work
+	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // fail before the work
 		return fmt.Errorf("-o: %w", err)
 	}
 	p := &preparation{cmd: cmd, settings: s, flags: f, config: c, path: path}
-	p.manifest.Written = "sdnpu " + version()
-	p.manifest.Chip = preparedChip{chip.Name, chip.SoC, chip.Arch}
+	p.manifest.Written = "sdnpu " + cmdline.Version()
+	p.manifest.Chip = findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}
 	kinds := []bool{f.share}
 	if f.twin {
 		kinds = append(kinds, false)
@@ -88,58 +90,58 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 			return err
 		}
 	}
-	if err := p.manifest.keep(cmd.Context(), f.out, p.store); err != nil {
+	if err := p.manifest.Keep(cmd.Context(), f.out, p.store); err != nil {
 		return err
 	}
-	p.say(cmd.OutOrStdout())
+	p.print(cmd.OutOrStdout())
 	return nil
 }
 
-// preparation is one run of the command.
+// preparation is one run of prepare.
 type preparation struct {
 	cmd      *cobra.Command
-	settings settings
+	settings launch.Settings
 	flags    *prepareFlags
 	config   config.Config
 	path     string
-	manifest preparedManifest
-	store    *imagecache.Store // the folder
+	manifest findings.PreparedEntry
+	store    *imagecache.Store // of the output folder
 }
 
-// compile makes the images, with weights shared or not, and looks at each.
+// compile compiles the images, with shared weights or without, and inspects them.
 func (p *preparation) compile(ctx context.Context, share bool) (err error) {
-	logger := newLogger(p.cmd.ErrOrStderr(), false)
+	logger := cmdline.NewLogger(p.cmd.ErrOrStderr(), false)
 	s := p.settings
-	s.sharing = hexagon.NeverShare
+	s.ConstantSharing = hexagon.ConstantsSeparate
 	if share {
-		s.sharing = hexagon.AlwaysShare
+		s.ConstantSharing = hexagon.ConstantsShared
 	}
-	opened, err := s.openDevice(ctx, os.Args[0], logger)
+	opened, err := s.OpenDevice(ctx, os.Args[0], logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	device, ok := opened.(*hexagon.Device)
 	if !ok {
-		return errors.New("the float device has nothing to prepare: name a QNN library")
+		return errors.New("the float device has nothing to prepare: name a QNN library with --library")
 	}
-	file, err := openGGUF(p.path)
+	file, err := launch.OpenGGUF(p.path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	m, err := model.Load(file)
 	if err != nil {
-		return withModelRemedy(err)
+		return launch.ModelError(err)
 	}
-	bar := newBar(p.cmd.ErrOrStderr())
-	defer bar.close()
-	j := job{path: p.path, config: p.config, context: p.flags.context, sequences: p.flags.sequences, logger: logger, progress: bar.step}
+	bar := launch.NewBar(p.cmd.ErrOrStderr())
+	defer bar.Close()
+	j := launch.Options{Path: p.path, Config: p.config, Context: p.flags.context, Sequences: p.flags.sequences, Logger: logger, Progress: bar.Step}
 	o, err := p.options(ctx, j, file, m)
 	if err != nil {
 		return err
 	}
-	if err := s.compileElsewhere(device, file, logger, &o); err != nil {
+	if err := s.CompileInChild(device, file, logger, &o); err != nil {
 		return err
 	}
 	p.store = o.Cache
@@ -151,39 +153,31 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if err != nil {
 		return err
 	}
-	p.describe(device.Capabilities(), look, preparedModel{modelName(file), filepath.Base(p.path), m.Digest()})
+	p.describe(device.Capabilities(), look, findings.PreparedModel{Name: launch.ModelName(file), File: filepath.Base(p.path), Digest: m.Digest()})
 	return p.inspect(device, o.Cache, list, share)
 }
 
-// options are the engine's, with the folder as its cache; the ranges that the
-// recipe was given go there, too.
-func (p *preparation) options(ctx context.Context, j job, file *gguf.File, m *model.Model) (o engine.Options, err error) {
+// options returns the engine's options with the output folder as its cache. It
+// writes the recipe's ranges to the folder.
+func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model) (o engine.Options, err error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
 		return o, err
 	}
-	if o, err = p.settings.engineOptions(ctx, j, m, tok, modelName(file)); err != nil {
+	if o, err = p.settings.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}); err != nil {
 		return o, err
 	}
-	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Keep: true, Logger: j.logger}); err != nil {
+	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Keep: true, Logger: j.Logger}); err != nil {
 		return o, err
 	}
-	if r := o.Recipe.Ranges; r != nil {
-		f := rangesFile{Version: rangesVersion, Model: modelName(file), Digest: m.Digest(), Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
-		path := filepath.Join(p.flags.out, rangesName(m.Digest()+formSuffix(o.Recipe)))
-		if r.Rounded != nil { // for shapes that are compiled on the device
-			f.Rounded, f.Block = r.Rounded.ID, r.Rounded.Block
-			if err := copyCodes(ctx, codesBeside(path), r.Rounded); err != nil {
-				return o, err
-			}
-		}
-		err = f.write(ctx, path)
+	if o.Recipe.Ranges != nil {
+		err = findings.WritePreparedRanges(ctx, p.flags.out, launch.ModelName(file), m.Digest(), o.Recipe)
 	}
 	return o, err
 }
 
-// describe fills the manifest but for the images.
-func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m preparedModel) {
+// describe fills the manifest except for the images.
+func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m findings.PreparedModel) {
 	man := &p.manifest
 	man.Model = m
 	man.Library.Provider, man.Library.BuildID, man.Library.Fingerprint = c.Provider, c.BuildID, c.Fingerprint
@@ -194,17 +188,17 @@ func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m pr
 func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list []engine.Prepared, share bool) error {
 	man := &p.manifest
 	for _, i := range list {
-		image, err := inspect(d, store, i, share)
+		image, err := inspectImage(d, store, i, share)
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.Graphs, err)
 		}
-		man.add(image) // the twin has the same head
+		man.Add(image) // both kinds have the same head
 	}
 	return nil
 }
 
-// systemLibrary is the library beside another that reads images; the emulator
-// answers for it itself.
+// systemLibrary returns the library that describes images, in the folder of the
+// main library. The emulator describes images itself.
 func systemLibrary(o hexagon.Options) string {
 	name := "libQnnSystem.so"
 	if runtime.GOOS == "windows" {
@@ -221,25 +215,25 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// inspect checks an image through the vendor's own description of it.
-func inspect(d *hexagon.Device, store *imagecache.Store, i engine.Prepared, share bool) (_ preparedImage, err error) {
+// inspectImage reads the vendor's description of an image.
+func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared, share bool) (_ findings.PreparedImage, err error) {
 	entry, err := store.Get(i.Key)
 	if err != nil {
-		return preparedImage{}, err
+		return findings.PreparedImage{}, err
 	}
 	defer func() { err = errors.Join(err, entry.Close()) }()
 	info, err := d.Inspect(entry.Bytes(), systemLibrary(d.Options()))
 	if err != nil {
-		return preparedImage{}, err
+		return findings.PreparedImage{}, err
 	}
-	p := preparedImage{
+	p := findings.PreparedImage{
 		Key: i.Key, Graphs: i.Names, Context: i.Context, Bytes: int64(len(entry.Bytes())),
 		Shared: share && len(i.Names) > 1, Format: info.Blob.String(),
 	}
 	for _, g := range info.Graphs {
 		p.SpillBytes, p.VTCMBytes = max(p.SpillBytes, g.SpillBytes), max(p.VTCMBytes, g.VTCMBytes)
 		p.ConstantBytes += g.ConstantBytes
-		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // the same ones in each
+		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // each graph counts the same bytes
 	}
 	if p.Shared && p.SharedBytes == 0 && hasSections(info) {
 		return p, fmt.Errorf("%w: %d bytes of constants in each graph", errNotShared, p.ConstantBytes)
@@ -247,7 +241,7 @@ func inspect(d *hexagon.Device, store *imagecache.Store, i engine.Prepared, shar
 	return p, nil
 }
 
-// hasSections reports whether the description tells constants at all.
+// hasSections reports whether the description includes constants.
 func hasSections(info *qnn.BinaryInfo) bool {
 	for _, g := range info.Graphs {
 		if g.ConstantBytes+g.SharedBytes > 0 {
@@ -257,18 +251,18 @@ func hasSections(info *qnn.BinaryInfo) bool {
 	return false
 }
 
-// say sums up.
-func (p *preparation) say(w io.Writer) {
+// print prints a summary.
+func (p *preparation) print(w io.Writer) {
 	m := &p.manifest
 	fmt.Fprintf(w, "%s for %s (SoC %d), %s, build %s\n", m.Model.Name, m.Chip.Name, m.Chip.SoC, m.Library.Provider, m.Library.BuildID)
-	fmt.Fprintf(w, "recipe %s, rows %s, contexts %s, %d blocks: %d images, %s\n", m.Recipe, commas(m.Rows), commas(m.Contexts), m.Blocks, len(m.Images), bytesText(m.bytes()))
+	fmt.Fprintf(w, "recipe %s, rows %s, contexts %s, %d blocks: %d images, %s\n", m.Recipe, config.List(m.Rows), config.List(m.Contexts), m.Blocks, len(m.Images), cmdline.Bytes(m.Bytes()))
 	for _, i := range m.Images {
 		if i.SpillBytes > 0 {
-			fmt.Fprintf(w, "spills: %v keeps %s outside the fast memory\n", i.Graphs, bytesText(int64(i.SpillBytes)))
+			fmt.Fprintf(w, "spills: %v uses %s outside the fast memory\n", i.Graphs, cmdline.Bytes(int64(i.SpillBytes)))
 		}
 	}
-	if p.settings.library == "emulator" {
-		fmt.Fprintf(w, "written to %s; for the emulator alone, with SDNPU_PREPARED=%s: no phone loads such images\n", p.flags.out, p.flags.out)
+	if p.settings.Library == "emulator" {
+		fmt.Fprintf(w, "written to %s; only the emulator loads these images, with SDNPU_PREPARED=%s; no phone loads them\n", p.flags.out, p.flags.out)
 		return
 	}
 	fmt.Fprintf(w, "written to %s; on the device: SDNPU_PREPARED=%s\n", p.flags.out, p.flags.out)

@@ -4,18 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/profile"
-	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -33,40 +34,38 @@ func newProfileCommand() *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
 		Use:   "profile MODEL.gguf",
-		Short: "Measure what each graph of a model takes on this device",
-		Long: `Measure what each graph of a model takes on this device: the load and the run of
-every block and of the head, in every width, and how much a load slows a run. The
-profile (kind "measured", the format of the profiles that come with the program)
-is kept in the image cache, for plans to be made of.
+		Short: "Measure the graphs of a model on this device",
+		Long: `Measure the load time and the execute time of each graph of a model: each block
+and the head, in each width. Also measure how much a concurrent load slows an
+execute down. The profile (kind "measured", in the format of the profiles that
+come with the program) is kept in the image cache, and switch plans use it
+instead of a fitted profile.
 
-With --first-contact also everything else that a device must do is tried, step by
-step: greedy texts against the recorded ones or the float device's, the cache's
-gathering, the host's copies. -o names the report, which is saved after each step;
-a step that fails stands in it and stops no other. The profile kept from it
-replaces the fitted ones in plans.`,
-		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4\n  sdnpu profile qwen2.5-1.5b.gguf --first-contact -o report.json",
-		Args:    oneArgument("MODEL.gguf"),
+To test everything that a new device must do, run sdnpu-lab first-contact.`,
+		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4",
+		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.library, "library", "", libraryUsage)
-	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
+	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
+	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
 	flags.StringVar(&f.rows, "rows", "", rowsUsage)
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.IntVar(&f.context, "context", 0, contextUsage)
-	flags.IntVar(&f.repeats, "repeats", 5, "loads and runs of each graph; medians count")
-	flags.StringVarP(&f.out, "output", "o", "", "also write the profile, or the report of --first-contact, to this file")
-	flags.BoolVar(&f.contact, "first-contact", false, "try and measure everything, and report it; widths are 128 to 1 where --rows names none")
-	flags.BoolVar(&f.json, "json", false, "print the profile, or the report of --first-contact")
+	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the median counts")
+	flags.StringVarP(&f.out, "output", "o", "", "also write the profile to this file")
+	flags.BoolVar(&f.contact, "first-contact", false, "moved to sdnpu-lab first-contact")
+	_ = flags.MarkHidden("first-contact") // the flag exists
+	flags.BoolVar(&f.json, "json", false, "print the profile")
 	return cmd
 }
 
 func (f *profileFlags) run(cmd *cobra.Command, path string) error {
-	if f.repeats < 1 || f.repeats > 1000 {
-		return fmt.Errorf("--repeats %d: 1 to 1000 wanted", f.repeats)
-	}
 	if f.contact {
-		return f.meet(cmd, path)
+		return errors.New("profile --first-contact is a command of the laboratory: run sdnpu-lab first-contact MODEL.gguf")
+	}
+	if f.repeats < 1 || f.repeats > 1000 {
+		return fmt.Errorf("--repeats %d: want 1..1000", f.repeats)
 	}
 	p, where, err := f.measure(cmd, path)
 	if err != nil {
@@ -77,7 +76,7 @@ func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.out != "" {
-		if err := writeFile(cmd.Context(), f.out, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+		if err := atomicfile.Write(cmd.Context(), f.out, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 			return err
 		}
 	}
@@ -88,24 +87,24 @@ func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 	return printProfile(cmd.OutOrStdout(), p, where)
 }
 
-// measure measures and keeps; where is the file, empty without a cache.
+// measure measures a profile and keeps it. where is its file, empty without a cache.
 func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Profile, where string, err error) {
 	ctx := cmd.Context()
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	if err != nil {
 		return nil, "", err
 	}
-	if s.costs = true; f.library != "" {
-		s.library = f.library
+	if s.RecordCosts = true; f.library != "" {
+		s.Library = f.library
 	}
-	if err := s.canKeep(profilesFolder); err != nil {
+	if err := s.Findings().CheckWritable(findings.ProfilesFolder); err != nil {
 		return nil, "", err
 	}
-	c, err := resolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks)})
+	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
 	if err != nil {
 		return nil, "", err
 	}
-	file, err := openGGUF(path)
+	file, err := launch.OpenGGUF(path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -118,105 +117,38 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err != nil {
 		return nil, "", err
 	}
-	bar := newBar(cmd.ErrOrStderr())
-	defer bar.close()
-	logger := newLogger(cmd.ErrOrStderr(), false)
-	dev, err := s.openDevice(ctx, os.Args[0], logger)
+	bar := launch.NewBar(cmd.ErrOrStderr())
+	defer bar.Close()
+	logger := cmdline.NewLogger(cmd.ErrOrStderr(), false)
+	dev, err := s.OpenDevice(ctx, os.Args[0], logger)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	options, err := s.engineOptions(ctx, job{path: path, config: c, context: f.context, sequences: 1, logger: logger, progress: bar.step}, m, tok, modelName(file))
+	options, err := s.EngineOptions(ctx, launch.Options{Path: path, Config: c, Context: f.context, Sequences: 1, Logger: logger, Progress: bar.Step}, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)})
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.compileElsewhere(dev, file, logger, &options); err != nil {
+	if err := s.CompileInChild(dev, file, logger, &options); err != nil {
 		return nil, "", err
 	}
 	measured, err := engine.Measure(ctx, dev, m, options, engine.MeasureOptions{Repeats: f.repeats})
 	if err != nil {
 		return nil, "", err
 	}
-	about := aboutModel(path, m.Config(), options.Recipe.Name)
-	about.Device, about.SoC = describe(dev.Capabilities()), dev.Capabilities().SoC
+	about := profile.AboutModel(path, m.Config(), options.Recipe.Name)
+	about.Device, about.SoC = launch.Describe(dev.Capabilities()), dev.Capabilities().SoC
 	p, err := profile.Measured(measured, about)
-	if err != nil || s.cache == "" {
+	if err != nil || s.Cache == "" {
 		return p, "", err
 	}
-	where, err = s.keepProfile(p, measured, dev.Capabilities(), m, options.Recipe.Name)
+	where, err = s.KeepProfile(p, measured, dev.Capabilities(), m, options.Recipe.Name)
 	return p, where, err
 }
 
-// keepProfile keeps a profile where plans look for it.
-func (s settings) keepProfile(p *graphswap.Profile, measured *engine.Measurements, c backend.Capabilities, m *model.Model, recipe string) (where string, err error) {
-	key := s.profileKey(c, m, recipe, len(measuredModel(p).Blocks), measured.Slots)
-	return s.profiles().Path(key), s.profiles().Put(key, p)
-}
-
-func (s settings) profileKey(c backend.Capabilities, m *model.Model, recipe string, blocks, slots int) profile.Key {
-	return profile.Key{Fingerprint: c.Fingerprint, Clock: s.clock, Digest: m.Digest(), Recipe: recipe, Blocks: blocks, Slots: slots}
-}
-
-// knownCosts gives plans the profile that was measured of this device and model,
-// where one is kept that has their widths. Else they go by what the graphs take
-// as they are loaded.
-func (s settings) knownCosts(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
-	if o.Plan == "" || s.cache == "" {
-		return
-	}
-	rows, blocks, slots, err := o.Shape(m.Config())
-	if err != nil { // the engine says so
-		return
-	}
-	p, err := s.profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return
-	case err != nil:
-		logger.Warn("the measured profile cannot be read: plans go by what graphs take as they are loaded", "detail", err, "remedy", "measure anew with sdnpu profile")
-		return
-	}
-	for name, one := range p.Models {
-		for _, b := range one.Blocks {
-			for _, n := range rows {
-				if _, ok := b.Widths[n]; !ok {
-					logger.Info("the measured profile has no graphs of this width: plans go by what graphs take as they are loaded", "rows", n)
-					return
-				}
-			}
-		}
-		o.Costs = &graphswap.Cost{Profile: p, Name: name, Model: one}
-	}
-}
-
-// profiles is the folder of measured profiles, in the cache, which is there.
-func (s settings) profiles() profile.Folder {
-	return profile.Folder(filepath.Join(s.cache, profilesFolder))
-}
-
-func aboutModel(path string, c model.Config, recipe string) profile.About {
-	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	return profile.About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
-}
-
-// measuredModel is the one model of a measured profile.
-func measuredModel(p *graphswap.Profile) graphswap.Model {
-	for _, m := range p.Models {
-		return m
-	}
-	return graphswap.Model{}
-}
-
-// measuredRows are the widths of the blocks, descending.
-func measuredRows(p *graphswap.Profile) []int {
-	rows := slices.Sorted(maps.Keys(measuredModel(p).Blocks[0].Widths))
-	slices.Reverse(rows)
-	return rows
-}
-
 func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
-	m := measuredModel(p)
-	fmt.Fprintf(w, "%s\nprofile %s\n\n", p.Device, p.Confidence["models"]) // which begins with the kind
+	m := profile.Model(p)
+	fmt.Fprintf(w, "%s\nprofile %s\n\n", p.Device, p.Confidence["models"]) // the text starts with the kind
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "graph\tlayers\trows\tMB\tload ms\trun ms\tms per row\t")
 	line := func(name string, g *graphswap.MeasuredGraph) {
@@ -234,10 +166,10 @@ func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 	}
 	speed := fmt.Sprintf("and %.2f GB/s", p.Load.BandwidthGBps)
 	if p.Load.BandwidthGBps >= profile.Fastest {
-		speed = "whatever their bytes"
+		speed = "for any number of bytes"
 	}
-	fmt.Fprintf(w, "\nloads: %.2f ms %s; a run beside a load takes %.2f times as long\n", p.Load.LatencyMs, speed, p.Load.Slowdown)
-	fmt.Fprintf(w, "a pass: %.3f ms a layer whatever its rows; for all layers %.2f ms each %d rows and %.4f ms a row, %.0f %% of that by context\n",
+	fmt.Fprintf(w, "\nloads: %.2f ms %s; an execute during a load takes %.2f times as long\n", p.Load.LatencyMs, speed, p.Load.Slowdown)
+	fmt.Fprintf(w, "a pass: %.3f ms per layer for any number of rows; for all layers %.2f ms per %d rows and %.4f ms per row, of which %.0f %% depend on the context\n",
 		m.DispatchMs, m.TileMs, p.Compute.TileRows, m.RowMs, 100*p.Compute.RowContextShare)
 	if where != "" {
 		fmt.Fprintln(w, "kept as", where)

@@ -10,14 +10,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -40,73 +42,74 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:     "run MODEL.gguf [--prompt TEXT | --prompt-ids FILE]",
-		Short:   "Run a model once, without Ollama",
+		Use:   "run MODEL.gguf [--prompt TEXT | --prompt-ids FILE]",
+		Short: "Answer one prompt without Ollama",
+		Long: "Load a model and answer one prompt. Print the answer to the standard output, and times and the\n" +
+			"device to the standard error. The model need not be selected for the NPU.",
 		Example: "  sdnpu run stories260K-f16.gguf --prompt 'One day' --library emulator",
-		Args:    f.takeModel,
+		Args:    f.setModel,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "GGUF file, where it is not the argument")
-	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; control tokens may be spelled out (default: empty, the model begins)")
+	flags.StringVar(&f.model, "model", "", "GGUF file, instead of the argument")
+	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; may contain control tokens (default: empty)")
 	flags.StringVar(&f.promptIDs, "prompt-ids", "", "`file` with the prompt as a JSON array of token ids")
-	flags.IntVarP(&f.tokens, "tokens", "n", 128, "tokens to generate at most; -1: until the context is full")
+	flags.IntVarP(&f.tokens, "tokens", "n", 128, "most tokens to generate; -1: until the context is full")
 	flags.IntVar(&f.context, "context", 0, contextUsage)
-	flags.Float32Var(&f.temperature, "temperature", 0, "how freely tokens are drawn; 0 takes the likeliest (default 0)")
-	flags.Int64Var(&f.seed, "seed", 0, "seed of the draws; -1 for a random one (default 0)")
-	flags.StringVar(&f.library, "library", "", libraryUsage)
-	flags.StringVar(&f.recipe, "recipe", "", recipeUsage())
-	flags.StringVar(&f.draft, "draft", "", draftUsage+" (default: the model's config)")
+	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy (default 0)")
+	flags.Int64Var(&f.seed, "seed", 0, "sampling seed; -1 for a random seed (default 0)")
+	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
+	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
+	flags.StringVar(&f.draft, "draft", "", cmdline.DraftUsage+" (default: the model's config)")
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
 	flags.StringVar(&f.rows, "rows", "", rowsUsage)
-	flags.StringVar(&f.plan, "plan", "", "which graphs are in the device when: "+strings.Join(engine.Plans, ", ")+"; +spare or -spare behind those that exchange graphs (default: the model's config)")
-	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer on one width, the narrowest of --rows: true or false (default: the model's config)")
+	flags.StringVar(&f.plan, "plan", "", "how prefill and decode graphs share device memory: "+strings.Join(engine.Plans, ", ")+"; see sdnpu select --help (default: the model's config)")
+	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer with the narrowest width of --rows: true or false (default: the model's config)")
 	flags.Lookup("exact").NoOptDefVal = "true"
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object with text, tokens, times and device")
-	flags.StringVar(&f.timeline, "timeline", "", "`file` for what was done when, for sdnpu timeline")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log what the QNN library itself says")
+	flags.StringVar(&f.timeline, "timeline", "", "`file` to write the timeline to, for sdnpu timeline")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also log the messages of the QNN library")
 	cmd.MarkFlagsMutuallyExclusive("prompt", "prompt-ids")
 	return cmd
 }
 
-// takeModel takes the model as an argument or by --model.
-func (f *runFlags) takeModel(_ *cobra.Command, args []string) error {
+// setModel sets the model from the argument or --model.
+func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1 || len(args) == 1 && f.model != "":
-		return fmt.Errorf("run takes one MODEL.gguf, and %q is another argument: a prompt is given by --prompt TEXT", config.Short(args[len(args)-1]))
+		return fmt.Errorf("run: got the extra argument %q, want one MODEL.gguf: give a prompt with --prompt TEXT", config.Short(args[len(args)-1]))
 	case len(args) == 1:
 		f.model = args[0]
 	}
 	if f.model == "" {
-		return errors.New("run: a MODEL.gguf wanted")
+		return errors.New("run: got no model, want a MODEL.gguf")
 	}
 	return nil
 }
 
-// result is what --json prints. Times are milliseconds.
+// result is the output of --json. Times are in milliseconds.
 type result struct {
-	// Clock is whose clock times are of, but for those of the plan.
+	// Clock names the clock of all times except the plan's.
 	Clock string `json:"clock"`
 
 	PromptIDs []int32           `json:"prompt_ids"`
 	OutputIDs []int32           `json:"output_ids"`
 	Text      string            `json:"text"`
 	Stop      engine.StopReason `json:"stop"`
-	// ContextFull tells that the limit was the context's and not -n.
+	// ContextFull is set if the context ended the answer, not -n.
 	ContextFull bool    `json:"context_full"`
 	Recipe      string  `json:"recipe"`
 	Widths      []int   `json:"widths"`
 	Blocks      int     `json:"blocks"`
-	Context     int     `json:"context"` // of the graphs at the end
-	Grown       int     `json:"grown"`   // how often they were exchanged for longer ones
+	Context     int     `json:"context"` // context tier at the end
+	Grown       int     `json:"grown"`   // number of switches to a longer tier
 	GrowthMS    float64 `json:"growth_ms"`
 	Steps       int     `json:"steps"`
-	// Draft is the mode of speculative decoding, AcceptLength the mean of output
-	// tokens per pass, DraftMS the time spent on drafts. DecodeSteps are the passes
-	// behind the prompt, which Steps counts too, and of the drafted rows that ran in
-	// them some were accepted and the rest wasted: the accept length is
-	// 1 + accepted_rows/decode_steps.
+	// Draft names the draft sources. AcceptLength is the mean number of output tokens
+	// per pass, 1 + accepted_rows/decode_steps. DecodeSteps counts the passes after
+	// the prompt, which Steps includes. Drafted rows are either accepted or wasted.
+	// DraftMS is the time spent on drafting.
 	Draft        string  `json:"draft"`
 	AcceptLength float64 `json:"accept_length"`
 	DecodeSteps  int     `json:"decode_steps"`
@@ -114,20 +117,19 @@ type result struct {
 	AcceptedRows int     `json:"accepted_rows"`
 	WastedRows   int     `json:"wasted_rows"`
 	DraftMS      float64 `json:"draft_ms"`
-	// Rows are those of all passes, the prompt's too.
+	// Rows counts the rows of all passes, including the prompt's.
 	Rows struct {
 		Valid   int `json:"valid"`
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Lossless is what drafts can change of the text.
+	// Lossless describes how drafts can change the answer.
 	Lossless llamaserver.Lossless `json:"lossless"`
-	// Plan is which graphs were in the device when: blocks exchanged, loads beyond
-	// the end of the prompt without any, the NPU's wait for loads, all of them zero
-	// where graphs stay, and the most memory that graphs took.
+	// Plan describes the switch plan of the prompt. Switches, times and bytes are
+	// zero if all graphs stay loaded. PeakBytes is the largest memory of graphs.
 	Plan struct {
 		Name string `json:"name"`
-		// Clock is whose clock its times are of: host, or the emulator's virtual or
+		// Clock names the clock of the plan's times: host, or the emulator's virtual or
 		// wall*SCALE, see [engine.Clock].
 		Clock        string  `json:"clock"`
 		Reason       string  `json:"reason,omitempty"`
@@ -144,7 +146,7 @@ type result struct {
 	FirstTokenMS float64 `json:"first_token_ms"`
 	DecodeMS     float64 `json:"decode_ms"`
 	LoadMS       float64 `json:"load_ms"`
-	// The processor time of all cores from the prompt on; for each output token.
+	// CPUMS is the time of all cores since the start of the prompt.
 	CPUMS         float64 `json:"cpu_ms"`
 	CPUPerTokenMS float64 `json:"cpu_ms_per_token"`
 	Lanes         struct {
@@ -155,9 +157,8 @@ type result struct {
 		Provider string `json:"provider"`
 		BuildID  string `json:"build_id"`
 		SoC      string `json:"soc"`
-		// Emulated is whose time the emulator's calls take, null for a device
-		// that takes its own.
-		Emulated *emulatedPace `json:"emulated"`
+		// Emulated is the device profile whose time the emulator takes, or null.
+		Emulated *launch.Pace `json:"emulated"`
 	} `json:"device"`
 	Memory struct {
 		Resident int64 `json:"resident_bytes"`
@@ -170,33 +171,33 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	s, err := readSettings()
+	s, err := launch.ReadSettings()
 	if err != nil {
 		return err
 	}
 	if f.library != "" {
-		s.library = f.library
+		s.Library = f.library
 	}
 	c, err := f.resolve()
 	if err != nil {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // the text's alone, whatever a library prints
-		if stdout, err = takeStdout(); err != nil {
+	if stdout == os.Stdout { // a library may print to the standard output
+		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
 	}
-	for _, slip := range lookAtVariables(environmentNames()) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+slip.remedy)
+	for _, problem := range launch.VariableProblems(os.Environ()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+problem)
 	}
 	begin := time.Now()
-	bar := newBar(cmd.ErrOrStderr())
-	l, err := s.load(ctx, os.Args[0], job{
-		path: f.model, config: c, context: f.context, sequences: 1, prompt: f.promptOf,
-		logger: newLogger(cmd.ErrOrStderr(), f.verbose), progress: bar.step, foretell: f.timeline != "",
+	bar := launch.NewBar(cmd.ErrOrStderr())
+	l, err := s.Open(ctx, os.Args[0], launch.Options{
+		Path: f.model, Config: c, Context: f.context, Sequences: 1, Prompt: f.promptOf,
+		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), f.verbose), Progress: bar.Step, Forecast: f.timeline != "",
 	})
-	bar.close()
+	bar.Close()
 	if err != nil {
 		return err
 	}
@@ -205,61 +206,38 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	return f.generate(ctx, stdout, cmd.ErrOrStderr(), l, load)
 }
 
-// check refuses numbers that mean nothing.
+// check rejects invalid values of flags.
 func (f *runFlags) check() error {
 	switch {
 	case !(f.temperature >= 0) || math.IsInf(float64(f.temperature), 0):
-		return fmt.Errorf("--temperature %v: 0 or more wanted", f.temperature)
+		return fmt.Errorf("--temperature %v: want at least 0", f.temperature)
 	case f.tokens < -1:
-		return fmt.Errorf("-n %d: -1 (until the context is full) or more wanted", f.tokens)
+		return fmt.Errorf("-n %d: want at least -1 (until the context is full)", f.tokens)
 	case f.seed < -1:
-		return fmt.Errorf("--seed %d: 0 or more wanted, or -1 for a random one", f.seed)
+		return fmt.Errorf("--seed %d: want at least 0, or -1 for a random seed", f.seed)
 	case f.context < 0:
-		return fmt.Errorf("--context %d: 1 or more wanted, or 0 for the default", f.context)
+		return fmt.Errorf("--context %d: want at least 1, or 0 for the default", f.context)
 	}
-	if err := checkWritable(f.timeline); err != nil {
+	if err := atomicfile.CheckWritable(f.timeline); err != nil {
 		return fmt.Errorf("--timeline: %w", err)
 	}
 	return nil
 }
 
-// resolve reads the model's config; flags and environment win over it. The
-// model needs no selection: naming it here is one.
+// resolve returns the model's config, overridden by the environment and flags. The
+// model need not be selected for the NPU.
 func (f *runFlags) resolve() (config.Config, error) {
-	if f.db != "" { // as the shell means it
+	if f.db != "" { // a path on the command line may be relative
 		path, err := filepath.Abs(f.db)
 		if err != nil {
 			return config.Config{}, err
 		}
 		f.db = path
 	}
-	return resolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": countText(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.exact": f.exact, "sdnpu.db": f.db})
+	return launch.ResolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.exact": f.exact, "sdnpu.db": f.db})
 }
 
-// resolveConfig reads a model's config with the environment and then flags over
-// it; empty flags are not set.
-func resolveConfig(path string, flags map[string]string) (config.Config, error) {
-	source, err := fileSource("the model", path)
-	switch {
-	case errors.Is(err, config.ErrSetting):
-		return config.Config{}, err
-	case err != nil:
-		return config.Config{}, withModelRemedy(err)
-	}
-	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: func(k config.Key) (string, bool) {
-		return flags[k.Name], flags[k.Name] != ""
-	}})
-}
-
-// countText is a flag's number as a key's value; 0 is not set.
-func countText(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// promptOf is the prompt, from a file of tokens or a text.
+// promptOf returns the tokens of the prompt, which is a file of tokens or a text.
 func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	if f.promptIDs == "" {
 		return t.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
@@ -270,20 +248,20 @@ func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	}
 	var ids []int32
 	if err := jsonfault.Unmarshal(raw, &ids); err != nil {
-		return nil, fmt.Errorf("%s: a JSON array of token ids wanted: %w", f.promptIDs, err)
+		return nil, fmt.Errorf("%s: want a JSON array of token ids: %w", f.promptIDs, err)
 	}
 	return ids, nil
 }
 
-// generate streams the text to stdout and what it cost to stderr, or prints one
-// object.
-func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *loaded, load time.Duration) error {
+// generate prints the answer to stdout as it is generated, and its cost to stderr.
+// With --json it prints one object.
+func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *launch.Model, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {
 		seed = rand.Uint64()
 	}
-	report, err := l.engine.Generate(ctx, engine.Request{
-		Prompt: l.prompt, MaxTokens: f.tokens, Sampling: sampler.Options{Temperature: f.temperature, Seed: seed},
+	report, err := l.Engine.Generate(ctx, engine.Request{
+		Prompt: l.Prompt, MaxTokens: f.tokens, Sampling: sampler.Options{Temperature: f.temperature, Seed: seed},
 	}, func(p engine.Piece) error {
 		text += p.Text
 		if f.json {
@@ -292,17 +270,17 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		_, err := io.WriteString(stdout, p.Text)
 		return err
 	})
-	if f.timeline != "" && report.PromptTokens > 0 { // what failed half way is worth a look, too
+	if f.timeline != "" && report.PromptTokens > 0 { // also after a failure, whose timeline may show the reason
 		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l, report))
 	}
 	if err != nil {
-		if text != "" && !f.json { // the reason begins a line of its own
+		if text != "" && !f.json { // print the error on a new line
 			fmt.Fprintln(stdout)
 		}
 		return err
 	}
 	if f.json {
-		r := l.result(report, text, load)
+		r := newResult(l, report, text, load)
 		r.ContextFull = f.contextFull(report)
 		return json.NewEncoder(stdout).Encode(r)
 	}
@@ -311,40 +289,32 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *lo
 		fmt.Fprintf(stderr, "\ndrafts (%s): %.2f tokens per pass, %d of %d drafted rows accepted", report.Draft, report.AcceptLength(), report.AcceptedRows, report.DraftedRows)
 	}
 	if c := report.Calibration; c.Rows == 0 && c.Cost > 0 {
-		fmt.Fprintf(stderr, "\nthe prompt was not calibrated: the head's rows would take %v, and save %v", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
+		fmt.Fprintf(stderr, "\nskipped prompt calibration (cost %v, expected gain %v)", c.Cost.Round(time.Millisecond), c.Gain.Round(time.Millisecond))
 	}
 	if f.contextFull(report) {
-		fmt.Fprintf(stderr, "\nthe context of %d tokens is full, prompt included, so the text ends here: %s", report.Context, roomRemedy(report.Context, l.madeFor))
+		fmt.Fprintf(stderr, "\nthe answer ends because the context of %d tokens, prompt included, is full: %s", report.Context, launch.ContextRemedy(report.Context, l.LongestContext))
 	}
 	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
 		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
-		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], describe(l.device.Capabilities()))
+		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], launch.Describe(l.Device.Capabilities()))
 	return nil
 }
 
-// roomRemedy says how a text that a context does not hold finds room.
-func roomRemedy(context, madeFor int) string {
-	if context < madeFor {
-		return fmt.Sprintf("--context takes up to %d, what the model was made for", madeFor)
-	}
-	return "the model was made for no more, so give a shorter prompt, ask for fewer tokens, or take a model with a longer context"
-}
-
-// contextFull tells that a text ended for want of room, before -n was reached.
+// contextFull reports whether the context ended the answer before -n tokens.
 func (f *runFlags) contextFull(r engine.Report) bool {
 	return r.Stop == engine.StopLimit && (f.tokens < 0 || r.OutputTokens < f.tokens)
 }
 
-// processorText is what the processors took for each token, or in all where
-// there is none.
+// processorText formats the processor time per output token, or in total if there
+// is none.
 func processorText(r engine.Report) string {
 	if r.OutputTokens == 0 {
-		return r.Processor.Round(10*time.Microsecond).String() + " in all"
+		return r.Processor.Round(10*time.Microsecond).String() + " in total"
 	}
 	return r.ProcessorPerToken().Round(10*time.Microsecond).String() + " per token"
 }
 
-// rate is tokens per second after the first one, which prefill gives.
+// rate returns the tokens per second after the first token, which the prefill gives.
 func rate(r engine.Report) float64 {
 	if r.OutputTokens < 2 || r.Decode <= 0 {
 		return 0
@@ -352,11 +322,11 @@ func rate(r engine.Report) float64 {
 	return float64(r.OutputTokens-1) / r.Decode.Seconds()
 }
 
-func (l *loaded) result(report engine.Report, text string, load time.Duration) result {
+func newResult(l *launch.Model, report engine.Report, text string, load time.Duration) result {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	c, m := l.device.Capabilities(), l.engine.Memory()
+	c, m := l.Device.Capabilities(), l.Engine.Memory()
 	r := result{
-		Clock: engine.Clock{}.String(), PromptIDs: l.prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
+		Clock: engine.Clock{}.String(), PromptIDs: l.Prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
 		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}
@@ -373,11 +343,11 @@ func (l *loaded) result(report engine.Report, text string, load time.Duration) r
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
 		t := &p.Timeline
-		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // narrow graphs may be sooner than wide ones
+		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // negative if decode graphs are faster than prefill graphs
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
-	r.Device.Provider, r.Device.BuildID, r.Device.SoC, r.Device.Emulated = c.Provider, c.BuildID, c.SoC, paceOf(c)
-	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, peakMemory()
+	r.Device.Provider, r.Device.BuildID, r.Device.SoC, r.Device.Emulated = c.Provider, c.BuildID, c.SoC, launch.PaceOf(c)
+	r.Memory.Resident, r.Memory.Peak = m.Programs+m.Cache+m.IO, launch.PeakMemory()
 	return r
 }

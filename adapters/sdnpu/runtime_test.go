@@ -14,10 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// writeRuntime writes a wheel for this system whose library is not one.
+// writeRuntime writes a wheel for this system with an invalid library.
 func writeRuntime(t *testing.T) (path string, data []byte) {
 	t.Helper()
 	machine := map[string]string{"amd64": "\x3e", "arm64": "\xb7"}[qnnruntime.Here().Arch]
@@ -36,7 +38,7 @@ func writeRuntime(t *testing.T) (path string, data []byte) {
 		sum := sha256.Sum256([]byte(text))
 		record += fmt.Sprintf("%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
 	}
-	write("onnxruntime_qnn/"+libraryName(), "\x7fELF"+strings.Repeat("\x00", 14)+machine+"\x00 no library")
+	write("onnxruntime_qnn/"+launch.LibraryName(), "\x7fELF"+strings.Repeat("\x00", 14)+machine+"\x00 no library")
 	write("onnxruntime_qnn/libQnnHtpV75Skel.so", "image")
 	write("onnxruntime_qnn/Qualcomm_LICENSE.pdf", "%PDF")
 	write("onnxruntime_qnn-2.7.0.dist-info/RECORD", record)
@@ -47,10 +49,10 @@ func writeRuntime(t *testing.T) (path string, data []byte) {
 	return path, data
 }
 
-func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
+func TestInstalledRuntimeIsFound(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_DATA_HOME", home)
-	t.Setenv(driverPath, "/vendor/dsp")
+	t.Setenv(launch.DriverPath, "/vendor/dsp")
 	t.Setenv("SDNPU_LIBRARY", "")
 	path, data := writeRuntime(t)
 	name := map[string]string{"linux/amd64": "manylinux_2_35_x86_64", "linux/arm64": "manylinux_2_34_aarch64", "windows/arm64": "win_arm64", "windows/amd64": "win_amd64"}[qnnruntime.Here().String()]
@@ -77,21 +79,21 @@ func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
 	require.ErrorIs(t, err, errNoConsent)
 	said, err := sdnpu(t, "runtime", "install", "--accept-license")
 	require.NoError(t, err)
-	require.Equal(t, 1, fetched, "it was kept")
+	require.Equal(t, 1, fetched, "the wheel was kept")
 	left, err := filepath.Glob(filepath.Join(home, "sdnpu", "runtime", ".fetched*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.Contains(t, said, "with no further setting")
+	require.Contains(t, said, "without a setting")
 	require.Contains(t, said, "v75")
-	library, err := settings{}.findLibrary("sdnpu")
+	library, err := launch.Settings{}.FindLibrary("sdnpu")
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(home, "sdnpu", "runtime", "onnxruntime_qnn", libraryName()), library)
+	require.Equal(t, filepath.Join(home, "sdnpu", "runtime", "onnxruntime_qnn", launch.LibraryName()), library)
 
-	_, err = settings{}.openDevice(t.Context(), "sdnpu", newLogger(os.Stderr, false))
-	require.ErrorContains(t, err, library, "it is opened, although it is none")
-	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath))
-	require.NoError(t, showDriver(filepath.Dir(library)))
-	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(driverPath), "once is enough")
+	_, err = launch.Settings{}.OpenDevice(t.Context(), "sdnpu", cmdline.NewLogger(os.Stderr, false))
+	require.ErrorContains(t, err, library, "the file is opened although it is no library")
+	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(launch.DriverPath))
+	require.NoError(t, launch.AddToDriverPath(filepath.Dir(library)))
+	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(launch.DriverPath), "the folder is added once")
 
 	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"))
 	require.ErrorIs(t, err, errNoConsent)
@@ -101,12 +103,12 @@ func TestAnInstalledRuntimeIsFoundWithoutASetting(t *testing.T) {
 	require.NoError(t, os.Truncate(left[0], int64(len(data)/2)))
 	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"), "--accept-license")
 	require.NoError(t, err)
-	require.Equal(t, 3, fetched, "half a wheel is fetched again")
+	require.Equal(t, 3, fetched, "an incomplete wheel is downloaded again")
 	require.NoFileExists(t, left[0])
 
 	require.NoError(t, os.Remove(library))
 	_, err = sdnpu(t, "runtime", "show")
-	require.ErrorContains(t, err, "gone")
+	require.ErrorContains(t, err, "files are missing")
 	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--system", otherSystem())
 	require.ErrorContains(t, err, "--system "+qnnruntime.Here().String())
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// wheelFile is an opened wheel. One that was fetched is gone when it is closed,
-// unless it is kept.
+// wheelFile is an open wheel. Close deletes a downloaded wheel unless it was kept.
 type wheelFile struct {
 	*os.File
 	temporary bool
-	name      string // of a fetched one, in the index
+	name      string // of a downloaded wheel in the index
 }
 
-// keptName is a name that nobody else gives a file: what bears it is removed.
+// keptName returns the path of a kept wheel. Other files do not have this name, so
+// it can be deleted.
 func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }
 
-// open opens the wheel: the one that --from names, one that an earlier call kept
-// in the folder, or one that it fetches.
+// open opens the wheel of --from, or one that an earlier call kept, or downloads
+// one.
 func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target, folder string) (*wheelFile, error) {
 	if f.from != "" {
 		file, err := os.Open(f.from)
@@ -40,14 +40,14 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 		return nil, err
 	}
 	if kept, err := openKept(folder, wheel); err == nil {
-		return kept, nil // any trouble with it is worth another download
+		return kept, nil // if it cannot be used, download it again
 	}
 	file, err := os.CreateTemp("", "sdnpu-wheel-*")
 	if err != nil {
 		return nil, err
 	}
 	w := &wheelFile{file, true, wheel.Name}
-	progress, done := byteBar(stderr, "fetching "+wheel.Name)
+	progress, done := byteBar(stderr, "downloading "+wheel.Name)
 	defer done()
 	if err := index.Fetch(ctx, wheel, file, progress); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -55,7 +55,7 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	return w, nil
 }
 
-// openKept opens a kept wheel whose sum is the index's, and removes another.
+// openKept opens a kept wheel. It deletes a wheel with a wrong checksum.
 func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
 	file, err := os.Open(keptName(folder, wheel.Name))
 	if err != nil {
@@ -72,7 +72,7 @@ func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
 	return w, nil
 }
 
-// keep leaves a fetched wheel in the folder, where open finds it.
+// keep keeps a downloaded wheel in the folder, where open finds it.
 func (w *wheelFile) keep(folder string) error {
 	to := keptName(folder, w.name)
 	if !w.temporary || to == w.Name() {
@@ -87,10 +87,10 @@ func (w *wheelFile) keep(folder string) error {
 		return err
 	}
 	_, err = io.Copy(out, w.File)
-	return errors.Join(err, out.Close()) // half of one has another sum
+	return errors.Join(err, out.Close()) // an incomplete wheel has a wrong checksum
 }
 
-// Close closes the file, and removes one that nobody needs again.
+// Close closes the file and deletes a downloaded wheel that was not kept.
 func (w *wheelFile) Close() error {
 	err := w.File.Close()
 	if w.temporary {

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -25,22 +27,21 @@ func newSelectCommand() *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{
 		Use:   "select MODEL.gguf (-o OUT.gguf | --adapter OUT.gguf)",
-		Short: "Mark a model for the NPU, in a copy or in a small adapter file",
-		Long: "Select writes the keys that make Ollama run a model on the NPU.\n\n" +
-			"-o copies the model with the keys added; --adapter writes a small file with the\n" +
-			"keys alone, for a Modelfile's ADAPTER line beside an untouched model.\n\nKeys for --set:\n" + keyHelp(),
+		Short: "Select a model for the NPU",
+		Long: "Write the keys that make Ollama run a model on the NPU. With -o, copy the model and add the keys.\n" +
+			"With --adapter, write a small file with only the keys, for the ADAPTER line of a Modelfile.\n\nKeys for --set:\n" + keyHelp(),
 		Example: "  sdnpu select llama.gguf --adapter npu.gguf\n  sdnpu select llama.gguf -o llama-npu.gguf --set rows=128,8",
-		Args:    oneArgument("MODEL.gguf"),
+		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (out == "") == (adapter == "") {
-				return errors.New("select: give either -o OUT.gguf or --adapter OUT.gguf")
+				return errors.New("select: want either -o OUT.gguf or --adapter OUT.gguf")
 			}
 			keys, err := selectKeys(set)
 			if err != nil {
 				return err
 			}
-			if same(args[0], out+adapter) {
-				return fmt.Errorf("select: %s is the model that is read and would be overwritten: name another file", out+adapter)
+			if atomicfile.Same(args[0], out+adapter) {
+				return fmt.Errorf("select: %s is the model to read: name another file", out+adapter)
 			}
 			if adapter != "" {
 				return writeAdapter(cmd.Context(), cmd.OutOrStdout(), args[0], adapter, keys)
@@ -49,23 +50,9 @@ func newSelectCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write a copy of the model with the keys")
-	cmd.Flags().StringVar(&adapter, "adapter", "", "write an adapter file that carries the keys")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "also set a `key=value`, as in --set rows=128,8; may be given again")
+	cmd.Flags().StringVar(&adapter, "adapter", "", "write an adapter file with the keys")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "also set a `key=value`, such as --set rows=128,8; may be repeated")
 	return cmd
-}
-
-// recipeUsage is the help of flags that name a recipe.
-func recipeUsage() string {
-	return "precision recipe: " + recipeNames() + "; with " + model.SmallCache + " behind them keys and values take 8 bits; sdnpu select --help explains them (default: the model's config)"
-}
-
-// recipeNames lists all recipes.
-func recipeNames() string {
-	names := make([]string, len(model.Recipes))
-	for i, r := range model.Recipes {
-		names[i] = r.Name
-	}
-	return strings.Join(names, ", ")
 }
 
 func keyHelp() string {
@@ -80,13 +67,13 @@ func keyHelp() string {
 	return b.String()
 }
 
-// selectKeys turns "rows=128,8" settings into keys; enabled is always set.
+// selectKeys converts settings such as "rows=128,8" to keys. It always adds enabled.
 func selectKeys(set []string) ([]gguf.KeyValue, error) {
 	keys := []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("select: --set %s: key=value wanted", config.Short(s))
+			return nil, fmt.Errorf("select: --set %s: want key=value", config.Short(s))
 		}
 		key, err := config.Find(name)
 		if err != nil {
@@ -101,22 +88,22 @@ func selectKeys(set []string) ([]gguf.KeyValue, error) {
 	return keys, nil
 }
 
-// typed gives a checked value the type that its key is stored with.
+// typed converts a checked value to the type of its key.
 func typed(k config.Key, value string) any {
 	switch k.Type {
 	case "bool":
 		return config.Bool(value)
 	case "int":
-		n, _ := strconv.ParseInt(value, 10, 32) // Check has read it
+		n, _ := strconv.ParseInt(value, 10, 32) // Check has parsed it
 		return int32(n)
 	}
 	return value
 }
 
-// openRunnable opens a model that we can run with the keys over its own: one that
-// we cannot would fail when Ollama loads it, long after.
+// openRunnable opens a model and checks that it can run with the keys. Otherwise
+// the user would only notice when Ollama loads it.
 func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
-	f, err := openGGUF(path)
+	f, err := launch.OpenGGUF(path)
 	if err != nil {
 		return nil, fmt.Errorf("select: %w", err)
 	}
@@ -124,7 +111,7 @@ func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 		_, err = tokenizer.New(f)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, withModelRemedy(err)), f.Close())
+		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, launch.ModelError(err)), f.Close())
 	}
 	if err := resolvable(f, keys); err != nil {
 		return nil, errors.Join(fmt.Errorf("select: %w", err), f.Close())
@@ -132,8 +119,8 @@ func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	return f, nil
 }
 
-// resolvable reports whether the keys agree with each other and with the model's
-// own.
+// resolvable returns an error if the keys contradict each other or the model's own
+// keys.
 func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	own, err := config.GGUF("the model", f)
 	if err != nil {
@@ -149,25 +136,25 @@ func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	if err != nil {
 		return err
 	}
-	return job{config: c}.planRows()
+	return launch.Options{Config: c}.CheckPlanRows()
 }
 
-// writeSelected copies the model with keys added.
+// writeSelected copies the model and adds the keys.
 func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
 	f, err := openRunnable(from, keys)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := writeFile(ctx, out, permissions(from), func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
+	if err := atomicfile.Write(ctx, out, permissions(from), func(w io.Writer) error { return f.WriteWith(w, keys) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "wrote %s\nModelfile line, for `ollama create NAME -f Modelfile`:\n  FROM %s\n", out, absolute(out))
+	fmt.Fprintf(stdout, "wrote %s\nModelfile line, for `ollama create NAME -f Modelfile`:\n  FROM %s\n", out, launch.Absolute(out))
 	return nil
 }
 
-// writeAdapter writes the keys alone. Ollama wants a GGUF of type adapter; the
-// one tensor is there because some readers refuse a file with none.
+// writeAdapter writes a file with only the keys. Ollama requires a GGUF of type
+// adapter, and some readers require at least one tensor.
 func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
 	f, err := openRunnable(from, keys)
 	if err != nil {
@@ -183,25 +170,18 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 		{Name: "general.name", Value: "sdnpu selection"},
 	}, keys...)
 	tensors := []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}
-	if err := writeFile(ctx, out, permissions(from), func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
+	if err := atomicfile.Write(ctx, out, permissions(from), func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, absolute(from), absolute(out))
+	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, launch.Absolute(from), launch.Absolute(out))
 	return nil
 }
 
-// permissions are those of the model: what may not be read by all does not
-// become so by being selected.
+// permissions returns the permissions of the model, so that a selected copy cannot
+// be read by more users.
 func permissions(model string) os.FileMode {
 	if info, err := os.Stat(model); err == nil {
 		return info.Mode().Perm()
 	}
 	return 0o600
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

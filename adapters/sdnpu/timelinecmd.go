@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/timeline"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 func newTimelineCommand() *cobra.Command {
@@ -18,28 +24,29 @@ func newTimelineCommand() *cobra.Command {
 	var chrome bool
 	cmd := &cobra.Command{
 		Use:   "timeline RUN.json -o PAGE.html",
-		Short: "Draw what a run did, as sdnpu run --timeline wrote it",
-		Long: `Draw what a run did, as sdnpu run --timeline RUN.json wrote it: lanes of NPU,
-loads and CPU, stalls, memory and the rows of each verification, the prediction
-above the execution where there is one. The page needs no network. A name that
-ends in .json, or --chrome, writes a trace for chrome://tracing and Perfetto.`,
+		Short: "Draw the timeline of a run",
+		Long: `Draw the timeline that sdnpu run --timeline RUN.json wrote: the lanes of the NPU,
+of loads and of the CPU, stalls, memory, and the rows of each verification. If the
+file has a forecast, it is drawn above the execution. The page needs no network.
+If the output ends in .json, or with --chrome, write a trace for chrome://tracing
+and Perfetto instead of a page.`,
 		Example: "  sdnpu timeline run.json -o run.html\n  sdnpu timeline run.json -o trace.json",
-		Args:    oneArgument("file of a run"),
+		Args:    cmdline.OneArgument("file of a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch ext := strings.ToLower(filepath.Ext(out)); ext {
 			case "", ".html", ".htm", ".json":
 			default:
 				if out != "-" && !chrome {
-					return fmt.Errorf("-o %s: no %s is written: a name that ends in .html (a page) or .json (a trace) wanted", out, ext)
+					return fmt.Errorf("-o %s: cannot write %s: want a name that ends in .html (a page) or .json (a trace)", out, ext)
 				}
 			}
 			return drawTimeline(cmd, args[0], out, chrome || strings.EqualFold(filepath.Ext(out), ".json"))
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, or - for the standard output (required)")
-	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace, whatever the name ends in")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for the standard output (required)")
+	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace for any file name")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag stands above
+		panic(err) // the flag exists
 	}
 	return cmd
 }
@@ -56,10 +63,10 @@ func drawTimeline(cmd *cobra.Command, in, out string, chrome bool) error {
 	if out == "-" {
 		return draw(cmd.OutOrStdout(), r)
 	}
-	if same(in, out) {
-		return fmt.Errorf("%s is the run itself: name another file to write", out)
+	if atomicfile.Same(in, out) {
+		return fmt.Errorf("%s is the file to read: name another file", out)
 	}
-	return writeFile(cmd.Context(), out, 0o644, func(w io.Writer) error { return draw(w, r) })
+	return atomicfile.Write(cmd.Context(), out, 0o644, func(w io.Writer) error { return draw(w, r) })
 }
 
 func readTimeline(path string) (_ *timeline.Record, err error) {
@@ -73,4 +80,26 @@ func readTimeline(path string) (_ *timeline.Record, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
+}
+
+// writeTimeline writes the timeline of a request for `sdnpu timeline`.
+func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r engine.Report) error {
+	if r.Plan == nil {
+		return nil // nothing was computed
+	}
+	record := timeline.Record{
+		Title:     fmt.Sprintf("%s: %d prompt tokens, %d output tokens", filepath.Base(model), r.PromptTokens, r.OutputTokens),
+		Device:    launch.Describe(l.Device.Capabilities()),
+		Timelines: []*graphswap.Timeline{&r.Plan.Timeline},
+	}
+	if paced := r.Clock.Paced; paced != "" { // the name includes the kind of the profile
+		record.Device += ", in the time of " + paced
+	}
+	if r.Plan.Costs != "" {
+		record.Device += "; planned " + r.Plan.Costs
+	}
+	if r.Plan.Predicted != nil { // the page draws it above the execution
+		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)
+	}
+	return atomicfile.Write(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestARunIsDrawn from what it wrote about itself: its passes, their rows and
-// times, as page and as trace.
-func TestARunIsDrawn(t *testing.T) {
+// The timeline agrees with the run's own report, and can be drawn as a page and as
+// a trace.
+func TestTimelineOfARun(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "off")
 	dir := t.TempDir()
 	file, page, trace := filepath.Join(dir, "run.json"), filepath.Join(dir, "run.html"), filepath.Join(dir, "trace.json")
@@ -25,11 +25,11 @@ func TestARunIsDrawn(t *testing.T) {
 
 	record, err := readTimeline(file)
 	require.NoError(t, err)
-	require.Len(t, record.Timelines, 2, "what was foretold stands above")
-	foretold, done := record.Timelines[0], record.Timelines[1]
-	require.Equal(t, []string{graphswap.Simulated, graphswap.Executed}, []string{foretold.Source, done.Source})
-	require.Positive(t, foretold.PrefillMs)
-	require.Equal(t, done.Tasks[0].Rows, foretold.Tasks[0].Rows)
+	require.Len(t, record.Timelines, 2, "the forecast is first")
+	forecast, done := record.Timelines[0], record.Timelines[1]
+	require.Equal(t, []string{graphswap.Simulated, graphswap.Executed}, []string{forecast.Source, done.Source})
+	require.Positive(t, forecast.PrefillMs)
+	require.Equal(t, done.Tasks[0].Rows, forecast.Tasks[0].Rows)
 	require.LessOrEqual(t, done.PrefillMs, r.PrefillMS)
 	require.Positive(t, done.PeakBytes)
 	require.Equal(t, done.PeakBytes, r.Plan.PeakBytes)
@@ -51,10 +51,10 @@ func TestARunIsDrawn(t *testing.T) {
 		valid += task.Valid
 	}
 	require.Equal(t, len(r.PromptIDs), prompt)
-	require.Equal(t, kinds[graphswap.Verify]+1, kinds[graphswap.Sample], "a draw behind the prompt and behind each pass")
+	require.Equal(t, kinds[graphswap.Verify]+1, kinds[graphswap.Sample], "one draw after the prompt and after each pass")
 	require.Positive(t, kinds[graphswap.Draft])
 	require.Equal(t, len(r.OutputIDs)-1, valid, "the prompt gives the first token, passes the rest")
-	require.LessOrEqual(t, ended-decode, r.DecodeMS+1e-3, "passes beyond what they belong to, but for what is rounded")
+	require.LessOrEqual(t, ended-decode, r.DecodeMS+1e-3, "passes end within the decode time, up to rounding")
 
 	_, err = sdnpu(t, "timeline", file, "-o", page)
 	require.NoError(t, err)
@@ -69,23 +69,23 @@ func TestARunIsDrawn(t *testing.T) {
 		TraceEvents []json.RawMessage `json:"traceEvents"`
 	}
 	require.NoError(t, json.Unmarshal(written, &events))
-	require.Greater(t, len(events.TraceEvents), len(foretold.Tasks)+len(done.Tasks))
+	require.Greater(t, len(events.TraceEvents), len(forecast.Tasks)+len(done.Tasks))
 	stdout, err := sdnpu(t, "timeline", file, "--chrome", "-o", "-")
 	require.NoError(t, err)
 	require.Equal(t, string(written), stdout)
 
 	both := filepath.Join(dir, "switched.json")
 	_, err = sdnpu(t, "run", "--model", story, "--library", "float", "--prompt", "Once upon a time. Once upon a", "-n", "6",
-		"--plan", "sync", "--rows", "8,4", "--blocks", "2", "--timeline", both)
+		"--plan", "switch", "--rows", "8,4", "--blocks", "2", "--timeline", both)
 	require.NoError(t, err)
 	record, err = readTimeline(both)
 	require.NoError(t, err)
 	require.Len(t, record.Timelines, 2)
 	require.Equal(t, graphswap.Simulated, record.Timelines[0].Source)
 	require.Equal(t, graphswap.Executed, record.Timelines[1].Source)
-	require.Equal(t, "sync", record.Timelines[1].Plan.Name)
+	require.Equal(t, "switch", record.Timelines[1].Plan.Name)
 	loads := slices.DeleteFunc(slices.Clone(record.Timelines[1].Tasks), func(t graphswap.Task) bool { return t.Kind != graphswap.Create })
-	require.Len(t, loads, 2, "each block goes to its narrow graph")
+	require.Len(t, loads, 2, "each block switches to its decode graph")
 	passes := slices.DeleteFunc(slices.Clone(record.Timelines[1].Tasks), func(t graphswap.Task) bool { return t.Kind != graphswap.Verify })
 	require.Len(t, passes, 5, "the prompt gives the first of 6 tokens")
 	for _, pass := range passes {
@@ -95,9 +95,9 @@ func TestARunIsDrawn(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = sdnpu(t, "timeline", file, "-o", file)
-	require.ErrorContains(t, err, "is the run itself")
+	require.ErrorContains(t, err, "is the file to read")
 	_, err = sdnpu(t, "timeline", page, "-o", trace)
 	require.ErrorContains(t, err, page+": timeline: not a timeline")
 	_, err = sdnpu(t, "timeline", file)
-	require.ErrorContains(t, err, "--output is missing")
+	require.ErrorContains(t, err, "required flag(s) \"output\" not set: see sdnpu timeline --help")
 }

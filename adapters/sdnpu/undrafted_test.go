@@ -7,29 +7,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestDraftsWithoutRoomAreToldOf wherever a run shows that none was drafted, and
-// nowhere else; what a run says of its drafts agrees with itself.
-func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
+// A run warns if its widths leave no rows for drafts.
+func TestImpossibleDraftsAreReported(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "off")
 	for name, flags := range map[string][]string{
 		"one row": {"--rows", "1"}, "wide": {"--rows", "8"}, "both": {"--rows", "8,1"},
-		"switching": {"--rows", "8,1", "--plan", "descent"}, "switching wide": {"--rows", "8,4", "--plan", "descent"},
-		"narrow alone": {"--rows", "8,1", "--plan", "g2_only"}, "long alone": {"--rows", "8,1", "--plan", "g1_only"}, "auto": {"--rows", "8,1", "--plan", "auto"},
+		"switching": {"--rows", "8,1", "--plan", "switch"}, "switching wide": {"--rows", "8,4", "--plan", "switch"},
+		"narrow alone": {"--rows", "8,1", "--plan", "decode_only"}, "long alone": {"--rows", "8,1", "--plan", "prefill_only"}, "auto": {"--rows", "8,1", "--plan", "auto"},
 		"auto, three widths": {"--rows", "8,4,1", "--plan", "auto"}, "auto, one": {"--rows", "1", "--plan", "auto"},
 		"exact": {"--rows", "8,1", "--exact=on"}, "exact wide": {"--rows", "8,4", "--exact=on"}, "not exact": {"--rows", "8,1", "--exact=off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := newRunCommand()
 			require.NoError(t, cmd.ParseFlags(append(flags, "--draft", "default", "--model", story)))
-			c, err := resolveConfig(story, map[string]string{
+			c, err := launch.ResolveConfig(story, map[string]string{
 				"sdnpu.rows": cmd.Flag("rows").Value.String(), "sdnpu.plan": cmd.Flag("plan").Value.String(), "sdnpu.draft": "default",
 				"sdnpu.exact": cmd.Flag("exact").Value.String(),
 			})
 			require.NoError(t, err)
-			told := job{config: c}.undrafted() != ""
+			told := launch.Options{Config: c}.DraftProblem() != ""
 
 			out, err := sdnpu(t, append(flags, "run", "--model", story, "--library", "float", "--draft", "default", "--json",
 				"--prompt", "Once upon a time. Once upon a time. Once upon a", "-n", "24")...)
@@ -47,8 +47,7 @@ func TestDraftsWithoutRoomAreToldOf(t *testing.T) {
 	}
 }
 
-// TestAutoTakesOneWidth: what no plan exchanges stays, and the run says why.
-func TestAutoTakesOneWidth(t *testing.T) {
+func TestAutoAcceptsOneWidth(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "off")
 	copied := filepath.Join(t.TempDir(), "copy.gguf")
 	_, err := sdnpu(t, "select", story, "-o", copied, "--set", "plan=auto", "--set", "rows=8", "--set", "exact=true")
@@ -57,7 +56,7 @@ func TestAutoTakesOneWidth(t *testing.T) {
 	require.NoError(t, err)
 	var r result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
-	require.Equal(t, graphswap.PlanShared, r.Plan.Name)
-	require.Contains(t, r.Plan.Reason, "widths [8] are none that plans exchange")
+	require.Equal(t, graphswap.PlanResident, r.Plan.Name)
+	require.Contains(t, r.Plan.Reason, "no plan switches graphs of widths [8]")
 	require.Equal(t, 8, *r.Lossless.Width)
 }

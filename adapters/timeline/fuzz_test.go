@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRead reads anything as a record: what is taken can be drawn and written,
-// and is read again.
+// FuzzRead checks that every accepted record can be drawn, written and read again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"schema":"x"}`))
 	f.Add([]byte(`{"source":"simulated","tasks":[{"lane":"NPU","start_ms":0,"end_ms":5}]}`))

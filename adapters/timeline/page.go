@@ -12,9 +12,9 @@ import (
 //go:embed page.html
 var page string
 
-// WritePage writes the record as one HTML file that needs nothing else.
+// WritePage writes the record as one self-contained HTML file.
 func WritePage(w io.Writer, r *Record) error {
-	data, err := json.Marshal(r) // escapes <, > and &: it cannot end its element
+	data, err := json.Marshal(r) // escapes <, > and &, so the record cannot end its element
 	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}

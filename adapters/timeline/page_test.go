@@ -35,8 +35,8 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// open shows the record's page. It fails the test on whatever the page's script
-// throws, and on every request but that for the file itself.
+// open shows the record's page. The test fails if the page's script throws, or requests
+// anything but the file itself.
 func open(t *testing.T, r *Record) context.Context {
 	var page bytes.Buffer
 	require.NoError(t, WritePage(&page, r))
@@ -77,7 +77,7 @@ func ask[T any](t *testing.T, tab context.Context, script string) T {
 	return answer
 }
 
-// widths are those of all elements of a kind in one timeline's picture, in order.
+// widths returns the widths of all elements of a kind in one timeline's picture.
 func widths(t *testing.T, tab context.Context, line int, kind string) []float64 {
 	script := `[...document.querySelectorAll("main svg")[LINE].querySelectorAll("KIND")].map(e => e.getBoundingClientRect().width)`
 	return ask[[]float64](t, tab, strings.NewReplacer("LINE", string(rune('0'+line)), "KIND", kind).Replace(script))
@@ -87,7 +87,7 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 	tab := open(t, sample())
 	require.Equal(t, "a </script> run", ask[string](t, tab, `document.title`))
 	require.Equal(t, "sd8gen2 (fitted) as qwen2.5-1.5b", ask[string](t, tab, `document.getElementById("device").textContent`))
-	require.Equal(t, "loads hide behind <b>block 1</b> & nothing else", ask[string](t, tab, `document.querySelector("main p").textContent`))
+	require.Equal(t, "block <b>1</b> hides the loads & nothing else", ask[string](t, tab, `document.querySelector("main p").textContent`))
 	require.Zero(t, ask[int](t, tab, `document.querySelectorAll("main b").length`), "text of the record became markup")
 	for kind, want := range map[string][2]int{
 		"rect.task": {5, 10}, "rect.run.G1": {3, 3}, "rect.run.G2": {1, 1}, "rect.load.G2": {1, 1}, "rect.stall": {1, 1},
@@ -97,13 +97,13 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 			require.Len(t, widths(t, tab, line, kind), n, "%s of timeline %d", kind, line)
 		}
 	}
-	// One axis for both: what took twice as long is twice as wide, and a load of
-	// 14 ms is 1.4 of the first run's 10.
+	// Both timelines have one axis: a task of twice the time is twice as wide, and a
+	// load of 14 ms is 1.4 times as wide as the first run of 10 ms.
 	first, second := widths(t, tab, 0, "rect.run")[0], widths(t, tab, 1, "rect.run")[0]
 	require.InEpsilon(t, 2, second/first, 0.01)
 	require.InEpsilon(t, 1.4, widths(t, tab, 0, "rect.load")[0]/first, 0.01)
 	require.InEpsilon(t, 0.4, widths(t, tab, 0, "rect.stall")[0]/first, 0.01)
-	// Heights are shares of the widest verification: 4, 20 and 8 of 32 rows.
+	// Heights are shares of the largest verification: 4, 20 and 8 of 32 rows.
 	heights := ask[[]float64](t, tab, `[...document.querySelectorAll("main svg")[1].querySelectorAll(".valid,.wasted,.padding")].slice(0, 3).map(e => +e.getAttribute("height"))`)
 	require.InDeltaSlice(t, []float64{5, 2}, []float64{heights[1] / heights[0], heights[2] / heights[0]}, 0.01)
 	figures := ask[string](t, tab, `document.getElementById("figures").innerText`)
@@ -114,8 +114,8 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 		"32 rows: 4 valid, 20 wasted, 8 padding")
 }
 
-// TestThePageDrawsTheDecodePassesOfARun, which sdnpu run --timeline has written:
-// one bar of rows for each, in three parts at most.
+// The record comes from sdnpu run --timeline. Each decode pass has one bar of rows, in
+// at most three parts.
 func TestThePageDrawsTheDecodePassesOfARun(t *testing.T) {
 	f, err := os.Open(filepath.Join("testdata", "run.json"))
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestThePageZoomsAndMoves(t *testing.T) {
 	require.InEpsilon(t, 2, widths(t, tab, 0, "rect.run")[0]/before, 0.01)
 	act(t, tab, chromedp.Click(`button[data-do=right]`))
 	require.Equal(t, "15.6 ms to 78.1 ms", span())
-	require.Len(t, widths(t, tab, 0, "rect.run"), 3, "the first run is out of sight")
+	require.Len(t, widths(t, tab, 0, "rect.run"), 3, "the first run is outside the view")
 	wheel := `document.querySelector("main svg").dispatchEvent(new WheelEvent("wheel", { deltaY: -100, clientX: 600, clientY: 300, cancelable: true }))`
 	ask[bool](t, tab, wheel)
 	require.NotEqual(t, "15.6 ms to 78.1 ms", span())

@@ -12,23 +12,23 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrRecord is returned when a file is no record of timelines.
+// ErrRecord is returned when a file is not a record of timelines.
 var ErrRecord = errors.New("not a timeline")
 
-// schema is the format's name; another number is another format.
+// schema names the format and its version.
 const schema = "sdnpu-timeline/1"
 
-// Record is what a request did, and what was expected of it.
+// Record holds a request's measured tasks and their forecast.
 type Record struct {
-	Schema string `json:"schema"` // filled in by Write
+	Schema string `json:"schema"` // set by Write
 	Title  string `json:"title"`
-	// Device says whose time it is: a phone's by a profile, with its kind, or
-	// this machine's.
+	// Device names the device of the times: a phone's profile and its kind, or this
+	// machine.
 	Device    string                `json:"device"`
 	Timelines []*graphswap.Timeline `json:"timelines"`
 }
 
-// maxRecord bounds what Read takes: a request of a hundred thousand tasks.
+// maxRecord is the largest file that Read accepts: about 100,000 tasks.
 const maxRecord = 64 << 20
 
 // Write writes the record as JSON.
@@ -39,7 +39,7 @@ func (r Record) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Read reads a record, or a timeline alone, and checks what drawing it relies on.
+// Read parses a record or a single timeline, and checks the values that drawing uses.
 func Read(from io.Reader) (*Record, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRecord+1))
 	if err != nil {
@@ -49,7 +49,7 @@ func Read(from io.Reader) (*Record, error) {
 		return nil, fmt.Errorf("timeline: %w: more than %d bytes", ErrRecord, maxRecord)
 	}
 	var r Record
-	if err := jsonfault.Say(json.NewDecoder(bytes.NewReader(data)).Decode(&r)); err != nil {
+	if err := jsonfault.Explain(json.NewDecoder(bytes.NewReader(data)).Decode(&r)); err != nil {
 		return nil, fmt.Errorf("timeline: %w: %w", ErrRecord, err)
 	}
 	if r.Schema == "" {
@@ -62,9 +62,10 @@ func Read(from io.Reader) (*Record, error) {
 	return &r, r.check()
 }
 
+// check rejects values that cannot be drawn.
 func (r *Record) check() error {
 	if r.Schema != schema {
-		return fmt.Errorf("timeline: %w: schema %q, %q wanted", ErrRecord, r.Schema, schema)
+		return fmt.Errorf("timeline: %w: schema %q: want %q", ErrRecord, r.Schema, schema)
 	}
 	tasks := 0
 	for i, t := range r.Timelines {
@@ -74,7 +75,7 @@ func (r *Record) check() error {
 		tasks += len(t.Tasks)
 		for j, task := range t.Tasks {
 			if !(task.StartMs >= 0 && task.EndMs >= task.StartMs && task.EndMs <= math.MaxInt32 && task.WaitMs >= 0) {
-				return fmt.Errorf("timeline: %w: timeline %d: task %d lasts from %v to %v ms and waited %v", ErrRecord, i, j, task.StartMs, task.EndMs, task.WaitMs)
+				return fmt.Errorf("timeline: %w: timeline %d: task %d runs from %v to %v ms and waited %v", ErrRecord, i, j, task.StartMs, task.EndMs, task.WaitMs)
 			}
 			if task.Rows < 0 || task.Valid < 0 || task.Wasted < 0 || task.Valid > task.Rows-task.Wasted {
 				return fmt.Errorf("timeline: %w: timeline %d: task %d: %d valid and %d wasted of %d rows", ErrRecord, i, j, task.Valid, task.Wasted, task.Rows)
@@ -82,7 +83,7 @@ func (r *Record) check() error {
 		}
 	}
 	if tasks == 0 {
-		return fmt.Errorf("timeline: %w: it has no tasks", ErrRecord)
+		return fmt.Errorf("timeline: %w: no tasks", ErrRecord)
 	}
 	return nil
 }

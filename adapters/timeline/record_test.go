@@ -17,7 +17,7 @@ func written(t *testing.T, r *Record) string {
 	return b.String()
 }
 
-func TestARecordIsReadAsItWasWritten(t *testing.T) {
+func TestRecordsSurviveWriteAndRead(t *testing.T) {
 	want := sample()
 	got, err := Read(strings.NewReader(written(t, want)))
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestATimelineAloneIsARecord(t *testing.T) {
+func TestASingleTimelineIsARecord(t *testing.T) {
 	line := sample().Timelines[1]
 	text, err := json.Marshal(line)
 	require.NoError(t, err)
@@ -34,16 +34,16 @@ func TestATimelineAloneIsARecord(t *testing.T) {
 	require.Equal(t, []*graphswap.Timeline{line}, got.Timelines)
 }
 
-func TestWhatIsNoRecordIsRefused(t *testing.T) {
+func TestOtherFilesAreRejected(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, says string
 	}{
 		"no JSON":          {"GGUF", "invalid character"},
-		"another object":   {`{"rows":[]}`, "it has no tasks"},
+		"another object":   {`{"rows":[]}`, "no tasks"},
 		"another schema":   {`{"schema":"sdnpu-timeline/2"}`, `schema "sdnpu-timeline/2"`},
 		"null":             {`{"schema":"sdnpu-timeline/1","timelines":[null]}`, "timeline 0 is null"},
-		"empty":            {`{"schema":"sdnpu-timeline/1","timelines":[]}`, "it has no tasks"},
-		"backward":         {`{"tasks":[{"lane":"NPU","start_ms":2,"end_ms":1}]}`, "task 0 lasts from 2 to 1 ms"},
+		"empty":            {`{"schema":"sdnpu-timeline/1","timelines":[]}`, "no tasks"},
+		"backward":         {`{"tasks":[{"lane":"NPU","start_ms":2,"end_ms":1}]}`, "task 0 runs from 2 to 1 ms"},
 		"an unknown lane":  {`{"tasks":[{"lane":"GPU"}]}`, "GPU"},
 		"endless":          {`{"tasks":[{"lane":"NPU","end_ms":1e300}]}`, "1e+300"},
 		"more than there":  {`{"tasks":[{"lane":"NPU","rows":8,"valid":7,"wasted":2}]}`, "7 valid and 2 wasted of 8 rows"},
@@ -55,8 +55,8 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 	}
 }
 
-// Everything that has a time in the record has it in the trace, in microseconds,
-// and no two tasks of a thread overlap.
+// The trace has the times of the record in microseconds, and no two tasks of a thread
+// overlap.
 func TestATraceHoldsEveryTask(t *testing.T) {
 	r := sample()
 	var b bytes.Buffer
@@ -81,12 +81,12 @@ func TestATraceHoldsEveryTask(t *testing.T) {
 	for _, line := range r.Timelines {
 		tasks, memory = tasks+len(line.Tasks), memory+len(line.Memory)
 	}
-	require.Equal(t, map[string]int{complete: tasks + 2, counter: memory, metadata: 8}, counts, "two stalls beside the tasks")
+	require.Equal(t, map[string]int{complete: tasks + 2, counter: memory, metadata: 8}, counts, "two stalls and the tasks")
 	require.InDelta(t, 12e3, busy["stall"], 1e-6)
-	require.InDelta(t, 42e3, busy["load G2 of block 2"], 1e-6)
+	require.InDelta(t, 42e3, busy["load decode graph of block 2"], 1e-6)
 	require.InDelta(t, 3e3, busy["draft"], 1e-6)
 	require.InDelta(t, 1e3, busy["sample"], 1e-6)
 	require.InDelta(t, 20e3, busy["calibrate"], 1e-6)
-	require.InDelta(t, 30e3, busy["verify, all blocks, G2"], 1e-6)
-	require.InDelta(t, 36e3, busy["chunk 2, block 2, G2"], 1e-6)
+	require.InDelta(t, 30e3, busy["verify, all blocks, decode"], 1e-6)
+	require.InDelta(t, 36e3, busy["chunk 2, block 2, decode"], 1e-6)
 }

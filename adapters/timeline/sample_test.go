@@ -4,22 +4,23 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// sample is two chunks through two blocks, the second block exchanged with a
-// stall, and two decode passes; executed takes twice the time and says more.
+// sample returns a record of two chunks in two blocks, where the second block switches
+// with a stall, and of two decode passes. The executed timeline takes twice the time and
+// has more details.
 func sample() *Record {
-	plan := &graphswap.Plan{Name: "descent", Reason: "loads hide behind <b>block 1</b> & nothing else", Blocks: 2, Rows1: 64, Rows2: 32, Chunks: []int{64, 40}}
-	run := func(chunk, block int, g graphswap.Graph, from, to, wait float64) graphswap.Task {
-		return graphswap.Task{Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: from, EndMs: to, Block: block, Graph: g, Chunk: chunk, Runs: 1, Rows: 64, Valid: 64, WaitMs: wait}
+	plan := &graphswap.Plan{Name: "switch", Reason: "block <b>1</b> hides the loads & nothing else", Blocks: 2, PrefillRows: 64, DecodeRows: 32, Chunks: []int{64, 40}}
+	run := func(chunk, block int, g graphswap.Variant, from, to, wait float64) graphswap.Task {
+		return graphswap.Task{Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: from, EndMs: to, Block: block, Variant: g, Chunk: chunk, Runs: 1, Rows: 64, Valid: 64, WaitMs: wait}
 	}
 	verify := func(chunk int, from, to float64, valid, wasted int) graphswap.Task {
-		return graphswap.Task{Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: from, EndMs: to, Block: -1, Graph: graphswap.G2, Index: -1, Chunk: chunk, Runs: 2, Rows: 32, Valid: valid, Wasted: wasted}
+		return graphswap.Task{Lane: graphswap.NPU, Kind: graphswap.Verify, StartMs: from, EndMs: to, Block: -1, Variant: graphswap.Decode, Index: -1, Chunk: chunk, Runs: 2, Rows: 32, Valid: valid, Wasted: wasted}
 	}
 	predicted := &graphswap.Timeline{
 		Source: graphswap.Simulated, Kind: graphswap.Fitted, Plan: plan,
 		Tasks: []graphswap.Task{
-			run(0, 0, graphswap.G1, 0, 10, 0), run(0, 1, graphswap.G1, 10, 20, 0),
-			{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: 20, EndMs: 34, Block: 1, Graph: graphswap.G2, Bytes: 1 << 20},
-			run(1, 0, graphswap.G1, 20, 30, 0), run(1, 1, graphswap.G2, 34, 46, 4),
+			run(0, 0, graphswap.Prefill, 0, 10, 0), run(0, 1, graphswap.Prefill, 10, 20, 0),
+			{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: 20, EndMs: 34, Block: 1, Variant: graphswap.Decode, Bytes: 1 << 20},
+			run(1, 0, graphswap.Prefill, 20, 30, 0), run(1, 1, graphswap.Decode, 34, 46, 4),
 		},
 		Memory:    []graphswap.MemoryPoint{{AtMs: 0, Bytes: 4e9}, {AtMs: 20, Bytes: 2e9}, {AtMs: 34, Bytes: 4e9}},
 		PrefillMs: 46, SwitchEndMs: 46, ExposedMs: 6, StallMs: 4, NPUBusyMs: 42, IOBytes: 1 << 20, PeakBytes: 4e9,

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// event is one of a Chrome trace; times are microseconds.
+// event is an event of a Chrome trace; times are microseconds.
 type event struct {
 	Name     string         `json:"name"`
 	Phase    string         `json:"ph"`
@@ -53,11 +53,11 @@ func WriteTrace(w io.Writer, r *Record) error {
 	})
 }
 
-// taskEvents is a task and, before it, the wait for its graph.
+// taskEvents returns the events of a task: the stall before it, if any, and the task.
 func taskEvents(pid int, t graphswap.Task) []event {
 	e := event{
 		Name: label(t), Phase: complete, At: t.StartMs * 1e3, Duration: (t.EndMs - t.StartMs) * 1e3, Process: pid, Thread: int(t.Lane) + 1,
-		Args: map[string]any{"kind": t.Kind, "graph": t.Graph.String(), "block": t.Block, "chunk": t.Chunk},
+		Args: map[string]any{"kind": t.Kind, "graph": t.Variant, "block": t.Block, "chunk": t.Chunk},
 	}
 	if t.Rows > 0 {
 		e.Args["rows"], e.Args["valid"], e.Args["wasted"], e.Args["padding"] = t.Rows, t.Valid, t.Wasted, t.Rows-t.Valid-t.Wasted
@@ -72,7 +72,7 @@ func taskEvents(pid int, t graphswap.Task) []event {
 	return []event{stall, e}
 }
 
-// label names a task for people, who count from one.
+// label describes a task; blocks and chunks count from 1.
 func label(t graphswap.Task) string {
 	block := "all blocks"
 	if t.Block >= 0 {
@@ -80,11 +80,11 @@ func label(t graphswap.Task) string {
 	}
 	switch t.Kind {
 	case graphswap.Create:
-		return fmt.Sprintf("load %v of %s", t.Graph, block)
+		return fmt.Sprintf("load %v graph of %s", t.Variant, block)
 	case graphswap.Draft, graphswap.Sample, graphswap.Calibrate:
 		return t.Kind
 	case graphswap.Verify:
-		return fmt.Sprintf("verify, %s, %v", block, t.Graph)
+		return fmt.Sprintf("verify, %s, %v", block, t.Variant)
 	}
-	return fmt.Sprintf("chunk %d, %s, %v", t.Chunk+1, block, t.Graph)
+	return fmt.Sprintf("chunk %d, %s, %v", t.Chunk+1, block, t.Variant)
 }

@@ -14,7 +14,7 @@ func bindingCases() []testCase {
 	return []testCase{
 		{"binding/refused", refusedBindings},
 		{"binding/nothing-else-is-written", func(t *testing.T, s *suite) {
-			// Odd sizes, so that a port ends within a 64-byte line.
+			// Odd sizes make a port end inside a 64-byte line.
 			m := newMaker(t, "odd", s.options.Type)
 			g := m.graph(m.FullyConnected("y", m.input("x", 3, 7), m.constant("weight", 5, 7), -1))
 			p := s.load(t, s.compile(t, g))
@@ -35,7 +35,7 @@ func bindingCases() []testCase {
 			require.NoError(t, p.Run(t.Context(), g.Name, mem.bindings))
 			for i := range all {
 				if !used[i] {
-					require.Equal(t, byte(0xa5), all[i], "byte %d lies in no port", i)
+					require.Equal(t, byte(0xa5), all[i], "byte %d belongs to no port", i)
 				}
 			}
 			require.Equal(t, m.inputs["x"], mem.bytes(0), "inputs are not written")
@@ -46,7 +46,7 @@ func bindingCases() []testCase {
 			p := s.load(t, s.compile(t, g))
 			want := s.run(t, p, "g", inputs)
 			other := map[string][]byte{"x": make([]byte, len(inputs["x"]))}
-			require.NotEqual(t, want, s.run(t, p, "g", other), "the input decides")
+			require.NotEqual(t, want, s.run(t, p, "g", other), "the result depends on the input")
 			require.Equal(t, want, s.run(t, p, "g", inputs))
 		}},
 		{"program/unknown-graph", func(t *testing.T, s *suite) {
@@ -74,7 +74,7 @@ func bindingCases() []testCase {
 	}
 }
 
-// refusedBindings: each mistake alone, and the outputs stay as they were.
+// refusedBindings tests each mistake separately. The outputs must not change.
 func refusedBindings(t *testing.T, s *suite) {
 	g, inputs := s.small(t, "g", 8)
 	p := s.load(t, s.compile(t, g))
@@ -103,7 +103,7 @@ func refusedBindings(t *testing.T, s *suite) {
 		{"negative offset", change(last, backend.Binding{Buffer: m.buffer, Offset: -64})},
 		{"offset between lines", change(0, backend.Binding{Buffer: m.buffer, Offset: 32})},
 		{"offset near the end", change(0, backend.Binding{Buffer: m.buffer, Offset: (size - 1) / 64 * 64})},
-		{"offset behind the end", change(0, backend.Binding{Buffer: m.buffer, Offset: 64 * size})},
+		{"offset past the end", change(0, backend.Binding{Buffer: m.buffer, Offset: 64 * size})},
 	} {
 		require.ErrorIs(t, p.Run(t.Context(), "g", c.bindings), backend.ErrBinding, c.name)
 		require.Equal(t, before, m.buffer.Bytes(), "%s: nothing ran", c.name)

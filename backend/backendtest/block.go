@@ -8,11 +8,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// masked is what a mask adds to a score it excludes. Both types hold it, and
-// no score makes up for it.
+// masked is the number that is added to a masked score. Both types can hold it, and no score
+// compensates it.
 const masked = -30000
 
-// The sizes of the suite's transformer block: small, with grouped heads.
+// Sizes of the suite's transformer block, which is small and has grouped heads.
 const (
 	hidden, feed   = 64, 160
 	heads, kvHeads = 4, 2
@@ -22,10 +22,9 @@ const (
 	epsilon        = 1e-5
 )
 
-// block writes one transformer layer of the given rows in the form that runs
-// best on the NPU: scores stay grouped by K/V head, and the mask is tiled over
-// the group. q is scaled before the scores, which keeps float16 in range.
-// Equal types give equal constants, whatever the rows.
+// block returns one transformer layer of the given rows in the form that is fastest on the NPU:
+// scores stay grouped by key head, and the mask is repeated for the group. q is scaled before the
+// scores, which keeps float16 in range. Equal types give equal constants for any number of rows.
 func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend.Graph {
 	m := newMaker(t, fmt.Sprintf("block %v", dtype), dtype)
 	m.Builder = backend.NewBuilder(name)
@@ -68,7 +67,7 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 	return m.graph(m.Apply("y", backend.Add, []backend.TensorID{after, down}), k, v)
 }
 
-// rope rotates pairs of the two halves of each head; the result is named name.
+// rope rotates pairs of the two halves of each head. The result is called name.
 func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID {
 	a := m.Slice(name+".a", x, 3, 0, headDim/2)
 	b := m.Slice(name+".b", x, 3, headDim/2, headDim)
@@ -80,7 +79,7 @@ func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID
 	return m.Concat(name, 3, first, second)
 }
 
-// blockCases compare whole blocks with the reference, in every width.
+// blockCases compares whole blocks with the reference in every width.
 func blockCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
 		for _, rows := range rowCounts {

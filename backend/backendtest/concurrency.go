@@ -13,9 +13,9 @@ import (
 
 const rounds = 20
 
-var errChanged = errors.New("a result changed beside other work")
+var errChanged = errors.New("a result changed during other work")
 
-// repeat runs a graph and compares each result with the first.
+// repeat runs a graph several times and compares each result with the first.
 func (s *suite) repeat(t *testing.T, p backend.Program, name string, inputs, want map[string][]byte) error {
 	for range rounds {
 		got, err := s.execute(t, p, name, inputs)
@@ -42,7 +42,7 @@ func concurrencyCases() []testCase {
 			require.NoError(t, <-errs)
 			require.NoError(t, <-errs)
 		}},
-		{"concurrency/load-and-close-beside-a-run", func(t *testing.T, s *suite) {
+		{"concurrency/load-and-close-during-a-run", func(t *testing.T, s *suite) {
 			g, inputs := s.small(t, "g", 128)
 			image := s.compile(t, g)
 			p := s.load(t, image)
@@ -70,7 +70,7 @@ func concurrencyCases() []testCase {
 				require.NoError(t, <-errs)
 			}
 		}},
-		{"concurrency/close-beside-a-run", func(t *testing.T, s *suite) {
+		{"concurrency/close-during-a-run", func(t *testing.T, s *suite) {
 			g, inputs := s.small(t, "g", 128)
 			image := s.compile(t, g)
 			for range rounds {

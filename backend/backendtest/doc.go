@@ -1,21 +1,28 @@
-// Package backendtest is the suite that every [backend.Device] must pass.
+// Package backendtest is the conformance suite that every [backend.Device] must pass.
 //
-// [Run] compares each operator, in each floating-point type and in the shapes
-// of a transformer block, with a slow and obvious reference in float64. The
-// reference sees the encoded inputs and constants, so only arithmetic and the
-// rounding of results count. The suite also holds a device to what the contract
-// says of images, bindings, errors and concurrency.
+// [Run] compares each operator, in each floating-point type and in the shapes of a
+// transformer block, with a slow and direct reference in float64. The reference gets the
+// encoded inputs and constants, so only arithmetic and the rounding of results count. The
+// suite also checks what the contract says about images, bindings, errors and concurrency.
 //
 // # Row independence
 //
-// The engine relies on two properties of a whole block: a valid row does not
-// depend on padding rows and unused cache slots, and it is the same in graphs
-// of different widths. [Options.RowExact] demands both bit for bit; without
-// it the differences are measured and logged.
+// The engine relies on two properties of a block: a valid row does not depend on padding
+// rows and unused cache slots, and it is the same in graphs of different widths. If
+// [Options.RowExact] is set, such rows must be equal to the last bit. Otherwise the suite
+// measures and logs the differences.
 //
-// Forms named "optional-…" may be refused with [errors.ErrUnsupported].
+// # Exceptions
 //
-// The suite knows no device. What a device is known to get wrong is listed by
-// case name in [Options.Known] and printed as skipped; a name that matches no
-// case fails, so that the list cannot outlive its reasons.
+// A device may reject forms named "optional-…" with [errors.ErrUnsupported]. The suite
+// knows no device: [Options.Known] lists the case names that a device is known to fail,
+// which are skipped with their reason. A name that matches no case fails, so the list
+// cannot outlive its reasons.
+//
+// # Extending
+//
+// A new operator needs forms (operators.go) and a definition (reference.go);
+// TestEveryOperatorHasACase fails without them. mutants_test.go holds devices
+// with one mistake each, which the suite must find. A run takes about a second on the
+// float device.
 package backendtest

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// A device's own test hands over how it is opened and what it promises.
+// A device's own test passes its constructor and its promises.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestDevicePassesTheSuite
 		open := func(*testing.T) backend.Device { return cpu.New(cpu.Options{}) }

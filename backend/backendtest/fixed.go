@@ -9,42 +9,43 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// fixedRows are the widths of fixed-point forms: one row, few, and a tile.
+// fixedRows are the widths of fixed-point forms: one row, a few, and a tile.
 var fixedRows = []int{1, 8, 128}
 
-// byRow and byBlock are the grains of weights; blocks have four bits.
+// byRow and byBlock are the grains of weights. Blocks have four bits.
 var (
 	byRow   = backend.Encoding{Grain: backend.PerRow}
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
 	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
-	// times is four bits times a whole number of each block.
+	// times has four bits and an integer multiple per block.
 	times = backend.Encoding{Grain: backend.PerRow, Block: 32, Bits: 4}
 )
 
-// activation encodes standard numbers, or sums of k products of two of them:
-// more than four deviations to each side, and zero not in the middle.
+// activation returns the encoding of standard normal numbers, or of sums of k
+// products of two of them. It covers more than four deviations on each side,
+// and zero is not in the middle.
 func activation(t backend.DataType, k int) backend.Encoding {
-	_, steps := backend.Encoding{}.Limits(t)
-	scale := float32(10 / steps * math.Sqrt(float64(k)))
-	return backend.Encoding{Scale: scale, Offset: int32(math.Round(-0.45 * steps))}
+	_, levels := backend.Encoding{}.Limits(t)
+	scale := float32(10 / levels * math.Sqrt(float64(k)))
+	return backend.Encoding{Scale: scale, Offset: int32(math.Round(-0.45 * levels))}
 }
 
-// stepped declares a constant of integers and their steps.
-func (m *maker) stepped(name string, t backend.DataType, e backend.Encoding, data []byte, steps []backend.Step, shape ...int) backend.TensorID {
-	return m.EncodedConstant(name, t, e, backend.Values{ID: m.t.Name() + name, FillSteps: func(dst []byte, to []backend.Step) error {
-		if copy(dst, data) != len(data) || copy(to, steps) != len(steps) || len(dst) != len(data) || len(to) != len(steps) {
-			return fmt.Errorf("%s: %d bytes and %d steps asked for", name, len(dst), len(to))
+// scaled declares a constant of integers and their scales.
+func (m *maker) scaled(name string, t backend.DataType, e backend.Encoding, data []byte, scales []backend.ScaleOffset, shape ...int) backend.TensorID {
+	return m.EncodedConstant(name, t, e, backend.Values{ID: m.t.Name() + name, FillScaled: func(dst []byte, to []backend.ScaleOffset) error {
+		if copy(dst, data) != len(data) || copy(to, scales) != len(scales) || len(dst) != len(data) || len(to) != len(scales) {
+			return fmt.Errorf("%s: %d bytes and %d scales asked for", name, len(dst), len(to))
 		}
 		return nil
 	}}, shape...)
 }
 
-// weights declares a random matrix [n,k] of small integers whose numbers are
-// standard, roughly; it returns the steps too.
-func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backend.Step) {
+// weights declares a random matrix [n,k] of small integers that stand for
+// roughly standard normal numbers. It also returns the scales.
+func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backend.ScaleOffset) {
 	t := backend.Tensor{Type: backend.Sfixed8, Shape: []int{n, k}, Encoding: e}
 	low, high := e.Limits(t.Type)
-	data, steps := make([]byte, n*k), make([]backend.Step, t.Steps())
+	data, scales := make([]byte, n*k), make([]backend.ScaleOffset, t.ScaleCount())
 	multiple := 1
 	for i := range data {
 		if e.Multiplied() && i%e.Block == 0 {
@@ -56,25 +57,25 @@ func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backe
 		}
 		data[i] = byte(multiple * (least + m.rng.IntN(most-least+1)))
 	}
-	for i := range steps {
-		steps[i].Scale = float32((0.5 + m.rng.Float64()) * 1.7 / high)
+	for i := range scales {
+		scales[i].Scale = float32((0.5 + m.rng.Float64()) * 1.7 / high)
 	}
-	return m.stepped("weight", t.Type, e, data, steps, n, k), steps
+	return m.scaled("weight", t.Type, e, data, scales, n, k), scales
 }
 
-// bias declares integers in steps of x's scale times the weights'.
-func (m *maker) bias(scale float32, weights []backend.Step) backend.TensorID {
+// bias declares integers. Their scales are x's scale times the weights' scales.
+func (m *maker) bias(scale float32, weights []backend.ScaleOffset) backend.TensorID {
 	n := len(weights)
-	data, steps := make([]byte, 4*n), make([]backend.Step, n)
+	data, scales := make([]byte, 4*n), make([]backend.ScaleOffset, n)
 	for i := range n {
-		steps[i].Scale = scale * weights[i].Scale
-		q := int32(m.rng.NormFloat64() / float64(steps[i].Scale))
+		scales[i].Scale = scale * weights[i].Scale
+		q := int32(m.rng.NormFloat64() / float64(scales[i].Scale))
 		binary.LittleEndian.PutUint32(data[4*i:], uint32(q))
 	}
-	return m.stepped("bias", backend.Sfixed32, byRow, data, steps, n)
+	return m.scaled("bias", backend.Sfixed32, byRow, data, scales, n)
 }
 
-// fixedCases are the operators on fixed-point numbers.
+// fixedCases returns the operators on fixed-point numbers.
 func fixedCases() (cases []testCase) {
 	add := func(name string, op backend.Op, build func(m *maker, rows int) []backend.TensorID) {
 		for _, rows := range fixedRows {
@@ -93,9 +94,9 @@ func fixedCases() (cases []testCase) {
 		})
 	}
 	add("weights-only/offsets", backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
-		w, steps := m.weights(byBlock, 96, 160)
-		for i := range steps { // the elements' mean is anywhere within their range
-			steps[i].Offset = float32(8 * m.rng.NormFloat64())
+		w, scales := m.weights(byBlock, 96, 160)
+		for i := range scales { // the elements' mean is anywhere in their range
+			scales[i].Offset = float32(8 * m.rng.NormFloat64())
 		}
 		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}
 	})
@@ -104,9 +105,9 @@ func fixedCases() (cases []testCase) {
 			for _, e := range []backend.Encoding{byRow, times} {
 				add(fmt.Sprintf("dense/%v/bias=%v/block=%d", dtype, bias, e.Block), backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
 					in, b := activation(dtype, 1), backend.TensorID(-1)
-					w, steps := m.weights(e, 96, 160)
+					w, scales := m.weights(e, 96, 160)
 					if bias {
-						b = m.bias(in.Scale, steps)
+						b = m.bias(in.Scale, scales)
 					}
 					x := m.Quantize("x_q", m.input("x", rows, 160), dtype, in)
 					return []backend.TensorID{m.EncodedFullyConnected("y", x, w, b, activation(dtype, 160))}
@@ -138,17 +139,17 @@ func fixedCases() (cases []testCase) {
 	return cases
 }
 
-// meanings decodes the elements of any tensor that is not of plain integers.
-func meanings(t *backend.Tensor, raw []byte, steps []backend.Step) []float64 {
+// decodeTensor decodes the elements of a floating-point or fixed-point tensor.
+func decodeTensor(t *backend.Tensor, raw []byte, scales []backend.ScaleOffset) []float64 {
 	if !t.Type.Fixed() {
-		return numbers(raw, t.Type)
+		return decodeFloats(raw, t.Type)
 	}
-	if len(steps) == 0 {
-		steps = []backend.Step{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
+	if len(scales) == 0 {
+		scales = []backend.ScaleOffset{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
 	}
-	out, size := make([]float64, t.Elements()), t.Elements()/len(steps)
+	out, size := make([]float64, t.Elements()), t.Elements()/len(scales)
 	for i := range out {
-		s := steps[i/size]
+		s := scales[i/size]
 		out[i] = (integer(raw, i, t.Type) + float64(s.Offset)) * float64(s.Scale)
 	}
 	return out
@@ -166,8 +167,8 @@ func integer(raw []byte, i int, t backend.DataType) float64 {
 	return float64(int32(binary.LittleEndian.Uint32(raw[4*i:])))
 }
 
-// settle rounds a result to what its tensor can hold.
-func settle(t *backend.Tensor, x array) array {
+// roundToTensor rounds a result to the numbers that its tensor can hold.
+func roundToTensor(t *backend.Tensor, x array) array {
 	if !t.Type.Fixed() {
 		return x
 	}

@@ -48,7 +48,7 @@ func deviceCases() []testCase {
 	}
 }
 
-// small is a graph with two outputs, one of which other nodes read too.
+// small returns a graph with two outputs, one of which other nodes read too.
 func (s *suite) small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]byte) {
 	m := newMaker(t, "small", s.options.Type)
 	m.Builder = backend.NewBuilder(name)
@@ -77,7 +77,7 @@ func graphCases() []testCase {
 			bad, _ := s.small(t, "bad", 8)
 			bad.Nodes[1].Inputs = nil
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, good, bad), backend.ErrInvalidGraph)
-			require.ErrorContains(t, s.device.Compile(t.Context(), io.Discard, bad), "gate", "the node is named")
+			require.ErrorContains(t, s.device.Compile(t.Context(), io.Discard, bad), "gate", "the error names the node")
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, good, good), backend.ErrInvalidGraph, "equal names")
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard), backend.ErrInvalidGraph, "no graphs")
 		}},
@@ -106,7 +106,7 @@ func graphCases() []testCase {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			require.ErrorIs(t, p.Run(ctx, "g", m.bindings), context.Canceled)
-			require.Equal(t, before, m.buffer.Bytes(), "nothing ran")
+			require.Equal(t, before, m.buffer.Bytes(), "no graph ran")
 			require.NoError(t, m.buffer.Close())
 		}},
 	}

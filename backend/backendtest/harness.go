@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// maker builds a graph together with random elements for its inputs and
-// constants. Equal names give equal graphs and elements, in every run.
+// maker builds a graph and random elements for its inputs and constants. Equal
+// names give equal graphs and elements in every run.
 type maker struct {
 	*backend.Builder
 	t      *testing.T
@@ -45,7 +45,7 @@ func (m *maker) constant(name string, shape ...int) backend.TensorID {
 	return m.Constant(name, m.dtype, backend.Literal(m.draw(shape)), shape...)
 }
 
-// value declares a constant with the same element everywhere.
+// value declares a constant whose elements are all equal.
 func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
 	t := backend.Tensor{Shape: shape}
 	all := make([]float64, t.Elements())
@@ -55,7 +55,7 @@ func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
 	return m.Constant(name, m.dtype, backend.Literal(encoded(all, m.dtype)), shape...)
 }
 
-// graph ends the graph with outputs.
+// graph returns the graph with the given outputs.
 func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	m.t.Helper()
 	for _, id := range outputs {
@@ -66,8 +66,8 @@ func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	return g
 }
 
-// compile returns the image of graphs. It ends the case where the device refuses
-// one of them, as it says and has to.
+// compile returns the image of graphs. If the device rejects one of them, as
+// Options.Refuses announces, the case is skipped.
 func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 	t.Helper()
 	var image bytes.Buffer
@@ -77,7 +77,7 @@ func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 		}
 		if what := s.options.Refuses(g); what != "" {
 			require.ErrorIs(t, s.device.Compile(t.Context(), &image, g), errors.ErrUnsupported, what)
-			t.Skipf("refused: %s", what)
+			t.Skipf("rejected: %s", what)
 		}
 	}
 	require.NoError(t, s.device.Compile(t.Context(), &image, graphs...))
@@ -93,7 +93,8 @@ func (s *suite) load(t *testing.T, image backend.Image) backend.Program {
 	return p
 }
 
-// memory is a graph's bound memory: one buffer, each port at its own offset.
+// memory is the bound memory of a graph: one buffer, with an offset for each
+// port.
 type memory struct {
 	buffer   backend.Buffer
 	ports    []backend.Port
@@ -103,7 +104,7 @@ type memory struct {
 // bind allocates memory for a graph and fills its inputs.
 func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*memory, error) {
 	m := &memory{}
-	size := 64 // an offset other than zero for the first port too
+	size := 64 // the first port has an offset, too
 	for _, p := range append(append([]backend.Port(nil), signature.Inputs...), signature.Outputs...) {
 		m.ports = append(m.ports, p)
 		m.bindings = append(m.bindings, backend.Binding{Offset: size})
@@ -117,19 +118,19 @@ func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*me
 	for i := range m.bindings {
 		m.bindings[i].Buffer = buffer
 		if i < len(signature.Inputs) && copy(m.bytes(i), inputs[m.ports[i].Name]) != m.ports[i].SizeBytes() {
-			return nil, fmt.Errorf("input %q has %d bytes", m.ports[i].Name, len(inputs[m.ports[i].Name]))
+			return nil, fmt.Errorf("input %q has %d bytes: want %d", m.ports[i].Name, len(inputs[m.ports[i].Name]), m.ports[i].SizeBytes())
 		}
 	}
 	return m, nil
 }
 
-// bytes is the memory of a port.
+// bytes returns the memory of a port.
 func (m *memory) bytes(port int) []byte {
 	return m.buffer.Bytes()[m.bindings[port].Offset:][:m.ports[port].SizeBytes()]
 }
 
-// execute runs a graph once in fresh memory and returns its outputs by name.
-// It may be called from any goroutine.
+// execute runs a graph once in new memory and returns its outputs by name. It
+// may be called from any goroutine.
 func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) (map[string][]byte, error) {
 	signature, err := p.Signature(graph)
 	if err != nil {
@@ -149,7 +150,8 @@ func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs ma
 	return out, m.buffer.Close()
 }
 
-// run is execute for the test's own goroutine.
+// run calls execute and fails the test on an error. Only the test's own goroutine may
+// call it.
 func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
 	t.Helper()
 	out, err := s.execute(t, p, graph, inputs)
@@ -169,7 +171,7 @@ func (s *suite) check(t *testing.T, op backend.Op, g *backend.Graph, inputs map[
 			continue
 		}
 		limit := s.options.Tolerance(op, port.Type)
-		wrong := relativeError(meanings(port, got[port.Name], nil), want[port.Name])
+		wrong := relativeError(decodeTensor(port, got[port.Name], nil), want[port.Name])
 		t.Logf("%s %v%v: relative rms error %.2g, limit %.2g", port.Name, port.Type, port.Shape, wrong, limit)
 		require.LessOrEqual(t, wrong, limit, "output %q", port.Name)
 	}

@@ -63,7 +63,7 @@ func imageCases() []testCase {
 			rng := rand.New(rand.NewPCG(1, 2))
 			for i := range 200 {
 				at := rng.IntN(len(image))
-				if i < 100 { // the ends, where the structure is
+				if i < 100 { // the ends have most of the structure
 					at = []int{i, len(image) - 1 - i}[i%2]
 				}
 				damaged := bytes.Clone(image)
@@ -74,7 +74,7 @@ func imageCases() []testCase {
 	}
 }
 
-// refuses demands that an image is not loaded.
+// refuses requires that the device rejects an image.
 func (s *suite) refuses(t *testing.T, image []byte, format string, args ...any) {
 	t.Helper()
 	p, err := s.device.Load(t.Context(), backend.Image{Bytes: image})

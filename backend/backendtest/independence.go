@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// passage is a sequence of hidden states that goes through a block, with the
-// K/V cache that the host keeps. What a graph must not look at (unused cache
-// slots, padding rows) is filled anew with noise for every run.
+// passage is a sequence of hidden states that goes through a block, with the KV
+// cache that the host keeps. Each run fills unused cache slots and padding
+// rows, which a graph must ignore, with new noise.
 type passage struct {
 	dtype backend.DataType
 	noise *rand.Rand
@@ -30,8 +30,8 @@ func newPassage(dtype backend.DataType) *passage {
 	}
 }
 
-// inputs binds valid tokens from position past on in a graph of the given
-// rows.
+// inputs returns the inputs of a graph of the given rows for valid tokens from
+// position past on.
 func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	const half = headDim / 2
 	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)
@@ -60,8 +60,8 @@ func (p *passage) withNoise(cache []float64, past int) []float64 {
 	return out
 }
 
-// mask lets a valid row see the past and the valid rows up to itself, and a
-// padding row anything or nothing but itself.
+// mask shows a valid row the past and the valid rows up to itself. It shows a
+// padding row random slots or only itself.
 func (p *passage) mask(past, valid, rows int) []float64 {
 	slots := cacheSlots + rows
 	out := make([]float64, group*rows*slots)
@@ -80,7 +80,7 @@ func (p *passage) mask(past, valid, rows int) []float64 {
 	return out
 }
 
-// commit writes valid rows of new keys and values to the cache.
+// commit writes new keys and values of valid rows to the cache.
 func (p *passage) commit(past, valid, rows int, k, v []float64) {
 	for h := range kvHeads {
 		to, from := (h*cacheSlots+past)*headDim, h*rows*headDim
@@ -89,11 +89,11 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 	}
 }
 
-// states are the results of a passage: hidden states, then the caches.
+// states holds the results of a passage: hidden states and caches.
 type states struct{ y, k, v []float64 }
 
-// through sends positions 0 to n through a block of the given rows, valid at
-// a time.
+// through sends positions 0 to n through a block of the given rows, valid rows
+// at a time.
 func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
 	t.Helper()
 	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)
@@ -102,13 +102,13 @@ func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int
 	for past := 0; past < n; past += valid {
 		count := min(valid, n-past)
 		out := s.run(t, program, g.Name, p.inputs(past, count, rows))
-		y = append(y, numbers(out["y"], dtype)[:count*hidden]...)
-		p.commit(past, count, rows, numbers(out["k"], dtype), numbers(out["v"], dtype))
+		y = append(y, decodeFloats(out["y"], dtype)[:count*hidden]...)
+		p.commit(past, count, rows, decodeFloats(out["k"], dtype), decodeFloats(out["v"], dtype))
 	}
 	return states{y, p.k, p.v}
 }
 
-// independenceCases send the same positions through blocks of all widths, full
+// independenceCases sends the same positions through blocks of all widths, full
 // and partly padded.
 func independenceCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
@@ -131,8 +131,8 @@ func independenceCases() (cases []testCase) {
 	return cases
 }
 
-// padding runs the same valid rows several times: only the noise around them
-// differs.
+// padding runs the same valid rows several times with different noise around
+// them.
 func (s *suite) padding(t *testing.T, dtype backend.DataType) {
 	const past, valid, rows = 20, 5, 32
 	g := block(t, "padded", dtype, rows)
@@ -140,9 +140,9 @@ func (s *suite) padding(t *testing.T, dtype backend.DataType) {
 	results := func() states {
 		out := s.run(t, program, g.Name, p.inputs(past, valid, rows))
 		return states{
-			numbers(out["y"], dtype)[:valid*hidden],
-			validRows(numbers(out["k"], dtype), valid, rows),
-			validRows(numbers(out["v"], dtype), valid, rows),
+			decodeFloats(out["y"], dtype)[:valid*hidden],
+			validRows(decodeFloats(out["k"], dtype), valid, rows),
+			validRows(decodeFloats(out["v"], dtype), valid, rows),
 		}
 	}
 	first := results()
@@ -154,7 +154,7 @@ func (s *suite) padding(t *testing.T, dtype backend.DataType) {
 	}
 }
 
-// validRows takes the first rows of each head.
+// validRows returns the first rows of each head.
 func validRows(x []float64, valid, rows int) (out []float64) {
 	for h := range kvHeads {
 		out = append(out, x[h*rows*headDim:][:valid*headDim]...)
@@ -162,8 +162,8 @@ func validRows(x []float64, valid, rows int) (out []float64) {
 	return out
 }
 
-// same demands equal elements under RowExact; else it logs how many differ and
-// demands that they do so within a block's tolerance.
+// same requires equal elements under RowExact. Otherwise it logs how many
+// differ and requires that they do so within a block's tolerance.
 func (s *suite) same(t *testing.T, dtype backend.DataType, what string, want, got []float64) {
 	t.Helper()
 	if s.options.RowExact {

@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// mutant is a float device with one mistake and the case that finds it. The
-// hooks that are nil work as they should.
+// mutant is a float device with one mistake, and the name of the case that must
+// find it. A hook that is nil changes nothing.
 type mutant struct {
 	name, finds string
 	// rewrite changes a copy of each graph before it is compiled.
@@ -20,7 +20,7 @@ type mutant struct {
 	// spoil changes the bindings' memory after a run.
 	spoil func(s backend.Signature, bindings []backend.Binding)
 	run   func(p backend.Program, ctx context.Context, graph string, bindings []backend.Binding) error
-	// refused says what happens with an image that is refused.
+	// refused handles an image that the device rejects.
 	refused   func(d *mutantDevice, ctx context.Context) (backend.Program, error)
 	signature func(s *backend.Signature)
 	buffer    func(b backend.Buffer)
@@ -67,7 +67,7 @@ var mutants = []mutant{
 			flip(b[last-2], 0)
 		}
 	}},
-	{name: "writes behind a port", finds: "binding/nothing-else-is-written", spoil: func(s backend.Signature, b []backend.Binding) {
+	{name: "writes past a port", finds: "binding/nothing-else-is-written", spoil: func(s backend.Signature, b []backend.Binding) {
 		flip(b[1], s.Outputs[0].SizeBytes())
 	}},
 	{name: "writes an input", finds: "binding/nothing-else-is-written", spoil: func(_ backend.Signature, b []backend.Binding) { flip(b[0], 0) }},
@@ -98,13 +98,13 @@ var mutants = []mutant{
 	{name: "never closed", finds: "program/closed", staysOpen: true},
 }
 
-// runs counts runs for the mutant whose results change.
+// runs counts runs, for the mutant whose results change.
 var runs int
 
 type mutantDevice struct {
 	backend.Device
 	mutant
-	last []byte // the image compiled last
+	last []byte // the last compiled image
 }
 
 func newMutant(m mutant) backend.Device {

@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// numbers decodes floating-point elements.
-func numbers(raw []byte, t backend.DataType) []float64 {
-	out := make([]float64, len(raw)/t.Size())
-	for i := range out {
-		if t == backend.Float16 {
-			out[i] = float64(quant.F16ToF32(binary.LittleEndian.Uint16(raw[2*i:])))
-		} else {
-			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-		}
+// decodeFloats decodes floating-point elements.
+func decodeFloats(raw []byte, t backend.DataType) []float64 {
+	values := make([]float32, len(raw)/t.Size())
+	if err := quant.DecodeFloats(values, raw, t); err != nil {
+		panic(err) // a mistake in the suite
+	}
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = float64(v)
 	}
 	return out
 }
@@ -35,7 +35,7 @@ func encoded(values []float64, t backend.DataType) []byte {
 	return out
 }
 
-// normal draws n normally distributed elements.
+// normal returns n normally distributed elements.
 func normal(rng *rand.Rand, n int, deviation float64) []float64 {
 	out := make([]float64, n)
 	for i := range out {

@@ -12,22 +12,22 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// rowCounts are the widths that the engine runs graphs at.
+// rowCounts are the widths of the engine's graphs.
 var rowCounts = []int{1, 8, 32, 128}
 
 var floatTypes = []backend.DataType{backend.Float32, backend.Float16}
 
-// form is one use of an operator at a number of rows.
+// form is a use of an operator at a number of rows.
 type form struct {
 	op    backend.Op
 	name  string
 	build func(m *maker, rows int) backend.TensorID
 }
 
-// optional is a form that a device may refuse.
+// optional is the name prefix of forms that a device may reject.
 const optional = "optional-"
 
-// operatorCases are all forms in all types and widths.
+// operatorCases returns all forms in all types and widths.
 func operatorCases() (cases []testCase) {
 	for _, f := range forms() {
 		for _, dtype := range floatTypes {
@@ -47,14 +47,15 @@ func operatorCases() (cases []testCase) {
 	return append(append(cases, maskCases()...), topCases()...)
 }
 
-// refusesForm tells whether the device refuses a graph, which it then names.
+// refusesForm reports whether the device rejects a graph. The error must name
+// it.
 func (s *suite) refusesForm(t *testing.T, g *backend.Graph) bool {
 	err := s.device.Compile(t.Context(), io.Discard, g)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return false
 	}
 	require.ErrorContains(t, err, g.Name)
-	t.Logf("refused, as the contract allows: %v", err)
+	t.Logf("rejected, as the contract allows: %v", err)
 	return true
 }
 
@@ -138,8 +139,8 @@ func norms() []form {
 	}
 }
 
-// pairs are the element-wise operators with every kind of broadcasting that a
-// block uses, and some that it may.
+// pairs returns the element-wise operators with every kind of broadcasting that
+// a block uses, and some others.
 func pairs() (all []form) {
 	shapes := []struct {
 		name string
@@ -209,7 +210,7 @@ func movements() []form {
 	}
 }
 
-// maskCases: what an additive mask excludes has a share of exactly zero.
+// maskCases checks that masked elements have a share of exactly zero.
 func maskCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
 		name := fmt.Sprintf("mask/%v", dtype)
@@ -218,7 +219,7 @@ func maskCases() (cases []testCase) {
 			m := newMaker(t, name, dtype)
 			mask := make([]float64, rows*slots)
 			for i := range mask {
-				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot stays
+				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot is never masked
 					mask[i] = masked
 				}
 			}
@@ -228,7 +229,7 @@ func maskCases() (cases []testCase) {
 			g := m.graph(m.Apply("y", backend.Softmax, []backend.TensorID{sum}))
 			s.check(t, backend.Softmax, g, m.inputs)
 			got := s.run(t, s.load(t, s.compile(t, g)), g.Name, m.inputs)
-			for i, share := range numbers(got["y"], dtype) {
+			for i, share := range decodeFloats(got["y"], dtype) {
 				if mask[i%len(mask)] != 0 {
 					require.Zero(t, share, "element %d is masked", i)
 				}

@@ -18,8 +18,8 @@ func newArray(shape []int) array {
 	return array{shape, make([]float64, t.Elements())}
 }
 
-// at is the place of an index; where the array has size 1 it is broadcast, and
-// missing leading dimensions are.
+// at returns the place of an index. Dimensions of size 1 and missing leading
+// dimensions are broadcast.
 func (a array) at(index []int) int {
 	i := 0
 	lead := len(index) - len(a.shape)
@@ -46,25 +46,25 @@ func (a array) fill(f func(index []int) float64) array {
 	return a
 }
 
-// evaluate computes a graph in float64, rounded to fixed-point numbers alone. inputs
-// are the bound bytes by tensor name; the result holds the graph's outputs.
+// evaluate computes a graph in float64 and rounds only fixed-point results.
+// inputs are the bound bytes by tensor name. It returns the graph's outputs.
 func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64, error) {
 	values := make([]array, len(g.Tensors))
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
-		raw, steps := inputs[t.Name], []backend.Step(nil)
+		raw, scales := inputs[t.Name], []backend.ScaleOffset(nil)
 		switch t.Kind {
 		case backend.Constant:
 			raw = make([]byte, t.SizeBytes())
 			var err error
-			if steps, err = t.Fill(raw); err != nil {
+			if scales, err = t.Fill(raw); err != nil {
 				return nil, err
 			}
 		case backend.Input:
 		default:
 			continue
 		}
-		values[i] = array{t.Shape, meanings(t, raw, steps)}
+		values[i] = array{t.Shape, decodeTensor(t, raw, scales)}
 	}
 	results := make(map[string][]float64)
 	for i := range g.Nodes {
@@ -78,7 +78,7 @@ func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64,
 		if !ok {
 			return nil, fmt.Errorf("backendtest: no definition of %s", n.Op)
 		}
-		result := settle(out, define(n, in, newArray(out.Shape)))
+		result := roundToTensor(out, define(n, in, newArray(out.Shape)))
 		values[n.Outputs[0]] = result
 		if out.Kind == backend.Output {
 			results[out.Name] = result.data
@@ -87,7 +87,7 @@ func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64,
 	return results, nil
 }
 
-// definitions say what each operator is, as plainly as they can.
+// definitions defines each operator in the most direct way.
 var definitions = map[backend.Op]func(n *backend.Node, in []array, out array) array{
 	backend.FullyConnected: defineFullyConnected,
 	backend.MatMul:         defineMatMul,

@@ -8,41 +8,42 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options says what a device promises. The zero value is a device that
-// computes in float16 and promises nothing about rows.
+// Options describes what a device promises. The zero value describes a device that computes in
+// float16 and promises nothing about rows.
 type Options struct {
-	// Tolerance limits errors against the reference. Nil means [Half].
+	// Tolerance limits errors relative to the reference. Nil means [Half].
 	Tolerance Tolerance
-	// RowExact demands that a row is bit-equal in graphs of any width and with
-	// any padding.
+	// RowExact requires that a row has the same bits in graphs of any width and
+	// with any padding.
 	RowExact bool
-	// Refuses names what the device does not compute in a graph, "" for nothing.
-	// Such a graph must be [errors.ErrUnsupported], every other one must run. Nil
-	// means that it computes everything.
+	// Refuses describes the part of a graph that the device cannot compute, or returns "".
+	// Compiling such a graph must fail with [errors.ErrUnsupported], and any other must run. Nil
+	// means that the device computes everything.
 	Refuses func(g *backend.Graph) string
-	// Type is that of the elements where a case is not about numbers. Zero means
+	// Type is the element type of cases that are not about numbers. Zero means
 	// float16.
 	Type backend.DataType
-	// Known maps the names of cases that the device fails to the reason. A
-	// name stands for itself and for what follows it after a slash:
-	// "operator/RmsNorm" for all its types and shapes.
+	// Known maps the names of cases that the device fails to the reason. A name
+	// covers itself and all names that continue it after a slash:
+	// "operator/RmsNorm" covers all types and shapes.
 	Known map[string]string
 }
 
-// testCase is one subtest; its name is stable, because Options.Known uses it.
+// testCase is one subtest. Its name must not change, because Options.Known uses
+// it.
 type testCase struct {
 	name string
 	run  func(t *testing.T, s *suite)
 }
 
-// suite is what the cases share.
+// suite holds the data that the cases share.
 type suite struct {
 	device  backend.Device
 	options Options
 }
 
-// Run holds the device that open returns to the contract. The device is closed
-// at the end.
+// Run tests the device that open returns against the contract, and closes it at
+// the end.
 func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) {
 	t.Helper()
 	if options.Tolerance == nil {
@@ -69,7 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) 
 		})
 	}
 	for name := range unused {
-		t.Errorf("backendtest: Options.Known names %q, which is no case", name)
+		t.Errorf("backendtest: Options.Known names %q: no such case", name)
 	}
 	if err := s.device.Close(); err != nil {
 		t.Errorf("close the device: %v", err)

@@ -13,11 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// mutantVariable names, for the child process, the mistake to make.
+// mutantVariable is the environment variable that names the child's mistake.
 const mutantVariable = "BACKENDTEST_MUTANT"
 
-// TestSuiteFindsEachMistake runs single cases on devices that make one mistake
-// each, in a child process, where they must fail.
+// TestSuiteFindsEachMistake runs single cases on devices with one mistake each,
+// in a child process, where they must fail.
 func TestSuiteFindsEachMistake(t *testing.T) {
 	if os.Getenv(mutantVariable) != "" {
 		t.Skip("this is the child")
@@ -30,14 +30,14 @@ func TestSuiteFindsEachMistake(t *testing.T) {
 			child := exec.CommandContext(t.Context(), self, "-test.run="+pattern, "-test.v")
 			child.Env = append(os.Environ(), mutantVariable+"="+m.name)
 			out, err := child.CombinedOutput()
-			require.Error(t, err, "the suite found nothing wrong:\n%s", out)
+			require.Error(t, err, "the suite found no mistake:\n%s", out)
 			require.Contains(t, string(out), "--- FAIL: TestMutant/"+m.finds)
 			require.NotContains(t, string(out), "panic:")
 		})
 	}
 }
 
-// TestMutant is what the child runs.
+// TestMutant runs in the child.
 func TestMutant(t *testing.T) {
 	name := os.Getenv(mutantVariable)
 	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
@@ -47,7 +47,7 @@ func TestMutant(t *testing.T) {
 	Run(t, func(*testing.T) backend.Device { return newMutant(mutants[i]) }, Options{Tolerance: Single, RowExact: true})
 }
 
-func TestKnownNamesCoverWhatFollowsTheSlash(t *testing.T) {
+func TestKnownNamesCoverSubcases(t *testing.T) {
 	s := &suite{options: Options{Known: map[string]string{
 		"operator/RmsNorm":          "all",
 		"operator/RmsNorm/beta/f16": "more exactly",
@@ -72,13 +72,13 @@ func TestCaseNamesAreUnique(t *testing.T) {
 	}
 }
 
-func TestEveryOperatorOfTheContractHasACase(t *testing.T) {
+func TestEveryOperatorHasACase(t *testing.T) {
 	covered := make(map[backend.Op]bool)
 	for _, f := range forms() {
 		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
-	covered[backend.TopK] = len(topCases()) > 0                         // its results are no function of the input
+	covered[backend.TopK] = len(topCases()) > 0                         // by topCases, because the order of equal elements is free
 	covered[backend.Quantize], covered[backend.Dequantize] = true, true // by fixedCases
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)

@@ -6,16 +6,16 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Block stands for a whole transformer block where a [Tolerance] is asked.
+// Block selects a whole transformer block in a [Tolerance].
 const Block backend.Op = "block"
 
-// Tolerance is the largest allowed error of an operator whose tensors have
-// type t: rms(error)/rms(reference) over the result. Zero demands equal
+// Tolerance returns the largest allowed error of an operator whose tensors have
+// type t: rms(error)/rms(reference) over the result. Zero requires equal
 // elements.
 type Tolerance func(op backend.Op, t backend.DataType) float64
 
-// Single is for devices that compute in float32 and round each result to its
-// type once. Rounding to float16 alone gives 2.1e-4, whatever the operator.
+// Single is for devices that compute in float32 and round each result to its type once. Rounding to
+// float16 alone gives 2.1e-4 for every operator.
 func Single(op backend.Op, t backend.DataType) float64 {
 	switch {
 	case moves(op):
@@ -24,7 +24,7 @@ func Single(op backend.Op, t backend.DataType) float64 {
 		return 2e-3
 	case op == Block:
 		return 2e-6
-	case t == backend.Ufixed16: // what lies between two steps may go either way
+	case t == backend.Ufixed16: // a value between two representable numbers may be rounded up or down
 		return 5e-5
 	case t == backend.Ufixed8, op == backend.Quantize:
 		return 5e-3
@@ -34,11 +34,10 @@ func Single(op backend.Op, t backend.DataType) float64 {
 	return 1e-6
 }
 
-// Half is for devices that compute in float16 whatever the type, as the NPU
-// does. The limits are about twice what the vendor's x86-64 library was
-// measured at (build v2.51.0.260929181845, SM8650).
+// Half is for devices that compute every type in float16, as the NPU does. The limits are about
+// twice the errors measured with the vendor's x86-64 library (build v2.51.0.260929181845, SM8650).
 func Half(op backend.Op, t backend.DataType) float64 {
-	switch { // a step to either side, of 16 bits a few
+	switch { // one integer up or down, and a few with 16 bits
 	case t == backend.Ufixed16:
 		return 1e-3
 	case t == backend.Ufixed8, op == backend.Quantize:
@@ -58,7 +57,7 @@ func Half(op backend.Op, t backend.DataType) float64 {
 	return 8e-4
 }
 
-// moves tells operators whose results are elements of their inputs.
+// moves reports whether an operator's results are elements of its inputs.
 func moves(op backend.Op) bool {
 	switch op {
 	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
@@ -67,7 +66,7 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// relativeError is rms(got-want)/rms(want); it is infinite where got is not
+// relativeError returns rms(got-want)/rms(want). It is infinite if got is not
 // finite, and 0 only for equal elements.
 func relativeError(got, want []float64) float64 {
 	var wrong, size float64

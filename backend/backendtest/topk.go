@@ -12,8 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// topCases: TopK gives the largest elements in order and where they stand. Which
-// of equal elements it takes, and in what order, is the device's.
+// topCases checks that TopK returns the largest elements in order, and their
+// indices. The device may choose among equal elements and order them as it
+// likes.
 func topCases() (cases []testCase) {
 	for _, c := range []struct {
 		name string
@@ -32,7 +33,7 @@ func topCases() (cases []testCase) {
 					m := newMaker(t, name, dtype)
 					x := m.input("x", rows, c.n)
 					if c.ties {
-						m.inputs["x"] = coarse(m.inputs["x"], dtype)
+						m.inputs["x"] = roundToEighths(m.inputs["x"], dtype)
 					}
 					values, indices := m.TopK("y", x, c.k)
 					g := m.graph(values, indices)
@@ -44,20 +45,20 @@ func topCases() (cases []testCase) {
 	return cases
 }
 
-// coarse rounds elements to eighths, so that many are equal.
-func coarse(raw []byte, dtype backend.DataType) []byte {
-	values := numbers(raw, dtype)
+// roundToEighths rounds elements to eighths, so that many are equal.
+func roundToEighths(raw []byte, dtype backend.DataType) []byte {
+	values := decodeFloats(raw, dtype)
 	for i, v := range values {
 		values[i] = float64(int(v*8)) / 8
 	}
 	return encoded(values, dtype)
 }
 
-// checkTop runs a graph of one TopK and compares it with a sorted row.
+// checkTop runs a graph of one TopK and compares the result with a sorted row.
 func (s *suite) checkTop(t *testing.T, g *backend.Graph, raw []byte, n, k int, dtype backend.DataType) {
 	t.Helper()
 	got := s.run(t, s.load(t, s.compile(t, g)), g.Name, map[string][]byte{"x": raw})
-	x, values := numbers(raw, dtype), numbers(got["y"], dtype)
+	x, values := decodeFloats(raw, dtype), decodeFloats(got["y"], dtype)
 	limit := s.options.Tolerance(backend.TopK, dtype)
 	for r := 0; r < len(x)/n; r++ {
 		row, top := x[r*n:][:n], values[r*k:][:k]
@@ -67,10 +68,10 @@ func (s *suite) checkTop(t *testing.T, g *backend.Graph, raw []byte, n, k int, d
 		for i := range top {
 			at := binary.LittleEndian.Uint32(got["y_indices"][4*(r*k+i):])
 			require.Less(t, int(at), n, "row %d", r)
-			require.False(t, seen[at], "row %d: element %d is there twice", r, at)
+			require.False(t, seen[at], "row %d: element %d occurs twice", r, at)
 			seen[at], picked[i] = true, row[at]
 		}
 		require.LessOrEqual(t, relativeError(top, want[:k]), limit, "row %d: values", r)
-		require.LessOrEqual(t, relativeError(picked, top), limit, "row %d: what the indices say", r)
+		require.LessOrEqual(t, relativeError(picked, top), limit, "row %d: elements at the indices", r)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Calibrate returns the ranges that activations of a model have in texts, on a
-// device that computes in the recipe's floats: the float device with f32.
-// progress, when not nil, is told how many of the model's parts are done.
+// Calibrate returns the activation ranges of a model in texts. The device must
+// compute in the recipe's floats: the float device with f32. progress, if not
+// nil, is called with the number of finished parts of the model.
 func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts [][]int32, o Options, progress func(done, total int)) (_ *model.Ranges, err error) {
 	o.Observe = true
 	c, err := New(dev, m, texts, o)
@@ -33,7 +33,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	}
 	progress(layers, layers+1)
 	if slices.ContainsFunc(model.Recipes, model.Recipe.RoundsHead) {
-		if err := c.calibrateHead(ctx, s.see); err != nil {
+		if err := c.calibrateHead(ctx, s.observe); err != nil {
 			return nil, err
 		}
 		s.finish()
@@ -42,16 +42,16 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	return s.ranges, nil
 }
 
-// survey is what was seen so far.
+// survey collects ranges.
 type survey struct {
 	config  model.Config
 	ranges  *model.Ranges
-	cache   map[string]bool       // the layer's new keys and values
-	squares map[string]meanSquare // of tensors that are not finished
+	cache   map[string]bool       // the names of the layer's new keys and values
+	squares map[string]meanSquare // of the tensors since the last finish
 }
 
-func (s *survey) see(tensor string, values []float32) {
-	if tensor != model.PortY { // the hidden states, under one name behind all layers
+func (s *survey) observe(tensor string, values []float32) {
+	if tensor != model.PortY { // hidden states have one name after all layers
 		s.ranges.Add(tensor, values)
 		s.squares[tensor] = s.squares[tensor].with(values)
 	}
@@ -60,7 +60,7 @@ func (s *survey) see(tensor string, values []float32) {
 	}
 }
 
-// finish completes the ranges of all that was seen.
+// finish computes the root mean square of the collected tensors.
 func (s *survey) finish() {
 	for tensor, m := range s.squares {
 		r := s.ranges.Tensors[tensor]
@@ -70,12 +70,12 @@ func (s *survey) finish() {
 	clear(s.squares)
 }
 
-// calibrateLayer surveys a layer and rounds those of its matrices that recipes
-// take from it.
+// calibrateLayer surveys a layer and, if the options ask for it, rounds its
+// matrices.
 func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	s.cache = map[string]bool{model.NewKey(i): true, model.NewValue(i): true}
 	if c.options.Round == nil {
-		err := c.Layer(ctx, i, s.see)
+		err := c.Layer(ctx, i, s.observe)
 		s.finish()
 		return err
 	}
@@ -89,23 +89,23 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	}
 	r := newRounder(g, tokens, c.options.Block)
 	err = c.Layer(ctx, i, func(tensor string, values []float32) {
-		s.see(tensor, values)
-		r.see(tensor, values)
+		s.observe(tensor, values)
+		r.observe(tensor, values)
 	})
 	if err != nil {
 		return err
 	}
 	s.finish()
-	wanted, err := c.rounded(i, s.ranges)
+	names, err := c.rounded(i, s.ranges)
 	if err != nil {
 		return err
 	}
-	return r.round(wanted, c.options.Round)
+	return r.round(names, c.options.Round)
 }
 
-// rounded names the matrices of layer i that are integers of rows in some recipe
-// of the options' blocks. Which those are depends on the ranges: half the work of rounding would
-// be for matrices that come in blocks.
+// rounded returns the names of layer i's matrices that some recipe with the
+// options' Block holds as integers by rows. They depend on the ranges: rounding
+// all matrices would be twice the work, for some that have blocks instead.
 func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, recipe := range model.Recipes {
@@ -126,8 +126,8 @@ func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	return names, nil
 }
 
-// calibrateHead shows the head's outputs.
-func (c *Chain) calibrateHead(ctx context.Context, see See) (err error) {
+// calibrateHead reports the head's outputs to observe.
+func (c *Chain) calibrateHead(ctx context.Context, observe Observer) (err error) {
 	head, err := c.Head(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (c *Chain) calibrateHead(ctx context.Context, see See) (err error) {
 	defer func() { err = errors.Join(err, head.Close()) }()
 	for i, text := range c.texts {
 		for at := 0; at < len(text); at += head.Rows() {
-			if _, err := head.Logits(ctx, i, at, see); err != nil {
+			if _, err := head.Logits(ctx, i, at, observe); err != nil {
 				return err
 			}
 		}
@@ -143,7 +143,7 @@ func (c *Chain) calibrateHead(ctx context.Context, see See) (err error) {
 	return nil
 }
 
-// meanSquare is that of numbers seen so far.
+// meanSquare sums the squares of numbers.
 type meanSquare struct {
 	sum   float64
 	count int

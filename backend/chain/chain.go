@@ -3,10 +3,8 @@ package chain
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -25,41 +23,40 @@ type Options struct {
 	Rows int
 	// Context is the longest text. Zero means 512.
 	Context int
-	// Observe asks for inputs and results of projections among the outputs.
+	// Observe adds the inputs and results of projections to the outputs.
 	Observe bool
-	// Round, when not nil, is given by [Calibrate] the layers' matrices that recipes
-	// hold in integers of rows, rounded so that errors make up for each other in its
-	// texts ([quant.Compensator]). The recipe must be f32.
+	// Round, if set, receives from [Calibrate] the layers' matrices that
+	// recipes hold as integers by rows, rounded so that errors compensate each
+	// other in the texts ([quant.Compensator]). The recipe must be f32.
 	Round Keep
-	// Block, when not zero, rounds them to 4 bits times a multiple of each so many
-	// inputs ([quant.FitMultiples]), else to 8 bits.
+	// Block, if positive, makes Round use 4 bits and a multiple for each Block
+	// inputs ([quant.FitMultiples]). Zero means 8 bits.
 	Block int
-	// Processor, when set, is the time that processors have spent on this process.
+	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
 }
 
-// Chain is texts on their way through a model.
+// Chain runs texts through a model.
 type Chain struct {
 	dev     backend.Device
 	model   *model.Model
 	options Options
 	texts   [][]int32
-	hidden  [][]byte // of each text: (token, hidden)
-	// Sizes are the bytes of the images compiled so far, and what their programs
-	// took on the device.
+	hidden  [][]byte // hidden states of each text, by (token, hidden)
+	// Sizes counts the images compiled so far and their programs.
 	Sizes Sizes
-	// Spent is what processors have spent on running graphs, where
-	// [Options].Processor is set.
+	// Spent is the processor time of running graphs, if [Options].Processor is
+	// set.
 	Spent time.Duration
 }
 
-// Sizes counts what images and programs took, and beside that the graphs' constants
-// as numbers of their recipe, packed and without scales: a device may keep them
-// otherwise.
+// Sizes are numbers of bytes: of images, of programs on the device, and of the
+// graphs' constants. The last counts packed numbers in the recipe's precision,
+// without scales; a device may store them differently.
 type Sizes struct{ Image, Program, Weights int64 }
 
-// New looks up the embeddings of texts, which the caller does not change while
-// the chain is used.
+// New returns a chain for the given texts and looks up their embeddings. The caller must not change
+// texts while it uses the chain.
 func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain, error) {
 	if o.Recipe == (model.Recipe{}) {
 		o.Recipe = model.Recipes[0]
@@ -74,7 +71,7 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	row := m.Config().Hidden * o.Recipe.Activations.Size()
 	for i, text := range texts {
 		if len(text) == 0 || len(text) > o.Context {
-			return nil, fmt.Errorf("chain: text %d: %w: %d tokens, 1 to %d wanted", i, ErrText, len(text), o.Context)
+			return nil, fmt.Errorf("chain: text %d: %w: %d tokens: want 1..%d", i, ErrText, len(text), o.Context)
 		}
 		x := make([]byte, len(text)*row)
 		if err := m.Embed(x, text, o.Recipe); err != nil {
@@ -85,21 +82,21 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	return c, nil
 }
 
-// slots is the past that the graphs have.
+// slots returns the number of past slots of the graphs.
 func (c *Chain) slots() int { return max(1, c.options.Context-1) }
 
-// Hidden are the hidden states of a text behind the last layer that ran, row by
-// row.
+// Hidden returns the hidden states of a text after the last layer that ran, row
+// by row.
 func (c *Chain) Hidden(text int) []float32 {
 	return floats(c.hidden[text], c.options.Recipe.Activations)
 }
 
-// See is shown an output of a graph: the rows of one pass over one text.
-type See func(tensor string, values []float32)
+// Observer receives an output of a graph: the valid rows of one run for one text.
+type Observer func(tensor string, values []float32)
 
-// Layer sends all texts through layer i, which must be the next. see, when not
-// nil, is shown the graph's outputs that are floats.
-func (c *Chain) Layer(ctx context.Context, i int, see See) error {
+// Layer runs all texts through layer i, which must be the next one. observe, if not
+// nil, receives the graph's floating-point outputs.
+func (c *Chain) Layer(ctx context.Context, i int, observe Observer) error {
 	g, err := c.graph(i)
 	if err != nil {
 		return err
@@ -109,7 +106,7 @@ func (c *Chain) Layer(ctx context.Context, i int, see See) error {
 		return fmt.Errorf("chain: layer %d: %w", i, err)
 	}
 	for text := range c.texts {
-		if err = c.layerText(ctx, r, i, text, see); err != nil {
+		if err = c.layerText(ctx, r, i, text, observe); err != nil {
 			err = fmt.Errorf("chain: layer %d, text %d: %w", i, text, err)
 			break
 		}
@@ -117,7 +114,7 @@ func (c *Chain) Layer(ctx context.Context, i int, see See) error {
 	return errors.Join(err, r.close())
 }
 
-// graph is that of layer i.
+// graph returns the graph of layer i.
 func (c *Chain) graph(i int) (*backend.Graph, error) {
 	o := c.options
 	return c.model.Block(model.Block{
@@ -125,8 +122,8 @@ func (c *Chain) graph(i int) (*backend.Graph, error) {
 	})
 }
 
-// layerText sends one text through a layer.
-func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, see See) error {
+// layerText runs one text through a layer.
+func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, observe Observer) error {
 	o, config := c.options, c.model.Config()
 	element := o.Recipe.Activations.Size()
 	row := config.Hidden * element
@@ -145,25 +142,25 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, see S
 		for _, kv := range [][2]string{{model.NewKey(layer), model.PastKey(layer)}, {model.NewValue(layer), model.PastValue(layer)}} {
 			c.commit(r.bytes(kv[1]), r.bytes(kv[0]), at, valid)
 		}
-		if see == nil {
+		if observe == nil {
 			continue
 		}
 		for _, p := range r.signature.Outputs {
 			if p.Type.Float() {
-				see(p.Name, validRows(p, r.bytes(p.Name), valid, o.Rows))
+				observe(p.Name, validRows(p, r.bytes(p.Name), valid, o.Rows))
 			}
 		}
 	}
 	return nil
 }
 
-// commit stores new keys or values, (head, row), behind the first at past ones,
-// (head, slot).
+// commit appends new keys or values, (head, row), to the at past ones, (head,
+// slot).
 func (c *Chain) commit(past, fresh []byte, at, valid int) {
 	config, rows, slots := c.model.Config(), c.options.Rows, c.slots()
 	size := config.HeadDim * c.options.Recipe.Cache.Size()
 	for head := range config.KVHeads {
-		n := min(valid, slots-at) // the last row of the longest text is nobody's past
+		n := min(valid, slots-at) // no row sees the last row of the longest text
 		copy(past[(head*slots+at)*size:][:n*size], fresh[head*rows*size:])
 	}
 }
@@ -177,34 +174,38 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // of other layers
+		if !r.has(v.Mask) { // a view of other layers
 			continue
 		}
 		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
-		mask := r.bytes(v.Mask)
-		for row := range o.Rows {
-			for slot := range slots + o.Rows {
-				seen := slot-slots == row // padding sees itself
-				if position := slot; row < valid && !seen {
-					if slot >= slots {
-						position = at + slot - slots
-					}
-					seen = (slot < at || slot >= slots) && position <= at+row && position >= v.Oldest(int32(at+row))
-				}
-				value := float32(model.MaskValue)
-				if seen {
-					value = 0
-				}
-				for g := range groups {
-					putFloat(mask, ((g*o.Rows)+row)*(slots+o.Rows)+slot, value, t)
-				}
-			}
-		}
+		fillMask(r.bytes(v.Mask), v, at, valid, o.Rows, slots, groups, t)
 	}
 }
 
-// validRows are the elements of the valid ones of a pass's rows. Rows are a
-// tensor's dimension before the last.
+// fillMask writes a mask, (group, row, column). The first slots columns are
+// past slots, of which at are in use. The other columns are the rows of the
+// run, of which valid hold tokens.
+func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
+	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
+	for row := range rows {
+		shown := mask[row*len(hidden) : (row+1)*len(hidden)]
+		copy(shown, hidden)
+		show := func(from, to int) { clear(shown[from*element : max(from, to)*element]) }
+		show(slots+row, slots+row+1) // itself, also if it is padding
+		if row < valid {
+			oldest := v.Oldest(int32(at + row))
+			show(oldest, at)
+			show(slots+max(0, oldest-at), slots+row)
+		}
+	}
+	one := rows * len(hidden)
+	for g := 1; g < groups; g++ {
+		copy(mask[g*one:(g+1)*one], mask[:one])
+	}
+}
+
+// validRows returns the elements of the valid rows of an output. Rows are the
+// dimension before the last.
 func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	width := p.Shape[len(p.Shape)-1]
 	all := floats(b, p.Type)
@@ -215,27 +216,16 @@ func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	return kept
 }
 
+// floats decodes a tensor of a float type.
 func floats(b []byte, t backend.DataType) []float32 {
 	values := make([]float32, len(b)/t.Size())
-	for i := range values {
-		if t == backend.Float16 {
-			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
-		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
+	if err := quant.DecodeFloats(values, b, t); err != nil {
+		panic(err) // the callers pass float tensors only
 	}
 	return values
 }
 
-func putFloat(dst []byte, i int, v float32, t backend.DataType) {
-	if t == backend.Float16 {
-		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToF16(v))
-		return
-	}
-	binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
-}
-
-// open compiles and loads a graph and allocates its ports.
+// open compiles and loads a graph and allocates memory for its ports.
 func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err error) {
 	r := &runner{graph: g.Name, signature: g.Signature(), buffers: make(map[string]backend.Buffer)}
 	defer func() {
@@ -273,7 +263,7 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 	return r, nil
 }
 
-// run runs a graph and counts what it takes.
+// run runs a graph and adds its processor time.
 func (c *Chain) run(ctx context.Context, r *runner) error {
 	if c.options.Processor == nil {
 		return r.run(ctx)

@@ -40,7 +40,7 @@ func exact(t *testing.T) model.Recipe {
 	return r
 }
 
-// all sends texts through all layers and returns the logits of each position.
+// all runs texts through all layers and returns the logits of each position.
 func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][]float32) {
 	t.Helper()
 	c, err := New(cpu.New(cpu.Options{}), m, texts, o)
@@ -63,7 +63,7 @@ func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][
 	return logits
 }
 
-func TestStoriesAreToldTokenForToken(t *testing.T) {
+func TestStoriesAgreeTokenForToken(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
 	require.NoError(t, err)
 	var expected map[string]struct {
@@ -92,7 +92,7 @@ func TestStoriesAreToldTokenForToken(t *testing.T) {
 	}
 }
 
-// random draws a model of a family and texts for it.
+// random returns a random model of a family and texts for it.
 func random(t *testing.T, arch string) (*model.Model, [][]int32) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -111,7 +111,7 @@ func random(t *testing.T, arch string) (*model.Model, [][]int32) {
 	return open(t, path), append(texts, texts[0])
 }
 
-func TestNeitherWidthNorCompanyChangesAText(t *testing.T) {
+func TestWidthAndOtherTextsChangeNothing(t *testing.T) {
 	for _, arch := range modeltest.Families {
 		m, texts := random(t, arch)
 		want := all(t, m, texts, Options{Recipe: exact(t), Rows: 40, Context: 40})
@@ -121,7 +121,7 @@ func TestNeitherWidthNorCompanyChangesAText(t *testing.T) {
 	}
 }
 
-func TestCalibrationFindsTheSameRangesAtAnyWidth(t *testing.T) {
+func TestRangesDoNotDependOnWidth(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	dev := cpu.New(cpu.Options{})
 	var parts []int
@@ -142,7 +142,7 @@ func TestCalibrationFindsTheSameRangesAtAnyWidth(t *testing.T) {
 	}
 }
 
-func TestTextsThatDoNotFitAreRefused(t *testing.T) {
+func TestTextsThatDoNotFitAreRejected(t *testing.T) {
 	m, texts := random(t, "llama")
 	dev := cpu.New(cpu.Options{})
 	_, err := New(dev, m, [][]int32{{}}, Options{})
@@ -153,7 +153,7 @@ func TestTextsThatDoNotFitAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, model.ErrToken)
 }
 
-func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
+func TestComparisonOfEqualsFindsNothing(t *testing.T) {
 	m, texts := random(t, "llama")
 	open := func(name string) *Chain {
 		r, err := model.FindRecipe(name)
@@ -183,7 +183,7 @@ func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
 		c, err := Compare(t.Context(), open("f32"), open(name), nil)
 		require.NoError(t, err)
 		require.Len(t, c.SQNR, m.Config().Layers)
-		require.Less(t, c.SQNR[0], last-6, "%s has fewer bits than the recipe before", name)
+		require.Less(t, c.SQNR[0], last-6, "%s has fewer bits than the previous recipe", name)
 		require.Positive(t, c.Divergence, name)
 		last = c.SQNR[0]
 	}
@@ -191,7 +191,7 @@ func TestAComparisonOfEqualsFindsNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrText)
 }
 
-// oracle is the perplexity of texts in the plainest words.
+// oracle computes the perplexity of texts directly.
 func oracle(t *testing.T, m *model.Model, texts [][]int32) float64 {
 	sum := 0.0
 	losses := losses(t, m, texts, exact(t))
@@ -201,7 +201,7 @@ func oracle(t *testing.T, m *model.Model, texts [][]int32) float64 {
 	return math.Exp(sum / float64(len(losses)))
 }
 
-// losses are those of all positions that something follows.
+// losses returns the losses of all positions but the last of each text.
 func losses(t *testing.T, m *model.Model, texts [][]int32, r model.Recipe) (list []float64) {
 	for i, logits := range all(t, m, texts, Options{Recipe: r, Context: 40}) {
 		for at, next := range texts[i][1:] {
@@ -215,7 +215,7 @@ func losses(t *testing.T, m *model.Model, texts [][]int32, r model.Recipe) (list
 	return list
 }
 
-func TestTheUncertaintyOfAPerplexityIsThatOfItsLosses(t *testing.T) {
+func TestUncertaintyFollowsFromLosses(t *testing.T) {
 	m, texts := random(t, "llama")
 	coarse, err := model.FindRecipe("w4a16")
 	require.NoError(t, err)
@@ -239,8 +239,8 @@ func TestTheUncertaintyOfAPerplexityIsThatOfItsLosses(t *testing.T) {
 	require.InEpsilon(t, math.Sqrt(squares/(n-1)/n), c.Uncertainty, 1e-4)
 }
 
-// TestRoundedMatricesDisturbTheirTextsLess compares integers that make up for
-// each other's errors with the nearest ones, all else being equal.
+// TestRoundedMatricesDisturbTheirTextsLess compares compensated integers with
+// the nearest ones.
 func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	kept := make(map[string][]byte)
@@ -250,7 +250,7 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	}
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64, Round: keep}, nil)
 	require.NoError(t, err)
-	require.Len(t, kept, 6*m.Config().Layers, "all projections but the values', which come in blocks")
+	require.Len(t, kept, 6*m.Config().Layers, "all projections except those of values, which have blocks")
 	require.NotContains(t, kept, "blk.0.attn_v.weight")
 	first := func(rounded *model.Rounded) float64 {
 		return firstSQNR(t, m, texts, "w8a16", &model.Ranges{Tensors: ranges.Tensors, Rounded: rounded})
@@ -263,7 +263,7 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	require.ErrorIs(t, err, none)
 }
 
-// firstSQNR is what the first layer keeps of float's results in a recipe, in dB.
+// firstSQNR returns the SQNR in dB after the first layer, relative to floats.
 func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, ranges *model.Ranges) float64 {
 	r, err := model.FindRecipe(name)
 	require.NoError(t, err)
@@ -278,10 +278,10 @@ func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, range
 	return c.SQNR[0]
 }
 
-// TestKeysAndValuesAreEvenedBeforeTheyAreRounded: where elements differ in size, as
-// biases make them, a cache of 8 bits loses less when it is known which do, and
+// TestEveningHelpsSmallCaches checks that an 8-bit cache loses less if the
+// sizes of its elements are known, when biases make them differ, and that
 // nothing but the rounding changes.
-func TestKeysAndValuesAreEvenedBeforeTheyAreRounded(t *testing.T) {
+func TestEveningHelpsSmallCaches(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64}, nil)
 	require.NoError(t, err)
@@ -296,31 +296,31 @@ func TestKeysAndValuesAreEvenedBeforeTheyAreRounded(t *testing.T) {
 	first := func(name string, ranges *model.Ranges) float64 { return firstSQNR(t, m, texts, name, ranges) }
 	evened := first("f16+kv8", ranges)
 	wide := maps.Clone(ranges.Tensors)
-	for i := range config.Layers { // evened values have as much room
+	for i := range config.Layers { // ranges of evened values have the same room
 		v := wide[model.NewValue(i)]
 		wide[model.NewValue(i)] = model.Range{Low: 1.5 * v.Low, High: 1.5 * v.High}
 	}
 	plain := first("f16+kv8", &model.Ranges{Tensors: wide})
-	require.Greater(t, evened, plain+0.5, "%v dB, %v with one step for all", evened, plain)
+	require.Greater(t, evened, plain+0.5, "%v dB, %v with one scale for all", evened, plain)
 	require.Less(t, evened, first("f16", nil))
 }
 
-// TestChannelsAreThoseOfTheirHeads sees rows of different passes.
-func TestChannelsAreThoseOfTheirHeads(t *testing.T) {
+// TestChannelsBelongToHeads adds rows of different runs.
+func TestChannelsBelongToHeads(t *testing.T) {
 	var r model.Ranges
 	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // two heads, two rows each
 	r.AddChannels("k", []float32{-4, 0, 0, 9}, 2, 2)
 	require.Equal(t, map[string][]float32{"k": {4, 2, 7, 9}}, r.Channels)
 }
 
-// TestMomentsAreSumsOfProducts takes a width that is more than one group, of odd
-// numbers of inputs, and rows that are more than one part.
+// TestMomentsAreSumsOfProducts has several groups with odd numbers of inputs,
+// and several parts of rows.
 func TestMomentsAreSumsOfProducts(t *testing.T) {
 	const rows, width = momentRows + 5, 2*largestGroup - 2
 	rng := rand.New(rand.NewPCG(3, 4))
 	values := make([]float32, rows*width)
 	for i := range values {
-		values[i] = float32(rng.IntN(9) - 4) // sums of whole numbers are exact in any order
+		values[i] = float32(rng.IntN(9) - 4) // sums of integers are exact in any order
 	}
 	in := newInputs(width, rows)
 	in.add(values[:2*width])
@@ -346,9 +346,9 @@ func TestMomentsAreSumsOfProducts(t *testing.T) {
 	require.Equal(t, width, covered)
 }
 
-// TestLongTextsAreLookedAtHereAndThere: what is held of them is bounded, and comes
-// from all of them.
-func TestLongTextsAreLookedAtHereAndThere(t *testing.T) {
+// TestLongTextsAreSampled checks that a bounded number of rows is kept, from
+// all of the text.
+func TestLongTextsAreSampled(t *testing.T) {
 	in := newInputs(1, 2*mostRows+1)
 	for i := range 2*mostRows + 1 {
 		in.add([]float32{float32(i)})
@@ -360,7 +360,7 @@ func TestLongTextsAreLookedAtHereAndThere(t *testing.T) {
 	}
 }
 
-func TestTheProcessorsTimeIsThatOfRunningGraphs(t *testing.T) {
+func TestProcessorTimeIsThatOfRuns(t *testing.T) {
 	m, texts := random(t, "llama")
 	calls := 0
 	clock := func() time.Duration { calls++; return time.Duration(calls) * time.Second }

@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// Comparison is what became of texts on two chains: the reference and the one
-// that is tested.
+// Comparison describes the difference between two chains with the same texts:
+// the reference and the tested one.
 type Comparison struct {
-	// SQNR has, for each layer, the decibels by which the reference's hidden
-	// states behind it stand above the difference; +Inf where there is none.
+	// SQNR is, for each layer, the ratio in decibels of the reference's hidden
+	// states to the difference after that layer. It is +Inf if there is no
+	// difference.
 	SQNR []float64
-	// Positions is the number of places whose next tokens were compared. The
-	// tested chain's likeliest is the reference's at Same of them; at Tied others
-	// it is as likely there as the reference's own.
+	// Positions is the number of positions whose next tokens were compared. Same counts the
+	// positions at which both chains have the same most likely token. Tied counts further positions
+	// at which the reference's token is equally likely in the tested chain.
 	Positions, Same, Tied int
-	// Divergence is the mean of Kullback and Leibler's, reference to tested, in
-	// nats.
+	// Divergence is the mean Kullback-Leibler divergence of the tested chain
+	// from the reference in nats.
 	Divergence float64
-	// Reference and Tested are the perplexities of the texts. Uncertainty is the
-	// standard error of the logarithm of their ratio, which is the mean of the
-	// positions' differences in loss; NaN for a single position.
+	// Reference and Tested are the perplexities of the texts. Uncertainty is
+	// the standard error of the logarithm of their ratio, which is the mean of
+	// the positions' differences in loss. It is NaN for a single position.
 	Reference, Tested, Uncertainty float64
-	// Sizes are those of the tested chain, Spent is the processors' time for each
-	// of the texts' tokens there.
+	// Sizes describes the tested chain. Spent is its processor time per token of the texts.
 	Sizes Sizes
 	Spent time.Duration
 }
 
-// Agreement is the share of positions whose likeliest token is the reference's,
-// or as likely.
+// Agreement returns the share of positions at which the reference's most likely
+// token is also the tested chain's, or tied.
 func (c *Comparison) Agreement() float64 { return float64(c.Same+c.Tied) / float64(c.Positions) }
 
-// Compare sends the texts of two fresh chains, which must be the same, through
-// their models layer by layer. progress, when not nil, is told how many of the
-// model's parts are done.
+// Compare runs two new chains with equal texts through their models layer by
+// layer. progress, if not nil, is called with the number of finished parts of
+// the model.
 func Compare(ctx context.Context, reference, tested *Chain, progress func(done, total int)) (*Comparison, error) {
 	if !slices.EqualFunc(reference.texts, tested.texts, slices.Equal[[]int32]) {
 		return nil, fmt.Errorf("chain: compare: %w: the chains have different texts", ErrText)
@@ -76,7 +76,7 @@ func Compare(ctx context.Context, reference, tested *Chain, progress func(done, 
 	return c, nil
 }
 
-// heads compares what the heads say.
+// heads compares the heads' logits.
 func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err error) {
 	var heads [2]*Head
 	for i, chain := range []*Chain{reference, tested} {
@@ -121,7 +121,7 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 	return nil
 }
 
-// add compares the logits of one position and returns the losses of the token
+// add compares the logits of one position and returns both losses of the token
 // that follows.
 func (c *Comparison) add(want, got []float32, next int32) (loss [2]float64) {
 	c.Positions++
@@ -140,7 +140,7 @@ func (c *Comparison) add(want, got []float32, next int32) (loss [2]float64) {
 	return [2]float64{sum[0] - float64(want[next]), sum[1] - float64(got[next])}
 }
 
-// largest is the lowest index of the largest element.
+// largest returns the lowest index of the largest element.
 func largest(x []float32) int {
 	best := 0
 	for i, v := range x {
@@ -151,7 +151,8 @@ func largest(x []float32) int {
 	return best
 }
 
-// logSum is the logarithm of the sum of exponentials; top is the largest.
+// logSum returns the logarithm of the sum of exponentials. top is the largest
+// element.
 func logSum(x []float32, top float32) float64 {
 	var sum float64
 	for _, v := range x {

@@ -7,13 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Head is the way from hidden states to logits, loaded.
+// Head is the loaded graph from hidden states to logits.
 type Head struct {
 	chain  *Chain
 	runner *runner
 }
 
-// Head loads the head; it is the caller's to close.
+// Head loads the head. The caller closes it.
 func (c *Chain) Head(ctx context.Context) (*Head, error) {
 	g, err := c.model.Head(model.Head{Name: "head", Rows: c.options.Rows, Recipe: c.options.Recipe, Observe: c.options.Observe})
 	if err != nil {
@@ -26,13 +26,13 @@ func (c *Chain) Head(ctx context.Context) (*Head, error) {
 	return &Head{c, r}, nil
 }
 
-// Rows is how many positions one call of Logits computes at most.
+// Rows returns the number of positions that one call of Logits computes at
+// most.
 func (h *Head) Rows() int { return h.chain.options.Rows }
 
-// Logits computes the logits of a text's positions from at on, as many as the
-// head has rows and the text positions. see, when not nil, is shown the graph's
-// outputs.
-func (h *Head) Logits(ctx context.Context, text, at int, see See) ([][]float32, error) {
+// Logits computes the logits of a text from position at on, for at most Rows
+// positions. observe, if not nil, receives the graph's outputs.
+func (h *Head) Logits(ctx context.Context, text, at int, observe Observer) ([][]float32, error) {
 	o, r, config := h.chain.options, h.runner, h.chain.model.Config()
 	row := config.Hidden * o.Recipe.Activations.Size()
 	valid := min(o.Rows, len(h.chain.texts[text])-at)
@@ -44,8 +44,8 @@ func (h *Head) Logits(ctx context.Context, text, at int, see See) ([][]float32, 
 	var logits [][]float32
 	for _, p := range r.signature.Outputs {
 		values := validRows(p, r.bytes(p.Name), valid, o.Rows)
-		if see != nil {
-			see(p.Name, values)
+		if observe != nil {
+			observe(p.Name, values)
 		}
 		for i := 0; p.Name == model.PortLogits && i < valid; i++ {
 			logits = append(logits, values[i*config.Vocab:(i+1)*config.Vocab])

@@ -12,21 +12,21 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// largestGroup is how many inputs are rounded together at most. What a matrix
-// costs grows with it, and its moments with its square; inputs of different
-// groups make up for none of each other's errors.
+// largestGroup bounds the inputs that are rounded together. The cost of a matrix grows linearly
+// with it, and the cost of its moments quadratically. Inputs of different groups do not compensate
+// each other's errors.
 const largestGroup = 640
 
-// mostRows is how many rows of an input are looked at at most, evenly spread: they
-// are held until a layer was seen, when it is known which matrices are rounded.
+// mostRows bounds the rows of an input that are kept, evenly spread. They are
+// kept until the whole layer has run, because the ranges then tell which
+// matrices are rounded.
 const mostRows = 4096
 
-// Keep takes the integers of a matrix, (row, column) in the order of the graph's
-// constant of that name, and does not hold on to them.
+// Keep receives the integers of a matrix, (row, column), and the name of the
+// graph's constant. It must not retain codes.
 type Keep func(constant string, codes []byte) error
 
-// rounder rounds the matrices of one layer after it has seen what they were
-// multiplied with.
+// rounder rounds the matrices of one layer after it has seen their inputs.
 type rounder struct {
 	inputs map[string]*inputs // by tensor
 	nodes  []*backend.Node    // projections
@@ -34,15 +34,15 @@ type rounder struct {
 	block  int // [Options].Block
 }
 
-// inputs are rows of a tensor, every so many of them.
+// inputs holds rows of a tensor, one of every few.
 type inputs struct {
 	width, every, seen int
 	rows               []float32 // (row, input)
-	groups             [][2]int  // first and end
+	groups             [][2]int  // first and end of each group
 }
 
-// newRounder makes one for a layer's graph that sees so many rows; block is
-// [Options].Block.
+// newRounder returns a rounder for a layer's graph that sees the given number
+// of rows. block is [Options].Block.
 func newRounder(g *backend.Graph, rows, block int) *rounder {
 	r := &rounder{inputs: make(map[string]*inputs), graph: g, block: block}
 	for i := range g.Nodes {
@@ -68,8 +68,8 @@ func newInputs(width, rows int) *inputs {
 	return in
 }
 
-// see adds rows of a tensor.
-func (r *rounder) see(tensor string, values []float32) {
+// observe adds rows of a tensor.
+func (r *rounder) observe(tensor string, values []float32) {
 	if in := r.inputs[tensor]; in != nil {
 		in.add(values)
 	}
@@ -84,11 +84,12 @@ func (in *inputs) add(values []float32) {
 	}
 }
 
-// momentRows is how many rows' products are summed up before their sum joins the
-// total: so much of a group lies in the second-level cache.
+// momentRows is the number of rows whose products are summed before the sum
+// joins the total: that part of a group fits the second-level cache.
 const momentRows = 256
 
-// moments are the sums of products of any two inputs of a group, (input, input).
+// moments returns the sums of products of any two inputs of a group, (input,
+// input).
 func (in *inputs) moments(group [2]int) []float32 {
 	n, rows := group[1]-group[0], len(in.rows)/in.width
 	sums, columns := make([]float32, n*n), make([]float32, n*min(rows, momentRows)) // (input, row)
@@ -119,8 +120,8 @@ func (in *inputs) moments(group [2]int) []float32 {
 	return sums
 }
 
-// products are the sums of products of a and b with c, in parts that additions
-// need not wait for.
+// products returns the sums of products of a and b with c. It sums in three
+// independent parts, so additions do not wait for each other.
 func products(a, b, c []float32) (sa, sb float32) {
 	var a0, a1, a2, b0, b1, b2 float32
 	b, c = b[:len(a)], c[:len(a)]
@@ -141,7 +142,7 @@ func products(a, b, c []float32) (sa, sb float32) {
 	return a0 + a1 + a2, b0 + b1 + b2
 }
 
-// compensators are those of the groups.
+// compensators returns one compensator per group.
 func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	list, errs := make([]*quant.Compensator, len(in.groups)), make([]error, len(in.groups))
 	moments := make([][]float32, len(in.groups))
@@ -154,13 +155,12 @@ func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	return list, errors.Join(errs...)
 }
 
-// round gives keep those of the layer's matrices that are wanted, in the graph's
-// order.
-func (r *rounder) round(wanted map[string]bool, keep Keep) error {
+// round passes the layer's matrices in names to keep, in the graph's order.
+func (r *rounder) round(names map[string]bool, keep Keep) error {
 	made := make(map[string][]*quant.Compensator)
 	for _, n := range r.nodes {
 		x, matrix := r.graph.Tensors[n.Inputs[0]].Name, &r.graph.Tensors[n.Inputs[1]]
-		if !wanted[matrix.Name] {
+		if !names[matrix.Name] {
 			continue
 		}
 		in := r.inputs[x]
@@ -182,8 +182,8 @@ func (r *rounder) round(wanted map[string]bool, keep Keep) error {
 	return nil
 }
 
-// codes are the integers of a matrix of float32: 8 bits in a step for each row or,
-// where rows are whole blocks, 4 bits times the multiples of their blocks.
+// codes returns the integers of a float32 matrix: 8 bits with a scale per row,
+// or 4 bits times the multiples of blocks if rows consist of whole blocks.
 func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block int) ([]byte, error) {
 	raw := make([]byte, matrix.SizeBytes())
 	if err := matrix.Values.Fill(raw); err != nil {
@@ -202,7 +202,7 @@ func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block
 		for g, span := range in.groups {
 			part := grid
 			if block != 0 {
-				part.Steps = grid.Steps[span[0]:span[1]]
+				part.Scales = grid.Scales[span[0]:span[1]]
 			}
 			list[g].Round(rounded[span[0]:span[1]], row[span[0]:span[1]], part, scratch[:span[1]-span[0]])
 		}
@@ -216,18 +216,18 @@ func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block
 	return codes, nil
 }
 
-// gridOf is what a row is rounded to, with the multiples of its blocks unless
-// block is 0.
+// gridOf returns the grid to which a row is rounded and, unless block is 0, the
+// multiples of its blocks.
 func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	if block == 0 {
 		_, high := backend.Encoding{}.Limits(backend.Sfixed8)
-		return quant.Grid{Low: -high, High: high, Steps: []float32{quant.SymmetricStep(row, high)}}, nil
+		return quant.Grid{Low: -high, High: high, Scales: []float32{quant.SymmetricScale(row, high)}}, nil
 	}
-	grid = quant.Grid{Low: quant.LeastMultiplied, High: quant.MostMultiplied, Steps: make([]float32, len(row))}
+	grid = quant.Grid{Low: quant.LeastMultiplied, High: quant.MostMultiplied, Scales: make([]float32, len(row))}
 	multiples = make([]uint8, len(row)/block)
-	step := quant.FitMultiples(multiples, row, block)
+	scale := quant.FitMultiples(multiples, row, block)
 	for j := range row {
-		grid.Steps[j] = step * float32(multiples[j/block])
+		grid.Scales[j] = scale * float32(multiples[j/block])
 	}
 	return grid, multiples
 }
@@ -238,7 +238,7 @@ func split(n int, work func(i int)) {
 	var group sync.WaitGroup
 	for part := range parts {
 		group.Go(func() {
-			for i := part; i < n; i += parts { // early ones may cost more
+			for i := part; i < n; i += parts { // interleaved, because early rows may cost more
 				work(i)
 			}
 		})

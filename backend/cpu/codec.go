@@ -8,9 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// decode reads the elements of a tensor, those of fixed-point tensors without
-// their encoding. Integers keep their bits, so that
-// operators which move elements need not know them apart.
+// decode decodes the elements of a tensor, for fixed-point tensors without
+// their encoding. Integers keep their bits, so operators that move elements
+// need not distinguish them.
 func decode(w workers, dst []float32, src []byte, t backend.DataType) {
 	size := t.Size()
 	w.each(len(dst), grain, func(lo, hi int) {
@@ -21,9 +21,7 @@ func decode(w workers, dst []float32, src []byte, t backend.DataType) {
 func decodePart(dst []float32, src []byte, t backend.DataType) {
 	switch t {
 	case backend.Float16:
-		for i := range dst {
-			dst[i] = quant.F16ToF32(binary.LittleEndian.Uint16(src[2*i : 2*i+2]))
-		}
+		_ = quant.DecodeF16(dst, src) // the lengths agree
 	case backend.Bool8:
 		for i := range dst {
 			dst[i] = math.Float32frombits(uint32(src[i]))
@@ -51,7 +49,7 @@ func decodePart(dst []float32, src []byte, t backend.DataType) {
 	}
 }
 
-// encode is the inverse of decode; float16 rounds to nearest even.
+// encode is the inverse of decode. Float16 is rounded to nearest, ties to even.
 func encode(w workers, dst []byte, src []float32, t backend.DataType) {
 	size := t.Size()
 	w.each(len(src), grain, func(lo, hi int) {
@@ -62,9 +60,7 @@ func encode(w workers, dst []byte, src []float32, t backend.DataType) {
 func encodePart(dst []byte, src []float32, t backend.DataType) {
 	switch t {
 	case backend.Float16:
-		for i, v := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:2*i+2], quant.F32ToF16(v))
-		}
+		_ = quant.EncodeF16(dst, src) // the lengths agree
 	case backend.Bool8:
 		for i, v := range src {
 			dst[i] = byte(math.Float32bits(v))

@@ -10,15 +10,15 @@ import (
 
 // Options tunes a Device. The zero value is ready to use.
 type Options struct {
-	// Workers is how many goroutines share one operator. Zero means
+	// Workers is the number of goroutines that share an operator. Zero means
 	// GOMAXPROCS.
 	Workers int
-	// MemoryLimit bounds, in bytes, each program and each buffer: beyond it
-	// stands [backend.ErrNoMemory]. Zero means 16 GiB.
+	// MemoryLimit bounds the bytes of each program and of each buffer; more is
+	// [backend.ErrNoMemory]. Zero means 16 GiB.
 	MemoryLimit int64
 }
 
-// Device runs graphs on the processor, in float32. It implements
+// Device runs graphs on the processor in float32. It implements
 // [backend.Device].
 type Device struct {
 	workers workers
@@ -28,8 +28,8 @@ type Device struct {
 
 var _ backend.Device = (*Device)(nil)
 
-// New returns a device. Its Close frees nothing: programs and buffers are
-// ordinary memory.
+// New returns a device. Closing it frees nothing, because programs and buffers
+// are ordinary memory.
 func New(options Options) *Device {
 	d := &Device{workers: workers(options.Workers), limit: options.MemoryLimit}
 	if d.workers <= 0 {
@@ -41,8 +41,8 @@ func New(options Options) *Device {
 	return d
 }
 
-// Capabilities describes the device. The fingerprint is the image format's:
-// images hold graphs and constants, nothing of the machine.
+// Capabilities describes the device. The fingerprint identifies the image format only: images hold
+// graphs and constants and do not depend on the machine.
 func (d *Device) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
 		Lane:        backend.CPU,
@@ -67,7 +67,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return &buffer{bytes: make([]byte, sizeBytes)}, nil
 }
 
-// Close refuses what is asked afterwards. It may be called twice.
+// Close makes later calls fail. It may be called twice.
 func (d *Device) Close() error {
 	d.closed.Store(true)
 	return nil

@@ -1,18 +1,18 @@
 package cpu
 
-// blockK is how many products are summed one after the other before their sum
-// joins the total. It bounds the rounding error of long rows, and a block of
-// 128 rows of the left operand stays in the second-level cache.
+// blockK is the number of products that are summed before their sum joins the
+// total. It bounds the rounding error of long rows, and a block of 128 rows of
+// the left operand fits the second-level cache.
 const blockK = 256
 
 // dotTile multiplies rows of x with rows of w:
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
-// Every output is summed in the same order, along i in blocks of blockK,
-// whatever rows, lo and hi are: a row of a wide product is bit-equal to the
-// row alone. The conversions around products keep compilers from fusing them
-// with the sum, which would make results differ between machines.
+// It sums every output in the same order, along i in blocks of blockK, whatever rows, lo
+// and hi are: a row of a wide product has the same bits alone. The conversions around
+// products keep compilers from fusing them with the sum, which would make results differ
+// between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -35,8 +35,8 @@ func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi
 	}
 }
 
-// dotRow is dotTile for one row: six columns at a time, because there are no
-// other rows to keep the adders busy.
+// dotRow does the same as dotTile, for one row. It computes six columns at a time, because
+// there are no other rows to keep the adders busy.
 func dotRow(y, x, w []float32, k, lo, hi int) {
 	c := lo
 	for ; c+6 <= hi; c += 6 {
@@ -53,7 +53,7 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put stores the sum of the first block and adds that of a later one.
+// put stores the sum of the first block and adds the sums of later blocks.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum
@@ -70,9 +70,9 @@ func dot(x, w []float32) (s float32) {
 	return s
 }
 
-// dotTriple multiplies one block of three rows of x, ldx apart, with two rows
-// of w. Six running sums fill the adders; with eight, Go's compiler spills
-// them and is half as fast.
+// dotTriple multiplies a block of three rows of x, at distance ldx, with two
+// rows of w. Six running sums keep the adders busy. With eight, Go's compiler
+// spills them and is half as fast.
 func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, first bool) {
 	n := len(w0)
 	x0, x1, x2 := x[:n], x[ldx:][:n], x[2*ldx:][:n]
@@ -98,7 +98,7 @@ func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, fir
 	put(&y[2*ldy+1], s21, first)
 }
 
-// dotSextet multiplies one block of a row with six rows of w, ldw apart.
+// dotSextet multiplies a block of a row with six rows of w, at distance ldw.
 func dotSextet(y, x, w []float32, ldw int, first bool) {
 	n := len(x)
 	w0, w1, w2 := w[:n], w[ldw:][:n], w[2*ldw:][:n]
@@ -121,9 +121,8 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //
-// The sum runs over i one after the other and leaves exact zeros of a out, so
-// a slot that the mask excluded costs nothing and changes nothing, whatever it
-// holds. taken is scratch of len(a).
+// It sums in the order of i and leaves out exact zeros of a, so the contents of a masked slot cost
+// nothing and change nothing. taken is scratch memory of len(a).
 func accumulate(y, a, b []float32, taken []int) {
 	used := taken[:0]
 	for i, v := range a {

@@ -17,7 +17,7 @@ func random(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// blockedDot is the definition of the order of sums.
+// blockedDot defines the order of sums.
 func blockedDot(x, w []float32) float32 {
 	var total float32
 	for k := 0; k < len(x); k += blockK {
@@ -30,7 +30,7 @@ func blockedDot(x, w []float32) float32 {
 	return total
 }
 
-func TestEveryElementOfAProductIsSummedInTheSameOrder(t *testing.T) {
+func TestProductsSumInOneOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		rows, cols, k := 1+rng.IntN(9), 1+rng.IntN(20), 1+rng.IntN(3*blockK)
@@ -53,8 +53,9 @@ func TestEveryElementOfAProductIsSummedInTheSameOrder(t *testing.T) {
 	}
 }
 
-// TestProductsOfManyRowsHaveTheBitsOfOne covers what the vector unit computes and
-// what it leaves to others, with values that only one order of sums rounds so.
+// TestProductsOfManyRowsHaveTheBitsOfOne covers the vector unit and the rows
+// that it leaves to other code, with values that only one order of sums rounds
+// in this way.
 func TestProductsOfManyRowsHaveTheBitsOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 120 {
@@ -72,7 +73,7 @@ func TestProductsOfManyRowsHaveTheBitsOfOne(t *testing.T) {
 	}
 }
 
-func TestZerosOfTheLeftOperandHideWhatTheyMeet(t *testing.T) {
+func TestZeroWeightsHideOtherOperand(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		k, n := 1+rng.IntN(40), 1+rng.IntN(40)
@@ -96,8 +97,8 @@ func TestZerosOfTheLeftOperandHideWhatTheyMeet(t *testing.T) {
 	}
 }
 
-// BenchmarkFullyConnected measures one operator with all workers; the shapes
-// are SmolLM2-135M's up projection and head.
+// BenchmarkFullyConnected measures one operator with all workers. The shapes come from
+// SmolLM2-135M's up projection and head.
 func BenchmarkFullyConnected(b *testing.B) {
 	for _, s := range []struct{ rows, k, n int }{{128, 576, 1536}, {32, 576, 1536}, {1, 576, 1536}, {1, 576, 49152}} {
 		for _, w := range []workers{1, 2} {

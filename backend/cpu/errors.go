@@ -2,5 +2,5 @@ package cpu
 
 import "errors"
 
-// errSize is returned when a buffer of no bytes is asked for.
+// errSize is returned for a buffer without bytes.
 var errSize = errors.New("size is not positive")

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// A graph is compiled into an image, loaded, and run on bound buffers.
+// The example compiles a graph, loads the image and runs it on bound buffers.
 func Example() {
 	b := backend.NewBuilder("double")
 	x := b.Input("x", backend.Float32, 3)

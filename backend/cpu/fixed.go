@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// roundFixed makes every element the nearest number that the tensor can hold,
-// of two equally near ones that of the even integer. NaN becomes the least.
+// roundFixed rounds every element to the nearest number that the tensor can
+// hold; ties go to the even integer. NaN becomes the least number.
 func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	scale, offset := float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	low, high := t.Encoding.Limits(t.Type)
@@ -27,7 +27,7 @@ func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	}
 }
 
-// load reads a bound tensor's elements.
+// load decodes a bound tensor.
 func (g *graph) load(w workers, i int, src []byte) {
 	t := &g.tensors[i]
 	decode(w, g.memory[i], src, t.Type)
@@ -36,7 +36,7 @@ func (g *graph) load(w workers, i int, src []byte) {
 	}
 }
 
-// store writes a result's elements where they are bound.
+// store encodes a result into its bound memory.
 func (g *graph) store(w workers, i int, dst []byte) {
 	t := &g.tensors[i]
 	if !t.Type.Fixed() {
@@ -45,7 +45,7 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	}
 	size, scale, offset := t.Type.Size(), float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	w.each(len(g.memory[i]), grain, func(lo, hi int) {
-		for j, v := range g.memory[i][lo:hi] { // rounded when it was computed
+		for j, v := range g.memory[i][lo:hi] { // rounded already, when it was computed
 			n := int64(math.RoundToEven(float64(v)/scale) - offset)
 			at := dst[(lo+j)*size:]
 			if size == 1 {
@@ -57,37 +57,37 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	})
 }
 
-// dequantize makes decoded integers the numbers that they mean.
-func dequantize(w workers, x []float32, t *backend.Tensor, steps []backend.Step) {
-	size := len(x) // elements that share a step
-	if len(steps) == 0 {
-		steps = []backend.Step{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
+// dequantize converts decoded integers to the numbers that they stand for.
+func dequantize(w workers, x []float32, t *backend.Tensor, scales []backend.ScaleOffset) {
+	size := len(x) // elements that share a scale
+	if len(scales) == 0 {
+		scales = []backend.ScaleOffset{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
 	} else {
-		size = len(x) / len(steps)
+		size = len(x) / len(scales)
 	}
 	w.each(len(x), grain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			s := steps[i/size]
+			s := scales[i/size]
 			x[i] = float32((float64(x[i]) + float64(s.Offset)) * float64(s.Scale))
 		}
 	})
 }
 
-// storeSteps writes steps as an image has them.
-func storeSteps(steps []backend.Step) []byte {
-	b := make([]byte, 0, stepSize*len(steps))
-	for _, s := range steps {
+// storeScales writes scales in the form of an image.
+func storeScales(scales []backend.ScaleOffset) []byte {
+	b := make([]byte, 0, scaleOffsetSize*len(scales))
+	for _, s := range scales {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.Scale))
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.Offset))
 	}
 	return b
 }
 
-func loadSteps(b []byte) []backend.Step {
-	steps := make([]backend.Step, len(b)/stepSize)
-	for i := range steps {
-		steps[i].Scale = math.Float32frombits(binary.LittleEndian.Uint32(b[stepSize*i:]))
-		steps[i].Offset = math.Float32frombits(binary.LittleEndian.Uint32(b[stepSize*i+4:]))
+func loadScales(b []byte) []backend.ScaleOffset {
+	scales := make([]backend.ScaleOffset, len(b)/scaleOffsetSize)
+	for i := range scales {
+		scales[i].Scale = math.Float32frombits(binary.LittleEndian.Uint32(b[scaleOffsetSize*i:]))
+		scales[i].Offset = math.Float32frombits(binary.LittleEndian.Uint32(b[scaleOffsetSize*i+4:]))
 	}
-	return steps
+	return scales
 }

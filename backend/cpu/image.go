@@ -10,25 +10,26 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image is
+// An image consists of
 //
 //	preamble   64 bytes: magic, version, header length, total length
-//	header     JSON, then zeros up to a multiple of 64
-//	constants  each on a multiple of 64, as the graph gave them; behind the
-//	           elements, on a multiple of 4, scale and offset of each step
+//	header     JSON, padded with zeros to a multiple of 64
+//	constants  each at a multiple of 64, as the graph provides them; after the
+//	           elements, at a multiple of 4, each scale and offset
 //	checksum   SHA-256 of everything before
 //
-// in little-endian numbers.
+// with little-endian numbers.
 const (
 	magic         = "sdnpuflt"
 	formatVersion = 2
 	preambleSize  = 64
 	alignment     = 64
-	// maxHeader bounds what a hostile image makes the JSON reader allocate.
+	// maxHeader bounds the memory that a hostile image makes the JSON reader
+	// allocate.
 	maxHeader = 256 << 20
 )
 
-// header is the JSON part: the graphs, with constants by number.
+// header is the JSON part: the graphs, which refer to constants by number.
 type header struct {
 	Constants []constant    `json:"constants"`
 	Graphs    []graphRecord `json:"graphs"`
@@ -40,21 +41,21 @@ type constant struct {
 	Type     backend.DataType  `json:"type"`
 	Shape    []int             `json:"shape"`
 	Encoding *backend.Encoding `json:"encoding,omitempty"` // of fixed-point types
-	Offset   int64             `json:"offset"`             // in bytes from the first one
+	Offset   int64             `json:"offset"`             // in bytes from the first constant
 }
 
 func (c *constant) tensor() *backend.Tensor {
 	return &backend.Tensor{Type: c.Type, Shape: c.Shape, Encoding: encodingOf(c.Encoding)}
 }
 
-// stepSize is the size of a step's scale and offset.
-const stepSize = 8
+// scaleOffsetSize is the size of a scale and its offset in bytes.
+const scaleOffsetSize = 8
 
-// stepsAt is where a constant's steps begin, behind its first element; its end
-// is behind the last of them.
-func stepsAt(t *backend.Tensor) (at, end int) {
+// scalesAt returns the offset of a constant's scales from its first element,
+// and end, the offset after the last scale.
+func scalesAt(t *backend.Tensor) (at, end int) {
 	at = (t.SizeBytes() + 3) &^ 3
-	return at, at + stepSize*t.Steps()
+	return at, at + scaleOffsetSize*t.ScaleCount()
 }
 
 func encodingOf(stored *backend.Encoding) backend.Encoding {
@@ -83,7 +84,7 @@ type tensorRecord struct {
 	Kind  backend.Kind     `json:"kind"`
 	Type  backend.DataType `json:"type"`
 	Shape []int            `json:"shape"`
-	// Encoding belongs to fixed-point types.
+	// Encoding is set for fixed-point types.
 	Encoding *backend.Encoding `json:"encoding,omitempty"`
 	// Constant is the number of the constant, for that kind only.
 	Constant int `json:"constant,omitempty"`
@@ -97,8 +98,8 @@ type nodeRecord struct {
 	Params  []paramRecord      `json:"params,omitempty"`
 }
 
-// paramRecord has one value set. Floats are kept as bits: JSON has no
-// infinity.
+// paramRecord is a parameter with one value set. Floats are stored as bits,
+// because JSON has no infinity.
 type paramRecord struct {
 	Name   string         `json:"name"`
 	Bool   *bool          `json:"bool,omitempty"`

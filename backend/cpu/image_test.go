@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// gate is a graph with constants, parameters and two inputs.
+// gate returns a graph with constants, parameters and two inputs.
 func gate(t testing.TB, name string, rows int) *backend.Graph {
 	b := backend.NewBuilder(name)
 	x := b.Input("x", backend.Float16, rows, 16)
@@ -38,7 +38,7 @@ func compile(t testing.TB, graphs ...*backend.Graph) []byte {
 	return image.Bytes()
 }
 
-// seal makes an image of any header and constants, with a right checksum.
+// seal makes an image of any header and constants, with a valid checksum.
 func seal(text, constants []byte) []byte {
 	base := align(preambleSize + int64(len(text)))
 	image := make([]byte, base)
@@ -74,22 +74,22 @@ func TestImagesOfEqualGraphsAreEqual(t *testing.T) {
 	require.Equal(t, compile(t, gate(t, "g", 8)), compile(t, gate(t, "g", 8)))
 }
 
-func TestReadGraphsComputeTheSameAsWrittenOnes(t *testing.T) {
+func TestReadGraphsComputeAlike(t *testing.T) {
 	g := gate(t, "g", 8)
 	c, err := readImage(compile(t, g))
 	require.NoError(t, err)
 	require.Equal(t, g.Digest(), c.graphs[0].Digest())
 }
 
-// forgeries change the header of a sealed image: the checksum is right, only
-// the content is not.
+// forgeries change the header of a sealed image: the checksum is valid, the
+// content is not.
 var forgeries = map[string]func(h *header){
 	"no graphs":                func(h *header) { h.Graphs = nil },
 	"two graphs of one name":   func(h *header) { h.Graphs = append(h.Graphs, h.Graphs[0]) },
 	"no constants":             func(h *header) { h.Constants = nil },
 	"offset below":             func(h *header) { h.Constants[0].Offset = -64 },
 	"offset between lines":     func(h *header) { h.Constants[0].Offset = 2 },
-	"offset behind the end":    func(h *header) { h.Constants[1].Offset = 1 << 40 },
+	"offset past the end":      func(h *header) { h.Constants[1].Offset = 1 << 40 },
 	"offset at the last int64": func(h *header) { h.Constants[1].Offset = math.MaxInt64 &^ 63 },
 	"unknown type":             func(h *header) { h.Constants[0].Type = 99 },
 	"constant larger than data": func(h *header) {
@@ -117,7 +117,7 @@ var forgeries = map[string]func(h *header){
 	},
 }
 
-func TestForgedImagesAreRefused(t *testing.T) {
+func TestForgedImagesAreRejected(t *testing.T) {
 	text, data, err := split(compile(t, gate(t, "g", 8)))
 	require.NoError(t, err)
 	d := New(Options{})
@@ -146,7 +146,7 @@ func TestForgedImagesAreRefused(t *testing.T) {
 	require.ErrorIs(t, load(old), backend.ErrImage, "format")
 }
 
-func TestProgramsBeyondTheLimitAreRefused(t *testing.T) {
+func TestProgramsOverTheLimitAreRejected(t *testing.T) {
 	image := backend.Image{Bytes: compile(t, gate(t, "g", 8))}
 	p, err := New(Options{}).Load(t.Context(), image)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestProgramsBeyondTheLimitAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// runAll executes each graph of what was loaded, on memory of its own.
+// runAll executes each loaded graph, on memory of its own.
 func runAll(t *testing.T, p backend.Program) {
 	for name, g := range p.(*program).graphs {
 		var bindings []backend.Binding
@@ -167,7 +167,7 @@ func runAll(t *testing.T, p backend.Program) {
 	}
 }
 
-// mutate changes one random value inside a JSON document.
+// mutate changes a random value in a JSON document.
 func mutate(rng *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -200,7 +200,7 @@ func mutate(rng *rand.Rand, v any) any {
 	return []any{-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 16.0, 64.0, 65536.0, float64(1 << 31), float64(1 << 40), true, nil, ""}[rng.IntN(14)]
 }
 
-func TestMutatedHeadersAreRefusedOrRun(t *testing.T) {
+func TestMutatedHeadersAreRejectedOrRun(t *testing.T) {
 	text, data, err := split(compile(t, gate(t, "g", 2), gate(t, "h", 1)))
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -224,11 +224,11 @@ func TestMutatedHeadersAreRefusedOrRun(t *testing.T) {
 			}
 		}, "%s", mutated)
 	}
-	require.Positive(t, ran, "every mutation was refused")
+	require.Positive(t, ran, "every mutation was rejected")
 }
 
-// FuzzLoad changes headers and constants behind a right checksum. What loads
-// must run.
+// FuzzLoad changes headers and constants under a valid checksum. An image that
+// loads must run.
 func FuzzLoad(f *testing.F) {
 	for _, image := range [][]byte{compile(f, gate(f, "g", 2)), compile(f, gate(f, "one", 1), gate(f, "two", 3))} {
 		text, data, err := split(image)

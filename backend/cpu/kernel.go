@@ -5,12 +5,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// kernel computes one node. Elements stand as float32, integers as the bits of
-// one. out does not overlap in, and may hold anything before. A second result
-// stands behind the inputs.
+// kernel computes a node. All elements have type float32; an integer is stored as
+// the bits of a float32. out does not overlap in, and its old contents do not
+// matter. If the node has a second result, it is the last element of in.
 type kernel func(w workers, out []float32, in [][]float32)
 
-// kernels makes the kernel of a node that passed [backend.Graph.Validate].
+// kernels returns the kernel of a node that passed [backend.Graph.Validate].
 var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel{
 	backend.FullyConnected: fullyConnected,
 	backend.MatMul:         matMul,
@@ -30,14 +30,14 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Dequantize:     same,
 }
 
-// same moves elements as they are. For conversions, the rounding that follows
-// each kernel does the work.
+// same copies elements. For conversions, the rounding after each kernel does
+// the work.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }
 
-// moves tells operators whose results are elements of their inputs: they need
-// no rounding.
+// moves reports whether an operator's results are elements of its inputs, which
+// need no rounding.
 func moves(op backend.Op) bool {
 	switch op {
 	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
@@ -46,7 +46,8 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// rounding is what makes a node's result what its tensor can hold.
+// rounding returns the function that rounds a node's result to its tensor's
+// type.
 func rounding(op backend.Op, out *backend.Tensor) func(w workers, x []float32) {
 	switch {
 	case moves(op):
@@ -59,7 +60,7 @@ func rounding(op backend.Op, out *backend.Tensor) func(w workers, x []float32) {
 	return nil
 }
 
-// roundHalf makes every element a float16 number.
+// roundHalf rounds every element to a float16.
 func roundHalf(w workers, x []float32) {
 	w.each(len(x), grain, func(lo, hi int) {
 		part := x[lo:hi]

@@ -11,14 +11,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-func TestEveryOperatorOfTheContractHasAKernel(t *testing.T) {
+func TestEveryOperatorHasAKernel(t *testing.T) {
 	require.Len(t, kernels, len(backend.Ops()))
 	for _, op := range backend.Ops() {
 		require.NotNil(t, kernels[op], op)
 	}
 }
 
-func TestSoftmaxRowsWithNothingToSeeAreZero(t *testing.T) {
+func TestFullyMaskedSoftmaxRowsAreZero(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	y := []float32{9, 9, 9}
 	softmaxRow(y, []float32{inf, inf, inf})
@@ -27,7 +27,7 @@ func TestSoftmaxRowsWithNothingToSeeAreZero(t *testing.T) {
 	require.Equal(t, []float32{0, 1, 0}, y)
 }
 
-func TestSoftmaxNeverKeepsWhatStoodThereBefore(t *testing.T) {
+func TestSoftmaxOverwritesOldContents(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, x := range [][]float32{{nan, 0, -200}, {inf, 0, inf}} {
 		y := []float32{9, 9, 9}
@@ -37,13 +37,13 @@ func TestSoftmaxNeverKeepsWhatStoodThereBefore(t *testing.T) {
 	}
 }
 
-func TestWhatVanishesInSoftmaxWouldRoundToZero(t *testing.T) {
+func TestVanishingSharesWouldRoundToZero(t *testing.T) {
 	require.Zero(t, float32(math.Exp(vanishes)))
 	require.NotZero(t, float32(math.Exp(vanishes+1)), "the limit is as low as it must be")
 }
 
-// TestIntegersMoveBitByBit sends all element types through all operators that
-// move elements, with values that float32 does not hold.
+// TestIntegersMoveBitByBit moves elements of all types with all operators that
+// move elements. float32 cannot represent the values.
 func TestIntegersMoveBitByBit(t *testing.T) {
 	d := New(Options{Workers: 2})
 	for _, dtype := range []backend.DataType{backend.Int32, backend.Uint32, backend.Bool8, backend.Float32} {
@@ -67,7 +67,7 @@ func TestIntegersMoveBitByBit(t *testing.T) {
 		}
 		require.NoError(t, p.Run(t.Context(), "moves", []backend.Binding{{Buffer: &buffer{in}}, {Buffer: &buffer{out}}}))
 		for i := range 24 {
-			// Element i of y stands at [i/6, i%6] with halves exchanged.
+			// Element i of y is at [i/6, i%6], with halves swapped.
 			row, column := (i/6+2)%4, i%6
 			from := column%2*12 + column/2*4 + row
 			require.Equal(t, in[from*size:][:size], out[i*size:][:size], "%v element %d", dtype, i)
@@ -103,7 +103,7 @@ func TestMemoryMayBeBoundAsInputAndOutput(t *testing.T) {
 	require.Equal(t, float32(2), got[31])
 }
 
-func TestClosedDevicesRefuseWork(t *testing.T) {
+func TestClosedDevicesRejectCalls(t *testing.T) {
 	image := backend.Image{Bytes: compile(t, gate(t, "g", 2))}
 	d := New(Options{})
 	require.NoError(t, d.Close())

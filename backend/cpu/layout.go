@@ -2,19 +2,19 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// layout says in which scratch slot each tensor of a graph lives; constants
-// are -1. A slot serves several tensors whose lives do not overlap, and all
-// graphs of a program share the slots, because they run one at a time.
+// layout assigns a scratch slot to each tensor of a graph; constants have -1. A
+// slot serves several tensors whose lifetimes do not overlap. All graphs of a
+// program share the slots, because they run one at a time.
 type layout struct {
 	slot []int
-	// sizes are the elements that each slot must hold.
+	// sizes holds the number of elements of each slot.
 	sizes []int
 }
 
-// plan walks the graph once. Inputs are all read before the first node and
-// outputs are all written after the last, so memory that is bound for both is
-// safe.
-func plan(g *backend.Graph) layout {
+// newLayout makes the layout in one pass. All inputs are read before the first node
+// and all outputs are written after the last, so the caller may bind the same
+// memory for both.
+func newLayout(g *backend.Graph) layout {
 	l := layout{slot: make([]int, len(g.Tensors))}
 	lastUse := make([]int, len(g.Tensors))
 	for i := range lastUse {
@@ -49,8 +49,8 @@ func plan(g *backend.Graph) layout {
 	return l
 }
 
-// take gives a tensor the smallest free slot that holds it, else the largest
-// one, which grows, else a new one. It returns the slots still free.
+// take assigns the smallest free slot that is large enough, else the largest
+// free one, which grows, else a new one. It returns the remaining free slots.
 func (l *layout) take(free []int, tensor, elements int) []int {
 	best := -1
 	for i, s := range free {

@@ -10,7 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// randomChain is a valid graph of element-wise nodes over any earlier tensors.
+// randomChain returns a valid graph of element-wise nodes with any earlier
+// tensors as inputs.
 func randomChain(t *testing.T, rng *rand.Rand) *backend.Graph {
 	b := backend.NewBuilder("chain")
 	var ids []backend.TensorID
@@ -33,13 +34,13 @@ func randomChain(t *testing.T, rng *rand.Rand) *backend.Graph {
 }
 
 // TestSlotsNeverHoldTwoLivingTensors replays graphs and checks at each node
-// that every input still stands where it was written.
+// that every input is still in its slot.
 func TestSlotsNeverHoldTwoLivingTensors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	reused := 0
 	for range 500 {
 		g := randomChain(t, rng)
-		l := plan(g)
+		l := newLayout(g)
 		owner := make(map[int]backend.TensorID)
 		for i := range g.Tensors {
 			require.LessOrEqual(t, g.Tensors[i].Elements(), l.sizes[l.slot[i]])
@@ -61,5 +62,5 @@ func TestSlotsNeverHoldTwoLivingTensors(t *testing.T) {
 		}
 		reused += len(g.Tensors) - len(l.sizes)
 	}
-	require.Positive(t, reused, "no slot served twice")
+	require.Positive(t, reused, "no slot was used twice")
 }

@@ -2,11 +2,11 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// maxRows bounds the rows of one tile: with blockK, its part of the left
-// operand stays in the second-level cache.
+// maxRows bounds the rows of a tile: with blockK, its part of the left operand
+// fits the second-level cache.
 const maxRows = 128
 
-// dense is a FullyConnected: [rows,k] times [n,k] transposed.
+// dense is a FullyConnected: [rows,k] times transposed [n,k].
 type dense struct{ rows, k, n int }
 
 func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
@@ -16,7 +16,7 @@ func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) 
 
 func (d dense) run(w workers, y []float32, in [][]float32) {
 	x, weight := in[0], in[1]
-	// A task is worth 2 µs and more, and whole groups of six columns.
+	// A task takes at least 2 µs and has whole groups of six columns.
 	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
 	wide := newWideOperand(w, x, d.rows, d.k)
 	w.each(d.n, step, func(lo, hi int) {
@@ -46,9 +46,9 @@ func addBias(y []float32, ldy, rows int, bias []float32, lo, hi int) {
 // product is a MatMul: batches of [m,k] times [k,n].
 type product struct {
 	m, k, n int
-	// flipA and flipB read the operand transposed.
+	// flipA and flipB read an operand transposed.
 	flipA, flipB bool
-	// batch has the leading dimensions, stepA and stepB are the distances of
+	// batch holds the leading dimensions. stepA and stepB are the distances of
 	// the operands in them, 0 where one broadcasts.
 	batch, stepA, stepB []int
 }
@@ -81,8 +81,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	if p.flipA {
 		a = flip(w, a, p.k, p.m)
 	}
-	// Rows of all batches in a line; a task is worth 2 µs and more, and whole
-	// groups of three rows.
+	// The rows of all batches form a line. A task takes at least 2 µs and has
+	// whole groups of three rows.
 	rows := len(y) / p.n
 	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
 	step = (step + 2) / 3 * 3
@@ -98,8 +98,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	})
 }
 
-// tile computes rows of one batch. With b transposed its rows are dotted, else
-// they are accumulated; both keep one order of sums per element.
+// tile computes rows of one batch: dot products if b is transposed, else
+// accumulation. Both sum each element in one order.
 func (p *product) tile(y, a, b []float32, rows int) {
 	if p.flipB {
 		dotTile(y, p.n, a, rows, b, p.k, 0, p.n)
@@ -113,7 +113,7 @@ func (p *product) tile(y, a, b []float32, rows int) {
 	}
 }
 
-// flip transposes the last two dimensions, [rows,cols] each.
+// flip transposes the last two dimensions, each [rows,cols].
 func flip(w workers, x []float32, rows, cols int) []float32 {
 	out := make([]float32, len(x))
 	size := rows * cols

@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// gather fills out, row-major of the given shape, with elements of x that
-// stand base + Σ index·step apart.
+// gather fills out, row-major with the given shape, with the elements of x at
+// base + Σ index·step.
 type gather struct {
 	shape, step []int
 	base        int
@@ -47,7 +47,7 @@ func (g gather) run(w workers, out []float32, in [][]float32) {
 	})
 }
 
-// offset is Σ index·step of the i-th row-major index of shape.
+// offset returns Σ index·step of the i-th row-major index of shape.
 func offset(i int, shape, step []int) (at int) {
 	for d := len(shape) - 1; d >= 0; d-- {
 		at += i % shape[d] * step[d]

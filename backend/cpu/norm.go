@@ -42,14 +42,13 @@ func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// vanishes is a difference to the largest element whose share is below half
-// the smallest float32, 2^-150: it rounds to zero.
+// vanishes is a difference to the largest element: the share of a smaller
+// element is below half the smallest float32, 2^-150, and rounds to zero.
 const vanishes = -104
 
-// softmaxRow leaves what the mask excluded at exactly zero and out of the sum,
-// so that excluded slots change nothing, however many there are. A row with
-// nothing but -Inf has no share to give and is zero, not NaN: a padding row
-// must not spoil the rows after it.
+// softmaxRow gives masked slots a share of exactly zero and leaves them out of the sum, so any
+// number of masked slots changes nothing. A row of only -Inf becomes zero, not NaN, because a
+// padding row must not spoil later rows.
 func softmaxRow(y, x []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range x {

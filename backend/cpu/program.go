@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// program is a loaded image. Its lock makes runs that a caller did not
-// serialise, and a Close beside them, wait instead of racing.
+// program is a loaded image. Its lock makes concurrent runs and Close wait for
+// each other.
 type program struct {
 	workers workers
 
@@ -23,14 +23,14 @@ type program struct {
 	sizeBytes int64
 }
 
-// graph is one graph ready to run.
+// graph is a graph that is ready to run.
 type graph struct {
 	signature backend.Signature
 	// inputs and outputs are the tensors in the signature's order.
 	inputs, outputs []int
 	steps           []step
-	// memory has the elements of each tensor, constant or in a slot; those of
-	// fixed-point tensors are the numbers that they mean.
+	// memory holds the elements of each tensor, of a constant or in a slot. Fixed-point tensors are
+	// stored as the real numbers of their elements.
 	memory  [][]float32
 	tensors []backend.Tensor
 }
@@ -38,14 +38,14 @@ type graph struct {
 // step is one node.
 type step struct {
 	run kernel
-	// inputs are the node's and, behind them, its second result.
+	// inputs are the node's inputs, followed by its second result.
 	inputs []backend.TensorID
 	output backend.TensorID
-	// round makes the result what its type can hold; nil leaves it as it is.
+	// round rounds the result to its type, or is nil if that is not needed.
 	round func(w workers, x []float32)
 }
 
-// Load decodes the constants of an image; the image is not needed afterwards.
+// Load decodes the constants of an image, which is not needed afterwards.
 func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu: load: device %w", backend.ErrClosed)
@@ -54,7 +54,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 		return nil, fmt.Errorf("cpu: load: %w", err)
 	}
 	if image.Swap {
-		return nil, fmt.Errorf("cpu: load: graphs that are exchanged: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("cpu: load: graphs that the device swaps: %w", errors.ErrUnsupported)
 	}
 	c, err := readImage(image.Bytes)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	}
 	layouts, sizes := make([]layout, len(c.graphs)), []int(nil)
 	for i, g := range c.graphs {
-		layouts[i] = plan(g)
+		layouts[i] = newLayout(g)
 		for s, n := range layouts[i].sizes {
 			if s == len(sizes) {
 				sizes = append(sizes, 0)
@@ -84,7 +84,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 		elements := make([]float32, s.tensor.Elements())
 		decode(p.workers, elements, s.bytes, s.tensor.Type)
 		if s.tensor.Type.Fixed() {
-			dequantize(p.workers, elements, s.tensor, loadSteps(s.steps))
+			dequantize(p.workers, elements, s.tensor, loadScales(s.scales))
 		}
 		p.constants = append(p.constants, elements)
 	}
@@ -97,7 +97,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	return p, nil
 }
 
-// prepare binds a graph's tensors to memory and its nodes to kernels.
+// prepare assigns memory to a graph's tensors and kernels to its nodes.
 func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
 	r := &graph{signature: g.Signature(), memory: make([][]float32, len(g.Tensors)), tensors: g.Tensors}
 	for i := range g.Tensors {
@@ -142,7 +142,7 @@ func (p *program) find(name string) (*graph, error) {
 	return g, nil
 }
 
-// Signature tells what a graph binds.
+// Signature returns the ports of a graph.
 func (p *program) Signature(name string) (backend.Signature, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,8 +153,8 @@ func (p *program) Signature(name string) (backend.Signature, error) {
 	return g.signature, nil
 }
 
-// Run executes a graph. Inputs are read before the first node and outputs
-// written after the last one.
+// Run executes a graph. It reads inputs before the first node and writes
+// outputs after the last.
 func (p *program) Run(ctx context.Context, name string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func (g *graph) run(w workers) {
 // bind returns the bytes of each port.
 func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][]byte, err error) {
 	if n := len(s.Inputs) + len(s.Outputs); len(bindings) != n {
-		return nil, nil, fmt.Errorf("%w: %d bindings, %d wanted", backend.ErrBinding, len(bindings), n)
+		return nil, nil, fmt.Errorf("%w: %d bindings: want %d", backend.ErrBinding, len(bindings), n)
 	}
 	for i, b := range bindings {
 		port, list := backend.Port{}, &inputs
@@ -219,14 +219,14 @@ func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][
 	return inputs, outputs, nil
 }
 
-// SizeBytes is the size of constants and scratch memory.
+// SizeBytes returns the size of constants and scratch memory.
 func (p *program) SizeBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sizeBytes
 }
 
-// Close lets the memory go, after a run in progress.
+// Close waits for a run in progress and releases the memory.
 func (p *program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

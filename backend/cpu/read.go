@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// contents is an image that was read and found right.
+// contents is a parsed and valid image.
 type contents struct {
 	graphs []*backend.Graph
-	// constants are the elements, in place; uses gives each graph's tensors
-	// their constant, -1 for other kinds.
+	// constants holds the elements in place. uses maps each graph's tensors to
+	// their constants, -1 for other kinds.
 	constants []stored
 	uses      [][]int
 }
@@ -22,12 +22,11 @@ type contents struct {
 type stored struct {
 	tensor *backend.Tensor
 	bytes  []byte // of the elements
-	steps  []byte
+	scales []byte
 }
 
-// readImage checks an image from the outside in: length, checksum, header,
-// places of the constants, graphs. Nothing is allocated by a length that the
-// image only claims.
+// readImage checks an image: length, checksum, header, places of the constants,
+// graphs. A length that the image only claims never allocates memory.
 func readImage(image []byte) (*contents, error) {
 	text, data, err := split(image)
 	if err != nil {
@@ -64,19 +63,20 @@ func readImage(image []byte) (*contents, error) {
 	return c, nil
 }
 
-// split returns header text and constants of an image whose checksum is right.
+// split returns the header text and the constants of an image with a valid
+// checksum.
 func split(image []byte) (text, data []byte, err error) {
 	if len(image) < preambleSize+sha256.Size {
-		return nil, nil, fmt.Errorf("%d bytes are too few", len(image))
+		return nil, nil, fmt.Errorf("%d bytes: too short", len(image))
 	}
 	if string(image[:len(magic)]) != magic {
 		return nil, nil, errors.New("not an image of the float device")
 	}
 	if v := binary.LittleEndian.Uint32(image[8:]); v != formatVersion {
-		return nil, nil, fmt.Errorf("format %d, this is %d", v, formatVersion)
+		return nil, nil, fmt.Errorf("format %d: want %d", v, formatVersion)
 	}
 	if n := binary.LittleEndian.Uint64(image[24:]); n != uint64(len(image)) {
-		return nil, nil, fmt.Errorf("%d bytes of %d", len(image), n)
+		return nil, nil, fmt.Errorf("%d bytes: want %d", len(image), n)
 	}
 	end := len(image) - sha256.Size
 	if sum := sha256.Sum256(image[:end]); string(sum[:]) != string(image[end:]) {
@@ -95,8 +95,8 @@ func split(image []byte) (text, data []byte, err error) {
 
 // locate finds the elements of a constant.
 func (k *constant) locate(data []byte) (stored, error) {
-	// Validate checks the graphs' shapes, which must equal this one; a product
-	// that overflows must not get so far.
+	// Validate checks the graphs' shapes, which must equal this one, so a
+	// product that overflows must be found here.
 	n := int64(k.Type.Size())
 	for _, d := range k.Shape {
 		if d <= 0 || n > int64(len(data))/int64(d) {
@@ -108,7 +108,7 @@ func (k *constant) locate(data []byte) (stored, error) {
 	if n == 0 || len(k.Shape) == 0 || t.Encoding.Grain == backend.PerBlock && t.Encoding.Block < 1 {
 		return stored{}, fmt.Errorf("%v%v with encoding %+v", k.Type, k.Shape, t.Encoding)
 	}
-	at, end := stepsAt(t)
+	at, end := scalesAt(t)
 	if k.Offset < 0 || k.Offset%alignment != 0 || k.Offset > int64(len(data)-end) {
 		return stored{}, fmt.Errorf("%v%v at %d of %d bytes", k.Type, k.Shape, k.Offset, len(data))
 	}
@@ -116,8 +116,8 @@ func (k *constant) locate(data []byte) (stored, error) {
 	return stored{t, bytes[:n], bytes[at:]}, nil
 }
 
-// errStored is what the constants of a read graph answer: their elements are
-// in the image, not behind Fill.
+// errStored is returned by the Fill of constants of a graph from an image,
+// whose elements are in the image.
 var errStored = errors.New("elements are in the image")
 
 // graph rebuilds and validates a graph.
@@ -138,7 +138,7 @@ func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error)
 			uses[i] = t.Constant
 			tensor.Values = backend.Values{ID: k.ID, Fill: func([]byte) error { return errStored }}
 			if grain := tensor.Encoding.Grain; grain != backend.PerTensor {
-				tensor.Values = backend.Values{ID: k.ID, FillSteps: func([]byte, []backend.Step) error { return errStored }}
+				tensor.Values = backend.Values{ID: k.ID, FillScaled: func([]byte, []backend.ScaleOffset) error { return errStored }}
 			}
 		}
 		g.Tensors = append(g.Tensors, tensor)

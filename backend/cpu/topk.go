@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// topK picks the largest elements of each row, the lowest index first among
-// equals.
+// topK selects the largest elements of each row; among equals the lowest index
+// comes first.
 func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	d, k := last(in[0].Shape), int(n.Param("k").(uint32))
 	return func(w workers, values []float32, in [][]float32) {
@@ -27,29 +27,29 @@ func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// topOfRow fills best with the places of the largest elements, in order.
+// topOfRow fills best with the indices of the largest elements, in order.
 func topOfRow(best []int32, row []float32) {
 	rank := func(a, b int32) int {
-		return cmp.Or(cmp.Compare(ordered(row[b]), ordered(row[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(orderKey(row[b]), orderKey(row[a])), cmp.Compare(a, b))
 	}
 	for i := range best {
 		best[i] = int32(i)
 	}
 	k := len(best)
 	slices.SortFunc(best, rank)
-	bound := ordered(row[best[k-1]])
+	bound := orderKey(row[best[k-1]])
 	for i := k; i < len(row); i++ {
-		if row[i] > bound { // never for a NaN
+		if row[i] > bound { // false for a NaN
 			at, _ := slices.BinarySearchFunc(best[:k-1], int32(i), rank)
 			copy(best[at+1:], best[at:k-1])
 			best[at] = int32(i)
-			bound = ordered(row[best[k-1]])
+			bound = orderKey(row[best[k-1]])
 		}
 	}
 }
 
-// ordered makes a NaN the smallest of all.
-func ordered(v float32) float32 {
+// orderKey maps a NaN below all other elements.
+func orderKey(v float32) float32 {
 	if v != v {
 		return float32(math.Inf(-1))
 	}

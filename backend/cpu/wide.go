@@ -1,22 +1,23 @@
 package cpu
 
-// Rows of the left operand are multiplied wideRows at a time where the processor
-// has a vector unit that we use ([dotWide]), with wideColumns rows of the right one.
+// If the processor has a supported vector unit, [dotWide] multiplies wideRows rows of the left
+// operand by wideColumns rows of the right one at a time.
 const wideRows, wideColumns = 16, 4
 
-// wideSums are what wideRows rows and wideColumns columns come to, (column, row).
+// wideSums holds the sums of wideRows rows and wideColumns columns, (column,
+// row).
 type wideSums [wideColumns * wideRows]float32
 
-// wideOperand is whole groups of wideRows rows, (group, element, row): what lies
-// in the vector unit's lanes side by side are rows, so that each output is summed
-// one product after the other, as [dotTile] does it.
+// wideOperand holds whole groups of wideRows rows, (group, element, row). The
+// vector unit's lanes are rows, so each output is summed one product after the
+// other, as in [dotTile].
 type wideOperand struct {
 	groups, k int
 	values    []float32
 }
 
-// newWideOperand packs the rows of x, of k elements each, that fill groups; there
-// are none where rows are few or no vector unit is used.
+// newWideOperand packs the rows of x that fill groups; k is the number of their
+// elements. There are no groups if rows are few or no vector unit is used.
 func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	if dotWide == nil || rows < wideRows {
 		return wideOperand{k: k}
@@ -36,8 +37,8 @@ func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	return o
 }
 
-// tile multiplies with rows of w, as [dotTile] does and with the same bits, and
-// returns the first column, from lo on, that it left out.
+// tile multiplies with rows of w, with the same bits as [dotTile]. It returns
+// the first column, from lo on, that it left out.
 func (o wideOperand) tile(y []float32, ldy int, w []float32, lo, hi int) int {
 	end := lo + (hi-lo)/wideColumns*wideColumns
 	sums := new(wideSums)

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Compile writes an image holding the graphs as they are. Constants of equal
-// ID, type and shape are written once. One constant at a time is in memory.
+// Compile writes an image that holds the graphs unchanged. It writes constants
+// of equal ID, type and shape once, and holds one constant in memory at a time.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: compile: device %w", backend.ErrClosed)
@@ -43,7 +43,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 type compiler struct {
 	header header
 	known  map[string]int
-	// tensors and owners are, per constant, its description and who asks for it.
+	// tensors and owners hold each constant's description and the node that
+	// needs it.
 	tensors []*backend.Tensor
 	owners  []string
 }
@@ -95,7 +96,7 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 	for i := range c.header.Constants {
 		k := &c.header.Constants[i]
 		k.Offset = size
-		_, end := stepsAt(k.tensor())
+		_, end := scalesAt(k.tensor())
 		size = align(size + int64(end))
 	}
 	text, err := json.Marshal(&c.header)
@@ -122,14 +123,14 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 		if cap(elements) < size {
 			elements = make([]byte, size)
 		}
-		steps, err := t.Fill(elements[:size])
+		scales, err := t.Fill(elements[:size])
 		if err != nil {
 			return fmt.Errorf("cpu: compile %s: %w", c.owners[i], err)
 		}
 		w.write(elements[:size])
-		at, _ := stepsAt(t)
+		at, _ := scalesAt(t)
 		w.pad(base + k.Offset + int64(at))
-		w.write(storeSteps(steps))
+		w.write(storeScales(scales))
 	}
 	w.pad(base + size)
 	w.write(w.sum.Sum(nil))
@@ -139,7 +140,8 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// imageWriter counts and sums what it writes and keeps the first error.
+// imageWriter counts and sums the bytes that it writes, and keeps the first
+// error.
 type imageWriter struct {
 	to  io.Writer
 	sum hash.Hash

@@ -9,12 +9,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// knownCosts are those of a device with room for window bytes: two blocks of
-// 1000 bytes a graph, whose wide graph computes 12 rows in the time of 2 passes
-// through the narrow one of 4. A load takes twice that.
+// knownCosts returns the costs of a device with a memory of windowGB. The model has two
+// blocks with graphs of 1000 bytes. The prefill graph computes 12 rows in the time of 2
+// passes through the decode graph of 4. A load takes twice that.
 func knownCosts(windowGB float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 2000}
 	for range 2 {
@@ -28,10 +30,10 @@ func knownCosts(windowGB float64) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: "known", Model: m}
 }
 
-// narrow holds one graph of each block and no other beside.
-const narrow = 2500e-9
+// oneGraphGB is a memory with room for one graph of each block and no other.
+const oneGraphGB = 2500e-9
 
-func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
+func TestAutoFollowsTheDevice(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		apart bool
@@ -40,18 +42,18 @@ func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
 		plans []string
 		says  string
 	}{
-		{"shared", false, nil, graphswap.PlanShared, []string{graphswap.PlanShared}, "share their weights"},
-		{"room for both", true, knownCosts(1), graphswap.PlanBoth, []string{graphswap.PlanBoth}, "both graphs of every block fit"},
-		{"room for one", true, knownCosts(narrow), engine.PlanAuto, []string{graphswap.PlanDescent}, "only one of the two graphs fits"},
+		{"shared", false, nil, graphswap.PlanResident, []string{graphswap.PlanResident}, "share their weights"},
+		{"room for both", true, knownCosts(1), graphswap.PlanSeparate, []string{graphswap.PlanSeparate}, "both graphs of every block fit"},
+		{"room for one", true, knownCosts(oneGraphGB), engine.PlanAuto, []string{graphswap.PlanSwitch}, "only one of the two graphs fits"},
 		{
 			"measured", true, nil, engine.PlanAuto,
-			[]string{graphswap.PlanDescent, graphswap.PlanG1, graphswap.PlanG2},
-			"nothing is known of memory",
+			[]string{graphswap.PlanSwitch, graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly},
+			"memory is unknown",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dev := newDevice()
-			dev.apart = test.apart
+			dev.unshared = test.apart
 			e, _ := start(t, dev, engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 96, Costs: test.costs})
 			r := generate(t, e, story(60), 8)
 			require.Equal(t, test.want, r.Residency)
@@ -61,19 +63,19 @@ func TestAutoTakesWhatTheDeviceAllows(t *testing.T) {
 	}
 }
 
-func TestAutoRefusesNoWidths(t *testing.T) {
+func TestAutoAcceptsAllWidths(t *testing.T) {
 	for _, rows := range [][]int{{8}, {12, 8}, {16, 8, 4}} {
 		for _, exact := range []bool{false, true} {
 			for _, apart := range []bool{false, true} {
 				dev := newDevice()
-				dev.apart = apart
+				dev.unshared = apart
 				o := engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: exact, Context: 64}
 				_, err := engine.Look(dev, openModel(t), o)
 				require.NoError(t, err)
 				e, _ := start(t, dev, o)
 				r := generate(t, e, story(20), 4)
-				require.Equal(t, map[bool]string{false: graphswap.PlanShared, true: graphswap.PlanBoth}[apart], r.Residency)
-				require.Equal(t, fmt.Sprintf("widths %v are none that plans exchange, two of which the first is a multiple of the second: every graph stays", rows), r.Plan.Reason)
+				require.Equal(t, map[bool]string{false: graphswap.PlanResident, true: graphswap.PlanSeparate}[apart], r.Residency)
+				require.Equal(t, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows), r.Plan.Reason)
 				require.Equal(t, exact, r.Lossless.Exact)
 				require.NoError(t, e.Close())
 			}
@@ -81,12 +83,12 @@ func TestAutoRefusesNoWidths(t *testing.T) {
 	}
 }
 
-// TestWhatFindsRoomIsNotWhatThereIs: where auto keeps every graph, a plan that never
-// does is named.
-func TestWhatFindsRoomIsNotWhatThereIs(t *testing.T) {
-	for apart, plan := range map[bool]string{true: "auto", false: "descent"} {
+// TestOutOfMemoryNamesAPlanThatNeedsLess: if auto keeps every graph, the advice names a plan that
+// never keeps every graph.
+func TestOutOfMemoryNamesAPlanThatNeedsLess(t *testing.T) {
+	for apart, plan := range map[bool]string{true: "auto", false: "switch"} {
 		dev := newDevice()
-		dev.apart = apart
+		dev.unshared = apart
 		dev.onLoad = func() error { return backend.ErrNoMemory }
 		says := func(o engine.Options, want string) {
 			t.Helper()
@@ -99,18 +101,18 @@ func TestWhatFindsRoomIsNotWhatThereIs(t *testing.T) {
 		for _, rows := range [][]int{{8}, {16, 8}} {
 			says(engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true}, "without an exact width, on widths such as 128,32, plan "+plan+" keeps one graph")
 		}
-		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Costs: knownCosts(1)}, "plan descent keeps one graph")
+		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Costs: knownCosts(1)}, "plan switch keeps one graph")
 	}
 }
 
-// TestAutoChoosesForEachTurn: a conversation's first prompt finds wide graphs,
-// the others what the turn before has left. What is to be chosen follows from
-// [knownCosts]: 40 tokens take 80 ms on wide graphs and 100 on narrow ones, a
-// token of an answer 20 and 10; a load 20.
+// TestAutoChoosesForEachTurn: a conversation's first prompt finds prefill graphs, later
+// ones find the graphs that the turn before has left. The best choice follows from
+// [knownCosts]: 40 tokens take 80 ms on prefill graphs and 100 ms on decode graphs, a
+// token of an answer takes 20 ms and 10 ms, and a load 20 ms.
 func TestAutoChoosesForEachTurn(t *testing.T) {
 	ours, own := newDevice(), newDevice()
-	ours.apart, own.apart = true, true
-	for name, dev := range map[string]backend.Device{"our clock": ours, "a clock of its own": clocked{own}} {
+	ours.unshared, own.unshared = true, true
+	for name, dev := range map[string]backend.Device{"host clock": ours, "virtual time": clocked{own}} {
 		t.Run(name, func(t *testing.T) { chooseForEachTurn(t, dev) })
 	}
 }
@@ -118,19 +120,19 @@ func TestAutoChoosesForEachTurn(t *testing.T) {
 func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
 	e, _ := start(t, dev, engine.Options{
-		Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 240, FirstContext: 240, Costs: knownCosts(narrow),
+		Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 240, FirstContext: 240, Costs: knownCosts(oneGraphGB),
 	})
 	text, later := []int32(nil), 0
 	for i, turn := range []struct {
 		prompt, output int
 		plan, says     string
 		loads          int
-		after          graphswap.Graph
+		after          graphswap.Variant
 	}{
-		{6, 1, graphswap.PlanG1, "an answer of some 1 tokens is not worth a load", 0, graphswap.G1},
-		{40, 20, graphswap.PlanDescent, "40 tokens are worth 2 loads in 2 blocks", 2, graphswap.G2},
-		{4, 12, graphswap.PlanG2, "the graphs of 4 rows beat loading those of 12", 0, graphswap.G2},
-		{96, 12, graphswap.PlanDescent, "tokens are worth 4 loads in 2 blocks", 4, graphswap.G2},
+		{6, 1, graphswap.PlanPrefillOnly, "an answer of about 1 tokens is not worth a load", 0, graphswap.Prefill},
+		{40, 20, graphswap.PlanSwitch, "40 tokens are worth 2 loads in 2 blocks", 2, graphswap.Decode},
+		{4, 12, graphswap.PlanDecodeOnly, "the graphs of 4 rows beat loading those of 12", 0, graphswap.Decode},
+		{96, 12, graphswap.PlanSwitch, "tokens are worth 4 loads in 2 blocks", 4, graphswap.Decode},
 	} {
 		text = append(text, story(turn.prompt)[1:]...)
 		ask := engine.Request{Prompt: append([]int32{1}, text...), MaxTokens: turn.output, IgnoreEOS: true, CachePrompt: true}
@@ -145,12 +147,12 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 		done, err := e.PlanDone(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, done.Failed)
-		for i := range done.Timeline.Tasks { // images of this model are not of the known sizes
+		for i := range done.Timeline.Tasks { // images of this model have other sizes
 			done.Timeline.Tasks[i].Bytes = min(done.Timeline.Tasks[i].Bytes, 1000)
 		}
 		done.Timeline.Sum(done.Problem)
 		require.NoError(t, done.Timeline.Check(done.Problem))
-		require.Equal(t, []graphswap.Graph{turn.after, turn.after}, e.Residency())
+		require.Equal(t, []graphswap.Variant{turn.after, turn.after}, e.Residency())
 		require.Equal(t, readCache(t, plain), readCache(t, e))
 		later += got.CachedTokens
 		text = append(text, got.Output...)
@@ -158,22 +160,20 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	require.Positive(t, later, "turns that build on those before")
 }
 
-// TestPlansBesideOthersSayWhyTheyDiffer from what a request alone is told.
-func TestPlansBesideOthersSayWhyTheyDiffer(t *testing.T) {
+// TestAPlanDuringOtherRequestsSaysWhyItDiffers compares it with the plan of a single request.
+func TestAPlanDuringOtherRequestsSaysWhyItDiffers(t *testing.T) {
 	const why = "because other requests are under way"
 	for _, test := range []struct {
-		plan, alone, beside string
+		plan, alone, shared string
 		says                []string
 	}{
-		{graphswap.PlanDescent, graphswap.PlanDescent, graphswap.PlanDescentInOrder, []string{why}},
-		{graphswap.PlanExact, graphswap.PlanExact, graphswap.PlanExactInOrder, []string{why}},
-		{engine.PlanAuto, graphswap.PlanDescent, graphswap.PlanDescentInOrder, []string{"60 tokens are worth", why}},
-		{graphswap.PlanSync, graphswap.PlanSync, graphswap.PlanSync, nil},
+		{graphswap.PlanSwitch, graphswap.PlanSwitch, graphswap.PlanSwitchInOrder, []string{why}},
+		{engine.PlanAuto, graphswap.PlanSwitch, graphswap.PlanSwitchInOrder, []string{"60 tokens are worth", why}},
 	} {
 		dev := newDevice()
-		dev.apart = true
+		dev.unshared = true
 		e, _ := start(t, dev, engine.Options{
-			Plan: test.plan, Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Sequences: 2, Costs: knownCosts(narrow),
+			Plan: test.plan, Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Sequences: 2, Costs: knownCosts(oneGraphGB),
 		})
 		ask := func(emit func()) *engine.PlanReport {
 			r, err := e.Generate(t.Context(), engine.Request{Prompt: story(60), MaxTokens: 12, IgnoreEOS: true}, func(engine.Piece) error {
@@ -184,36 +184,38 @@ func TestPlansBesideOthersSayWhyTheyDiffer(t *testing.T) {
 			e.WaitForLoads()
 			return r.Plan
 		}
-		var beside *engine.PlanReport
+		var shared *engine.PlanReport
 		alone := ask(func() {
-			if beside == nil { // the request waits meanwhile, with its sequence
+			if shared == nil { // the first request waits and keeps its sequence
 				e.WaitForLoads()
-				beside = ask(func() {})
+				shared = ask(func() {})
 			}
 		})
 		for _, r := range []*engine.PlanReport{alone, ask(func() {})} {
 			require.Equal(t, test.alone, r.Name, r.Reason)
 			require.NotContains(t, r.Reason, why)
 		}
-		require.Equal(t, test.beside, beside.Name)
+		require.Equal(t, test.shared, shared.Name)
 		for _, says := range test.says {
-			require.Contains(t, beside.Reason, says)
+			require.Contains(t, shared.Reason, says)
 		}
-		require.Equal(t, test.says == nil, beside.Reason == alone.Reason)
+		require.Equal(t, test.says == nil, shared.Reason == alone.Reason)
 		if test.says != nil {
-			require.NotContains(t, beside.Reason, "baseline", "that is said of a plan that somebody named")
+			require.NotContains(t, shared.Reason, "baseline", "only a plan that the options name is called so")
 		}
 	}
 }
 
-// TestTimelinesHoldTheDecodePasses with all of their rows, beside the plan's
-// steps and loads.
+// TestTimelinesHoldTheDecodePasses with all of their rows, in addition to the plan's steps
+// and loads.
 func TestTimelinesHoldTheDecodePasses(t *testing.T) {
 	mode, err := draft.Parse("sam")
 	require.NoError(t, err)
 	dev := newDevice()
-	dev.apart = true
-	e, _ := start(t, dev, engine.Options{Plan: graphswap.PlanNaive, Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Draft: mode})
+	dev.unshared = true
+	e, _ := start(t, dev, engine.Options{
+		Plan: graphswap.PlanSwitch, Policy: enginetest.PlanBy(baseline.Naive, false), Rows: []int{12, 4}, Blocks: 2, Context: 128, FirstContext: 128, Draft: mode,
+	})
 	prompt := append(story(30), story(30)...)
 	r := generate(t, e, prompt, 40)
 	var sum struct{ passes, valid, wasted, rows int }
@@ -230,9 +232,9 @@ func TestTimelinesHoldTheDecodePasses(t *testing.T) {
 	require.Equal(t, r.DecodeSteps, sum.passes)
 	require.Equal(t, r.OutputTokens-1, sum.valid)
 	require.Equal(t, r.DraftedRows-r.AcceptedRows, sum.wasted)
-	require.Equal(t, 4*r.DecodeSteps, sum.rows, "passes on narrow graphs")
+	require.Equal(t, 4*r.DecodeSteps, sum.rows, "passes on decode graphs")
 	require.NoError(t, r.Plan.Timeline.Check(r.Plan.Problem))
 	done, err := e.PlanDone(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, r.Plan.Timeline.Tasks, done.Timeline.Tasks, "nothing is written down twice")
+	require.Equal(t, r.Plan.Timeline.Tasks, done.Timeline.Tasks, "nothing is recorded twice")
 }

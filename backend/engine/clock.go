@@ -3,25 +3,25 @@ package engine
 import (
 	"strconv"
 
-	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// Clock says whose time a device's calls take. The zero value is the host's own:
-// calls last as long as they are said to.
+// Clock describes the clock that a device's calls keep. The zero value is the host's
+// clock.
 type Clock struct {
-	// Paced names the device whose time it is, and what that rests on, see
-	// [backend.Cost]; empty for the device's own.
+	// Paced names the device that an emulator simulates, and the source of its times: see
+	// [backend.Cost]. It is empty if the device keeps its own time.
 	Paced string
-	// Virtual tells that calls do not last: times of plans and graphs are the
-	// device's, and the host's clock says nothing of them.
+	// Virtual is set if calls take no time on the host's clock. The times of plans and graphs are
+	// then the device's times.
 	Virtual bool
-	// Scale is how long a call lasts here, on the host's clock, for one unit of the
-	// device's time; 0 where that is not so.
+	// Scale is the host's time per unit of the device's time, if calls last that long,
+	// and else zero.
 	Scale float64
 }
 
-// String is "virtual", "wall" or "wall*20" (calls last, or last 20 times as long
-// as the device's would), and "host" without a pace.
+// String returns "virtual", "wall" if calls last as long as the device's, "wall*20" if
+// they last 20 times as long, or "host".
 func (c Clock) String() string {
 	switch {
 	case c.Virtual:
@@ -34,18 +34,8 @@ func (c Clock) String() string {
 	return "wall*" + strconv.FormatFloat(c.Scale, 'g', -1, 64)
 }
 
-// clock is that of a family's device, as the first of its loads tells.
-func (f *family) clock() Clock {
-	for _, b := range f.blocks {
-		for _, form := range b.forms {
-			if form.step == nil {
-				continue
-			}
-			if t, ok := form.step.program.(backend.Timed); ok {
-				c := t.LoadCost()
-				return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}
-			}
-		}
-	}
-	return Clock{}
+// clockOf derives the clock of a graph set's device from the cost that the device reports for a load.
+func clockOf(s *residency.Set) Clock {
+	c, _ := s.LoadCost()
+	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}
 }

@@ -2,23 +2,24 @@ package engine
 
 import "sync"
 
-// closing lets Close cut short what would keep it waiting for minutes: the
-// compilation of a longer context.
+// closing lets Close end the compilation of a longer context, for which it would have to
+// wait for minutes.
 type closing struct {
 	mu     sync.Mutex
-	closed bool
-	cancel func()
+	closed bool   // guarded by mu
+	cancel func() // guarded by mu; ends the work under way, or is nil
 }
 
-// during says what ends the work that begins now; nil that there is none any
-// more. It reports whether work may begin.
-func (c *closing) during(cancel func()) bool {
+// setCancel registers the function that cancels the work that begins now, or nil after the work. It
+// returns false if the engine is closed, so that no work may begin.
+func (c *closing) setCancel(cancel func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancel = cancel
 	return !c.closed
 }
 
+// begin ends the work under way and lets no other work begin.
 func (c *closing) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,6 +29,7 @@ func (c *closing) begin() {
 	}
 }
 
+// begun reports whether the engine is closing or closed.
 func (c *closing) begun() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

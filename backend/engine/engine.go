@@ -1,16 +1,20 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/power"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/engine/sequences"
+	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -19,53 +23,56 @@ import (
 
 // Engine holds a loaded model and its sequences. Create one with [New].
 type Engine struct {
+	// These fields do not change after New.
 	dev       backend.Device
 	laneName  backend.Lane
 	model     *model.Model
 	config    model.Config
 	tokenizer *tokenizer.Tokenizer
-	options   Options
-	head      *head
+	options   resolved
+	policy    Policy
 	clock     Clock
-	lanes     *lanes // nil where every graph stays in the device
-	costs     *costs
-	planner   func(promptShape) (*foretold, error)
-	idle      idle
-	decision  string // why the plan is what it is, where nobody named it
-	sequences *pool
-	line      *line // of generations
-	power     *power
-	// experience is what drafts of earlier requests taught.
-	experience draft.Experience
-	chunks     []int // rows of the next pass by what is left of a prompt
+	chunkOf   []int // rows of the next pass, by the tokens that a prompt has left
 
-	// family is what passes run on: exchanged by who holds lane and growing.
-	family  atomic.Pointer[family]
-	growing chan struct{} // held by who makes a longer family
-	closing closing
+	// These have locks of their own.
+	sequences  *sequences.Pool
+	queue      *requestQueue
+	power      *power.Voter
+	idleSwitch idleSwitch
+	switcher   *residency.Switcher // nil if all graphs stay loaded
+	costs      *residency.Costs
+	closing    closing
+	experience draft.Experience // what drafts of earlier requests taught
 
-	// lane is held by who runs programs or touches what follows.
-	lane   chan struct{}
-	closed bool
-	broken error // why there are no graphs any more
-	lost   bool  // the device has restarted: programs must be made again
-	last   *plan // the last pass, for Commit; nil if it failed
-	logits []float32
-	tops   tops
-	row    []float32             // one whole row, see wholeRow
-	took   map[int]time.Duration // how long a pass of each width lasts
-	doubts map[int]int           // passes of a width until that is believed
-	trust  spec.Trust
+	// graphs are the blocks' graphs. They are replaced with growing and deviceLock
+	// held. A goroutine that holds neither reads sizes only.
+	graphs  atomic.Pointer[graphSet]
+	growing chan struct{} // has an element while it is held
 
-	habitsMu sync.Mutex
-	habits   habits
+	// deviceLock has an element while it is held. It guards all programs and
+	// buffers, and these fields.
+	deviceLock chan struct{}
+	closed     bool
+	broken     error // the error after which no graphs are loaded, or nil
+	mustReload bool  // programs must be loaded again
+	head       *head
+	last       *batch // the last pass, for commits; nil if it failed
+	logits     []float32
+	tops       tops
+	passTimes  *workload.PassTimes
+	trust      spec.Trust
+
+	// headLock guards the head's memory while requests settle rows of a pass.
+	headLock sync.Mutex
+
+	workload workload.Statistics // has its own lock
 }
 
-// moreTokens is how many tokens a tokenizer may have more than the model has
-// embeddings: Gemma 3 has one, for images. A prompt that holds one is refused.
+// moreTokens bounds the number of tokens that have no embedding: Gemma 3's files have one such
+// token, for images. A prompt that holds such a token is rejected.
 const moreTokens = 64
 
-// checkVocabulary refuses a tokenizer that belongs to another model.
+// checkVocabulary rejects a tokenizer that belongs to another model.
 func checkVocabulary(tokens, embeddings int) error {
 	if tokens > embeddings+moreTokens {
 		return fmt.Errorf("engine: %w: the tokenizer has %d tokens, the model embeddings of %d", ErrOptions, tokens, embeddings)
@@ -76,68 +83,76 @@ func checkVocabulary(tokens, embeddings int) error {
 // New compiles or loads all graphs of m on dev and allocates the cache. The
 // caller keeps dev, m and tok open until the Engine is closed.
 func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
-	options, err = options.resolve(m.Config())
-	if err != nil {
-		return nil, err
-	}
-	options, reason := options.decide(dev.Capabilities())
-	if err := options.checkSharing(dev.Capabilities()); err != nil {
-		return nil, err
-	}
-	if err := options.checkExact(); err != nil {
+	device := dev.Capabilities()
+	o, err := options.resolve(m.Config(), &device)
+	if err = cmp.Or(err, o.deviceErr); err != nil {
 		return nil, err
 	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		dev: dev, laneName: dev.Capabilities().Lane, model: m, config: m.Config(), tokenizer: tok, options: options,
-		sequences: newPool(options.Sequences), decision: reason, chunks: planChunks(options), line: newLine(), power: newPower(dev, options.Logger), took: make(map[int]time.Duration), doubts: make(map[int]int),
-		lane: make(chan struct{}, 1), growing: make(chan struct{}, 1),
+		dev:        dev,
+		laneName:   device.Lane,
+		model:      m,
+		config:     m.Config(),
+		tokenizer:  tok,
+		options:    o,
+		sequences:  sequences.NewPool(o.Sequences),
+		chunkOf:    planChunks(&o),
+		queue:      newRequestQueue(),
+		power:      power.NewVoter(dev, o.Logger),
+		passTimes:  workload.NewPassTimes(o.Rows),
+		deviceLock: make(chan struct{}, 1),
+		growing:    make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if options.Plan != "" {
-		e.lanes, e.costs, e.planner = newLanes(), newCosts(options.Costs, options, e.config.Layers), e.makePlan
-	} else if options.Foretell {
-		e.costs = newCosts(nil, options, e.config.Layers)
+	switch layers := o.blockLayers(e.config.Layers); {
+	case o.Plan != "":
+		e.switcher, e.costs = residency.NewSwitcher(), residency.NewCosts(o.Costs, o.Rows, layers)
+	case o.Forecast:
+		e.costs = residency.NewCosts(nil, o.Rows, layers)
 	}
-	f, err := e.newFamily(options.contextFor(0))
+	if e.policy = (ownPolicy{e}); o.Policy != nil {
+		e.policy = o.Policy(e.policy)
+	}
+	f, err := e.newGraphSet(o.contextFor(0))
 	if err != nil {
 		return nil, err
 	}
-	e.family.Store(f)
-	e.head = &head{rows: options.headRows()}
-	if e.head.memory, err = newHeadMemory(dev, e.config, options); err != nil {
+	e.graphs.Store(f)
+	e.head = &head{rows: o.headRows}
+	if e.head.memory, err = newHeadMemory(dev, e.config, &o); err != nil {
 		return nil, err
 	}
-	if err = e.loadGraphs(ctx, f); err != nil {
-		return nil, options.noRoom(dev.Capabilities(), err)
+	if err = e.loadBlocksAndHead(ctx, f); err != nil {
+		return nil, o.explainNoMemory(device, err)
 	}
-	e.clock = f.clock()
+	e.clock = clockOf(f.Set)
 	return e, nil
 }
 
-// noRoom says what would find room, where that is what lacks. Where auto keeps
-// every graph it is a plan that never does.
-func (o Options) noRoom(c backend.Capabilities, err error) error {
+// explainNoMemory adds advice to an out-of-memory error. The advice is a plan that
+// never keeps every graph, if auto decided to keep them.
+func (r *resolved) explainNoMemory(c backend.Capabilities, err error) error {
 	if !errors.Is(err, backend.ErrNoMemory) {
 		return err
 	}
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
 	plan := PlanAuto
-	if c.SharesConstants || o.Plan == graphswap.PlanBoth && o.held(o.Costs).Residency == graphswap.BothGraphs {
-		plan = graphswap.PlanDescent
+	if c.SharesConstants || r.Plan == graphswap.PlanSeparate && r.knownConfig().Residency == graphswap.BothGraphs {
+		plan = graphswap.PlanSwitch
 	}
 	one := "plan " + plan + " keeps one graph of each block in the device at a time"
-	switch start, _ := o.start(); {
-	case start != graphswap.Both:
-	case o.Exact:
+	switch {
+	case r.start != graphswap.Both:
+	case r.Exact:
 		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
-	case o.stays != "":
+	case r.widthsReason != "":
 		remedy = "on widths such as 128,32 " + one + "; " + remedy
 	default:
 		remedy = one + "; " + remedy
@@ -145,100 +160,89 @@ func (o Options) noRoom(c backend.Capabilities, err error) error {
 	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }
 
-// loadGraphs makes the programs of every block and of the head.
-func (e *Engine) loadGraphs(ctx context.Context, f *family) error {
-	sets, err := writeBlocks(e.model, e.options, f.slots)
-	if err != nil {
-		return err
-	}
-	graphs, err := writeHead(e.model, e.options, e.head.rows)
-	if err != nil {
-		return err
-	}
-	l := newLoader(e.dev, e.model.Digest(), e.options, f.slots, append(slices.Clone(sets), graphs))
-	l.layers = e.config.Layers
-	if err := f.load(ctx, l, sets, e.options, e.config.Layers); err != nil {
-		return err
-	}
-	if err := e.head.load(ctx, l, graphs); err != nil || e.costs == nil {
-		return err
-	}
-	return e.costs.learnHead(ctx, e.head)
-}
-
-// Memory tells what an Engine occupies, in bytes.
+// Memory is the memory that an Engine uses, in bytes.
 type Memory struct {
-	// Programs is the device memory of the loaded images, Cache that of keys
-	// and values, IO that of the graphs' other inputs and outputs.
+	// Programs is the device memory of the loaded images, Cache the memory of keys and values, and
+	// IO the memory of the graphs' other inputs and outputs.
 	Programs, Cache, IO int64
 }
 
 func (m Memory) total() int64 { return m.Programs + m.Cache + m.IO }
 
-// Memory returns the sizes, which a growth of the context changes.
+// Memory returns the memory in use. A growth of the context changes it.
 func (e *Engine) Memory() Memory {
-	f := e.family.Load()
+	f := e.graphs.Load()
 	return Memory{
-		Programs: f.programBytes.Load() + programBytes(e.head.images),
-		Cache:    f.memory.cacheBytes,
-		IO:       f.memory.ioBytes + e.head.memory.sizeBytes(),
+		Programs: f.ProgramBytes() + images.TotalBytes(e.head.images),
+		Cache:    f.memory.Cache().SizeBytes(),
+		IO:       f.memory.IOBytes() + e.head.memory.sizeBytes(),
 	}
 }
 
-// ContextLength is the number of tokens that one sequence can hold: the graphs
+// ContextLength returns the number of tokens that one sequence can hold. The graphs
 // grow up to it.
 func (e *Engine) ContextLength() int { return e.options.Context }
 
-// lock waits for the programs.
+// lock waits for the device lock and for loaded programs.
 func (e *Engine) lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // select takes any ready case
 		return fmt.Errorf("engine: %w", err)
 	}
 	select {
-	case e.lane <- struct{}{}:
+	case e.deviceLock <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("engine: %w", ctx.Err())
 	}
-	err := e.usable()
+	err := e.ensureLoaded()
 	if err != nil {
 		e.unlock()
 	}
 	return err
 }
 
-// usable tells who holds the lane whether there is something to run.
-func (e *Engine) usable() error {
+// ensureLoaded loads the programs again if the device has restarted. It returns an
+// error if there is nothing to run. The caller holds the device lock.
+func (e *Engine) ensureLoaded() error {
 	switch {
 	case e.closed:
 		return fmt.Errorf("engine: %w", backend.ErrClosed)
 	case e.broken != nil:
 		return fmt.Errorf("engine: %w", e.broken)
-	case e.lost:
-		return e.recreate(context.Background()) // for whoever comes next, too
+	case e.mustReload:
+		return e.reloadGraphs(context.Background()) // later requests need them, too
 	}
 	return nil
 }
 
-func (e *Engine) unlock() { <-e.lane }
+// prepareFor calls ensureLoaded for a request, unless the request was cancelled.
+func (e *Engine) prepareFor(ctx context.Context) error {
+	err := e.ensureLoaded()
+	if ctx.Err() != nil {
+		return fmt.Errorf("engine: %w", ctx.Err())
+	}
+	return err
+}
+
+func (e *Engine) unlock() { <-e.deviceLock }
 
 // Close waits for the pass that runs and frees programs, images and buffers.
-// Generations that go on end with [backend.ErrClosed]. It may be called twice.
+// Requests under way end with [backend.ErrClosed]. It may be called twice.
 func (e *Engine) Close() error {
 	e.closing.begin()
-	e.idle.close()
+	e.idleSwitch.close()
 	e.growing <- struct{}{}
 	defer func() { <-e.growing }()
-	e.lane <- struct{}{}
+	e.deviceLock <- struct{}{}
 	defer e.unlock()
 	if e.closed {
 		return nil
 	}
 	e.closed = true
-	if e.lanes != nil {
-		e.lanes.stop()
+	if e.switcher != nil {
+		e.switcher.Stop()
 	}
 	var err error
-	if f := e.family.Load(); f != nil {
+	if f := e.graphs.Load(); f != nil {
 		err = f.close()
 	}
 	if e.head != nil {

@@ -6,102 +6,73 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Lossless tells what drafts, and what else decides on a pass's width, can
-// change of a text.
+// Lossless describes what drafts can change in a text, and everything else that
+// decides on a pass's width.
 type Lossless struct {
-	// Exact is [Options].Exact, and Width the rows of the graphs that computed
-	// every token behind the prompt; 0 where that was free.
+	// Exact is [Options].Exact. Width is then the width that computed each token after
+	// the prompt, and else zero.
 	Exact bool
 	Width int
-	// Flips is how often another choice would have come out another way, at none of
-	// no positions where each pass has one row; nil where nobody has measured.
+	// Flips is the measured rate at which pass width changes the top token. It counts
+	// zero positions if every pass has one row, and is nil if nothing was measured.
 	Flips *Flips
-	// MeasuredOn is the plan that MeasureFlips can compare the same widths on, ""
-	// where that of an empty plan can: those that exchange graphs cannot.
+	// MeasuredOn is the plan on which MeasureFlips can compare the same widths, or ""
+	// for the empty plan. Plans that switch graphs cannot compare them.
 	MeasuredOn string
 }
 
+// lossless returns what drafts can change on this engine.
 func (e *Engine) lossless() Lossless {
-	l := Lossless{Exact: e.options.Exact, Flips: e.options.Flips}
+	o := &e.options
+	l := Lossless{Exact: o.Exact, Flips: o.Flips}
 	if l.Exact {
-		l.Width = e.options.VerifyRows()
+		l.Width = exactRows(o.Plan, o.Rows)
 	}
-	switch start, used := e.options.start(); {
-	case start != used:
-		l.MeasuredOn = graphswap.PlanBoth
-	case used != graphswap.Both:
-		l.MeasuredOn = e.options.Plan
+	switch {
+	case o.start != o.used:
+		l.MeasuredOn = graphswap.PlanResident
+	case o.used != graphswap.Both:
+		l.MeasuredOn = o.Plan
 	}
-	if _, compared := e.options.FlipWidths(); len(compared) == 0 {
+	if _, compared := o.FlipWidths(); len(compared) == 0 {
 		l.Flips = &Flips{}
 	}
 	return l
 }
 
-// VerifyRows is the width that computes each token behind a prompt where the
-// width is to be exact. Rows are resolved.
-func (o Options) VerifyRows() int {
-	if _, used := o.start(); used == graphswap.G1 {
-		return o.Rows[0]
+// exactRows returns the width that computes each token after a prompt if the width
+// must be exact: the decode graph's, unless the plan never loads it.
+func exactRows(plan string, rows []int) int {
+	if _, used := planGraphs(plan); used == graphswap.Prefill {
+		return rows[0]
 	}
-	return o.Rows[len(o.Rows)-1]
+	return rows[len(rows)-1]
 }
 
-// draftRows is the most that one pass has of drafts and the tokens before them.
-func (o Options) draftRows() int {
-	if o.Exact {
-		return min(o.partRows(), o.VerifyRows())
+// exactRows returns the width of each token after a prompt with [Options].Exact.
+func (r *resolved) exactRows() int { return exactRows(r.Plan, r.Rows) }
+
+// draftRows returns the most rows that one pass has for drafts and the tokens before
+// them.
+func (r *resolved) draftRows() int {
+	if r.Exact {
+		return min(r.partRows(), r.exactRows())
 	}
-	return o.partRows()
+	return r.partRows()
 }
 
-// CheckExact reports whether [Options].Exact can stand beside a plan on some
-// device. Auto then keeps every graph; a library that exchanges the graphs of the
-// lazy plan itself has them all.
+// CheckExact returns an error if no device can carry out [Options].Exact with a plan. With auto
+// every graph then stays loaded. With a library that switches graphs itself, every graph is always
+// available.
 func CheckExact(plan string) error {
-	name, _, _ := Options{Plan: plan}.planName()
-	if name == "" || name == PlanAuto || plan == graphswap.PlanLazy || !graphswap.Switches(name) {
+	name, _, _ := graphswap.CutSpare(plan)
+	if name == "" || name == PlanAuto || plan == graphswap.PlanLibrary || !graphswap.Switches(name) {
 		return nil
 	}
-	return fmt.Errorf("plan %s exchanges graphs, so tokens have no exact width: take %s, %s or %s, or give up the exact width",
-		plan, PlanAuto, graphswap.PlanBoth, graphswap.PlanShared)
+	return noExactWidth(plan)
 }
 
-// checkExact is for options whose plan is decided.
-func (o Options) checkExact() error {
-	if start, used := o.start(); !o.Exact || start == used {
-		return nil
-	}
-	return fmt.Errorf("engine: %w: plan %s exchanges graphs, so tokens have no exact width: take %s or %s, or give up the exact width",
-		ErrOptions, o.Plan, graphswap.PlanBoth, graphswap.PlanShared)
-}
-
-// behindPrompt tells that the share is a token that was drawn, and not one of
-// many whose logits are the prompt's.
-func (s share) behindPrompt() bool {
-	return s.job.report.OutputTokens > 0 && len(s.job.tokens) == 1
-}
-
-// takeAlike is take for passes whose widths are exact: those of the first job's
-// prompt alone, or one row of each job that is behind its prompt, up to most.
-func (l *line) takeAlike(chunk func(rows int) int, most int) (shares []share) {
-	l.change(func() {
-		if first := (share{job: l.jobs[0], n: 1}); !first.behindPrompt() {
-			first.n = chunk(len(first.job.tokens))
-			shares = append(shares, first)
-			l.jobs = append(l.jobs[:0], l.jobs[1:]...)
-			return
-		}
-		rest := l.jobs[:0]
-		for _, j := range l.jobs {
-			s := share{job: j, n: 1}
-			if len(shares) < most && s.behindPrompt() {
-				shares = append(shares, s)
-			} else {
-				rest = append(rest, j)
-			}
-		}
-		l.jobs = rest
-	})
-	return shares
+func noExactWidth(plan string) error {
+	return fmt.Errorf("plan %s switches graphs, so tokens have no exact width: take %s, %s or %s, or give up the exact width",
+		plan, PlanAuto, graphswap.PlanSeparate, graphswap.PlanResident)
 }

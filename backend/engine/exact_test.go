@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,10 +17,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// warped is the float device with results that depend on the width of the graph,
-// as those of some libraries do, by about a hundred times more: each width
-// stretches the hidden states in its own way, whatever else a pass holds. heads
-// notes how often the head ran in each width.
+// warped is the float device with results that depend on the width of the graph. The results of
+// some real libraries depend on it too, about a hundred times less: each width stretches the hidden
+// states in its own way, independent of the other rows of a pass. heads counts the runs of the head
+// by width.
 type warped struct {
 	*device
 	mu    sync.Mutex
@@ -50,15 +49,15 @@ func newWarped() *warped {
 	return w
 }
 
-// exactly is drafting with the width fixed.
+// exactly returns the options of drafting with an exact width.
 func exactly(t *testing.T, mode string, rows ...int) engine.Options {
 	o := drafting(t, mode, rows...)
 	o.Exact, o.Blocks = true, 2
 	return o
 }
 
-// TestDraftsChangeNoTextOfAnExactWidth on a device whose results depend on the
-// width: without it they do, and sometimes in what is said.
+// TestDraftsChangeNoTextOfAnExactWidth on a device whose results depend on the width.
+// Without an exact width drafts change texts.
 func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	changed, accepted, rejected := 0, 0, 0
 	for _, rows := range [][]int{{32, 8}, {16, 8, 5}} {
@@ -67,7 +66,7 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 		exact, _ := start(t, dev, exactly(t, "default", rows...))
 		free := exactly(t, "default", rows...)
 		free.Exact = false
-		free.Cost = func(int) time.Duration { return time.Millisecond } // wide passes pay, whatever this machine takes for them
+		free.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} } // makes wide passes pay, even if this machine is slow at them
 		loose, _ := start(t, newWarped(), free)
 		for name, r := range draftRequests() {
 			if name == "shifts" && len(rows) == 3 {
@@ -79,7 +78,7 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 			width := rows[len(rows)-1]
 			require.Equal(t, engine.Lossless{Exact: true, Width: width}, report.Lossless)
 			for _, v := range report.Verifications {
-				if report.Shifts == 0 { // else some are passes that compute a part of the text again
+				if report.Shifts == 0 { // a shift computes a part of the text again, in other passes
 					require.Equal(t, width, v.Width)
 				}
 			}
@@ -93,14 +92,14 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 		require.Equal(t, []int{rows[len(rows)-1]}, slices.Collect(maps.Keys(dev.heads)))
 	}
 	t.Logf("%d drafts accepted, %d rejected; %d texts of free widths differ", accepted, rejected, changed)
-	require.Positive(t, changed, "the device does what it is for")
+	require.Positive(t, changed, "the device changes texts")
 	require.Greater(t, accepted, 100)
 	require.Greater(t, rejected, 100)
 }
 
-// TestCompanyChangesNoTextOfAnExactWidth runs requests beside each other, whose
-// rows share passes and whose prompts are cut beside each other's.
-func TestCompanyChangesNoTextOfAnExactWidth(t *testing.T) {
+// TestOtherRequestsChangeNoTextOfAnExactWidth runs requests at the same time. Their rows
+// share passes, and their prompts compete for rows.
+func TestOtherRequestsChangeNoTextOfAnExactWidth(t *testing.T) {
 	o := exactly(t, "default", 32, 8)
 	o.Sequences = 4
 	e, _ := start(t, newWarped(), o)
@@ -128,7 +127,7 @@ func TestCompanyChangesNoTextOfAnExactWidth(t *testing.T) {
 	require.Greater(t, shared, 100)
 }
 
-// longer puts tokens of its own before a prompt, so that it takes several passes.
+// longer puts random tokens before a prompt, so that it takes several passes.
 func longer(name string, prompt []int32) []int32 {
 	all := []int32{1}
 	for i := range 40 {
@@ -137,7 +136,7 @@ func longer(name string, prompt []int32) []int32 {
 	return append(all, prompt...)
 }
 
-// TestFlipsAreCounted on a device that has none, and on one that has.
+// TestFlipsAreCounted on a device without flips and on one with flips.
 func TestFlipsAreCounted(t *testing.T) {
 	text := longer("text", longer("more", begin))
 	for _, tt := range []struct {
@@ -145,7 +144,7 @@ func TestFlipsAreCounted(t *testing.T) {
 		warp  bool
 		exact bool
 		rows  []int
-		want  []engine.WidthFlip // what is known before
+		want  []engine.WidthFlip // what is known in advance
 	}{
 		{"float", false, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},
 		{"widths matter", true, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},
@@ -185,15 +184,15 @@ func TestFlipsAreCounted(t *testing.T) {
 	}
 }
 
-func TestPlansThatExchangeGraphsHaveNoExactWidth(t *testing.T) {
+func TestPlansThatSwitchGraphsHaveNoExactWidth(t *testing.T) {
 	dev := newWarped()
-	dev.apart = true
-	for plan, width := range map[string]int{"both_resident": 4, "g1_only": 16, "g2_only": 4, "greedy": 0, "auto": 4} {
+	dev.unshared = true
+	for plan, width := range map[string]int{"separate": 4, "prefill_only": 16, "decode_only": 4, "switch": 0, "auto": 4} {
 		e, _, err := open(t, t.Context(), dev, engine.Options{Plan: plan, Rows: []int{16, 4}, Exact: true, Context: 64})
-		require.Equal(t, width == 0, engine.CheckExact(plan) != nil, "it is known before a device is")
+		require.Equal(t, width == 0, engine.CheckExact(plan) != nil, "it is known without a device")
 		if width == 0 {
 			require.ErrorIs(t, err, engine.ErrOptions)
-			require.ErrorContains(t, err, "exchanges graphs")
+			require.ErrorContains(t, err, "switches graphs")
 			continue
 		}
 		require.NoError(t, err)

@@ -2,66 +2,64 @@ package engine
 
 import (
 	"errors"
+	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// PlanWith makes the engine carry out the plans that f makes, of the prompt's
-// tokens and what is resident.
-func (e *Engine) PlanWith(f func(tokens int, before []graphswap.Graph) *graphswap.Plan) {
-	e.planner = func(s promptShape) (*foretold, error) {
-		problem, err := e.problem(s)
-		return &foretold{plan: f(s.tokens, s.before), problem: problem}, err
-	}
+// PlanWith makes the engine carry out the plans that f makes from the number of tokens and
+// the loaded graphs.
+func (e *Engine) PlanWith(f func(tokens int, before []graphswap.Variant) *graphswap.Plan) {
+	e.policy = plannedBy{e.policy, f}
 }
 
-// WaitForLoads returns when no loader is at work.
+type plannedBy struct {
+	Policy
+	plan func(tokens int, before []graphswap.Variant) *graphswap.Plan
+}
+
+func (p plannedBy) PlanPrompt(prompt Prompt) (*Forecast, error) {
+	problem, err := prompt.Problem()
+	return &Forecast{Plan: p.plan(prompt.Tokens, prompt.Resident), Problem: problem}, err
+}
+
+// WaitForLoads returns when no graph is being loaded.
 func (e *Engine) WaitForLoads() {
-	e.lanes.mu.Lock()
-	x := e.lanes.on
-	e.lanes.mu.Unlock()
-	if x != nil {
-		<-x.done
+	if x := e.switcher.Last(); x != nil {
+		<-x.Done()
 	}
 }
 
-// SwitchBack does what happens some time after the last request.
-func (e *Engine) SwitchBack() { e.switchBack() }
+// LoadPrefillGraphs loads the prefill graphs, as the engine does after some idle time.
+func (e *Engine) LoadPrefillGraphs() { e.loadPrefillGraphs() }
 
-// Entered is how many generations go on, as idle time counts them.
-func (e *Engine) Entered() int {
-	e.idle.mu.Lock()
-	defer e.idle.mu.Unlock()
-	return e.idle.users
+// RunningRequests returns the number of requests that run.
+func (e *Engine) RunningRequests() int {
+	e.idleSwitch.mu.Lock()
+	defer e.idleSwitch.mu.Unlock()
+	return e.idleSwitch.requests
 }
 
-// Residency is which graphs of each block are in the device.
-func (e *Engine) Residency() []graphswap.Graph { return e.lanes.residency(e.family.Load()) }
+// Residency returns the loaded graphs of each block.
+func (e *Engine) Residency() []graphswap.Variant { return e.switcher.Resident(e.graphs.Load().Set) }
 
-// NotResident tells that a request ended because a block had no graph.
-func (e *Engine) NotResident(err error) bool { return errors.Is(err, errNotResident) }
+// NotResident reports whether a request ended because a block had no graph.
+func (e *Engine) NotResident(err error) bool { return errors.Is(err, residency.ErrNotResident) }
 
-// PlanTimeline is what the last execution has done.
+// PlanTimeline returns what the last plan run has done.
 func (e *Engine) PlanTimeline() graphswap.Timeline {
-	return e.lanes.on.log.snapshot(e.lanes.on.told.problem)
+	x := e.switcher.Last()
+	return x.Log.Snapshot(x.Forecast.Problem)
 }
 
-// DirtySlots counts bytes that are not zero in slots that hold no committed
-// token.
+// DirtySlots counts the bytes that are not zero in slots without a committed token.
 func (e *Engine) DirtySlots() (n int) {
-	f := e.family.Load()
-	size := e.config.HeadDim * e.options.Recipe.Cache.Size()
-	for i := range f.memory.layers {
-		for _, r := range f.memory.layers[i].past {
-			for head := range e.config.KVHeads {
-				for s := range e.sequences.sequences {
-					from := head*f.slots + s*f.context
-					for _, b := range r.all()[(from+e.sequences.length(s))*size : (from+f.context)*size] {
-						n += int(min(b, 1))
-					}
-				}
-			}
-		}
-	}
-	return n
+	return e.graphs.Load().memory.Cache().DirtyBytes(e.sequences.Lengths())
 }
+
+// ConstantTime lets a pass of any width take 1 ms.
+type ConstantTime struct{ Policy }
+
+// PassTime returns 1 ms.
+func (ConstantTime) PassTime(int) time.Duration { return time.Millisecond }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// scored is a chain of drafts with falling scores.
+// scored returns a chain of drafts with the given scores.
 func scored(scores ...float32) *spec.Tree {
 	t := &spec.Tree{}
 	parent := spec.None
@@ -21,43 +22,60 @@ func scored(scores ...float32) *spec.Tree {
 	return t
 }
 
-func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
-	return &Engine{options: Options{Rows: rows}, took: costs, doubts: map[int]int{}}
+// passTimes records each cost often enough that the engine relies on it.
+func passTimes(costs map[int]time.Duration, rows []int) *workload.PassTimes {
+	p := workload.NewPassTimes(rows)
+	for width, t := range costs {
+		for range 3 {
+			p.Record(width, t)
+		}
+	}
+	return p
 }
 
-// TestOneSlowPassDoesNotCondemnAWidth: the first pass of 8 rows waited for
-// something, and yet the width is tried again; what stays slow is believed.
-func TestOneSlowPassDoesNotCondemnAWidth(t *testing.T) {
-	const rows = 5 * (8 + passCost)
+// unconfirmedPasses is the number of passes of a width, after its first, before its
+// time is believed.
+const unconfirmedPasses = 2
+
+func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
+	e := &Engine{options: resolved{Options: Options{Rows: rows}}, passTimes: passTimes(costs, rows)}
+	e.policy = ownPolicy{e}
+	return e
+}
+
+// TestAWidthIsTriedAgainAfterOneSlowPass: the first pass of 8 rows is slow, and the width
+// is used again. If it stays slow, it is not.
+func TestAWidthIsTriedAgainAfterOneSlowPass(t *testing.T) {
+	const rows = 5 * (8 + workload.PassCost)
 	drafts := func(e *Engine) int {
-		shares := []share{{job: &job{tokens: make([]int32, 1), drafts: scored(0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6)}, n: 1}}
+		shares := []taskRows{{item: &workItem{tokens: make([]int32, 1), drafts: scored(0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6)}, n: 1}}
 		e.addDrafts(shares)
 		return shares[0].drafts
 	}
 	e := fillEngine(make(map[int]time.Duration), 8, 1)
 	for range 5 {
-		e.timed(1, 1+passCost)
+		e.passTimes.Record(1, 1+workload.PassCost)
 	}
 	require.Equal(t, 7, drafts(e), "before it was measured")
-	e.timed(8, 10*rows)
+	e.passTimes.Record(8, 10*rows)
 	require.Equal(t, 7, drafts(e))
-	for range doubtful {
-		e.timed(8, 8+passCost)
+	for range unconfirmedPasses {
+		e.passTimes.Record(8, 8+workload.PassCost)
 	}
-	require.Equal(t, time.Duration(8+passCost), e.cost(8), "the slow one is forgotten")
+	require.Equal(t, time.Duration(8+workload.PassCost), e.passTimes.Expected(8), "the slow pass does not count")
 	require.Equal(t, 7, drafts(e))
-	e.took, e.doubts = map[int]time.Duration{1: 1 + passCost}, make(map[int]int)
-	for range 1 + doubtful {
+	e.passTimes = passTimes(map[int]time.Duration{1: 1 + workload.PassCost}, []int{8, 1})
+	for range 1 + unconfirmedPasses {
 		require.Equal(t, 7, drafts(e))
-		e.timed(8, rows)
+		e.passTimes.Record(8, rows)
 	}
 	require.Zero(t, drafts(e))
-	require.Equal(t, time.Duration(rows), e.cost(8))
-	e.timed(8, 2*rows)
-	require.Equal(t, time.Duration(rows+rows/5), e.cost(8), "from then on a mean")
+	require.Equal(t, time.Duration(rows), e.passTimes.Expected(8))
+	e.passTimes.Record(8, 2*rows)
+	require.Equal(t, time.Duration(rows+rows/5), e.passTimes.Expected(8), "a mean from then on")
 }
 
-func TestTheWidthPaysForItself(t *testing.T) {
+func TestDraftsChooseTheWidthThatPays(t *testing.T) {
 	costs := map[int]time.Duration{1: 10, 8: 13, 32: 36}
 	for _, tt := range []struct {
 		name   string
@@ -67,29 +85,29 @@ func TestTheWidthPaysForItself(t *testing.T) {
 	}{
 		{"no drafts", nil, 1, 0},
 		{"hopeless drafts", []float32{0.1, 0.05, 0.01}, 1, 0},
-		{"a few good ones", []float32{0.9, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 1, 7},
+		{"a few good drafts", []float32{0.9, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 1, 7},
 		{"a long copy", slices.Repeat([]float32{0.95}, 40), 1, 31},
-		{"padding is filled with anything", []float32{0.001, 0.001, 0.001}, 7, 1},
-		{"an unfinished prompt has none", []float32{0.9}, -1, 0},
+		{"padding rows are filled with any draft", []float32{0.001, 0.001, 0.001}, 7, 1},
+		{"an unfinished prompt has no drafts", []float32{0.9}, -1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := fillEngine(costs, 32, 8, 1)
-			j := &job{tokens: make([]int32, max(tt.tokens, 2)), drafts: scored(tt.scores...)}
+			j := &workItem{tokens: make([]int32, max(tt.tokens, 2)), drafts: scored(tt.scores...)}
 			n := tt.tokens
 			if n < 0 {
 				n = 1
 			} else {
 				j.tokens = j.tokens[:n]
 			}
-			shares := []share{{job: j, n: n}}
+			shares := []taskRows{{item: j, n: n}}
 			e.addDrafts(shares)
 			require.Equal(t, tt.want, shares[0].drafts)
 		})
 	}
 }
 
-// The choice is the best of all, found by trying each width.
-func TestNoOtherWidthWouldHaveBeenBetter(t *testing.T) {
+// TestNoOtherWidthIsBetter compares the choice with each width.
+func TestNoOtherWidthIsBetter(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		costs := map[int]time.Duration{}
@@ -99,7 +117,7 @@ func TestNoOtherWidthWouldHaveBeenBetter(t *testing.T) {
 			costs[w] = at
 		}
 		e := fillEngine(costs, 64, 16, 4, 1)
-		var shares []share
+		var shares []taskRows
 		var all []float64
 		rows := 0
 		for range 1 + rng.IntN(3) {
@@ -110,14 +128,14 @@ func TestNoOtherWidthWouldHaveBeenBetter(t *testing.T) {
 				scores = append(scores, score)
 				all = append(all, float64(score))
 			}
-			shares = append(shares, share{job: &job{tokens: make([]int32, 1), drafts: scored(scores...)}, n: 1})
+			shares = append(shares, taskRows{item: &workItem{tokens: make([]int32, 1), drafts: scored(scores...)}, n: 1})
 			rows++
 		}
 		e.addDrafts(shares)
 		total, expected := 0, 0.0
 		for _, s := range shares {
 			total += s.drafts
-			for _, score := range s.job.drafts.Scores[:s.drafts] {
+			for _, score := range s.item.drafts.Scores[:s.drafts] {
 				expected += float64(score)
 			}
 		}
@@ -135,7 +153,7 @@ func TestNoOtherWidthWouldHaveBeenBetter(t *testing.T) {
 	}
 }
 
-// bestSum is the sum of the n largest scores.
+// bestSum returns the sum of the n largest scores.
 func bestSum(scores []float64, n int) float64 {
 	left, sum := append([]float64(nil), scores...), 0.0
 	for range min(n, len(left)) {
@@ -153,13 +171,13 @@ func bestSum(scores []float64, n int) float64 {
 
 func TestUnknownCostsFollowTheModel(t *testing.T) {
 	e := fillEngine(map[int]time.Duration{}, 32, 8, 1)
-	require.Less(t, e.cost(8), e.cost(32))
-	e.timed(8, 19*time.Millisecond)
-	require.Equal(t, 12*time.Millisecond, e.cost(1))
-	require.Equal(t, 43*time.Millisecond, e.cost(32))
-	for range 1 + doubtful {
-		e.timed(32, 100*time.Millisecond)
+	require.Less(t, e.passTimes.Expected(8), e.passTimes.Expected(32))
+	e.passTimes.Record(8, 19*time.Millisecond)
+	require.Equal(t, 12*time.Millisecond, e.passTimes.Expected(1))
+	require.Equal(t, 43*time.Millisecond, e.passTimes.Expected(32))
+	for range 1 + unconfirmedPasses {
+		e.passTimes.Record(32, 100*time.Millisecond)
 	}
-	e.timed(32, 50*time.Millisecond)
-	require.Equal(t, 90*time.Millisecond, e.cost(32))
+	e.passTimes.Record(32, 50*time.Millisecond)
+	require.Equal(t, 90*time.Millisecond, e.passTimes.Expected(32))
 }

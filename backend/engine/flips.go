@@ -10,20 +10,20 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Flips is how often the likeliest token behind a text depends on how that text
-// was cut into passes, as drafts cut it: token by token on the narrowest graphs,
-// or many rows at once on each of those that passes with drafts use.
+// Flips is the measured rate at which pass width changes the top token. It compares a
+// text that is computed token by token on the narrowest graphs with the same text in
+// full passes of each width that passes with drafts may have.
 type Flips struct {
-	// Positions is how many tokens were computed each way, Flipped at how many of
-	// them some way led to another token than one by one did.
+	// Positions is the number of tokens that were compared. Flipped counts the compared tokens for
+	// which at least one width gave another top token.
 	Positions int         `json:"positions"`
 	Flipped   int         `json:"flipped"`
 	Widths    []WidthFlip `json:"widths"`
 }
 
-// WidthFlip compares passes of Valid tokens on graphs of Rows with those of one
-// token: at how many positions the likeliest token was another one, and at how
-// many all logits were the same bits.
+// WidthFlip compares passes of Valid tokens on graphs of width Rows with passes of one
+// token. It counts the positions with another top token, and those with equal logits,
+// bit by bit.
 type WidthFlip struct {
 	Rows    int `json:"rows"`
 	Valid   int `json:"valid"`
@@ -31,28 +31,30 @@ type WidthFlip struct {
 	Equal   int `json:"equal"`
 }
 
-// PerThousand is the flips in a thousand positions.
+// PerThousand returns the flips per thousand positions.
 func (f *Flips) PerThousand() float64 {
 	return 1000 * float64(f.Flipped) / float64(max(1, f.Positions))
 }
 
-// Equal tells that no bit of any logits depended on it.
+// Equal reports whether all logits were equal at each width.
 func (f *Flips) Equal() bool {
 	return !slices.ContainsFunc(f.Widths, func(w WidthFlip) bool { return w.Equal < f.Positions })
 }
 
-// MeasureFlips computes a text behind its first lead tokens in the ways that
-// [Flips] tells, on graphs as Generate uses them; with [Options].Exact all of them
-// have that one width. It takes a pass for each token and a few more, must not be
-// called beside Generate, and leaves the first sequence empty. Where graphs are
-// exchanged not all are there to be compared: [ErrOptions]. Where there are none
-// to compare nothing can differ, and no position is computed.
+// MeasureFlips computes the tokens of a text after the first lead ones, in passes of
+// each width that Generate uses: see [Flips]. It takes one pass for each token and a few
+// more. The caller must not call Generate meanwhile; the first sequence is empty
+// afterwards. If a plan switches graphs, not all of them are loaded, and MeasureFlips
+// returns [ErrOptions]. If each pass has one row, it computes nothing and returns zero
+// positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
-	if start, used := e.options.start(); start != used {
-		return nil, fmt.Errorf("engine: %w: plan %s has not all graphs in the device at a time", ErrOptions, e.options.Plan)
+	if e.options.start != e.options.used {
+		return nil, fmt.Errorf("engine: %w: measure flips: plan %s does not keep all graphs loaded: take %s or %s",
+			ErrOptions, e.options.Plan, graphswap.PlanResident, graphswap.PlanSeparate)
 	}
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
-		return nil, fmt.Errorf("engine: %w: %d of %d tokens in a context of %d", ErrPass, lead, len(text), e.options.Context)
+		return nil, fmt.Errorf("engine: %w: measure flips: a lead of %d of %d tokens: want 1..%d, and a context of at least %d",
+			ErrPass, lead, len(text), len(text)-1, len(text))
 	}
 	least, compared := e.options.FlipWidths()
 	if len(compared) == 0 {
@@ -60,16 +62,16 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 	}
 	m := flipMeter{engine: e, text: text, lead: lead, seed: maphash.MakeSeed()}
 	plain, err := m.read(ctx, 1, least)
+	if err != nil {
+		return nil, err
+	}
 	f := &Flips{Positions: len(plain)}
 	flipped := make([]bool, len(plain))
 	for _, rows := range compared {
-		var got []answer
 		w := WidthFlip{Rows: rows, Valid: e.options.fullPass(rows)}
+		got, err := m.read(ctx, w.Valid, rows)
 		if err != nil {
-			continue
-		}
-		if got, err = m.read(ctx, w.Valid, rows); err != nil {
-			continue
+			return nil, err
 		}
 		for i := range got {
 			if got[i].bits == plain[i].bits {
@@ -87,32 +89,27 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 			f.Flipped++
 		}
 	}
-	if err == nil {
-		err = e.Truncate(0, 0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
+	return f, e.Truncate(0, 0)
 }
 
-// FlipWidths are the rows of the graphs that one token at a time is computed on,
-// and of those that passes with drafts may have and are compared with it,
-// ascending: none where each pass has one row. Rows are resolved.
+// FlipWidths returns the width that computes one token at a time, and the widths of
+// passes with drafts that are compared with it, ascending. There are none if each pass
+// has one row. Rows must be set: see [Options.Shape].
 func (o Options) FlipWidths() (least int, compared []int) {
+	r := resolved{Options: o}
 	least, compared = o.Rows[len(o.Rows)-1], slices.Clone(o.Rows)
-	if _, used := o.start(); o.Exact || used != graphswap.Both {
-		least = o.VerifyRows()
+	if _, used := planGraphs(o.Plan); o.Exact || used != graphswap.Both {
+		least = r.exactRows()
 		compared = []int{least}
 	}
 	slices.Reverse(compared)
-	return least, slices.DeleteFunc(compared, func(rows int) bool { return o.fullPass(rows) == 1 })
+	return least, slices.DeleteFunc(compared, func(rows int) bool { return r.fullPass(rows) == 1 })
 }
 
-// fullPass is how many tokens a pass with drafts has at most on graphs of rows.
-func (o Options) fullPass(rows int) int { return min(rows, o.draftRows(), maxDrafts+1) }
+// fullPass returns the most tokens that a pass with drafts has on graphs of a width.
+func (r *resolved) fullPass(rows int) int { return min(rows, r.draftRows(), maxDrafts+1) }
 
-// flipMeter computes one text again and again.
+// flipMeter computes one text repeatedly.
 type flipMeter struct {
 	engine *Engine
 	text   []int32
@@ -120,15 +117,14 @@ type flipMeter struct {
 	seed   maphash.Seed
 }
 
-// answer is what stands behind a token: the likeliest next one, and a hash of
-// all logits.
+// answer is the top token after a token, and a hash of all logits.
 type answer struct {
 	token int
 	bits  uint64
 }
 
-// read computes the text behind the lead in passes of so many tokens on graphs of
-// at least some rows.
+// read computes the text after the lead, with the given tokens per pass and the given least graph
+// width.
 func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err
@@ -148,19 +144,19 @@ func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answe
 	return answers, nil
 }
 
-// pass computes and commits tokens.
-func (m *flipMeter) pass(ctx context.Context, tokens []int32, rows int, wanted bool) (answers []answer, err error) {
+// pass computes and commits tokens. If logits is set, it returns an answer for each.
+func (m *flipMeter) pass(ctx context.Context, tokens []int32, rows int, logits bool) (answers []answer, err error) {
 	p, path := Pass{Width: rows}, make([]int, len(tokens))
 	for i, token := range tokens {
-		p.Rows, path[i] = append(p.Rows, Row{Token: token, Parent: i - 1, Logits: wanted}), i
+		p.Rows, path[i] = append(p.Rows, Row{Token: token, Parent: i - 1, Logits: logits}), i
 	}
 	r, err := m.engine.Forward(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	for _, logits := range r.Logits {
-		if wanted {
-			answers = append(answers, m.answer(logits))
+	for _, row := range r.Logits {
+		if logits {
+			answers = append(answers, m.answer(row))
 		}
 	}
 	return answers, m.engine.Commit(0, path)

@@ -4,31 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/detok"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/calibration"
-	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// Generate continues a prompt and hands the text to emit piece by piece, none
-// of them empty. It waits until a sequence is free. It ends with the Report
-// when the output does, or with an error: that of ctx or emit, a
-// [PromptTooLongError], [ErrRequest], or a device's. The report then tells what
-// was done until there, and what was computed stays in the cache.
+// Generate continues a prompt and hands the text to emit in non-empty pieces. It waits until a
+// sequence is free. It returns the Report when the output ends. The error comes from ctx, emit or
+// the device, or it is a [PromptTooLongError] or [ErrRequest]. The report then covers the work done
+// so far, and the computed rows stay in the cache.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
-	g := &generation{
-		engine: e, request: r, emit: emit, began: time.Now(), text: newText(r.Stop),
-		report: Report{
-			Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(),
-			Lossless: e.lossless(), Clock: e.clock, Ops: make(map[backend.Lane]int64),
-		},
-	}
-	g.report.Began = g.began
+	g := e.newGeneration(r, emit)
 	if err := e.checkRequest(r); err != nil {
 		return g.report, err
 	}
@@ -39,20 +32,30 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	if g.sampler, err = sampler.New(r.Sampling); err != nil {
 		return g.report, fmt.Errorf("engine: %w: %w", ErrRequest, err)
 	}
-	sequence, common, err := e.sequences.acquire(ctx, r.Prompt, r.CachePrompt)
+	sequence, common, err := e.sequences.Acquire(ctx, r.Prompt, r.CachePrompt)
 	if err != nil {
 		return g.report, err
 	}
-	defer e.sequences.release(sequence)
-	e.power.enter()
-	defer e.power.leave()
-	e.enterIdle()
-	defer e.leaveIdle()
-	g.job.sequence, g.job.report, g.job.verify = sequence, &g.report, g.verify
-	g.job.whole = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
-	err = g.run(ctx, min(common, len(r.Prompt)-1))
+	defer e.sequences.Release(sequence)
+	e.power.RequestStarted()
+	defer e.power.RequestEnded()
+	e.requestStarted()
+	defer e.requestEnded()
+	// The last token of a prompt is always computed, because its logits are needed.
+	g.item.sequence, g.cached = sequence, min(common, len(r.Prompt)-1)
+	if err := e.Truncate(sequence, g.cached); err != nil {
+		return g.report, err
+	}
+	e.queue.enter()
+	leave := sync.OnceFunc(e.queue.leave)
+	defer leave()
+	if err = g.prefill(ctx); err == nil {
+		err = g.decode(ctx)
+	}
+	g.finish(err)
+	leave()
 	if errors.Is(err, sampler.ErrLogits) {
-		// What made them is in the cache and must not reach the next request.
+		// The cause is in the cache and must not reach the next request.
 		err = errors.Join(err, e.Truncate(sequence, 0))
 	}
 	return g.report, err
@@ -64,8 +67,6 @@ func (e *Engine) checkRequest(r Request) error {
 		return fmt.Errorf("engine: %w: the prompt is empty", ErrRequest)
 	case len(r.Prompt) > e.options.Context:
 		return &PromptTooLongError{Tokens: len(r.Prompt), Context: e.options.Context}
-	case r.Plan != nil && e.options.Exact:
-		return fmt.Errorf("engine: %w: a plan of its own where each token has one width", ErrRequest)
 	case r.Logprobs < 0:
 		return fmt.Errorf("engine: %w: %d logprobs", ErrRequest, r.Logprobs)
 	}
@@ -77,124 +78,82 @@ func (e *Engine) checkRequest(r Request) error {
 	return nil
 }
 
-// generation is one Generate that goes on.
+// generation is one call of Generate.
 type generation struct {
 	engine  *Engine
 	request Request
 	emit    func(Piece) error
 	began   time.Time
 	sampler *sampler.Sampler
-	text    *text
+	text    *detok.Text
 	report  Report
-	job     job
-	// execution is what exchanged graphs for the prompt, or nil.
-	execution *execution
+	item    workItem
+	cached  int // tokens of the prompt that its sequence held
+	// planRun switches graphs for the prompt, or is nil.
+	planRun *residency.Run
 	// drafter and tree are nil without drafts.
 	drafter *draft.Drafter
 	tree    *spec.Tree
 	top     calibration.Row
-	// prompted counts the prompt's tokens that the drafter has been told of, the
-	// last of them perhaps by who sends to observing when it is done.
+	// prompted counts the prompt's tokens that the drafter was shown. observing
+	// brings the time of the last pass's tokens once it has looked at them.
 	prompted  int
-	observing <-chan spent
-	// pieces is the text of what the last pass drew; ending is why the output
-	// ends with it.
+	observing <-chan Elapsed
+	// pieces is the text of the tokens that the last pass drew. ending is the reason if the output
+	// ends with them.
 	pieces []Piece
 	ending StopReason
 }
 
-func (g *generation) run(ctx context.Context, cached int) error {
-	if err := g.engine.Truncate(g.job.sequence, cached); err != nil {
-		return err
+func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
+	g := &generation{engine: e, request: r, emit: emit, began: time.Now(), text: detok.NewText(r.Stop)}
+	g.report = Report{
+		Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(),
+		Lossless: e.lossless(), Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began,
 	}
-	g.engine.line.enter()
-	defer g.engine.line.leave()
-	defer func() { g.report.Context = g.engine.family.Load().context }()
-	g.report.CachedTokens = cached
-	g.startDrafts()
-	g.job.everyRow = g.job.everyRow || g.request.AllLogits
-	err := g.prefill(ctx, cached)
-	if err != nil {
-		g.report.Prefill = time.Since(g.began)
-	} else {
-		started := time.Now()
-		err = g.decode(ctx)
-		g.report.Decode = time.Since(started)
-	}
-	g.endDrafts(err == nil)
-	if e := g.engine; err == nil {
-		e.habitsMu.Lock()
-		e.habits.answered(g.report.OutputTokens, g.report.AcceptLength(), g.report.Decode)
-		e.habitsMu.Unlock()
-	}
-	if x := g.execution; x != nil {
-		x.log.behind(g.report.Verifications, g.report.CPU, g.engine.options.Blocks, g.engine.options.Rows[0])
-		g.report.Plan = g.engine.planReport(x)
-	} else {
-		g.report.Plan = g.residentReport()
-	}
-	return err
+	g.item.allLogits = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
+	return g
 }
 
-// prefill computes the prompt from token cached on.
-func (g *generation) prefill(ctx context.Context, cached int) error {
-	prompt := g.request.Prompt
-	for _, token := range prompt {
+// prefill computes the prompt's tokens that its sequence did not hold, by a plan if
+// there is one, and draws the first token.
+func (g *generation) prefill(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			g.report.Prefill = time.Since(g.began)
+		}
+	}()
+	g.report.CachedTokens = g.cached
+	g.startDrafts()
+	g.item.everyRow = g.calibrates(len(g.request.Prompt) - g.cached)
+	for _, token := range g.request.Prompt {
 		g.sampler.Accept(token)
 	}
 	before := g.report.ValidRows
-	if err := g.reserve(ctx, len(prompt)); err != nil {
+	if err := g.reserve(ctx, len(g.request.Prompt)); err != nil {
 		return err
 	}
-	var err error
-	if g.execution, err = g.engine.planPrompt(ctx, g, cached, prompt[cached:]); err != nil {
+	g.item.tokens = g.request.Prompt[g.cached:]
+	if g.planRun, err = g.engine.planPrompt(ctx, g, g.cached, g.item.tokens); err != nil {
 		return err
 	}
-	err = g.computePrompt(ctx, cached, prompt[cached:])
-	g.job.everyRow = false
+	if g.planRun != nil && g.engine.virtualTime() {
+		err = g.engine.drive(ctx, g, g.planRun)
+	} else {
+		err = g.compute(ctx)
+		g.planRun.PromptEnded(err != nil)
+	}
+	g.item.everyRow = false
 	g.report.PromptDrafting, g.report.PromptDraftingCPU = g.report.Drafting, g.report.DraftingCPU
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
 }
 
-// computePrompt has the prompt's tokens computed, by a plan if there is one.
-func (g *generation) computePrompt(ctx context.Context, cached int, tokens []int32) error {
-	x := g.execution
-	if x != nil && g.engine.inVirtualTime() {
-		g.job.tokens = tokens
-		return g.engine.drive(ctx, x)
-	}
-	err := g.feed(ctx, cached, tokens)
-	x.end(err != nil)
-	return err
-}
-
-// feed has tokens computed that follow the first length ones, and draws what
-// follows them.
-func (g *generation) feed(ctx context.Context, length int, tokens []int32) error {
-	if err := g.reserve(ctx, length+len(tokens)); err != nil {
-		return err
-	}
-	g.job.tokens = tokens
-	return g.engine.compute(ctx, &g.job)
-}
-
-// reserve lets the context grow; nobody waits for this generation meanwhile.
-func (g *generation) reserve(ctx context.Context, n int) error {
-	if n <= g.engine.family.Load().context {
-		return nil
-	}
-	g.engine.line.leave()
-	defer g.engine.line.enter()
-	growth, err := g.engine.reserve(ctx, n)
-	if growth != nil {
-		g.report.Growths = append(g.report.Growths, *growth)
-	}
-	return err
-}
-
-// decode hands out what was drawn and goes on until the output ends.
+// decode hands out what was drawn and computes the next pass, until the output
+// ends.
 func (g *generation) decode(ctx context.Context) error {
+	started := time.Now()
+	defer func() { g.report.Decode = time.Since(started) }()
 	for {
 		if err := g.handOut(); err != nil {
 			return err
@@ -202,8 +161,11 @@ func (g *generation) decode(ctx context.Context) error {
 		if g.ending != "" {
 			return g.end(g.ending)
 		}
-		more, err := g.goOn(ctx, g.report.Output[len(g.report.Output)-1])
-		if err != nil && ctx.Err() == nil { // a draw failed: what drafts let it say before stands
+		more, err := g.prepareNext(ctx)
+		if err == nil && more {
+			err = g.compute(ctx)
+		}
+		if err != nil && ctx.Err() == nil { // a draw failed: the tokens drawn before it are output
 			err = errors.Join(err, g.handOut())
 		}
 		if err != nil {
@@ -215,7 +177,81 @@ func (g *generation) decode(ctx context.Context) error {
 	}
 }
 
-// handOut sends the text of what was drawn.
+// prepareNext sets the item's tokens to the last one of the output, with drafts
+// after it, and makes room for them. It returns false if the context is full.
+func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
+	token := g.report.Output[len(g.report.Output)-1]
+	length := g.engine.sequences.Len(g.item.sequence)
+	if length < g.engine.options.Context {
+		g.propose(length)
+		g.item.tokens = []int32{token}
+		return true, g.reserve(ctx, length+1)
+	}
+	g.item.drafts = nil
+	g.report.Truncated = true
+	if !g.request.Shift {
+		return false, nil
+	}
+	return g.shift(ctx, token)
+}
+
+// shift makes room in a full context: after the tokens to keep it drops the older
+// half, and the rest is computed again at its new position. So the text continues
+// as after a new prompt of these tokens, to the bit on devices whose rows do not
+// depend on their pass. The cost is the prefill of half a context for each half
+// context of output.
+func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
+	held := g.engine.Tokens(g.item.sequence)
+	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
+	drop := (len(held) - keep) / 2
+	if drop == 0 {
+		return false, nil
+	}
+	if err := g.engine.Truncate(g.item.sequence, keep); err != nil {
+		return false, err
+	}
+	g.report.Shifts++
+	g.report.DroppedTokens += drop
+	g.item.tokens = append(held[keep+drop:], token)
+	return true, g.reserve(ctx, keep+len(g.item.tokens))
+}
+
+// leastShifting is the number of slots that a request's Keep never covers, so a shift can always
+// free them (llama-server's number).
+const leastShifting = 4
+
+// reserve lets the context grow. No pass waits for this request meanwhile.
+func (g *generation) reserve(ctx context.Context, n int) error {
+	if n <= g.engine.graphs.Load().context {
+		return nil
+	}
+	g.engine.queue.leave()
+	defer g.engine.queue.enter()
+	growth, err := g.engine.reserve(ctx, n)
+	if growth != nil {
+		g.report.Growths = append(g.report.Growths, *growth)
+	}
+	return err
+}
+
+// finish completes the report and lets the engine learn from an output that ended
+// without an error.
+func (g *generation) finish(err error) {
+	e := g.engine
+	g.endDrafts(err == nil)
+	if err == nil {
+		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.report.Decode)
+	}
+	if x := g.planRun; x != nil {
+		addDecode(x.Log, g.report.Verifications, g.report.CPU, e.options.Blocks, e.options.Rows[0])
+		g.report.Plan = e.planReport(x)
+	} else {
+		g.report.Plan = g.residentReport()
+	}
+	g.report.Context = e.graphs.Load().context
+}
+
+// handOut sends the text of the drawn tokens.
 func (g *generation) handOut() error {
 	for _, piece := range g.pieces {
 		if err := g.send(piece); err != nil {
@@ -226,134 +262,10 @@ func (g *generation) handOut() error {
 	return nil
 }
 
-// goOn computes what follows token, or reports that there is no place for it.
-func (g *generation) goOn(ctx context.Context, token int32) (more bool, err error) {
-	length := g.engine.sequences.length(g.job.sequence)
-	if length < g.engine.options.Context {
-		g.propose(length)
-		return true, g.feed(ctx, length, []int32{token})
-	}
-	g.job.drafts = nil
-	g.report.Truncated = true
-	if !g.request.Shift {
-		return false, nil
-	}
-	return g.shift(ctx, token)
-}
-
-// shift makes room in a full context: of the tokens behind those to keep the
-// older half goes, and what follows is computed again at its new place. So the
-// text goes on as a new prompt of these tokens would, to the bit on devices
-// whose rows do not depend on their pass; it costs the prefill of half a
-// context for every half context of output.
-func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
-	held := g.engine.Tokens(g.job.sequence)
-	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
-	drop := (len(held) - keep) / 2
-	if drop == 0 {
-		return false, nil
-	}
-	if err := g.engine.Truncate(g.job.sequence, keep); err != nil {
-		return false, err
-	}
-	g.report.Shifts++
-	g.report.DroppedTokens += drop
-	return true, g.feed(ctx, keep, append(held[keep+drop:], token))
-}
-
-// leastShifting is how many tokens of a context can always be dropped or
-// written, whatever the request wants to keep (llama-server's number).
-const leastShifting = 4
-
-// verify draws what follows the job's tokens, along its drafts as far as they
-// are right. What is drawn depends on the logits of the right rows only, so it
-// is the same with any drafts or none.
-func (g *generation) verify(v verdict) (path []int32, err error) {
-	if !v.share.last() {
-		g.learn(v, nil, nil)
-		return nil, nil
-	}
-	drafts := &spec.Tree{}
-	if v.share.drafts > 0 {
-		drafts = g.job.drafts.Head(v.share.drafts)
-	}
-	before := g.report.OutputTokens
-	if before == 0 {
-		g.report.Prefill = time.Since(g.began)
-	}
-	began := time.Now()
-	path, _ = spec.Verify(drafts, func(row int32) (token int32, more bool) {
-		token, more, err = g.draw(v, v.row(row))
-		return token, more
-	}, nil, nil)
-	g.worked(graphswap.Sample, spent{began: began, wall: time.Since(began)})
-	if before > 0 {
-		g.report.DecodeSteps++
-		g.report.DraftedRows += drafts.Len()
-		g.report.AcceptedRows += len(path)
-	}
-	if err == nil {
-		g.learn(v, path, g.report.Output[before:])
-	}
-	return path, err
-}
-
-// draw takes the token that follows a row; nothing may follow it unless more.
-func (g *generation) draw(v verdict, row int) (token int32, more bool, err error) {
-	r := &g.request
-	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
-		g.ending = StopLimit
-		return 0, false, nil
-	}
-	token, logits, err := g.choose(v, row)
-	if err != nil {
-		return 0, false, fmt.Errorf("engine: %w", err)
-	}
-	g.sampler.Accept(token)
-	if r.Mask != nil {
-		r.Mask.Accept(token)
-	}
-	if g.report.OutputTokens == 0 {
-		g.report.FirstToken = time.Since(g.began)
-	}
-	g.report.OutputTokens++
-	g.report.Output = append(g.report.Output, token)
-	if !r.IgnoreEOS && g.engine.tokenizer.IsEOG(token) {
-		g.ending = StopEOS
-		return token, false, nil
-	}
-	g.pieces = append(g.pieces, g.text.add(g.bytes(token), g.logprob(token, logits)))
-	switch {
-	case g.text.stopped:
-		g.ending = StopWord
-	case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens:
-		g.ending = StopLimit
-	}
-	return token, g.ending == "", nil
-}
-
-// choose samples from the best logits of a row, or from all of them, which it
-// then returns, where the best do not determine the token or the request wants
-// to see them.
-func (g *generation) choose(v verdict, row int) (token int32, logits []float32, err error) {
-	if !g.job.whole {
-		if token, ok := g.sampler.SampleTop(v.tops[row], g.request.Mask); ok {
-			g.report.TopDraws++
-			return token, nil, nil
-		}
-	}
-	g.report.RowDraws++
-	if logits, err = v.wholeRow(row); err != nil {
-		return 0, nil, err
-	}
-	token, err = g.sampler.Sample(logits, g.request.Mask)
-	return token, logits, err
-}
-
-// end hands out what was held back.
+// end sends the text that was held back.
 func (g *generation) end(reason StopReason) error {
 	g.report.Stop = reason
-	return g.send(g.text.finish())
+	return g.send(g.text.Finish())
 }
 
 func (g *generation) send(p Piece) error {
@@ -364,20 +276,4 @@ func (g *generation) send(p Piece) error {
 		return fmt.Errorf("engine: hand out text: %w", err)
 	}
 	return nil
-}
-
-// bytes is what a token adds to the output.
-func (g *generation) bytes(token int32) []byte {
-	if slices.Contains(g.request.Preserve, token) {
-		return g.engine.tokenizer.PieceSpecial(token)
-	}
-	return g.engine.tokenizer.Piece(token)
-}
-
-func (g *generation) logprob(token int32, logits []float32) TokenLogprob {
-	spell := func(id int32) string { return tokenText(g.engine.tokenizer.PieceSpecial(id)) }
-	if g.request.Logprobs == 0 {
-		return TokenLogprob{ID: token, Text: spell(token)}
-	}
-	return logprobs(logits, token, g.request.Logprobs, spell)
 }

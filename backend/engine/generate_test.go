@@ -19,7 +19,7 @@ import (
 // little girl named Lily. She loved to play outside in the park. …".
 var begin = []int32{1}
 
-// answer collects the pieces of a generation, none of which may be empty.
+// answer returns the text of a request and its pieces, none of which may be empty.
 func answer(t *testing.T, e *engine.Engine, r engine.Request) (string, []engine.Piece, engine.Report) {
 	t.Helper()
 	var pieces []engine.Piece
@@ -35,7 +35,7 @@ func answer(t *testing.T, e *engine.Engine, r engine.Request) (string, []engine.
 	return text.String(), pieces, report
 }
 
-// script is a mask that allows one token after the other, and then the last.
+// script is a mask that allows one token after the other, and then only the last.
 type script struct {
 	tokens []int32
 	seen   []int32
@@ -47,7 +47,7 @@ func (s *script) Allowed(token int32) bool {
 
 func (s *script) Accept(token int32) { s.seen = append(s.seen, token) }
 
-func TestAnOutputEndsWhereItMust(t *testing.T) {
+func TestOutputsEndForEachReason(t *testing.T) {
 	e, tok := start(t, newDevice(), small)
 	eos := tok.EOS()
 	for _, tt := range []struct {
@@ -58,11 +58,11 @@ func TestAnOutputEndsWhereItMust(t *testing.T) {
 		tokens  int
 	}{
 		{"limit", engine.Request{MaxTokens: 2}, " Once upon", engine.StopLimit, 2},
-		{"no tokens wanted", engine.Request{MaxTokens: 0}, "", engine.StopLimit, 0},
+		{"no tokens", engine.Request{MaxTokens: 0}, "", engine.StopLimit, 0},
 		{"stop inside a token", engine.Request{MaxTokens: 50, Stop: []string{"pon"}}, " Once u", engine.StopWord, 2},
 		{"stop over tokens", engine.Request{MaxTokens: 50, Stop: []string{"nowhere", "a time, th"}}, " Once upon ", engine.StopWord, 6},
 		{"stop at once", engine.Request{MaxTokens: 50, Stop: []string{" Once"}}, "", engine.StopWord, 1},
-		{"a stop that never comes", engine.Request{MaxTokens: 2, Stop: []string{"upon nothing"}}, " Once upon", engine.StopLimit, 2},
+		{"a stop string that never comes", engine.Request{MaxTokens: 2, Stop: []string{"upon nothing"}}, " Once upon", engine.StopLimit, 2},
 		{"end of text", engine.Request{MaxTokens: 50, Mask: &script{tokens: []int32{403, eos}}}, " Once", engine.StopEOS, 2},
 		{"end of text first", engine.Request{MaxTokens: 50, Mask: &script{tokens: []int32{eos}}}, "", engine.StopEOS, 1},
 		{"end of text ignored", engine.Request{MaxTokens: 3, IgnoreEOS: true, Mask: &script{tokens: []int32{eos, 403}}}, " Once Once", engine.StopLimit, 3},
@@ -74,7 +74,7 @@ func TestAnOutputEndsWhereItMust(t *testing.T) {
 			require.Equal(t, tt.stop, report.Stop)
 			require.Equal(t, tt.tokens, report.OutputTokens)
 			if m, ok := tt.request.Mask.(*script); ok {
-				require.Equal(t, report.Output, m.seen, "the mask learns of every token")
+				require.Equal(t, report.Output, m.seen, "the mask sees each token")
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestAFullContextEndsTheOutput(t *testing.T) {
 	e, tok := start(t, newDevice(), small)
 	text, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: -1})
 	require.Equal(t, engine.StopLimit, report.Stop)
-	require.Equal(t, 64, report.OutputTokens, "63 find a place behind the prompt, the last needs none")
+	require.Equal(t, 64, report.OutputTokens, "63 tokens fit after the prompt, and the last one needs no slot")
 	require.Equal(t, tok.Decode(report.Output), text)
 
 	full := append(begin, report.Output[:63]...)
@@ -98,7 +98,7 @@ func TestAFullContextEndsTheOutput(t *testing.T) {
 	require.Equal(t, engine.PromptTooLongError{Tokens: 65, Context: 64}, *long)
 }
 
-func TestCharactersAreHeldUntilTheyAreWhole(t *testing.T) {
+func TestCharactersAreHeldBackUntilComplete(t *testing.T) {
 	e, tok := start(t, newDevice(), small)
 	// Byte tokens of a SentencePiece vocabulary begin at 3.
 	euro := []int32{3 + 0xe2, 3 + 0x82, 3 + 0xac}
@@ -119,7 +119,7 @@ func TestControlTokensAreSilentUnlessPreserved(t *testing.T) {
 	r := engine.Request{Prompt: begin, MaxTokens: 2, Mask: &script{tokens: []int32{bos, 403}}}
 	text, pieces, _ := answer(t, e, r)
 	require.Equal(t, " Once", text)
-	require.Len(t, pieces[0].Tokens, 2, "a silent token comes with the next text")
+	require.Len(t, pieces[0].Tokens, 2, "a token without text comes with the next text")
 	r.Mask, r.Preserve = &script{tokens: []int32{bos, 403}}, []int32{bos}
 	text, _, _ = answer(t, e, r)
 	require.Equal(t, string(tok.PieceSpecial(bos))+" Once", text)
@@ -143,7 +143,7 @@ func TestLogprobsAreReportedOnRequest(t *testing.T) {
 	require.Equal(t, []engine.TokenLogprob{{ID: 403, Text: " Once"}}, pieces[0].Tokens)
 }
 
-func TestEqualSeedsGiveEqualTextsAndOthersDoNot(t *testing.T) {
+func TestOnlyEqualSeedsGiveEqualTexts(t *testing.T) {
 	e, _ := start(t, newDevice(), small)
 	sample := func(seed uint64) string {
 		text, _, _ := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 30, Sampling: sampler.Options{Temperature: 1.5, Seed: seed}})
@@ -163,10 +163,10 @@ func TestPenaltiesSeeThePrompt(t *testing.T) {
 	r.Sampling = sampler.Options{}
 	_, _, free := answer(t, e, r)
 	require.NotContains(t, r.Prompt, penalised.Output[0])
-	require.NotEqual(t, free.Output, penalised.Output, "else the test proves nothing")
+	require.NotEqual(t, free.Output, penalised.Output, "otherwise the test proves nothing")
 }
 
-func TestRequestsWithoutAnAnswerAreRefused(t *testing.T) {
+func TestInvalidRequestsAreRejected(t *testing.T) {
 	e, _ := start(t, newDevice(), small)
 	for name, r := range map[string]engine.Request{
 		"empty prompt":      {},
@@ -184,9 +184,9 @@ func TestRequestsWithoutAnAnswerAreRefused(t *testing.T) {
 	require.Equal(t, " Once", text)
 }
 
-func TestAnEmitThatFailsEndsTheGeneration(t *testing.T) {
+func TestAFailedEmitEndsTheRequest(t *testing.T) {
 	e, _ := start(t, newDevice(), small)
-	gone := errors.New("nobody listens")
+	gone := errors.New("the client is gone")
 	calls := 0
 	report, err := e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 50}, func(engine.Piece) error {
 		if calls++; calls == 3 {
@@ -219,7 +219,7 @@ func TestAWaitingRequestCanBeCancelled(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-func TestLogitsThatAreNoNumbersEndTheRequestAndLeaveNothing(t *testing.T) {
+func TestLogitsThatAreNoNumbersEndTheRequestAndClearItsCache(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, small)
 	runs := 0
@@ -239,7 +239,7 @@ func TestLogitsThatAreNoNumbersEndTheRequestAndLeaveNothing(t *testing.T) {
 	require.EqualValues(t, 403, report.Output[0])
 }
 
-func TestTheReportCountsWhatRan(t *testing.T) {
+func TestTheReportCountsPassesAndRows(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, small)
 	graphs := 0

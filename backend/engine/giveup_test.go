@@ -11,10 +11,12 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// clocked is a device with a clock of its own, on which every call takes 1 ms.
+// clocked is a device in virtual time, on which every call takes 1 ms.
 type clocked struct{ *device }
 
 func (c clocked) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
@@ -30,9 +32,9 @@ type clockedProgram struct{ backend.Program }
 func (clockedProgram) LoadCost() backend.Cost { return backend.Cost{Took: 1e6, Virtual: true} }
 func (clockedProgram) RunCost() backend.Cost  { return backend.Cost{Took: 1e6, Virtual: true} }
 
-// TestGraphsThatCannotBeLoadedAreNotTriedForEver: each second load fails, so the
-// graph that goes comes back and none takes its place.
-func TestGraphsThatCannotBeLoadedAreNotTriedForEver(t *testing.T) {
+// TestRepeatedLoadFailuresDisableSwitching: every other load fails, so a graph is freed
+// and loaded again instead of its counterpart.
+func TestRepeatedLoadFailuresDisableSwitching(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 96, FirstContext: 96})
 	for _, virtual := range []bool{false, true} {
 		dev := newDevice()
@@ -42,7 +44,7 @@ func TestGraphsThatCannotBeLoadedAreNotTriedForEver(t *testing.T) {
 			open = clocked{dev}
 		}
 		e, _ := start(t, open, engine.Options{
-			Plan: "sync-spare", Rows: []int{12, 4}, Blocks: 2, Context: 96, FirstContext: 96,
+			Plan: graphswap.PlanSwitch + "-spare", Policy: enginetest.PlanBy(baseline.Sync, false), Rows: []int{12, 4}, Blocks: 2, Context: 96, FirstContext: 96,
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		loads, broken := 0, true
@@ -57,37 +59,37 @@ func TestGraphsThatCannotBeLoadedAreNotTriedForEver(t *testing.T) {
 			e.WaitForLoads()
 			return r, err
 		}
-		try := func(loadsWanted int) { // in virtual time a load that fails ends the prompt
+		try := func(wantLoads int) { // in virtual time a failed load ends the prompt
 			t.Helper()
 			before := loads
 			r, err := ask()
-			if virtual && loadsWanted > 0 && broken {
+			if virtual && wantLoads > 0 && broken {
 				require.ErrorIs(t, err, errFault)
 			} else {
 				require.NoError(t, err)
 				require.Equal(t, generate(t, plain, story(30), 6).Output, r.Output)
 			}
 			require.Equal(t, engine.Clock{Virtual: virtual}, r.Clock)
-			require.Equal(t, loadsWanted, loads-before)
+			require.Equal(t, wantLoads, loads-before)
 		}
-		wide := []graphswap.Graph{graphswap.G1, graphswap.G1}
+		wide := []graphswap.Variant{graphswap.Prefill, graphswap.Prefill}
 		try(2)
 		try(2)
-		require.NotContains(t, log.String(), "exchanged no more")
+		require.NotContains(t, log.String(), "switching is off")
 		broken, loads = false, 0
-		try(2) // two in a row are not enough
-		try(4) // both ways
+		try(2) // only three failures in a row disable switching
+		try(4) // to decode graphs and back
 		broken, loads = true, 0
 		for range 3 {
 			try(2)
 		}
 		residency := e.Residency()
-		require.NotEqual(t, wide, residency, "a plan that begins with narrow graphs")
+		require.NotEqual(t, wide, residency, "a plan that starts from decode graphs")
 		for range 3 {
 			try(0)
 		}
 		require.Equal(t, residency, e.Residency())
-		require.Equal(t, 1, strings.Count(log.String(), "graphs are exchanged no more"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "graph switching is off"), log.String())
 		require.Contains(t, log.String(), errFault.Error())
 	}
 }

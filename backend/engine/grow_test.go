@@ -14,10 +14,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growing are options whose graphs have to grow four times.
+// growing are options with five context tiers.
 var growing = engine.Options{Rows: []int{8, 1}, FirstContext: 8, Context: 100, Blocks: 2}
 
-func TestTheGraphsBeginShortAndGrowByDoubling(t *testing.T) {
+func TestContextTiersDouble(t *testing.T) {
 	dev := newDevice()
 	var graphs []string
 	o := growing
@@ -43,19 +43,19 @@ func TestTheGraphsBeginShortAndGrowByDoubling(t *testing.T) {
 	}
 	require.Equal(t, []int{8, 16, 16, 32, 32, 64}, series)
 	require.Equal(t, 64, report.Context)
-	require.Len(t, graphs, 6, "progress of three times two blocks, and of no head")
+	require.Len(t, graphs, 6, "progress of two blocks three times, and not of the head")
 	require.Equal(t, programs, dev.programs.Load(), "the shorter graphs are freed")
 	require.Equal(t, buffers, dev.buffers.Load())
 	require.Greater(t, e.Memory().Cache, 4*first.Cache)
 
 	prompt := append(begin, report.Output[:59]...)
 	_, _, report = answer(t, e, engine.Request{Prompt: append(prompt, prompt[1:31]...), MaxTokens: 1, CachePrompt: true})
-	require.Equal(t, 60, report.CachedTokens, "what was held came along")
+	require.Equal(t, 60, report.CachedTokens, "the KV cache was copied")
 	require.Len(t, report.Growths, 1)
-	require.Equal(t, 100, report.Growths[0].To, "the last of the series is the context itself")
+	require.Equal(t, 100, report.Growths[0].To, "the last tier is the context itself")
 }
 
-func TestAGrowthSkipsWhatIsTooShort(t *testing.T) {
+func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 	e, _ := start(t, newDevice(), growing)
 	prompt := make([]int32, 40)
 	prompt[0] = 1
@@ -65,8 +65,8 @@ func TestAGrowthSkipsWhatIsTooShort(t *testing.T) {
 	require.Equal(t, 64, report.Growths[0].To)
 }
 
-// A growth fails in every place where it can; the request that wanted it fails
-// with that error, everything goes on as before, and the next attempt succeeds.
+// A growth fails at each call that can fail. The request that needs it fails with that
+// error, the engine works as before, and the next attempt succeeds.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
 	for name, breakIt := range map[string]func(d *device, k int, cancel func()){ // in the first block and the second
 		"compile": func(d *device, k int, _ func()) { d.onCompile = func(context.Context) error { return failAt(&k) } },
@@ -98,11 +98,11 @@ func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
 				require.ErrorContains(t, err, "the context could not grow from 8 to 16 tokens")
 				require.Equal(t, 8, report.Context)
 				require.Empty(t, report.Growths)
-				require.Equal(t, 8, report.OutputTokens, "seven find a place behind the prompt, the next one has none")
+				require.Equal(t, 8, report.OutputTokens, "seven fit after the prompt, the next one does not")
 				require.Equal(t, programs, dev.programs.Load())
 				require.Equal(t, buffers, dev.buffers.Load())
 				require.Equal(t, memory, e.Memory())
-				require.Len(t, e.Tokens(0), 8, "what was computed stays")
+				require.Len(t, e.Tokens(0), 8, "computed tokens stay")
 
 				dev.onCompile, dev.onLoad, dev.onBuffer = nil, nil, nil
 				_, _, again := answer(t, e, engine.Request{Prompt: append(begin, report.Output...), MaxTokens: 12, CachePrompt: true})
@@ -115,7 +115,7 @@ func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
 
 func ignorePiece(engine.Piece) error { return nil }
 
-// roomFor lets the device hold n programs at once.
+// roomFor lets the device hold n programs at the same time.
 func (d *device) roomFor(n int64) {
 	d.onLoad = func() error {
 		if d.programs.Load() >= n {
@@ -125,7 +125,7 @@ func (d *device) roomFor(n int64) {
 	}
 }
 
-func TestADeviceThatHoldsOneSetOfGraphsExchangesThem(t *testing.T) {
+func TestADeviceWithRoomForOneGraphSetSwitchesInPlace(t *testing.T) {
 	dev, log := newDevice(), new(bytes.Buffer)
 	o := growing
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -140,8 +140,8 @@ func TestADeviceThatHoldsOneSetOfGraphsExchangesThem(t *testing.T) {
 	require.Equal(t, want.Output, report.Output)
 }
 
-func TestAFailedExchangeBringsTheOldGraphsBack(t *testing.T) {
-	for _, k := range []int{0, 1, 3} { // while the new ones are loaded one by one
+func TestAFailedSwitchLoadsTheOldGraphsAgain(t *testing.T) {
+	for _, k := range []int{0, 1, 3} { // while the new graphs are loaded one by one
 		dev := newDevice()
 		e, _ := start(t, dev, growing)
 		full, fresh := dev.programs.Load(), 0
@@ -164,7 +164,7 @@ func TestAFailedExchangeBringsTheOldGraphsBack(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatLostItsGraphsSaysSo(t *testing.T) {
+func TestAnEngineWithoutGraphsReportsThat(t *testing.T) {
 	dev := newDevice()
 	e, _, err := open(t, t.Context(), dev, growing)
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestAnEngineThatLostItsGraphsSaysSo(t *testing.T) {
 	require.Zero(t, dev.buffers.Load())
 }
 
-func TestOtherRequestsGoOnWhileOneGrows(t *testing.T) {
+func TestOtherRequestsRunWhileOneGrows(t *testing.T) {
 	dev := newDevice()
 	o := growing
 	o.Sequences = 2
@@ -215,7 +215,7 @@ func TestOtherRequestsGoOnWhileOneGrows(t *testing.T) {
 	require.Equal(t, 16, (<-grown).Context)
 }
 
-func TestCloseCutsAGrowthShort(t *testing.T) {
+func TestCloseCancelsAGrowth(t *testing.T) {
 	dev := newDevice()
 	e, _, err := open(t, t.Context(), dev, growing)
 	require.NoError(t, err)

@@ -9,55 +9,67 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// head is the way from hidden states to logits, in one width or several.
+// head computes logits from hidden states, in one width or several.
 //
-// Its graphs write whole rows of logits and, beside them, the best of each row.
-// The host reads the best; what it then does not need of the row stays where the
-// device has written it. A graph without the row would have to run again for it,
-// and on a device that does not share constants be a second copy of the model's
-// largest matrix.
+// Its graphs write all logits of each row and also the best of them. The host reads the
+// best ones; it reads the rest only if a draw needs it. docs/engine.md says why.
 type head struct {
-	widths []*step // ascending, as rows are
-	ports  []map[string]*region
+	// widths are the graphs and rows their widths, ascending.
+	widths []*residency.BoundGraph
 	rows   []int
-	images []*image
+	ports  []map[string]*arena.Region
+	images []*images.Image
 	memory *headMemory
-	// held are the rows of the last pass that stand in memory.
+	// held are the rows of the last pass whose logits are in memory, in order.
 	held []int
 }
 
-func (h *head) load(ctx context.Context, l *loader, graphs []*backend.Graph) error {
-	loaded, images, err := l.load(ctx, graphs)
-	h.images = images
+func (h *head) load(ctx context.Context, l *images.Loader, graphs []*backend.Graph) error {
+	loaded, list, err := l.Load(ctx, graphs)
+	h.images = list
 	if err != nil {
 		return err
 	}
 	m := h.memory
-	h.ports = []map[string]*region{{
+	h.ports = []map[string]*arena.Region{{
 		model.PortX: &m.x, model.PortLogits: &m.logits,
 		model.PortTop: &m.top, model.PortTopIndices: &m.indices, model.PortShare: &m.share,
 	}}
-	h.widths = make([]*step, len(loaded))
+	h.widths = make([]*residency.BoundGraph, len(loaded))
 	return h.bind(loaded)
 }
 
-func (h *head) bind(loaded []*loaded) (err error) {
+func (h *head) bind(loaded []*images.Graph) (err error) {
 	for i := range loaded {
-		if h.widths[i], err = bindStep(loaded[i], h.ports); err != nil {
+		if h.widths[i], err = residency.Bind(loaded[i], h.ports); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *head) close() error { return errors.Join(closeImages(h.images), h.memory.close()) }
+// reload loads the head's images again.
+func (h *head) reload(ctx context.Context, l *images.Loader) error {
+	loaded, err := images.ReloadAll(ctx, l.Silent(), h.images)
+	if err != nil {
+		return err
+	}
+	return h.bind(loaded)
+}
 
-// fitting is the narrowest width that holds n rows, or the widest.
-func (h *head) fitting(n int) (*step, int) {
+func (h *head) close() error { return errors.Join(images.CloseAll(h.images), h.memory.close()) }
+
+// fitting returns the narrowest graph that holds n rows, or the widest one, and its
+// number of rows.
+func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 	for i, rows := range h.rows {
 		if rows >= n || i == len(h.rows)-1 {
 			return h.widths[i], rows
@@ -66,27 +78,27 @@ func (h *head) fitting(n int) (*step, int) {
 	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
 }
 
-// headMemory is what the head binds.
+// headMemory is the memory that the head binds.
 type headMemory struct {
 	buffer              backend.Buffer
-	x, logits           region
-	top, indices, share region
+	x, logits           arena.Region
+	top, indices, share arena.Region
 }
 
-func newHeadMemory(dev backend.Device, c model.Config, o Options) (*headMemory, error) {
-	var a arena
+func newHeadMemory(dev backend.Device, c model.Config, o *resolved) (*headMemory, error) {
+	var a arena.Arena
 	m := &headMemory{}
-	widths, element := o.headRows(), o.Recipe.Activations.Size()
+	widths, element := o.headRows, o.Recipe.Activations.Size()
 	rows := widths[len(widths)-1]
-	a.place(&m.x, rows*c.Hidden*element)
-	a.place(&m.logits, rows*c.Vocab*element)
+	a.Place(&m.x, rows*c.Hidden*element)
+	a.Place(&m.logits, rows*c.Vocab*element)
 	if o.Top > 0 {
-		a.place(&m.top, rows*o.Top*element)
-		a.place(&m.indices, rows*o.Top*backend.Uint32.Size())
-		a.place(&m.share, rows*element)
+		a.Place(&m.top, rows*o.Top*element)
+		a.Place(&m.indices, rows*o.Top*backend.Uint32.Size())
+		a.Place(&m.share, rows*element)
 	}
 	var err error
-	m.buffer, err = a.allocate(dev)
+	m.buffer, err = a.Allocate(dev)
 	return m, err
 }
 
@@ -99,15 +111,15 @@ func (m *headMemory) close() error {
 	return m.buffer.Close()
 }
 
-// runHead computes what the rows ask for, as many at a time as the head has
-// rows.
-func (e *Engine) runHead(ctx context.Context, pl *plan, r *Result) error {
-	var wanted []int
+// computeLogits runs the head for the rows that ask for logits, in groups of the
+// head's rows.
+func (e *Engine) computeLogits(ctx context.Context, b *batch, r *Result) error {
+	var rows []int
 	tops, wholes := 0, 0
-	for i, row := range pl.rows {
+	for i, row := range b.rows {
 		top, whole := e.asks(row)
 		if top || whole {
-			wanted = append(wanted, i)
+			rows = append(rows, i)
 		}
 		if top {
 			tops++
@@ -118,28 +130,28 @@ func (e *Engine) runHead(ctx context.Context, pl *plan, r *Result) error {
 	}
 	e.logits = slices.Grow(e.logits[:0], wholes*e.config.Vocab)[:0]
 	e.tops.reserve(tops * e.options.Top)
-	for len(wanted) > 0 {
-		part, err := e.runHeadOnce(ctx, pl, wanted, r)
+	for len(rows) > 0 {
+		part, err := e.runHeadOnce(ctx, b, rows, r)
 		if err != nil {
 			return err
 		}
 		for at, i := range part {
-			if err := e.readHead(at, pl.rows[i], r, i); err != nil {
+			if err := e.readHead(at, b.rows[i], r, i); err != nil {
 				return err
 			}
 		}
-		wanted = wanted[len(part):]
+		rows = rows[len(part):]
 	}
 	return nil
 }
 
-// asks tells what of the head's outputs a row asks for.
+// asks reports which outputs of the head a row asks for: the best logits or all.
 func (e *Engine) asks(row Row) (top, whole bool) {
 	none := e.options.Top == 0
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead takes over what the head has written at a place for row i of a pass.
+// readHead copies the logits that row i of a pass asks for from the head's row at.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {
@@ -156,55 +168,56 @@ func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	return err
 }
 
-// runHeadOnce runs the head for the first of some rows, which it returns.
-func (e *Engine) runHeadOnce(ctx context.Context, pl *plan, wanted []int, r *Result) ([]int, error) {
+// runHeadOnce runs the head for as many of the rows as it has, and returns these.
+func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Result) ([]int, error) {
 	size := e.config.Hidden * e.options.Recipe.Activations.Size()
-	from := pl.hidden.bytes(len(pl.rows) * size)
-	s, rows := e.head.fitting(len(wanted))
-	part := wanted[:min(rows, len(wanted))]
-	to := e.head.memory.x.bytes(rows * size)
+	from := b.hidden
+	s, rows := e.head.fitting(len(list))
+	part := list[:min(rows, len(list))]
+	to := e.head.memory.x.Bytes(rows * size)
 	for j, row := range part {
 		copy(to[j*size:(j+1)*size], from[row*size:])
 	}
 	clear(to[len(part)*size:])
 	e.head.held = e.head.held[:0]
 	began := time.Now()
-	if err := e.run(ctx, s, 0, r); err != nil {
+	if err := e.runGraph(ctx, s, 0, r); err != nil {
 		return nil, err
 	}
-	e.habitsMu.Lock()
-	e.habits.head(rows, time.Since(began))
-	e.habitsMu.Unlock()
+	e.workload.HeadRan(rows, time.Since(began))
 	e.head.held = append(e.head.held, part...)
 	return part, nil
 }
 
-// wholeRow is the logits of a row of the last pass, valid until the next call.
-// It runs the head again if other rows have taken the row's place.
-func (e *Engine) wholeRow(ctx context.Context, row int, r *Result) ([]float32, error) {
+// wholeRow decodes all logits of a row of the last pass into dst, which it may
+// grow. It runs the head again if other rows have taken the row's place, and counts
+// that in r. Requests that share the pass may call it at the same time, while the
+// goroutine that ran the pass waits.
+func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int, r *Result) ([]float32, error) {
+	e.headLock.Lock()
+	defer e.headLock.Unlock()
 	at := slices.Index(e.head.held, row)
 	if at < 0 {
-		if _, err := e.runHeadOnce(ctx, e.last, []int{row}, r); err != nil {
+		if _, err := e.runHeadOnce(ctx, b, []int{row}, r); err != nil {
 			return nil, err
 		}
 		at = 0
 	}
-	vocab := e.config.Vocab
-	e.row = slices.Grow(e.row[:0], vocab)[:vocab]
-	return e.row, e.readLogits(e.row, at)
+	dst = slices.Grow(dst[:0], e.config.Vocab)[:e.config.Vocab]
+	return dst, e.readLogits(dst, at)
 }
 
-// readLogits decodes row at of what the head has written.
+// readLogits decodes all logits of the head's row at.
 func (e *Engine) readLogits(dst []float32, at int) error {
 	t := e.options.Recipe.Activations
 	size := len(dst) * t.Size()
-	if err := decodeFloats(dst, e.head.memory.logits.bytes((at + 1) * size)[at*size:], t); err != nil {
+	if err := quant.DecodeFloats(dst, e.head.memory.logits.Bytes((at + 1) * size)[at*size:], t); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil
 }
 
-// tops is the memory of what a pass's rows were given as their best.
+// tops is the memory of the best logits of a pass's rows.
 type tops struct {
 	ids    []int32
 	logits []float32
@@ -220,26 +233,26 @@ func (t *tops) take(k int) sampler.Top {
 	return sampler.Top{IDs: t.ids[n : n+k : n+k], Logits: t.logits[n : n+k : n+k]}
 }
 
-// readTop decodes the best of row at and puts equals in order of their ids,
-// which not every library does. A token that there is not is an error.
+// readTop decodes the best logits of the head's row at. It orders equal logits by id,
+// which not every library does. An id outside the vocabulary is an error.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
 	m, t, k := e.head.memory, e.options.Recipe.Activations, e.options.Top
 	top := e.tops.take(k)
 	top.Vocab = e.config.Vocab
 	size := k * t.Size()
-	if err := decodeFloats(top.Logits, m.top.bytes((at + 1) * size)[at*size:], t); err != nil {
+	if err := quant.DecodeFloats(top.Logits, m.top.Bytes((at + 1) * size)[at*size:], t); err != nil {
 		return top, fmt.Errorf("engine: %w", err)
 	}
 	var share [1]float32
-	if err := decodeFloats(share[:], m.share.bytes((at + 1) * t.Size())[at*t.Size():], t); err != nil {
+	if err := quant.DecodeFloats(share[:], m.share.Bytes((at + 1) * t.Size())[at*t.Size():], t); err != nil {
 		return top, fmt.Errorf("engine: %w", err)
 	}
 	top.Share = share[0]
-	indices := m.indices.bytes((at + 1) * 4 * k)[at*4*k:]
+	indices := m.indices.Bytes((at + 1) * 4 * k)[at*4*k:]
 	for i := range top.IDs {
 		id := binary.LittleEndian.Uint32(indices[4*i:])
 		if id >= uint32(e.config.Vocab) {
-			return top, fmt.Errorf("engine: the head names token %d of %d", id, e.config.Vocab)
+			return top, fmt.Errorf("engine: the head returned token=%d: want 0..%d", id, e.config.Vocab-1)
 		}
 		top.IDs[i] = int32(id)
 		for j := i; j > 0 && top.Logits[j-1] == top.Logits[j] && top.IDs[j-1] > top.IDs[j]; j-- {

@@ -13,25 +13,25 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// exchanging is an engine that keeps one graph of each block, by known costs,
-// and one that needs no plans.
-func exchanging(t *testing.T, o engine.Options) (e, plain *engine.Engine, dev *device) {
+// switching returns an engine that keeps one graph of each block, by known costs, and one
+// without plans.
+func switching(t *testing.T, o engine.Options) (e, plain *engine.Engine, dev *device) {
 	dev = newDevice()
-	dev.apart = true
-	o.Plan, o.Rows, o.Blocks, o.Context, o.FirstContext, o.Costs = engine.PlanAuto, []int{12, 4}, 2, 240, 240, knownCosts(narrow)
+	dev.unshared = true
+	o.Plan, o.Rows, o.Blocks, o.Context, o.FirstContext, o.Costs = engine.PlanAuto, []int{12, 4}, 2, 240, 240, knownCosts(oneGraphGB)
 	e, _ = start(t, dev, o)
 	plain, _ = start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
 	return e, plain, dev
 }
 
-func both(g graphswap.Graph) []graphswap.Graph { return []graphswap.Graph{g, g} }
+func both(g graphswap.Variant) []graphswap.Variant { return []graphswap.Variant{g, g} }
 
-// TestWideGraphsComeBackWhileNobodyAsks where prompts are long, and narrow ones
-// stay below break-even. The text does not depend on either.
-func TestWideGraphsComeBackWhileNobodyAsks(t *testing.T) {
-	e, plain, _ := exchanging(t, engine.Options{})
-	e.SwitchBack()
-	require.Equal(t, both(graphswap.G1), e.Residency(), "before the first prompt")
+// TestPrefillGraphsAreLoadedInIdleTime requires the loads if prompts are long. Below break-even the
+// decode graphs stay. The text does not depend on either.
+func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
+	e, plain, _ := switching(t, engine.Options{})
+	e.LoadPrefillGraphs()
+	require.Equal(t, both(graphswap.Prefill), e.Residency(), "before the first prompt")
 	same := func(n int) engine.Report {
 		t.Helper()
 		want, got := generate(t, plain, story(n), 12), generate(t, e, story(n), 12)
@@ -42,30 +42,30 @@ func TestWideGraphsComeBackWhileNobodyAsks(t *testing.T) {
 	}
 	for i := range 3 {
 		got := same(96)
-		require.Len(t, got.Plan.Timeline.Plan.Loads, 2, "prompt %d finds wide graphs", i)
-		require.Equal(t, both(graphswap.G2), e.Residency())
-		e.SwitchBack()
+		require.Len(t, got.Plan.Timeline.Plan.Loads, 2, "prompt %d finds prefill graphs", i)
+		require.Equal(t, both(graphswap.Decode), e.Residency())
+		e.LoadPrefillGraphs()
 		e.WaitForLoads()
-		require.Equal(t, both(graphswap.G1), e.Residency())
-		e.SwitchBack()
+		require.Equal(t, both(graphswap.Prefill), e.Residency())
+		e.LoadPrefillGraphs()
 		done, err := e.PlanDone(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, got.Plan.Name, done.Name, "what idle time did is no request's")
+		require.Equal(t, got.Plan.Name, done.Name, "idle loads belong to no request")
 	}
 	for range 9 {
 		same(4)
 	}
 	now := e.Residency()
-	require.Equal(t, both(graphswap.G2), now)
-	e.SwitchBack()
+	require.Equal(t, both(graphswap.Decode), now)
+	e.LoadPrefillGraphs()
 	e.WaitForLoads()
 	require.Equal(t, now, e.Residency(), "of twelve prompts nine were short")
 }
 
-// TestARequestEndsTheWayBack at the next block: it waits for the load that goes
-// on, and its plan begins with what that left.
-func TestARequestEndsTheWayBack(t *testing.T) {
-	e, plain, dev := exchanging(t, engine.Options{})
+// TestARequestStopsIdleLoads requires that no further block is loaded. The request waits for the
+// load in progress, and its plan starts from the graphs that are then loaded.
+func TestARequestStopsIdleLoads(t *testing.T) {
+	e, plain, dev := switching(t, engine.Options{})
 	want := generate(t, plain, story(96), 12)
 	require.Equal(t, want.Output, generate(t, e, story(96), 12).Output)
 	e.WaitForLoads()
@@ -78,9 +78,9 @@ func TestARequestEndsTheWayBack(t *testing.T) {
 		}
 		return nil
 	}
-	e.SwitchBack()
+	e.LoadPrefillGraphs()
 	<-begun
-	before := e.Entered()
+	before := e.RunningRequests()
 	got := make(chan engine.Report, 1)
 	go func() {
 		r, err := e.Generate(t.Context(), engine.Request{Prompt: story(96), MaxTokens: 12, IgnoreEOS: true}, func(engine.Piece) error { return nil })
@@ -89,29 +89,29 @@ func TestARequestEndsTheWayBack(t *testing.T) {
 		}
 		got <- r
 	}()
-	for e.Entered() == before {
+	for e.RunningRequests() == before {
 		runtime.Gosched()
 	}
 	close(goOn)
 	r := <-got
-	require.Equal(t, []graphswap.Graph{graphswap.G1, graphswap.G2}, r.Plan.Timeline.Plan.Before)
+	require.Equal(t, []graphswap.Variant{graphswap.Prefill, graphswap.Decode}, r.Plan.Timeline.Plan.Before)
 	require.Equal(t, want.Output, r.Output)
 	require.Equal(t, readCache(t, plain), readCache(t, e))
 }
 
-// TestIdleTimeBeginsSomeTimeAfterTheLastRequest, and ends with the engine.
-func TestIdleTimeBeginsSomeTimeAfterTheLastRequest(t *testing.T) {
-	e, _, dev := exchanging(t, engine.Options{IdleSwitch: time.Millisecond})
+// TestIdleTimeStartsAfterTheLastRequest also checks that idle time ends when the engine is closed.
+func TestIdleTimeStartsAfterTheLastRequest(t *testing.T) {
+	e, _, dev := switching(t, engine.Options{IdleSwitch: time.Millisecond})
 	goroutines := runtime.NumGoroutine()
 	generate(t, e, story(96), 12)
-	for late := time.Now().Add(5 * time.Minute); !slices.Equal(e.Residency(), both(graphswap.G1)); runtime.Gosched() {
+	for late := time.Now().Add(5 * time.Minute); !slices.Equal(e.Residency(), both(graphswap.Prefill)); runtime.Gosched() {
 		require.True(t, time.Now().Before(late), "%v", e.Residency())
 	}
 	generate(t, e, story(96), 12)
 	require.NoError(t, e.Close())
 	require.Zero(t, dev.programs.Load())
-	e.SwitchBack()
-	require.Zero(t, dev.programs.Load(), "a timer that was late")
+	e.LoadPrefillGraphs()
+	require.Zero(t, dev.programs.Load(), "a late timer")
 	for late := time.Now().Add(5 * time.Minute); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
 		require.True(t, time.Now().Before(late))
 	}

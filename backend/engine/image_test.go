@@ -21,7 +21,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// cached are small's options with a cache in dir and a log.
+// cached returns the options small with a cache in dir, and their log.
 func cached(t testing.TB, dir string) (engine.Options, *bytes.Buffer) {
 	t.Helper()
 	o, log := small, new(bytes.Buffer)
@@ -38,7 +38,7 @@ func requireAnswers(t *testing.T, e *engine.Engine) {
 	require.Equal(t, " Once upon", text)
 }
 
-func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
+func TestImagesAreCompiledOncePerKey(t *testing.T) {
 	for _, tt := range []struct {
 		name                            string
 		apart                           bool
@@ -51,7 +51,7 @@ func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
 			o, log := cached(t, t.TempDir())
 			compiles := func(o engine.Options) int64 {
 				dev := newDevice()
-				dev.apart = tt.apart
+				dev.unshared = tt.apart
 				e, _ := start(t, dev, o)
 				requireAnswers(t, e)
 				return dev.compiles.Load()
@@ -60,10 +60,10 @@ func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
 			require.Zero(t, compiles(o))
 			wider := o
 			wider.Rows = []int{16, 1}
-			require.Equal(t, tt.wider, compiles(wider), "the head is there, and the narrow block if it stands alone")
+			require.Equal(t, tt.wider, compiles(wider), "the head is cached, and the decode graph if it has its own image")
 			longer := o
 			longer.Context = 65
-			require.Equal(t, tt.longer, compiles(longer), "only the head is there")
+			require.Equal(t, tt.longer, compiles(longer), "only the head is cached")
 			half := o
 			half.Recipe = model.Recipes[0]
 			require.Equal(t, tt.precision, compiles(half))
@@ -75,7 +75,7 @@ func TestImagesAreCompiledOnceAndPerWhatDecides(t *testing.T) {
 func TestAnImageOfAllWidthsHoldsTheWeightsOnce(t *testing.T) {
 	size := func(apart bool, rows ...int) int64 {
 		dev := newDevice()
-		dev.apart = apart
+		dev.unshared = apart
 		o := small
 		o.Rows = rows
 		e, _ := start(t, dev, o)
@@ -83,8 +83,8 @@ func TestAnImageOfAllWidthsHoldsTheWeightsOnce(t *testing.T) {
 		return e.Memory().Programs
 	}
 	one := size(false, 8)
-	require.Less(t, size(false, 8, 4, 1), one+one/10, "two more widths cost their structure alone")
-	require.Greater(t, size(true, 8, 4, 1), 2*one, "without sharing they cost their weights")
+	require.Less(t, size(false, 8, 4, 1), one+one/10, "two more widths add only their structure")
+	require.Greater(t, size(true, 8, 4, 1), 2*one, "without shared constants they add their weights")
 }
 
 type fingerprinted struct {
@@ -124,7 +124,7 @@ func TestDamagedImagesAreCompiledAgain(t *testing.T) {
 	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("level=WARN")))
 }
 
-func TestAnImageThatTheDeviceRefusesIsCompiledAgain(t *testing.T) {
+func TestAnImageThatTheDeviceRejectsIsCompiledAgain(t *testing.T) {
 	o, log := cached(t, t.TempDir())
 	start(t, newDevice(), o)
 	dev := newDevice()
@@ -148,11 +148,11 @@ func TestAnImageThatTheDeviceRefusesIsCompiledAgain(t *testing.T) {
 func TestWithoutAWorkingCacheEveryStartCompiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	o, log := cached(t, dir)
-	require.NoError(t, os.RemoveAll(dir)) // whoever runs the tests may write anywhere, but not here
+	require.NoError(t, os.RemoveAll(dir)) // even root cannot write here
 	dev := newDevice()
 	e, _ := start(t, dev, o)
 	requireAnswers(t, e)
-	require.EqualValues(t, 2, dev.compiles.Load(), "the cache is found broken before anything is compiled for it")
+	require.EqualValues(t, 2, dev.compiles.Load(), "the cache fails before anything is compiled for it")
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
 	require.Contains(t, log.String(), "without the image cache")
 }
@@ -222,7 +222,7 @@ func TestImagesAreLabelledForPeople(t *testing.T) {
 	require.False(t, list[0].InUse || list[1].InUse, "a closed engine holds nothing")
 }
 
-func TestTheCachesLimitHoldsAcrossModelsAndSparesWhatRuns(t *testing.T) {
+func TestTheCacheLimitCoversAllModelsAndSparesLoadedImages(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	var err error
 	o.Cache, err = imagecache.Open(o.Cache.Dir(), imagecache.Options{Limit: 1})
@@ -233,7 +233,7 @@ func TestTheCachesLimitHoldsAcrossModelsAndSparesWhatRuns(t *testing.T) {
 		return len(list)
 	}
 	first, _ := start(t, newDevice(), o)
-	require.Equal(t, 2, files(), "a model that runs is kept whole")
+	require.Equal(t, 2, files(), "all images of a loaded model stay")
 	o.Rows = []int{4, 1}
 	second, _ := start(t, newDevice(), o)
 	require.Equal(t, 3, files(), "they share the head")
@@ -243,7 +243,7 @@ func TestTheCachesLimitHoldsAcrossModelsAndSparesWhatRuns(t *testing.T) {
 	require.NoError(t, second.Close())
 	o.Rows = []int{2, 1}
 	start(t, newDevice(), o)
-	require.Equal(t, 2, files(), "only what runs is left")
+	require.Equal(t, 2, files(), "only loaded images are left")
 }
 
 func TestAFailedStartLeavesNothingOpen(t *testing.T) {
@@ -295,7 +295,7 @@ func failAt(k *int) error {
 	return nil
 }
 
-func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
+func TestProgressIsReportedEachSecondAndForEachImage(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		o, _ := cached(t, dir)
@@ -303,7 +303,7 @@ func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
 		var done int64
 		o.Progress = func(p engine.Progress) {
 			got = append(got, fmt.Sprintf("%d/%d %s %v %v %v", p.Done, p.Total, p.Graph, p.Elapsed, p.Bytes > 0, p.Cached))
-			require.LessOrEqual(t, done, p.WeightsDone, "progress never goes back")
+			require.LessOrEqual(t, done, p.WeightsDone, "progress never decreases")
 			require.LessOrEqual(t, p.WeightsDone, p.Weights)
 			done = p.WeightsDone
 			require.Equal(t, p.Done == p.Total, p.WeightsDone == p.Weights)
@@ -332,7 +332,7 @@ func TestProgressComesEverySecondAndForEachImage(t *testing.T) {
 	})
 }
 
-func TestOptionsThatContradictThemselvesAreRefused(t *testing.T) {
+func TestContradictoryOptionsAreRejected(t *testing.T) {
 	for name, o := range map[string]engine.Options{
 		"ascending widths":     {Rows: []int{1, 8}},
 		"equal widths":         {Rows: []int{8, 8}},

@@ -8,10 +8,10 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/engine/detok"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -19,12 +19,12 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// writeTied writes a random model whose tokens come in threes: one, its twin
-// whose logits are the same bits, and one whose logits are next to the same.
+// writeTied writes a random model whose tokens come in threes: a token, its twin with
+// the same logits to the bit, and one with almost the same logits.
 func writeTied(t *testing.T, rng *rand.Rand) string {
 	t.Helper()
 	m := modeltest.New(rng, "llama", quant.F32, false)
-	m.Vocab, m.Context, m.Layers = 63, troubleContext, 2
+	m.Vocab, m.Context, m.Layers = 63, shortContext, 2
 	m.Rebuild()
 	m.AddTokenizer()
 	i := slices.IndexFunc(m.Tensors, func(n gguf.NewTensor) bool { return n.Name == "output.weight" })
@@ -40,43 +40,44 @@ func writeTied(t *testing.T, rng *rand.Rand) string {
 	return writeModel(t, m)
 }
 
-// adversary drafts what follows the n tokens said so far.
+// adversary drafts the tokens after the first n of the output.
 type adversary func(n int, tree *spec.Tree)
 
-// against generates with drafts of an adversary, as Generate does with those of
-// a drafter.
-func against(ctx context.Context, e *Engine, r Request, propose adversary) (end, error) {
+// generateWithDrafts generates as Generate does, with drafts of an adversary instead of a drafter.
+func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adversary) (end, error) {
 	var text string
-	g := &generation{engine: e, request: r, text: newText(r.Stop), emit: func(p Piece) error { text += p.Text; return nil }}
+	g := e.newGeneration(r, func(p Piece) error { text += p.Text; return nil })
 	var err error
 	if g.sampler, err = sampler.New(r.Sampling); err != nil {
 		return end{}, err
 	}
-	sequence, _, err := e.sequences.acquire(ctx, r.Prompt, false)
+	sequence, _, err := e.sequences.Acquire(ctx, r.Prompt, false)
 	if err != nil {
 		return end{}, err
 	}
-	defer e.sequences.release(sequence)
+	defer e.sequences.Release(sequence)
 	if err := e.Truncate(sequence, 0); err != nil {
 		return end{}, err
 	}
-	g.job = job{sequence: sequence, report: &g.report, verify: g.verify}
-	g.job.whole = !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
-	e.line.enter()
-	defer e.line.leave()
-	for err = g.prefill(ctx, 0); err == nil; {
+	g.item.sequence = sequence
+	e.queue.enter()
+	defer e.queue.leave()
+	for err = g.prefill(ctx); err == nil; {
 		if err = g.handOut(); err != nil || g.ending != "" {
 			break
 		}
-		length := e.sequences.length(sequence)
+		length := e.sequences.Len(sequence)
 		if length >= e.options.Context {
 			g.ending = StopLimit
 			break
 		}
 		var tree spec.Tree
 		propose(len(g.report.Output), &tree)
-		g.job.drafts = tree.Head(min(fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.options.partRows()-1))
-		err = g.feed(ctx, length, g.report.Output[len(g.report.Output)-1:])
+		g.item.drafts = tree.Head(min(fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.options.partRows()-1))
+		g.item.tokens = g.report.Output[len(g.report.Output)-1:]
+		if err = g.reserve(ctx, length+1); err == nil {
+			err = g.compute(ctx)
+		}
 	}
 	if err == nil {
 		err = g.end(g.ending)
@@ -84,15 +85,15 @@ func against(ctx context.Context, e *Engine, r Request, propose adversary) (end,
 	return end{text, g.report, nil}, err
 }
 
-// adversaries draft what is hardest to verify: they know what is said.
-func adversaries(rng *rand.Rand, said []int32, vocab int) map[string]adversary {
+// adversaries returns drafts that are hard to verify: they know the output.
+func adversaries(rng *rand.Rand, output []int32, vocab int) map[string]adversary {
 	token := func(i int) int32 {
-		if i < len(said) {
-			return said[i]
+		if i < len(output) {
+			return output[i]
 		}
 		return int32(rng.IntN(vocab))
 	}
-	// twin is a token that is as likely, or next to.
+	// twin returns a token that is as likely, or almost.
 	twin := func(token int32) int32 { return token/3*3 + (token+1+int32(rng.IntN(2)))%3 }
 	score := func() float32 { return rng.Float32() }
 	return map[string]adversary{
@@ -110,7 +111,7 @@ func adversaries(rng *rand.Rand, said []int32, vocab int) map[string]adversary {
 			}
 			tree.Add(twin(token(last)), parent, 1)
 		},
-		"wrong, with the right text behind": func(n int, tree *spec.Tree) {
+		"wrong, followed by the right text": func(n int, tree *spec.Tree) {
 			parent := tree.Add(twin(token(n)), spec.None, 1)
 			for i := n + 1; i < n+6; i++ {
 				parent = tree.Add(token(i), parent, 1)
@@ -141,7 +142,7 @@ func adversaries(rng *rand.Rand, said []int32, vocab int) map[string]adversary {
 	}
 }
 
-// drawAdverse draws a request of any kind of sampling, stop and mask.
+// drawAdverse draws a request with any kind of sampling, stop strings and mask.
 func drawAdverse(rng *rand.Rand, vocab int) Request {
 	r, _ := drawRequest(rng, vocab)
 	r.CachePrompt, r.Shift, r.Logprobs = false, false, 0
@@ -156,29 +157,29 @@ func drawAdverse(rng *rand.Rand, vocab int) Request {
 	return r
 }
 
-// TestNoDraftChangesATextOfNearlyTiedTokens holds every adversary, at several
-// widths and tops, against plain decoding from whole rows.
+// TestNoDraftChangesATextOfNearlyTiedTokens compares each adversary, at several widths
+// and tops, with plain decoding from whole rows.
 func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 	seeds := uint64(40)
 	if os.Getenv("SDNPU_FULL") == "1" {
 		seeds = 1000
 	}
 	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
-	plain := openFile(t, path, Options{Rows: []int{16, 1}, Context: troubleContext, Top: -1})
+	plain := openFile(t, path, Options{Rows: []int{16, 1}, Context: shortContext, Top: -1})
 	engines := []*Engine{
-		openFile(t, path, Options{Rows: []int{32, 8, 1}, Context: troubleContext, HeadRows: 1, Top: 16}),
-		openFile(t, path, Options{Rows: []int{16, 5}, Context: troubleContext, Top: 10}),
-		openFile(t, path, Options{Rows: []int{9}, Context: troubleContext, Top: -1}),
+		openFile(t, path, Options{Rows: []int{32, 8, 1}, Context: shortContext, HeadRows: 1, Top: 16}),
+		openFile(t, path, Options{Rows: []int{16, 5}, Context: shortContext, Top: 10}),
+		openFile(t, path, Options{Rows: []int{9}, Context: shortContext, Top: -1}),
 	}
 	accepted, rejected, tops, rows := 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		r := drawAdverse(rng, plain.config.Vocab)
-		want := suffer(plain, r, trouble{})
+		want := generateWithFault(plain, r, fault{})
 		require.NoError(t, want.err)
 		e := engines[seed%uint64(len(engines))]
 		for name, propose := range adversaries(rng, want.report.Output, plain.config.Vocab) {
-			got, err := against(t.Context(), e, r, propose)
+			got, err := generateWithDrafts(t.Context(), e, r, propose)
 			require.NoError(t, err)
 			require.Equal(t, want.report.Output, got.report.Output, "seed %d, %s, rows %v, %+v", seed, name, e.options.Rows, r)
 			require.Equal(t, want.text, got.text, "seed %d, %s", seed, name)
@@ -194,13 +195,13 @@ func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 }
 
 // TestDraftedTextsFollowTheExactDistribution draws two tokens many times with an
-// adversary and compares their counts with the products of the probabilities
-// that the logits of plain passes give: chi-square.
+// adversary. A chi-square test compares their counts with the products of the
+// probabilities that plain passes give.
 func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(2, 8)))
 	e := openFile(t, path, Options{
-		Rows: []int{8, 1}, Context: troubleContext,
-		Cost: func(int) time.Duration { return time.Millisecond }, // wide passes pay, whatever this machine takes for them
+		Rows: []int{8, 1}, Context: shortContext,
+		Policy: func(own Policy) Policy { return ConstantTime{Policy: own} }, // makes the wider pass pay, even if this machine is slow
 	})
 	const k, draws = 4, 3000
 	prompt := []int32{3, 7, 11}
@@ -215,8 +216,8 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	seen, accepted, rejected := make(map[[2]int32]float64), 0, 0
 	for seed := range uint64(draws) {
 		r := Request{Prompt: prompt, MaxTokens: 3, IgnoreEOS: true, Sampling: sampler.Options{Temperature: 1, TopK: k, Seed: seed}}
-		got, err := against(t.Context(), e, r, func(_ int, tree *spec.Tree) {
-			for pair := range want { // what is likely anyway, in any order
+		got, err := generateWithDrafts(t.Context(), e, r, func(_ int, tree *spec.Tree) {
+			for pair := range want { // likely tokens, in any order
 				if tree.Len() < 4 && tree.Child(spec.None, pair[1]) == spec.None {
 					tree.Add(pair[1], spec.None, rng.Float32())
 				}
@@ -234,13 +235,13 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 		free++
 		delete(seen, pair)
 	}
-	require.Empty(t, seen, "what has no probability")
+	require.Empty(t, seen, "tokens without probability")
 	t.Logf("chi-square %.1f of %g degrees", chi, free)
-	// Mean free, deviation √(2·free): five of them is one in a million.
+	// The mean is free and the deviation √(2·free): five deviations are one in a million.
 	require.Less(t, chi, free+5*math.Sqrt(2*free))
 }
 
-// exactShares are the probabilities of the k best tokens behind a prompt.
+// exactShares returns the probabilities of the k best tokens after a prompt.
 func exactShares(t *testing.T, e *Engine, prompt []int32, k int) map[int32]float64 {
 	t.Helper()
 	var p Pass
@@ -252,7 +253,7 @@ func exactShares(t *testing.T, e *Engine, prompt []int32, k int) map[int32]float
 	require.NoError(t, err)
 	logits, sum := r.Logits[len(prompt)-1], 0.0
 	shares := make(map[int32]float64)
-	for _, id := range best(logits, k) {
+	for _, id := range detok.Best(logits, k) {
 		shares[id] = math.Exp(float64(logits[id]) - float64(slices.Max(logits)))
 		sum += shares[id]
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-func TestPassesThatNoGraphCanTakeAreRefused(t *testing.T) {
+func TestPassesThatNoGraphCanTakeAreRejected(t *testing.T) {
 	e, _ := start(t, newDevice(), engine.Options{Rows: []int{4, 1}, Context: 3, Sequences: 2})
 	chain := func(n int) (rows []engine.Row) {
 		for i := range n {
@@ -30,8 +30,8 @@ func TestPassesThatNoGraphCanTakeAreRefused(t *testing.T) {
 		"its own parent":           {{Parent: 0}},
 		"a later parent":           {{Parent: engine.Root}, {Parent: 2}, {Parent: engine.Root}},
 		"a parent before the root": {{Parent: -2}},
-		"a foreign parent":         {{Parent: engine.Root}, {Sequence: 1, Parent: 0}},
-		"behind the context":       chain(4),
+		"a parent of another one":  {{Parent: engine.Root}, {Sequence: 1, Parent: 0}},
+		"beyond the context":       chain(4),
 	} {
 		_, err := e.Forward(t.Context(), engine.Pass{Rows: rows})
 		require.ErrorIs(t, err, engine.ErrPass, name)
@@ -55,7 +55,7 @@ func TestOnlyAPathOfTheLastPassIsCommitted(t *testing.T) {
 	}
 	_, err := e.Forward(t.Context(), engine.Pass{Rows: rows})
 	require.NoError(t, err)
-	rows[0].Token = 9 // the caller's slice is the caller's
+	rows[0].Token = 9 // the engine has kept a copy
 	for name, path := range map[string][]int{
 		"not from the root": {1}, "two branches": {0, 1, 2}, "a gap": {0, 4}, "backwards": {1, 0},
 		"another sequence": {3}, "no such row": {0, 5}, "negative": {-1},
@@ -73,10 +73,10 @@ func TestOnlyAPathOfTheLastPassIsCommitted(t *testing.T) {
 	_, err = e.Forward(t.Context(), engine.Pass{Rows: []engine.Row{{Token: 7, Parent: engine.Root}}})
 	require.NoError(t, err)
 	require.NoError(t, e.Truncate(0, 1))
-	require.ErrorIs(t, e.Commit(0, []int{0}), engine.ErrPass, "its rows follow tokens that are gone")
+	require.ErrorIs(t, e.Commit(0, []int{0}), engine.ErrPass, "its rows follow tokens that were dropped")
 }
 
-func TestTruncateTakesBackWhatIsThereAndClearsIt(t *testing.T) {
+func TestTruncateDropsTokensAndClearsTheirSlots(t *testing.T) {
 	e, _ := start(t, newDevice(), engine.Options{Rows: []int{8}, Context: 16, Sequences: 2})
 	feed := func(sequence int, tokens ...int32) {
 		var rows []engine.Row
@@ -108,7 +108,7 @@ func TestTruncateTakesBackWhatIsThereAndClearsIt(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrPass)
 }
 
-func TestUnusedSlotsHoldZeros(t *testing.T) {
+func TestUnusedSlotsAreZero(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, engine.Options{Rows: []int{8, 1}, Context: 16, Sequences: 2, Blocks: 2})
 	past := make(map[string][]byte)
@@ -137,7 +137,7 @@ func TestUnusedSlotsHoldZeros(t *testing.T) {
 	}
 }
 
-func TestAClosedEngineSaysSo(t *testing.T) {
+func TestAClosedEngineReturnsErrClosed(t *testing.T) {
 	dev := newDevice()
 	e, _, err := open(t, t.Context(), dev, small)
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrClosed)
 }
 
-func TestClosingEndsAGenerationBetweenPasses(t *testing.T) {
+func TestClosingEndsARequestBetweenPasses(t *testing.T) {
 	e, _, err := open(t, t.Context(), newDevice(), small)
 	require.NoError(t, err)
 	_, err = e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: -1}, func(engine.Piece) error { return e.Close() })

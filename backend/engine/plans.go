@@ -1,88 +1,90 @@
 package engine
 
 import (
-	"fmt"
-
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// promptShape is what a plan is made for.
-type promptShape struct {
-	tokens, cached int // to be computed, and before them
-	allLogits      bool
-	before         []graphswap.Graph // resident, by block
-	rows           []int
-	// output and accept are what is expected of the answer: its tokens, and how
-	// many of them a pass gives. Zero where nothing is known.
-	output, accept float64
-	// alone tells that no other request waits for the device.
-	alone bool
-}
-
-// foretold is a plan with what it was made for and what it is to take.
-type foretold struct {
-	plan    *graphswap.Plan
-	problem *graphswap.Problem
-	line    *graphswap.Timeline
-	// beside tells that chunks go one by one through all blocks because other
-	// requests are under way.
-	beside bool
-}
-
-// problem applies what graphs take to a prompt.
-func (e *Engine) problem(s promptShape) (*graphswap.Problem, error) {
+// problem applies the costs of graphs to a prompt.
+func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
 	return e.costModel().Problem(graphswap.Request{
-		Blocks: e.options.Blocks, Rows1: e.options.Rows[0], Rows2: e.options.Rows[1],
-		Prompt: s.tokens, Cached: s.cached, AllLogits: s.allLogits, Heads: e.head.rows, Before: s.before,
+		Blocks: e.options.Blocks, PrefillRows: e.options.Rows[0], DecodeRows: e.options.Rows[1],
+		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head.rows, Before: p.Resident,
 	})
 }
 
 func (e *Engine) costModel() *graphswap.Cost {
 	c := e.config
-	return e.costs.model(e.dev.Capabilities().Name, modelSizes{c.Layers, c.Hidden, c.Vocab})
+	return e.costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
 }
 
-// makePlan makes the plan that the options name. Where others wait, chunks go
-// through all blocks one by one, so that rows of others can go with them.
-func (e *Engine) makePlan(s promptShape) (*foretold, error) {
-	name, asked, refused := e.options.planName()
+// makePlan makes the plan that the options name. If other requests wait, each chunk
+// goes through all blocks before the next one, so that their rows can go with it.
+func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
+	name, required, forbidden := e.options.planName, e.options.spareRequired, e.options.spareRefused
 	if name == PlanAuto {
-		return e.choosePlan(s)
+		return e.choosePlan(p)
 	}
-	problem, err := e.problem(s)
+	problem, err := p.Problem()
 	if err != nil {
 		return nil, err
 	}
-	inOrder, beside := withOthers[name]
-	if beside = beside && !s.alone; beside {
-		name = inOrder
+	inOrder := name == graphswap.PlanSwitch && !p.Alone
+	if inOrder {
+		name = graphswap.PlanSwitchInOrder
 	}
-	if graphswap.Switches(name) && !refused && (asked || !e.costs.crowded()) {
-		f, err := foretell(problem, name, true, beside)
-		if err == nil && (asked || f.line.Check(problem) == nil) {
+	if graphswap.Switches(name) && !forbidden && (required || !e.costs.SpareRefused()) {
+		f, err := planByName(problem, name, true, inOrder)
+		if err == nil && (required || f.Timeline.Check(problem) == nil) {
 			return f, nil
 		}
-		if asked {
+		if required {
 			return nil, err
 		}
 	}
-	return foretell(problem, name, false, beside)
+	return planByName(problem, name, false, inOrder)
 }
 
-// withOthers are the plans that take their place while other requests are under way.
-var withOthers = map[string]string{
-	graphswap.PlanDescent: graphswap.PlanDescentInOrder,
-	graphswap.PlanExact:   graphswap.PlanExactInOrder,
-}
-
-func foretell(problem *graphswap.Problem, name string, spare, beside bool) (*foretold, error) {
+// planByName makes and simulates one of graphswap's plans.
+func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*Forecast, error) {
 	plan, err := problem.Make(name, spare)
 	if err != nil {
 		return nil, err
 	}
-	line, err := graphswap.Simulate(plan, problem)
+	f, err := NewForecast(plan, problem)
 	if err != nil {
-		return nil, fmt.Errorf("engine: plan %s: %w", name, err)
+		return nil, err
 	}
-	return &foretold{plan, problem, line, beside}, nil
+	f.InOrder = inOrder
+	return f, nil
+}
+
+// choosePlan lets graphswap choose the plan for a prompt on the graphs that were
+// compiled. It does not consider other widths or partitions. The choice depends on
+// the length of earlier answers and on their accept length.
+func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
+	cost, known := e.costModel(), e.options.knownConfig()
+	known.Spare = known.Spare && !e.costs.SpareRefused()
+	chooser := graphswap.Chooser{Cost: cost, Setting: graphswap.Setting{
+		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head.rows, InOrder: !p.Alone,
+	}}
+	choice, err := chooser.Choose(known, p.Resident, p.Tokens, p.Cached)
+	if err != nil {
+		return nil, err
+	}
+	choice.Plan.Reason = choice.Reason
+	return &Forecast{
+		Plan: choice.Plan, Problem: choice.Problem, Timeline: choice.Forecast,
+		InOrder: choice.Plan.Name == graphswap.PlanSwitchInOrder,
+	}, nil
+}
+
+// expectAnswer returns the expected length of the answer to a request in tokens, and
+// the expected tokens per pass. Both are zero before the first answer.
+func (e *Engine) expectAnswer(r *Request) (output, accept float64) {
+	output, accept = e.workload.Expected()
+	if r.MaxTokens >= 0 && (output == 0 || output > float64(r.MaxTokens)) {
+		output = max(float64(r.MaxTokens), 1)
+	}
+	return output, accept
 }

@@ -27,10 +27,10 @@ func (p *powered) Vote(phase backend.Phase) error {
 	return nil
 }
 
-func TestTheDeviceIsAskedForClocksWhenThePhaseChanges(t *testing.T) {
+func TestEachPhaseVotesForItsClocks(t *testing.T) {
 	dev := &powered{device: newDevice()}
 	e, _ := start(t, dev, small)
-	require.Empty(t, dev.votes, "loading asks for nothing")
+	require.Empty(t, dev.votes, "loading makes no vote")
 	repeated := slices.Repeat(begin, 4)
 	answer(t, e, engine.Request{Prompt: repeated, MaxTokens: 5})
 	require.Equal(t, []backend.Phase{backend.Prefill, backend.Decode, backend.Idle}, dev.votes)
@@ -49,11 +49,11 @@ func TestTheDeviceIsAskedForClocksWhenThePhaseChanges(t *testing.T) {
 	require.Contains(t, dev.votes, backend.Verify)
 	require.Equal(t, backend.Idle, dev.votes[len(dev.votes)-1])
 	for i := range dev.votes[1:] {
-		require.NotEqual(t, dev.votes[i], dev.votes[i+1], "a vote that stands is not repeated")
+		require.NotEqual(t, dev.votes[i], dev.votes[i+1], "no vote is repeated")
 	}
 
 	refusing := &powered{device: newDevice(), fails: true}
 	e, _ = start(t, refusing, small)
 	requireAnswers(t, e)
-	require.Len(t, refusing.votes, 1, "who takes no votes is not asked again")
+	require.Len(t, refusing.votes, 1, "a device that rejects a vote gets no other")
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
@@ -24,26 +24,22 @@ func (compileOnly) Load(context.Context, backend.Image) (backend.Program, error)
 
 func openModel(t *testing.T) *model.Model {
 	t.Helper()
-	f, err := gguf.Open(modelDir + "/stories260K-f32.gguf")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	m, err := model.Load(f)
-	require.NoError(t, err)
+	m, _ := testfile.Open(t, testfile.Stories(t, "f32"))
 	return m
 }
 
-// TestPreparedImagesSpareTheCompiling: an engine whose cache is empty takes
-// what was prepared elsewhere, through every growth, whether or not it could
-// have held the weights of several widths once.
-func TestPreparedImagesSpareTheCompiling(t *testing.T) {
+// TestPreparedImagesAreNotCompiled: an engine with an empty cache takes the images that
+// were prepared elsewhere, at each context tier, whether or not its device shares
+// constants.
+func TestPreparedImagesAreNotCompiled(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
-		preparer, runner  bool // whether each keeps graphs apart
+		preparer, runner  bool // whether each has separate images
 		images, compiling int
 	}{
 		{"alike", false, false, 1 + 3*2, 0},
-		{"prepared apart, where sharing would be possible", true, false, 1 + 3*2*2, 0},
-		{"prepared shared, where that is impossible", false, true, 1 + 3*2, 3 * 2 * 2},
+		{"prepared separately, for a device that shares", true, false, 1 + 3*2*2, 0},
+		{"prepared shared, for a device that does not share", false, true, 1 + 3*2, 3 * 2 * 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o, _ := cached(t, t.TempDir())
@@ -56,7 +52,7 @@ func TestPreparedImagesSpareTheCompiling(t *testing.T) {
 			there := o
 			there.Cache = prepared
 			maker := newDevice()
-			maker.apart = tt.preparer
+			maker.unshared = tt.preparer
 			list, err := engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), there)
 			require.NoError(t, err)
 			require.Len(t, list, tt.images)
@@ -71,12 +67,12 @@ func TestPreparedImagesSpareTheCompiling(t *testing.T) {
 			require.Equal(t, int64(tt.images), made)
 			_, err = engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), there)
 			require.NoError(t, err)
-			require.Equal(t, made, maker.compiles.Load(), "the second time everything is there")
+			require.Equal(t, made, maker.compiles.Load(), "the second time all images are cached")
 
 			o.Cache, err = imagecache.Open(t.TempDir(), imagecache.Options{Prepared: []string{prepared.Dir()}})
 			require.NoError(t, err)
 			dev := newDevice()
-			dev.apart = tt.runner
+			dev.unshared = tt.runner
 			e, _ := start(t, dev, o)
 			answer(t, e, engine.Request{Prompt: begin, MaxTokens: 60})
 			require.EqualValues(t, tt.compiling, dev.compiles.Load())
@@ -84,17 +80,17 @@ func TestPreparedImagesSpareTheCompiling(t *testing.T) {
 	}
 }
 
-// TestWhatIsPreparedToShareIsMadeBesideWhatIsApart: the folder's earlier images do
-// not stand for it, and are taken where sharing is impossible.
-func TestWhatIsPreparedToShareIsMadeBesideWhatIsApart(t *testing.T) {
+// TestSharedImagesArePreparedInAdditionToSeparateOnes: separate images in the folder do
+// not replace shared ones, and devices that do not share take them.
+func TestSharedImagesArePreparedInAdditionToSeparateOnes(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	o.Rows, o.HeadRows, o.Blocks, o.Context, o.FirstContext = []int{8, 1}, 1, 2, 64, 64
 	maker := newDevice()
-	maker.apart = true
+	maker.unshared = true
 	list, err := engine.Prepare(t.Context(), maker, openModel(t), o)
 	require.NoError(t, err)
 	require.Len(t, list, 2*2+1)
-	maker.apart = false
+	maker.unshared = false
 	var last engine.Progress
 	o.Progress = func(p engine.Progress) { last = p }
 	list, err = engine.Prepare(t.Context(), maker, openModel(t), o)
@@ -102,10 +98,10 @@ func TestWhatIsPreparedToShareIsMadeBesideWhatIsApart(t *testing.T) {
 	require.Len(t, list, 2+1)
 	require.Len(t, list[0].Names, 2)
 	require.Equal(t, [2]int{3, 3}, [2]int{last.Done, last.Total})
-	require.EqualValues(t, 2*2+1+2, maker.compiles.Load(), "the head was there")
+	require.EqualValues(t, 2*2+1+2, maker.compiles.Load(), "the head was cached")
 }
 
-func TestPreparingWantsACacheAndPassesErrorsOn(t *testing.T) {
+func TestPrepareNeedsACacheAndReturnsErrors(t *testing.T) {
 	o := small
 	_, err := engine.Prepare(t.Context(), newDevice(), openModel(t), o)
 	require.ErrorIs(t, err, engine.ErrOptions)

@@ -6,11 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-func TestAPreviewIsWhatAStartThenMakes(t *testing.T) {
+func TestAPreviewNamesTheImagesThatAStartMakes(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		o, _ := cached(t, t.TempDir())
 		o.FirstContext = 16
@@ -19,16 +18,11 @@ func TestAPreviewIsWhatAStartThenMakes(t *testing.T) {
 		o.Recipe, err = model.FindRecipe("f32")
 		require.NoError(t, err)
 		look := func() engine.Preview {
-			f, err := gguf.Open(modelDir + "/stories260K-f32.gguf")
-			require.NoError(t, err)
-			defer f.Close()
-			m, err := model.Load(f)
-			require.NoError(t, err)
 			dev := newDevice()
-			dev.apart = apart
-			p, err := engine.Look(dev, m, o)
+			dev.unshared = apart
+			p, err := engine.Look(dev, openModel(t), o)
 			require.NoError(t, err)
-			require.Zero(t, dev.compiles.Load()+dev.buffers.Load(), "a look changes nothing")
+			require.Zero(t, dev.compiles.Load()+dev.buffers.Load(), "Look changes nothing")
 			return p
 		}
 		before := look()
@@ -39,7 +33,7 @@ func TestAPreviewIsWhatAStartThenMakes(t *testing.T) {
 			}
 		}
 		dev := newDevice()
-		dev.apart = apart
+		dev.unshared = apart
 		e, _ := start(t, dev, o)
 		m := e.Memory()
 		require.Equal(t, []int{16, 32, 64}, before.Contexts)
@@ -51,7 +45,7 @@ func TestAPreviewIsWhatAStartThenMakes(t *testing.T) {
 			require.Equal(t, names[i], image.Graphs)
 			require.Zero(t, before.Images[i].Bytes)
 			require.Equal(t, before.Images[i].Weights, image.Weights)
-			require.InDelta(t, image.Weights, image.Bytes, 100_000, "the structure and two headers come on top")
+			require.InDelta(t, image.Weights, image.Bytes, 100_000, "plus the structure and two headers")
 		}
 	}
 }

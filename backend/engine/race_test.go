@@ -2,5 +2,6 @@
 
 package engine_test
 
-// raceDetector is set in builds that have it: they are fifty times slower.
+// raceDetector reports that this build has the race detector, which makes it fifty times
+// slower.
 const raceDetector = true

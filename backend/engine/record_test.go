@@ -6,17 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestDecodePassesFollowThePlan on whichever clock, and are bounded in number.
+// TestDecodePassesFollowThePlan on both clocks, and their number is bounded.
 func TestDecodePassesFollowThePlan(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	log := func() *recorder {
-		r := newRecorder(began, &graphswap.Plan{Name: "sync"})
-		r.add(graphswap.Task{Kind: graphswap.Run, Chunk: 4, EndMs: 20})
-		r.add(graphswap.Task{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: 20, EndMs: 50})
+	log := func() *residency.Recorder {
+		r := residency.NewRecorder(began, &graphswap.Plan{Name: "sync"})
+		r.Add(graphswap.Task{Kind: graphswap.Run, Chunk: 4, EndMs: 20})
+		r.Add(graphswap.Task{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: 20, EndMs: 50})
 		return r
 	}
 	ours := []Verification{
@@ -24,27 +25,26 @@ func TestDecodePassesFollowThePlan(t *testing.T) {
 		{Width: 12, Drafted: 5, Shared: 3, Began: at(40), Pass: 5 * time.Millisecond},
 	}
 	r := log()
-	r.behind(ours, nil, 3, 12)
+	addDecode(r, ours, nil, 3, 12)
 	want := []graphswap.Task{
-		{Kind: graphswap.Verify, StartMs: 25, EndMs: 35, Block: -1, Graph: graphswap.G2, Index: -1, Chunk: 5, Runs: 3, Rows: 4, Valid: 2, Wasted: 1},
-		{Kind: graphswap.Verify, StartMs: 40, EndMs: 45, Block: -1, Graph: graphswap.G1, Index: -1, Chunk: 6, Runs: 3, Rows: 12, Valid: 4, Wasted: 5},
+		{Kind: graphswap.Verify, StartMs: 25, EndMs: 35, Block: -1, Variant: graphswap.Decode, Index: -1, Chunk: 5, Runs: 3, Rows: 4, Valid: 2, Wasted: 1},
+		{Kind: graphswap.Verify, StartMs: 40, EndMs: 45, Block: -1, Variant: graphswap.Prefill, Index: -1, Chunk: 6, Runs: 3, Rows: 12, Valid: 4, Wasted: 5},
 	}
-	require.Equal(t, want, r.timeline.Tasks[2:])
+	require.Equal(t, want, r.Timeline().Tasks[2:])
 
-	r = log() // the device's time begins where its plan ended
+	r = log() // virtual time starts at the end of the plan
 	ours[0].Device, ours[1].Device = 7*time.Millisecond, 2*time.Millisecond
-	r.behind(ours, nil, 3, 12)
+	addDecode(r, ours, nil, 3, 12)
 	want[0].StartMs, want[0].EndMs, want[1].StartMs, want[1].EndMs = 50, 57, 57, 59
-	require.Equal(t, want, r.timeline.Tasks[2:])
+	require.Equal(t, want, r.Timeline().Tasks[2:])
 
 	r = log()
-	r.behind(make([]Verification, 3*maxVerified), nil, 3, 12)
-	require.Len(t, r.timeline.Tasks, 2+maxVerified)
+	addDecode(r, make([]Verification, 3*maxVerified), nil, 3, 12)
+	require.Len(t, r.Timeline().Tasks, 2+maxVerified)
 }
 
-// TestTheProcessorsWorkHasALaneOfItsOwn, on which nothing overlaps: what was put
-// by beside a pass is shown behind the draws that it was beside.
-func TestTheProcessorsWorkHasALaneOfItsOwn(t *testing.T) {
+// TestTheCPULaneShowsOneTaskAtATime: work that overlaps other work is shown after it.
+func TestTheCPULaneShowsOneTaskAtATime(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	work := func(kind string, from, to int) Work {
@@ -56,10 +56,10 @@ func TestTheProcessorsWorkHasALaneOfItsOwn(t *testing.T) {
 	}
 	passes := []Verification{{Width: 4, Began: at(25), Pass: 10 * time.Millisecond}}
 	lane := func(passes []Verification) (spans [][2]float64, kinds []string) {
-		r := newRecorder(began, &graphswap.Plan{Name: "sync"})
-		r.add(graphswap.Task{Kind: graphswap.Run, EndMs: 20})
-		r.behind(passes, done, 3, 12)
-		for _, task := range r.timeline.Tasks {
+		r := residency.NewRecorder(began, &graphswap.Plan{Name: "sync"})
+		r.Add(graphswap.Task{Kind: graphswap.Run, EndMs: 20})
+		addDecode(r, passes, done, 3, 12)
+		for _, task := range r.Timeline().Tasks {
 			if task.Lane == graphswap.CPU {
 				spans, kinds = append(spans, [2]float64{task.StartMs, task.EndMs}), append(kinds, task.Kind)
 			}
@@ -70,7 +70,7 @@ func TestTheProcessorsWorkHasALaneOfItsOwn(t *testing.T) {
 	require.Equal(t, [][2]float64{{20, 22}, {22, 30}, {35, 36}}, spans)
 	require.Equal(t, []string{graphswap.Sample, graphswap.Calibrate, graphswap.Sample}, kinds)
 
-	passes[0].Device = 7 * time.Millisecond // nothing overlaps on the device's clock
+	passes[0].Device = 7 * time.Millisecond // nothing overlaps in virtual time
 	spans, _ = lane(passes)
 	require.Equal(t, [][2]float64{{20, 24}, {24, 26}, {26, 35}, {35, 37}, {44, 45}}, spans)
 }

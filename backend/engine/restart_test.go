@@ -9,9 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Whichever run of a conversation meets the restart, it goes on with what it
-// had: the text is that of a device which never restarts.
-func TestAConversationGoesOnAfterARestartOfTheDevice(t *testing.T) {
+// TestAConversationSurvivesARestartAtEachRun restarts the device at each run of a graph. The texts
+// must equal the texts of a device that never restarts.
+func TestAConversationSurvivesARestartAtEachRun(t *testing.T) {
 	turns := []engine.Request{
 		{Prompt: begin, MaxTokens: 6},
 		{Prompt: append(append([]int32{}, begin...), 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315), MaxTokens: 6, CachePrompt: true},
@@ -37,7 +37,7 @@ func TestAConversationGoesOnAfterARestartOfTheDevice(t *testing.T) {
 	for at := 1; at <= runs; at++ {
 		got, _, again, dev := converse(t, at)
 		require.Equal(t, want, got, "restarted at run %d", at)
-		require.Equal(t, cached, again, "the cache is the host's")
+		require.Equal(t, cached, again, "the cache is on the host")
 		require.Contains(t, dev.votes, backend.Decode)
 		require.Equal(t, backend.Idle, dev.votes[len(dev.votes)-1])
 	}
@@ -56,7 +56,7 @@ func TestADeviceThatRestartsWithEveryPassFailsTheRequest(t *testing.T) {
 	requireAnswers(t, e)
 }
 
-// The votes went with the device and are asked for again.
+// TestVotesAreRepeatedAfterARestart: the device forgets its votes when it restarts.
 func TestVotesAreRepeatedAfterARestart(t *testing.T) {
 	dev := &powered{device: newDevice()}
 	e, _ := start(t, dev, small)

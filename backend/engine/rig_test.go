@@ -14,21 +14,21 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
 var errFault = errors.New("injected fault")
 
-// device is the float device, which tests break and which counts what is open.
+// device is the float device with faults that tests inject. It counts what is open.
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
-	// restarts makes programs that were loaded before useless.
+	// restarts counts restarts; a program loaded before one fails.
 	restarts atomic.Int64
-	// apart makes it a device that shares no constants.
-	apart bool
+	// unshared makes the device store each graph's constants separately.
+	unshared bool
 
 	onCompile func(ctx context.Context) error
 	onLoad    func() error
@@ -41,7 +41,7 @@ func newDevice() *device { return &device{Device: cpu.New(cpu.Options{})} }
 
 func (d *device) Capabilities() backend.Capabilities {
 	c := d.Device.Capabilities()
-	c.SharesConstants = !d.apart
+	c.SharesConstants = !d.unshared
 	return c
 }
 
@@ -83,7 +83,7 @@ func (d *device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return &buffer{Buffer: b, device: d}, nil
 }
 
-// program and buffer take themselves off the device's counts once.
+// program and buffer count themselves as closed once.
 type program struct {
 	backend.Program
 	device *device
@@ -137,17 +137,12 @@ func (b *buffer) Close() error {
 	return b.Buffer.Close()
 }
 
-// open makes an engine of the f32 model, or returns New's error.
+// open returns an engine of the f32 model, or New's error.
 func open(t testing.TB, ctx context.Context, dev backend.Device, o engine.Options) (*engine.Engine, *tokenizer.Tokenizer, error) { //nolint:revive // t comes first
 	t.Helper()
-	f, err := gguf.Open(modelDir + "/stories260K-f32.gguf")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	m, err := model.Load(f)
-	require.NoError(t, err)
-	tok, err := tokenizer.New(f)
-	require.NoError(t, err)
+	m, tok := testfile.Open(t, testfile.Stories(t, "f32"))
 	if o.Recipe == (model.Recipe{}) {
+		var err error
 		o.Recipe, err = model.FindRecipe("f32")
 		require.NoError(t, err)
 	}
@@ -155,7 +150,7 @@ func open(t testing.TB, ctx context.Context, dev backend.Device, o engine.Option
 	return e, tok, err
 }
 
-// start is open for tests that need an engine.
+// start calls open, fails the test on an error, and closes the engine after the test.
 func start(t testing.TB, dev backend.Device, o engine.Options) (*engine.Engine, *tokenizer.Tokenizer) {
 	t.Helper()
 	e, tok, err := open(t, t.Context(), dev, o)
@@ -164,5 +159,5 @@ func start(t testing.TB, dev backend.Device, o engine.Options) (*engine.Engine, 
 	return e, tok
 }
 
-// small is enough for short texts, and fast.
+// small are fast options for short texts.
 var small = engine.Options{Rows: []int{8, 1}, Context: 64}

@@ -6,54 +6,53 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// startDrafts begins to draft for the request, if that is asked for.
+// startDrafts prepares the drafter, if the options ask for drafts.
 func (g *generation) startDrafts() {
 	mode := g.engine.options.Draft
 	g.report.Draft = mode.String()
 	if mode == (draft.Mode{}) {
 		return
 	}
-	defer g.drafting(g.engine.watch())
+	defer g.recordDrafting(g.engine.policy.Stopwatch())
 	g.drafter, g.tree = draft.New(mode, g.engine.options.Database, &g.engine.experience), &spec.Tree{}
 	if g.request.Mask != nil {
 		g.drafter.Restrict(g.request.Mask.Allowed)
 	}
 	g.drafter.Begin(g.request.Prompt)
 	g.prompted = g.report.CachedTokens
-	g.job.everyRow = g.calibrates(len(g.request.Prompt) - g.prompted)
 }
 
-func (g *generation) drafting(w watch) {
-	took := w.stop()
-	g.report.Drafting += took.wall
-	g.report.DraftingCPU += took.cpu
-	g.worked(graphswap.Draft, took)
+// recordDrafting stops a stopwatch and counts its time as drafting.
+func (g *generation) recordDrafting(stop func() Elapsed) {
+	took := stop()
+	g.report.Drafting += took.Wall
+	g.report.DraftingCPU += took.CPU
+	g.recordCPU(graphswap.Draft, took)
 }
 
-// propose gives the job drafts that follow a text of length tokens and the one
-// to be computed.
+// propose gives the item drafts that follow its token, which follows length committed
+// tokens.
 func (g *generation) propose(length int) {
-	if g.job.drafts = nil; g.drafter == nil {
+	if g.item.drafts = nil; g.drafter == nil {
 		return
 	}
-	g.settled()
-	defer g.drafting(g.engine.watch())
+	g.waitForDrafter()
+	defer g.recordDrafting(g.engine.policy.Stopwatch())
 	rows := g.engine.options.draftRows() - 1
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
-	g.job.drafts = g.tree.Head(fitting(g.tree, g.engine.family.Load().context-length-1, g.engine.config.Vocab))
+	g.item.drafts = g.tree.Head(fitting(g.tree, g.engine.graphs.Load().context-length-1, g.engine.config.Vocab))
 }
 
-// maxDrafts is the most that is drafted for one token: a tree of it fills the
-// verification graph of 32 rows, and what lies behind is hardly ever right.
+// maxDrafts bounds the drafts of one token. With the token they fill a verification
+// graph of 32 rows, and later drafts are hardly ever right.
 const maxDrafts = 31
 
-// fitting is how many rows of a tree come before the first one that is deeper
-// than room, or of a token that the model has no embedding for: a database may
-// hold anything.
+// fitting returns the number of rows of a tree before the first one that is deeper
+// than room, or whose token has no embedding: a database may hold any token.
 func fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())
 	for i, parent := range t.Parents {
@@ -67,69 +66,69 @@ func fitting(t *spec.Tree, room, vocab int) int {
 	return t.Len()
 }
 
-// observe shows the drafter what the model thought likely behind a token that is
-// certain and stands at a position of the drafter's text.
-func (g *generation) observe(position int, v verdict, row int) {
-	g.read(v, row)
+// observe shows the drafter the likely tokens after a row, whose token is text and has
+// a position in the drafter's text.
+func (g *generation) observe(position int, o *passOutput, row int) {
+	g.read(o, row)
 	g.drafter.Observe(position, g.top.Tokens, g.top.Probabilities)
 }
 
-// read takes the likeliest tokens behind a row.
-func (g *generation) read(v verdict, row int) {
-	if top := v.tops[row]; len(top.IDs) > 0 {
+// read sets top to the likeliest tokens after a row.
+func (g *generation) read(o *passOutput, row int) {
+	if top := o.tops[row]; len(top.IDs) > 0 {
 		g.top.ReadTop(top.IDs, top.Logits, top.Share)
 	} else {
-		g.top.Read(v.logits[row])
+		g.top.Read(o.logits[row])
 	}
 }
 
-// learn tells the drafter what came of a pass: the accepted drafts and the
-// tokens that were said.
-func (g *generation) learn(v verdict, path, said []int32) {
+// learn shows the drafter the result of a pass: the accepted drafts and the tokens
+// that were drawn.
+func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	if g.drafter == nil {
 		return
 	}
-	g.settled()
-	defer g.drafting(g.engine.watch())
-	if v.share.last() {
-		g.drafter.Commit(said)
+	g.waitForDrafter()
+	defer g.recordDrafting(g.engine.policy.Stopwatch())
+	if o.rows.last() {
+		g.drafter.Commit(drawn)
 	}
 	mode := g.engine.options.Draft
-	last := g.drafter.Len() - len(said) - 1
-	if mode.Rejected() && v.share.drafts > 0 {
-		g.observeRejected(last, v, path)
+	last := g.drafter.Len() - len(drawn) - 1
+	if mode.Rejected() && o.rows.drafts > 0 {
+		g.observeRejected(last, o, path)
 	}
 	if !mode.Calibration {
 		return
 	}
-	if g.job.everyRow { // the prompt's
-		g.observePrompt(v)
+	if g.item.everyRow { // the prompt's
+		g.observePrompt(o)
 		return
 	}
-	g.observe(last, v, v.share.n-1)
+	g.observe(last, o, o.rows.n-1)
 	for i, draft := range path {
-		g.observe(last+1+i, v, v.row(draft))
+		g.observe(last+1+i, o, o.indexOf(draft))
 	}
 }
 
-// observeRejected shows the drafter what the model thought likely behind drafts
-// that were not accepted: texts often come to them a little later.
-func (g *generation) observeRejected(last int, v verdict, path []int32) {
-	for row := range int32(v.share.drafts) {
+// observeRejected shows the drafter the likely tokens after drafts that were not
+// accepted: texts often contain them a little later.
+func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
+	for row := range int32(o.rows.drafts) {
 		if len(path) > 0 && path[0] == row {
 			path = path[1:]
 			continue
 		}
-		g.read(v, v.row(row))
-		g.drafter.ObserveRejected(last, g.job.drafts, row, g.top.Tokens, g.top.Probabilities)
+		g.read(o, o.indexOf(row))
+		g.drafter.ObserveRejected(last, g.item.drafts, row, g.top.Tokens, g.top.Probabilities)
 	}
 }
 
-// endDrafts remembers an output that came to its end.
-func (g *generation) endDrafts(well bool) {
+// endDrafts ends the drafter. It remembers an output that is complete.
+func (g *generation) endDrafts(complete bool) {
 	if g.drafter == nil {
 		return
 	}
-	g.settled()
-	g.drafter.End(well)
+	g.waitForDrafter()
+	g.drafter.End(complete)
 }

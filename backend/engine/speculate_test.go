@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// drafting are the settings that the tests draft with.
+// drafting returns options with drafts.
 func drafting(t *testing.T, mode string, rows ...int) engine.Options {
-	m, err := draft.Parse(mode)
+	m, err := baseline.Parse(mode)
 	require.NoError(t, err)
 	return engine.Options{Context: 192, FirstContext: 64, Rows: rows, Draft: m}
 }
 
-// requests are prompts of repeating text under every kind of setting; the mask
-// and the stop texts end in the middle of accepted drafts.
+// requests returns prompts of repeating text with each kind of setting. The mask and the
+// stop strings end in the middle of accepted drafts.
 func draftRequests() map[string]engine.Request {
 	repeating := []int32{1}
 	for range 6 {
@@ -43,7 +43,7 @@ func draftRequests() map[string]engine.Request {
 	}
 }
 
-// outcome is what must not depend on drafts.
+// outcome is the part of a result that must not depend on drafts.
 type outcome struct {
 	text, stop string
 	output     []int32
@@ -69,10 +69,10 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper", "default"} {
 		for _, rows := range [][]int{{32, 8, 1}, {16, 5}, {7}} {
 			if mode == "paper" && len(rows) != 2 {
-				continue // published to be compared with, not to be used
+				continue // a published baseline, only for comparison
 			}
 			if len(rows) != 3 && mode != "default" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
-				continue // minutes
+				continue // takes minutes
 			}
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
 				continue
@@ -80,7 +80,7 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 			e, _ := start(t, newDevice(), drafting(t, mode, rows...))
 			for name, r := range draftRequests() {
 				for again := range 2 { // the second time the database knows the answer
-					r.Logprobs = 3 * again // which takes whole rows
+					r.Logprobs = 3 * again // these need whole rows
 					key := fmt.Sprint(name, again)
 					want, known := wants[key]
 					if !known {
@@ -108,13 +108,13 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 	require.Greater(t, rejected, 100)
 }
 
-func TestTheSameSeedSaysTheSameWithDrafts(t *testing.T) {
+func TestEqualSeedsGiveEqualTextsWithDrafts(t *testing.T) {
 	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 10
 	}
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 64, Rows: []int{16, 1}})
-	e, _ := start(t, newDevice(), drafting(t, "default", 32, 8)) // no width without drafts, however slow the others are
+	e, _ := start(t, newDevice(), drafting(t, "default", 32, 8)) // each width has room for drafts
 	accepted, rejected, tops, rows := 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -133,7 +133,7 @@ func TestTheSameSeedSaysTheSameWithDrafts(t *testing.T) {
 	}
 }
 
-func TestGenerationsThatShareDraftedPassesSayTheSame(t *testing.T) {
+func TestRequestsThatShareDraftedPassesKeepTheirTexts(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 192, Rows: []int{128, 1}})
 	o := drafting(t, "default", 32, 8, 1)
 	o.Sequences = 3
@@ -153,7 +153,7 @@ func TestGenerationsThatShareDraftedPassesSayTheSame(t *testing.T) {
 				output = report.Output
 			}
 			if fmt.Sprint(output) != fmt.Sprint(wants[name].output) {
-				t.Errorf("%s: %v, %v wanted (%v)", name, output, wants[name].output, err)
+				t.Errorf("%s: %v, want %v (%v)", name, output, wants[name].output, err)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ const modelDir = "../../integration_test/models"
 
 func openFloat(*testing.T) backend.Device { return cpu.New(cpu.Options{}) }
 
-func TestTheEngineIsRightOnTheFloatDevice(t *testing.T) {
+func TestEngineOnTheFloatDevice(t *testing.T) {
 	enginetest.Run(t, openFloat, modelDir, enginetest.Options{
 		Models:   []string{"f32", "f16", "ffn192-f16", "qwen2-f16", "ffn192-q8_0", "ffn192-q4_0"},
 		RowExact: true,
@@ -20,9 +20,9 @@ func TestTheEngineIsRightOnTheFloatDevice(t *testing.T) {
 	})
 }
 
-func TestTheEngineIsRightInHalfPrecision(t *testing.T) {
+func TestEngineInHalfPrecision(t *testing.T) {
 	if raceDetector {
-		t.Skip("the goroutines are those of f32, and the race detector has seen them there")
+		t.Skip("the goroutines are the same as with f32, which the race detector has checked")
 	}
 	enginetest.Run(t, openFloat, modelDir, enginetest.Options{Recipe: "f16", RowExact: true})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// saboteur breaks one call of the device, some loads or runs from now.
+// saboteur makes one call of the device fail, after some loads or runs.
 type saboteur struct {
 	device *device
 	kind   string
@@ -26,7 +26,7 @@ type saboteur struct {
 	cancel context.CancelFunc
 }
 
-// faults are what may go wrong while graphs are exchanged.
+// faults are the failures that can happen while graphs are switched.
 var faults = []string{"none", "load", "loads", "image", "run", "restart while running", "restart while loading", "cancel"}
 
 func (s *saboteur) due() bool { return s.after.Add(-1) == 0 }
@@ -45,7 +45,7 @@ func (s *saboteur) onLoad() error {
 		if s.due() {
 			return fmt.Errorf("%w: %w", errFault, backend.ErrNoMemory)
 		}
-	case "loads": // the new graph, and the old one that should come back
+	case "loads": // the new graph, and the old one that is loaded instead
 		if n := s.after.Add(-1); n == 0 || n == -1 {
 			return errFault
 		}
@@ -80,7 +80,7 @@ func (s *saboteur) onRun(string) error {
 	return nil
 }
 
-// soak is how long the test goes on, beyond what it always does.
+// soak is the additional time of the test.
 func soak(t *testing.T) time.Time {
 	d, err := time.ParseDuration(os.Getenv("SDNPU_SOAK"))
 	if err != nil {
@@ -89,18 +89,18 @@ func soak(t *testing.T) time.Time {
 	return time.Now().Add(d)
 }
 
-func TestWhateverFailsWhileGraphsAreExchangedTheNextRequestIsRight(t *testing.T) {
-	const rows1, rows2, blocks = 12, 4, 3
-	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{rows1, rows2}, Blocks: 1, Context: 96, FirstContext: 48})
+func TestARequestAfterAnyFailureIsRight(t *testing.T) {
+	const prefillRows, decodeRows, blocks = 12, 4, 3
+	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{prefillRows, decodeRows}, Blocks: 1, Context: 96, FirstContext: 48})
 	dev := newDevice()
-	e, _ := start(t, dev, engine.Options{Plan: "sync", Rows: []int{rows1, rows2}, Blocks: blocks, Context: 96, FirstContext: 48})
+	e, _ := start(t, dev, engine.Options{Plan: graphswap.PlanSwitch, Rows: []int{prefillRows, decodeRows}, Blocks: blocks, Context: 96, FirstContext: 48})
 	seed := uint64(time.Now().UnixNano())
 	if os.Getenv("SDNPU_SOAK") == "" {
 		seed = 11
 	}
 	t.Log("seed", seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	e.PlanWith(randomSwitching(rng, blocks, rows1, rows2))
+	e.PlanWith(randomSwitching(rng, blocks, prefillRows, decodeRows))
 	s := &saboteur{device: dev, kind: "none"}
 	dev.onLoad, dev.onRun = s.onLoad, s.onRun
 	before, end := runtime.NumGoroutine(), soak(t)
@@ -128,13 +128,13 @@ func TestWhateverFailsWhileGraphsAreExchangedTheNextRequestIsRight(t *testing.T)
 			require.NotEqual(t, graphswap.None, g)
 			graphs += int(g&1) + int(g>>1)
 		}
-		require.EqualValues(t, graphs+1, dev.programs.Load(), "programs: what is resident, and the head")
+		require.EqualValues(t, graphs+1, dev.programs.Load(), "programs of loaded graphs and the head")
 	}
 	t.Log("requests that failed, by fault:", happened, "and restarts:", dev.restarts.Load())
 	for _, kind := range []string{"run", "cancel"} {
 		require.Positive(t, happened[kind], kind)
 	}
-	require.Positive(t, dev.restarts.Load(), "restarts, which cost no request its text")
+	require.Positive(t, dev.restarts.Load(), "restarts")
 	require.NoError(t, e.Close())
 	require.Zero(t, dev.programs.Load())
 	require.Zero(t, dev.buffers.Load())

@@ -13,46 +13,46 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// randomSwitching draws a plan: each block leaves its graph for the other one at
-// some chunk, or after the last. What is resident decides the direction.
-func randomSwitching(rng *rand.Rand, blocks, rows1, rows2 int) func(int, []graphswap.Graph) *graphswap.Plan {
-	return func(tokens int, before []graphswap.Graph) *graphswap.Plan {
-		p := &graphswap.Plan{Name: "random", Blocks: blocks, Rows1: rows1, Rows2: rows2, Spare: rng.IntN(2) == 0, Before: before, Window: 1}
-		for at := 0; at < tokens; at += rows1 {
-			p.Chunks = append(p.Chunks, min(rows1, tokens-at))
+// randomSwitching draws plans. Each block switches to its other graph at some chunk, or
+// after the last one. The loaded graphs decide the direction.
+func randomSwitching(rng *rand.Rand, blocks, prefillRows, decodeRows int) func(int, []graphswap.Variant) *graphswap.Plan {
+	return func(tokens int, before []graphswap.Variant) *graphswap.Plan {
+		p := &graphswap.Plan{Name: "random", Blocks: blocks, PrefillRows: prefillRows, DecodeRows: decodeRows, Spare: rng.IntN(2) == 0, Before: before, Window: 1}
+		for at := 0; at < tokens; at += prefillRows {
+			p.Chunks = append(p.Chunks, min(prefillRows, tokens-at))
 		}
 		for b := range blocks {
-			p.First = append(p.First, rng.IntN(len(p.Chunks)+1))
+			p.DecodeFrom = append(p.DecodeFrom, rng.IntN(len(p.Chunks)+1))
 			p.After = append(p.After, before[b]^graphswap.Both)
 		}
 		for c := 0; c < len(p.Chunks); {
-			end := c + 1 // chunks from c on go through a block before the next one gets them
+			end := c + 1 // chunks from c up to end go through a block before the next block gets them
 			for end < len(p.Chunks) && rng.IntN(2) == 0 {
 				end++
 			}
 			p.Window = max(p.Window, end-c)
 			for i := range blocks * (end - c) {
 				s := graphswap.Step{Chunk: c + i%(end-c), Block: i / (end - c)}
-				if s.Graph = before[s.Block]; s.Chunk >= p.First[s.Block] {
-					s.Graph = p.After[s.Block]
+				if s.Variant = before[s.Block]; s.Chunk >= p.DecodeFrom[s.Block] {
+					s.Variant = p.After[s.Block]
 				}
 				if p.Spare && rng.IntN(2) == 0 {
-					s.Graph = graphswap.Both
+					s.Variant = graphswap.Both
 				}
 				p.Steps = append(p.Steps, s)
 			}
 			c = end
 		}
 		for b := range blocks {
-			after := slices.IndexFunc(p.Steps, func(s graphswap.Step) bool { return s.Block == b && s.Chunk == p.First[b]-1 })
-			p.Loads = append(p.Loads, graphswap.Load{Block: b, Graph: p.After[b], After: after})
+			after := slices.IndexFunc(p.Steps, func(s graphswap.Step) bool { return s.Block == b && s.Chunk == p.DecodeFrom[b]-1 })
+			p.Loads = append(p.Loads, graphswap.Load{Block: b, Variant: p.After[b], After: after})
 		}
 		slices.SortStableFunc(p.Loads, func(x, y graphswap.Load) int { return cmp.Compare(x.After, y.After) })
 		return p
 	}
 }
 
-// story is n tokens of a prompt.
+// story returns a prompt of n tokens.
 func story(n int) []int32 {
 	rng := rand.New(rand.NewPCG(uint64(n), 7))
 	ids := []int32{1}
@@ -69,23 +69,23 @@ func generate(t *testing.T, e *engine.Engine, prompt []int32, tokens int) engine
 	return r
 }
 
-func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
-	const rows1, rows2 = 12, 4
-	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{rows1, rows2}, Blocks: 1, Context: 96, FirstContext: 96})
+func TestPlansChangeNeitherTextNorCache(t *testing.T) {
+	const prefillRows, decodeRows = 12, 4
+	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{prefillRows, decodeRows}, Blocks: 1, Context: 96, FirstContext: 96})
 	rng := rand.New(rand.NewPCG(1, 1))
 	mixed, backwards, windows := 0, 0, 0
 	for _, blocks := range []int{1, 2, 3, 5} {
-		e, _ := start(t, newDevice(), engine.Options{Plan: "sync", Rows: []int{rows1, rows2}, Blocks: blocks, Context: 96, FirstContext: 96})
-		e.PlanWith(randomSwitching(rng, blocks, rows1, rows2))
-		for _, n := range []int{1, rows2 - 1, rows2, rows2 + 1, rows1 - 1, rows1, rows1 + 1, 3*rows1 + 5, 5 * rows1} {
+		e, _ := start(t, newDevice(), engine.Options{Plan: graphswap.PlanSwitch, Rows: []int{prefillRows, decodeRows}, Blocks: blocks, Context: 96, FirstContext: 96})
+		e.PlanWith(randomSwitching(rng, blocks, prefillRows, decodeRows))
+		for _, n := range []int{1, decodeRows - 1, decodeRows, decodeRows + 1, prefillRows - 1, prefillRows, prefillRows + 1, 3*prefillRows + 5, 5 * prefillRows} {
 			t.Run(fmt.Sprintf("%d blocks, %d tokens", blocks, n), func(t *testing.T) {
 				want, got := generate(t, plain, story(n), 9), generate(t, e, story(n), 9)
 				require.Equal(t, want.Output, got.Output)
 				require.Equal(t, readCache(t, plain), readCache(t, e))
-				used := make(map[int]graphswap.Graph)
+				used := make(map[int]graphswap.Variant)
 				for _, task := range got.Plan.Timeline.Tasks {
 					if task.Kind == graphswap.Run {
-						used[task.Chunk] |= task.Graph
+						used[task.Chunk] |= task.Variant
 					}
 				}
 				for _, g := range used {
@@ -96,7 +96,7 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 				if got.Plan.Timeline.Plan.Window > 1 {
 					windows++
 				}
-				if got.Plan.Timeline.Plan.Before[0] == graphswap.G2 {
+				if got.Plan.Timeline.Plan.Before[0] == graphswap.Decode {
 					backwards++
 				}
 				e.WaitForLoads()
@@ -106,9 +106,9 @@ func TestAnyPlanGivesTheTextAndCacheOfARunWithoutSwitching(t *testing.T) {
 			})
 		}
 	}
-	require.Positive(t, mixed, "chunks on mixed residency")
+	require.Positive(t, mixed, "chunks on both variants")
 	require.Positive(t, windows, "chunks that went through the blocks together")
-	require.Positive(t, backwards, "plans from narrow to wide graphs")
+	require.Positive(t, backwards, "plans from decode to prefill graphs")
 }
 
 func readCache(t *testing.T, e *engine.Engine) []byte {
@@ -119,16 +119,17 @@ func readCache(t *testing.T, e *engine.Engine) []byte {
 	return b
 }
 
-func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidPlansAreRejected(t *testing.T) {
 	for name, o := range map[string]engine.Options{
 		"unknown":              {Plan: "clairvoyant"},
-		"spare of nothing":     {Plan: graphswap.PlanG1 + "+spare"},
-		"three widths":         {Plan: graphswap.PlanSync, Rows: []int{16, 4, 1}},
-		"no whole parts":       {Plan: graphswap.PlanSync, Rows: []int{16, 5}},
-		"a pair without share": {Plan: graphswap.PlanShared, Rows: []int{16, 4}},
+		"of a paper":           {Plan: "greedy"},
+		"spare of nothing":     {Plan: graphswap.PlanPrefillOnly + "+spare"},
+		"three widths":         {Plan: graphswap.PlanSwitch, Rows: []int{16, 4, 1}},
+		"no whole parts":       {Plan: graphswap.PlanSwitch, Rows: []int{16, 5}},
+		"a pair without share": {Plan: graphswap.PlanResident, Rows: []int{16, 4}},
 	} {
 		dev := newDevice()
-		dev.apart = true
+		dev.unshared = true
 		_, _, err := open(t, t.Context(), dev, o)
 		require.ErrorIs(t, err, engine.ErrOptions, name)
 	}

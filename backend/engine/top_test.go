@@ -13,14 +13,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// some allows the tokens of one remainder, which leaves few of a short top.
+// some is a mask that allows the tokens of one remainder: few of a short top.
 type some struct{ modulus, rest int32 }
 
 func (m some) Allowed(token int32) bool { return token%m.modulus == m.rest }
 func (some) Accept(int32)               {}
 
-// drawSampling draws settings that a top of 40 serves, does not, or serves now
-// and then.
+// drawSampling draws sampling settings that a top of 40 serves always, sometimes or
+// never.
 func drawSampling(rng *rand.Rand) sampler.Options {
 	o := sampler.Options{Temperature: float32(rng.IntN(4)) * 0.4, TopK: rng.IntN(50), Seed: rng.Uint64(), RepeatLastN: rng.IntN(40) - 1}
 	if rng.IntN(2) == 0 {
@@ -36,8 +36,8 @@ func drawSampling(rng *rand.Rand) sampler.Options {
 	return o
 }
 
-// TestTextsDoNotDependOnHowLogitsAreRead holds engines that read the best 1, 40
-// or 128 logits, or one row at a time, against one that reads whole rows.
+// TestTextsDoNotDependOnHowLogitsAreRead compares engines that read the best 1, 40 or
+// 128 logits, or one row at a time, with one that reads whole rows.
 func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 64, Rows: []int{16, 1}})
 	for _, top := range []int{1, 40, 0, 1 << 20} {
@@ -58,15 +58,15 @@ func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
 		}
 		t.Logf("top %d: %d tokens drawn from it, %d from whole rows", top, tops, rows)
 		require.Positive(t, rows)
-		if top != 1 { // no token of one can be known to be ahead of the rest
+		if top != 1 { // one token cannot be known to beat the rest
 			require.Positive(t, tops)
 		}
 	}
 }
 
-// TestTiesBehindTheTopAreLookedUp makes the logits of many tokens equal to the
-// best: the lowest id must be drawn, which need not be in the top.
-func TestTiesBehindTheTopAreLookedUp(t *testing.T) {
+// TestTiesOutsideTheTopAreLookedUp makes the logits of many tokens equal to the best.
+// The lowest id must be drawn, which need not be in the top.
+func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, engine.Options{Top: 8, Rows: []int{8, 1}, Context: 64})
 	const lowest, from, vocab = 20, 300, 512
@@ -78,11 +78,11 @@ func TestTiesBehindTheTopAreLookedUp(t *testing.T) {
 		tie := func(port string, i int) {
 			binary.LittleEndian.PutUint32(ports[port][4*i:], math.Float32bits(50))
 		}
-		for i := from; i < from+20; i++ { // of one row
+		for i := from; i < from+20; i++ { // within one row
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)
-		for i := range 8 { // a library that takes the last of equals
+		for i := range 8 { // like a library that takes the last of equal logits
 			tie(model.PortTop, i)
 			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4*i:], uint32(from+12+i))
 		}
@@ -97,12 +97,12 @@ func TestTiesBehindTheTopAreLookedUp(t *testing.T) {
 		}
 	}
 	_, err := e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 5}, func(engine.Piece) error { return nil })
-	require.ErrorContains(t, err, "token 512 of 512")
+	require.ErrorContains(t, err, "token=512: want 0..511")
 }
 
-// TestPromptsAreCalibratedWhereThatPays: the first request measures, and then a
-// prompt is calibrated if what it saves is worth the head's rows.
-func TestPromptsAreCalibratedWhereThatPays(t *testing.T) {
+// TestPromptsAreCalibratedIfThatPays: the first request measures. Later a prompt is
+// calibrated if it saves more time than the head's rows take.
+func TestPromptsAreCalibratedIfThatPays(t *testing.T) {
 	o := drafting(t, "sam+cal", 16, 1)
 	var e *engine.Engine
 	prompt := append([]int32{}, begin...)
@@ -114,7 +114,7 @@ func TestPromptsAreCalibratedWhereThatPays(t *testing.T) {
 		return report
 	}
 	calibrated := true
-	for attempt := 0; calibrated && attempt < 20; attempt++ { // tokens that a busy machine kept waiting are worth more
+	for attempt := 0; calibrated && attempt < 20; attempt++ { // on a busy machine a token seems to take longer
 		e, _ = start(t, newDevice(), o)
 		first := ask(e, 60)
 		require.Equal(t, len(prompt), first.Calibration.Rows)

@@ -5,189 +5,170 @@ import (
 	"fmt"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// window returns the execution whose next chunks go through a block before the
-// next block gets them, or nil: then they go one by one, and rows of other
-// requests may go with them.
-func (l *lanes) window() *execution {
-	if l == nil {
+// nextWindow returns the plan run whose next chunks go through a block before the
+// next block gets them. It returns nil if chunks go through all blocks one by one:
+// then rows of other requests may share their passes.
+func (e *Engine) nextWindow() *residency.Run {
+	if e.switcher == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x := l.on
-	if x == nil || x.ended || x.aborted || len(x.windowSteps()) <= x.plan.Blocks {
+	x := e.switcher.Active()
+	if x == nil || len(x.Window()) <= x.Plan.Blocks {
 		return nil
 	}
 	return x
 }
 
-// windowSteps are the steps up to the first one before which all chunks that
-// have begun are through.
-func (x *execution) windowSteps() []graphswap.Step {
-	from := x.chunk * x.plan.Blocks
-	if from >= len(x.plan.Steps) {
-		return nil
-	}
-	steps := x.plan.Steps[from:]
-	last := x.chunk
-	for i, s := range steps {
-		last = max(last, s.Chunk)
-		if i+1 == (last+1-x.chunk)*x.plan.Blocks {
-			return steps[:i+1]
-		}
-	}
-	return steps
-}
+// itemOf returns the prompt that a plan run was made for.
+func itemOf(x *residency.Run) *workItem { return x.Owner.(*workItem) }
 
-// walk is several chunks of a prompt on their way through the blocks. Hidden
-// states of all but one wait on the host; keys and values are in the slots where
-// they belong, though only those of chunks that are through are committed.
-type walk struct {
+// windowRun is several chunks of a prompt on their way through the blocks. Hidden
+// states of all chunks but one are kept aside. Keys and values are in the slots
+// where they belong, but only those of finished chunks are committed.
+type windowRun struct {
 	engine *Engine
-	x      *execution
-	// first is the first chunk; ways are those that have begun and rows how many
-	// rows those hold.
-	first int
-	ways  []*way
-	rows  int
-	// on is who has x, before which block.
-	on    *way
-	block int
+	x      *residency.Run
+	// own is the request whose goroutine runs the window, or nil.
+	own *generation
+	// first is the first chunk. passes are the chunks that have started, with rows
+	// rows together.
+	first  int
+	passes []*passRun
+	rows   int
+	// current is the pass whose hidden states are in the buffers, for block to read.
+	current *passRun
+	block   int
+	// delivered is the last chunk's output.
+	delivered *passOutput
 }
 
 // runWindow computes the next chunks of a plan that go through the blocks
-// together. The job is not in the line, the caller holds the lane.
-func (e *Engine) runWindow(ctx context.Context, x *execution) {
-	k := &walk{engine: e, x: x, first: x.chunk}
-	err := k.run(ctx, x.windowSteps())
-	k.clear()
-	if e.survives(err) {
-		err = nil // the plan went with the device: chunks that are not through run one by one
+// together. The plan's item is not in the queue; the caller holds the device lock.
+func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Run) {
+	if x.Owner != &own.item {
+		ctx = context.WithoutCancel(ctx)
 	}
-	if j := x.job; err != nil || len(j.tokens) == 0 || !e.line.give(j) {
-		e.line.finish(j, err)
+	e.power.Vote(backend.Prefill)
+	w, err := &windowRun{engine: e, x: x, own: own, first: x.Chunk()}, errAbandoned
+	defer func() { // even if the device panics
+		if w.delivered == nil || !w.delivered.panicked {
+			e.deliver(own, []*passOutput{{rows: taskRows{item: itemOf(x)}, err: err, turn: e.queue.reserveTurns(1)}})
+		}
+	}()
+	err = w.run(ctx, x.Window())
+	w.clear()
+	if e.reloadAfterRestart(err) {
+		err = nil // the plan ended with the restart: the other chunks run one by one
 	}
 }
 
-func (k *walk) run(ctx context.Context, steps []graphswap.Step) error {
+func (w *windowRun) run(ctx context.Context, steps []graphswap.Step) error {
 	for _, s := range steps {
-		w, b, err := k.enter(s)
+		r, b, err := w.beginStep(s)
 		if err != nil {
 			return err
 		}
-		if err := k.engine.runBlock(ctx, w, b); err != nil {
+		if err := r.runBlock(ctx, b); err != nil {
 			return err
 		}
-		if err := k.leave(ctx, w, b); err != nil {
+		if err := w.endStep(ctx, r, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enter gives x to the step's chunk.
-func (k *walk) enter(s graphswap.Step) (w *way, b *block, err error) {
-	if k.engine.closing.begun() { // nobody waits for a whole prompt
+// beginStep puts the rows of the step's chunk into x.
+func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block, err error) {
+	if w.engine.closing.begun() { // Close does not wait for the end of the prompt
 		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
 	}
-	if i := s.Chunk - k.first; i == len(k.ways) {
-		if err := k.begin(s.Chunk); err != nil {
+	if i := s.Chunk - w.first; i == len(w.passes) {
+		if err := w.begin(s.Chunk); err != nil {
 			return nil, nil, err
 		}
 	}
-	w = k.ways[s.Chunk-k.first]
-	b = w.family.blocks[s.Block]
-	if k.on != w || k.block != s.Block {
-		m := w.family.memory
-		copy(m.x[s.Block%2].all(), w.hidden)
-		w.written = len(w.pl.rows)
+	r = w.passes[s.Chunk-w.first]
+	b = r.graphs.Blocks[s.Block]
+	if w.current != r || w.block != s.Block {
+		copy(r.graphs.memory.Hidden(s.Block, len(r.batch.rows)), r.hidden)
+		r.written = len(r.batch.rows)
 	}
-	k.on, k.block = w, s.Block
-	return w, b, nil
+	w.current, w.block = r, s.Block
+	return r, b, nil
 }
 
 // begin starts the next chunk.
-func (k *walk) begin(chunk int) error {
-	j, e := k.x.job, k.engine
-	through := 0 // rows of chunks that are committed, and no more among the job's tokens
-	for _, w := range k.ways {
-		if w.result == nil {
-			through += len(w.pl.rows)
+func (w *windowRun) begin(chunk int) error {
+	e, item := w.engine, itemOf(w.x)
+	committed := 0 // rows of finished chunks, which have left the item's tokens
+	for _, r := range w.passes {
+		if r.finished {
+			committed += len(r.batch.rows)
 		}
 	}
-	rest := *j
-	rest.tokens = j.tokens[k.rows-through:]
-	s := share{job: &rest, n: min(e.options.Rows[0], len(rest.tokens))}
+	ahead := w.rows - committed
+	rest := *item
+	rest.tokens = item.tokens[ahead:]
+	s := taskRows{item: &rest, n: min(e.options.Rows[0], len(rest.tokens))}
 	if s.n == 0 {
 		return fmt.Errorf("engine: %w: chunk %d of a prompt without tokens", ErrPass, chunk)
 	}
-	pl, err := e.planAhead(sharesPass([]share{s}), k.rows-through)
+	b, err := e.newBatch(passOf([]taskRows{s}), ahead)
 	if err != nil {
 		return err
 	}
-	pl.chunk, pl.inSlots = chunk, true
-	w, err := e.begin(pl)
+	b.chunk, b.inSlots = chunk, true
+	r, err := e.embed(b)
 	if err != nil {
 		return err
 	}
-	k.ways, k.rows, k.on, k.block = append(k.ways, w), k.rows+s.n, w, 0
+	w.passes, w.rows, w.current, w.block = append(w.passes, r), w.rows+s.n, r, 0
 	return nil
 }
 
-// leave puts what a block made of a chunk where it is found again; behind the
-// last block the chunk is through.
-func (k *walk) leave(ctx context.Context, w *way, b *block) error {
-	e, m := k.engine, w.family.memory
-	if err := e.checkFresh(w.pl, b.first, b.end); err != nil {
+// endStep stores the block's keys and values, and keeps the chunk's hidden states
+// aside or, after the last block, runs the head and delivers the chunk.
+func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block) error {
+	e, m, rows := w.engine, r.graphs.memory, len(r.batch.rows)
+	if err := e.checkFresh(r.batch, b.First, b.End); err != nil {
 		return err
 	}
-	e.store(w.family, b, w.pl)
-	k.block++
-	if b.index < len(w.family.blocks)-1 {
-		w.hidden = append(w.hidden[:0], m.x[k.block%2].bytes(len(w.pl.rows)*m.rowBytes)...)
+	m.Cache().Store(b.First, b.End, r.batch.runs(0, rows))
+	w.block++
+	if b.Index < len(r.graphs.Blocks)-1 {
+		r.hidden = append(r.hidden[:0], m.Hidden(w.block, rows)...)
 		return nil
 	}
-	r, err := w.end(ctx)
+	result, err := r.runHead(ctx)
 	if err != nil {
 		return err
 	}
-	s := share{job: k.x.job, n: len(w.pl.rows)}
-	if err := e.settle(ctx, s, 0, r); err != nil {
-		return err
+	outputs := e.outputs(ctx, []taskRows{{item: itemOf(w.x), n: rows}}, result, nil)
+	o := outputs[0]
+	o.partial, w.delivered = true, o
+	e.deliver(w.own, outputs)
+	result.virtual += o.extra.virtual
+	if o.err != nil {
+		return o.err
 	}
-	w.result, w.hidden = nil, nil // through
-	e.lanes.change(func() { k.x.chunk++ })
+	r.result, r.hidden, r.finished = nil, nil, true
+	w.x.ChunkDone()
 	return nil
 }
 
-// store puts a block's keys and values of a pass into their slots.
-func (e *Engine) store(f *family, b *block, pl *plan) {
-	size := e.config.HeadDim * e.options.Recipe.Cache.Size()
-	for i := b.first; i < b.end; i++ {
-		for kv := range 2 {
-			fresh, width := pl.fresh[i].of(kv)
-			past := f.memory.layers[i].past[kv].all()
-			for head := range e.config.KVHeads {
-				for _, run := range pl.slotRuns(0, len(pl.rows)) {
-					at := (head*f.slots + run.sequence*f.context + run.slot) * size
-					copy(past[at:], fresh[(head*width+run.row)*size:(head*width+run.row+run.n)*size])
-				}
-			}
-		}
-	}
-}
-
-// clear makes the slots zeros again of chunks that did not come through.
-func (k *walk) clear() {
-	for _, w := range k.ways {
-		if w.result == nil {
+// clear empties the slots of chunks that did not finish.
+func (w *windowRun) clear() {
+	for _, r := range w.passes {
+		if r.finished {
 			continue
 		}
-		for _, b := range w.family.blocks {
-			k.engine.clearSlots(w.family, b, w.pl, len(w.pl.rows))
+		for _, b := range r.graphs.Blocks {
+			r.graphs.memory.Cache().ClearSlots(b.First, b.End, r.batch.runs(0, len(r.batch.rows)))
 		}
 	}
 }

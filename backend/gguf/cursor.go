@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// cursor walks over the bytes of a header. The first failure stays; whatever is
-// read after it is zero, so callers check err once per entry.
+// cursor reads the bytes of a header. It keeps the first error. Later reads return zero, so callers
+// check err once per entry.
 type cursor struct {
 	data []byte
 	pos  int
@@ -20,7 +20,7 @@ func (c *cursor) fail(err error) {
 	}
 }
 
-// take steps over n bytes and returns them, or nil.
+// take advances by n bytes and returns them, or nil after an error.
 func (c *cursor) take(n uint64, what string) []byte {
 	if c.err != nil {
 		return nil
@@ -49,8 +49,8 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of entries that follow, each of at least minBytes, and
-// fails if they cannot all be in the file. So a count may be allocated for.
+// count reads the number of entries that follow, each of at least minBytes. It
+// fails if they exceed the file, so the caller may allocate for them.
 func (c *cursor) count(what string, minBytes uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {
@@ -66,15 +66,15 @@ func (c *cursor) count(what string, minBytes uint64) int {
 
 // bytes reads a string without copying it.
 func (c *cursor) bytes(what string) []byte {
-	n := c.uint64(what) // its length; no words are put together here, per string
+	n := c.uint64(what) // the length; building a longer text per string would be slow
 	if n > maxStringBytes {
-		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d; %d are allowed", ErrMalformed, what, n, c.pos, maxStringBytes))
+		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d: want at most %d", ErrMalformed, what, n, c.pos, maxStringBytes))
 	}
 	return c.take(n, what)
 }
 
-// maxStringBytes and maxArray are the limits of Ollama's own reader, which meets
-// every file before we do.
+// maxStringBytes and maxArray are the limits of Ollama's own reader, which
+// reads every file first.
 const (
 	maxStringBytes = 16 << 20
 	maxArray       = 64 << 20

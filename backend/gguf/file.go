@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // File is an open GGUF file.
@@ -16,18 +16,18 @@ type File struct {
 	mapping  *mapped.File
 	data     []byte
 	header   header
-	keyBytes string         // the file up to the end of the keys; outlives the mapping
-	keys     map[string]int // name to place in header.keys
-	tensors  map[string]int // name to place in header.tensors
+	keyBytes string         // the file up to the end of the keys; stays valid after Close
+	keys     map[string]int // name to index in header.keys
+	tensors  map[string]int // name to index in header.tensors
 	digest   func() [sha256.Size]byte
 }
 
-// Open maps and checks a whole model or adapter file. The doc of the package
-// lists what it refuses.
+// Open maps and checks a complete model or adapter file. The package
+// documentation lists what it rejects.
 func Open(path string) (*File, error) { return open(path, true) }
 
-// OpenKeys maps a file and reads its keys only; it has no tensors and may be
-// one whose tensors [Open] refuses, or one part of a split model.
+// OpenKeys maps a file and reads its keys only. It accepts files whose tensors
+// [Open] rejects, and parts of a split model.
 func OpenKeys(path string) (*File, error) { return open(path, false) }
 
 func open(path string, whole bool) (*File, error) {
@@ -37,7 +37,7 @@ func open(path string, whole bool) (*File, error) {
 	}
 	f := &File{path: path, mapping: m, data: m.Bytes()}
 	if err := f.read(whole); err != nil {
-		_ = m.Close() // the first error says more
+		_ = m.Close() // the first error is more useful
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}
 	f.digest = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(f.data) })
@@ -75,7 +75,7 @@ func (f *File) read(whole bool) error {
 	return nil
 }
 
-// Close gives the mapping back; the bytes of tensors end with it. A second call
+// Close unmaps the file, which invalidates the bytes of tensors. A second call
 // does nothing.
 func (f *File) Close() error { return f.mapping.Close() }
 
@@ -88,23 +88,24 @@ func (f *File) Size() int64 { return int64(len(f.data)) }
 // Version returns the format's version, 2 or 3.
 func (f *File) Version() int { return int(f.header.version) }
 
-// Digest returns the SHA-256 of the whole file. The first call reads the file
-// (about a second per 2 GB); the File must still be open.
+// Digest returns the SHA-256 of the file. The first call reads the whole file
+// (about a second per 2 GB), which must still be open.
 func (f *File) Digest() [sha256.Size]byte { return f.digest() }
 
-// KnowDigest tells the digest where it is known already, of a file that another
-// process has read: reading gigabytes again takes seconds.
+// KnowDigest sets the digest that another process has computed. This avoids
+// reading gigabytes again.
 func (f *File) KnowDigest(sum [sha256.Size]byte) {
 	f.digest = func() [sha256.Size]byte { return sum }
 }
 
-// Keys yields the keys in the order of the file.
+// Keys returns the keys in the order of the file.
 func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
 
-// Tensors yields the tensors in the order of the file.
+// Tensors returns the tensors in the order of the file.
 func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
 
-// Tensor returns the tensor of that name, or [ErrNoTensor].
+// Tensor returns the named tensor. If it does not exist, the error wraps
+// [ErrNoTensor].
 func (f *File) Tensor(name string) (Tensor, error) {
 	i, ok := f.tensors[name]
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// seeds are files of every shape that the walk knows, right and wrong.
+// seeds adds files of every kind that the reader knows, valid and invalid.
 func seeds(f *testing.F) {
 	f.Add(start(0, 0).Bytes())
 	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
@@ -33,7 +33,8 @@ func seeds(f *testing.F) {
 	f.Add(small.Bytes())
 }
 
-// FuzzOpenKeys: keys are read wherever the whole file is, and alike.
+// FuzzOpenKeys checks that keys are read if the whole file is, with equal
+// results.
 func FuzzOpenKeys(f *testing.F) {
 	seeds(f)
 	path := filepath.Join(f.TempDir(), "hostile.gguf") // one for all runs: making folders takes most of the time
@@ -45,7 +46,7 @@ func FuzzOpenKeys(f *testing.F) {
 		}
 		keys, err := gguf.OpenKeys(path)
 		if err != nil {
-			require.Error(t, wholeErr, "a file without right keys is not right: %v", err)
+			require.Error(t, wholeErr, "a file with invalid keys is invalid: %v", err)
 			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported), "%v", err)
 			return
 		}
@@ -60,8 +61,8 @@ func FuzzOpenKeys(f *testing.F) {
 	})
 }
 
-// requireOneKind asks for a key as every kind; it must be of exactly one, but
-// whole numbers are numbers of several.
+// requireOneKind reads a key as every kind. Exactly one getter must succeed, except for integers,
+// which several getters accept.
 func requireOneKind(t *testing.T, f *gguf.File, k gguf.Key) {
 	t.Helper()
 	kinds, numbers := 0, 0
@@ -80,7 +81,7 @@ func requireOneKind(t *testing.T, f *gguf.File, k gguf.Key) {
 		}
 	}
 	require.LessOrEqual(t, kinds+min(numbers, 1), 1, "%v", k)
-	if k.Elem != gguf.Uint64 { // too large for Ints, perhaps
+	if k.Elem != gguf.Uint64 { // may be too large for Ints
 		require.Equal(t, 1, kinds+min(numbers, 1), "%v", k)
 	}
 }
@@ -97,7 +98,7 @@ func FuzzOpen(f *testing.F) {
 		file, err := openBytes(t, "hostile.gguf", b)
 		if err != nil {
 			require.True(t, errors.Is(err, gguf.ErrMalformed) || errors.Is(err, gguf.ErrUnsupported) || errors.Is(err, gguf.ErrKeyType),
-				"our own check must catch it, not the reader behind: %v", err)
+				"our check must find it, not the other reader: %v", err)
 			return
 		}
 		defer file.Close()

@@ -26,7 +26,7 @@ func open(t testing.TB, path string) *gguf.File {
 	return f
 }
 
-func TestEveryCarriedModelIsReadAsOllamaReadsIt(t *testing.T) {
+func TestModelsReadAsOllamaReadsThem(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(models, "*.gguf"))
 	require.NoError(t, err)
 	require.Len(t, paths, 6)
@@ -64,8 +64,8 @@ func TestEveryCarriedModelIsReadAsOllamaReadsIt(t *testing.T) {
 	}
 }
 
-// requireValue compares a key's value with that of Ollama's reader, which gives
-// the zero value for what a key is not.
+// requireValue compares a key's value with the value that Ollama's reader returns, which is the
+// zero value for other types.
 func requireValue(t *testing.T, f *gguf.File, kv ollama.KeyValue) {
 	t.Helper()
 	none := errors.New("another type")
@@ -96,7 +96,7 @@ func requireValue(t *testing.T, f *gguf.File, kv ollama.KeyValue) {
 		}
 		none = nil
 	}
-	require.NoError(t, none, "%s has no value of any type", kv.Key)
+	require.NoError(t, none, "%s no getter returns it", kv.Key)
 }
 
 func orNil[T any](v T, err error) any {
@@ -137,7 +137,7 @@ func TestModelKeysHaveTheirValues(t *testing.T) {
 	require.ErrorIs(t, err, gguf.ErrNoTensor)
 }
 
-func TestAbsentKeysAndWrongTypesAreToldApart(t *testing.T) {
+func TestAbsentKeysAndWrongTypesDiffer(t *testing.T) {
 	path := write(t, []gguf.KeyValue{
 		{"general.architecture", "test"},
 		{"u8", uint8(200)},
@@ -192,7 +192,7 @@ func TestAbsentKeysAndWrongTypesAreToldApart(t *testing.T) {
 		require.ErrorIs(t, err, gguf.ErrNoKey, getter)
 		got, err := get("absent", true)
 		require.NoError(t, err, getter)
-		require.NotZero(t, got, "%s must give the fallback", getter)
+		require.NotZero(t, got, "%s must return the fallback", getter)
 	}
 	require.True(t, f.Has("none"))
 	require.False(t, f.Has("absent"))
@@ -210,7 +210,7 @@ func asker[T any](get func(string, ...T) (T, error), fallback T) func(string, bo
 	}
 }
 
-func TestKeysOutliveTheMapping(t *testing.T) {
+func TestKeysOutliveMapping(t *testing.T) {
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
@@ -219,7 +219,7 @@ func TestKeysOutliveTheMapping(t *testing.T) {
 	require.Len(t, tokens, 512)
 }
 
-func TestArchitectureIsEmptyWhereItIsMissing(t *testing.T) {
+func TestMissingArchitectureIsEmpty(t *testing.T) {
 	f := open(t, write(t, nil, nil))
 	require.Empty(t, f.Architecture())
 	_, err := f.ArchUint("block_count")
@@ -229,7 +229,7 @@ func TestArchitectureIsEmptyWhereItIsMissing(t *testing.T) {
 	require.EqualValues(t, 3, n)
 }
 
-// write puts a file written by [gguf.Write] into a folder of the test.
+// write writes a file with [gguf.Write] into a folder of the test.
 func write(t testing.TB, keys []gguf.KeyValue, tensors []gguf.NewTensor) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.gguf")

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// raw builds files field by field, right or wrong.
+// raw builds valid and invalid files field by field.
 type raw struct{ bytes.Buffer }
 
 func (r *raw) put(values ...any) *raw {
@@ -33,7 +33,7 @@ func (r *raw) put(values ...any) *raw {
 	return r
 }
 
-// start is magic, version and the two counts.
+// start writes magic, version and the two counts.
 func start(tensors, keys uint64) *raw {
 	r := &raw{}
 	r.WriteString("GGUF")
@@ -46,7 +46,7 @@ func (r *raw) tensor(name string, typ quant.Type, offset uint64, shape ...uint64
 	return r.put(uint32(typ), offset)
 }
 
-// data pads to the alignment and appends so many bytes.
+// data pads to the alignment and appends n bytes.
 func (r *raw) data(n int) []byte {
 	for r.Len()%32 != 0 {
 		r.WriteByte(0)
@@ -62,7 +62,7 @@ func openBytes(t testing.TB, b []byte) (*gguf.File, error) {
 	return gguf.Open(path)
 }
 
-func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
+func TestBrokenFilesAreRejectedWithReason(t *testing.T) {
 	version := func(v uint32) []byte {
 		b := start(0, 0).Bytes()
 		binary.LittleEndian.PutUint32(b[4:], v)
@@ -83,7 +83,7 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"a cut version", []byte("GGUF\x03\x00"), gguf.ErrTruncated, "version"},
 		{"a cut count", start(0, 0).Bytes()[:20], gguf.ErrTruncated, "number of keys"},
 		{"version 0", version(0), gguf.ErrUnsupported, "version 0"},
-		{"lower-case magic", append([]byte("gguf"), start(0, 0).Bytes()[4:]...), gguf.ErrMalformed, "not with"},
+		{"lower-case magic", append([]byte("gguf"), start(0, 0).Bytes()[4:]...), gguf.ErrMalformed, `want "GGUF"`},
 		{"version 1", version(1), gguf.ErrUnsupported, "version 1"},
 		{"version 4", version(4), gguf.ErrUnsupported, "version 4"},
 		{"big-endian", version(3 << 24), gguf.ErrUnsupported, "big-endian file (version 3)"},
@@ -92,7 +92,7 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"tensors that only the keys leave room for", start(9, 1).put("k", str, string(make([]byte, 250))).Bytes(), gguf.ErrTruncated, "9 tensors"},
 		{"a key's name beyond the end", start(0, 1).put(uint64(99), "abcdefgh").Bytes(), gguf.ErrTruncated, "takes 99 bytes"},
 		{"a string of 2^63 bytes", start(0, 1).put("k", str, uint64(1<<63), uint64(0)).Bytes(), gguf.ErrMalformed, "9223372036854775808 bytes"},
-		{"a string above the limit", start(0, 1).put("k", str, string(make([]byte, 16<<20+1))).Bytes(), gguf.ErrMalformed, "16777216 are allowed"},
+		{"a string above the limit", start(0, 1).put("k", str, string(make([]byte, 16<<20+1))).Bytes(), gguf.ErrMalformed, "want at most 16777216"},
 		{"a name above the limit", start(0, 1).put(uint64(math.MaxUint64), uint64(0)).Bytes(), gguf.ErrMalformed, "18446744073709551615 bytes"},
 		{"a number cut off", start(0, 1).put("k", uint32(gguf.Uint64), uint32(1)).Bytes(), gguf.ErrTruncated, "value of key k"},
 		{"fewer keys than announced", start(0, 2).put("kk", str, "a long enough value for the count").Bytes(), gguf.ErrTruncated, "key"},
@@ -105,8 +105,8 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"a key without a name", start(0, 1).put("", u32, uint32(1)).Bytes(), gguf.ErrMalformed, "key 0 has no name"},
 		{"a key twice", start(0, 2).put("k", u32, uint32(1), "k", u32, uint32(2)).Bytes(), gguf.ErrMalformed, `key "k" twice`},
 		{"alignment of another type", start(0, 1).put("general.alignment", uint32(gguf.Uint64), uint64(32)).Bytes(), gguf.ErrMalformed, "general.alignment is a uint64"},
-		{"alignment of zero", start(0, 1).put("general.alignment", u32, uint32(0)).Bytes(), gguf.ErrMalformed, "alignment of 0"},
-		{"alignment of 24", start(0, 1).put("general.alignment", u32, uint32(24)).Bytes(), gguf.ErrMalformed, "alignment of 24"},
+		{"alignment of zero", start(0, 1).put("general.alignment", u32, uint32(0)).Bytes(), gguf.ErrMalformed, "alignment 0: want"},
+		{"alignment of 24", start(0, 1).put("general.alignment", u32, uint32(24)).Bytes(), gguf.ErrMalformed, "alignment 24: want"},
 		{"five dimensions", start(1, 0).tensor("t", quant.F32, 0, 1, 1, 1, 1, 1).data(4), gguf.ErrMalformed, "5 dimensions"},
 		{"four thousand million dimensions", start(1, 0).put("t", uint32(math.MaxUint32), uint64(1), uint64(1)).data(4), gguf.ErrMalformed, "4294967295 dimensions"},
 		{"a dimension of 2^64-1", start(1, 0).tensor("t", quant.I8, 0, math.MaxUint64).data(4), gguf.ErrMalformed, "dimension 0 of 18446744073709551615"},
@@ -125,7 +125,7 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 		{"tensors on each other", start(2, 0).tensor("a", quant.F32, 0, 9).tensor("b", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
 		{"tensors in one place", start(2, 0).tensor("b", quant.F32, 0, 8).tensor("a", quant.F32, 0, 4).data(64), gguf.ErrMalformed, `"a" and "b" overlap`},
 		{"one tensor within another", start(3, 0).tensor("a", quant.F32, 0, 64).tensor("b", quant.F32, 32, 1).tensor("c", quant.F32, 256, 1).data(260), gguf.ErrMalformed, `"a" and "b" overlap`},
-		{"misaligned for its own alignment", start(1, 1).put("general.alignment", u32, uint32(64)).tensor("t", quant.F32, 32, 8).data(128), gguf.ErrMalformed, "no multiple of 64"},
+		{"misaligned for its own alignment", start(1, 1).put("general.alignment", u32, uint32(64)).tensor("t", quant.F32, 32, 8).data(128), gguf.ErrMalformed, "want a multiple of 64"},
 		{"a tensor twice", start(2, 0).tensor("t", quant.F32, 0, 8).tensor("t", quant.F32, 32, 8).data(64), gguf.ErrMalformed, `tensor "t" twice`},
 		{"a tensor without a name", start(1, 0).tensor("", quant.F32, 0, 8).data(64), gguf.ErrMalformed, "tensor 0 has no name"},
 		{"a part of a split model", start(0, 1).put("split.count", uint32(gguf.Uint16), uint16(3)).Bytes(), gguf.ErrUnsupported, "one of 3 parts"},
@@ -140,7 +140,7 @@ func TestBrokenFilesAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestRightFilesOfUnusualShapeAreRead(t *testing.T) {
+func TestUnusualValidFilesAreRead(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		file []byte
@@ -163,7 +163,7 @@ func TestRightFilesOfUnusualShapeAreRead(t *testing.T) {
 	}
 }
 
-func TestKeysAreReadWhereTensorsCannotBe(t *testing.T) {
+func TestKeysAreReadWithoutTensors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	file := start(1, 2).put("sdnpu.enabled", uint32(gguf.Bool), true, "split.count", uint32(gguf.Uint16), uint16(2)).
 		tensor("t", 77, 0, 4).data(16)
@@ -181,7 +181,7 @@ func TestKeysAreReadWhereTensorsCannotBe(t *testing.T) {
 	require.ErrorIs(t, err, gguf.ErrNoTensor)
 }
 
-func TestAFileCutAnywhereIsTruncated(t *testing.T) {
+func TestFilesCutAnywhereAreTruncated(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join(models, "stories260K-ffn192-q4_0.gguf"))
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "cut.gguf")
@@ -192,7 +192,7 @@ func TestAFileCutAnywhereIsTruncated(t *testing.T) {
 	}
 }
 
-func TestAnnouncedCountsAreNotAllocatedFor(t *testing.T) {
+func TestAnnouncedCountsAllocateNothing(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"keys":    start(0, 1<<32).put(make([]byte, 4096)).Bytes(),
 		"tensors": start(1<<32, 0).put(make([]byte, 4096)).Bytes(),
@@ -210,7 +210,7 @@ func TestAnnouncedCountsAreNotAllocatedFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileIsRefused(t *testing.T) {
+func TestOtherThanFilesAreRejected(t *testing.T) {
 	folder := t.TempDir()
 	for _, open := range []func(string) (*gguf.File, error){gguf.Open, gguf.OpenKeys} {
 		_, err := open(filepath.Join(folder, "missing.gguf"))

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// The getters below share one rule. An absent key gives the fallback, or
-// [ErrNoKey] where the caller named none; a key of another type is always
-// [ErrKeyType], fallback or not, so a mistyped setting is never silently
+// The getters below share one rule. If the key is absent, they return the
+// fallback, or [ErrNoKey] without one. If the key has another type, they return
+// [ErrKeyType] even with a fallback, so a mistyped setting is never silently
 // ignored.
 
-// Has reports whether the key is there, whatever its type.
+// Has reports whether the key exists, with any type.
 func (f *File) Has(key string) bool {
 	_, ok := f.keys[key]
 	return ok
 }
 
-// Str returns a string.
+// Str returns a string value.
 func (f *File) Str(key string, fallback ...string) (string, error) {
 	return get(f, key, fallback, "string", func(k Key, v value) (s string, ok bool) {
 		if k.Type == String {
@@ -28,7 +28,7 @@ func (f *File) Str(key string, fallback ...string) (string, error) {
 	})
 }
 
-// Uint returns a whole number that is not negative, of any integer type.
+// Uint returns a non-negative value of any integer type.
 func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
 	return get(f, key, fallback, "whole number of at least 0", func(k Key, v value) (uint64, bool) {
 		switch {
@@ -42,7 +42,7 @@ func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
 	})
 }
 
-// Int returns a whole number of any integer type.
+// Int returns a value of any integer type.
 func (f *File) Int(key string, fallback ...int64) (int64, error) {
 	return get(f, key, fallback, "whole number", func(k Key, v value) (int64, bool) {
 		switch {
@@ -56,7 +56,8 @@ func (f *File) Int(key string, fallback ...int64) (int64, error) {
 	})
 }
 
-// Float returns a number of any type; hand-written files give 1 for 1.0.
+// Float returns a number of any type, because hand-written files have 1 for
+// 1.0.
 func (f *File) Float(key string, fallback ...float64) (float64, error) {
 	return get(f, key, fallback, "number", func(k Key, v value) (float64, bool) {
 		switch {
@@ -71,14 +72,14 @@ func (f *File) Float(key string, fallback ...float64) (float64, error) {
 	})
 }
 
-// Bool returns a truth value.
+// Bool returns a bool value.
 func (f *File) Bool(key string, fallback ...bool) (bool, error) {
 	return get(f, key, fallback, "bool", func(k Key, v value) (bool, bool) {
 		return k.Type == Bool && v.bits(Bool, 0) != 0, k.Type == Bool
 	})
 }
 
-// Strs returns an array of strings. They share the memory of all keys.
+// Strs returns an array of strings. They share memory with all keys.
 func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
 	return get(f, key, fallback, "array of strings", func(k Key, v value) ([]string, bool) {
 		if k.Type != Array || k.Elem != String {
@@ -91,7 +92,7 @@ func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
 	})
 }
 
-// Ints returns an array of whole numbers of any integer type.
+// Ints returns an array of any integer type.
 func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
 	return get(f, key, fallback, "array of whole numbers", func(k Key, v value) ([]int64, bool) {
 		switch {
@@ -115,7 +116,7 @@ func (f *File) Floats(key string, fallback ...[]float64) ([]float64, error) {
 	})
 }
 
-// Bools returns an array of truth values.
+// Bools returns an array of bools.
 func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
 	return get(f, key, fallback, "array of bools", func(k Key, v value) ([]bool, bool) {
 		if k.Type != Array || k.Elem != Bool {
@@ -125,7 +126,7 @@ func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
 	})
 }
 
-// Architecture returns general.architecture, or "" where it is missing.
+// Architecture returns general.architecture, or "" if it is missing.
 func (f *File) Architecture() string {
 	arch, err := f.Str("general.architecture", "")
 	if err != nil {
@@ -134,16 +135,16 @@ func (f *File) Architecture() string {
 	return arch
 }
 
-// ArchKey returns the name of an architecture's key: "llama.block_count" for
-// "block_count".
+// ArchKey returns the full name of an architecture's key, for example
+// "llama.block_count" for "block_count".
 func (f *File) ArchKey(suffix string) string { return f.Architecture() + "." + suffix }
 
-// ArchUint is [File.Uint] of an architecture's key.
+// ArchUint is [File.Uint] for an architecture's key.
 func (f *File) ArchUint(suffix string, fallback ...uint64) (uint64, error) {
 	return f.Uint(f.ArchKey(suffix), fallback...)
 }
 
-// ArchFloat is [File.Float] of an architecture's key.
+// ArchFloat is [File.Float] for an architecture's key.
 func (f *File) ArchFloat(suffix string, fallback ...float64) (float64, error) {
 	return f.Float(f.ArchKey(suffix), fallback...)
 }
@@ -165,7 +166,7 @@ func get[T any](f *File, key string, fallback []T, want string, read func(Key, v
 	return v, nil
 }
 
-// describe names the type as an error message does.
+// describe describes the value's type for an error.
 func (k Key) describe() string {
 	if k.Type == Array {
 		return fmt.Sprintf("an array of %d %s", k.Len, k.Elem)

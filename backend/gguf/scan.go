@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// ValueType is the type of a key's value, numbered as in the file.
+// ValueType is the type of a key's value, with the number that files use.
 type ValueType uint32
 
 // The value types of GGUF.
@@ -28,7 +28,7 @@ const (
 	Float64
 )
 
-// valueTypes holds names and sizes; a size of zero varies.
+// valueTypes holds names and sizes. Size zero means variable.
 var valueTypes = [...]struct {
 	name      string
 	sizeBytes uint64
@@ -38,7 +38,7 @@ var valueTypes = [...]struct {
 	String: {"string", 0}, Array: {"array", 0}, Uint64: {"uint64", 8}, Int64: {"int64", 8}, Float64: {"float64", 8},
 }
 
-// String returns the type's name, "uint32".
+// String returns the type's name, such as "uint32".
 func (t ValueType) String() string {
 	if int(t) >= len(valueTypes) {
 		return fmt.Sprintf("value type %d", uint32(t))
@@ -46,21 +46,21 @@ func (t ValueType) String() string {
 	return valueTypes[t].name
 }
 
-// Key describes one entry of a file's metadata, without its value.
+// Key describes a key of a file, without its value.
 type Key struct {
 	Name string
 	Type ValueType
-	Elem ValueType // of an array's elements
+	Elem ValueType // type of an array's elements
 	Len  int       // number of an array's elements
 
-	start, end int // the entry's bytes in the file
+	start, end int // bytes of the entry in the file
 }
 
-// header is what one walk over the start of a file found.
+// header is the parsed header of a file.
 type header struct {
 	version    uint32
 	keys       []Key
-	keysEnd    int // where the table of tensors begins
+	keysEnd    int // start of the table of tensors
 	tensors    []Tensor
 	tensorsEnd int
 	dataStart  int
@@ -69,16 +69,16 @@ type header struct {
 
 const (
 	magic          = "GGUF"
-	minKeyBytes    = 8 + 1 + 4 + 1     // name of one byte, type, a byte
-	minTensorBytes = 8 + 1 + 4 + 4 + 8 // name of one byte, no dimension
+	minKeyBytes    = 8 + 1 + 4 + 1     // name of one byte, type, value of one byte
+	minTensorBytes = 8 + 1 + 4 + 4 + 8 // name of one byte, no dimensions
 )
 
-// scanKeys walks over the fixed part and the keys, and returns how many tensors
-// are announced.
+// scanKeys reads the fixed part and the keys. It returns the announced number
+// of tensors.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow; the tensors' own bytes come after the keys, so this
-	// first bound is loose and scanTensors sets the tight one.
+	// Two counts follow. The tensors' entries come after the keys, so this
+	// bound is loose; scanTensors applies the tight one.
 	tensors = c.count("tensors", minTensorBytes)
 	keys := c.count("keys", minKeyBytes)
 	if c.err != nil {
@@ -109,15 +109,15 @@ func scanKeys(c *cursor) (h header, tensors int) {
 func scanVersion(c *cursor) uint32 {
 	m := c.take(4, "magic")
 	if c.err == nil && !bytes.Equal(m, []byte(magic)) {
-		c.fail(fmt.Errorf("%w: begins with % x, not with %q", ErrMagic, m, magic))
+		c.fail(fmt.Errorf("%w: starts with % x: want %q", ErrMagic, m, magic))
 	}
 	v := c.uint32("version")
 	switch {
 	case c.err != nil:
-	case v&0xffff == 0 && v != 0: // the low half of a big-endian small number
+	case v&0xffff == 0 && v != 0: // the low half of a small big-endian number
 		c.fail(fmt.Errorf("%w: big-endian file (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
 	case v < 2 || v > 3:
-		c.fail(fmt.Errorf("%w: version %d; 2 and 3 are read", ErrUnsupported, v))
+		c.fail(fmt.Errorf("%w: version %d: want 2 or 3", ErrUnsupported, v))
 	}
 	return v
 }
@@ -156,7 +156,7 @@ func scanArray(c *cursor, k Key) int {
 	size := valueTypes[k.Elem].sizeBytes
 	n := c.count("elements of "+k.Name, cmp.Or(size, 8))
 	if n > maxArray {
-		c.fail(fmt.Errorf("%w: key %q has %d elements; %d are allowed", ErrMalformed, k.Name, n, maxArray))
+		c.fail(fmt.Errorf("%w: key %q has %d elements: want at most %d", ErrMalformed, k.Name, n, maxArray))
 	}
 	if k.Elem != String {
 		c.take(uint64(n)*size, k.Name)
@@ -176,12 +176,12 @@ const (
 
 func scanAlignment(c *cursor, k Key) uint64 {
 	if k.Type != Uint32 {
-		c.fail(fmt.Errorf("%w: %s is a %s, not a uint32", ErrMalformed, keyAlignment, k.Type))
+		c.fail(fmt.Errorf("%w: %s is a %s: want uint32", ErrMalformed, keyAlignment, k.Type))
 		return 0
 	}
 	a := binary.LittleEndian.Uint32(c.data[k.end-4 : k.end])
 	if bits.OnesCount32(a) != 1 {
-		c.fail(fmt.Errorf("%w: alignment of %d, not a power of two", ErrMalformed, a))
+		c.fail(fmt.Errorf("%w: alignment %d: want a power of two", ErrMalformed, a))
 	}
 	return uint64(a)
 }

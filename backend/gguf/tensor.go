@@ -12,17 +12,17 @@ import (
 type Tensor struct {
 	Name string
 	Type quant.Type
-	// Shape is in GGUF order: Shape[0] is the length of a row, whose values lie
-	// side by side; a weight of a linear layer is (inputs, outputs).
+	// Shape is in GGUF order: Shape[0] is the length of a row of consecutive
+	// values. A weight of a linear layer is (inputs, outputs).
 	Shape  []int
-	Offset int64 // of the first byte, from the start of the file
-	Size   int64 // bytes
+	Offset int64 // of the first byte in the file
+	Size   int64 // in bytes
 
 	data []byte
 }
 
-// Bytes returns the tensor's data in the mapping: read-only, owned by the File
-// and invalid after its Close.
+// Bytes returns the tensor's data in the mapping. The slice is read-only,
+// belongs to the File and is valid until its Close.
 func (t Tensor) Bytes() []byte { return t.data }
 
 // Elements returns the number of values.
@@ -36,7 +36,7 @@ func (t Tensor) Elements() int {
 
 const maxDims = 4
 
-// scanTensors walks over the table of tensors and checks each against the file.
+// scanTensors reads the table of tensors and checks each against the file.
 func (h *header) scanTensors(c *cursor, count int) {
 	if left := len(c.data) - c.pos; c.err == nil && count > left/minTensorBytes {
 		c.fail(fmt.Errorf("%w: %d tensors take at least %d bytes each, the file of %d has %d left",
@@ -64,12 +64,13 @@ func (h *header) scanTensors(c *cursor, count int) {
 	h.place(c)
 }
 
-// scanTensor reads one entry; its Offset still counts from the data's start.
+// scanTensor reads one entry. Its Offset is still relative to the start of the
+// data.
 func (h *header) scanTensor(c *cursor) Tensor {
 	t := Tensor{Name: string(c.bytes("name of tensor"))}
 	dims := c.uint32("dimensions of tensor")
 	if c.err == nil && dims > maxDims {
-		c.fail(fmt.Errorf("%w: tensor %q has %d dimensions; %d are allowed", ErrMalformed, t.Name, dims, maxDims))
+		c.fail(fmt.Errorf("%w: tensor %q has %d dimensions: want at most %d", ErrMalformed, t.Name, dims, maxDims))
 	}
 	if c.err != nil {
 		return t
@@ -105,9 +106,9 @@ func (h *header) scanTensor(c *cursor) Tensor {
 	case err != nil:
 		c.fail(fmt.Errorf("%w: tensor %q: %w", ErrMalformed, t.Name, err))
 	case row%t.Type.BlockSize() != 0:
-		c.fail(fmt.Errorf("%w: tensor %q: rows of %d are no whole %s blocks", ErrMalformed, t.Name, row, t.Type))
+		c.fail(fmt.Errorf("%w: tensor %q: rows of %d are not whole %s blocks", ErrMalformed, t.Name, row, t.Type))
 	case offset%h.alignment != 0:
-		c.fail(fmt.Errorf("%w: tensor %q: offset %d is no multiple of %d", ErrMalformed, t.Name, offset, h.alignment))
+		c.fail(fmt.Errorf("%w: tensor %q: offset %d: want a multiple of %d", ErrMalformed, t.Name, offset, h.alignment))
 	case offset > math.MaxInt64-uint64(size):
 		c.fail(fmt.Errorf("%w: tensor %q: offset %d overflows", ErrMalformed, t.Name, offset))
 	}
@@ -115,8 +116,8 @@ func (h *header) scanTensor(c *cursor) Tensor {
 	return t
 }
 
-// place turns offsets into places in the file and refuses tensors that lie
-// beyond its end or on each other.
+// place converts offsets to positions in the file. It rejects tensors that
+// overlap or exceed the file.
 func (h *header) place(c *cursor) {
 	h.dataStart = h.tensorsEnd + int(padding(uint64(h.tensorsEnd), h.alignment))
 	if c.err != nil || len(h.tensors) == 0 {
@@ -151,5 +152,6 @@ func (h *header) place(c *cursor) {
 	}
 }
 
-// padding is what pos lacks to the next multiple of alignment.
+// padding returns the number of bytes from pos to the next multiple of
+// alignment.
 func padding(pos, alignment uint64) uint64 { return (alignment - pos%alignment) % alignment }

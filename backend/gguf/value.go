@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// value is what a key holds, as stored: a number, a string with its length, or
-// an array's elements one after the other. scanKey has checked that it is whole.
-// It is a part of one string, so the strings read from it share its memory.
+// value is a key's value as stored: a number, a string with its length, or
+// consecutive elements of an array. scanKey has checked that it is complete. It
+// is a part of one string, so strings read from it share its memory.
 type value string
 
-// payload cuts a key's value out of its entry: name, type and, of an array, type
-// and number of elements come before it.
+// payload returns a key's value: the entry without the name, the type and, for
+// an array, the element type and number.
 func (f *File) payload(k Key) value {
 	start := k.start + 8 + len(k.Name) + 4
 	if k.Type == Array {
@@ -20,7 +20,7 @@ func (f *File) payload(k Key) value {
 	return value(f.keyBytes[start:k.end])
 }
 
-// bits is element i of a number type, least byte first.
+// bits returns element i of a number type.
 func (v value) bits(t ValueType, i int) uint64 {
 	size := int(valueTypes[t].sizeBytes)
 	var b [8]byte
@@ -28,13 +28,13 @@ func (v value) bits(t ValueType, i int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// signed is element i of a signed integer type.
+// signed returns element i of a signed integer type.
 func (v value) signed(t ValueType, i int) int64 {
 	unused := 64 - 8*int(valueTypes[t].sizeBytes)
 	return int64(v.bits(t, i)<<unused) >> unused
 }
 
-// float is element i of a floating-point type.
+// float returns element i of a floating-point type.
 func (v value) float(t ValueType, i int) float64 {
 	if t == Float32 {
 		return float64(math.Float32frombits(uint32(v.bits(t, i))))
@@ -42,13 +42,13 @@ func (v value) float(t ValueType, i int) float64 {
 	return math.Float64frombits(v.bits(t, i))
 }
 
-// next splits a string off.
+// next returns the first string and the rest.
 func (v value) next() (s string, rest value) {
 	end := 8 + v.bits(Uint64, 0)
 	return string(v[8:end]), v[end:]
 }
 
-// list reads an array's elements one by one.
+// list reads the elements of an array.
 func list[T any](k Key, element func(i int) T) []T {
 	all := make([]T, k.Len)
 	for i := range all {

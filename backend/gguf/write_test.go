@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-func TestAnAdapterIsReadBackByOllama(t *testing.T) {
+func TestOllamaReadsAdapters(t *testing.T) {
 	path := write(t,
 		[]gguf.KeyValue{
 			{"general.type", "adapter"},
@@ -59,7 +59,7 @@ func mustTensor(t *testing.T, f *gguf.File, name string) gguf.Tensor {
 	return tensor
 }
 
-func TestACopyHasNewKeysAndTheSameTensors(t *testing.T) {
+func TestCopiesHaveNewKeysAndSameTensors(t *testing.T) {
 	source := filepath.Join(models, "stories260K-ffn192-q8_0.gguf")
 	f := open(t, source)
 	path := filepath.Join(t.TempDir(), "copy.gguf")
@@ -81,7 +81,7 @@ func TestACopyHasNewKeysAndTheSameTensors(t *testing.T) {
 	after := slices.Collect(c.Keys())
 	require.Len(t, after, len(before)+2)
 	for i, k := range before {
-		require.Equal(t, k.Name, after[i].Name, "the order of keys stays")
+		require.Equal(t, k.Name, after[i].Name, "keys stay in order")
 	}
 	tokens, err := f.Strs("tokenizer.ggml.tokens")
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestACopyHasNewKeysAndTheSameTensors(t *testing.T) {
 	require.Equal(t, mustTensor(t, f, "token_embd.weight").Bytes(), got)
 }
 
-func TestACopyWithoutChangesIsTheSameFile(t *testing.T) {
+func TestCopyWithoutChangesIsEqual(t *testing.T) {
 	source := filepath.Join(models, "stories260K-f16.gguf")
 	want, err := os.ReadFile(source)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestACopyWithoutChangesIsTheSameFile(t *testing.T) {
 	require.True(t, bytes.Equal(want, got.Bytes()))
 }
 
-func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
+func TestInvalidWritesAreRejected(t *testing.T) {
 	f := open(t, filepath.Join(models, "stories260K-f16.gguf"))
 	tensor := func(change func(*gguf.NewTensor)) []gguf.NewTensor {
 		n := gguf.NewTensor{Name: "t", Type: quant.Q8_0, Shape: []int{32}, Data: make([]byte, 34)}
@@ -127,10 +127,10 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		tensors []gguf.NewTensor
 		text    string
 	}{
-		{"an int, whose size is not said", []gguf.KeyValue{{"k", 1}}, nil, "a int cannot be written"},
-		{"a map", []gguf.KeyValue{{"k", map[string]int{}}}, nil, "cannot be written"},
-		{"slices of slices", []gguf.KeyValue{{"k", [][]int32{{1}}}}, nil, "cannot be written"},
-		{"nil", []gguf.KeyValue{{"k", nil}}, nil, "no value"},
+		{"an int, whose size is not said", []gguf.KeyValue{{"k", 1}}, nil, "int: want a bool"},
+		{"a map", []gguf.KeyValue{{"k", map[string]int{}}}, nil, "want a bool"},
+		{"slices of slices", []gguf.KeyValue{{"k", [][]int32{{1}}}}, nil, "want a bool"},
+		{"nil", []gguf.KeyValue{{"k", nil}}, nil, ": nil"},
 		{"a key twice", []gguf.KeyValue{{"k", true}, {"k", false}}, nil, "twice"},
 		{"no name", []gguf.KeyValue{{"", true}}, nil, "empty"},
 		{"an odd alignment", []gguf.KeyValue{{"general.alignment", uint32(33)}}, nil, "power of two"},
@@ -151,7 +151,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, gguf.ErrUnsupported)
 }
 
-// fullDisk takes so many bytes and fails.
+// fullDisk accepts some bytes and then fails.
 type fullDisk int
 
 var errFull = errors.New("disk full")
@@ -164,7 +164,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAFullDiskIsReported(t *testing.T) {
+func TestFullDiskIsReported(t *testing.T) {
 	f := open(t, filepath.Join(models, "stories260K-f16.gguf"))
 	for _, room := range []fullDisk{0, 20000, 500000} {
 		require.ErrorIs(t, f.WriteWith(&room, nil), errFull)
@@ -201,7 +201,7 @@ func ExampleWrite() {
 	// Output: true
 }
 
-// BenchmarkOpen reads vocabularies of 512 to 151936 tokens; the larger ones
+// BenchmarkOpen reads vocabularies of 512 to 151936 tokens. The larger ones
 // need the shared data.
 func BenchmarkOpen(b *testing.B) {
 	paths := []string{filepath.Join(models, "stories260K-f16.gguf")}

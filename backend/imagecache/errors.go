@@ -3,15 +3,15 @@ package imagecache
 import "errors"
 
 var (
-	// ErrMiss is returned when the store has no valid image of a key.
+	// ErrMiss is returned if the store has no valid image of a key.
 	ErrMiss = errors.New("not in the image cache")
-	// ErrKey is returned for a key that is no SHA-256 in lower-case
+	// ErrKey is returned for a key that is not a SHA-256 in lower-case
 	// hexadecimal.
 	ErrKey = errors.New("invalid key")
-	// ErrStore is returned when an image could not be kept: the disk is full,
-	// the folder is not writable. The image itself may be fine.
+	// ErrStore is returned if an image could not be kept, for example because
+	// the disk is full. The image itself may be valid.
 	ErrStore = errors.New("cannot keep the image")
 )
 
-// errDamaged is why Get removes a file.
+// errDamaged is the reason why Get removes a file.
 var errDamaged = errors.New("damaged")

@@ -12,7 +12,7 @@ import (
 
 var errDiskFull = errors.New("no space left on device")
 
-// disk is a file system that fails from one byte, or one call, on.
+// disk is a file system that fails after some bytes or at some call.
 type disk struct {
 	room  int    // bytes that can be written
 	fails string // the call that fails: "create", "writeat", "sync", "close"
@@ -63,7 +63,7 @@ func (f *fullFile) Close() error {
 	return err
 }
 
-func TestADiskThatFailsAnywhereLeavesTheOldImage(t *testing.T) {
+func TestFailingDiskKeepsOldImage(t *testing.T) {
 	s, _ := open(t)
 	key, old, image := keyOf("a"), []byte("old"), bytes.Repeat([]byte("new "), 100)
 	require.NoError(t, s.Put(key, nil, fillWith(old)))
@@ -76,7 +76,7 @@ func TestADiskThatFailsAnywhereLeavesTheOldImage(t *testing.T) {
 	fills := map[string]func(io.Writer) error{
 		"honest": fillWith(image),
 		"hides the error": func(w io.Writer) error {
-			w.Write(image)     //nolint:errcheck // the point
+			w.Write(image)     //nolint:errcheck // the failure is tested
 			w.Write([]byte{1}) //nolint:errcheck // must fail again
 			return nil
 		},

@@ -12,34 +12,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sdnpu/sdnpu/backend/filelock"
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/filelock"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // Info describes an image in the folder.
 type Info struct {
-	// Key is the image's, Path its file.
+	// Key is the image's key, Path its file.
 	Key, Path string
-	// Label is what was said when it was put, nil where it cannot be read.
+	// Label is the label of the image, or nil if it cannot be read.
 	Label Label
-	// Size is the file's in bytes; Used is when it was put or last taken.
+	// Size is the file's size in bytes. Used is the time of the last Put or
+	// Get.
 	Size int64
 	Used time.Time
-	// InUse tells that a process runs on it.
+	// InUse reports that a process uses the image.
 	InUse bool
-	// Damage says what is wrong with the file, as far as it was looked at; nil
-	// for a sound one.
+	// Damage is the reason why the file is invalid, as far as it was checked,
+	// or nil.
 	Damage error
-	// Unread tells that Damage is no more than that it cannot be read: what it
-	// holds may be sound.
+	// Unread reports that Damage is a failure to read the file, which may be
+	// valid.
 	Unread bool
-	// Kept is why Verify did not remove it although it was asked to, nil without
-	// such a reason.
+	// Kept is the reason why Verify did not remove a file that it should have
+	// removed, or nil.
 	Kept error
 }
 
-// List returns the images in the folder, those used last first. Of each it
-// reads the header alone.
+// List returns the images in the folder, the last used one first. It reads only
+// the header of each.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -52,11 +53,11 @@ func (s *Store) List() ([]Info, error) {
 			continue
 		}
 		want, err := parseKey(key)
-		if err != nil { // not our file
+		if err != nil { // not a file of the cache
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil { // it has just gone
+		if err != nil { // removed in the meantime
 			continue
 		}
 		i := Info{Key: key, Path: s.path(key), Size: info.Size(), Used: info.ModTime()}
@@ -68,10 +69,10 @@ func (s *Store) List() ([]Info, error) {
 	return list, nil
 }
 
-// look reads the header.
+// look reads the header and reports whether the image is in use.
 func (i *Info) look(want key, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: it is no regular file (%s)", errDamaged, info.Mode().Type())
+		return fmt.Errorf("%w: it is not a regular file (%s)", errDamaged, info.Mode().Type())
 	}
 	f, err := os.Open(i.Path)
 	if err != nil {
@@ -95,10 +96,11 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 	return nil
 }
 
-// Verify reads every image whole and tells of each, in the order of List, what
-// it found. With fix it removes the damaged ones; what cannot be read stays, and
-// Kept says so of both. It ends with ctx's error or tell's.
-func (s *Store) Verify(ctx context.Context, fix bool, tell func(Info) error) error {
+// Verify reads every image completely and passes the result of each to report,
+// in the order of List. With fix, it removes damaged images. Files that it
+// cannot read or remove stay, and Kept is the reason. Verify returns the error
+// of ctx or report.
+func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) error {
 	list, err := s.List()
 	if err != nil {
 		return err
@@ -112,17 +114,17 @@ func (s *Store) Verify(ctx context.Context, fix bool, tell func(Info) error) err
 			return err
 		}
 		i.verify(want, fix)
-		if errors.Is(i.Damage, fs.ErrNotExist) { // gone meanwhile
+		if errors.Is(i.Damage, fs.ErrNotExist) { // removed in the meantime
 			continue
 		}
-		if err := tell(i); err != nil {
+		if err := report(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// verify reads the image whole and, with fix, removes it where it is damaged.
+// verify reads the image completely. With fix, it removes a damaged one.
 func (i *Info) verify(want key, fix bool) {
 	e, err := openEntry(i.Path, want)
 	i.Damage = err
@@ -137,8 +139,8 @@ func (i *Info) verify(want key, fix bool) {
 	}
 }
 
-// Remove removes an image unless a process runs on it, and reports whether it
-// is gone.
+// Remove removes an image unless a process uses it. It reports whether the
+// image is gone.
 func (s *Store) Remove(key string) (gone bool, err error) {
 	if _, err := parseKey(key); err != nil {
 		return false, err
@@ -151,7 +153,7 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		err = os.Remove(path) // a link, or an empty folder, that somebody put there
+		err = os.Remove(path) // a foreign link or empty folder
 		gone = err == nil
 	}
 	if err != nil {
@@ -167,7 +169,7 @@ func removeUnused(path string) (gone bool, err error) {
 		return false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
-	case errors.Is(err, fs.ErrPermission): // somebody's file in our folder, or one without rights
+	case errors.Is(err, fs.ErrPermission): // a foreign file, or one without permissions
 		err = os.Remove(path)
 		return err == nil, err
 	case err != nil:
@@ -177,11 +179,11 @@ func removeUnused(path string) (gone bool, err error) {
 	return err == nil, err
 }
 
-// Reserve makes room for an image of some size that is about to be put: those
-// used least recently go until the folder keeps its limit with it and the disk
-// has the room. Images in use stay, with [Options.Keep] all do. It is [ErrStore]
-// when the disk is full all the same; where it would be without any of them,
-// none goes.
+// Reserve makes room for an image of the given size that the caller is about to
+// put. It removes the least recently used images until the folder is within its
+// limit and the disk has room. Images in use stay; with [Options.Keep] all
+// images stay. If the disk still has no room, the error is [ErrStore]. If
+// removing all images would not suffice, Reserve removes none.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()
@@ -211,7 +213,7 @@ func (s *Store) Reserve(size int64) error {
 	return s.fits(size)
 }
 
-// fits is [ErrStore] where the disk has no room for so many bytes.
+// fits returns [ErrStore] if the disk does not have size bytes free.
 func (s *Store) fits(size int64) error {
 	if free, known := s.free(); known && size > free {
 		return fmt.Errorf("imagecache: %w: %s has %.1f MiB free, the image takes %.1f MiB", ErrStore, s.dir, float64(free)/(1<<20), float64(size)/(1<<20))
@@ -219,7 +221,7 @@ func (s *Store) fits(size int64) error {
 	return nil
 }
 
-// free is the room on the disk, where the system tells.
+// free returns the room on the disk, if the system reports it.
 func (s *Store) free() (size int64, known bool) {
 	size, _, err := Space(s.dir)
 	return size, err == nil

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// used puts an image of a size and says when it was last used.
+// used puts an image of a size and sets the time of its last use.
 func used(t *testing.T, s *Store, name string, size int, age time.Duration) string {
 	t.Helper()
 	key := keyOf(name)
@@ -26,7 +26,7 @@ func used(t *testing.T, s *Store, name string, size int, age time.Duration) stri
 	return key
 }
 
-// models are the labels that List gives, in its order.
+// models returns the labels that List returns, in its order.
 func models(t *testing.T, s *Store) []string {
 	t.Helper()
 	list, err := s.List()
@@ -39,7 +39,7 @@ func models(t *testing.T, s *Store) []string {
 	return names
 }
 
-func TestListTellsWhatStandsInTheFiles(t *testing.T) {
+func TestListReadsHeaders(t *testing.T) {
 	s, _ := open(t)
 	began := time.Now()
 	old := used(t, s, "old", 10_000, time.Hour)
@@ -50,7 +50,7 @@ func TestListTellsWhatStandsInTheFiles(t *testing.T) {
 
 	list, err := s.List()
 	require.NoError(t, err)
-	require.Len(t, list, 3, "what has no name of ours is not ours")
+	require.Len(t, list, 3, "a file with another name is foreign")
 	require.Equal(t, keyOf("cut"), list[0].Key)
 	require.ErrorContains(t, list[0].Damage, "less than a header")
 	require.Nil(t, list[0].Label)
@@ -67,7 +67,7 @@ func TestListTellsWhatStandsInTheFiles(t *testing.T) {
 	list, err = s.List()
 	require.NoError(t, err)
 	require.Equal(t, keyOf("new"), list[0].Key)
-	between(t, began, list[0].Used, got) // taking it is a use
+	between(t, began, list[0].Used, got) // Get counts as a use
 	require.True(t, list[0].InUse)
 	require.NoError(t, taken.Close())
 	list, err = s.List()
@@ -75,14 +75,15 @@ func TestListTellsWhatStandsInTheFiles(t *testing.T) {
 	require.False(t, list[0].InUse)
 }
 
-// between wants a file's time within bounds, to what file systems keep of it.
+// between checks that a file's time is within bounds, up to the resolution of
+// file systems.
 func between(t *testing.T, from, at, to time.Time) {
 	t.Helper()
 	require.False(t, at.Before(from.Add(-2*time.Second)), "%v is before %v", at, from)
 	require.False(t, at.After(to.Add(2*time.Second)), "%v is after %v", at, to)
 }
 
-func TestAnyLabelFitsIntoTheHeader(t *testing.T) {
+func TestAnyLabelFitsHeader(t *testing.T) {
 	s, _ := open(t)
 	many := Label{}
 	for i := range 400 {
@@ -113,13 +114,13 @@ func TestAnyLabelFitsIntoTheHeader(t *testing.T) {
 	}
 }
 
-func TestRoomIsMadeByWhatWasUsedLeastRecently(t *testing.T) {
+func TestReserveRemovesLeastRecentlyUsed(t *testing.T) {
 	s, log := open(t)
 	for i, name := range []string{"d", "c", "b", "a"} {
 		used(t, s, name, 1000-headerSize%1000, time.Duration(4-i)*time.Hour)
 	}
 	one := int64(headerSize + 1000 - headerSize%1000)
-	require.NoError(t, s.Reserve(1<<20), "without a limit nothing goes")
+	require.NoError(t, s.Reserve(1<<20), "without a limit all images stay")
 	require.Equal(t, []string{"a", "b", "c", "d"}, models(t, s))
 
 	s.limit = 4 * one
@@ -127,13 +128,13 @@ func TestRoomIsMadeByWhatWasUsedLeastRecently(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, models(t, s))
 	require.Contains(t, log.String(), "model=d")
 
-	inUse, err := s.Get(keyOf("c")) // also the one used last now
+	inUse, err := s.Get(keyOf("c")) // the most recently used one
 	require.NoError(t, err)
 	old := time.Now().Add(-24 * time.Hour)
 	require.NoError(t, os.Chtimes(s.path(keyOf("c")), old, old))
 	require.NoError(t, s.Reserve(2*one-headerSize))
-	require.Equal(t, []string{"a", "c"}, models(t, s), "what is in use stays however old")
-	require.NoError(t, s.Reserve(100*one), "more than the limit is put all the same")
+	require.Equal(t, []string{"a", "c"}, models(t, s), "an image in use stays")
+	require.NoError(t, s.Reserve(100*one), "an image may exceed the limit")
 	require.Equal(t, []string{"c"}, models(t, s))
 	require.Equal(t, make([]byte, one-headerSize), inUse.Bytes())
 	require.NoError(t, inUse.Close())
@@ -141,23 +142,23 @@ func TestRoomIsMadeByWhatWasUsedLeastRecently(t *testing.T) {
 	require.Empty(t, models(t, s))
 }
 
-func TestMoreThanTheDiskHoldsIsRefusedBeforeItIsMade(t *testing.T) {
+func TestReserveRejectsMoreThanTheDisk(t *testing.T) {
 	s, _ := open(t)
 	if _, known := s.free(); !known {
-		t.Skip("this system does not tell the room on a disk")
+		t.Skip("this system does not report the room on a disk")
 	}
 	used(t, s, "a", 100, time.Hour)
 	err := s.Reserve(1 << 60)
 	require.ErrorIs(t, err, ErrStore)
 	require.ErrorContains(t, err, "MiB free")
-	require.Equal(t, []string{"a"}, models(t, s), "nothing goes in vain")
+	require.Equal(t, []string{"a"}, models(t, s), "no image is removed in vain")
 }
 
-func TestAFolderThatKeepsAllMakesNoRoom(t *testing.T) {
+func TestKeepRemovesNothing(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{Limit: 1, Keep: true})
 	require.NoError(t, err)
 	used(t, s, "a", 100, time.Hour)
-	require.NoError(t, s.Reserve(100), "the limit is a cache's")
+	require.NoError(t, s.Reserve(100), "Keep ignores the limit")
 	require.Equal(t, []string{"a"}, models(t, s))
 	if _, known := s.free(); known {
 		require.ErrorIs(t, s.Reserve(1<<60), ErrStore)
@@ -165,7 +166,7 @@ func TestAFolderThatKeepsAllMakesNoRoom(t *testing.T) {
 	}
 }
 
-func TestAnyOrderOfUsesKeepsTheMostRecentOnes(t *testing.T) {
+func TestMostRecentlyUsedStay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 30 {
 		s, _ := open(t)
@@ -179,7 +180,7 @@ func TestAnyOrderOfUsesKeepsTheMostRecentOnes(t *testing.T) {
 				require.NoError(t, s.Reserve(10))
 				used(t, s, name, 10, 0)
 			}
-			now := time.Now().Add(time.Duration(step) * time.Second) // as if that had passed
+			now := time.Now().Add(time.Duration(step) * time.Second) // pretend that this time has passed
 			require.NoError(t, os.Chtimes(s.path(keyOf(name)), now, now))
 			kept := []string{name}
 			for _, o := range order {
@@ -193,7 +194,7 @@ func TestAnyOrderOfUsesKeepsTheMostRecentOnes(t *testing.T) {
 	}
 }
 
-func TestVerifyFindsEveryDamageAndRemovesItOnRequest(t *testing.T) {
+func TestVerifyFindsAndRemovesDamage(t *testing.T) {
 	s, _ := open(t)
 	used(t, s, "sound", 5000, time.Minute)
 	for i, name := range []string{"flipped", "cut", "foreign"} {
@@ -232,7 +233,7 @@ func TestVerifyFindsEveryDamageAndRemovesItOnRequest(t *testing.T) {
 	require.ErrorIs(t, s.Verify(t.Context(), false, func(Info) error { return stop }), stop)
 }
 
-// oneVerified is what Verify tells of the only image.
+// oneVerified returns the result of Verify for the only image.
 func oneVerified(t *testing.T, s *Store, fix bool) (one Info) {
 	t.Helper()
 	n := 0
@@ -244,14 +245,14 @@ func oneVerified(t *testing.T, s *Store, fix bool) (one Info) {
 	return one
 }
 
-func TestVerifySaysWhatItCouldNotRemove(t *testing.T) {
+func TestVerifyReportsWhatItCouldNotRemove(t *testing.T) {
 	s, _ := open(t)
 	place := s.path(keyOf("a"))
 	require.NoError(t, os.MkdirAll(filepath.Join(place, "more"), 0o700))
 	i := oneVerified(t, s, false)
-	require.ErrorContains(t, i.Damage, "no regular file")
+	require.ErrorContains(t, i.Damage, "not a regular file")
 	require.False(t, i.Unread)
-	require.NoError(t, i.Kept, "nobody asked")
+	require.NoError(t, i.Kept, "without fix, Kept is nil")
 	i = oneVerified(t, s, true)
 	require.Error(t, i.Kept)
 	require.DirExists(t, place)
@@ -260,9 +261,9 @@ func TestVerifySaysWhatItCouldNotRemove(t *testing.T) {
 	require.NoDirExists(t, place)
 }
 
-func TestAnImageThatCannotBeReadIsNotCalledDamagedAndStays(t *testing.T) {
+func TestUnreadableImageStays(t *testing.T) {
 	if os.Getuid() <= 0 {
-		t.Skip("permissions bind neither root nor this system")
+		t.Skip("root and this system ignore permissions")
 	}
 	s, _ := open(t)
 	path := s.path(used(t, s, "a", 100, 0))
@@ -272,10 +273,10 @@ func TestAnImageThatCannotBeReadIsNotCalledDamagedAndStays(t *testing.T) {
 	require.True(t, i.Unread)
 	require.NoError(t, i.Kept)
 	require.ErrorIs(t, oneVerified(t, s, true).Kept, fs.ErrPermission)
-	require.FileExists(t, path, "it may be sound")
+	require.FileExists(t, path, "it may be valid")
 }
 
-func TestRemoveLeavesWhatIsInUse(t *testing.T) {
+func TestRemoveKeepsImagesInUse(t *testing.T) {
 	s, _ := open(t)
 	key := used(t, s, "a", 100, 0)
 	e, err := s.Get(key)
@@ -294,7 +295,7 @@ func TestRemoveLeavesWhatIsInUse(t *testing.T) {
 	require.ErrorIs(t, err, ErrKey)
 }
 
-func TestALinkInAnImagesPlaceIsRemovedAndItsTargetStays(t *testing.T) {
+func TestLinkIsRemovedAndTargetStays(t *testing.T) {
 	s, log := open(t)
 	key := used(t, s, "a", 100, 0)
 	target := filepath.Join(t.TempDir(), "elsewhere")
@@ -311,14 +312,14 @@ func TestALinkInAnImagesPlaceIsRemovedAndItsTargetStays(t *testing.T) {
 	require.NoError(t, os.Symlink(target, s.path(key)))
 	list, err := s.List()
 	require.NoError(t, err)
-	require.ErrorContains(t, list[0].Damage, "no regular file")
+	require.ErrorContains(t, list[0].Damage, "not a regular file")
 	gone, err := s.Remove(key)
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.FileExists(t, target)
 }
 
-func TestALinkedFolderIsUsedAndFilesArePrivate(t *testing.T) {
+func TestLinkedFolderWorksAndFilesArePrivate(t *testing.T) {
 	real, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(real, link); err != nil {
 		t.Skipf("no symbolic links here: %v", err)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzHeader reads headers that nobody vouches for. Their checksums are made
-// right, so that what lies behind is reached too.
+// FuzzHeader reads arbitrary headers with valid checksums, so that all of the
+// parser is reached.
 func FuzzHeader(f *testing.F) {
 	image := []byte("image")
 	k, _ := parseKey(keyOf("a"))
@@ -27,7 +27,7 @@ func FuzzHeader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte, repair bool) {
 		if repair && len(file) >= headerSize {
-			file = bytes.Clone(file) // the fuzzer's own must stay
+			file = bytes.Clone(file) // do not change the fuzzer's input
 			resum(file)
 		}
 		h, err := parseHeader(file, int64(len(file)))
@@ -35,7 +35,7 @@ func FuzzHeader(f *testing.F) {
 			require.ErrorIs(t, err, errDamaged)
 			return
 		}
-		require.Equal(t, file[:headerSize], h.encode(), "a header has one form")
+		require.Equal(t, file[:headerSize], h.encode(), "a header has one encoding")
 		h.readLabel()
 		got, err := check(file, h.key)
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// The header, in little-endian numbers:
+// The header has little-endian numbers:
 //
 //	   0  magic, 8 bytes
 //	   8  format version, u32
@@ -28,8 +28,8 @@ const (
 	headerSum     = headerSize - sha256.Size
 )
 
-// Label says to people what an image is, as names with values. It has room for
-// some 3900 bytes; the longest values are cut to fit.
+// Label describes an image for people, as names with values. There is room for
+// about 3900 bytes; the longest values are cut to fit.
 type Label map[string]string
 
 // encode returns the label as JSON.
@@ -41,7 +41,7 @@ func (l Label) encode() []byte {
 		}
 		text, err := json.Marshal(cut)
 		if err != nil {
-			panic(err) // strings always have a form
+			panic(err) // strings always marshal
 		}
 		if len(text) <= headerSum-labelStart {
 			return text
@@ -52,16 +52,16 @@ func (l Label) encode() []byte {
 	}
 }
 
-// key is a key in binary form.
+// key is the binary form of a key.
 type key [sha256.Size]byte
 
 func parseKey(text string) (key, error) {
 	var k key
 	if len(text) != 2*len(k) {
-		return k, fmt.Errorf("imagecache: %w %q: %d characters wanted", ErrKey, text, 2*len(k))
+		return k, fmt.Errorf("imagecache: %w %q: want %d characters", ErrKey, text, 2*len(k))
 	}
 	for _, c := range []byte(text) {
-		// hex.Decode takes upper case as well, which would name other files.
+		// hex.Decode accepts upper case as well, which would name other files.
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return k, fmt.Errorf("imagecache: %w %q: %q is no lower-case hexadecimal digit", ErrKey, text, c)
 		}
@@ -70,15 +70,15 @@ func parseKey(text string) (key, error) {
 	return k, err
 }
 
-// header is what a file says of itself.
+// header is the parsed header of a file.
 type header struct {
 	key   key
 	size  uint64 // of the image, in bytes
 	sum   sum
-	label []byte // as encode returns it
+	label []byte // in the form that encode returns
 }
 
-// encode returns the header's headerSize bytes.
+// encode returns the headerSize bytes of the header.
 func (h *header) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, magic)
@@ -103,8 +103,9 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 		return nil, fmt.Errorf("%w: not a file of this cache", errDamaged)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		// Before the checksum, which another version may keep elsewhere.
-		return nil, fmt.Errorf("%w: format %d, this program reads %d", errDamaged, v, formatVersion)
+		// Check this before the checksum, which another version may store
+		// elsewhere.
+		return nil, fmt.Errorf("%w: format %d: want %d", errDamaged, v, formatVersion)
 	}
 	if sha256.Sum256(b[:headerSum]) != [sha256.Size]byte(b[headerSum:]) {
 		return nil, fmt.Errorf("%w: the header fails its checksum", errDamaged)
@@ -116,16 +117,16 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	}
 	label, rest := b[labelStart:labelStart+length], b[labelStart+length:headerSum]
 	if len(bytes.Trim(rest, "\x00")) > 0 {
-		return nil, fmt.Errorf("%w: something stands behind the label", errDamaged)
+		return nil, fmt.Errorf("%w: bytes after the label", errDamaged)
 	}
 	h.label = bytes.Clone(label)
 	if image := fileSize - headerSize; image < 0 || uint64(image) != h.size {
-		return nil, fmt.Errorf("%w: %d bytes of image, %d expected", errDamaged, image, h.size)
+		return nil, fmt.Errorf("%w: %d bytes of image: want %d", errDamaged, image, h.size)
 	}
 	return h, nil
 }
 
-// readLabel is the label for people; a broken one says nothing.
+// readLabel returns the label, or nil if it is invalid.
 func (h *header) readLabel() Label {
 	var l Label
 	if json.Unmarshal(h.label, &l) != nil {
@@ -134,7 +135,8 @@ func (h *header) readLabel() Label {
 	return l
 }
 
-// check returns the image in a file's bytes, or says what is wrong with them.
+// check returns the image in a file's bytes, or the reason why they are
+// invalid.
 func check(file []byte, want key) ([]byte, error) {
 	h, err := parseHeader(file, int64(len(file)))
 	if err != nil {

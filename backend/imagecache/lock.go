@@ -9,17 +9,18 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sdnpu/sdnpu/backend/filelock"
+	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// lockPoll is how often a waiter looks whether a lock is free: a wait for the
-// lock itself could not be cancelled.
+// lockPoll is the interval at which a waiter tries the lock. A wait inside the lock call could not
+// be cancelled, so Lock polls.
 const lockPoll = 50 * time.Millisecond
 
-// Lock makes the caller the only one who makes the image of a key, among all
-// processes that share the folder. When it has to wait it says so by calling
-// waits; whoever held the lock has then most likely put the image. It is
-// [ErrStore] where the folder cannot be written, and ctx's error.
+// Lock makes the caller the only one, among all processes that share the
+// folder, that makes the image of a key. If it has to wait, it calls waits
+// once; the holder has then probably put the image. If the folder cannot be
+// written, the error is [ErrStore]. Lock returns the error of ctx if that ends
+// first.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
 		return nil, err
@@ -47,10 +48,10 @@ func (s *Store) Lock(ctx context.Context, key string, waits func()) (release fun
 
 func (s *Store) lockPath(key string) string { return filepath.Join(s.dir, key+lockSuffix) }
 
-// openHeld opens a file and locks it until it is closed: exclusively, or beside
-// other readers. The lock is on the file that is at path: one that is removed
-// or replaced in between is let go. Somebody else's lock is filelock.ErrHeld. Where the
-// file system has no locks the file comes without.
+// openHeld opens a file and locks it until it is closed: exclusively, or
+// shared. If the file at path is removed or replaced before the lock is taken,
+// openHeld tries again. If another process holds the lock, the error is
+// filelock.ErrHeld. If the file system has no locks, the file is not locked.
 func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag, 0o600)
@@ -74,9 +75,9 @@ func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	}
 }
 
-// removeHeld removes a file that is held exclusively, and lets go of it. In
-// this order nobody can lock the file after it is gone from its path; Windows
-// removes no open file.
+// removeHeld removes and closes a file that is locked exclusively. It removes
+// first, so that no other process can lock the file afterwards. Windows cannot
+// remove an open file, so the second attempt follows Close.
 func removeHeld(f *os.File, path string) error {
 	err := os.Remove(path)
 	if closed := f.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {

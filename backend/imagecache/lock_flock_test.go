@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatADeadWriterLeftGoesAndALivingOneKeepsItsFile(t *testing.T) {
+func TestFilesOfDeadWritersAreRemoved(t *testing.T) {
 	s, _ := open(t)
 	writing, err := createTemp(s.Dir())
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestWhatADeadWriterLeftGoesAndALivingOneKeepsItsFile(t *testing.T) {
 	requireFiles(t, s, filepath.Base(writing.Name()), "put-young.tmp", filepath.Base(s.lockPath(keyOf("held"))))
 	release()
 
-	require.NoError(t, writing.Close()) // as its process's end would
+	require.NoError(t, writing.Close()) // releases the lock, as the end of the process would
 	_, err = Open(s.Dir(), Options{})
 	require.NoError(t, err)
 	requireFiles(t, s, "put-young.tmp")

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childDir makes the test binary a process that shares the folder.
+// childDir makes the test's program a process that shares the folder.
 const childDir = "SDNPU_TEST_IMAGECACHE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child takes the image of a key, or makes it; "hold" takes the lock and waits
-// to be killed.
+// child gets the image of a key, or makes it. With "hold" it takes the lock and
+// waits to be killed.
 func child(dir, what string) error {
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -75,7 +75,7 @@ func startChild(t *testing.T, dir, what string) (cmd *exec.Cmd, out io.Reader) {
 	return cmd, out
 }
 
-func TestOfManyProcessesOneMakesTheImage(t *testing.T) {
+func TestOneOfManyProcessesMakesTheImage(t *testing.T) {
 	s, _ := open(t)
 	var children []*exec.Cmd
 	var outs []io.Reader
@@ -94,7 +94,7 @@ func TestOfManyProcessesOneMakesTheImage(t *testing.T) {
 	requireFiles(t, s, filepath.Base(s.path(keyOf("shared"))))
 }
 
-func TestALockEndsWithTheProcessThatHeldIt(t *testing.T) {
+func TestLockEndsWithItsProcess(t *testing.T) {
 	s, _ := open(t)
 	cmd, out := startChild(t, s.Dir(), "hold")
 	line := make([]byte, 5)
@@ -122,10 +122,10 @@ func TestALockEndsWithTheProcessThatHeldIt(t *testing.T) {
 	requireFiles(t, s)
 }
 
-func TestAWaitForALockEndsWithItsContext(t *testing.T) {
+func TestWaitForLockEndsWithContext(t *testing.T) {
 	s, _ := open(t)
 	key := keyOf("a")
-	release, err := s.Lock(t.Context(), key, func() { t.Error("nobody holds it") })
+	release, err := s.Lock(t.Context(), key, func() { t.Error("no process holds it") })
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -146,7 +146,7 @@ func TestAWaitForALockEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, ErrStore)
 }
 
-func TestAReaderWaitsForOneWhoOnlyLooks(t *testing.T) {
+func TestReaderWaitsForShortExclusiveLock(t *testing.T) {
 	s, log := open(t)
 	key := used(t, s, "a", 100, 0)
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatAStoreLacksIsTakenFromPreparedFolders(t *testing.T) {
+func TestMissingImagesComeFromPreparedFolders(t *testing.T) {
 	empty, full := t.TempDir(), t.TempDir()
 	maker, err := Open(full, Options{})
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestWhatAStoreLacksIsTakenFromPreparedFolders(t *testing.T) {
 	requireImage(t, s, key, []byte("from a PC"))
 	list, err := s.List()
 	require.NoError(t, err)
-	require.Empty(t, list, "nothing is copied")
+	require.Empty(t, list, "Get copies nothing")
 	_, err = s.Get(keyOf("nowhere"))
 	require.ErrorIs(t, err, ErrMiss)
 
@@ -37,5 +37,5 @@ func TestWhatAStoreLacksIsTakenFromPreparedFolders(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 	_, err = s.Get(other)
 	require.ErrorIs(t, err, ErrMiss)
-	require.FileExists(t, path, "prepared files are not ours to remove")
+	require.FileExists(t, path, "prepared files stay")
 }

@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/sdnpu/sdnpu/backend/filelock"
+	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// file is what Put needs of a file under construction.
+// file is the part of a file that Put uses.
 type file interface {
 	io.Writer
 	io.WriterAt
@@ -25,14 +25,15 @@ func createTemp(dir string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = filelock.Try(f, true) // where there are no locks, its age decides
+	_ = filelock.Try(f, true) // without locks, the file's age decides
 	return f, nil
 }
 
-// Put keeps what fill writes as the image of key, in place of an older one.
-// [Store.Reserve] makes room for it. When fill fails its error is returned; when the image could not be kept the
-// error is [ErrStore]. Either way the older image, if there is one, stays (or,
-// where only the folder could not be flushed, the new one).
+// Put keeps the bytes that fill writes as the image of key and replaces an
+// older image. Call [Store.Reserve] first to make room. If fill fails, Put
+// returns its error; if the image could not be kept, the error is [ErrStore].
+// In both cases an older image stays, except if only flushing the folder
+// failed: then the new one is in place.
 func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {
@@ -62,8 +63,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	w := &writer{file: f}
-	// Zeros keep the header's place: a file that a crash leaves here is no
-	// entry even if it were renamed.
+	// Zeros reserve the header's place: a file that a crash leaves is invalid
+	// even if it is renamed.
 	if _, err := f.Write(make([]byte, headerSize)); err != nil {
 		return &diskError{err}
 	}
@@ -73,7 +74,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 		return err
 	}
-	if w.err != nil { // fill hid it
+	if w.err != nil { // fill ignored it
 		return w.err
 	}
 	h.size, h.sum = w.summer.size, w.summer.sum()
@@ -86,7 +87,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	return nil
 }
 
-// writer hands bytes on, and remembers whether it was the disk that failed.
+// writer writes and sums an image. It remembers an error of the disk.
 type writer struct {
 	file   io.Writer
 	summer summer
@@ -98,7 +99,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, w.err
 	}
 	var group sync.WaitGroup
-	group.Go(func() { w.summer.Write(p) }) // as long as the disk takes
+	group.Go(func() { w.summer.Write(p) }) // while the disk writes
 	n, err := w.file.Write(p)
 	group.Wait()
 	if err != nil {
@@ -108,7 +109,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// diskError tells a failure to keep the image from one to make it.
+// diskError marks a failure to keep the image, as opposed to a failure to make
+// it.
 type diskError struct{ err error }
 
 func (e *diskError) Error() string { return e.err.Error() }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space returns the bytes of the disk that a folder is on: those that this user
-// can still write, and all.
+// Space returns the free bytes for this user and the total bytes of the disk
+// that holds a folder.
 func Space(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

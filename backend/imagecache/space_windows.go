@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Space returns the bytes of the disk that a folder is on: those that this user
-// can still write, and all.
+// Space returns the free bytes for this user and the total bytes of the disk
+// that holds a folder.
 func Space(dir string) (free, total int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -9,54 +9,54 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sdnpu/sdnpu/backend/filelock"
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/filelock"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 const (
 	suffix     = ".image"
 	lockSuffix = ".lock"
 	tempNames  = "put-*.tmp"
-	// tempAge is when a file that is still being written counts as left
-	// behind: longer than any compilation between two writes. With a writer
-	// that is known to have died, deadAge suffices: it covers the moments in
-	// which a living one does not hold its file.
+	// tempAge is the age at which a temporary file counts as abandoned: longer
+	// than any compilation between two writes. If its writer is known to be
+	// dead, deadAge suffices: it covers the moments in which a living writer
+	// does not hold its file.
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
-	// lookTime is how long a reader waits for one who holds a file
-	// exclusively, which is done for moments: to look whether it is in use, or
-	// to remove it. Only a machine that stops that process makes it longer.
+	// lookTime bounds the wait for an exclusive lock of another process. Such a
+	// lock lasts only for moments, to see whether the file is in use or to
+	// remove it.
 	lookTime = 30 * time.Second
 )
 
 // Options tunes a Store. The zero value is ready to use.
 type Options struct {
-	// Limit is how many bytes the folder keeps, images in use aside. Zero means
-	// no limit.
+	// Limit is the size of the folder in bytes, not counting images in use.
+	// Zero means no limit.
 	Limit int64
-	// Keep lets nothing be removed to make room, whatever the limit: the folder is
-	// no cache but what somebody asked for.
+	// Keep forbids removing images to make room, even above the limit: the user asked for every
+	// image in the folder.
 	Keep bool
-	// Prepared are folders of images that others made: what the store lacks is
-	// taken from there. Nothing in them is changed.
+	// Prepared are folders of images made elsewhere. Get uses them for images
+	// that the store does not have, and never changes them.
 	Prepared []string
-	// Logger is told of damaged files and of what is removed. Nil means silence.
+	// Logger receives warnings about damaged files and the names of removed
+	// ones. Nil means silence.
 	Logger *slog.Logger
 }
 
-// Store keeps images in a folder. Its methods may be called from any
-// goroutine.
+// Store keeps images in a folder. Its methods may be called from any goroutine.
 type Store struct {
 	dir      string
 	limit    int64
 	keep     bool
 	prepared []string
 	logger   *slog.Logger
-	create   func(dir string) (file, error) // replaced by tests that break it
+	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
 
-// Open makes the folder where it is missing, private to the user, and removes
-// what dead processes left in it.
+// Open creates the folder if it is missing, private to the user, and removes
+// files of dead processes.
 func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
@@ -69,19 +69,19 @@ func Open(dir string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Dir is the folder.
+// Dir returns the folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Limit is how many bytes the folder keeps, 0 for all.
+// Limit returns the size of the folder in bytes, or 0 for no limit.
 func (s *Store) Limit() int64 { return s.limit }
 
 func (s *Store) path(key string) string { return filepath.Join(s.dir, key+suffix) }
 
-// removeLeftovers removes what nobody writes or holds any more.
+// removeLeftovers removes temporary files and locks that no process uses.
 func (s *Store) removeLeftovers() {
 	for _, name := range s.leftovers() {
 		info, err := os.Lstat(name)
-		if err != nil || !leftBehind(name, info) {
+		if err != nil || !stale(name, info) {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,12 +90,12 @@ func (s *Store) removeLeftovers() {
 	}
 }
 
-// leftovers are the files of ours that are no images.
+// leftovers returns the names of the store's files that are not images.
 func (s *Store) leftovers() []string {
 	var names []string
 	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
 		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
-		if err != nil { // a folder whose name is a broken pattern keeps them
+		if err != nil { // a folder whose name is an invalid pattern keeps them
 			s.logger.Warn("cannot look for leftovers in the image cache", "error", err)
 		}
 		names = append(names, found...)
@@ -103,13 +103,13 @@ func (s *Store) leftovers() []string {
 	return names
 }
 
-func leftBehind(name string, info fs.FileInfo) bool {
+func stale(name string, info fs.FileInfo) bool {
 	age := time.Since(info.ModTime())
 	return age >= tempAge || age >= deadAge && info.Mode().IsRegular() && abandoned(name)
 }
 
-// abandoned reports whether nobody holds a file any more; without locks it
-// cannot tell.
+// abandoned reports whether no process holds a file. If the system has no locks,
+// it returns false.
 func abandoned(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -119,17 +119,17 @@ func abandoned(name string) bool {
 	return filelock.Try(f, true) == nil
 }
 
-// Entry is an image in memory.
+// Entry is a mapped image.
 type Entry struct {
-	held  *os.File // keeps it from being removed
+	held  *os.File // keeps the file from being removed
 	file  *mapped.File
 	bytes []byte
 }
 
-// Bytes is the image, read-only and valid until Close.
+// Bytes returns the image, which is read-only and valid until Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
 
-// Close gives the memory back. It may be called twice.
+// Close unmaps the image. It may be called twice.
 func (e *Entry) Close() error {
 	if e.bytes == nil && e.held == nil {
 		return nil
@@ -142,8 +142,9 @@ func (e *Entry) Close() error {
 	return nil
 }
 
-// Get maps the image of a key after checking every byte of it, and notes the
-// use. Without a valid one, here or among the prepared, the error is [ErrMiss].
+// Get maps the image of a key after checking every byte of it, and records the
+// use. If there is no valid image in the folder or in the prepared ones, the
+// error is [ErrMiss].
 func (s *Store) Get(key string) (*Entry, error) {
 	want, err := parseKey(key)
 	if err != nil {
@@ -169,8 +170,8 @@ func (s *Store) Get(key string) (*Entry, error) {
 	return nil, err
 }
 
-// Has reports whether there is a file for a key, here or among the prepared,
-// sound or not.
+// Has reports whether there is a file for a key in the folder or in the
+// prepared ones. The file may be invalid.
 func (s *Store) Has(key string) bool {
 	for _, folder := range append([]string{s.dir}, s.prepared...) {
 		if info, err := os.Stat(filepath.Join(folder, key+suffix)); err == nil && info.Mode().IsRegular() {
@@ -180,14 +181,14 @@ func (s *Store) Has(key string) bool {
 	return false
 }
 
-// own is Get in the store's own folder.
+// own looks up an image in the store's own folder only.
 func (s *Store) own(name string, want key) (*Entry, error) {
 	path := s.path(name)
 	e, err := openEntry(path, want)
 	switch {
 	case err == nil:
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // of a folder that can only be read, the order of use is not kept
+		_ = os.Chtimes(path, now, now) // a read-only folder does not keep the order of use
 		return e, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("imagecache: %s: %w", name, ErrMiss)
@@ -202,8 +203,8 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 	return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 }
 
-// openEntry maps and checks a file. One that is damaged comes open beside the error,
-// unless it is a link.
+// openEntry maps and checks a file. If the file is damaged, it returns the
+// entry and the error, or only the error for a link.
 func openEntry(path string, want key) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: it is a symbolic link", errDamaged)
@@ -221,11 +222,11 @@ func openEntry(path string, want key) (*Entry, error) {
 	return e, err
 }
 
-// openShared opens a file as one of its users.
+// openShared opens a file and takes a shared lock.
 func openShared(path string) (*os.File, error) {
 	began := time.Now()
 	for {
-		// Looked at before it is opened: opening a pipe waits for its writer.
+		// Check the type first: opening a pipe would wait for its writer.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is %w (%s)", path, mapped.ErrNotRegular, info.Mode().Type())
 		}
@@ -237,8 +238,7 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// discard removes a damaged file, so that its bytes do not lie about for ever.
-// e is the file as it was opened, nil for a link.
+// discard removes a damaged file. e is the opened file, or nil for a link.
 func discard(path string, e *Entry) error {
 	if e == nil {
 		return os.Remove(path)
@@ -247,8 +247,8 @@ func discard(path string, e *Entry) error {
 	if closed := e.Close(); err != nil || closed != nil {
 		return errors.Join(err, closed)
 	}
-	// A whole file may have come into its place meanwhile. One that comes after
-	// this look goes with it, which costs one compilation.
+	// A valid file may have replaced it in the meantime. An image that another process adds after
+	// this check is removed too, which costs one compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {
 		err = os.Remove(path)

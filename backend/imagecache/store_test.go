@@ -58,7 +58,7 @@ func requireFiles(t testing.TB, s *Store, names ...string) {
 	require.ElementsMatch(t, names, got)
 }
 
-func TestWhatIsPutIsGotFromAnotherStore(t *testing.T) {
+func TestImagesPersist(t *testing.T) {
 	s, log := open(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{0, 1, 63, 4096, 100_001} {
@@ -83,7 +83,7 @@ func TestWhatIsPutIsGotFromAnotherStore(t *testing.T) {
 		require.NoError(t, err)
 		requireImage(t, other, key, image)
 	}
-	require.Empty(t, log.String(), "a plain miss is no warning")
+	require.Empty(t, log.String(), "a plain miss logs nothing")
 }
 
 func TestPutReplacesAnImageThatIsInUse(t *testing.T) {
@@ -98,7 +98,7 @@ func TestPutReplacesAnImageThatIsInUse(t *testing.T) {
 	requireImage(t, s, key, []byte("new"))
 }
 
-func TestKeysThatAreNoDigestsAreRefused(t *testing.T) {
+func TestInvalidKeysAreRejected(t *testing.T) {
 	s, _ := open(t)
 	upper := keyOf("a")
 	for _, key := range []string{"", "abc", "../" + upper[3:], upper[:63] + "A", upper + "0"} {
@@ -109,7 +109,7 @@ func TestKeysThatAreNoDigestsAreRefused(t *testing.T) {
 	requireFiles(t, s)
 }
 
-func TestEveryDamagedByteIsAMissAndTheFileGoes(t *testing.T) {
+func TestEveryDamagedByteIsFound(t *testing.T) {
 	s, log := open(t)
 	key, image := keyOf("a"), bytes.Repeat([]byte("image "), 50)
 	require.NoError(t, s.Put(key, nil, fillWith(image)))
@@ -140,7 +140,8 @@ func TestEveryDamagedByteIsAMissAndTheFileGoes(t *testing.T) {
 	}
 }
 
-// otherVersion is a file that a later program wrote: sound, but not ours.
+// otherVersion returns the file of a later program: valid, but not for this
+// version.
 func otherVersion(whole []byte) []byte {
 	b := bytes.Clone(whole)
 	b[8]++
@@ -148,13 +149,13 @@ func otherVersion(whole []byte) []byte {
 	return b
 }
 
-// resum makes a header's checksum right again.
+// resum updates a header's checksum.
 func resum(file []byte) {
 	s := sha256.Sum256(file[:headerSum])
 	copy(file[headerSum:headerSize], s[:])
 }
 
-func TestAnImageUnderAnotherKeysNameIsAMiss(t *testing.T) {
+func TestImageUnderAnotherKeyIsAMiss(t *testing.T) {
 	s, _ := open(t)
 	require.NoError(t, s.Put(keyOf("a"), nil, fillWith([]byte("image"))))
 	require.NoError(t, os.Rename(s.path(keyOf("a")), s.path(keyOf("b"))))
@@ -163,7 +164,7 @@ func TestAnImageUnderAnotherKeysNameIsAMiss(t *testing.T) {
 	requireFiles(t, s)
 }
 
-func TestAFolderInAnImagesPlaceIsAMissAndCannotBeReplaced(t *testing.T) {
+func TestFolderInPlaceOfImageIsAMiss(t *testing.T) {
 	s, log := open(t)
 	key := keyOf("a")
 	require.NoError(t, os.MkdirAll(filepath.Join(s.path(key), "full"), 0o700))
@@ -174,7 +175,7 @@ func TestAFolderInAnImagesPlaceIsAMissAndCannotBeReplaced(t *testing.T) {
 	requireFiles(t, s, filepath.Base(s.path(key)))
 }
 
-func TestAFailingFillLeavesTheOldImageAndReturnsItsError(t *testing.T) {
+func TestFailingFillKeepsOldImage(t *testing.T) {
 	s, _ := open(t)
 	key, old := keyOf("a"), []byte("old")
 	require.NoError(t, s.Put(key, nil, fillWith(old)))
@@ -206,7 +207,7 @@ func TestOnlyOldLeftoversAreRemoved(t *testing.T) {
 	requireFiles(t, s, "put-2.tmp", "notes.txt")
 }
 
-func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
+func TestOpenFailsWithoutFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err := Open(filepath.Join(path, "cache"), Options{})
@@ -219,7 +220,7 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, ErrMiss)
 }
 
-func TestWritersAndReadersOfOneKeyAlwaysSeeAWholeImage(t *testing.T) {
+func TestConcurrentUsersSeeWholeImages(t *testing.T) {
 	s, log := open(t)
 	key := keyOf("a")
 	var group sync.WaitGroup

@@ -9,29 +9,29 @@ import (
 	"sync/atomic"
 )
 
-// section is how many bytes are summed by themselves, so that all cores take
-// part: one alone would be the slowest step of a load.
+// section is the number of bytes that are summed separately, so that all cores
+// take part. On one core, the sum would be the slowest step of a load.
 const section = 4 << 20
 
 // sum is the SHA-256 of an image's length and of its sections' SHA-256s.
 type sum [sha256.Size]byte
 
-// sumOf returns the sum of a whole image.
+// sumOf returns the sum of a complete image.
 func sumOf(image []byte) sum {
 	var s summer
 	s.Write(image)
 	return s.sum()
 }
 
-// summer sums an image that comes in pieces.
+// summer sums an image that arrives in pieces.
 type summer struct {
 	sections []sum
-	open     hash.Hash // of the section that is not whole yet; nil without one
-	filled   int       // its bytes so far
+	open     hash.Hash // sum of the incomplete section, or nil
+	filled   int       // bytes of the incomplete section
 	size     uint64
 }
 
-// Write takes the next bytes; it never fails.
+// Write adds the next bytes. It never fails.
 func (s *summer) Write(p []byte) {
 	s.size += uint64(len(p))
 	if s.open != nil {
@@ -45,7 +45,7 @@ func (s *summer) Write(p []byte) {
 	}
 }
 
-// fill adds to the open section and returns what lies behind it.
+// fill adds bytes to the open section and returns the rest.
 func (s *summer) fill(p []byte) []byte {
 	n := min(len(p), section-s.filled)
 	s.open.Write(p[:n])
@@ -60,7 +60,7 @@ func (s *summer) close() {
 	s.open = nil
 }
 
-// sum ends the image.
+// sum returns the sum of the image.
 func (s *summer) sum() sum {
 	if s.open != nil {
 		s.close()
@@ -73,7 +73,7 @@ func (s *summer) sum() sum {
 	return sum(h.Sum(nil))
 }
 
-// sumSections sums whole sections, on all cores.
+// sumSections returns the sums of complete sections, on all cores.
 func sumSections(p []byte) []sum {
 	sums := make([]sum, len(p)/section)
 	var next atomic.Int64

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainSum is the definition, section by section.
+// plainSum computes the definition, section by section.
 func plainSum(image []byte) sum {
 	all := binary.LittleEndian.AppendUint64(nil, uint64(len(image)))
 	for at := 0; at < len(image); at += section {
@@ -19,7 +19,7 @@ func plainSum(image []byte) sum {
 	return sha256.Sum256(all)
 }
 
-func TestASumIsTheSameInWhateverPieces(t *testing.T) {
+func TestSumDoesNotDependOnPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{0, 1, section - 1, section, section + 1, 3*section + 5, 4 * section} {
 		image := make([]byte, size)

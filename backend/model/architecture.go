@@ -2,49 +2,48 @@ package model
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// An architecture is what distinguishes one family of models from another, as
-// data: each has a file of its own and is found by general.architecture.
+// architecture describes one family of models as data. Each family has a file
+// of its own and is selected by the key general.architecture.
 type architecture struct {
 	name string
-	// rows is the order in which files hold the rows that RoPE rotates.
+	// rows is the order of the rotated rows in files.
 	rows rowOrder
-	// global tensors exist once, layer tensors once per layer; the pattern of
-	// the latter takes the layer's number. Of several rules for one role the
-	// first whose tensor is there counts.
+	// global tensors exist once, layer tensors once per layer; the latter's
+	// patterns take the layer's number. If several rules have one role, the
+	// first one whose tensor exists counts.
 	global, layer []tensorRule
-	// foreign tensors, by the beginning of their names, belong to parts of a
-	// file that text does not need.
+	// foreign lists name prefixes of tensors that text generation does not
+	// need.
 	foreign []string
-	// keys are the hyper-parameters that may stand in a file beside, or with
-	// other values than, those of [commonKeys].
+	// keys lists the hyper-parameters that a file may hold in addition to
+	// [commonKeys], or with other values.
 	keys map[string]neutral
-	// configure, when set, reads those keys into a Config that holds the common
-	// ones.
+	// configure, if set, reads those keys into a Config that already holds the
+	// common ones.
 	configure func(r *keyReader, c *Config)
-	// epsilon is that of the norms where a file may leave it out.
+	// epsilon is the default epsilon of the norms, or 0 if a file must have it.
 	epsilon float64
-	// gate makes an activation of the gate's projection; its result has the
-	// prefix p in front of its name.
+	// gate writes the activation of the gate's projection. The names of its tensors start with p.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
-	// fixedGate is gate of 16-bit integers, nil for families without one.
+	// fixedGate is gate for 16-bit integers, or nil if the family has none.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 }
 
-// architectures is the table; a family is added by its file and its line here.
+// architectures lists all families. Add a new one here.
 var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite}
 
-// rowOrder says which two elements of a head RoPE turns together.
+// rowOrder selects the pairs of elements of an attention head that RoPE rotates together.
 type rowOrder uint8
 
 const (
-	// halves: j and j+R/2 of the R elements that turn. The order of all our
-	// graphs.
+	// halves: j and j+R/2 of the R rotated elements. All our graphs have this
+	// order.
 	halves rowOrder = iota
 	// pairs: 2j and 2j+1.
 	pairs
 )
 
-// role is what a tensor does in the model, whatever its name.
+// role is the function of a tensor in the model, independent of its name.
 type role uint8
 
 const (
@@ -77,21 +76,21 @@ const (
 	roles // their number
 )
 
-// A tensorRule says which tensor plays a role and what shape it must have.
+// tensorRule names the tensor of a role and its shape.
 type tensorRule struct {
 	role    role
 	pattern string
-	// rows and columns of a matrix; a vector has rows only.
+	// rows and columns are the dimensions of a matrix. A vector has rows only.
 	rows, columns func(Config) int
-	// first and total, when set, say that rows are a part of the tensor's: the
-	// tensor has several roles, and a rule for each.
+	// first and total, if set, select rows of a tensor that has several roles,
+	// with one rule for each.
 	first, total func(Config) int
-	// scale, when set, is what the values are multiplied by: factors that a
-	// family applies to activations cost nothing in the weights before them.
+	// scale, if set, is a factor of the values. Factors that a family applies
+	// to activations cost nothing in the weights before them.
 	scale func(Config) float64
-	// rotated rows are subject to the architecture's rowOrder.
+	// rotated reports that the architecture's rowOrder applies to the rows.
 	rotated bool
-	// optional tensors may be missing.
+	// optional reports that the tensor may be missing.
 	optional bool
 }
 
@@ -104,19 +103,19 @@ func feedForward(c Config) int { return c.FFN }
 func angles(c Config) int      { return c.RopeDim / 2 }
 func none(Config) int          { return 0 }
 
-// valueRow and qkvWidth describe Q, K and V in one tensor.
+// valueRow and qkvWidth describe a tensor that holds Q, K and V.
 func valueRow(c Config) int { return queryWidth(c) + keyWidth(c) }
 func qkvWidth(c Config) int { return queryWidth(c) + 2*keyWidth(c) }
 
 func residual(c Config) float64     { return c.ResidualScale }
 func beforeLogits(c Config) float64 { return c.LogitScale }
 
-// tokenTable is the embedding's tensor in every family.
+// tokenTable is the name of the embedding table in every family.
 const tokenTable = "token_embd.weight"
 
 // decoderGlobal, attention and gatedFFN are the tensors of a pre-normalised
-// decoder with grouped attention and a gated feed-forward network. Without
-// output the head uses the embedding's table.
+// decoder with grouped attention and a gated feed-forward network. Without the
+// output tensor, the head uses the embedding table.
 var (
 	decoderGlobal = []tensorRule{
 		{role: embedding, pattern: tokenTable, rows: vocabulary, columns: hidden},
@@ -139,20 +138,20 @@ var (
 		{role: ffnUp, pattern: "blk.%d.ffn_up.weight", rows: feedForward, columns: hidden},
 		{role: ffnDown, pattern: "blk.%d.ffn_down.weight", rows: hidden, columns: feedForward, scale: residual},
 	}
-	// biases of Q, K and V.
+	// biases lists the biases of Q, K and V.
 	biases = []tensorRule{
 		{role: queryBias, pattern: "blk.%d.attn_q.bias", rows: queryWidth, rotated: true},
 		{role: keyBias, pattern: "blk.%d.attn_k.bias", rows: keyWidth, rotated: true},
 		{role: valueBias, pattern: "blk.%d.attn_v.bias", rows: keyWidth},
 	}
-	// otherBiases are those of the remaining projections.
+	// otherBiases lists the biases of the remaining projections.
 	otherBiases = []tensorRule{
 		{role: attentionOutBias, pattern: "blk.%d.attn_output.bias", rows: hidden, scale: residual},
 		{role: ffnGateBias, pattern: "blk.%d.ffn_gate.bias", rows: feedForward},
 		{role: ffnUpBias, pattern: "blk.%d.ffn_up.bias", rows: feedForward},
 		{role: ffnDownBias, pattern: "blk.%d.ffn_down.bias", rows: hidden, scale: residual},
 	}
-	// headNorms normalise every head of Q and K before it turns.
+	// headNorms normalise each head of Q and K before its rotation.
 	headNorms = []tensorRule{
 		{role: queryNorm, pattern: "blk.%d.attn_q_norm.weight", rows: headWidth},
 		{role: keyNorm, pattern: "blk.%d.attn_k_norm.weight", rows: headWidth},
@@ -163,10 +162,10 @@ var (
 	}
 )
 
-// fusedQKV holds the rows of Q, K and V, in this order.
+// fusedQKV holds the rows of Q, K and V in this order.
 const fusedQKV = "blk.%d.attn_qkv.weight"
 
-// optional makes the tensors of rules such that may be missing.
+// optional returns rules whose tensors may be missing.
 func optional(rules []tensorRule) []tensorRule {
 	rules = append([]tensorRule(nil), rules...)
 	for i := range rules {

@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// requireClose compares logits to the oracle's, relative to the spread of the
+// requireClose compares logits with the oracle's, relative to the spread of the
 // row. It returns the largest deviation.
 func requireClose(t *testing.T, want [][]float64, got [][]float32, tolerance float64) float64 {
 	t.Helper()
@@ -31,7 +31,7 @@ func requireClose(t *testing.T, want [][]float64, got [][]float32, tolerance flo
 		scale := math.Sqrt(squares/float64(len(want[i]))) + 1e-6
 		for j := range want[i] {
 			d := math.Abs(want[i][j]-float64(got[i][j])) / scale
-			require.False(t, d > tolerance || d != d, "position %d, token %d: %v, not %v", i, j, got[i][j], want[i][j])
+			require.False(t, d > tolerance || d != d, "position %d, token %d: %v, want %v", i, j, got[i][j], want[i][j])
 			worst = max(worst, d)
 		}
 	}
@@ -49,7 +49,7 @@ func randomEnds(rng *rand.Rand, layers int) []int {
 	return append(ends, layers)
 }
 
-// formats are those that weights may have.
+// formats returns the formats that weights may have.
 func formats() (list []quant.Type) {
 	for f := range quant.Type(64) {
 		if f.CanDequantize() {
@@ -59,13 +59,13 @@ func formats() (list []quant.Type) {
 	return list
 }
 
-func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
+func TestGraphsAgreeWithOracle(t *testing.T) {
 	tolerances := map[string]float64{"f32": 2e-5, "f16": 4e-2}
 	for _, arch := range modeltest.Families {
 		for _, format := range formats() {
 			rounds := 8
 			if n := format.BlockSize(); n > 1 {
-				rounds = max(1, 96/n) // large blocks make large models
+				rounds = max(1, 96/n) // large quantisation blocks make large models
 			}
 			for recipe, tolerance := range tolerances {
 				t.Run(fmt.Sprintf("%s %v in %s", arch, format, recipe), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
 						}
 						d := newDriver(t, load(t, m), recipe, randomEnds(rng, m.Layers), 1+rng.IntN(9), len(tokens)+rng.IntN(9))
 						var got [][]float32
-						for at := 0; at < len(tokens); { // in pieces, so that padding and offsets vary
+						for at := 0; at < len(tokens); { // run in pieces, so that padding and offsets vary
 							n := 1 + rng.IntN(len(tokens)-at)
 							got = append(got, d.feed(tokens[at:at+n])...)
 							at += n
@@ -93,7 +93,7 @@ func TestGraphsAgreeWithTheObviousForwardPass(t *testing.T) {
 	}
 }
 
-func TestABlockBindsTheDocumentedPorts(t *testing.T) {
+func TestBlocksBindDocumentedPorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, true)
 	m.Layers, m.Heads, m.KVHeads, m.Dim, m.Hidden = 3, 6, 2, 4, 32
@@ -126,7 +126,7 @@ func TestABlockBindsTheDocumentedPorts(t *testing.T) {
 	}, g.Signature())
 }
 
-func TestGraphsHaveTheFormsThatTheVendorComputesWell(t *testing.T) {
+func TestGraphsHaveFormsThatVendorComputes(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(7, 8)), "qwen2", quant.F32, true)
 	g, err := load(t, m).Block(model.Block{Name: "b", End: m.Layers, Rows: 8, Context: 16, Recipe: model.Recipes[0]})
 	require.NoError(t, err)
@@ -142,13 +142,13 @@ func TestGraphsHaveTheFormsThatTheVendorComputesWell(t *testing.T) {
 			require.Equal(t, backend.Add, producer[n.Inputs[0]])
 			require.Equal(t, []int{1, m.KVHeads, m.Heads / m.KVHeads * 8, 24}, g.Tensors[n.Inputs[0]].Shape)
 		case backend.RmsNorm, backend.FullyConnected:
-			require.Len(t, g.Tensors[n.Inputs[0]].Shape, 2, "the vendor's library refuses or miscomputes other ranks")
+			require.Len(t, g.Tensors[n.Inputs[0]].Shape, 2, "the vendor's library rejects or miscomputes other ranks")
 		}
 	}
 	require.Equal(t, m.Layers, softmaxes)
 }
 
-func TestGraphsOfOtherWidthsShareEveryWeight(t *testing.T) {
+func TestWidthsShareEveryWeight(t *testing.T) {
 	for _, arch := range modeltest.Families {
 		m := modeltest.New(rand.New(rand.NewPCG(9, 10)), arch, quant.F32, true)
 		loaded := load(t, m)
@@ -172,13 +172,13 @@ func TestGraphsOfOtherWidthsShareEveryWeight(t *testing.T) {
 		}
 		ids := map[string]bool{}
 		for name, id := range narrow {
-			require.False(t, ids[id], "%s is there under another name", name)
+			require.False(t, ids[id], "%s has another name too", name)
 			ids[id] = true
 		}
 	}
 }
 
-func TestEqualRequestsGiveEqualGraphs(t *testing.T) {
+func TestEqualArgumentsGiveEqualGraphs(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(11, 12)), "llama", quant.F32, true)
 	digest := func(loaded *model.Model, context int, r model.Recipe) [32]byte {
 		g, err := loaded.Block(model.Block{Name: "b", End: m.Layers, Rows: 4, Context: context, Recipe: r})
@@ -194,7 +194,7 @@ func TestEqualRequestsGiveEqualGraphs(t *testing.T) {
 	require.NotEqual(t, want, digest(load(t, m), 8, model.Recipes[0]), "a weight changed")
 }
 
-func TestBlocksThatTheModelLacksAreRefused(t *testing.T) {
+func TestMissingBlocksAreRejected(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(13, 14)), "llama", quant.F32, true)
 	loaded := load(t, m)
 	f16 := model.Recipes[0]
@@ -213,7 +213,7 @@ func TestBlocksThatTheModelLacksAreRefused(t *testing.T) {
 	_, err := loaded.Head(model.Head{Name: "no rows", Recipe: f16})
 	require.ErrorIs(t, err, model.ErrRange)
 	_, err = loaded.Block(model.Block{End: 1, Rows: 1, Context: 1, Recipe: f16})
-	require.ErrorIs(t, err, backend.ErrInvalidGraph, "a graph has a name")
+	require.ErrorIs(t, err, backend.ErrInvalidGraph, "a graph needs a name")
 	mixed := model.Recipe{Name: "mixed", Weights: backend.Float16, Activations: backend.Float32, Cache: backend.Float32}
 	_, err = loaded.Block(model.Block{Name: "b", End: 1, Rows: 1, Context: 1, Recipe: mixed})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
@@ -221,7 +221,7 @@ func TestBlocksThatTheModelLacksAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported, "the zero recipe")
 }
 
-func TestAnUnknownRecipeIsAnsweredWithTheKnownOnes(t *testing.T) {
+func TestUnknownRecipeErrorListsRecipes(t *testing.T) {
 	var names []string
 	for _, r := range model.Recipes {
 		found, err := model.FindRecipe(r.Name)
@@ -231,5 +231,5 @@ func TestAnUnknownRecipeIsAnsweredWithTheKnownOnes(t *testing.T) {
 	}
 	_, err := model.FindRecipe("w2a16")
 	require.ErrorIs(t, err, model.ErrRecipe)
-	require.ErrorContains(t, err, `"w2a16": known are `+strings.Join(names, ", "))
+	require.ErrorContains(t, err, `"w2a16": want one of `+strings.Join(names, ", "))
 }

@@ -12,45 +12,50 @@ import (
 type Config struct {
 	// Architecture is the file's general.architecture.
 	Architecture string
-	// Layers counts decoder layers; Hidden is the width of the residual stream.
+	// Layers is the number of decoder layers. Hidden is the width of the
+	// residual stream.
 	Layers, Hidden int
-	// Heads query heads share KVHeads key and value heads evenly.
+	// KVHeads key and value heads are shared evenly by Heads query heads.
 	Heads, KVHeads int
-	// HeadDim is the width of one head, FFN that of the feed-forward network.
+	// HeadDim is the width of a head. FFN is the width of the feed-forward
+	// network.
 	HeadDim, FFN int
-	// Vocab is the number of rows of the embedding's table.
+	// Vocab is the number of rows of the embedding table.
 	Vocab int
-	// ContextLength is the longest text, in tokens, that the model was made for.
+	// ContextLength is the length in tokens of the longest text that the model
+	// was trained for.
 	ContextLength int
-	// NormEpsilon is added to the mean square in every normalisation.
+	// NormEpsilon is added to the mean square in every norm.
 	NormEpsilon float32
-	// QueryScale multiplies the turned queries: 1/√HeadDim in most families.
+	// QueryScale multiplies the rotated queries. It is 1/√HeadDim in most
+	// families.
 	QueryScale float64
-	// EmbeddingScale multiplies looked up embeddings, ResidualScale what
-	// attention and feed-forward network add to the stream, LogitScale the
-	// logits. They are 1 in most families.
+	// EmbeddingScale multiplies embeddings. ResidualScale multiplies the
+	// outputs of attention and feed-forward network that are added to the
+	// stream. LogitScale multiplies the logits. All are 1 in most families.
 	EmbeddingScale, ResidualScale, LogitScale float64
-	// Window is the number of positions, its own included, that a row of a local
-	// layer sees. Local tells which layers are; nil means all. Zero means none.
+	// Window is the number of positions that a row of a local layer sees,
+	// including its own; zero means all positions. Local reports for each layer
+	// whether it is local; nil means that all are.
 	Window int
 	Local  []bool
-	// RopeDim elements of each head turn, RopeBase and RopeScale define the
-	// angles: pair j turns by RopeBase^(-2j/RopeDim)/RopeScale per position.
-	// Where Local is set, local layers turn by LocalRopeBase, unscaled.
+	// RopeDim elements of each head are rotated. Pair j is rotated by the angle
+	// RopeBase^(-2j/RopeDim)/RopeScale per position. If Local is set, local layers use
+	// LocalRopeBase without RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
-	// RopeMagnitude multiplies cosines and sines. OriginalContext is the longest
-	// text that a model was made for before it was stretched; zero where that
-	// does not matter.
+	// RopeMagnitude multiplies cosines and sines. OriginalContext is the
+	// context length before RoPE scaling extended it, or zero if angles do not
+	// depend on it.
 	RopeMagnitude   float64
 	OriginalContext int
 }
 
-// groups is the number of query heads per key head.
+// groups returns the number of query heads per key head.
 func (c Config) groups() int { return c.Heads / c.KVHeads }
 
-// maxSize bounds every hyper-parameter, so that products of two fit an int and
-// no file can ask for absurd shapes.
+// maxSize bounds every hyper-parameter, so that the product of two fits an int
+// and no file can ask for absurd shapes.
 const maxSize = 1 << 24
 
 // keyReader reads an architecture's keys and keeps the first error.
@@ -59,7 +64,7 @@ type keyReader struct {
 	err  error
 }
 
-// size reads a positive number; fallback 0 means that the key must be there.
+// size reads a positive number. If fallback is 0, the key is required.
 func (r *keyReader) size(suffix string, fallback int) int {
 	var fallbacks []uint64
 	if fallback > 0 {
@@ -68,12 +73,12 @@ func (r *keyReader) size(suffix string, fallback int) int {
 	n, err := r.file.ArchUint(suffix, fallbacks...)
 	switch {
 	case r.err != nil:
-	case errors.Is(err, gguf.ErrKeyType): // one number per layer, most likely
+	case errors.Is(err, gguf.ErrKeyType): // most likely one number per layer
 		r.err = fmt.Errorf("model: %w: %w", errors.ErrUnsupported, err)
 	case err != nil:
 		r.err = fmt.Errorf("model: %w: %w", ErrInvalid, err)
 	case n < 1 || n > maxSize:
-		r.err = fmt.Errorf("model: %w: %s is %d, not within 1 to %d", ErrInvalid, r.file.ArchKey(suffix), n, maxSize)
+		r.err = fmt.Errorf("model: %w: %s=%d: want 1..%d", ErrInvalid, r.file.ArchKey(suffix), n, maxSize)
 	}
 	return int(min(n, maxSize))
 }
@@ -86,14 +91,14 @@ func (r *keyReader) number(suffix string, fallback ...float64) float64 {
 	case err != nil:
 		r.err = fmt.Errorf("model: %w: %w", ErrInvalid, err)
 	case !(v > 0) || math.IsInf(v, 0):
-		r.err = fmt.Errorf("model: %w: %s is %v", ErrInvalid, r.file.ArchKey(suffix), v)
+		r.err = fmt.Errorf("model: %w: %s=%v: want a positive finite number", ErrInvalid, r.file.ArchKey(suffix), v)
 	}
 	return v
 }
 
 func (r *keyReader) has(suffix string) bool { return r.file.Has(r.file.ArchKey(suffix)) }
 
-// window reads the sliding window; zero or no key means that there is none.
+// window reads the sliding window. If the key is zero or absent, there is no window.
 func (r *keyReader) window() int {
 	if v, err := r.file.ArchUint("attention.sliding_window", 0); err == nil && v == 0 {
 		return 0
@@ -101,8 +106,8 @@ func (r *keyReader) window() int {
 	return r.size("attention.sliding_window", 0)
 }
 
-// flags reads one truth value per layer, or the period of the layers for which
-// it is false: the last of each period.
+// flags reads one bool per layer, or the period of layers for which it is
+// false: the last one of each period.
 func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	if values, err := r.file.Bools(r.file.ArchKey(suffix)); err == nil {
 		if len(values) != layers && r.err == nil {
@@ -110,7 +115,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 		}
 		return values
 	}
-	period = max(1, r.size(suffix, period)) // a wrong one is kept as an error
+	period = max(1, r.size(suffix, period)) // an invalid one is kept as an error
 	values := make([]bool, layers)
 	for i := range values {
 		values[i] = (i+1)%period != 0
@@ -118,10 +123,10 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	return values
 }
 
-// linear reads by what angles are divided: the files' oldest way of stretching
-// a model, meant where they name no other.
+// linear reads the divisor of angles, the oldest way of stretching a model. It
+// applies if the file names no other way.
 func (r *keyReader) linear() float64 {
-	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // checkKeys knows its type
+	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // checkKeys has checked its type
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
 		v, err := r.file.ArchFloat(suffix, 0)
 		switch {
@@ -175,7 +180,8 @@ func (r *keyReader) epsilon(arch architecture) float64 {
 	return r.number(suffix)
 }
 
-// check refuses combinations that make no model or that the graphs lack.
+// check rejects combinations that are no model or that the graphs cannot
+// express.
 func (c Config) check(f *gguf.File) error {
 	valueDim, err := f.ArchUint("attention.value_length", uint64(c.HeadDim))
 	switch {
@@ -186,20 +192,20 @@ func (c Config) check(f *gguf.File) error {
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("model: %w: %d key heads do not divide %d query heads", ErrInvalid, c.KVHeads, c.Heads)
 	case c.NormEpsilon == 0 || c.NormEpsilon > 1:
-		return fmt.Errorf("model: %w: %v is no epsilon for a normalisation", ErrInvalid, c.NormEpsilon)
+		return fmt.Errorf("model: %w: norm epsilon %v: want more than 0 and at most 1", ErrInvalid, c.NormEpsilon)
 	case valueDim != uint64(c.HeadDim):
-		return unsupported("values %d wide beside keys %d wide", valueDim, c.HeadDim)
+		return unsupported("values of width %d and keys of width %d: want equal widths", valueDim, c.HeadDim)
 	case !c.scalesFit():
-		return fmt.Errorf("model: %w: scales of queries %v, embeddings %v, residuals %v, logits %v, angles %v: %v to %v wanted", ErrInvalid,
+		return fmt.Errorf("model: %w: scales of queries %v, embeddings %v, residuals %v, logits %v, angles %v: want %v..%v", ErrInvalid,
 			c.QueryScale, c.EmbeddingScale, c.ResidualScale, c.LogitScale, c.RopeMagnitude, leastScale, largestScale)
 	case c.RopeDim%2 != 0 || c.RopeDim > c.HeadDim:
-		return fmt.Errorf("model: %w: rope pairs elements of a head, %d of %d", ErrInvalid, c.RopeDim, c.HeadDim)
+		return fmt.Errorf("model: %w: rope rotates %d elements of a head of %d: want an even number of them", ErrInvalid, c.RopeDim, c.HeadDim)
 	}
 	return nil
 }
 
-// The numbers that activations and weights are multiplied by are normal ones
-// in every type.
+// Activations and weights are multiplied by numbers between leastScale and
+// largestScale, which are normal in every type.
 const leastScale, largestScale = 1.0 / (1 << 14), 65504
 
 func (c Config) scalesFit() bool {

@@ -1,83 +1,89 @@
 // Package model writes the transformers of GGUF files as graphs.
 //
-// [Load] checks a file and remembers where its weights are. [Model.Block] then
-// writes a run of layers, and [Model.Head] the way from the last hidden state
-// to logits, as a [backend.Graph] of any number of rows. What a program on the
-// host does better than a graph, looking up embeddings and the angles of RoPE,
-// is [Model.Embed] and [View.Rope]. The package runs nothing, keeps no cache
-// and knows no device; sequences, masks and positions are the caller's.
+// [Load] checks a file and records where its weights are. [Model.Block] writes a block
+// (a run of layers) as a [backend.Graph] of any number of rows. [Model.Head] writes the
+// graph from the last hidden state to logits. The host computes embeddings and RoPE
+// angles itself: [Model.Embed] and [View.Rope]. The package runs no graph, keeps no KV
+// cache and knows no device; the caller keeps sequences, masks and positions.
 //
-// # A family
+// # Adding an architecture
 //
-// llama, qwen2, qwen3, gemma3, phi3 and granite are values of one type, each in
-// a file of its own: which tensors play which role, which keys a file may hold
-// and what they mean, the gate's activation. One writer writes the layers of
-// all: it normalises, adds a bias or turns a part of a head where the family
-// has a tensor or a number for it. The next family is a file and its line in
-// the table of architecture.go. testdata holds what an independent
-// implementation computed for each.
+// Each architecture (llama, qwen2, qwen3, gemma3, phi3, granite) is one value of type
+// architecture in a file of its own. It lists the tensors and their roles, the keys that
+// a file may hold and their meaning, and the activation of the gate. One writer
+// (layer.go) writes the layers of all architectures: it adds a norm, a bias or a partial
+// rotation if the architecture has a tensor or a number for it. A new architecture needs
 //
-// # A block
+//   - its file, next to llama.go, and its entry in architectures (architecture.go);
+//   - its random form and its formulas in modeltest, the oracle of the tests;
+//   - outputs of an independent implementation in testdata.
 //
-// M is the number of rows, C the number of past slots, T = C+M, D the size of
-// a head, R ≤ D the elements of it that turn, g the number of query heads that
-// share a key head. All elements have
-// the recipe's activation type, those of keys and values its cache type.
+// A new role of a tensor goes into the list of roles (architecture.go), and layer.go uses
+// its tensor. A new activation is a method of the writer, like silu and gelu in layer.go,
+// which the architecture names as its gate.
+//
+// A new format of weights in files belongs in backend/quant (type.go, decoders) and is
+// then read by every architecture. A new precision of graphs is a [Recipe] (recipe.go).
+//
+// # A block's ports
+//
+// M is the number of rows, C the number of past slots, and T = C+M. D is the width of a
+// head, of which R elements are rotated. g query heads share a key head. Elements have
+// the recipe's activation type; keys and values have its cache type.
 //
 //	in   x       [M,hidden]             hidden states
 //	     cos sin [1,1,M,R/2]            angles of the rows' positions
-//	     mask    [1,1,g·M,T]            0 where a row sees a slot, else MaskValue
+//	     mask    [1,1,g·M,T]            0 if a row sees a slot, else MaskValue
 //	     cos_local sin_local mask_local the same for layers of another [View]
 //	     past k v of each layer [1,KVHeads,C,D]
 //	out  new  k v of each layer [1,KVHeads,M,D]
 //	     y       [M,hidden]
 //
-// Slots stand in the mask's columns: first the past ones, then the M new rows.
-// The cache is the caller's: the graph reads past slots and returns the new
-// rows' keys (already rotated) and values, which the caller stores where it
-// likes. A row that sees no slot at all has no meaning; let padding see itself.
+// The mask's columns are the past slots followed by the M new rows. The caller owns the
+// KV cache: the graph reads past slots and returns the new rows' keys (rotated) and
+// values, which the caller stores. The result of a row that sees no slot is undefined,
+// so a padding row must see itself.
 //
-// # Why the graph looks as it does
+// # Why the graphs look as they do
 //
-//   - Heads that share keys are stacked as rows, so that one multiplication
-//     per layer scores them all. The scores keep the shape [1,KVHeads,g·M,T]
-//     from the first to the second multiplication: reshaping them around the
-//     softmax costs a quarter of a block's time on the NPU. Hence the mask's
-//     odd shape: row group·M+m is row m, the same for every group.
-//   - 1/√D is applied to the rotated queries, not to the scores: that tensor is
-//     smaller by T/D, and unscaled scores of large models overflow float16.
-//   - With activations of 16-bit integers, graphs of 2 to 64 rows have other shapes
-//     around queries, angles and what attention gives, in which the NPU takes 2 to
-//     6 % less time for a layer of 32 rows. No bit changes by it.
-//   - RoPE always pairs element j with j+R/2 and is written in pieces, which
-//     every version of the vendor's library computes. Files of architecture
-//     llama hold the rows of Q and K for pairs of neighbours; those rows are
-//     reordered when the weights are converted. Scores do not change, since
-//     queries and keys are reordered alike.
-//   - Hidden states have rank 2. The vendor's validation refuses a
-//     FullyConnected that keeps rank 3 ("keep_dims … expected equal to 0"), and
-//     its float16 RmsNorm is wrong for rank 4.
-//   - What a family multiplies activations by stands in the weights before
-//     them: residuals in those of attn_output and ffn_down, logits in the final
-//     norm. Embeddings are scaled when they are looked up.
-//   - Q, K and V, or gate and up, that a file holds in one tensor are
-//     projections of their own here: slices of a joint result would be copies.
-//   - Every RmsNorm has an all-zero beta, without which older versions of the
-//     vendor's library fail, and every projection is a FullyConnected.
+//   - Query heads that share a key head are stacked as rows, so one multiplication per
+//     layer scores them all. The scores keep the shape [1,KVHeads,g·M,T] from the first
+//     multiplication to the second: reshaping them around the softmax takes a quarter of
+//     a block's time on the NPU. Therefore the mask has the row group·M+m for row m,
+//     with equal contents for every group.
+//   - 1/√D is applied to the rotated queries, not to the scores: the tensor is smaller
+//     by T/D, and unscaled scores of large models overflow float16.
+//   - With 16-bit integer activations, graphs of 2 to 64 rows have other shapes around
+//     queries, angles and the output of attention. With them the NPU takes 2 to 6 % less
+//     time for a layer of 32 rows. The results have the same bits.
+//   - RoPE always pairs element j with j+R/2 and consists of operators that every
+//     version of the vendor's library computes. Llama files pair neighbouring rows of Q
+//     and K; those rows are reordered when the weights are converted. Scores do not
+//     change, because queries and keys are reordered alike.
+//   - Hidden states have rank 2. The vendor's validation rejects a FullyConnected that
+//     keeps rank 3 ("keep_dims … expected equal to 0"), and its float16 RmsNorm is wrong
+//     for rank 4.
+//   - Factors that an architecture applies to activations are folded into the weights
+//     before them: those of residuals into attn_output and ffn_down, that of the logits
+//     into the final norm. Embed scales embeddings.
+//   - If a file holds Q, K and V (or gate and up) in one tensor, they become separate
+//     projections: slices of a joint result would be copies.
+//   - Every RmsNorm has an all-zero beta, without which older versions of the vendor's
+//     library fail. Every projection is a FullyConnected.
 //
 // # Weights
 //
-// A graph's constants are read from the mapped file, dequantised and converted
-// a few kilobytes at a time when a device asks for them. Their IDs name file, tensor,
-// order of rows, scale and type, so graphs of different row counts share them. A
-// weight that is not finite or does not fit the type is an error, never a
-// saturated number.
+// A graph's constants are read from the mapped file, dequantised and converted in small
+// pieces when a device asks for them: converting takes a few kilobytes of memory per core.
+// Their IDs name file, tensor, order of rows, scale and type, so graphs of different
+// widths share them. A weight that is not finite or does not fit the type is an error,
+// never a saturated number.
 //
 // # Invariants
 //
-//   - what a file asks for and this package does not compute is refused: an
-//     unknown hyper-parameter, an extra tensor, a rope scaling that is neither
-//     linear nor given as factors. Wrong text is worse than none;
-//   - equal files and arguments give graphs of equal [backend.Graph.Digest];
-//   - a Model never changes and may be used from any goroutine.
+//   - A file that asks for something that this package does not compute is rejected: an
+//     unknown hyper-parameter, an extra tensor, a rope scaling that is neither linear nor
+//     given as factors. A wrong text is worse than an error.
+//   - Equal files and arguments give graphs with equal [backend.Graph.Digest].
+//   - A Model does not change and may be used from any goroutine.
 package model

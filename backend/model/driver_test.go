@@ -13,12 +13,12 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
-	"github.com/sdnpu/sdnpu/backend/mapped"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// driver runs a model's graphs on the float device, one sequence, with the
+// driver runs a model's graphs on the float device. It has one sequence and the
 // simplest bookkeeping that uses every port.
 type driver struct {
 	t             testing.TB
@@ -28,12 +28,12 @@ type driver struct {
 	program       backend.Program
 	blocks        []string
 	rows, context int
-	longest       int // the context that the angles are made for
+	longest       int // the context of the angles
 	length        int
-	cache         map[string][]byte // by past port
+	cache         map[string][]byte // by the name of the past port
 }
 
-// newDriver compiles blocks that end where ends says, all of one width.
+// newDriver compiles blocks of one width that end at ends.
 func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, context int) *driver {
 	t.Helper()
 	r, err := model.FindRecipe(recipe)
@@ -41,7 +41,7 @@ func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, co
 	return newDriverOf(t, m, r, ends, rows, context)
 }
 
-// newDriverOf is newDriver with a recipe that may have ranges.
+// newDriverOf does the same as newDriver, for a recipe that may have ranges.
 func newDriverOf(t testing.TB, m *model.Model, r model.Recipe, ends []int, rows, context int) *driver {
 	t.Helper()
 	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, longest: context, cache: map[string][]byte{}}
@@ -85,7 +85,7 @@ func (d *driver) feed(tokens []int32) [][]float32 {
 	return logits
 }
 
-// pass runs all blocks once; rows beyond the tokens are padding.
+// pass runs all blocks once. Rows without a token are padding.
 func (d *driver) pass(tokens []int32) [][]float32 {
 	c := d.m.Config()
 	padded := append(append([]int32(nil), tokens...), make([]int32, d.rows-len(tokens))...)
@@ -120,9 +120,9 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 	return logits
 }
 
-// mask lets valid rows see what was stored and the rows up to themselves, as
-// far as the view's window reaches, and padding itself. The cache's slots are
-// positions.
+// mask shows valid rows the stored slots and the rows up to themselves, as far
+// as the view's window reaches, and shows padding rows themselves. The cache's
+// slots are positions.
 func (d *driver) mask(v model.View, valid int) []byte {
 	c := d.m.Config()
 	width := d.context + d.rows
@@ -172,7 +172,7 @@ func (d *driver) run(graph string, ports map[string][]byte) map[string][]byte {
 	return out
 }
 
-// store copies the first rows of every head behind what the cache holds.
+// store appends the first rows of every head to the cache.
 func (d *driver) store(port string, rows []byte, valid int) {
 	if rows == nil { // a layer of another block
 		return

@@ -6,37 +6,40 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// A cache of 8 bits has one step for all keys of a layer, and one for all values,
-// but some of their elements are ten times larger than others. So each element is
-// divided by what calibration found it to be in proportion to the largest before it
-// is rounded; queries are multiplied by the same, and so is what the values are
-// mixed to. Nothing else changes: a score is a sum over elements, and mixing leaves
-// elements where they are. Two elements of a key that turn together have one factor:
-// at another position the larger may be the other.
+// A cache of 8 bits has one scale for all keys of a layer and one for all
+// values, but some elements are ten times larger than others. Therefore each
+// element is divided by its size in calibration, relative to the largest
+// element, before it is rounded. Queries, and the output of attention, are
+// multiplied by the same factors. The result is the same, because a score is a
+// sum over elements, and attention mixes values element by element.
+// Two elements of a key that are rotated together share a factor, because at
+// another position the other one may be larger.
 
-// That does not reach the gates: sdnpu check on SmolLM2-135M finds the same first
-// choice at 97.07 % of 1059 positions with f16+kv8 (99.7 wanted) and at 96.69 % with
-// w8a16+kv8 (98 wanted). What else would help was simulated in NumPy over exact
-// weights, on 473 positions that calibration does not have, where both together cost
-// 2.1e-3 nats now. Keys without the mean of the pairs that hardly turn, which a softmax
-// does not notice, and rotated by a Hadamard matrix, as queries are: 0.29e-3 for keys
-// alone. Values stay at 1.0e-3, rotated or not, with any one step for an element:
-// tokens differ by ten times. As roots of their magnitudes they cost 0.17e-3 behind
-// such keys, with a step for each token 0.07e-3; the contract has neither the operators
-// nor a cache for that, and without it both recipes stay below.
+// Recipes with such a cache still miss their gates: with sdnpu check on
+// SmolLM2-135M, f16+kv8 keeps 97.07 % of 1059 first choices (the gate is 99.7 %)
+// and w8a16+kv8 keeps 96.69 % (98 %). A NumPy simulation with exact weights, on 473
+// positions that calibration does not have, tried improvements; keys and values
+// together cost 2.1e-3 nats now. Keys cost 0.29e-3 nats if they lose the mean of the
+// pairs that hardly rotate, which a softmax ignores, and are multiplied by a Hadamard
+// matrix together with the queries. Values cost 1.0e-3 nats, with a Hadamard matrix
+// or without, if a scale serves all tokens, because tokens differ by a factor of ten.
+// Stored as roots of their magnitudes they cost 0.17e-3 nats with such keys, and
+// 0.07e-3 with a scale per token. The contract has neither the operators nor a cache
+// for that.
 
-// leastEven bounds how much an element is enlarged: one that was next to nothing
-// in a text may be more in another.
+// leastEven bounds the factor by which an element is enlarged, because an element
+// that is nearly zero in calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
-// valueRoom is how much wider than what was seen evened values reach. Other texts go
-// beyond: a room of 1 costs SmolLM2-135M 2.1e-3 nats, of 1.5 1.1e-3; keys, of which
-// two share a factor, need none (1.3e-3, with 1.25 1.5e-3).
+// valueRoom widens the range of evened values, because other texts exceed the
+// observed range. SmolLM2-135M loses 2.1e-3 nats with a room of 1, and 1.1e-3 with
+// 1.5. Keys, of which two elements share a factor, need no room: they lose 1.3e-3,
+// and 1.5e-3 with 1.25.
 const valueRoom = 1.5
 
-// evening are the factors of a layer's keys or values, (head, element), with so much
-// room; nil where there are none. The first turned elements of each head turn in
-// pairs.
+// evening returns the factors of a layer's keys or values, (head, element), widened
+// by room, or nil if the recipe has none. The first turned elements of each head are
+// rotated in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {
@@ -62,7 +65,7 @@ func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 }
 
 // even multiplies x, (1, head, row, element), by the factors of its elements, or
-// divides it.
+// divides it by them.
 func (w *writer) even(name string, x backend.TensorID, factors []float32, divide bool) backend.TensorID {
 	if factors == nil {
 		return x
@@ -76,7 +79,7 @@ func (w *writer) even(name string, x backend.TensorID, factors []float32, divide
 	return w.multiply(name, x, w.elements(name+"_factors", values))
 }
 
-// queryScale is what queries are multiplied by, with the keys' factors.
+// queryScale returns the factors of the queries, which include the factors of the keys.
 func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	if factors == nil {
 		return w.plainQueryScale()
@@ -91,8 +94,8 @@ func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	return w.elements(p+"q_scales", values)
 }
 
-// plainQueryScale is what queries of layers without factors are multiplied by,
-// declared once: a constant that nothing reads would be refused.
+// plainQueryScale returns the factor of queries in layers without factors. It is
+// declared once, and only if it is used: devices reject constants that nothing reads.
 func (w *writer) plainQueryScale() backend.TensorID {
 	if w.scale == 0 {
 		w.scale = w.Constant("q_scale", w.recipe.Activations, w.scalar(w.model.config.QueryScale), 1)
@@ -100,7 +103,7 @@ func (w *writer) plainQueryScale() backend.TensorID {
 	return w.scale
 }
 
-// elements is a constant of (1, head, 1, element).
+// elements returns a constant of (1, head, 1, element).
 func (w *writer) elements(name string, values []float64) backend.TensorID {
 	t, width := w.recipe.Activations, w.model.config.HeadDim
 	data := make([]byte, len(values)*t.Size())

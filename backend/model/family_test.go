@@ -14,13 +14,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// sized draws a model of a family until it is as wanted.
-func sized(arch string, wanted func(m *modeltest.Model) bool) *modeltest.Model {
+// sized returns random models of a family until one is suitable.
+func sized(arch string, suitable func(m *modeltest.Model) bool) *modeltest.Model {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for {
 		m := modeltest.New(rng, arch, quant.F32, true)
 		m.Layers, m.Heads, m.KVHeads, m.Dim, m.Hidden, m.FFN, m.Vocab = 3, 4, 2, 8, 32, 64, 11
-		if m.Rebuild(); wanted(m) {
+		if m.Rebuild(); suitable(m) {
 			return m
 		}
 	}
@@ -28,7 +28,7 @@ func sized(arch string, wanted func(m *modeltest.Model) bool) *modeltest.Model {
 
 func whatever(*modeltest.Model) bool { return true }
 
-func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
+func TestLoadRejectsForeignFeatures(t *testing.T) {
 	local := func(m *modeltest.Model) bool { return m.Local != nil }
 	stretched := func(m *modeltest.Model) bool { return m.Original > 0 }
 	plain := func(m *modeltest.Model) bool { return m.Original == 0 && m.Stretch == 1 }
@@ -40,12 +40,12 @@ func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
 		return func(m *modeltest.Model) { m.Vector(name, n, 1) }
 	}
 	for _, c := range []struct {
-		arch   string
-		name   string
-		wanted func(m *modeltest.Model) bool
-		change func(m *modeltest.Model)
-		is     error
-		says   string
+		arch     string
+		name     string
+		suitable func(m *modeltest.Model) bool
+		change   func(m *modeltest.Model)
+		is       error
+		says     string
 	}{
 		{"qwen2", "no bias", whatever, remove("blk.0.attn_v.bias"), model.ErrInvalid, "no tensor blk.0.attn_v.bias"},
 		{"qwen2", "yarn", whatever, key("rope.scaling.type", "yarn"), errors.ErrUnsupported, "qwen2.rope.scaling.type"},
@@ -54,7 +54,7 @@ func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
 		{"qwen3", "no norm of heads", whatever, remove("blk.1.attn_k_norm.weight"), model.ErrInvalid, "no tensor blk.1.attn_k_norm.weight"},
 		{"qwen3", "a bias", whatever, add("blk.0.attn_q.bias", 32), errors.ErrUnsupported, "blk.0.attn_q.bias"},
 		{"qwen3", "experts", whatever, key("expert_count", uint32(8)), errors.ErrUnsupported, "expert_count"},
-		{"gemma3", "no norm behind attention", whatever, remove("blk.2.post_attention_norm.weight"), model.ErrInvalid, "blk.2.post_attention_norm.weight"},
+		{"gemma3", "no norm after attention", whatever, remove("blk.2.post_attention_norm.weight"), model.ErrInvalid, "blk.2.post_attention_norm.weight"},
 		{"gemma3", "soft capping", whatever, key("final_logit_softcapping", float32(30)), errors.ErrUnsupported, "final_logit_softcapping"},
 		{"gemma3", "yarn", whatever, key("rope.scaling.type", "yarn"), errors.ErrUnsupported, "rope.scaling.type"},
 		{"gemma3", "a pattern of other length", local, key("attention.sliding_window_pattern", []bool{true}), model.ErrInvalid, "1 values for 3 layers"},
@@ -72,7 +72,7 @@ func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
 			m.Key("phi3.rope.scaling.type", "longrope")
 			m.Key("phi3.rope.scaling.factor", float32(2))
 		}, errors.ErrUnsupported, `rope scaling "longrope" with a factor of 2`},
-		{"phi3", "a fused tensor of other width", whatever, key("feed_forward_length", uint32(32)), model.ErrInvalid, "ffn_up.weight has shape [32 128], [32 64] wanted"},
+		{"phi3", "a fused tensor of other width", whatever, key("feed_forward_length", uint32(32)), model.ErrInvalid, "ffn_up.weight has shape [32 128]: want [32 64]"},
 		{"phi3", "no fused tensor", whatever, remove("blk.0.attn_qkv.weight"), model.ErrInvalid, "blk.0.attn_q.weight"},
 		{"granite", "no angles", whatever, key("rope.scaling.finetuned", false), errors.ErrUnsupported, "finetuned"},
 		{"granite", "logits divided by zero", whatever, key("logit_scale", float32(0)), model.ErrInvalid, "logit_scale"},
@@ -84,8 +84,8 @@ func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
 		{"granite", "experts", whatever, key("expert_count", uint32(32)), errors.ErrUnsupported, "expert_count"},
 	} {
 		t.Run(c.arch+"/"+c.name, func(t *testing.T) {
-			m := sized(c.arch, c.wanted)
-			load(t, m) // right before the change
+			m := sized(c.arch, c.suitable)
+			load(t, m) // valid before the change
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
@@ -94,7 +94,7 @@ func TestLoadRefusesWhatAFamilyHasNot(t *testing.T) {
 	}
 }
 
-func TestGemmaFilesOfOllamasConverterAreCompleted(t *testing.T) {
+func TestConvertedGemmaFilesAreCompleted(t *testing.T) {
 	m := sized("gemma3", func(m *modeltest.Model) bool { return m.Local != nil && m.Stretch == 1 })
 	m.Key("gemma3.context_length", uint32(131072))
 	m.Key("gemma3.attention.layer_norm_rms_epsilon", nil)
@@ -110,7 +110,7 @@ func TestGemmaFilesOfOllamasConverterAreCompleted(t *testing.T) {
 	require.EqualValues(t, 1e6, c.RopeBase)
 	require.EqualValues(t, 10000, c.LocalRopeBase)
 	require.EqualValues(t, 8, c.RopeScale)
-	require.Equal(t, []bool{true, true, true}, c.Local, "the sixth layer would see all")
+	require.Equal(t, []bool{true, true, true}, c.Local, "only the sixth layer would see the whole text")
 
 	m.Key("gemma3.rope.global.freq_base", float32(5e5))
 	m.Key("gemma3.rope.local.freq_base", float32(700))
@@ -119,7 +119,7 @@ func TestGemmaFilesOfOllamasConverterAreCompleted(t *testing.T) {
 	c = load(t, m).Config()
 	require.EqualValues(t, 5e5, c.RopeBase)
 	require.EqualValues(t, 700, c.LocalRopeBase)
-	require.EqualValues(t, 1, c.RopeScale, "the 1B model was not stretched")
+	require.EqualValues(t, 1, c.RopeScale, "the 1B model is not stretched")
 	require.Equal(t, []bool{true, true, false}, c.Local)
 
 	m.Key("gemma3.attention.sliding_window", uint32(0))
@@ -128,7 +128,7 @@ func TestGemmaFilesOfOllamasConverterAreCompleted(t *testing.T) {
 	require.Zero(t, c.Window)
 }
 
-func TestTheLargestGemmaScalesQueriesByTheHiddenWidth(t *testing.T) {
+func TestLargestGemmaScalesQueriesByHiddenWidth(t *testing.T) {
 	m := sized("gemma3", whatever)
 	require.InDelta(t, 1/math.Sqrt(8), load(t, m).Config().QueryScale, 1e-12)
 	m.Layers, m.Hidden = 62, 64
@@ -139,7 +139,7 @@ func TestTheLargestGemmaScalesQueriesByTheHiddenWidth(t *testing.T) {
 	require.InDelta(t, 1/math.Sqrt(64/4), load(t, m).Config().QueryScale, 1e-12)
 }
 
-func TestQKVInOneTensorIsReadInEveryFamily(t *testing.T) {
+func TestFusedQKVIsReadInEveryFamily(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen3"} {
 		m := sized(arch, whatever)
 		want := load(t, m)
@@ -166,7 +166,7 @@ func TestQKVInOneTensorIsReadInEveryFamily(t *testing.T) {
 	}
 }
 
-func TestABlockBindsTheViewsOfItsLayersOnly(t *testing.T) {
+func TestBlocksBindOnlyViewsOfTheirLayers(t *testing.T) {
 	m := sized("gemma3", func(m *modeltest.Model) bool {
 		return m.Local != nil && m.Local[0] && !m.Local[1] && m.Local[2]
 	})
@@ -175,7 +175,7 @@ func TestABlockBindsTheViewsOfItsLayersOnly(t *testing.T) {
 		g, err := loaded.Block(model.Block{Name: "b", First: first, End: end, Rows: 2, Context: 4, Recipe: model.Recipes[0]})
 		require.NoError(t, err)
 		for _, port := range g.Signature().Inputs {
-			if port.Name != model.PortX && port.Shape[1] == 1 { // not keys and values
+			if port.Name != model.PortX && port.Shape[1] == 1 { // neither keys nor values
 				names = append(names, port.Name)
 			}
 		}
@@ -190,8 +190,8 @@ func TestABlockBindsTheViewsOfItsLayersOnly(t *testing.T) {
 	}
 }
 
-// FuzzFamilies gives a right file other hyper-parameters: it is refused, or
-// gives valid graphs whose constants can be filled.
+// FuzzFamilies changes hyper-parameters of a valid file. The file is rejected,
+// or gives valid graphs whose constants can be filled.
 func FuzzFamilies(f *testing.F) {
 	suffixes := []string{
 		"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
@@ -227,7 +227,7 @@ func FuzzFamilies(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, r := range model.Recipes[:2] { // those of floats
+		for _, r := range model.Recipes[:2] { // the recipes of floats
 			g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 3, Context: 5, Recipe: r})
 			require.NoError(t, err)
 			for _, tensor := range g.Tensors {

@@ -9,24 +9,24 @@ import (
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/mapped"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// fillSteps converts all rows into integers of 8 or fewer bits and the scales
-// that they were rounded with, on all cores.
-func (w *weight) fillSteps(dst []byte, steps []backend.Step, e backend.Encoding) error {
-	if len(dst) != w.rows*w.columns || len(steps)%w.rows != 0 {
-		return fmt.Errorf("model: tensor %s has %d elements, not %d, in %d steps", w.name, w.rows*w.columns, len(dst), len(steps))
+// fillScaled converts all rows into integers of at most 8 bits and their
+// scales, on all cores.
+func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.Encoding) error {
+	if len(dst) != w.rows*w.columns || len(scales)%w.rows != 0 {
+		return fmt.Errorf("model: tensor %s has %d elements, not %d, in %d scales", w.name, w.rows*w.columns, len(dst), len(scales))
 	}
 	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
 	errs := make([]error, parts)
 	var group sync.WaitGroup
 	for i := range parts {
-		group.Go(func() { errs[i] = w.fillStepRows(dst, steps, e, i*w.rows/parts, (i+1)*w.rows/parts) })
+		group.Go(func() { errs[i] = w.fillScaledRows(dst, scales, e, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the one of the first rows
+	for _, err := range errs { // the error of the first rows
 		if err != nil {
 			return err
 		}
@@ -34,17 +34,18 @@ func (w *weight) fillSteps(dst []byte, steps []backend.Step, e backend.Encoding)
 	return nil
 }
 
-// fillStepRows converts the rows [first,end).
-func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encoding, first, end int) error {
+// fillScaledRows converts the rows [first,end).
+func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e backend.Encoding, first, end int) error {
 	raw := make([]byte, 4*w.columns)
 	values := make([]float32, w.columns)
-	perRow := len(steps) / w.rows
+	perRow := len(scales) / w.rows
 	block := w.columns / perRow
 	for row := first; row < end; row++ {
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
-		// Their products are float16, whatever the integers: inf soon, and then NaN.
+		// Products are float16, so a weight beyond its range gives inf and then
+		// NaN.
 		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
 			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
 		}
@@ -53,27 +54,27 @@ func (w *weight) fillStepRows(dst []byte, steps []backend.Step, e backend.Encodi
 			return err
 		}
 		if e.Multiplied() {
-			steps[row] = roundMultiplied(dst[row*w.columns:][:w.columns], values, e)
+			scales[row] = roundMultiplied(dst[row*w.columns:][:w.columns], values, e)
 			continue
 		}
 		for i := range perRow {
 			from, to := values[i*block:][:block], dst[row*w.columns+i*block:][:block]
 			if e.Grain == backend.PerRow {
-				steps[row*perRow+i] = roundSymmetric(to, from, e)
+				scales[row*perRow+i] = roundSymmetric(to, from, e)
 				continue
 			}
-			line := spanned(from, e)
+			line := lineThrough(from, e)
 			if lines != nil {
 				line = lines[i]
 			}
-			steps[row*perRow+i] = roundToLine(to, from, line, e)
+			scales[row*perRow+i] = roundToLine(to, from, line, e)
 		}
 	}
 	return nil
 }
 
-// lines are those of a row of the file, where its values lie on lines of e's
-// blocks; else nil.
+// lines returns the lines of a row of the file, if the format's values lie on
+// lines and e has the same blocks. Otherwise it returns nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -89,23 +90,24 @@ func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	return lines, err
 }
 
-// spanned is the line from the least to the largest of values.
-func spanned(values []float32, e backend.Encoding) quant.Line {
+// lineThrough returns the line from the least to the largest value.
+func lineThrough(values []float32, e backend.Encoding) quant.Line {
 	low, high := e.Limits(backend.Sfixed8)
 	first, last := slices.Min(values), slices.Max(values)
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds values to the nearest points of a line. Its integers lie as
-// near to zero as their range allows: the vendor's library computes a block as
-// the sum of integers and of its offset, whose rounding in float16 a large offset
-// would leave in the difference (1.7 % of a product at 120, 0.04 % at 0).
-func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.Step {
+// roundToLine rounds values to the nearest points of a line. It selects
+// integers as close to zero as their range allows. The vendor's library
+// computes a block as the sum of integers and of its offset. A large offset
+// would leave its float16 rounding error in the difference: 1.7 % of a product
+// at 120, 0.04 % at 0.
+func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
-	if !(line.Scale >= quant.LeastStep) { // one value, or as good as
+	if !(line.Scale >= quant.LeastScale) { // the values are practically equal
 		clear(dst)
-		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastStep)
-		return backend.Step{Scale: scale, Offset: line.Minimum / scale}
+		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastScale)
+		return backend.ScaleOffset{Scale: scale, Offset: line.Minimum / scale}
 	}
 	first, scale := float64(line.Minimum), float64(line.Scale)
 	points := math.RoundToEven((float64(slices.Max(values)) - first) / scale)
@@ -114,49 +116,49 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 		q := least + math.RoundToEven((float64(v)-first)/scale)
 		dst[i] = byte(int8(min(max(q, low), high)))
 	}
-	return backend.Step{Scale: line.Scale, Offset: float32(first/scale - least)}
+	return backend.ScaleOffset{Scale: line.Scale, Offset: float32(first/scale - least)}
 }
 
-// roundSymmetric rounds values to integers around zero; the largest magnitude
+// roundSymmetric rounds values to integers around zero. The largest magnitude
 // becomes the largest integer.
-func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Step {
+func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	_, high := e.Limits(backend.Sfixed8)
-	scale := quant.SymmetricStep(values, high)
+	scale := quant.SymmetricScale(values, high)
 	for i, v := range values {
 		q := math.RoundToEven(float64(v) / float64(scale))
 		dst[i] = byte(int8(min(max(q, -high), high)))
 	}
-	return backend.Step{Scale: scale}
+	return backend.ScaleOffset{Scale: scale}
 }
 
-// roundMultiplied rounds a row to small integers times a number of their block.
-func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.Step {
+// roundMultiplied rounds a row to small integers times a multiple per block.
+func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	multiples := make([]uint8, len(values)/e.Block)
-	step := quant.FitMultiples(multiples, values, e.Block)
+	scale := quant.FitMultiples(multiples, values, e.Block)
 	for i, v := range values {
 		m := float64(multiples[i/e.Block])
-		q := math.RoundToEven(float64(v) / (m * float64(step)))
+		q := math.RoundToEven(float64(v) / (m * float64(scale)))
 		dst[i] = byte(int8(m * min(max(q, quant.LeastMultiplied), quant.MostMultiplied)))
 	}
-	return backend.Step{Scale: step}
+	return backend.ScaleOffset{Scale: scale}
 }
 
-// fillBias converts a vector into integers with the steps of a matrix's
-// products with numbers of one scale.
-func (w *weight) fillBias(dst []byte, steps []backend.Step, matrix *weight, e backend.Encoding, scale float32) error {
+// fillBias converts a vector into integers with the scales of the sums that it
+// is added to: a matrix row's scale times the input's scale.
+func (w *weight) fillBias(dst []byte, scales []backend.ScaleOffset, matrix *weight, e backend.Encoding, scale float32) error {
 	values, err := w.floats()
 	if err != nil {
 		return err
 	}
 	elements := make([]byte, matrix.rows*matrix.columns)
-	if err := matrix.fillSteps(elements, steps, e); err != nil {
+	if err := matrix.fillScaled(elements, scales, e); err != nil {
 		return err
 	}
 	for i, v := range values {
-		steps[i].Scale *= scale
-		q := math.RoundToEven(v / float64(steps[i].Scale))
+		scales[i].Scale *= scale
+		q := math.RoundToEven(v / float64(scales[i].Scale))
 		if math.Abs(q) > math.MaxInt32 {
-			return fmt.Errorf("model: %w: tensor %s: element %d is %v, beyond what 32 bits hold in steps of %v", ErrInvalid, w.name, i, v, steps[i].Scale)
+			return fmt.Errorf("model: %w: tensor %s: element %d is %v, too large for 32 bits at scale %v", ErrInvalid, w.name, i, v, scales[i].Scale)
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(int32(q)))
 	}

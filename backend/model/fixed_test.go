@@ -15,12 +15,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// drawn is a random model; qwen2 has biases.
+// drawn returns a random model; qwen2 has biases.
 func drawn(arch string) *modeltest.Model {
 	return modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, quant.F32, true)
 }
 
-// widest are ranges that hold any tensor of the block's first layer.
+// widest returns ranges that hold any tensor of the block's first layer.
 func widest(t *testing.T, loaded *model.Model) *model.Ranges {
 	t.Helper()
 	r := &model.Ranges{Tensors: make(map[string]model.Range)}
@@ -42,23 +42,23 @@ func recipe(t *testing.T, name string) model.Recipe {
 	return r
 }
 
-// encodedOf returns a graph's constant with its elements and steps.
-func encodedOf(t *testing.T, g *backend.Graph, name string) (c *backend.Tensor, data []byte, steps []backend.Step) {
+// encodedOf returns a constant of a graph with its elements and scales.
+func encodedOf(t *testing.T, g *backend.Graph, name string) (c *backend.Tensor, data []byte, scales []backend.ScaleOffset) {
 	t.Helper()
 	for i := range g.Tensors {
 		if c = &g.Tensors[i]; c.Name == name && c.Kind == backend.Constant {
 			data = make([]byte, c.SizeBytes())
 			var err error
-			steps, err = c.Fill(data)
+			scales, err = c.Fill(data)
 			require.NoError(t, err)
-			return c, data, steps
+			return c, data, scales
 		}
 	}
 	require.Fail(t, "no constant", name)
 	return nil, nil, nil
 }
 
-func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
+func TestIntegerWeightsAreNearest(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
 	require.NoError(t, err)
@@ -66,15 +66,15 @@ func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
 		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
 		require.NoError(t, err, r.Name)
 		for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
-			c, data, steps := encodedOf(t, g, name)
+			c, data, scales := encodedOf(t, g, name)
 			_, wantBytes, _ := encodedOf(t, exact, name)
-			if c.Encoding.Multiplied() { // has a test of its own
+			if c.Encoding.Multiplied() { // has its own test
 				continue
 			}
 			low, high := c.Encoding.Limits(c.Type)
 			used := 0
 			for i := range data {
-				q, s := float64(int8(data[i])), steps[i/(len(data)/len(steps))]
+				q, s := float64(int8(data[i])), scales[i/(len(data)/len(scales))]
 				want := float64(math.Float32frombits(binary.LittleEndian.Uint32(wantBytes[4*i:])))
 				require.InDelta(t, want, (q+float64(s.Offset))*float64(s.Scale), 0.5001*float64(s.Scale), "%s: %s: element %d", r.Name, name, i)
 				require.True(t, q >= low && q <= high, "%s: %s: %v", r.Name, name, q)
@@ -82,15 +82,16 @@ func TestWeightsOfIntegersAreNoFartherThanHalfAStepFromTheFiles(t *testing.T) {
 					used++
 				}
 			}
-			require.GreaterOrEqual(t, used, len(steps), "%s: %s: every step reaches as far as its integers", r.Name, name)
+			require.GreaterOrEqual(t, used, len(scales), "%s: %s: every scale uses the largest integer", r.Name, name)
 		}
 	}
 }
 
-// TestMultipliedWeightsAreNearTheFilesInEveryBlock: 4 bits of the step that suits
-// a block's largest magnitude leave an eighth of it at its very ends, and half a
-// step, of which there are 7.5, elsewhere; multiples are off by a sixteenth more.
-func TestMultipliedWeightsAreNearTheFilesInEveryBlock(t *testing.T) {
+// TestMultipliedWeightsAreNear bounds the error of multiplied weights. 4 bits
+// of the scale that suits a block's largest magnitude leave an error of an
+// eighth at its very ends. Elsewhere the error is half a scale, of which there
+// are 7.5. Multiples add a sixteenth.
+func TestMultipliedWeightsAreNear(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
 	require.NoError(t, err)
@@ -100,8 +101,8 @@ func TestMultipliedWeightsAreNearTheFilesInEveryBlock(t *testing.T) {
 	require.NoError(t, err)
 	seen := 0
 	for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
-		c, data, steps := encodedOf(t, g, name)
-		if c.Shape[1]%r.Linear.Block != 0 { // of 8 bits
+		c, data, scales := encodedOf(t, g, name)
+		if c.Shape[1]%r.Linear.Block != 0 { // has 8 bits
 			require.Equal(t, backend.Encoding{Grain: backend.PerRow}, c.Encoding, name)
 			continue
 		}
@@ -113,7 +114,7 @@ func TestMultipliedWeightsAreNearTheFilesInEveryBlock(t *testing.T) {
 			want[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 		}
 		for at := 0; at < len(data); at += c.Encoding.Block {
-			step := float64(steps[at/c.Shape[1]].Scale)
+			scale := float64(scales[at/c.Shape[1]].Scale)
 			largest, divisor := 0.0, 0
 			for i := range c.Encoding.Block {
 				largest = max(largest, math.Abs(want[at+i]))
@@ -128,14 +129,14 @@ func TestMultipliedWeightsAreNearTheFilesInEveryBlock(t *testing.T) {
 			}
 			require.NotZero(t, divisor, "%s: block at %d", name, at)
 			for i := range c.Encoding.Block {
-				require.InDelta(t, want[at+i], float64(int8(data[at+i]))*step, 0.2*largest+step, "%s: element %d", name, at+i)
+				require.InDelta(t, want[at+i], float64(int8(data[at+i]))*scale, 0.2*largest+scale, "%s: element %d", name, at+i)
 			}
 		}
 	}
 	require.NotZero(t, seen)
 }
 
-// quantized are all recipes of integers, with ranges.
+// quantized returns all recipes of integers, with ranges.
 func quantized(t *testing.T, loaded *model.Model) (list []model.Recipe) {
 	t.Helper()
 	ranges := widest(t, loaded)
@@ -151,7 +152,7 @@ func quantized(t *testing.T, loaded *model.Model) (list []model.Recipe) {
 	return list
 }
 
-func TestRecipesOfIntegersWantRanges(t *testing.T) {
+func TestIntegerRecipesNeedRanges(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	r := recipe(t, "w8a16")
 	_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
@@ -163,7 +164,7 @@ func TestRecipesOfIntegersWantRanges(t *testing.T) {
 	require.ErrorContains(t, err, "layer0_q")
 }
 
-func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
+func TestEncodingsHaveZeroAndHeadroom(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	r := recipe(t, "w8a16")
 	r.Ranges = widest(t, loaded)
@@ -178,7 +179,7 @@ func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
 		low, high := x.Encoding.Limits(x.Type)
 		scale, offset := float64(x.Encoding.Scale), float64(x.Encoding.Offset)
 		want := model.Range{Low: -3, High: 5}
-		switch x.Name { // follow from the gate's, which has its headroom
+		switch x.Name { // follows from the gate's range, which includes headroom
 		case "layer0_sigmoid":
 			want = model.Range{Low: 0, High: 1 - 1.0/65536}
 		case "layer0_silu":
@@ -186,14 +187,14 @@ func TestRangesAreEncodedWithZeroAndHeadroom(t *testing.T) {
 		}
 		require.LessOrEqual(t, (low+offset)*scale, float64(want.Low), x.Name)
 		require.GreaterOrEqual(t, (high+offset)*scale, float64(want.High), x.Name)
-		require.True(t, -offset >= low && -offset <= high, "%s: zero is an integer of its own", x.Name)
+		require.True(t, -offset >= low && -offset <= high, "%s: an integer stands for zero", x.Name)
 	}
 	require.Equal(t, 4+6+2+1, seen, "four inputs and the results of projections, but not the values, two of the gate, and queries cut into heads")
 }
 
-// TestOnlyRecipesThatSayItKeepAGateInIntegers: a family without such a gate, and
-// every other recipe, go through floating-point numbers.
-func TestOnlyRecipesThatSayItKeepAGateInIntegers(t *testing.T) {
+// TestOnlyFixedGateRecipesKeepIntegers checks that a family without such a
+// gate, and every other recipe, dequantizes the gate.
+func TestOnlyFixedGateRecipesKeepIntegers(t *testing.T) {
 	for _, arch := range modeltest.Families {
 		loaded := load(t, drawn(arch))
 		for _, r := range quantized(t, loaded) {
@@ -213,9 +214,9 @@ func TestOnlyRecipesThatSayItKeepAGateInIntegers(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
-// TestAGateInIntegersIsNearTheOneInBetween: beside what projections round
-// anyway, a gate of 16-bit integers changes next to nothing.
-func TestAGateInIntegersIsNearTheOneInBetween(t *testing.T) {
+// TestFixedGateIsNearFloatGate checks that a gate of 16-bit integers changes
+// very little compared with the rounding of projections.
+func TestFixedGateIsNearFloatGate(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
 	through := func(fixed bool) [][]float32 {
@@ -231,11 +232,11 @@ func TestAGateInIntegersIsNearTheOneInBetween(t *testing.T) {
 			wrong, size = wrong+d*d, size+float64(v)*float64(v)
 		}
 	}
-	require.Positive(t, wrong, "another computation")
+	require.Positive(t, wrong, "the computations differ")
 	require.Less(t, math.Sqrt(wrong/size), 2e-3)
 }
 
-func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {
+func TestIntegerBiasesHaveScalesOfTheirSums(t *testing.T) {
 	loaded := load(t, drawn("qwen2"))
 	r := recipe(t, "w8a16")
 	r.Ranges = widest(t, loaded)
@@ -250,21 +251,21 @@ func TestBiasesOfIntegersHaveTheStepsOfTheirSums(t *testing.T) {
 		}
 	}
 	_, _, rows := encodedOf(t, g, "blk.0.attn_q.weight")
-	_, data, steps := encodedOf(t, g, "blk.0.attn_q.bias")
+	_, data, scales := encodedOf(t, g, "blk.0.attn_q.bias")
 	_, want, _ := encodedOf(t, exact, "blk.0.attn_q.bias")
-	require.Len(t, steps, len(rows))
-	for i, s := range steps {
-		require.Equal(t, backend.Step{Scale: x.Scale * rows[i].Scale}, s)
+	require.Len(t, scales, len(rows))
+	for i, s := range scales {
+		require.Equal(t, backend.ScaleOffset{Scale: x.Scale * rows[i].Scale}, s)
 		q := float64(int32(binary.LittleEndian.Uint32(data[4*i:])))
 		require.InDelta(t, math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:])), q*float64(s.Scale), 0.51*float64(s.Scale))
 	}
 }
 
-func TestBlocksHoldFilesOfAsManyBitsExactly(t *testing.T) {
+func TestBlocksHoldFilesOfEqualBitsExactly(t *testing.T) {
 	recipes := map[quant.Type]string{quant.Q4_0: "w4a16", quant.Q4_1: "w4a16", quant.Q4_K: "w4a16", quant.Q8_0: "w8"}
 	for format, name := range recipes {
 		r := recipe(t, name)
-		for _, arch := range []string{"llama", "granite"} { // rows in another order, and scaled ones
+		for _, arch := range []string{"llama", "granite"} { // one has rows in another order, one has scaled rows
 			m := modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, format, true)
 			loaded := load(t, m)
 			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
@@ -272,11 +273,11 @@ func TestBlocksHoldFilesOfAsManyBitsExactly(t *testing.T) {
 			exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
 			require.NoError(t, err)
 			for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
-				c, data, steps := encodedOf(t, g, name)
+				c, data, scales := encodedOf(t, g, name)
 				require.Equal(t, r.Linear.Block, c.Encoding.Block)
 				_, wantBytes, _ := encodedOf(t, exact, name)
 				for i := range data {
-					s := steps[i/32]
+					s := scales[i/32]
 					want := float64(math.Float32frombits(binary.LittleEndian.Uint32(wantBytes[4*i:])))
 					got := (float64(int8(data[i])) + float64(s.Offset)) * float64(s.Scale)
 					reach := (256 + math.Abs(float64(s.Offset))) * float64(s.Scale)
@@ -287,15 +288,15 @@ func TestBlocksHoldFilesOfAsManyBitsExactly(t *testing.T) {
 	}
 }
 
-// TestBlocksOfSymmetricFilesHaveNoOffsets: not even where eight bits hold four,
-// since an offset costs precision on the vendor's library.
-func TestBlocksOfSymmetricFilesHaveNoOffsets(t *testing.T) {
+// TestSymmetricBlocksHaveNoOffsets also covers blocks of eight bits that hold
+// four, because an offset costs precision on the vendor's library.
+func TestSymmetricBlocksHaveNoOffsets(t *testing.T) {
 	for _, format := range []quant.Type{quant.Q4_0, quant.Q8_0} {
 		loaded := load(t, modeltest.New(rand.New(rand.NewPCG(5, 6)), "llama", format, true))
 		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "w8")})
 		require.NoError(t, err)
-		_, data, steps := encodedOf(t, g, "blk.0.ffn_down.weight")
-		for i, s := range steps {
+		_, data, scales := encodedOf(t, g, "blk.0.ffn_down.weight")
+		for i, s := range scales {
 			require.Zero(t, s.Offset, "%v: block %d", format, i)
 		}
 		if format == quant.Q4_0 {
@@ -306,7 +307,7 @@ func TestBlocksOfSymmetricFilesHaveNoOffsets(t *testing.T) {
 	}
 }
 
-func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
+func TestRoundedMatricesAreUsed(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	r := recipe(t, "w8a16")
 	r.Ranges = widest(t, loaded)
@@ -316,7 +317,7 @@ func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
 		require.NoError(t, err)
 		return g
 	}
-	nearest, nearestCodes, nearestSteps := encodedOf(t, block(r), name)
+	nearest, nearestCodes, nearestScales := encodedOf(t, block(r), name)
 	codes := make([]byte, len(nearestCodes))
 	for i := range codes {
 		codes[i] = byte(i)
@@ -326,10 +327,10 @@ func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
 		asked = append(asked, constant)
 		return codes, nil
 	}}
-	c, got, steps := encodedOf(t, block(r), name)
+	c, got, scales := encodedOf(t, block(r), name)
 	require.Equal(t, codes, got)
-	require.Equal(t, nearestSteps, steps)
-	require.NotEqual(t, nearest.Values.ID, c.Values.ID, "image caches tell them apart")
+	require.Equal(t, nearestScales, scales)
+	require.NotEqual(t, nearest.Values.ID, c.Values.ID, "image caches must distinguish them")
 	require.Equal(t, []string{name}, asked)
 
 	head, err := loaded.Head(model.Head{Name: "h", Rows: 2, Recipe: r})
@@ -340,7 +341,7 @@ func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.Len(t, asked, 1, "the head is not among them")
+	require.Len(t, asked, 1, "the head is not rounded")
 
 	codes = codes[1:]
 	g := block(r)
@@ -350,61 +351,4 @@ func TestRoundedMatricesOfLayersAreTakenAsTheyAre(t *testing.T) {
 			require.ErrorIs(t, err, model.ErrRanges)
 		}
 	}
-}
-
-// TestSensitiveProjectionsMultiplyFloats: those of values, and those whose input
-// or result holds numbers far beyond the rest.
-func TestSensitiveProjectionsMultiplyFloats(t *testing.T) {
-	loaded := load(t, drawn("llama"))
-	for _, tensor := range []string{"layer0_gated", "layer0_down"} {
-		for rms, floats := range map[float32]int{0: 0, 0.13: 0, 0.12: 1} {
-			r := recipe(t, "w8a16")
-			r.Ranges = widest(t, loaded)
-			r.Ranges.Tensors[tensor] = model.Range{Low: -3, High: 5, RMS: rms}
-			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
-			require.NoError(t, err)
-			want := []string{"blk.0.attn_v.weight", "blk.0.ffn_down.weight"}[:1+floats]
-			var got []string
-			for _, n := range g.Nodes {
-				if n.Op == backend.FullyConnected && g.Tensors[n.Inputs[0]].Type == backend.Float16 {
-					got = append(got, g.Tensors[n.Inputs[1]].Name)
-				}
-			}
-			require.Equal(t, want, got, "%s %v", tensor, rms)
-		}
-	}
-}
-
-func TestASmallCacheIsOfSymmetricIntegers(t *testing.T) {
-	loaded := load(t, drawn("llama"))
-	for _, name := range []string{"f16", "w8a16"} {
-		r := recipe(t, name+model.SmallCache)
-		_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
-		require.ErrorIs(t, err, model.ErrRanges)
-		r.Ranges = widest(t, loaded)
-		g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
-		require.NoError(t, err)
-		ports := make(map[string]backend.Port)
-		for _, list := range [][]backend.Port{g.Signature().Inputs, g.Signature().Outputs} {
-			for _, p := range list {
-				ports[p.Name] = p
-			}
-		}
-		for _, port := range []string{model.PastKey(0), model.PastValue(0), model.NewKey(0), model.NewValue(0)} {
-			require.Equal(t, backend.Ufixed8, ports[port].Type, port)
-		}
-		for i := range g.Tensors {
-			if x := &g.Tensors[i]; x.Type == backend.Ufixed8 {
-				require.Equal(t, backend.Encoding{Scale: float32(5.0) / 127, Offset: -128}, x.Encoding, x.Name)
-			}
-		}
-		require.Equal(t, backend.Float16, ports[model.PortY].Type)
-	}
-	r := recipe(t, "f16"+model.SmallCache)
-	r.Ranges = widest(t, loaded)
-	r.Ranges.Channels = map[string][]float32{model.NewKey(0): {1}} // of another model
-	_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
-	require.ErrorIs(t, err, model.ErrRanges)
-	_, err = model.FindRecipe("f32" + model.SmallCache)
-	require.ErrorIs(t, err, model.ErrRecipe)
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// gemma3 is the text model of Gemma 3: norms before and behind attention and
-// feed-forward network, normalised heads, a gate of GELU, embeddings scaled by
-// the root of their width, and five layers of six that see a window of the text
-// and turn by other angles than the sixth. Files hold the norms' weights with
-// the one added that the family's own code adds.
+// gemma3 is the text model of Gemma 3. It has norms before and after attention
+// and feed-forward network, normalised heads, a GELU gate, and embeddings
+// scaled by the root of their width. Five of six layers see a window of the
+// text and use other angles than the sixth. Files hold the norms' weights with
+// one added, as the family's own code adds it.
 //
-// Files of Ollama's converter carry the vision model as well and leave out
-// what all models of the family share; see [configureGemma3].
+// Files of Ollama's converter also hold the vision model and omit keys that all
+// models of the family share; see [configureGemma3].
 var gemma3 = architecture{
 	name:   "gemma3",
 	rows:   halves,
@@ -45,13 +45,13 @@ var gemma3 = architecture{
 }
 
 const (
-	// gemmaPeriod is the distance of layers that see the whole text.
+	// gemmaPeriod is the distance between layers that see the whole text.
 	gemmaPeriod = 6
-	// gemmaLargest is the number of layers of the 27B model, the only one whose
-	// queries are scaled by the hidden width per head instead of HeadDim. No
-	// key tells it.
+	// gemmaLargest is the number of layers of the 27B model. Only this model
+	// scales queries by the hidden width per head instead of HeadDim, and no
+	// key says so.
 	gemmaLargest = 62
-	// gemmaLong is the context to which models were stretched, by gemmaStretch.
+	// gemmaLong is the smallest context length of models with the RoPE scale gemmaStretch.
 	gemmaLong, gemmaStretch = 131072, 8
 )
 
@@ -65,7 +65,7 @@ func configureGemma3(r *keyReader, c *Config) {
 	if c.Window = r.window(); c.Window > 0 {
 		c.Local = r.flags("attention.sliding_window_pattern", gemmaPeriod, c.Layers)
 	}
-	// Ollama's converter wrote no scaling for the models that have one.
+	// Ollama's converter writes no scaling for the models that have one.
 	converted := r.has("mm.tokens_per_image") || !r.has("attention.layer_norm_rms_epsilon")
 	if converted && c.ContextLength >= gemmaLong && !r.has("rope.scaling.factor") {
 		c.RopeScale = gemmaStretch

@@ -2,9 +2,8 @@ package model
 
 import "slices"
 
-// granite is IBM's Granite 3: a llama with four multipliers. Those of
-// embeddings, residuals and logits go into weights, that of the scores takes
-// the place of 1/√HeadDim.
+// granite is IBM's Granite 3: a llama with four multipliers. The factors of embeddings, residuals
+// and logits go into weights. The multiplier of the scores replaces 1/√HeadDim.
 var granite = architecture{
 	name:   "granite",
 	rows:   pairs,
@@ -15,7 +14,7 @@ var granite = architecture{
 		"embedding_scale": anything,
 		"residual_scale":  anything,
 		"logit_scale":     anything,
-		// In this family false means that nothing turns at all.
+		// In this family the value false disables the rotation.
 		"rope.scaling.finetuned": truth(true),
 	},
 	configure: func(r *keyReader, c *Config) {

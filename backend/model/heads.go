@@ -6,20 +6,19 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// tileRows are rows that the NPU keeps side by side, and shapedRows the most that
-// shaped graphs have.
+// tileRows is the number of rows that the NPU stores side by side. shapedRows
+// bounds the rows of shaped graphs.
 const tileRows, shapedRows = 4, 64
 
-// shaped tells whether some tensors are given the shapes that cost the NPU least
-// at a few dozens of rows; no element changes by it. Of one row the NPU hides such
-// work behind the reading of weights, and at 128 rows one chip gains by it what
-// others lose (adapters/estimate/testdata, form "other shapes").
+// shaped reports whether some tensors have the shapes that cost the NPU least for a few dozen rows.
+// It changes no element. With one row, the NPU hides such work while it reads weights. With 128
+// rows, one chip gains what others lose (adapters/lab/estimate/testdata, form "other shapes").
 func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }
 
-// heads turns [M,n·D] into [1,n,M,D]; each head is normalised by gamma [D]
-// unless that is nil. The norm works on rank 2: see the package comment.
+// heads converts [M,n·D] to [1,n,M,D] and normalises each head by gamma [D]
+// unless that is nil. The norm has rank 2: see the package documentation.
 func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
 	m, d := w.rows, w.model.config.HeadDim
 	if gamma != nil {
@@ -29,11 +28,11 @@ func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) ba
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// queries are those of all heads, [1,heads,M,D]. Integers become numbers between
-// the cut into heads and the change of their order: one step earlier or later the
-// NPU takes up to 4 % longer for a layer of 32 rows.
+// queries returns the queries of all heads, [1,heads,M,D]. Integers are dequantized between the
+// split into heads and the change of their order. Dequantizing before the split or after the change
+// of order makes a layer of 32 rows up to 4 % slower on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
-	l := w.way(name, h)
+	l := w.linearFor(name, h)
 	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim
 	if !w.shaped() || l.Activations == 0 || t[queryNorm] != nil {
 		return w.heads(name, w.project(l, name, h, t[query], t[queryBias]), n, t[queryNorm])
@@ -43,17 +42,18 @@ func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.Tens
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// turns are cosines and sines of the rows' angles, [1,heads,M,R/2] or [1,1,M,R/2]
-// for all heads.
-type turns struct{ cos, sin backend.TensorID }
+// rotation holds cosines and sines of the rows' angles: [1,heads,M,R/2], or
+// [1,1,M,R/2] for all heads.
+type rotation struct{ cos, sin backend.TensorID }
 
-// across are the angles of a view for n heads. The NPU multiplies tensors of one
-// shape up to ten times as fast as one by another that all heads share. Products
-// with ones, which a block makes once, because what is concatenated instead is
-// read from memory in other pieces, and the keys with it.
-func (w *writer) across(v viewInputs, n int) turns {
+// rotationFor returns the angles of a view for n heads. The NPU multiplies tensors
+// of equal shape up to ten times as fast as one by another that all heads
+// share. A block multiplies by ones once instead of concatenating, because the
+// NPU would read a concatenated tensor, and the keys with it, from memory in
+// other pieces.
+func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 {
-		return v.turns
+		return v.rotation
 	}
 	wide, known := v.wide[n]
 	if !known {
@@ -64,16 +64,16 @@ func (w *writer) across(v viewInputs, n int) turns {
 		}
 		of := func(x backend.TensorID) string { return fmt.Sprintf("%s_of%d", w.Name(x), n) }
 		one := w.Constant(of(v.cos)+"_ones", t, backend.Literal(ones), 1, n, 1, 1)
-		wide = turns{cos: w.multiply(of(v.cos), v.cos, one), sin: w.multiply(of(v.sin), v.sin, one)}
+		wide = rotation{cos: w.multiply(of(v.cos), v.cos, one), sin: w.multiply(of(v.sin), v.sin, one)}
 		v.wide[n] = wide
 	}
 	return wide
 }
 
-// rope turns element j of every head together with element j+R/2 of the R
-// that turn; what is behind them stays. The result is called name, the pieces
-// start with prefix.
-func (w *writer) rope(name, prefix string, x backend.TensorID, v turns) backend.TensorID {
+// rope rotates element j of every head together with element j+R/2 of the R
+// rotated ones, and keeps the rest. The result is called name; names of the
+// other tensors start with prefix.
+func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backend.TensorID {
 	d, r := w.model.config.HeadDim, w.model.config.RopeDim
 	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
 	b := w.Slice(prefix+"_upper", x, 3, r/2, r)
@@ -88,11 +88,11 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v turns) backend.
 	return w.Concat(name, 3, lower, upper, w.Slice(prefix+"_rest", x, 3, r, d))
 }
 
-// linearInTiles is linear for a result that is added to hidden states. Its
-// integers become numbers in the order in which those are kept; as plain rows the
-// NPU turns them over first.
+// linearInTiles does the same as linear. Use it if the result is added to hidden
+// states: it dequantizes integers in the NPU's storage order of hidden states. If
+// they were plain rows, the NPU would first reorder them.
 func (w *writer) linearInTiles(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
-	l := w.way(name, x)
+	l := w.linearFor(name, x)
 	if !w.shaped() || l.Activations == 0 || w.rows%tileRows != 0 {
 		return w.project(l, name, x, matrix, bias)
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 )
 
-// TestShapesForTheNPUChangeNoBit: graphs of a few rows have other shapes around
-// queries and what attention gives than those of one row and of many, and give the
-// same logits.
+// TestShapesForTheNPUChangeNoBit compares the logits of graphs of a few rows, which have other
+// shapes around queries and attention, with the logits of graphs of one row and of many.
 func TestShapesForTheNPUChangeNoBit(t *testing.T) {
 	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
 	for _, arch := range modeltest.Families {
@@ -25,14 +24,14 @@ func TestShapesForTheNPUChangeNoBit(t *testing.T) {
 			return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, rows, 80).feed(tokens)
 		}
 		want := logits(1)
-		for _, rows := range []int{3, 4, 8, 65} { // 3 are no whole tile
+		for _, rows := range []int{3, 4, 8, 65} { // 3 rows are not a whole tile
 			require.Equal(t, want, logits(rows), "%s, %d rows", arch, rows)
 		}
 	}
 }
 
-// TestShapesForTheNPUAreThoseOfAFewRows holds the choice that the estimates'
-// table gives reasons for.
+// TestShapesForTheNPUAreThoseOfAFewRows pins the row counts that use these shapes. The table of
+// estimates gives the reasons.
 func TestShapesForTheNPUAreThoseOfAFewRows(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	ranges := widest(t, loaded)
@@ -63,7 +62,7 @@ func TestShapesForTheNPUAreThoseOfAFewRows(t *testing.T) {
 		}
 		heads := map[bool]int{true: 1}[c.wide]
 		wide := fmt.Sprintf("%s_of%d", loaded.Views(4)[0].Cos, loaded.Config().Heads)
-		require.Equal(t, heads, count(wide), "%+v: once for all layers", c)
+		require.Equal(t, heads, count(wide), "%+v: want one for all layers", c)
 		require.Equal(t, map[bool]int{true: 1}[c.inTile], count("layer0_attn_out_tiles"), "%+v", c)
 		turned := slices.IndexFunc(g.Nodes, func(n backend.Node) bool { return n.Name == "layer0_q_heads" })
 		require.Equal(t, c.wide, g.Nodes[turned].Op == backend.Dequantize, "%+v", c)

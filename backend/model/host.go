@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Embed looks up the hidden states of tokens: dst takes len(tokens)×hidden
-// elements of the recipe's activation type. A token outside the vocabulary is
-// [ErrToken]; dst then holds the rows before it.
+// Embed writes the embeddings of tokens to dst, which takes len(tokens)×hidden
+// elements of the recipe's activation type. If a token is outside the
+// vocabulary, the error wraps [ErrToken], and dst holds the rows before it.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
-	table := *m.global[embedding] // the head may use it too, unscaled
+	table := *m.global[embedding] // the head may use the table as well, unscaled
 	table.scale = float32(m.config.EmbeddingScale)
 	rowSize := table.columns * r.Activations.Size()
 	if len(dst) != len(tokens)*rowSize {
-		return fmt.Errorf("model: embeddings of %d tokens take %d bytes, not %d", len(tokens), len(tokens)*rowSize, len(dst))
+		return fmt.Errorf("model: embeddings of %d tokens take %d bytes: got %d", len(tokens), len(tokens)*rowSize, len(dst))
 	}
 	scratch := make([]float32, table.columns)
 	for i, token := range tokens {
@@ -31,7 +31,7 @@ func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
 	return nil
 }
 
-// put writes element i.
+// put writes v as element i.
 func put(dst []byte, i int, v float64, t backend.DataType) {
 	if t == backend.Float16 {
 		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToF16(float32(v)))

@@ -6,32 +6,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// writer writes one graph. Tensors that all of its layers read are its fields.
+// writer writes one graph. Its fields hold the tensors that all layers read.
 type writer struct {
 	*backend.Builder
 	model         *Model
 	recipe        Recipe
 	rows, context int
-	// projections is how they multiply: the recipe's Linear or Head.
+	// projections is the recipe's Head in the head's graph, and its Linear in all other graphs.
 	projections Linear
-	inLayers    bool         // those are of layers, not of the head
-	views       []viewInputs // by index in the model's
+	inLayers    bool         // set in block graphs, clear in the head's graph
+	views       []viewInputs // by index in the model's views
 	scale       backend.TensorID
-	// zeros are betas by their length; scale and those of GELU are 0 until they are
-	// used.
+	// zeros holds the betas by their length. scale and the constants of GELU
+	// are 0 until the first use.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
-	// rounded are tensors by what they were before projections rounded them;
-	// observed are those made outputs, nil where nobody asked.
+	// rounded maps a tensor to its rounded form, for projections that share an
+	// input. observed holds the tensors that became outputs, or is nil without
+	// Observe.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
 }
 
-// viewInputs are the tensors that the layers of one view read.
+// viewInputs holds the tensors that the layers of one view read.
 type viewInputs struct {
-	turns
+	rotation
 	mask backend.TensorID
-	wide map[int]turns // those of so many heads, see across
+	wide map[int]rotation // rotation for a number of heads, see rotationFor
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
@@ -41,7 +42,7 @@ func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	}
 }
 
-// zeroBeta is a vector of n zeros, declared once.
+// zeroBeta returns a vector of n zeros, declared once.
 func (w *writer) zeroBeta(n int) backend.TensorID {
 	id, ok := w.zeros[n]
 	if !ok {
@@ -55,7 +56,8 @@ func (w *writer) zeroBeta(n int) backend.TensorID {
 	return id
 }
 
-// declareViews declares the inputs of the views that layers [first,end) use.
+// declareViews declares the inputs of the views that the layers [first,end)
+// use.
 func (w *writer) declareViews(first, end int) {
 	c, t := w.model.config, w.recipe.Activations
 	w.views = make([]viewInputs, len(w.model.views))
@@ -68,12 +70,12 @@ func (w *writer) declareViews(first, end int) {
 			cos := w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2)
 			sin := w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2)
 			mask := w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
-			w.views[i] = viewInputs{turns: turns{cos: cos, sin: sin}, mask: mask, wide: make(map[int]turns)}
+			w.views[i] = viewInputs{rotation: rotation{cos: cos, sin: sin}, mask: mask, wide: make(map[int]rotation)}
 		}
 	}
 }
 
-// scalar is a constant of one element.
+// scalar returns a constant of one element.
 func (w *writer) scalar(v float64) backend.Values {
 	data := make([]byte, w.recipe.Activations.Size())
 	put(data, 0, v, w.recipe.Activations)
@@ -81,7 +83,7 @@ func (w *writer) scalar(v float64) backend.Values {
 }
 
 // weight declares a constant under its name in the file: devices that share
-// weights between graphs want equal names.
+// constants between graphs need equal names.
 func (w *writer) weight(t *weight) backend.TensorID {
 	return w.Constant(t.label(), w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
 }
@@ -98,7 +100,7 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes layer i; its result has the given name.
+// layer writes layer i. Its result has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
@@ -107,7 +109,7 @@ func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID 
 	return w.add(name, x, w.normIf(p+"ffn_post_norm", h, t[ffnPostNorm]))
 }
 
-// normIf normalises where the family has a weight for it.
+// normIf normalises x if the family has a weight for it.
 func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.TensorID {
 	if gamma == nil {
 		return x
@@ -115,26 +117,26 @@ func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.
 	return w.norm(name, x, gamma)
 }
 
-// attention writes the scores of all rows against past and new slots; h is
+// attention writes the attention of all rows to past and new slots. h is
 // normalised.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
-	if w.recipe.Cache.Fixed() { // those names are of what is rounded
+	if w.recipe.Cache.Fixed() { // these names belong to the rounded tensors
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
 	q := w.queries(p+"q", h, t)
 	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
-	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.across(view, c.Heads)), w.queryScale(p, evenK))
-	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.across(view, c.KVHeads)), evenK, true)
-	// Nothing makes up for what values lose, as a softmax does for queries and
-	// keys, and they are few.
+	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
+	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
+	// Rounding values costs more than rounding queries or keys, which a softmax
+	// smooths, and the values are few.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
-	k, v = w.remember(PastKey(i), NewKey(i), p+"k_all", k), w.remember(PastValue(i), NewValue(i), p+"v_all", v)
+	k, v = w.appendCache(PastKey(i), NewKey(i), p+"k_all", k), w.appendCache(PastValue(i), NewValue(i), p+"v_all", v)
 	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
 	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
@@ -144,10 +146,10 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	return w.linearInTiles(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 
-// remember makes fresh, new keys or values of [1,heads,M,D], an output of the
-// graph in the cache's type, and returns them behind the past ones: what the
-// graph itself sees of them is what later passes will.
-func (w *writer) remember(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
+// appendCache turns fresh, new keys or values of [1,heads,M,D], into an output of
+// the graph in the cache's type. It returns them appended to the past ones. So
+// the graph itself sees the same rounded elements as later passes.
+func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
 	c, cache := w.model.config, w.recipe.Cache
 	if !cache.Fixed() {
 		w.Output(fresh)
@@ -163,7 +165,8 @@ func (w *writer) remember(pastName, name, all string, fresh backend.TensorID) ba
 	return w.Dequantize(all, w.Concat(all+"_q", 2, past, fresh), w.recipe.Activations)
 }
 
-// feedForward writes gate·up and the way back; h is normalised.
+// feedForward writes the gated network and its projection back. h is
+// normalised.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
 	if fixedGate := w.model.arch.fixedGate; fixedGate != nil && w.gateStaysFixed(p, h) {
 		gate := w.fixedProject(w.projections, p+"gate", h, t[ffnGate], t[ffnGateBias])
@@ -177,28 +180,28 @@ func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.Ten
 	return w.linear(p+"down", h, t[ffnDown], t[ffnDownBias])
 }
 
-// gateStaysFixed tells whether all projections around a gate give and take
+// gateStaysFixed reports whether all projections around a gate take and give
 // fixed-point numbers.
 func (w *writer) gateStaysFixed(p string, h backend.TensorID) bool {
-	return w.recipe.FixedGate && w.way(p+"gate", h) == w.projections && w.way(p+"up", h) == w.projections &&
-		w.wayBetween(p+"gated", p+"down") == w.projections
+	return w.recipe.FixedGate && w.linearFor(p+"gate", h) == w.projections && w.linearFor(p+"up", h) == w.projections &&
+		w.linearBetween(p+"gated", p+"down") == w.projections
 }
 
-// silu is x·σ(x).
+// silu computes x·σ(x).
 func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
 	return w.multiply(p+"silu", x, w.sigmoid(p+"sigmoid", x))
 }
 
-// fixedSilu is silu of 16-bit integers. Its range follows from what the gate can
-// hold, so that nothing saturates that the gate does not.
+// fixedSilu applies SiLU to 16-bit integers. The range of the result follows from the gate's
+// range, so it saturates only elements that the gate saturates.
 func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 	s := w.ApplyEncoded(p+"sigmoid", backend.Sigmoid, unit16, x)
 	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.encoding(p+"gate", backend.Ufixed16)), x, s)
 }
 
-// gelu is the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), written
-// as x·σ(x·(a+b·x²)): 1+tanh(z) is 2σ(2z). So associated nothing is NaN: where
-// x² overflows float16 the sum is infinite, the product has x's sign, and the
+// gelu computes the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), as
+// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). In this form nothing is NaN: if
+// x² overflows float16, the sum is infinite, the product has x's sign, and the
 // sigmoid is 0 or 1.
 func (w *writer) gelu(p string, x backend.TensorID) backend.TensorID {
 	const twice = 2 * 0.7978845608028654 // 2√(2/π)

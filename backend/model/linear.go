@@ -4,16 +4,16 @@ import (
 	"fmt"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// linear multiplies by a matrix of the file as the recipe says; bias may be nil.
-// The result has the given name and the recipe's activation type.
+// linear multiplies by a matrix of the file according to the recipe. bias may
+// be nil. The result has the given name and the recipe's activation type.
 func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
-	return w.project(w.way(name, x), name, x, matrix, bias)
+	return w.project(w.linearFor(name, x), name, x, matrix, bias)
 }
 
-// project is linear in a given way.
+// project does the same as linear, but with the precision l instead of the recipe's.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
@@ -37,7 +37,7 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 	return w.Dequantize(name, w.fixedProject(l, name, x, matrix, bias), w.recipe.Activations)
 }
 
-// encodedWeight is weight for a matrix of integers.
+// encodedWeight returns a constant that holds the matrix as integers.
 func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	e := l.encoding(matrix)
 	var rounded *Rounded
@@ -49,7 +49,7 @@ func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
 
-// fixedProject is project up to the fixed-point result, which is called name_q.
+// fixedProject is project up to the fixed-point result, whose name is name_q.
 func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	weight := w.encodedWeight(l, matrix)
 	in, from := w.quantized(x)
@@ -61,18 +61,20 @@ func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix,
 	return w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
 }
 
-// fixedProduct multiplies fixed-point numbers for a projection that is to come.
+// fixedProduct multiplies fixed-point numbers that the next projection reads.
 func (w *writer) fixedProduct(name string, a, b backend.TensorID) backend.TensorID {
 	y := w.ApplyEncoded(name, backend.Multiply, w.encoding(name, w.projections.Activations), a, b)
 	w.rounded[y] = y
 	return y
 }
 
-// way is how the projection of x multiplies whose result has that name.
-func (w *writer) way(name string, x backend.TensorID) Linear { return w.wayBetween(w.Name(x), name) }
+// linearFor returns how the projection from x to the named result multiplies.
+func (w *writer) linearFor(name string, x backend.TensorID) Linear {
+	return w.linearBetween(w.Name(x), name)
+}
 
-// wayBetween is way by the names of x and of the result.
-func (w *writer) wayBetween(x, result string) Linear {
+// linearBetween does the same as linearFor, given the names of x and of the result.
+func (w *writer) linearBetween(x, result string) Linear {
 	if w.inLayers && w.projections.Activations != 0 {
 		r := w.recipe.Ranges
 		if r.Tensors[x].spiked() || r.Tensors[result].spiked() {
@@ -82,7 +84,7 @@ func (w *writer) wayBetween(x, result string) Linear {
 	return w.projections
 }
 
-// sensitive is how projections multiply that a rounding costs most.
+// sensitive returns how projections multiply that suffer most from rounding.
 func (w *writer) sensitive() Linear {
 	if w.recipe.Sensitive == (Linear{}) {
 		return w.projections
@@ -90,7 +92,8 @@ func (w *writer) sensitive() Linear {
 	return w.recipe.Sensitive
 }
 
-// quantized is x as the recipe's projections want it, made once.
+// quantized returns x in the type of the recipe's projections. It is written
+// once.
 func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
 	name := w.Name(x)
 	e := w.encoding(name, w.projections.Activations)
@@ -102,7 +105,7 @@ func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encodi
 	return id, e
 }
 
-// encoding is that of a tensor as type t, from the recipe's ranges.
+// encoding returns the encoding of a tensor in type t from the recipe's ranges.
 func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	e, err := w.recipe.Ranges.encoding(tensor, t)
 	if err != nil {
@@ -111,15 +114,15 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	return e
 }
 
-// watch begins to observe projections where that is wanted.
-func (w *writer) watch(wanted bool) {
-	if wanted && w.projections == (Linear{}) {
+// startObserving starts observing projections if on is set and they have no integers.
+func (w *writer) startObserving(on bool) {
+	if on && w.projections == (Linear{}) {
 		w.observed = make(map[backend.TensorID]bool)
 	}
 }
 
-// observe makes a tensor an output where somebody wants to see what projections
-// are given and give.
+// observe turns an input or result of a projection into an output, if Observe
+// is set.
 func (w *writer) observe(x backend.TensorID) {
 	if w.observed != nil && !w.observed[x] {
 		w.observed[x] = true
@@ -127,22 +130,22 @@ func (w *writer) observe(x backend.TensorID) {
 	}
 }
 
-// encodedValues makes the elements of a matrix a graph's constant of integers,
-// the nearest ones unless it was rounded before.
+// encodedValues returns the elements of a matrix as a constant of integers: the given rounded
+// integers, or the nearest ones if rounded is nil.
 func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) backend.Values {
 	id := fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e)
 	if rounded == nil {
-		return backend.Values{ID: id, FillSteps: func(dst []byte, steps []backend.Step) error { return w.fillSteps(dst, steps, e) }}
+		return backend.Values{ID: id, FillScaled: func(dst []byte, scales []backend.ScaleOffset) error { return w.fillScaled(dst, scales, e) }}
 	}
 	return backend.Values{
 		ID: id + " rounded " + rounded.ID,
-		FillSteps: func(dst []byte, steps []backend.Step) error {
-			if err := w.fillSteps(dst, steps, e); err != nil {
+		FillScaled: func(dst []byte, scales []backend.ScaleOffset) error {
+			if err := w.fillScaled(dst, scales, e); err != nil {
 				return err
 			}
 			codes, err := rounded.Codes(w.label())
 			if err == nil && len(codes) != len(dst) {
-				err = fmt.Errorf("model: %w: %d integers of %s, %d wanted: calibrate the model again", ErrRanges, len(codes), w.label(), len(dst))
+				err = fmt.Errorf("model: %w: %d integers of %s: want %d: calibrate the model again", ErrRanges, len(codes), w.label(), len(dst))
 			}
 			if err != nil {
 				return err
@@ -152,13 +155,13 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 	}
 }
 
-// biasValues makes a bias a constant of integers whose steps are those of the
-// sums that it is added to: the input's scale times the matrix row's.
+// biasValues returns a bias as a constant of integers. The bias has the scales of the sums that it
+// is added to: the input's scale times the matrix row's scale.
 func (m *Model) biasValues(bias, matrix *weight, e backend.Encoding, scale float32) backend.Values {
 	return backend.Values{
 		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, e),
-		FillSteps: func(dst []byte, steps []backend.Step) error {
-			return bias.fillBias(dst, steps, matrix, e, scale)
+		FillScaled: func(dst []byte, scales []backend.ScaleOffset) error {
+			return bias.fillBias(dst, scales, matrix, e, scale)
 		},
 	}
 }

@@ -2,10 +2,9 @@ package model
 
 import "slices"
 
-// llama is Meta's family and the many that share its form: Mistral, SmolLM2,
+// llama is Meta's family and many that share its form: Mistral, SmolLM2,
 // DeepSeek's distillations. Llama 3.1 and later divide the angles of RoPE by
-// factors that their files carry as a tensor; biases stand where a model has
-// them.
+// factors from a tensor. Biases are optional.
 var llama = architecture{
 	name:   "llama",
 	rows:   pairs,

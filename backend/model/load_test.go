@@ -27,7 +27,7 @@ func TestLoadReadsTheHyperParameters(t *testing.T) {
 	require.Regexp(t, "^[0-9a-f]{64}$", load(t, m).Digest())
 }
 
-func TestLoadFillsInWhatFilesMayLeaveOut(t *testing.T) {
+func TestLoadHasDefaults(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
 	m.Heads, m.KVHeads, m.Dim, m.Hidden, m.Base = 4, 4, 8, 32, 10000
 	m = m.Rebuild()
@@ -38,7 +38,7 @@ func TestLoadFillsInWhatFilesMayLeaveOut(t *testing.T) {
 	require.Equal(t, want, load(t, m).Config())
 }
 
-func TestLoadAcceptsKeysThatSayAFeatureIsOff(t *testing.T) {
+func TestLoadAcceptsKeysOfDisabledFeatures(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
 	m.Key("general.type", "model")
 	m.Key("llama.vocab_size", uint32(3)) // wrong in some files
@@ -47,12 +47,12 @@ func TestLoadAcceptsKeysThatSayAFeatureIsOff(t *testing.T) {
 	m.Key("llama.attention.sliding_window", uint32(0))
 	m.Key("llama.attention.causal", true)
 	m.Key("llama.expert_count", uint32(0))
-	m.Key("qwen2.rope.scaling.type", "yarn") // not this architecture's
+	m.Key("qwen2.rope.scaling.type", "yarn") // of another architecture
 	m.Key("sdnpu.enabled", true)
 	require.Equal(t, m.Vocab, load(t, m).Config().Vocab)
 }
 
-func TestLoadRefusesWhatItCannotRun(t *testing.T) {
+func TestLoadRejectsWhatItCannotRun(t *testing.T) {
 	key := func(name string, value any) func(m *modeltest.Model) {
 		return func(m *modeltest.Model) { m.Key("llama."+name, value) }
 	}
@@ -74,7 +74,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{"another architecture", func(m *modeltest.Model) { m.Key("general.architecture", "mamba") }, unsupported, `"mamba" is none of llama, qwen2, qwen3, gemma3, phi3, granite`},
+		{"another architecture", func(m *modeltest.Model) { m.Key("general.architecture", "mamba") }, unsupported, `"mamba" is unknown: want one of llama, qwen2, qwen3, gemma3, phi3, granite`},
 		{"no architecture", func(m *modeltest.Model) { m.Key("general.architecture", nil) }, unsupported, `""`},
 		{"an adapter", func(m *modeltest.Model) { m.Key("general.type", "adapter") }, unsupported, "adapter"},
 		{"general.type of another type", func(m *modeltest.Model) { m.Key("general.type", uint8(1)) }, invalid, "general.type"},
@@ -85,7 +85,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"rope factors of another length", func(m *modeltest.Model) {
 			m.Key("llama.rope.dimension_count", uint32(4))
 			m.Vector("rope_freqs.weight", 4, 1)
-		}, invalid, "rope_freqs.weight has shape [4], [2] wanted"},
+		}, invalid, "rope_freqs.weight has shape [4]: want [2]"},
 		{"rope factors of zero", func(m *modeltest.Model) {
 			m.AddVector("rope_freqs.weight", []float64{1, 2, 0, 4})
 		}, invalid, "rope_freqs.weight: factor 2 is 0"},
@@ -99,7 +99,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"soft capping", key("attn_logit_softcapping", float32(50)), unsupported, "softcapping"},
 		{"scaled residuals", key("residual_scale", float32(0.2)), unsupported, "residual_scale"},
 		{"an unknown key", key("attention.something_new", uint32(1)), unsupported, "llama.attention.something_new"},
-		{"values of another width", key("attention.value_length", uint32(16)), unsupported, "values 16 wide beside keys 8"},
+		{"values of another width", key("attention.value_length", uint32(16)), unsupported, "values of width 16 and keys of width 8"},
 		{"key heads per layer", key("attention.head_count_kv", []uint32{2, 2}), unsupported, "head_count_kv"},
 		{"key heads that do not divide", key("attention.head_count_kv", uint32(3)), invalid, "3 key heads do not divide 4"},
 		{"more key heads than heads", key("attention.head_count_kv", uint32(8)), invalid, "8 key heads"},
@@ -111,8 +111,8 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 			for _, k := range []string{"attention.key_length", "attention.value_length", "rope.dimension_count"} {
 				m.Key("llama."+k, uint32(7))
 			}
-		}, invalid, "elements of a head, 7 of 7"},
-		{"rope beyond the head", key("rope.dimension_count", uint32(10)), invalid, "elements of a head, 10 of 8"},
+		}, invalid, "rotates 7 elements of a head of 7"},
+		{"rope beyond the head", key("rope.dimension_count", uint32(10)), invalid, "rotates 10 elements of a head of 8"},
 		{"no layers", key("block_count", uint32(0)), invalid, "block_count"},
 		{"missing width", key("embedding_length", nil), invalid, "embedding_length"},
 		{"negative width", key("embedding_length", int32(-64)), unsupported, "embedding_length"},
@@ -128,7 +128,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"no embedding", func(m *modeltest.Model) { m.Remove("token_embd.weight") }, invalid, "token_embd.weight"},
 		{"embedding is a vector", reshape("token_embd.weight", 32), invalid, "token_embd.weight"},
 		{"missing tensor", func(m *modeltest.Model) { m.Remove("blk.1.ffn_down.weight") }, invalid, "blk.1.ffn_down.weight"},
-		{"transposed tensor", reshape("blk.1.ffn_down.weight", 32, 64), invalid, "blk.1.ffn_down.weight has shape [32 64], [64 32] wanted"},
+		{"transposed tensor", reshape("blk.1.ffn_down.weight", 32, 64), invalid, "blk.1.ffn_down.weight has shape [32 64]: want [64 32]"},
 		{"norm is a matrix", reshape("blk.0.attn_norm.weight", 32, 1), invalid, "blk.0.attn_norm.weight"},
 		{"output of another vocabulary", reshape("output.weight", 32, 5), invalid, "output.weight"},
 		{"layers beyond the count", key("block_count", uint32(1)), unsupported, "blk.1."},
@@ -147,10 +147,10 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := modeltest.New(rand.New(rand.NewPCG(2, 2)), "llama", quant.F32, false)
 			m.Layers, m.Heads, m.KVHeads, m.Dim, m.Hidden, m.FFN, m.Vocab = 2, 4, 2, 8, 32, 64, 11
-			for m.Rebuild(); m.Factors; { // they are of one case
+			for m.Rebuild(); m.Factors; { // factors have a case of their own
 				m.Rebuild()
 			}
-			load(t, m) // right before the change
+			load(t, m) // valid before the change
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
@@ -159,7 +159,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 	}
 }
 
-func TestLoadRefusesQwenWithoutItsBiases(t *testing.T) {
+func TestLoadRejectsQwenWithoutBiases(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(2, 2)), "qwen2", quant.F32, false)
 	m.Remove("blk.0.attn_v.bias")
 	_, err := model.Load(open(t, m))
@@ -167,8 +167,8 @@ func TestLoadRefusesQwenWithoutItsBiases(t *testing.T) {
 	require.ErrorContains(t, err, "blk.0.attn_v.bias")
 }
 
-// FuzzLoad changes bytes of a right file: whatever opens is refused or gives
-// graphs that are valid.
+// FuzzLoad changes bytes of a valid file. A file that opens is rejected or
+// gives valid graphs.
 func FuzzLoad(f *testing.F) {
 	m := modeltest.New(rand.New(rand.NewPCG(3, 3)), "llama", quant.F16, false)
 	m.Layers, m.FFN, m.Hidden = 1, 32, 32

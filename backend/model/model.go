@@ -12,8 +12,8 @@ import (
 )
 
 // Model is a checked GGUF file, ready to be written as graphs. It reads the
-// file's mapping, so the file stays open as long as the Model, its graphs'
-// constants included, is used.
+// file's mapping, so the file must stay open while the Model or a constant of
+// its graphs is used.
 type Model struct {
 	file   *gguf.File
 	arch   architecture
@@ -23,13 +23,13 @@ type Model struct {
 	views  []View
 }
 
-// layer holds tensors by what they do; nil where there is none.
+// layer holds the tensors of a layer by role; missing ones are nil.
 type layer [roles]*weight
 
-// Load checks hyper-parameters and the presence, type and shape of every
-// tensor. What is missing or contradicts itself is [ErrInvalid]; what a later
-// version might run is [errors.ErrUnsupported]. It reads no weights
-// but the factors of RoPE.
+// Load checks the hyper-parameters, and the presence, type and shape of every
+// tensor. If something is missing or contradictory, the error wraps
+// [ErrInvalid]. If only this version cannot run the file, it wraps
+// [errors.ErrUnsupported]. Load reads no weights except the factors of RoPE.
 func Load(f *gguf.File) (*Model, error) {
 	arch, err := findArchitecture(f.Architecture())
 	if err != nil {
@@ -57,8 +57,8 @@ func Load(f *gguf.File) (*Model, error) {
 // Config returns the hyper-parameters.
 func (m *Model) Config() Config { return m.config }
 
-// Digest identifies the weights: the SHA-256 of the file, in hexadecimal. The
-// first call reads the whole file.
+// Digest returns the SHA-256 of the file in hexadecimal, which identifies the
+// weights. The first call reads the whole file.
 func (m *Model) Digest() string {
 	sum := m.file.Digest()
 	return hex.EncodeToString(sum[:])
@@ -71,25 +71,25 @@ func findArchitecture(name string) (architecture, error) {
 			return a, nil
 		}
 	}
-	return architecture{}, unsupported("architecture %q is none of %s", name, strings.Join(known, ", "))
+	return architecture{}, unsupported("architecture %q is unknown: want one of %s", name, strings.Join(known, ", "))
 }
 
-// countVocabulary takes the number of tokens from the embedding's table: the
-// key vocab_size is missing in many files and wrong in some.
+// countVocabulary returns the number of tokens in the embedding table. The key
+// vocab_size is missing in many files and wrong in some.
 func countVocabulary(f *gguf.File) (int, error) {
 	t, err := f.Tensor(tokenTable)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("model: %w: %w", ErrInvalid, err)
 	case len(t.Shape) != 2 || t.Shape[1] > maxSize:
-		return 0, fmt.Errorf("model: %w: tensor %s has shape %v: a table wanted", ErrInvalid, t.Name, t.Shape)
+		return 0, fmt.Errorf("model: %w: tensor %s has shape %v: want a table", ErrInvalid, t.Name, t.Shape)
 	}
 	return t.Shape[1], nil
 }
 
-// findTensors gives every tensor of the file its role. A tensor left over
-// belongs to a feature that the graphs lack, unless its family says that text
-// does not need it.
+// findTensors assigns a role to every tensor of the file. Another tensor
+// belongs to a feature that the graphs do not have, so it is rejected, unless
+// the architecture lists it as foreign.
 func (m *Model) findTensors() error {
 	used := make(map[string]bool)
 	err := m.findLayer(&m.global, m.arch.global, used, func(pattern string) string { return pattern })
@@ -103,14 +103,14 @@ func (m *Model) findTensors() error {
 	for t := range m.file.Tensors() {
 		foreign := slices.ContainsFunc(m.arch.foreign, func(prefix string) bool { return strings.HasPrefix(t.Name, prefix) })
 		if !used[t.Name] && !foreign {
-			return unsupported("tensor %s has no place in architecture %s", t.Name, m.arch.name)
+			return unsupported("tensor %s is unknown to architecture %s", t.Name, m.arch.name)
 		}
 	}
 	return nil
 }
 
-// findLayer looks for the tensors of rules; name makes a tensor's name of a
-// pattern. A role that no rule fills misses the first one's tensor.
+// findLayer finds the tensors of rules. name returns a tensor's name for a pattern. If no rule
+// finds a tensor for a role, the error names the tensor of the first rule.
 func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, name func(pattern string) string) error {
 	for _, rule := range rules {
 		tensor, err := m.file.Tensor(name(rule.pattern))
@@ -156,14 +156,14 @@ func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	}
 	switch {
 	case !slices.Equal(t.Shape, want):
-		return nil, fmt.Errorf("model: %w: tensor %s has shape %v, %v wanted (GGUF order)", ErrInvalid, t.Name, t.Shape, want)
+		return nil, fmt.Errorf("model: %w: tensor %s has shape %v: want %v (GGUF order)", ErrInvalid, t.Name, t.Shape, want)
 	case !t.Type.CanDequantize() || w.columns%t.Type.BlockSize() != 0:
 		return nil, unsupported("tensor %s has type %v", t.Name, t.Type)
 	}
 	return w, nil
 }
 
-// values makes the elements of a tensor a graph's constant.
+// values returns a tensor's elements as a constant of type t.
 func (m *Model) values(w *weight, t backend.DataType) backend.Values {
 	return backend.Values{
 		ID:   fmt.Sprintf("%s/%s/%s/%v", m.Digest(), w.name, w.transform(), t),

@@ -2,9 +2,9 @@ package model
 
 import "slices"
 
-// phi3 is Phi 3, 3.5 and 4: Q, K and V in one tensor, gate and up in another,
-// RoPE on a part of each head, and angles that differ between short and long
-// contexts, with cosines and sines enlarged where the model was stretched.
+// phi3 describes Phi 3, 3.5 and 4. Q, K and V are in one tensor, gate and up in another. RoPE
+// rotates a part of each head. Angles differ between short and long contexts. Models with RoPE
+// scaling also multiply cosines and sines by a factor.
 var phi3 = architecture{
 	name: "phi3",
 	rows: halves,
@@ -21,8 +21,8 @@ var phi3 = architecture{
 	keys: map[string]neutral{
 		"rope.scaling.type":        text("none", "", "linear", "longrope"),
 		"rope.scaling.attn_factor": anything,
-		// The window is the whole family's: llama.cpp leaves it out, the
-		// models' own code applies it.
+		// The whole family has the window: llama.cpp ignores it, the models'
+		// own code applies it.
 		"attention.sliding_window": anything,
 	},
 	configure: func(r *keyReader, c *Config) {
@@ -33,7 +33,7 @@ var phi3 = architecture{
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }
 
-// gateAndUp holds the rows of both, the gate's first.
+// gateAndUp holds the rows of gate, followed by the rows of up.
 const gateAndUp = "blk.%d.ffn_up.weight"
 
 func twiceFFN(c Config) int { return 2 * c.FFN }

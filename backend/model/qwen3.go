@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// qwen3 is the dense part of Qwen 3: no biases, every head of Q and K is
-// normalised before it turns, and heads × their width need not be the hidden
+// qwen3 is the dense part of Qwen 3. It has no biases, normalises each head of
+// Q and K before its rotation, and its heads together need not have the hidden
 // width.
 var qwen3 = architecture{
 	name:   "qwen3",

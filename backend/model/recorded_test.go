@@ -15,17 +15,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 )
 
-// recordedText is what Hugging Face transformers computed for a text fed to
-// one of the models in testdata; see reference.py there.
+// recordedText is the output of Hugging Face transformers for a text and one of
+// the models in testdata; see reference.py there.
 type recordedText struct {
-	Context int     `json:"context"` // that the angles are made for
+	Context int     `json:"context"` // for which the angles are made
 	Tokens  []int32 `json:"tokens"`
-	// Top holds, per position, the most likely next tokens with their
+	// Top holds the most likely next tokens of each position with their
 	// log-probabilities, the best first.
 	Top [][][2]float64 `json:"top"`
 }
 
-// recordings lists the models of testdata by their names.
+// recordings returns the names of the models in testdata.
 func recordings(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.gguf")
@@ -37,7 +37,7 @@ func recordings(t *testing.T) (names []string) {
 	return names
 }
 
-// agreement is how often the first choices are equal, and the largest error of
+// agreement returns the number of equal first choices and the largest error of
 // a recorded log-probability.
 func agreement(text recordedText, logits [][]float32) (equal int, worst float64) {
 	for i, top := range text.Top {
@@ -55,7 +55,7 @@ func agreement(text recordedText, logits [][]float32) (equal int, worst float64)
 	return equal, worst
 }
 
-func TestRecordedTextsAreReadAsTransformersReadThem(t *testing.T) {
+func TestLogitsAgreeWithTransformers(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range recordings(t) {
 		m, err := model.Load(openFile(t, filepath.Join("testdata", name+".gguf")))

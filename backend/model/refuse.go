@@ -9,40 +9,40 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// unsupported is the error for what a file asks for and the graphs lack.
+// unsupported returns the error for a feature that the graphs do not have.
 func unsupported(format string, a ...any) error {
 	return fmt.Errorf("model: "+format+": %w", append(a, errors.ErrUnsupported)...)
 }
 
-// neutral says which value of a key means that its feature is off.
+// neutral reports whether a key's value means that its feature is off.
 type neutral func(f *gguf.File, key string) bool
 
 func anything(*gguf.File, string) bool { return true }
 
-func number(wanted ...float64) neutral {
+func number(values ...float64) neutral {
 	return func(f *gguf.File, key string) bool {
 		v, err := f.Float(key)
-		return err == nil && slices.Contains(wanted, v)
+		return err == nil && slices.Contains(values, v)
 	}
 }
 
-func text(wanted ...string) neutral {
+func text(values ...string) neutral {
 	return func(f *gguf.File, key string) bool {
 		v, err := f.Str(key)
-		return err == nil && slices.Contains(wanted, v)
+		return err == nil && slices.Contains(values, v)
 	}
 }
 
-func truth(wanted bool) neutral {
+func truth(value bool) neutral {
 	return func(f *gguf.File, key string) bool {
 		v, err := f.Bool(key)
-		return err == nil && v == wanted
+		return err == nil && v == value
 	}
 }
 
-// commonKeys are the hyper-parameters that may stand in any file, with the
-// values that they may have. All others, unless the architecture has them,
-// change what the model computes, or might: they are refused.
+// commonKeys lists the hyper-parameters that any file may hold, with the
+// allowed values. Another key is rejected unless the architecture lists it,
+// because it may change what the model computes.
 var commonKeys = map[string]neutral{
 	// Read by readConfig.
 	"block_count":                      anything,
@@ -59,13 +59,13 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// Without meaning here: the embedding's shape counts, there is no other
-	// normalisation, and linear scaling does not ask how long texts were before.
+	// These keys are ignored: the embedding's shape decides, there is only one norm, and linear
+	// scaling does not depend on the original context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,
 	"rope.scaling.finetuned":               anything,
-	// Off.
+	// Allowed only if the feature is off.
 	"rope.scaling.attn_factor": number(1),
 	"attention.causal":         truth(true),
 	"attention.sliding_window": number(0),
@@ -83,7 +83,7 @@ var commonKeys = map[string]neutral{
 	"use_parallel_residual":    truth(false),
 }
 
-// checkKeys refuses files that ask for more than the graphs compute.
+// checkKeys rejects files that need more than the graphs compute.
 func checkKeys(f *gguf.File, arch architecture) error {
 	kind, err := f.Str("general.type", "model")
 	if err != nil {
@@ -104,9 +104,9 @@ func checkKeys(f *gguf.File, arch architecture) error {
 		}
 		switch {
 		case allowed == nil:
-			return unsupported("hyper-parameter %s is not known", k.Name)
+			return unsupported("hyper-parameter %s is unknown", k.Name)
 		case !allowed(f, k.Name):
-			return unsupported("hyper-parameter %s asks for a feature that the graphs lack", k.Name)
+			return unsupported("hyper-parameter %s asks for a feature that the graphs do not have", k.Name)
 		}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// dataFolder is where SDNPU_DATA points; without it the test skips, unless
-// SDNPU_REQUIRE demands the data.
+// dataFolder returns the folder that SDNPU_DATA names. Without it the test
+// skips, unless SDNPU_REQUIRE demands the data.
 func dataFolder(t *testing.T) string {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
@@ -31,9 +31,9 @@ func dataFolder(t *testing.T) string {
 	return ""
 }
 
-// TestARecordedPromptIsReadAsRecorded covers what stories260K is too small
-// for: Q4_1, tied Q8_0 embeddings, heads of 64, thirty layers.
-func TestARecordedPromptIsReadAsRecorded(t *testing.T) {
+// TestRecordedPromptOfSmolLM2 covers features for which stories260K is too small: Q4_1, tied Q8_0
+// embeddings, heads of 64, thirty layers.
+func TestRecordedPromptOfSmolLM2(t *testing.T) {
 	folder := dataFolder(t)
 	file, err := os.Open(filepath.Join(folder, "traces", "smollm2-135m-instruct-q4_1.jsonl"))
 	require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// models is where the repository carries a real model.
+// models is the folder of the real model in this repository.
 const models = "../../integration_test/models"
 
-// expectation is what an independent program computed for one file.
+// expectation is the output of an independent program for one file.
 type expectation struct {
 	Generations []struct {
 		PromptIDs []int32      `json:"prompt_ids"`
@@ -26,7 +26,7 @@ type expectation struct {
 	} `json:"generations"`
 }
 
-func TestStoriesAreToldTokenForToken(t *testing.T) {
+func TestStoriesAgreeTokenForToken(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
 	require.NoError(t, err)
 	var expected map[string]expectation
@@ -40,8 +40,8 @@ func TestStoriesAreToldTokenForToken(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, expected[name].Generations)
 			for _, g := range expected[name].Generations {
-				// Right tokens are fed, so every argmax is that of greedy decoding.
-				// The engine's tests tell whole texts, here the start is enough.
+				// The recorded tokens are fed, so every argmax must equal the token of greedy
+				// decoding. The engine's tests generate whole texts; the start is enough here.
 				greedy := g.GreedyIDs[:min(64, len(g.GreedyIDs))]
 				d := newDriver(t, m, "f32", []int{2, 5}, rows, len(g.PromptIDs)+len(greedy))
 				logits := d.feed(append(slices.Clone(g.PromptIDs), greedy...))[len(g.PromptIDs)-1:]
@@ -56,7 +56,7 @@ func TestStoriesAreToldTokenForToken(t *testing.T) {
 	}
 }
 
-// argmax is the lowest id of the largest logit.
+// argmax returns the lowest token with the largest logit.
 func argmax(logits []float32) int32 {
 	best := 0
 	for i, v := range logits {

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 )
 
-// open writes the file and opens it.
+// open writes and opens the file.
 func open(t testing.TB, m *modeltest.Model) *gguf.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.gguf")

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// View is what a kind of layers sees of the text: which positions, and turned
-// by which angles. Most models have one, those with local layers two. Each has
-// ports of its own; a block's graph has those that its layers read.
+// View describes the positions that a kind of layers sees and the angles by which it rotates them.
+// Most models have one view; those with local layers have two. Each view has ports of its own, and
+// a block's graph has the ports that its layers read.
 type View struct {
-	// Mask, Cos and Sin name the ports.
+	// Mask, Cos and Sin are the names of the ports.
 	Mask, Cos, Sin string
-	// Window limits what a row at position p sees to the Window positions from
-	// p−Window+1 to p, its own. Zero does not limit it.
+	// Window limits the positions that a row sees: at position p those from
+	// p−Window+1 to p. Zero means no limit.
 	Window int
 
 	frequencies []float64 // angle per position of each pair
-	magnitude   float64   // of cosines and sines, 1 in most models
-	// long are the frequencies for contexts beyond original; nil where that
-	// makes no difference.
+	magnitude   float64   // of cosines and sines; 1 in most models
+	// long holds the frequencies for contexts longer than original, or nil if
+	// they are the same.
 	long     []float64
 	original int
 }
 
-// Oldest is the first position that a row at the given one sees.
+// Oldest returns the first position that a row at the given position sees.
 func (v View) Oldest(position int32) int {
 	if v.Window == 0 {
 		return 0
@@ -34,7 +34,7 @@ func (v View) Oldest(position int32) int {
 
 // Rope writes the cosines and sines of the positions' angles, each
 // len(positions)×RopeDim/2 elements of the recipe's activation type. It panics
-// when cos or sin is shorter. Angles are computed in float64 and rounded once.
+// if cos or sin is shorter. It computes angles in float64 and rounds once.
 func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	half := len(v.frequencies)
 	for i, position := range positions {
@@ -46,10 +46,10 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	}
 }
 
-// Views lists the model's views for texts of up to context tokens: some models
-// turn by other angles when they are to hold long texts. The first one's ports
-// are called mask, cos and sin in every model; names, windows and their number
-// do not depend on context.
+// Views returns the model's views for texts of up to context tokens. Some
+// models use other angles for long contexts. The ports of the first view are
+// called mask, cos and sin in every model. Names, windows and number of the
+// views do not depend on context.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {
@@ -60,13 +60,13 @@ func (m *Model) Views(context int) []View {
 	return list
 }
 
-// The places in Views.
+// Indices of Views.
 const (
-	mainView  = 0 // of all layers, or of those that see the whole text
-	localView = 1 // of local layers, in models that have both kinds
+	mainView  = 0 // of all layers, or of the layers that see the whole text
+	localView = 1 // of local layers, if the model has both kinds
 )
 
-// viewOf is the place in Views of what layer i sees.
+// viewOf returns the index of layer i's view.
 func (m *Model) viewOf(i int) int {
 	if m.config.Local != nil && m.config.Local[i] {
 		return localView
@@ -74,8 +74,8 @@ func (m *Model) viewOf(i int) int {
 	return mainView
 }
 
-// makeViews lists what the layers of a model see. Factors that would make
-// angles of no meaning are [ErrInvalid].
+// makeViews returns the model's views. If factors do not give valid angles, the
+// error wraps [ErrInvalid].
 func (m *Model) makeViews() ([]View, error) {
 	c := m.config
 	first := View{
@@ -84,11 +84,11 @@ func (m *Model) makeViews() ([]View, error) {
 	}
 	var err error
 	if m.global[ropeFactors] != nil {
-		first.frequencies, err = divided(first.frequencies, m.global[ropeFactors])
+		first.frequencies, err = divideFrequencies(first.frequencies, m.global[ropeFactors])
 	}
 	if short, long := m.global[ropeShort], m.global[ropeLong]; short != nil && long != nil {
-		if first.long, err = divided(first.frequencies, long); err == nil {
-			first.frequencies, err = divided(first.frequencies, short)
+		if first.long, err = divideFrequencies(first.frequencies, long); err == nil {
+			first.frequencies, err = divideFrequencies(first.frequencies, short)
 		}
 	} else if short != nil || long != nil {
 		err = fmt.Errorf("model: %w: one of the rope factors for short and long texts is missing", ErrInvalid)
@@ -107,7 +107,7 @@ func (m *Model) makeViews() ([]View, error) {
 	return []View{mainView: first, localView: local}, nil
 }
 
-// frequencies are the angles per position of the pairs among n elements.
+// frequencies returns the angles per position of the pairs among n elements.
 func frequencies(n int, base, scale float64) []float64 {
 	f := make([]float64, n/2)
 	for j := range f {
@@ -116,8 +116,8 @@ func frequencies(n int, base, scale float64) []float64 {
 	return f
 }
 
-// divided divides each frequency by its factor of the file.
-func divided(frequencies []float64, factors *weight) ([]float64, error) {
+// divideFrequencies divides each frequency by its factor from the file.
+func divideFrequencies(frequencies []float64, factors *weight) ([]float64, error) {
 	values, err := factors.floats()
 	if err != nil {
 		return nil, err

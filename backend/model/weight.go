@@ -9,27 +9,29 @@ import (
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/mapped"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// weight is a tensor of the file together with how graphs want its rows.
+// weight is a tensor of the file with the order and scale of its rows in
+// graphs.
 type weight struct {
 	name          string
 	data          []byte // in the mapped file
 	format        quant.Type
 	rows, columns int
-	// rows are those from first on of the tensor's total.
+	// first is the tensor's row with which rows begin; total is the tensor's
+	// number of rows.
 	first, total int
 	vector       bool
 	order        rowOrder
-	// Of rotated tensors: the rows of a head, and how many of them turn.
+	// headDim and turned are, for rotated tensors, the rows of a head and how many of them are rotated.
 	headDim, turned int
 	scale           float32 // of the values
 }
 
-// label is the constant's name in a graph: the tensor's, unless that has
-// several roles.
+// label returns the constant's name in a graph: the tensor's name, with the
+// first row appended if the tensor has several roles.
 func (w *weight) label() string {
 	if w.rows == w.total {
 		return w.name
@@ -44,7 +46,7 @@ func (w *weight) shape() []int {
 	return []int{w.rows, w.columns}
 }
 
-// source is the file's row that becomes row i of the graph's constant.
+// source returns the file's row that becomes row i of the graph's constant.
 func (w *weight) source(i int) int {
 	if w.order == halves {
 		return w.first + i
@@ -56,7 +58,7 @@ func (w *weight) source(i int) int {
 	return w.first + head*w.headDim + j
 }
 
-// transform names what happens to the tensor, as part of a constant's ID.
+// transform describes the conversion of the tensor, as part of a constant's ID.
 func (w *weight) transform() string {
 	name := "rows"
 	if w.order == pairs {
@@ -74,19 +76,18 @@ func (w *weight) transform() string {
 	return name
 }
 
-// scratchElements bounds the memory that one conversion takes, unless a single
-// row is longer.
+// scratchElements bounds the memory of one conversion, unless a row is longer.
 const scratchElements = 1 << 13
 
-// parallelElements is how many elements are worth another core.
+// parallelElements is the number of elements that justifies another core.
 const parallelElements = 1 << 18
 
-// fill converts all rows into elements of type t, on all cores. It takes a few
-// kilobytes besides dst for each.
+// fill converts all rows into elements of type t, on all cores. Each core takes
+// a few kilobytes in addition to dst.
 func (w *weight) fill(dst []byte, t backend.DataType) error {
 	rowSize := w.columns * t.Size()
 	if len(dst) != w.rows*rowSize {
-		return fmt.Errorf("model: tensor %s has %d bytes as %v, %d wanted", w.name, w.rows*rowSize, t, len(dst))
+		return fmt.Errorf("model: tensor %s has %d bytes as %v: want %d", w.name, w.rows*rowSize, t, len(dst))
 	}
 	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
 	if parts == 1 {
@@ -98,7 +99,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 		group.Go(func() { errs[i] = w.fillRows(dst, t, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the one of the first rows
+	for _, err := range errs { // the error of the first rows
 		if err != nil {
 			return err
 		}
@@ -123,8 +124,8 @@ func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error 
 	return nil
 }
 
-// convert dequantises as many of the file's rows as scratch holds. A file that
-// was shortened meanwhile is [mapped.ErrGone].
+// convert dequantises the file's rows from row on, until scratch is full. If
+// the file was shortened in the meantime, the error wraps [mapped.ErrGone].
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	err := mapped.Guard(func() error { return w.read(dst, t, row, scratch) })
 	if errors.Is(err, mapped.ErrGone) {
@@ -139,7 +140,7 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	src := w.data[row*stride : (row+n)*stride]
 	beyond := -1 // the first element that is not finite as t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // the way of most large files
+	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // the case of most large files
 		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
 			copy(dst, src)
 		} else {
@@ -159,8 +160,8 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	return nil
 }
 
-// refuse names an element that is not finite as t, by its place in the file's
-// tensor.
+// refuse returns the error for an element that is not finite in type t. i is
+// its index in the file's tensor.
 func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 	err := fmt.Errorf("model: %w: tensor %s (%v), element %d (row %d, column %d) is %v",
 		ErrInvalid, w.name, w.format, i, i/w.columns, i%w.columns, value)
@@ -170,7 +171,7 @@ func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 	return fmt.Errorf("%w: the file is damaged or was converted wrongly", err)
 }
 
-// scaled multiplies values in place.
+// scaled multiplies values by the weight's scale in place.
 func (w *weight) scaled(values []float32) []float32 {
 	if w.scale != 1 {
 		for i := range values {
@@ -180,7 +181,7 @@ func (w *weight) scaled(values []float32) []float32 {
 	return values
 }
 
-// floats returns the values of a vector, which the host needs itself.
+// floats returns the values of a vector that the host itself needs.
 func (w *weight) floats() ([]float64, error) {
 	raw := make([]byte, 4*w.rows)
 	if err := w.fill(raw, backend.Float32); err != nil {
@@ -193,7 +194,7 @@ func (w *weight) floats() ([]float64, error) {
 	return values, nil
 }
 
-// largest is the greatest magnitude that rounds to a finite number.
+// largest returns the largest magnitude that rounds to a finite number.
 func largest(t backend.DataType) float32 {
 	if t == backend.Float16 {
 		return math.Nextafter32(65520, 0)
@@ -201,7 +202,7 @@ func largest(t backend.DataType) float32 {
 	return math.MaxFloat32
 }
 
-// encode writes values as elements of type t, where all are finite.
+// encode writes finite values as elements of type t.
 func encode(dst []byte, values []float32, t backend.DataType) error {
 	switch t {
 	case backend.Float16:

@@ -30,14 +30,14 @@ func constant(t testing.TB, m *model.Model, recipe model.Recipe, name string) ba
 	return backend.Tensor{}
 }
 
-func TestConstantsHoldTheFilesWeights(t *testing.T) {
+func TestConstantsHoldWeightsOfFile(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen2"} {
 		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
 			m := modeltest.New(rand.New(rand.NewPCG(1, 2)), arch, format, true)
-			m.Hidden, m.FFN = 64, 320 // ffn_gate takes more than one chunk of rows
+			m.Hidden, m.FFN = 64, 320 // ffn_gate needs several chunks of rows
 			m = m.Rebuild()
 			loaded := load(t, m)
-			for _, recipe := range model.Recipes[:2] { // those of floats
+			for _, recipe := range model.Recipes[:2] { // the recipes of floats
 				for _, part := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down"} {
 					name := "blk.0." + part + ".weight"
 					c := constant(t, loaded, recipe, name)
@@ -58,7 +58,7 @@ func TestConstantsHoldTheFilesWeights(t *testing.T) {
 	}
 }
 
-func TestConstantsAreIdentifiedByFileTensorOrderAndType(t *testing.T) {
+func TestConstantIDsNameFileTensorOrderAndType(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "llama", quant.Q8_0, true)
 	loaded := load(t, m)
 	require.Equal(t, loaded.Digest()+"/blk.0.attn_q.weight/pairs32/f16",
@@ -67,7 +67,7 @@ func TestConstantsAreIdentifiedByFileTensorOrderAndType(t *testing.T) {
 		constant(t, loaded, model.Recipes[1], "blk.0.attn_v.weight").Values.ID)
 }
 
-// toHalves moves the rows of every head: first those at even places, then
+// toHalves moves the rows of every head: first those at even indices, then
 // those at odd ones.
 func toHalves(rows []float64, dim, columns int) (moved []float64) {
 	for head := 0; head < len(rows); head += dim * columns {
@@ -80,7 +80,7 @@ func toHalves(rows []float64, dim, columns int) (moved []float64) {
 	return moved
 }
 
-func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
+func TestInfiniteWeightsAreRejectedByName(t *testing.T) {
 	f16, f32 := model.Recipes[0], model.Recipes[1]
 	for _, c := range []struct {
 		name   string
@@ -116,8 +116,8 @@ func TestWeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	}
 }
 
-// Integers hold any weight; the float16 that multiplies them does not.
-func TestWeightsOfIntegersThatFloat16CannotHoldAreRefusedByName(t *testing.T) {
+// Integers can hold any weight; the float16 that multiplies them cannot.
+func TestHugeIntegerWeightsAreRejectedByName(t *testing.T) {
 	for _, c := range []struct {
 		value float32
 		text  string // of the error, if it fails
@@ -140,13 +140,13 @@ func TestWeightsOfIntegersThatFloat16CannotHoldAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
+func TestInfiniteF16WeightsAreRejectedByName(t *testing.T) {
 	for _, bits := range []uint16{0x7c00, 0xfc00, 0x7e00, 0xfdff} {
 		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
 		data := m.Tensor("blk.0.ffn_up.weight").Data
-		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest is fine
+		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest finite number is allowed
 		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
-		for _, recipe := range model.Recipes[:2] { // those of floats
+		for _, recipe := range model.Recipes[:2] { // the recipes of floats
 			w := constant(t, load(t, m), recipe, "blk.0.ffn_up.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
@@ -156,14 +156,14 @@ func TestF16WeightsThatAreNotFiniteAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestFillDemandsTheExactLength(t *testing.T) {
+func TestFillChecksLength(t *testing.T) {
 	m := load(t, modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true))
 	w := constant(t, m, model.Recipes[0], "blk.0.ffn_up.weight")
 	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()-1)))
 	require.Error(t, w.Values.Fill(make([]byte, w.SizeBytes()+1)))
 }
 
-func TestFillTakesLittleMemoryBesideItsResult(t *testing.T) {
+func TestFillTakesLittleMemory(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F16, true)
 	m.Hidden, m.FFN = 64, 1024 // eight chunks
 	w := constant(t, load(t, m.Rebuild()), model.Recipes[1], "blk.0.ffn_up.weight")
@@ -185,7 +185,7 @@ func TestEmbedLooksUpRows(t *testing.T) {
 			want = append(want, float32(v))
 		}
 	}
-	for _, r := range model.Recipes[:2] { // those of floats
+	for _, r := range model.Recipes[:2] { // the recipes of floats
 		dst := make([]byte, len(tokens)*m.Hidden*r.Activations.Size())
 		require.NoError(t, loaded.Embed(dst, tokens, r))
 		require.Equal(t, encode(want, r.Activations), dst)
@@ -200,7 +200,7 @@ func TestEmbedLooksUpRows(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
-func TestRopeTurnsByThePositionsAngle(t *testing.T) {
+func TestRopeComputesAnglesOfPositions(t *testing.T) {
 	positions := []int32{0, 1, 9, 8191, 131071}
 	rng := rand.New(rand.NewPCG(7, 8))
 	for round := range 60 {

@@ -7,44 +7,44 @@ import (
 	"slices"
 )
 
-// LeastStep is a step that no integers need to be finer than: a normal number in
-// every type that hardware multiplies scales in.
-const LeastStep = 1e-7
+// LeastScale is the smallest useful scale of integers. It is a normal number in
+// every type in which hardware multiplies scales.
+const LeastScale = 1e-7
 
-// SymmetricStep is the step of integers around zero, the largest of which is
-// high, that hold values.
-func SymmetricStep(values []float32, high float64) float32 {
+// SymmetricScale returns the scale of symmetric integers up to high that cover
+// values.
+func SymmetricScale(values []float32, high float64) float32 {
 	largest := float32(0)
 	for _, v := range values {
 		largest = max(largest, float32(math.Abs(float64(v))))
 	}
-	return max(largest/float32(high), LeastStep)
+	return max(largest/float32(high), LeastScale)
 }
 
-// Compensator rounds rows of a matrix so that what they are multiplied with
-// hardly notices: the error of one weight is made up for by those that are not
-// rounded yet, as far as their inputs go together. It is the method of GPTQ
-// (Frantar and others, 2022, arXiv:2210.17323) with one step for a row.
+// Compensator rounds rows of a matrix so that their products with typical
+// inputs change little. The weights that are not rounded yet compensate the
+// error of a rounded one, as far as their inputs correlate. It is the method of
+// GPTQ (Frantar and others, 2022, arXiv:2210.17323) with one scale per row.
 //
-// A Compensator may be used by many goroutines.
+// A Compensator may be used by several goroutines.
 type Compensator struct {
-	// order are the columns as they are rounded: those with the largest inputs
-	// first, while there are others left to make up for them.
+	// order lists the columns as they are rounded: those with the largest
+	// inputs first, while many others can still compensate.
 	order []int
-	// shares[j] says what the weights behind place j take over of its error.
+	// shares[j] holds the parts of place j's error that the later places take.
 	shares [][]float32
 }
 
-// damping is the part of an input's mean square, and of the median input's, that
-// is added to each: inputs that a text did not have are not free. The median, not
-// the mean, because one input may be larger than all others together. A text of
-// calibration is small: with 0.3 instead of 0.01 the error on another text falls
-// by 0.9 to 1.3 dB in each kind of SmolLM2-135M's projections; 1 is no better.
+// damping is the part of an input's mean square, and of the median input's, that is added to each
+// moment, so that inputs that a text did not have are not free. It uses the median because one
+// input may be larger than all others together. A calibration text is small: with 0.3 instead of
+// 0.01, the error on another text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's
+// projections. A damping of 1 is not better.
 const damping = 0.3
 
-// NewCompensator makes one for n inputs; moments (n, n) are the sums of products
-// of any two of them over many rows, and symmetric. Inputs that were never
-// anything but zero compensate nothing.
+// NewCompensator returns a compensator for n inputs. moments (n, n) holds the
+// sums of products of any two inputs over many rows, and is symmetric. Inputs
+// that were always zero compensate nothing.
 func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	if n < 1 || len(moments) != n*n {
 		return nil, fmt.Errorf("quant: %d moments of %d inputs", len(moments), n)
@@ -76,9 +76,9 @@ func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	return c, nil
 }
 
-// factor returns R, upper triangular, with R·Rᵀ the moments in that order,
-// damped by extra and their own; row j begins on the diagonal. It is nil where
-// there is none.
+// factor returns the upper triangular R for which R·Rᵀ is the moments in that
+// order, damped by extra and their own mean square. Row j begins at the
+// diagonal. It returns nil if no such R exists.
 func factor(order []int, moments []float32, extra float64) [][]float64 {
 	n := len(order)
 	rows := make([][]float64, n)
@@ -103,8 +103,8 @@ func factor(order []int, moments []float32, extra float64) [][]float64 {
 	return rows
 }
 
-// invert makes an upper triangular matrix, each row from its diagonal on, its
-// inverse.
+// invert replaces an upper triangular matrix, whose rows begin at the diagonal,
+// by its inverse.
 func invert(rows [][]float64) {
 	n := len(rows)
 	scratch := make([]float64, n)
@@ -112,7 +112,7 @@ func invert(rows [][]float64) {
 		row := rows[i]
 		sums := scratch[:n-i-1]
 		clear(sums)
-		for k := 1; k < len(row); k++ { // rows below are inverted already
+		for k := 1; k < len(row); k++ { // later rows are inverted already
 			a := row[k]
 			for j, v := range rows[i+k] {
 				sums[k-1+j] += a * v
@@ -139,47 +139,47 @@ func dot(a, b []float64) float64 {
 	return s0 + s1
 }
 
-// Grid is what weights are rounded to: the integers from Low to High, in Steps,
-// one for each weight, or one for all.
+// Grid is the set of values to which weights are rounded: the integers from Low
+// to High times Scales, which has one element per weight, or one for all.
 type Grid struct {
 	Low, High float64
-	Steps     []float32
+	Scales    []float32
 }
 
-// together is how many weights are rounded before those behind all of them take
-// their errors over: these are then loaded and stored once for all.
-const together = 4
+// roundGroup is the number of weights that are rounded before all later ones take
+// their errors. So the later ones are loaded and stored once for all.
+const roundGroup = 4
 
-// Round writes the integers of a row's weights. scratch is as long as the row and
-// overwritten.
+// Round writes the integers of a row's weights. scratch has the row's length
+// and is overwritten.
 func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32) {
 	n := len(c.order)
 	for place, column := range c.order {
 		scratch[place] = row[column]
 	}
-	for begin := 0; begin < n; begin += together {
-		end := min(begin+together, n)
-		var misses [together]float32
+	for begin := 0; begin < n; begin += roundGroup {
+		end := min(begin+roundGroup, n)
+		var misses [roundGroup]float32
 		for place := begin; place < end; place++ {
 			column := c.order[place]
-			v, step := scratch[place], g.Steps[min(column, len(g.Steps)-1)]
-			q := min(max(math.RoundToEven(float64(v)/float64(step)), g.Low), g.High)
+			v, scale := scratch[place], g.Scales[min(column, len(g.Scales)-1)]
+			q := min(max(math.RoundToEven(float64(v)/float64(scale)), g.Low), g.High)
 			dst[column] = int8(q)
-			miss := float32(float64(v) - q*float64(step))
+			miss := float32(float64(v) - q*float64(scale))
 			for i, share := range c.shares[place][:end-place-1] {
 				scratch[place+1+i] -= float32(miss * share)
 			}
 			misses[place-begin] = miss
 		}
 		if end < n {
-			makeUp(scratch[end:n], misses, c.shares[begin:end])
+			compensate(scratch[end:n], misses, c.shares[begin:end])
 		}
 	}
 }
 
-// makeUp takes over the errors of weights by their shares, the last of which are
-// those of rest: one error after the other for each weight.
-func makeUp(rest []float32, misses [together]float32, shares [][]float32) {
+// compensate subtracts the errors of weights from rest, one error after the other,
+// with the last shares of each.
+func compensate(rest []float32, misses [roundGroup]float32, shares [][]float32) {
 	n := len(rest)
 	tail := func(i int) []float32 { return shares[i][len(shares[i])-n:] }
 	m0, m1, m2, m3 := misses[0], misses[1], misses[2], misses[3]

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// related draws rows of inputs that go together, some of them much larger than
-// others, and their moments.
+// related returns rows of correlated inputs, some much larger than others, and
+// their moments.
 func related(rng *rand.Rand, rows, n int) (inputs [][]float32, moments []float32) {
 	moments = make([]float32, n*n)
 	sums := make([]float64, n*n)
@@ -36,7 +36,7 @@ func related(rng *rand.Rand, rows, n int) (inputs [][]float32, moments []float32
 	return inputs, moments
 }
 
-// noise is the squared error of a row's products with inputs.
+// noise returns the squared error of a row's products with inputs.
 func noise(inputs [][]float32, row []float32, codes []int8, step float32) (sum float64) {
 	for _, x := range inputs {
 		d := 0.0
@@ -48,7 +48,7 @@ func noise(inputs [][]float32, row []float32, codes []int8, step float32) (sum f
 	return sum
 }
 
-func TestCompensatedRowsAreCloserInWhatTheyAreMultipliedWith(t *testing.T) {
+func TestCompensatedRowsHaveCloserProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var plain, compensated float64
 	for range 40 {
@@ -60,23 +60,23 @@ func TestCompensatedRowsAreCloserInWhatTheyAreMultipliedWith(t *testing.T) {
 		for i := range row {
 			row[i] = float32(rng.NormFloat64())
 		}
-		step := SymmetricStep(row, 7)
+		step := SymmetricScale(row, 7)
 		for i, v := range row {
 			codes[i] = int8(math.RoundToEven(float64(v / step)))
 		}
 		plain += noise(seen, row, codes, step)
-		c.Round(codes, row, Grid{Low: -7, High: 7, Steps: []float32{step}}, scratch)
+		c.Round(codes, row, Grid{Low: -7, High: 7, Scales: []float32{step}}, scratch)
 		compensated += noise(seen, row, codes, step)
 		for _, q := range codes {
 			require.True(t, q >= -7 && q <= 7)
 		}
 	}
-	require.Less(t, compensated, plain/4, "6 dB at least")
+	require.Less(t, compensated, plain/4, "at least 6 dB")
 }
 
-// TestSharesAreThoseOfTheBestAnswerToAnError compares with the definition: once
-// a weight is off by one, the others minimise the error of the products.
-func TestSharesAreThoseOfTheBestAnswerToAnError(t *testing.T) {
+// TestSharesMinimiseTheError compares with the definition: after a weight is
+// off by one, the others minimise the error of the products.
+func TestSharesMinimiseTheError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 20 {
 		n := 2 + rng.IntN(8)
@@ -92,7 +92,8 @@ func TestSharesAreThoseOfTheBestAnswerToAnError(t *testing.T) {
 			return v
 		}
 		for j := range n - 1 {
-			// Minimising (e + shares·rest)ᵀ H (…) asks that H[k][j] = Σ H[k][i]·share[i].
+			// Minimising (e + shares·rest)ᵀ H (…) requires H[k][j] = Σ
+			// H[k][i]·share[i].
 			for k := j + 1; k < n; k++ {
 				sum, size := -at(k, j), math.Abs(at(k, j))
 				for i := j + 1; i < n; i++ {
@@ -108,11 +109,11 @@ func TestSharesAreThoseOfTheBestAnswerToAnError(t *testing.T) {
 	}
 }
 
-func TestInputsThatSayNothingCompensateNothing(t *testing.T) {
+func TestZeroInputsCompensateNothing(t *testing.T) {
 	c, err := NewCompensator(make([]float32, 9), 3)
 	require.NoError(t, err)
 	codes := make([]int8, 3)
-	c.Round(codes, []float32{0.26, -0.24, 9}, Grid{Low: -7, High: 7, Steps: []float32{0.1}}, make([]float32, 3))
+	c.Round(codes, []float32{0.26, -0.24, 9}, Grid{Low: -7, High: 7, Scales: []float32{0.1}}, make([]float32, 3))
 	require.Equal(t, []int8{3, -2, 7}, codes)
 	nan := float32(math.NaN())
 	for _, wrong := range [][]float32{{1, 2, 2}, {nan, 0, 0, nan}, {1, 2, 2, 1}} {
@@ -121,24 +122,24 @@ func TestInputsThatSayNothingCompensateNothing(t *testing.T) {
 	}
 }
 
-// TestErrorsAreTakenOverOneAfterTheOther compares with the definition, to the bit:
-// each weight is rounded and all behind it take its error over, before the next.
-func TestErrorsAreTakenOverOneAfterTheOther(t *testing.T) {
+// TestErrorsAreTakenInOrder compares bit by bit with the definition: each
+// weight is rounded, and all later ones take its error before the next.
+func TestErrorsAreTakenInOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 60 {
 		n := 1 + rng.IntN(30)
 		_, moments := related(rng, 4*n, n)
 		c, err := NewCompensator(moments, n)
 		require.NoError(t, err)
-		g := Grid{Low: -127, High: 127, Steps: make([]float32, n)}
+		g := Grid{Low: -127, High: 127, Scales: make([]float32, n)}
 		row, left := make([]float32, n), make([]float32, n)
 		for i, column := range c.order {
-			row[column], g.Steps[column] = float32(rng.NormFloat64()), 0.01+rng.Float32()/20
+			row[column], g.Scales[column] = float32(rng.NormFloat64()), 0.01+rng.Float32()/20
 			left[i] = row[column]
 		}
 		want, got := make([]int8, n), make([]int8, n)
 		for i, column := range c.order {
-			step := float64(g.Steps[column])
+			step := float64(g.Scales[column])
 			q := min(max(math.RoundToEven(float64(left[i])/step), g.Low), g.High)
 			want[column] = int8(q)
 			miss := float32(float64(left[i]) - q*step)

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// FirstBeyond returns the index of the first value whose magnitude is above
-// limit or that is no number, or -1. A limit of [math.MaxFloat32] finds what is
-// not finite. It reads gigabytes a second (BenchmarkFirstBeyond), so every
-// conversion can afford it.
+// FirstBeyond returns the index of the first value whose magnitude exceeds
+// limit or that is not a number, or -1. A limit of [math.MaxFloat32] finds
+// values that are not finite. It reads gigabytes per second
+// (BenchmarkFirstBeyond), so every conversion can afford it.
 func FirstBeyond(values []float32, limit float32) int {
-	// As integers, magnitudes keep their order, and infinity and NaNs follow.
+	// As integers, magnitudes keep their order; infinity and NaNs follow.
 	top := math.Float32bits(limit) &^ (1 << 31)
 	for i, v := range values {
 		if math.Float32bits(v)&^(1<<31) > top {
@@ -20,8 +20,8 @@ func FirstBeyond(values []float32, limit float32) int {
 	return -1
 }
 
-// FirstNotFiniteF16 returns the index of the first infinite number or NaN among
-// little-endian float16 numbers, or -1. A last odd byte is not looked at.
+// FirstNotFiniteF16 returns the index of the first infinity or NaN among
+// little-endian float16 numbers, or -1. It ignores an odd last byte.
 func FirstNotFiniteF16(src []byte) int {
 	const (
 		exponents = 0x7c00_7c00_7c00_7c00
@@ -29,10 +29,10 @@ func FirstNotFiniteF16(src []byte) int {
 	)
 	i := 0
 	for ; i+8 <= len(src); i += 8 {
-		// What an exponent lacks to all ones; adding 0x7fff carries into the
-		// sign of each number unless it lacks nothing.
-		lacks := binary.LittleEndian.Uint64(src[i:])&exponents ^ exponents
-		if lacks+carry|carry != math.MaxUint64 {
+		// The bits that an exponent does not have set. Adding 0x7fff carries
+		// into the sign of each number unless all are set.
+		unset := binary.LittleEndian.Uint64(src[i:])&exponents ^ exponents
+		if unset+carry|carry != math.MaxUint64 {
 			break
 		}
 	}

@@ -2,15 +2,18 @@ package quant
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+
+	"github.com/sdnpu/sdnpu/backend"
 )
 
 // F16ToF32 returns the value of float16 bits. It is exact.
 func F16ToF32(h uint16) float32 {
 	// Moving exponent and fraction into place leaves a number that is too small
 	// by 2^(127-15). The multiplication repairs that for normal and subnormal
-	// numbers alike; what it makes 2^16 or more was infinite or NaN.
+	// numbers alike; results of 2^16 or more were infinite or NaN.
 	magnitude := math.Float32bits(math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112)
 	if magnitude >= 0x47800000 {
 		magnitude |= 0x7f800000
@@ -30,8 +33,8 @@ func F32ToF16(f float32) uint16 {
 	case magnitude >= 0x47800000: // 2^16 and more
 		return sign | 0x7c00
 	case magnitude < 0x38800000: // below 2^-14: subnormal or zero
-		// Around one half, float32 numbers are 2^-24 apart as float16
-		// subnormals are: the addition rounds, and the low bits are the result.
+		// Near one half, float32 numbers have the spacing of float16
+		// subnormals, 2^-24: the addition rounds, and the low bits are the result.
 		rounded := math.Float32bits(math.Float32frombits(magnitude) + 0.5)
 		return sign | uint16(rounded-0x3f000000)
 	}
@@ -44,18 +47,8 @@ func F32ToF16(f float32) uint16 {
 // BF16ToF32 returns the value of bfloat16 bits. It is exact.
 func BF16ToF32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// F32ToBF16 returns the bfloat16 bits nearest to f, ties to even. A NaN keeps
-// its sign and upper bits.
-func F32ToBF16(f float32) uint16 {
-	bits := math.Float32bits(f)
-	if f != f {
-		return uint16(bits>>16) | 0x40 // the quiet bit keeps it one
-	}
-	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
-}
-
-// DecodeF16 converts little-endian float16 numbers; src has two bytes for each
-// value of dst.
+// DecodeF16 converts little-endian float16 numbers. src has two bytes per value
+// of dst.
 func DecodeF16(dst []float32, src []byte) error {
 	if len(src) != 2*len(dst) {
 		return fmt.Errorf("%w: %d bytes of F16 for %d values", ErrLength, len(src), len(dst))
@@ -64,8 +57,21 @@ func DecodeF16(dst []float32, src []byte) error {
 	return nil
 }
 
-// EncodeF16 rounds values to little-endian float16 numbers; dst has two bytes
-// for each value of src.
+// DecodeFloats converts little-endian numbers of a float type of the device
+// contract. src holds exactly len(dst) numbers. For another type, the error wraps
+// [errors.ErrUnsupported].
+func DecodeFloats(dst []float32, src []byte, t backend.DataType) error {
+	switch t {
+	case backend.Float16:
+		return Dequantize(dst, src, F16)
+	case backend.Float32:
+		return Dequantize(dst, src, F32)
+	}
+	return fmt.Errorf("quant: decode %v as floats: %w", t, errors.ErrUnsupported)
+}
+
+// EncodeF16 rounds values to little-endian float16 numbers. dst has two bytes per
+// value of src.
 func EncodeF16(dst []byte, src []float32) error {
 	if len(dst) != 2*len(src) {
 		return fmt.Errorf("%w: %d bytes of F16 for %d values", ErrLength, len(dst), len(src))

@@ -1,15 +1,17 @@
 package quant_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-func TestEveryHalfHasItsDefinedValue(t *testing.T) {
+func TestF16ToF32IsExact(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
 		got := quant.F16ToF32(h)
@@ -19,13 +21,13 @@ func TestEveryHalfHasItsDefinedValue(t *testing.T) {
 		case h&0x03ff == 0:
 			require.True(t, math.IsInf(float64(got), 1-int(h>>15)*2), "%04x", h)
 		default:
-			require.True(t, got != got, "%04x is no number", h)
+			require.True(t, got != got, "%04x must be NaN", h)
 			require.Equal(t, h&0x8000 != 0, math.Signbit(float64(got)), "%04x", h)
 		}
 	}
 }
 
-func TestEveryHalfSurvivesTheWayThereAndBack(t *testing.T) {
+func TestF16RoundTrips(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
 		want := h
@@ -36,9 +38,9 @@ func TestEveryHalfSurvivesTheWayThereAndBack(t *testing.T) {
 	}
 }
 
-// Between two neighbouring halves there is one float32 where rounding turns
-// over; it and its two neighbours decide every case.
-func TestRoundingTurnsOverInTheMiddleAndTiesGoToEven(t *testing.T) {
+// Between two neighbouring halves, rounding changes at one float32. That number
+// and its two neighbours decide every case.
+func TestF32ToF16RoundsTiesToEven(t *testing.T) {
 	for i := range 0x7c00 {
 		low := uint16(i)
 		high := low + 1
@@ -57,7 +59,7 @@ func TestRoundingTurnsOverInTheMiddleAndTiesGoToEven(t *testing.T) {
 	}
 }
 
-func TestWhatNoHalfHoldsBecomesInfinityZeroOrNaN(t *testing.T) {
+func TestF32ToF16OutOfRange(t *testing.T) {
 	for _, c := range []struct {
 		f    float32
 		want uint16
@@ -83,7 +85,7 @@ func TestWhatNoHalfHoldsBecomesInfinityZeroOrNaN(t *testing.T) {
 	}
 }
 
-func TestSlicesAreConvertedValueByValue(t *testing.T) {
+func TestSlicesConvertValueByValue(t *testing.T) {
 	values := []float32{1, -2.5, 65504, 0.1}
 	b := make([]byte, 8)
 	require.NoError(t, quant.EncodeF16(b, values))
@@ -94,22 +96,13 @@ func TestSlicesAreConvertedValueByValue(t *testing.T) {
 	require.ErrorIs(t, quant.DecodeF16(got, b[:6]), quant.ErrLength)
 }
 
-func TestABFloat16IsTheNearestOfItsNeighbours(t *testing.T) {
-	for i := range 0x7f80 { // all finite ones
-		low := math.Float32frombits(uint32(i) << 16)
-		middle := math.Float32frombits(uint32(i)<<16 | 0x8000)
-		even := uint16(i + i&1)
-		for _, sign := range []float32{1, -1} {
-			bit := uint16(math.Float32bits(sign) >> 16 & 0x8000)
-			require.Equal(t, uint16(i)|bit, quant.F32ToBF16(sign*low))
-			require.Equal(t, even|bit, quant.F32ToBF16(sign*middle))
-			require.Equal(t, uint16(i)|bit, quant.F32ToBF16(sign*math.Nextafter32(middle, 0)))
-			require.Equal(t, uint16(i+1)|bit, quant.F32ToBF16(sign*math.Nextafter32(middle, math.MaxFloat32)))
-		}
-	}
-	for _, bits := range []uint32{0x7f800001, 0x7fffffff, 0xffc00000} {
-		b := quant.F32ToBF16(math.Float32frombits(bits))
-		require.True(t, quant.BF16ToF32(b) != quant.BF16ToF32(b), "%08x must stay a NaN", bits)
-		require.Equal(t, uint16(bits>>16)&0x8000, b&0x8000)
-	}
+func TestDecodeFloatsChecksTypeAndLength(t *testing.T) {
+	got := make([]float32, 2)
+	require.NoError(t, quant.DecodeFloats(got, []byte{0, 0x3c, 0, 0xc0}, backend.Float16))
+	require.Equal(t, []float32{1, -2}, got)
+	require.NoError(t, quant.DecodeFloats(got, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0}, backend.Float32))
+	require.Equal(t, []float32{1, -2}, got)
+	require.ErrorIs(t, quant.DecodeFloats(got, make([]byte, 5), backend.Float16), quant.ErrLength)
+	require.ErrorIs(t, quant.DecodeFloats(got, make([]byte, 7), backend.Float32), quant.ErrLength)
+	require.ErrorIs(t, quant.DecodeFloats(got, make([]byte, 2), backend.Sfixed8), errors.ErrUnsupported)
 }

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// LineSize is how many values lie on one [Line].
+// LineSize is the number of values of a [Line].
 const LineSize = 32
 
-// Line says where the values of a block may lie: at Minimum + q·Scale for whole
-// numbers q from zero on. Scale is not negative.
+// Line describes the possible values of a block: Minimum + q·Scale for integers
+// q from zero on. Scale is not negative.
 type Line struct{ Scale, Minimum float32 }
 
-// LineBits is how many bits hold the numbers of format t's lines: 4 or 8, or 0
-// for a format whose values do not lie on lines.
+// LineBits returns the number of bits of the integers of format t's lines: 4 or
+// 8, or 0 if its values are not on lines.
 func (t Type) LineBits() int {
 	switch t {
 	case Q4_0, Q4_1, Q4_K:
@@ -25,7 +25,7 @@ func (t Type) LineBits() int {
 }
 
 // Lines writes the line of each LineSize values of src, which is one or more
-// whole rows of format t. A format without [Type.LineBits] is
+// whole rows of format t. For a format without [Type.LineBits], the error wraps
 // [errors.ErrUnsupported].
 func Lines(dst []Line, src []byte, t Type) error {
 	if t.LineBits() == 0 {
@@ -59,7 +59,7 @@ func Lines(dst []Line, src []byte, t Type) error {
 	return nil
 }
 
-// newLine turns a line that runs downwards round: formats have negative scales.
+// newLine reverses a descending line, because formats have negative scales.
 func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
 		return Line{-scale, first + steps*scale}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestValuesLieOnTheirLines(t *testing.T) {
+func TestValuesAreOnTheirLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, format := range []Type{Q4_0, Q4_1, Q4_K, Q8_0} {
 		steps, down := math.Exp2(float64(format.LineBits()))-1, 0
@@ -33,7 +33,7 @@ func TestValuesLieOnTheirLines(t *testing.T) {
 				if l.Scale == 0 {
 					require.Equal(t, l.Minimum, v)
 				}
-				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // float32 does not tell neighbours apart
+				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // float32 cannot distinguish neighbours
 					continue
 				}
 				q := math.Round((float64(v) - float64(l.Minimum)) / float64(l.Scale))
@@ -49,7 +49,7 @@ func TestValuesLieOnTheirLines(t *testing.T) {
 	}
 }
 
-func TestOnlyWholeBlocksOfLinesAreRead(t *testing.T) {
+func TestLinesReadWholeBlocksOnly(t *testing.T) {
 	require.ErrorIs(t, Lines(make([]Line, 1), make([]byte, 22), Q5_0), errors.ErrUnsupported)
 	require.ErrorIs(t, Lines(make([]Line, 2), make([]byte, 18), Q4_0), ErrLength)
 	require.ErrorIs(t, Lines(make([]Line, 7), make([]byte, 144), Q4_K), ErrLength)

@@ -2,61 +2,60 @@ package quant
 
 import "math"
 
-// A row whose blocks have multiples is stored in integers of few bits: each is
-// multiplied by a whole number of its block, and that by the row's step. Hardware
-// that has no floating-point scale for a block has this.
+// A row whose blocks have multiples is stored in integers of few bits. Each is
+// multiplied by an integer of its block and by the row's scale. Hardware
+// without a floating-point scale per block has this form.
 //
-// LeastMultiplied and MostMultiplied are what 4 bits hold, MostMultiple is the
-// largest number of a block.
+// LeastMultiplied and MostMultiplied are the limits of 4 bits. MostMultiple is
+// the largest multiple of a block.
 const (
 	LeastMultiplied = -8
 	MostMultiplied  = 7
 	MostMultiple    = 16
 )
 
-// FitMultiples finds the numbers of a row's blocks, one for each so many
-// neighbours, and returns the row's step: those that leave the least squared
-// error, as far as the neighbours of what the largest magnitude asks for go.
-func FitMultiples(multiples []uint8, row []float32, block int) (step float32) {
+// FitMultiples writes the multiples of a row's blocks of the given number of
+// elements and returns the row's scale. It selects those with the least squared
+// error among the neighbours of the multiples that fit the largest magnitudes.
+func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
 	for i := range multiples {
 		if m := magnitude(row[i*block:][:block]); m > largest {
 			widest, largest = i, m
 		}
 	}
-	step = max(bestScale(row[widest*block:][:block], largest)/MostMultiple, LeastStep)
+	scale = max(bestScale(row[widest*block:][:block], largest)/MostMultiple, LeastScale)
 	for i := range multiples {
 		values := row[i*block:][:block]
-		middle := min(math.RoundToEven(float64(magnitude(values))/(middleInteger*float64(step))), MostMultiple)
+		middle := min(math.RoundToEven(float64(magnitude(values))/(middleInteger*float64(scale))), MostMultiple)
 		least := math.Inf(1)
 		for m := max(middle-1, 1); m <= min(middle+2, MostMultiple); m++ {
-			if miss := missed(values, m*float64(step)); miss < least {
+			if miss := squaredError(values, m*float64(scale)); miss < least {
 				least, multiples[i] = miss, uint8(m)
 			}
 		}
 	}
-	return step
+	return scale
 }
 
-// middleInteger is what a block's largest magnitude becomes where one does not
-// know its sign: -8 or 7.
+// middleInteger represents a block's largest magnitude if its sign is unknown: -8 or 7.
 const middleInteger = 7.5
 
-// bestScale is the scale that leaves a block the least squared error, of some
-// around the one that its largest magnitude asks for.
+// bestScale returns the scale with the least squared error for a block. It tries some scales around
+// the scale that fits the largest magnitude.
 func bestScale(values []float32, largest float32) (best float32) {
 	least := math.Inf(1)
 	for at := 6.5; at <= 9.5; at += 0.25 {
-		scale := max(float64(largest)/at, LeastStep)
-		if miss := missed(values, scale); miss < least {
+		scale := max(float64(largest)/at, LeastScale)
+		if miss := squaredError(values, scale); miss < least {
 			least, best = miss, float32(scale)
 		}
 	}
 	return best
 }
 
-// missed is the squared error of values in 4 bits of a scale.
-func missed(values []float32, scale float64) (sum float64) {
+// squaredError returns the squared error of values in 4 bits with the given scale.
+func squaredError(values []float32, scale float64) (sum float64) {
 	inverse := 1 / scale
 	for _, v := range values {
 		q := min(max(math.RoundToEven(float64(v)*inverse), LeastMultiplied), MostMultiplied)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// missedBy is what a row loses in 4 bits of a step times its blocks' multiples.
+// missedBy returns the squared error of a row in 4 bits of a step times its
+// blocks' multiples.
 func missedBy(row []float32, block int, step float32, multiples []uint8) (sum float64) {
 	for i, v := range row {
 		s := float64(step) * float64(multiples[i/block])
@@ -18,8 +19,9 @@ func missedBy(row []float32, block int, step float32, multiples []uint8) (sum fl
 	return sum
 }
 
-// TestMultiplesAreAlmostTheBest compares with all multiples of all steps around.
-func TestMultiplesAreAlmostTheBest(t *testing.T) {
+// TestMultiplesAreNearlyOptimal compares with all multiples of all steps in the
+// vicinity.
+func TestMultiplesAreNearlyOptimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	var lost, least, free float64
 	for range 60 {
@@ -52,14 +54,14 @@ func TestMultiplesAreAlmostTheBest(t *testing.T) {
 			free += missedBy(own, block, bestScale(own, magnitude(own)), []uint8{1})
 		}
 	}
-	require.Less(t, lost, 1.25*least, "of all steps and multiples")
-	require.Less(t, lost, 1.15*free, "of a scale of its own for each block")
+	require.Less(t, lost, 1.25*least, "compared with all steps and multiples")
+	require.Less(t, lost, 1.15*free, "compared with a scale per block")
 }
 
-func TestMultiplesOfNothingAreSmall(t *testing.T) {
+func TestMultiplesOfZerosAreSmall(t *testing.T) {
 	multiples := make([]uint8, 3)
 	step := FitMultiples(multiples, make([]float32, 12), 4)
-	require.Equal(t, float32(LeastStep), step)
+	require.Equal(t, float32(LeastScale), step)
 	require.Equal(t, []uint8{1, 1, 1}, multiples)
 	one := FitMultiples(multiples[:1], []float32{0, 0, -8, 0}, 4)
 	require.InDelta(t, 1, float64(one)*float64(multiples[0]), 0.07)

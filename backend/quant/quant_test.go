@@ -15,15 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/quant/quanttest"
 )
 
-// decoded are the formats that Dequantize reads.
-var decoded = []quant.Type{
-	quant.F32, quant.F16, quant.BF16, quant.Q4_0, quant.Q4_1, quant.Q5_0, quant.Q5_1, quant.Q8_0, quant.Q2_K,
-	quant.Q3_K, quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL, quant.IQ4_XS, quant.MXFP4,
-}
-
-// recorded is testdata/vectors.json; vectors.py beside it says how it was made.
+// recorded is testdata/vectors.json. vectors.py in the same folder made it.
 type recorded struct {
 	Sizes []struct {
 		Type         quant.Type
@@ -46,7 +41,7 @@ func readRecorded(t *testing.T) (r recorded) {
 	return r
 }
 
-func TestSizesEqualTheOnesOfThePythonPackage(t *testing.T) {
+func TestSizesEqualThoseOfPythonPackage(t *testing.T) {
 	known := 0
 	for _, s := range readRecorded(t).Sizes {
 		if !s.Type.Known() {
@@ -56,8 +51,8 @@ func TestSizesEqualTheOnesOfThePythonPackage(t *testing.T) {
 		require.Equal(t, s.Name, s.Type.String())
 		require.Equal(t, s.Block, s.Type.BlockSize(), s.Name)
 		if s.Name == "Q8_1" {
-			// The package counts two float32; ggml-common.h has two float16.
-			// The format lives in memory only, never in a file.
+			// The Python package counts two float32 scales, ggml-common.h has two float16.
+			// Files never hold this format.
 			s.Bytes = 36
 		}
 		require.Equal(t, s.Bytes, s.Type.TypeSize(), s.Name)
@@ -65,8 +60,8 @@ func TestSizesEqualTheOnesOfThePythonPackage(t *testing.T) {
 	require.Equal(t, 32, known)
 }
 
-// bitsOf is the value's bits, all NaNs alike: the sign of a computed NaN differs
-// between machines.
+// bitsOf returns the value's bits, equal for all NaNs: the sign of a computed
+// NaN differs between machines.
 func bitsOf(f float32) uint32 {
 	if f != f {
 		return 0x7fc00000
@@ -74,7 +69,7 @@ func bitsOf(f float32) uint32 {
 	return math.Float32bits(f)
 }
 
-// randomBytes are the numbers of splitmix64, as in vectors.py.
+// randomBytes returns the numbers of splitmix64, as vectors.py does.
 func randomBytes(n int, seed uint64) []byte {
 	b := make([]byte, 0, n+8)
 	for len(b) < n {
@@ -86,9 +81,9 @@ func randomBytes(n int, seed uint64) []byte {
 	return b[:n]
 }
 
-func TestDequantizedBlocksEqualThoseOfTwoOthers(t *testing.T) {
+func TestDequantizeEqualsTwoOtherImplementations(t *testing.T) {
 	cases := readRecorded(t).Cases
-	require.Len(t, cases, len(decoded)-1, "all but F32, which has a test of its own")
+	require.Len(t, cases, len(quanttest.Types)-1, "all but F32, which has its own test")
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			src, err := hex.DecodeString(c.Src)
@@ -113,7 +108,7 @@ func TestDequantizedBlocksEqualThoseOfTwoOthers(t *testing.T) {
 	}
 }
 
-// slowValue is value i of a row, read the long way round in float64.
+// slowValue returns value i of a row, computed in float64 by the definition.
 func slowValue(src []byte, t quant.Type, i int) float64 {
 	half := func(b []byte) float64 { return slowHalf(binary.LittleEndian.Uint16(b)) }
 	block := src[i/t.BlockSize()*t.TypeSize():]
@@ -135,7 +130,7 @@ func slowValue(src []byte, t quant.Type, i int) float64 {
 	panic("no such format here")
 }
 
-// slowHalf is the value of a finite float16 by its definition.
+// slowHalf returns the value of a finite float16 by its definition.
 func slowHalf(h uint16) float64 {
 	sign, exponent, fraction := 1.0, int(h>>10&31), float64(h&1023)/1024
 	if h&0x8000 != 0 {
@@ -147,7 +142,7 @@ func slowHalf(h uint16) float64 {
 	return sign * math.Ldexp(1+fraction, exponent-15)
 }
 
-func TestDequantizeAgreesWithTheDefinition(t *testing.T) {
+func TestDequantizeAgreesWithDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, typ := range []quant.Type{quant.Q8_0, quant.Q4_0, quant.Q4_1} {
 		const blocks = 2000
@@ -156,19 +151,19 @@ func TestDequantizeAgreesWithTheDefinition(t *testing.T) {
 			src[i] = byte(rng.Uint32())
 		}
 		for b := 0; b < len(src); b += typ.TypeSize() {
-			src[b+1] &^= 0x04 // keeps scale and minimum finite
+			src[b+1] &^= 0x04 // keep scale and minimum finite
 			src[b+3] &^= 0x04
 		}
 		got := make([]float32, blocks*typ.BlockSize())
 		require.NoError(t, quant.Dequantize(got, src, typ))
 		for i, v := range got {
-			// float32 of the exact float64 sum is the sum rounded once.
+			// The float32 of the exact float64 sum is the sum rounded once.
 			require.Equal(t, float32(slowValue(src, typ, i)), v, "%s value %d", typ, i)
 		}
 	}
 }
 
-func TestF32RowsAreReadAsTheyAre(t *testing.T) {
+func TestF32RowsAreCopied(t *testing.T) {
 	want := []float32{0, -1.5, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))}
 	src := make([]byte, 0, 20)
 	for _, v := range want {
@@ -179,7 +174,7 @@ func TestF32RowsAreReadAsTheyAre(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestDequantizeRefusesWhatItCannotRead(t *testing.T) {
+func TestDequantizeRejectsUnknownFormats(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		typ    quant.Type
@@ -204,7 +199,7 @@ func TestDequantizeRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestSizesThatOverflowAreRefused(t *testing.T) {
+func TestOverflowingSizesAreRejected(t *testing.T) {
 	_, err := quant.F32.SizeBytes(math.MaxInt/4 + 1)
 	require.ErrorIs(t, err, quant.ErrLength)
 	_, err = quant.F32.SizeBytes(-4)
@@ -215,7 +210,7 @@ func TestSizesThatOverflowAreRefused(t *testing.T) {
 }
 
 func TestDequantizeAllocatesNothing(t *testing.T) {
-	for _, typ := range decoded {
+	for _, typ := range quanttest.Types {
 		dst := make([]float32, 512)
 		size, err := typ.SizeBytes(len(dst))
 		require.NoError(t, err)
@@ -237,7 +232,7 @@ func ExampleDequantize() {
 }
 
 func BenchmarkDequantize(b *testing.B) {
-	for _, typ := range decoded {
+	for _, typ := range quanttest.Types {
 		b.Run(typ.String(), func(b *testing.B) {
 			const values = 1 << 16
 			size, err := typ.SizeBytes(values)

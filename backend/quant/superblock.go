@@ -2,14 +2,14 @@ package quant
 
 import "encoding/binary"
 
-const superSize = 256 // values of a block of the formats below
+const superSize = 256 // values of a block of these formats
 
-// In these loops, pointers to arrays and shifts cut to three bits spare the
-// compiler's checks, which take longer than the arithmetic.
+// Pointers to arrays, and shifts limited to three bits, spare these loops the
+// compiler's bounds checks, which take longer than the arithmetic.
 
 // decodeQ2K: 16 scale bytes (low half scale, high half minimum), 64 bytes of
-// quants, d, dmin. Sixteen values share a scale byte; byte i of a 32-byte group
-// holds values i, i+32, i+64, i+96 of its half, two bits each.
+// codes, d, dmin. Sixteen values share a scale byte. Byte i of a 32-byte group
+// holds the values i, i+32, i+64, i+96 of its half, two bits each.
 func decodeQ2K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[84:] {
 		d, dmin := half(src[80:]), half(src[82:])
@@ -25,8 +25,8 @@ func decodeQ2K(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ3K: 32 bytes of third bits, 64 bytes of quants laid out as in Q2_K,
-// 12 bytes of 6-bit scales, d. A third bit that is not set takes 4 away.
+// decodeQ3K: 32 bytes of third bits, 64 bytes of codes laid out as in Q2_K, 12
+// bytes of 6-bit scales, d. An unset third bit subtracts 4.
 func decodeQ3K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[110:] {
 		d := half(src[108:])
@@ -41,16 +41,16 @@ func decodeQ3K(dst []float32, src []byte) {
 	}
 }
 
-// scaleQ3K is the scale of group g: four low bits in a half byte of the first
-// eight bytes, two high bits in the last four.
+// scaleQ3K returns the scale of group g: four low bits in a half byte of the
+// first eight bytes, two high bits in the last four.
 func scaleQ3K(packed []byte, g int) int32 {
 	low := packed[g%8] >> (g / 8 * 4) & 15
 	high := packed[8+g%4] >> (g / 4 * 2) & 3
 	return int32(low|high<<4) - 32
 }
 
-// scaleMin unpacks the 6-bit scale and minimum of group g of 32 values, for
-// Q4_K and Q5_K: 12 bytes hold eight of each.
+// scaleMin returns the 6-bit scale and minimum of group g of 32 values in Q4_K
+// and Q5_K. 12 bytes hold eight of each.
 func scaleMin(packed []byte, g int) (scale, minimum byte) {
 	if g < 4 {
 		return packed[g] & 63, packed[g+4] & 63
@@ -58,8 +58,8 @@ func scaleMin(packed []byte, g int) (scale, minimum byte) {
 	return packed[g+4]&15 | packed[g-4]>>6<<4, packed[g+4]>>4 | packed[g]>>6<<4
 }
 
-// decodeQ4K: d, dmin, 12 bytes of scales and minima, 128 bytes of quants; byte
-// i of a 32-byte group holds values i and i+32 of its 64.
+// decodeQ4K: d, dmin, 12 bytes of scales and minima, 128 bytes of codes. Byte i
+// of a 32-byte group holds the values i and i+32 of its 64.
 func decodeQ4K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[144:] {
 		d, dmin := half(src), half(src[2:])
@@ -77,7 +77,7 @@ func decodeQ4K(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ5K: as Q4_K, with 32 bytes of fifth bits before the quants: bit g of
+// decodeQ5K: as Q4_K, with 32 bytes of fifth bits before the codes. Bit g of
 // byte i belongs to value i of group g.
 func decodeQ5K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[176:] {
@@ -99,8 +99,8 @@ func decodeQ5K(dst []float32, src []byte) {
 }
 
 // decodeQ6K: 128 bytes of low halves, 64 bytes of upper bit pairs, 16 int8
-// scales of 16 values each, d. Of each 128 values, byte i of 64 holds values i
-// and i+64, and a pair byte i of 32 the values i, i+32, i+64, i+96.
+// scales of 16 values each, d. Of each 128 values, byte i of 64 holds the
+// values i and i+64, and pair byte i of 32 the values i, i+32, i+64, i+96.
 func decodeQ6K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[210:] {
 		d := half(src[208:])
@@ -118,7 +118,7 @@ func decodeQ6K(dst []float32, src []byte) {
 }
 
 // decodeIQ4XS: d, a word with the upper two bits of eight scales, four bytes
-// with their lower halves, 128 bytes of quants, packed per 32 as in IQ4_NL.
+// with their lower halves, 128 bytes of codes, packed per 32 as in IQ4_NL.
 func decodeIQ4XS(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[136:] {
 		d, upper := half(src), binary.LittleEndian.Uint16(src[2:])

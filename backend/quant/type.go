@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// Type is the number of a tensor format, as GGUF writes it.
+// Type is a tensor format, with the number that GGUF uses.
 type Type uint32
 
-// The formats that this package reads, and the integers that tensors of tables
-// use. [Type.String] names the others.
+// The formats that this package reads, and the integer formats of tables.
+// [Type.String] also names the others.
 const (
 	F32    Type = 0
 	F16    Type = 1
@@ -32,18 +32,18 @@ const (
 	MXFP4  Type = 39
 )
 
-// ErrLength is returned when a slice's length does not match its format or its
+// ErrLength is returned if a slice's length does not fit its format or its
 // counterpart.
 var ErrLength = errors.New("quant: lengths do not match")
 
-// format is a row of the table of formats: values and bytes of one block.
+// format is the name of a format, and the values and bytes of a block.
 type format struct {
 	name              string
 	block, blockBytes int
 }
 
-// formats is indexed by Type; gaps are numbers that were withdrawn or never
-// given. Sizes: sizeof of ggml's block structures.
+// formats is indexed by Type. The gaps between the numbers are withdrawn or unused formats. The
+// sizes equal the sizes of ggml's block structures.
 var formats = [...]format{
 	0:  {"F32", 1, 4},
 	1:  {"F16", 1, 2},
@@ -89,7 +89,7 @@ func (t Type) format() format {
 // Known reports whether the format's name and sizes are known.
 func (t Type) Known() bool { return t.format().block != 0 }
 
-// String returns the format's usual name, "Q4_K", or its number.
+// String returns the format's usual name, such as "Q4_K", or its number.
 func (t Type) String() string {
 	if !t.Known() {
 		return fmt.Sprintf("type %d", uint32(t))
@@ -97,22 +97,22 @@ func (t Type) String() string {
 	return t.format().name
 }
 
-// BlockSize returns how many values are stored together; zero if the format is
-// unknown. A row holds whole blocks.
+// BlockSize returns the number of values of a block, or zero for an unknown
+// format. A row consists of whole blocks.
 func (t Type) BlockSize() int { return t.format().block }
 
-// TypeSize returns the bytes of one block; zero if the format is unknown.
+// TypeSize returns the bytes of a block, or zero for an unknown format.
 func (t Type) TypeSize() int { return t.format().blockBytes }
 
-// SizeBytes returns the bytes of n values. It fails for an unknown format, for
-// part of a block and for a size that no slice can have.
+// SizeBytes returns the bytes of n values. It fails for an unknown format, an
+// incomplete block, and a size that no slice can have.
 func (t Type) SizeBytes(n int) (int, error) {
 	f := t.format()
 	switch {
 	case f.block == 0:
 		return 0, fmt.Errorf("quant: %s: %w", t, errors.ErrUnsupported)
 	case n < 0 || n%f.block != 0:
-		return 0, fmt.Errorf("%w: %d values are no whole %s blocks of %d", ErrLength, n, t, f.block)
+		return 0, fmt.Errorf("%w: %d values are not whole %s blocks of %d", ErrLength, n, t, f.block)
 	case n/f.block > math.MaxInt/f.blockBytes:
 		return 0, fmt.Errorf("%w: %d values of %s exceed the address space", ErrLength, n, t)
 	}

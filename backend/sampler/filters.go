@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// keepInfinite leaves only the tokens with +Inf, equally likely, if there are
-// any: beside them no other token has a probability.
+// keepInfinite keeps only the tokens with +Inf, if there are any, with equal probability. All other
+// tokens then have probability zero.
 func (s *Sampler) keepInfinite() {
 	if !math.IsInf(float64(s.best().logit), 1) {
 		return
@@ -21,8 +21,8 @@ func (s *Sampler) keepInfinite() {
 	s.cands = kept
 }
 
-// softmax sets p and returns the best logit and the logarithm of the sum, so
-// that ln p = logit - top - lnSum also where p is too small for a float.
+// softmax sets p. It returns the best logit and the logarithm of the sum, so
+// that ln p = logit - top - lnSum even if p is too small for a float.
 func (s *Sampler) softmax() (top, lnSum float64) {
 	top = float64(s.best().logit)
 	sum := 0.0
@@ -37,7 +37,7 @@ func (s *Sampler) softmax() (top, lnSum float64) {
 	return top, math.Log(sum)
 }
 
-// typical keeps the tokens whose surprise is nearest to the entropy until
+// typical keeps the tokens whose surprise is nearest to the entropy, until
 // their probability exceeds TypicalP.
 func (s *Sampler) typical() {
 	if !s.options.typical() {
@@ -54,20 +54,20 @@ func (s *Sampler) typical() {
 		s.cands[i].far = math.Abs(s.cands[i].far - entropy)
 	}
 	limit := float64(s.options.TypicalP)
-	s.take(nearer, func(mass float64) bool { return mass > limit })
+	s.keepUntil(moreTypical, func(mass float64) bool { return mass > limit })
 }
 
-// nucleus keeps the fewest best tokens that together reach TopP.
+// nucleus keeps the fewest best tokens whose probability reaches TopP.
 func (s *Sampler) nucleus() {
 	if !s.options.nucleus() {
 		return
 	}
 	s.softmax()
 	limit := float64(s.options.TopP)
-	s.take(better, func(mass float64) bool { return mass >= limit })
+	s.keepUntil(better, func(mass float64) bool { return mass >= limit })
 }
 
-// minP drops tokens whose probability is less than MinP times the best one's.
+// minP drops tokens that are less likely than MinP times the best token.
 func (s *Sampler) minP() {
 	if s.options.MinP <= 0 {
 		return
@@ -76,10 +76,9 @@ func (s *Sampler) minP() {
 	s.cands = slices.DeleteFunc(s.cands, func(c candidate) bool { return float64(c.logit) < least })
 }
 
-// take keeps candidates in the order of first until enough says that their
-// probabilities suffice. A heap, so that the tail of a vocabulary stays
-// unsorted.
-func (s *Sampler) take(first func(a, b *candidate) bool, enough func(mass float64) bool) {
+// keepUntil keeps candidates in the order that first defines, until enough accepts
+// their probability. It uses a heap, so the tail of a vocabulary is not sorted.
+func (s *Sampler) keepUntil(first func(a, b *candidate) bool, enough func(mass float64) bool) {
 	heapify(s.cands, first)
 	mass := 0.0
 	rest := len(s.cands)
@@ -99,7 +98,7 @@ func better(a, b *candidate) bool {
 
 func worse(a, b *candidate) bool { return better(b, a) }
 
-func nearer(a, b *candidate) bool {
+func moreTypical(a, b *candidate) bool {
 	return a.far < b.far || a.far == b.far && a.id < b.id
 }
 
@@ -109,14 +108,14 @@ func sortCandidates(c []candidate) {
 	})
 }
 
-// heapify orders c so that c[0] comes before all others.
+// heapify orders c so that c[0] precedes all others.
 func heapify(c []candidate, before func(a, b *candidate) bool) {
 	for i := len(c)/2 - 1; i >= 0; i-- {
 		down(c, i, before)
 	}
 }
 
-// down moves c[i] to its place below.
+// down moves c[i] down to its place.
 func down(c []candidate, i int, before func(a, b *candidate) bool) {
 	for {
 		child := 2*i + 1

@@ -9,9 +9,9 @@ import (
 // history counts the last n accepted tokens.
 type history struct {
 	n      int     // window; -1 is unbounded
-	window []int32 // ring once it holds n tokens; unused when unbounded
-	next   int     // oldest place of a full ring
-	counts []count // ascending by id, so that one walk meets the logits in order
+	window []int32 // ring once it holds n tokens; unused if unbounded
+	next   int     // index of the oldest token of a full ring
+	counts []count // ascending by id, in the order of the logits
 }
 
 type count struct {
@@ -20,8 +20,8 @@ type count struct {
 
 func byID(c count, id int32) int { return cmp.Compare(c.id, id) }
 
-// add counts token and forgets the one that leaves the window. The window
-// grows with the tokens: its length comes from a request and may be absurd.
+// add counts token and forgets the token that leaves the window. The window grows with the tokens,
+// because its length comes from a request and may be absurd.
 func (h *history) add(token int32) {
 	switch {
 	case h.n < 0:
@@ -46,8 +46,9 @@ func (h *history) drop(token int32) {
 	}
 }
 
-// penalise changes the logit of a token seen times before. Finite logits stay
-// finite: a harsh penalty makes a token the last choice, not an impossible one.
+// penalise returns the logit of a token that occurred times before. Finite
+// logits stay finite: a harsh penalty makes a token the last choice, not an
+// impossible one.
 func (o *Options) penalise(logit float32, times int32) float32 {
 	if math.IsInf(float64(logit), 0) || logit != logit {
 		return logit

@@ -7,60 +7,61 @@ import (
 )
 
 var (
-	// ErrOptions is returned when options are not numbers a sampler can use.
+	// ErrOptions is returned for options outside their range.
 	ErrOptions = errors.New("sampling options out of range")
-	// ErrLogits is returned when a row of logits is empty or holds NaN.
+	// ErrLogits is returned if a row of logits is empty or holds NaN.
 	ErrLogits = errors.New("logits are not numbers")
-	// ErrNoToken is returned when the mask or -Inf logits leave no token.
+	// ErrNoToken is returned if mask and -Inf logits allow no token.
 	ErrNoToken = errors.New("no token is allowed")
 )
 
-// Mask says which tokens may come next, as a grammar does. Sample only asks;
-// whoever keeps the drawn token tells the mask through Accept.
+// Mask limits the tokens that may come next, as a grammar does. Sample only
+// asks; the caller that keeps the token calls Accept.
 type Mask interface {
-	// Allowed reports whether token may come next. Sample asks about the
-	// tokens that matter and not about every one.
+	// Allowed reports whether token may come next. Sample asks only about
+	// tokens that matter.
 	Allowed(token int32) bool
-	// Accept moves on past token.
+	// Accept advances the mask past token.
 	Accept(token int32)
 }
 
-// Options tunes a Sampler. The zero value is greedy, with everything off.
+// Options tunes a Sampler. The zero value is greedy, without filters.
 type Options struct {
-	// Temperature divides the logits. Zero or less takes the best token that
-	// penalties and typical-p leave, the lowest id among equals.
+	// Temperature divides the logits. Zero or less selects the best token after
+	// penalties and typical-p, the lowest id among equals.
 	Temperature float32
-	// TopK keeps the k best tokens. Zero or less is off.
+	// TopK keeps the k best tokens. Zero or less means off.
 	TopK int
-	// TopP keeps the fewest best tokens that together reach this probability.
-	// Zero, and one or more, is off.
+	// TopP keeps the fewest best tokens whose probability reaches this value.
+	// Zero means off, and so does one or more.
 	TopP float32
-	// MinP drops tokens less likely than this share of the best one's
-	// probability. Zero is off; more than one counts as one.
+	// MinP drops tokens that are less likely than this share of the best
+	// token's probability. Zero means off. Values above one count as one.
 	MinP float32
-	// TypicalP keeps the tokens whose surprise is nearest to the entropy,
-	// until they exceed this probability. Zero, and one or more, is off.
+	// TypicalP keeps the tokens whose surprise is nearest to the entropy, until
+	// their probability exceeds this value. Zero means off, and so does one or
+	// more.
 	TypicalP float32
-	// RepeatPenalty divides the positive logits of recent tokens and
-	// multiplies the others. Zero and one are off.
+	// RepeatPenalty divides positive logits of recent tokens and multiplies others. Zero and one
+	// disable it.
 	RepeatPenalty float32
-	// FrequencyPenalty is subtracted once for each recent occurrence.
+	// FrequencyPenalty is subtracted once per recent occurrence.
 	FrequencyPenalty float32
 	// PresencePenalty is subtracted once from each recent token.
 	PresencePenalty float32
-	// RepeatLastN is how many accepted tokens count as recent. Zero turns the
-	// penalties off, -1 is all of them.
+	// RepeatLastN is the number of accepted tokens that count as recent. Zero
+	// turns the penalties off; -1 means all tokens.
 	RepeatLastN int
-	// Seed starts the generator. Every value, zero included, is a fixed seed.
+	// Seed starts the generator. Every value, including zero, is a fixed seed.
 	Seed uint64
 }
 
-// check refuses what no filter could give a meaning to.
+// check rejects values without a meaning.
 func (o Options) check() error {
 	for _, f := range []struct {
 		name     string
 		value    float32
-		negative bool // whether values below zero have a meaning
+		negative bool // values below zero are allowed
 	}{
 		{"temperature", o.Temperature, true},
 		{"top-p", o.TopP, false},

@@ -14,10 +14,10 @@ type Sampler struct {
 	options Options
 	history history
 	pcg     *rand.PCG
-	cands   []candidate // scratch
+	cands   []candidate // scratch memory
 }
 
-// candidate is a token still in the choice. p is valid after softmax.
+// candidate is a token that the filters have kept. p is valid after softmax.
 type candidate struct {
 	id    int32
 	logit float32
@@ -25,7 +25,7 @@ type candidate struct {
 	far   float64 // distance of the surprise from the entropy, for typical-p
 }
 
-// New returns a Sampler, or an error that wraps [ErrOptions].
+// New returns a Sampler. The error for invalid options wraps [ErrOptions].
 func New(o Options) (*Sampler, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
@@ -35,26 +35,28 @@ func New(o Options) (*Sampler, error) {
 	return s, nil
 }
 
-// Accept makes token recent for the penalties. The caller feeds the prompt and
-// each token it keeps; Sample does not feed itself. Negative ids are ignored.
+// Accept makes token recent for the penalties. The caller passes the prompt and
+// each token that it keeps; Sample does not call Accept. Negative ids are
+// ignored.
 func (s *Sampler) Accept(token int32) {
 	if token >= 0 && s.options.penalties() {
 		s.history.add(token)
 	}
 }
 
-// Sample chooses a token; logits stay as they are. A nil mask allows all.
+// Sample chooses a token. It does not change logits. A nil mask allows all
+// tokens.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if len(logits) == 0 {
 		return 0, fmt.Errorf("sampler: %w: the row is empty", ErrLogits)
 	}
-	if err := s.gather(logits, mask, s.options.wanted(len(logits))); err != nil {
+	if err := s.gather(logits, mask, s.options.needed(len(logits))); err != nil {
 		return 0, err
 	}
 	return s.choose(), nil
 }
 
-// choose takes one of the candidates.
+// choose chooses one of the candidates.
 func (s *Sampler) choose() int32 {
 	s.keepInfinite()
 	s.typical()
@@ -66,8 +68,8 @@ func (s *Sampler) choose() int32 {
 	return s.draw()
 }
 
-// gather fills the scratch with the k best allowed tokens, after penalties:
-// sorted when k is less than the row, in order of ids otherwise.
+// gather collects the k best allowed tokens after penalties. They are sorted if
+// k is less than the row, else in the order of ids.
 func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	s.cands = s.cands[:0]
 	seen := s.history.counts
@@ -78,8 +80,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// Ids ascend, so an equal logit loses against what is already there;
-		// NaN passes this comparison and is refused below.
+		// Ids ascend, so an equal logit loses against an earlier one. NaN
+		// passes this comparison and is rejected below.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}
@@ -104,8 +106,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	return nil
 }
 
-// keep takes a candidate in, if k are there already in place of the worst of
-// them: that is the first.
+// keep adds a candidate. If there are k already, it replaces the worst one,
+// which is the first.
 func (s *Sampler) keep(c candidate, k int) {
 	if len(s.cands) == k {
 		s.cands[0] = c
@@ -128,7 +130,8 @@ func (s *Sampler) best() candidate {
 	return best
 }
 
-// draw takes one number from the generator and walks to the token under it.
+// draw takes one number from the generator and returns the token that it
+// selects.
 func (s *Sampler) draw() int32 {
 	top, t := float64(s.best().logit), float64(s.options.Temperature)
 	total := 0.0
@@ -147,7 +150,7 @@ func (s *Sampler) draw() int32 {
 			return c.id
 		}
 		at -= c.p
-		last = c.id // rounding may walk past the end
+		last = c.id // rounding may pass the end
 	}
 	return last
 }

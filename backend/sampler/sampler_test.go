@@ -59,7 +59,7 @@ func accept(s *Sampler, tokens []int32) {
 	}
 }
 
-func TestFiltersLeaveWhatTheObviousVersionLeaves(t *testing.T) {
+func TestFiltersAgreeWithOracle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		o, logits := randomOptions(rng), randomLogits(rng, 1+rng.IntN(40))
@@ -96,7 +96,7 @@ func TestFiltersLeaveWhatTheObviousVersionLeaves(t *testing.T) {
 	}
 }
 
-// countPositive is the number of tokens with a probability.
+// countPositive counts the tokens with a probability.
 func countPositive(p []float64) (n int) {
 	for _, v := range p {
 		if v > 0 {
@@ -106,7 +106,7 @@ func countPositive(p []float64) (n int) {
 	return n
 }
 
-func TestDrawsFollowTheExactProbabilities(t *testing.T) {
+func TestDrawsFollowExactProbabilities(t *testing.T) {
 	for _, o := range []Options{
 		{Temperature: 1},
 		{Temperature: 0.8, TopK: 40, TopP: 0.9, RepeatPenalty: 1.1, RepeatLastN: 64},
@@ -140,13 +140,14 @@ func TestDrawsFollowTheExactProbabilities(t *testing.T) {
 				chi += (seen[id] - draws*p) * (seen[id] - draws*p) / (draws * p)
 				free++
 			}
-			// Mean free, deviation √(2·free): five of them is one in a million.
+			// The mean is free and the deviation √(2·free): five of them is one
+			// in a million.
 			require.Less(t, chi, float64(free)+5*math.Sqrt(2*float64(free)))
 		})
 	}
 }
 
-func TestEqualSeedsGiveEqualTokensAndOneDrawEach(t *testing.T) {
+func TestEqualSeedsGiveEqualTokens(t *testing.T) {
 	logits := randomLogits(rand.New(rand.NewPCG(3, 3)), 50)
 	different := map[string]bool{}
 	for seed := range uint64(1000) {
@@ -179,7 +180,7 @@ func TestEqualSeedsGiveEqualTokensAndOneDrawEach(t *testing.T) {
 	require.Greater(t, len(different), 950, "seeds must matter")
 }
 
-func TestNucleusIsTheSmallestSetThatReachesP(t *testing.T) {
+func TestNucleusIsMinimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 500 {
 		p := 0.01 + 0.98*rng.Float32()
@@ -200,14 +201,14 @@ func TestNucleusIsTheSmallestSetThatReachesP(t *testing.T) {
 			least = min(least, plain[c.id])
 		}
 		require.GreaterOrEqual(t, mass, float64(p)-1e-12)
-		require.Less(t, mass-least, float64(p)+1e-12, "one token less would do")
+		require.Less(t, mass-least, float64(p)+1e-12, "one token fewer would suffice")
 		for id, q := range plain {
 			require.False(t, !kept[int32(id)] && q > least, "a better token was left out")
 		}
 	}
 }
 
-func TestGreedyTakesTheLowestIDAmongEquals(t *testing.T) {
+func TestGreedyTakesLowestIDAmongEquals(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options Options
@@ -238,7 +239,7 @@ func TestGreedyTakesTheLowestIDAmongEquals(t *testing.T) {
 	}
 }
 
-func TestWindowForgetsExactlyTheOldest(t *testing.T) {
+func TestWindowForgetsOldest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{-1, 1, 2, 7, math.MaxInt} {
 		h := history{n: n}
@@ -258,7 +259,7 @@ func TestWindowForgetsExactlyTheOldest(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, o := range []Options{
 		{Temperature: nan},
@@ -289,7 +290,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestMaskIsAskedOnlyAboutTokensThatMatter(t *testing.T) {
+func TestMaskIsAskedAboutFewTokens(t *testing.T) {
 	logits := make([]float32, 10000)
 	for i := range logits {
 		logits[i] = -float32(i)
@@ -302,7 +303,7 @@ func TestMaskIsAskedOnlyAboutTokensThatMatter(t *testing.T) {
 	require.Equal(t, 40, asked)
 }
 
-func TestSamplingAllocatesNothingOnceWarm(t *testing.T) {
+func TestWarmSamplingAllocatesNothing(t *testing.T) {
 	logits := randomLogits(rand.New(rand.NewPCG(1, 1)), 5000)
 	for _, o := range []Options{
 		{RepeatPenalty: 1.1, RepeatLastN: 64},
@@ -330,7 +331,7 @@ func TestSamplingAllocatesNothingOnceWarm(t *testing.T) {
 
 func allowAll(int32) bool { return true }
 
-func FuzzSampleDrawsAnAllowedTokenOrFails(f *testing.F) {
+func FuzzSampleDrawsAllowedTokenOrFails(f *testing.F) {
 	f.Add([]byte{0, 0, 128, 63, 0, 0, 0, 64}, float32(0.8), float32(0.9), float32(0.05), float32(0.7), float32(1.1), 40, 64, uint64(1))
 	f.Add([]byte{0, 0, 192, 127}, float32(0), float32(0), float32(0), float32(0), float32(0), 0, 0, uint64(0))
 	f.Add([]byte{0, 0, 128, 127, 0, 0, 128, 255}, float32(1e-45), float32(1e-45), float32(3e38), float32(1e-45), float32(3e38), 1, -1, uint64(9))
@@ -359,45 +360,4 @@ func FuzzSampleDrawsAnAllowedTokenOrFails(f *testing.F) {
 			s.Accept(id)
 		}
 	})
-}
-
-func BenchmarkSample(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	logits := make([]float32, 152064)
-	for i := range logits {
-		logits[i] = float32(rng.NormFloat64() * 3)
-	}
-	for _, c := range []struct {
-		name string
-		o    Options
-	}{
-		{"greedy", Options{}},
-		{"ollama", Options{Temperature: 0.8, TopK: 40, TopP: 0.9, RepeatPenalty: 1.1, RepeatLastN: 64}},
-		{"top-p only", Options{Temperature: 0.8, TopP: 0.9}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			s, err := New(c.o)
-			require.NoError(b, err)
-			for b.Loop() {
-				_, _ = s.Sample(logits, nil)
-			}
-		})
-	}
-}
-
-func ExampleSampler_Sample() {
-	s, err := New(Options{RepeatPenalty: 2, RepeatLastN: 64})
-	if err != nil {
-		panic(err)
-	}
-	for range 3 {
-		token, err := s.Sample([]float32{1, 5, 4}, nil)
-		if err != nil {
-			panic(err)
-		}
-		s.Accept(token)
-		fmt.Print(token, " ")
-	}
-	// Output: 1 2 1
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// topOf sorts a row as a device would that orders equals as it likes, and takes
+// topOf sorts a row like a device that may order equals in any way, and returns
 // the first k.
 func topOf(rng *rand.Rand, logits []float32, k int) Top {
 	list := make([]candidate, len(logits))
@@ -38,7 +38,7 @@ func topOf(rng *rand.Rand, logits []float32, k int) Top {
 	return t
 }
 
-// drawTopOptions draws settings of every kind, most of which a top can serve.
+// drawTopOptions returns random options, most of which a top can serve.
 func drawTopOptions(rng *rand.Rand) Options {
 	o := Options{Temperature: float32(rng.IntN(3)) * 0.6, TopK: rng.IntN(14), RepeatLastN: rng.IntN(12) - 1, Seed: rng.Uint64()}
 	some := func(v float64) float32 {
@@ -53,7 +53,7 @@ func drawTopOptions(rng *rand.Rand) Options {
 	return o
 }
 
-// near draws logits of which many are equal or nearly so.
+// near returns logits of which many are equal or nearly equal.
 func near(rng *rand.Rand, n int) []float32 {
 	logits := make([]float32, n)
 	for i := range logits {
@@ -68,7 +68,7 @@ func near(rng *rand.Rand, n int) []float32 {
 	return logits
 }
 
-func TestTheTopSaysWhatTheWholeRowSaysOrNothing(t *testing.T) {
+func TestSampleTopAgreesWithSample(t *testing.T) {
 	served, refused, penalised, masked := 0, 0, 0, 0
 	for seed := range uint64(30000) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -78,7 +78,7 @@ func TestTheTopSaysWhatTheWholeRowSaysOrNothing(t *testing.T) {
 		part, err := New(o)
 		require.NoError(t, err)
 		logits := near(rng, 20+rng.IntN(30))
-		for range 3 { // the generators must go on alike
+		for range 3 { // the generators must stay in step
 			if rng.IntN(2) == 0 {
 				logits = near(rng, len(logits))
 			}
@@ -111,13 +111,13 @@ func TestTheTopSaysWhatTheWholeRowSaysOrNothing(t *testing.T) {
 			part.Accept(want)
 		}
 	}
-	t.Logf("%d served, %d of them with penalties and %d with a mask; %d refused", served, penalised, masked, refused)
+	t.Logf("%d served, %d of them with penalties and %d with a mask; %d rejected", served, penalised, masked, refused)
 	for _, n := range []int{served, refused, penalised, masked} {
 		require.Greater(t, n, 5000)
 	}
 }
 
-func TestTopsThatDetermineNothingAreRefused(t *testing.T) {
+func TestUndeterminedTopsAreRejected(t *testing.T) {
 	nan := float32(math.NaN())
 	sane := Top{IDs: []int32{4, 2, 7}, Logits: []float32{3, 2, 1}, Vocab: 9, Share: 0.5}
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestTopsThatDetermineNothingAreRefused(t *testing.T) {
 		{"nothing", func(t *Top, _ *Options) { t.IDs, t.Logits = nil, nil }, nil, false},
 		{"all are equal", func(t *Top, _ *Options) { t.Logits = []float32{1, 1, 1} }, nil, false},
 		{"all but the last", func(_ *Top, o *Options) { o.Temperature, o.TopK = 1, 2 }, nil, true},
-		{"as many as there are", func(_ *Top, o *Options) { o.Temperature, o.TopK = 1, 3 }, nil, false},
+		{"k equals the top", func(_ *Top, o *Options) { o.Temperature, o.TopK = 1, 3 }, nil, false},
 		{"sums over everything", func(_ *Top, o *Options) { o.Temperature, o.TopP = 1, 0.9 }, nil, false},
 		{"a penalty that raises", func(_ *Top, o *Options) { o.RepeatPenalty, o.RepeatLastN = 0.9, 4 }, nil, false},
 		{"one that does nothing", func(_ *Top, o *Options) { o.RepeatPenalty = 0.9 }, nil, true},

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// vocabularies are the ones measured: the carried one and larger ones of the
+// vocabularies are measured: the one in this repository and larger ones of the
 // shared data.
 var vocabularies = []string{"stories", "llama-spm", "gpt-2", "qwen2", "llama-bpe"}
 
@@ -73,8 +73,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkHuge opens and builds a SentencePiece vocabulary of the size and
-// shape of Gemma 3's: 262144 tokens, 6 letters on average.
+// BenchmarkHuge opens and builds a SentencePiece vocabulary of Gemma 3's size
+// and shape: 262144 tokens of 6 letters on average.
 func BenchmarkHuge(b *testing.B) {
 	const n = 262144
 	texts, types, scores := make([]string, n), make([]int32, n), make([]float32, n)

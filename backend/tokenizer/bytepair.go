@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// bytePair joins bytes within words, lowest rank first.
+// bytePair joins bytes within words, the lowest rank first.
 type bytePair struct {
 	vocab *vocabulary
 	rule  pretokenizer
@@ -15,8 +15,8 @@ type bytePair struct {
 	joins map[pair]join
 }
 
-// pair is two neighbouring tokens, the left one in the upper half: a plain
-// number is hashed fastest.
+// pair is two neighbouring tokens, the left one in the upper half. A plain
+// integer is the fastest key to hash.
 type pair uint64
 
 func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
@@ -24,7 +24,7 @@ func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint
 // join is an entry of the merge table.
 type join struct {
 	rank int32
-	id   int32 // of the joined token
+	id   int32 // id of the joined token
 }
 
 func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
@@ -44,7 +44,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 	for b := range bp.bytes {
 		bp.bytes[b] = v.id(string(byteRune(byte(b))))
 	}
-	var both []byte // reused: a vocabulary has some 150000 merges
+	var both []byte // reused, because a vocabulary has about 150000 merges
 	for rank, merge := range merges {
 		if merge == "" {
 			return nil, fmt.Errorf("%w: merge %d is empty", ErrVocabulary, rank)
@@ -58,7 +58,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
 		joined, ok := v.ids[string(both)]
 		if left == None || right == None || !ok {
-			continue // of a vocabulary that was cut down: it can yield no token
+			continue // the vocabulary was reduced: this merge gives no token
 		}
 		key := newPair(left, right)
 		if _, twice := bp.joins[key]; !twice {
@@ -72,7 +72,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
 	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
 		j, ok := bp.joins[newPair(left.id, right.id)]
-		// Ranks are whole numbers far below 2^24, hence exact.
+		// Ranks are integers far below 2^24, hence exact.
 		return float32(j.rank), j.id, ok
 	}}
 	for _, word := range bp.rule.split(text) {
@@ -88,7 +88,7 @@ func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
 		}
 		m.run()
 		for i := int32(0); i >= 0; i = m.symbols[i].next {
-			if id := m.symbols[i].id; id != None { // else a byte without a token
+			if id := m.symbols[i].id; id != None { // otherwise a byte without a token
 				ids = append(ids, id)
 			}
 		}
@@ -96,9 +96,9 @@ func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
 	return ids
 }
 
-// byteRune returns the printable character by which GPT-2 vocabularies spell a
-// byte: itself where Latin-1 has a visible character, else the next free one
-// from U+0100 on.
+// byteRune returns the printable character with which GPT-2 vocabularies spell
+// a byte: the byte itself if Latin-1 has a visible character there, else the
+// next free one from U+0100 on.
 func byteRune(b byte) rune {
 	switch {
 	case b <= ' ':

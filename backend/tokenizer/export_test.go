@@ -1,6 +1,6 @@
 package tokenizer
 
-// Split shows tests how the named pre-tokenizer cuts a text.
+// Split splits a text with the named pre-tokenizer.
 func Split(name, text string) ([]string, error) {
 	p, err := newPretokenizer(name)
 	if err != nil {
@@ -9,7 +9,7 @@ func Split(name, text string) ([]string, error) {
 	return p.split(text), nil
 }
 
-// PretokenizerNames lists the first name of each rule.
+// PretokenizerNames returns the first name of each rule.
 func PretokenizerNames() (names []string) {
 	for _, r := range rules {
 		names = append(names, r.names[0])

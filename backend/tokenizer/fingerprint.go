@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Fingerprint names the vocabulary: what every token stands for, in order.
-// Models that share it can share tokens that were written down.
+// Fingerprint returns a hash of the vocabulary: the text and type of every
+// token, in order. Models with equal fingerprints can share stored tokens.
 func (t *Tokenizer) Fingerprint() (sum [32]byte) {
 	h := sha256.New()
 	var b []byte

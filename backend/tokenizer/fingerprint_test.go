@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFingerprintsTellVocabulariesApart(t *testing.T) {
+func TestFingerprintsDiffer(t *testing.T) {
 	of := func(types []tokenType, texts ...string) [32]byte {
 		return (&Tokenizer{vocab: &vocabulary{texts: texts, types: types}}).Fingerprint()
 	}

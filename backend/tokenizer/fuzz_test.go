@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// vocabularyKeys makes keys of a vocabulary out of what a fuzzer turns: lines
-// of tokens and merges, a byte each of types and scores.
+// vocabularyKeys makes keys of a vocabulary from a fuzzer's input: lines of
+// tokens and merges, and a byte each for types and scores.
 func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, special int32, flags byte) []gguf.KeyValue {
 	list := strings.Split(tokens, "\n")
 	typeOf, scoreOf := make([]int32, len(types)), make([]float32, len(scores))
@@ -42,8 +42,8 @@ func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, spe
 	return keys
 }
 
-// FuzzVocabulary builds a tokenizer from any vocabulary, encodes any text and
-// decodes it: no panic, and only tokens that exist.
+// FuzzVocabulary builds a tokenizer from any vocabulary and encodes and decodes
+// any text. It must not panic, and all tokens must exist.
 func FuzzVocabulary(f *testing.F) {
 	f.Add("gpt2", "gpt-2", "a\nb\nab\nĠ\n<|im_end|>", "a b\nĠ a", []byte{1, 1, 1, 1, 3}, []byte{}, int32(4), byte(2), "ab ab<|im_end|>\xff")
 	f.Add("gpt2", "llama-bpe", "a\n\na\n<x>", "a a\n a", []byte{1, 0, 5, 4}, []byte{}, int32(-1), byte(7), "aaaa <x> ")
@@ -68,7 +68,7 @@ func FuzzVocabulary(f *testing.F) {
 			require.NoError(t, err)
 			for _, id := range ids {
 				require.True(t, id >= 0 && int(id) < tok.VocabSize(), "id %d of %d", id, tok.VocabSize())
-				if flag == 0 && model == "gpt2" { // the other kind may yield <unk>
+				if flag == 0 && model == "gpt2" { // the other kind may give <unk>
 					require.Equal(t, tok.PieceSpecial(id), tok.Piece(id), "plain text yields the control token %d", id)
 				}
 			}

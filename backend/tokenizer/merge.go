@@ -2,7 +2,7 @@ package tokenizer
 
 import "container/heap"
 
-// symbol is a run of text that has been joined so far: text[start:end].
+// symbol is a run of joined text: text[start:end].
 type symbol struct {
 	start, end int32
 	prev, next int32 // neighbours, or -1
@@ -11,25 +11,26 @@ type symbol struct {
 
 // candidate is a pair of neighbours that may be joined.
 type candidate struct {
-	priority    float32 // lower is joined earlier
+	priority    float32 // the lowest is joined first
 	left, right int32
-	end         int32 // of the right symbol when the pair was seen
-	id          int32 // of the joined symbol
+	end         int32 // end of the right symbol when the pair was queued
+	id          int32 // id of the joined symbol
 }
 
-// merger joins neighbouring symbols, lowest priority first and leftmost first
-// among equals, until no pair can be joined.
+// merger joins neighbouring symbols until no pair can be joined. It takes the
+// lowest priority first, and the leftmost pair among equals.
 type merger struct {
 	symbols []symbol
 	queue   queue
-	// pair says whether two neighbours can be joined.
+	// pair returns the joined token of two neighbours and reports whether there
+	// is one.
 	pair func(left, right symbol) (priority float32, id int32, ok bool)
 }
 
-// reset starts with no symbols.
+// reset removes all symbols.
 func (m *merger) reset() { m.symbols, m.queue = m.symbols[:0], m.queue[:0] }
 
-// add appends a symbol of the given length to the right of the others.
+// add appends a symbol of the given length.
 func (m *merger) add(length int, id int32) {
 	n := int32(len(m.symbols))
 	s := symbol{prev: n - 1, next: -1, id: id}
@@ -41,8 +42,7 @@ func (m *merger) add(length int, id int32) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins what can be joined. The symbols that are left are those reached
-// from the first one by next.
+// run joins all pairs. The remaining symbols are reached from the first symbol through next.
 func (m *merger) run() {
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
@@ -51,10 +51,10 @@ func (m *merger) run() {
 		c := heap.Pop(&m.queue).(candidate)
 		left, right := &m.symbols[c.left], &m.symbols[c.right]
 		if left.next != c.right || right.end != c.end {
-			continue // one of them was joined elsewhere in the meantime
+			continue // one of the two was joined in the meantime
 		}
 		left.end, left.id, left.next = right.end, c.id, right.next
-		right.next = c.right // to itself: no pair with it is valid any more
+		right.next = c.right // linked to itself, so that no pair with it is valid
 		if left.next >= 0 {
 			m.symbols[left.next].prev = c.left
 			m.consider(c.left, left.next)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scanMerge is the obvious version: look at all neighbours, join the best pair,
-// the leftmost among equals, and start again.
+// scanMerge is the oracle: it looks at all neighbours, joins the best pair (the
+// leftmost among equals) and starts again.
 func scanMerge(ids []int32, joins map[[2]int32]join) []int32 {
 	ids = slices.Clone(ids)
 	for {
@@ -35,7 +35,7 @@ func TestMergingAgreesWithPlainScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	joined := 0
 	for range 3000 {
-		// Few letters, so that equal ranks meet; ids grow as they are joined.
+		// With few letters, equal ranks meet. Joined tokens get the next ids.
 		joins := map[[2]int32]join{}
 		letters := 1 + rng.Int32N(3)
 		known := letters
@@ -64,11 +64,11 @@ func TestMergingAgreesWithPlainScan(t *testing.T) {
 		require.Equal(t, append([]int32(nil), want...), got, "ids %v, joins %v", ids, joins)
 		joined += len(ids) - len(want)
 	}
-	require.Greater(t, joined, 3000, "the texts must have something to join")
+	require.Greater(t, joined, 3000, "the texts must have pairs to join")
 }
 
-// cutOneByOne is what find means: search for the longest spelling first, in
-// what the longer ones have left.
+// cutOneByOne is the definition of find: it searches for the longest spelling
+// first, in the text that longer ones have left.
 func cutOneByOne(s *specials, text string) (found []match) {
 	names := make([]string, 0, len(s.ids))
 	for name := range s.ids {
@@ -100,7 +100,7 @@ func cutOneByOne(s *specials, text string) (found []match) {
 	return found
 }
 
-func TestSpecialTokensAreFoundAsIfSearchedOneByOne(t *testing.T) {
+func TestFindAgreesWithSearchOneByOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	letters := func(n int) string {
 		b := make([]byte, n)
@@ -128,10 +128,10 @@ func TestSpecialTokensAreFoundAsIfSearchedOneByOne(t *testing.T) {
 	require.Greater(t, overlapping, 3000)
 }
 
-// A file may have a special token of every length, each place of a text then
-// as many matches. Of each place one is held, and none is looked up by its
-// whole text.
-func TestSpecialTokensOfEveryLengthCostNoMoreThanTheText(t *testing.T) {
+// TestSpecialTokensOfEveryLengthAreCheap has a special token of every length,
+// so each place of a text has a match for each of them. find must hold one per
+// place and must not look up each by its whole text.
+func TestSpecialTokensOfEveryLengthAreCheap(t *testing.T) {
 	v := &vocabulary{}
 	const longest = 4000
 	for n := range longest {

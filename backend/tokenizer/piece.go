@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// pieces holds the bytes of all tokens one after the other.
+// pieces holds the bytes of all tokens in sequence.
 type pieces struct {
 	bytes []byte
 	ends  []int // by id
 }
 
-// newPieces asks the kind of tokenizer how it writes each token.
+// newPieces builds the pieces. piece appends a token's bytes, depending on the
+// kind of tokenizer.
 func newPieces(v *vocabulary, piece func(b []byte, text string, t tokenType) []byte) pieces {
 	p := pieces{ends: make([]int, len(v.texts))}
 	for id, text := range v.texts {
@@ -47,9 +48,9 @@ func bytePairPiece(b []byte, text string, _ tokenType) []byte {
 	return b
 }
 
-// Piece returns what a token adds to the output: bytes, since a character may
-// be spread over tokens. Control and unknown tokens add nothing, nor does an id
-// outside the vocabulary. The slice is the Tokenizer's; do not change it.
+// Piece returns the bytes that a token adds to the output. A character may be
+// spread over several tokens. Control and unknown tokens, and ids outside the
+// vocabulary, add nothing. The caller must not change the slice.
 func (t *Tokenizer) Piece(id int32) []byte {
 	if id >= 0 && int(id) < len(t.vocab.types) {
 		if typ := t.vocab.types[id]; typ == typeControl || typ == typeUnknown {
@@ -59,8 +60,8 @@ func (t *Tokenizer) Piece(id int32) []byte {
 	return t.PieceSpecial(id)
 }
 
-// PieceSpecial is [Tokenizer.Piece] with control tokens spelled out, as callers
-// want who asked for some to be preserved.
+// PieceSpecial is [Tokenizer.Piece] with the spelling of control tokens, for
+// callers that preserve some of them.
 func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	if id < 0 || int(id) >= len(t.pieces.ends) {
 		return nil
@@ -73,8 +74,8 @@ func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	return t.pieces.bytes[start:end:end]
 }
 
-// Decode returns the text of tokens as a user sees it, without control tokens.
-// It may end, or begin, within a character.
+// Decode returns the text of tokens without control tokens. It may begin or end
+// within a character.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -83,8 +84,8 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return b.String()
 }
 
-// DecodeSpecial is [Tokenizer.Decode] with control tokens spelled out, so that
-// encoding the text with ParseSpecial finds them again.
+// DecodeSpecial is [Tokenizer.Decode] with the spelling of control tokens, so
+// that encoding the text with ParseSpecial finds them again.
 func (t *Tokenizer) DecodeSpecial(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// pretokenizer cuts text into words that byte-pair encoding never joins.
+// pretokenizer splits text into words that byte-pair encoding never joins.
 type pretokenizer struct {
-	patterns   []*regexp.Regexp // each cuts what the one before has left
-	wholeWords bool             // a word that is a token stays whole
+	patterns   []*regexp.Regexp // each splits the rest that the one before has left
+	wholeWords bool             // a word that is a token is not split
 	addBOS     bool             // unless the file says otherwise
 }
 
@@ -27,7 +27,7 @@ func newPretokenizer(name string) (pretokenizer, error) {
 	return p, nil
 }
 
-// split returns the words of a text; together they are the text.
+// split returns the words of a text. Together they are the text.
 func (p pretokenizer) split(text string) []string {
 	words := []string{text}
 	for _, pattern := range p.patterns {
@@ -40,7 +40,7 @@ func (p pretokenizer) split(text string) []string {
 	return words
 }
 
-// appendCut appends the matches of a pattern and what lies between them.
+// appendCut appends the matches of a pattern and the text between them.
 func appendCut(words []string, text string, pattern *regexp.Regexp) []string {
 	for len(text) > 0 {
 		m := pattern.FindStringSubmatchIndex(text)
@@ -49,8 +49,8 @@ func appendCut(words []string, text string, pattern *regexp.Regexp) []string {
 		}
 		start, end := m[0], m[1]
 		if len(m) > 2 && m[2] >= 0 && end < len(text) {
-			// White space before a word: the last character belongs to it,
-			// unless there is no other.
+			// White space before a word: its last character belongs to the
+			// word, unless it is the only one.
 			if _, n := utf8.DecodeLastRuneInString(text[start:end]); n < end-start {
 				end -= n
 			}

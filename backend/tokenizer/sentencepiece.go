@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// blank is how SentencePiece spells a blank.
+// blank is SentencePiece's spelling of a blank.
 const blank = "▁"
 
-// sentencePiece joins characters, highest score first.
+// sentencePiece joins characters, the highest score first.
 type sentencePiece struct {
 	vocab       *vocabulary
 	scores      []float32
 	bytes       [256]int32 // tokens of single bytes, or None
-	spacePrefix bool       // begin with a blank
+	spacePrefix bool       // texts begin with a blank
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
@@ -48,7 +48,7 @@ func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
 	return sp, nil
 }
 
-// byteToken reads the spelling of a byte, "<0x0A>".
+// byteToken returns the byte of a spelling such as "<0x0A>".
 func byteToken(text string) (b byte, ok bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
@@ -87,7 +87,7 @@ func (sp *sentencePiece) encode(ids []int32, text string, first bool) []int32 {
 	return ids
 }
 
-// spell appends a character that is no token, byte by byte.
+// spell appends a character that is not a token, byte by byte.
 func (sp *sentencePiece) spell(ids []int32, char string) []int32 {
 	for i := range len(char) {
 		switch id := sp.bytes[char[i]]; {

@@ -12,22 +12,23 @@ type specials struct {
 	ids       map[string]int32
 	spellings []spelling // sorted by text
 	first     [256]bool
-	trims     bool // white space after a token goes with it
+	trims     bool // white space after a token belongs to it
 }
 
-// spelling is how a token is written. Its shorter is the place of the longest
-// other one that it begins with, or -1.
+// spelling is the text of a token. shorter is the index of the longest other
+// spelling that it begins with, or -1.
 type spelling struct {
 	text        string
 	id, shorter int32
 }
 
-// keepsSpace are the special tokens of Phi-3 that leave white space alone.
+// keepsSpace lists the special tokens of Phi-3 that keep the white space after
+// them.
 var keepsSpace = map[string]bool{"<unk>": true, "<s>": true, "<|endoftext|>": true}
 
-// trimsSpace reports whether special tokens swallow the white space after them.
-// Phi-3's tokenizer file says so token by token ("rstrip"); GGUF has no place
-// for that, so llama.cpp goes by the model's name, and so does this.
+// trimsSpace reports whether special tokens include the white space after them.
+// Phi-3's tokenizer file says so per token ("rstrip"). GGUF has no key for
+// that, so llama.cpp decides by the model's name, and so does this function.
 func trimsSpace(modelName string) bool {
 	name := strings.ToLower(modelName)
 	return strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
@@ -47,7 +48,7 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	}
 	slices.SortFunc(s.spellings, func(a, b spelling) int { return cmp.Compare(a.text, b.text) })
 	for i := range s.spellings {
-		sp := &s.spellings[i] // what it begins with ends or begins the one before it
+		sp := &s.spellings[i] // a spelling that this one begins with is the previous one, or one that it begins with
 		for sp.shorter = int32(i) - 1; sp.shorter >= 0; sp.shorter = s.spellings[sp.shorter].shorter {
 			if strings.HasPrefix(sp.text, s.spellings[sp.shorter].text) {
 				break
@@ -57,7 +58,8 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	return s
 }
 
-// longest is the place of the longest spelling that a text begins with, or -1.
+// longest returns the index of the longest spelling that a text begins with, or
+// -1.
 func (s *specials) longest(text string) int32 {
 	n, found := slices.BinarySearchFunc(s.spellings, text, func(sp spelling, text string) int { return cmp.Compare(sp.text, text) })
 	if found {
@@ -66,7 +68,7 @@ func (s *specials) longest(text string) int32 {
 	if n == 0 {
 		return -1
 	}
-	// It is the one before, as far as that agrees with the text.
+	// It is the previous one, as far as that agrees with the text.
 	same, before := 0, s.spellings[n-1].text
 	for same < len(before) && same < len(text) && before[same] == text[same] {
 		same++
@@ -84,7 +86,7 @@ type match struct {
 	id         int32
 }
 
-// found is a match and the place of its spelling.
+// found is a match with the index of its spelling.
 type found struct {
 	match
 	spelling int32
@@ -95,32 +97,32 @@ func (s *specials) at(start int, spelling int32) found {
 	return found{match{start, start + len(sp.text), sp.id}, spelling}
 }
 
-// rivals is a heap of matches, the one first that wins.
-type rivals []found
+// matchHeap is a heap of matches; the first one wins.
+type matchHeap []found
 
-func (r rivals) Len() int { return len(r) }
+func (r matchHeap) Len() int { return len(r) }
 
-func (r rivals) Less(i, j int) bool {
+func (r matchHeap) Less(i, j int) bool {
 	a, b := r[i], r[j]
 	return cmp.Or(cmp.Compare(b.end-b.start, a.end-a.start), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
 }
 
-func (r rivals) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+func (r matchHeap) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
 
-func (r *rivals) Push(f any) { *r = append(*r, f.(found)) }
+func (r *matchHeap) Push(f any) { *r = append(*r, f.(found)) }
 
-func (r *rivals) Pop() any {
+func (r *matchHeap) Pop() any {
 	last := len(*r) - 1
 	f := (*r)[last]
 	*r = (*r)[:last]
 	return f
 }
 
-// find returns what is found, in the order of the text. Where spellings
-// overlap, the longer one wins, then the lower id, then the earlier place, as
-// if the text were searched for one token after the other.
+// find returns the matches in the order of the text. If spellings overlap, the
+// longer one wins, then the lower id, then the earlier place, as if the text
+// were searched for one token after the other.
 func (s *specials) find(text string) []match {
-	var all rivals // the longest match of each place
+	var all matchHeap // the longest match at each place
 	overlap := false
 	for i := range len(text) {
 		if !s.first[text[i]] {
@@ -143,8 +145,8 @@ func (s *specials) find(text string) []match {
 	for len(all) > 0 {
 		f := heap.Pop(&all).(found)
 		switch {
-		// Whatever was taken is at least as long, so it covers an end of the
-		// match if it touches it at all.
+		// Earlier matches are at least as long, so one that touches this match
+		// covers one of its ends.
 		case taken[f.start]:
 		case taken[f.end-1]:
 			if s.shorten(&f, taken) {
@@ -161,7 +163,8 @@ func (s *specials) find(text string) []match {
 	return s.trim(kept, text)
 }
 
-// shorten makes a match the next shorter one at its place whose end is free.
+// shorten replaces a match by the next shorter one at its place whose end is
+// free.
 func (s *specials) shorten(f *found, taken []bool) bool {
 	for taken[f.end-1] {
 		shorter := s.spellings[f.spelling].shorter
@@ -173,8 +176,8 @@ func (s *specials) shorten(f *found, taken []bool) bool {
 	return true
 }
 
-// trim makes the matches longer by the white space after them, where the model
-// wants that.
+// trim extends the matches by the white space after them, if the model needs
+// that.
 func (s *specials) trim(found []match, text string) []match {
 	if !s.trims {
 		return found

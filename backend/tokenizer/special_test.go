@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// storiesWith is the carried vocabulary with more tokens, as specials.py makes
-// it.
+// storiesWith returns the repository's vocabulary with more tokens, as
+// specials.py makes it.
 func storiesWith(t testing.TB, name string, prefix bool, tokens []string, types []int32) *tokenizer.Tokenizer {
 	t.Helper()
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
@@ -48,7 +48,7 @@ func storiesWith(t testing.TB, name string, prefix bool, tokens []string, types 
 	return load(t, path)
 }
 
-func TestSpecialTokensAndSpacesAreThoseOfLlamaCpp(t *testing.T) {
+func TestSpecialTokensAgreeWithLlamaCpp(t *testing.T) {
 	raw, err := os.ReadFile("testdata/specials.json")
 	require.NoError(t, err)
 	var recorded struct {

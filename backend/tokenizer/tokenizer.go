@@ -9,47 +9,47 @@ import (
 )
 
 var (
-	// ErrVocabulary is returned when the tokenizer keys of a file contradict
-	// each other.
+	// ErrVocabulary is returned if the tokenizer keys of a file contradict each
+	// other.
 	ErrVocabulary = errors.New("tokenizer: broken vocabulary")
-	// ErrTooLong is returned for a text beyond [MaxText].
+	// ErrTooLong is returned for a text longer than [MaxText].
 	ErrTooLong = errors.New("tokenizer: text too long")
 )
 
-// MaxText is the longest text that is encoded, in bytes.
+// MaxText is the length in bytes of the longest text that can be encoded.
 const MaxText = 1 << 28
 
-// None stands for a special token that a vocabulary does not have.
+// None represents a special token that a vocabulary does not have.
 const None int32 = -1
 
-// EncodeOptions says how to treat special tokens.
+// EncodeOptions controls the encoding of special tokens.
 type EncodeOptions struct {
-	// AddSpecial adds BOS and EOS where the model wants them.
+	// AddSpecial adds BOS and EOS if the model needs them.
 	AddSpecial bool
-	// ParseSpecial turns the spelling of a control token, "<|im_end|>", into
-	// that token. Without it the spelling is text like any other; user-defined
-	// tokens are recognised either way.
+	// ParseSpecial converts the spelling of a control token, such as "<|im_end|>", to that token.
+	// Otherwise the spelling is ordinary text. User-defined tokens are recognised whether
+	// ParseSpecial is set or not.
 	ParseSpecial bool
 }
 
 // Tokenizer is the tokenizer of one model.
 type Tokenizer struct {
 	vocab  *vocabulary
-	plain  specials // what is recognised in any text
-	parsed specials // what is recognised with ParseSpecial
+	plain  specials // recognised in any text
+	parsed specials // recognised with ParseSpecial
 	pieces pieces
 	encode encoder
 }
 
-// encoder appends the ids of a text that holds no special token; first says
-// that it begins the sequence or follows a special token.
+// encoder appends the ids of a text without special tokens. first reports that
+// the text begins the sequence or follows a special token.
 type encoder interface {
 	encode(ids []int32, text string, first bool) []int32
 }
 
-// New reads the tokenizer of a model file, which may be closed afterwards. A
-// kind of tokenizer or pre-tokenizer that this package does not know is
-// [errors.ErrUnsupported], by name.
+// New reads the tokenizer of a model file, which may be closed afterwards. For
+// an unknown kind of tokenizer or pre-tokenizer, the error wraps
+// [errors.ErrUnsupported] and names it.
 func New(f *gguf.File) (*Tokenizer, error) {
 	model, err := f.Str("tokenizer.ggml.model")
 	if err != nil {
@@ -90,7 +90,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 // Encode returns the ids of a text.
 func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	if len(text) > MaxText {
-		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", ErrTooLong, len(text), MaxText)
+		return nil, fmt.Errorf("%w: %d bytes: want at most %d", ErrTooLong, len(text), MaxText)
 	}
 	ids := make([]int32, 0, len(text)/4+2)
 	if opts.AddSpecial && t.vocab.addBOS && t.vocab.bos != None {
@@ -120,12 +120,12 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 // VocabSize returns the number of tokens.
 func (t *Tokenizer) VocabSize() int { return len(t.vocab.texts) }
 
-// LongestPiece bounds the bytes of text that one token stands for: no encoding
-// of n bytes has fewer than n/LongestPiece tokens. It reads the vocabulary.
+// LongestPiece bounds the bytes of text of one token: an encoding of n bytes has at least
+// n/LongestPiece tokens. It reads the whole vocabulary.
 func (t *Tokenizer) LongestPiece() int {
-	longest := utf8.UTFMax // the unknown token stands for any character
+	longest := utf8.UTFMax // the unknown token replaces any character
 	for _, text := range t.vocab.texts {
-		longest = max(longest, len(text)) // spellings are no shorter than what they stand for
+		longest = max(longest, len(text)) // a spelling is at least as long as its text
 	}
 	return longest
 }
@@ -136,18 +136,18 @@ func (t *Tokenizer) BOS() int32 { return t.vocab.bos }
 // EOS returns the token that ends a text, or [None].
 func (t *Tokenizer) EOS() int32 { return t.vocab.eos }
 
-// AddBOS reports whether AddSpecial puts a BOS in front.
+// AddBOS reports whether AddSpecial adds a BOS at the start.
 func (t *Tokenizer) AddBOS() bool { return t.vocab.addBOS && t.vocab.bos != None }
 
-// AddEOS reports whether AddSpecial puts an EOS at the end.
+// AddEOS reports whether AddSpecial adds an EOS at the end.
 func (t *Tokenizer) AddEOS() bool { return t.vocab.addEOS && t.vocab.eos != None }
 
-// IsEOG reports whether a token ends the generation: EOS, end of turn, end of
-// message.
+// IsEOG reports whether a token ends the generation: EOS, end of turn, or end
+// of message.
 func (t *Tokenizer) IsEOG(id int32) bool { return t.vocab.eog[id] }
 
-// ID returns the id of the token whose spelling in the vocabulary is name, such
-// as "<|im_end|>", or [None].
+// ID returns the id of the token that the vocabulary spells name, such as
+// "<|im_end|>", or [None].
 func (t *Tokenizer) ID(name string) int32 {
 	if id, ok := t.parsed.ids[name]; ok {
 		return id

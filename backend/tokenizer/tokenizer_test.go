@@ -22,12 +22,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-func TestTextsAreCutAsByTheModelsOwnPatterns(t *testing.T) {
+func TestSplitAgreesWithModelsOwnPatterns(t *testing.T) {
 	raw, err := os.ReadFile("testdata/words.json")
 	require.NoError(t, err)
 	var recorded struct {
 		Texts []string
-		Cuts  map[string][]string // lengths of words, in characters
+		Cuts  map[string][]string // lengths of words in characters
 	}
 	require.NoError(t, json.Unmarshal(raw, &recorded))
 	require.Len(t, recorded.Texts, 160)
@@ -47,8 +47,9 @@ func TestTextsAreCutAsByTheModelsOwnPatterns(t *testing.T) {
 	}
 }
 
-// ollamaVocabulary is a SentencePiece file as Ollama's package takes it. Tokens
-// that text must not yield are made unreachable, since it would yield them.
+// ollamaVocabulary returns a SentencePiece file in the form of Ollama's
+// package. Tokens that text must not give are made unreachable, because
+// Ollama's would give them.
 func ollamaVocabulary(t *testing.T, path string) *ollama.Vocabulary {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -90,7 +91,7 @@ func TestSentencePieceAgreesWithOllama(t *testing.T) {
 	}
 }
 
-// randomText strings pieces of the vocabulary and odd characters together.
+// randomText joins pieces of the vocabulary and odd characters.
 func randomText(rng *rand.Rand, tok *tokenizer.Tokenizer) string {
 	var b strings.Builder
 	for range 1 + rng.IntN(12) {
@@ -104,7 +105,7 @@ func randomText(rng *rand.Rand, tok *tokenizer.Tokenizer) string {
 	return strings.ToValidUTF8(b.String(), "?")
 }
 
-func TestPiecesOfATextGiveTheTextBack(t *testing.T) {
+func TestPiecesRestoreText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	toks := map[string]*tokenizer.Tokenizer{"stories": stories(t)}
 	for _, name := range tokenizer.PretokenizerNames() {
@@ -113,7 +114,7 @@ func TestPiecesOfATextGiveTheTextBack(t *testing.T) {
 	for name, tok := range toks {
 		for range 300 {
 			b := []byte(randomText(rng, tok))
-			for range rng.IntN(3) { // invalid UTF-8 must survive, too
+			for range rng.IntN(3) { // invalid UTF-8 must be kept too
 				b = append(b, byte(rng.Uint32()))
 				b[rng.IntN(len(b))] = byte(rng.Uint32())
 			}
@@ -122,7 +123,7 @@ func TestPiecesOfATextGiveTheTextBack(t *testing.T) {
 	}
 }
 
-// requireRoundTrip encodes and decodes. SentencePiece puts a blank in front and
+// requireRoundTrip encodes and decodes. SentencePiece adds a leading blank and
 // reads its sign for a blank as one.
 func requireRoundTrip(t *testing.T, name string, tok *tokenizer.Tokenizer, text string) {
 	t.Helper()
@@ -142,7 +143,7 @@ func requireRoundTrip(t *testing.T, name string, tok *tokenizer.Tokenizer, text 
 	}
 }
 
-func FuzzEncodeGivesTheTextBack(f *testing.F) {
+func FuzzEncodeRoundTrips(f *testing.F) {
 	for _, seed := range []string{"", "Once upon a time", " a  b\n\n\tc", "é你😀\u200d", "\xff\xfe<s>", "<|im_end|>x<0x41>", "▁▁", "'LL 1234", strings.Repeat("-", 37)} {
 		f.Add(seed)
 	}
@@ -157,8 +158,8 @@ func FuzzEncodeGivesTheTextBack(f *testing.F) {
 	})
 }
 
-func TestLongTextsOfOneKindAreEncodedInTime(t *testing.T) {
-	// A quadratic step would take hours here and run into the test's limit.
+func TestLongUniformTextsEncodeInTime(t *testing.T) {
+	// A quadratic step would take hours and exceed the test's limit.
 	sizes := map[string]int{"a": 1 << 20}
 	tok, bpe := stories(t), load(t, smallBPE(t, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: "qwen2"}))
 	for _, unit := range []string{"a", " ", "\n", "<", "\xff", " x", "<|im_start|>", "é"} {
@@ -171,7 +172,7 @@ func TestLongTextsOfOneKindAreEncodedInTime(t *testing.T) {
 	}
 }
 
-// prefix is what a kind of tokenizer puts in front of a text.
+// prefix returns the text that a kind of tokenizer adds at the start.
 func prefix(kind string) string {
 	if kind == "spm" {
 		return " "
@@ -179,7 +180,7 @@ func prefix(kind string) string {
 	return ""
 }
 
-func TestATextBeyondTheLimitIsRefused(t *testing.T) {
+func TestTooLongTextIsRejected(t *testing.T) {
 	_, err := stories(t).Encode(strings.Repeat(" ", tokenizer.MaxText+1), tokenizer.EncodeOptions{})
 	require.ErrorIs(t, err, tokenizer.ErrTooLong)
 }

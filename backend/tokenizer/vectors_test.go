@@ -18,7 +18,7 @@ import (
 
 const models = "../../integration_test/models"
 
-// load reads the tokenizer of a model file.
+// load returns the tokenizer of a model file.
 func load(t testing.TB, path string) *tokenizer.Tokenizer {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -34,7 +34,7 @@ func stories(t testing.TB) *tokenizer.Tokenizer {
 	return load(t, filepath.Join(models, "stories260K-f16.gguf"))
 }
 
-// data returns a path below the folder of shared test data, or skips.
+// data returns a path in the folder of shared test data, or skips.
 func data(t testing.TB, path string) string {
 	t.Helper()
 	root := os.Getenv("SDNPU_DATA")
@@ -49,7 +49,7 @@ func data(t testing.TB, path string) string {
 	return full
 }
 
-func TestStoriesTextsHaveTheIdsOfLlamaCpp(t *testing.T) {
+func TestStoriesAgreeWithLlamaCpp(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(models, "tokenizer_vectors.json"))
 	require.NoError(t, err)
 	var vectors []struct {
@@ -71,7 +71,7 @@ func TestStoriesTextsHaveTheIdsOfLlamaCpp(t *testing.T) {
 	}
 }
 
-func TestPromptsOfTheExpectedGenerationsAreEncodedAlike(t *testing.T) {
+func TestRecordedPromptsEncodeAlike(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(models, "expected.json"))
 	require.NoError(t, err)
 	var expected map[string]struct {
@@ -99,9 +99,9 @@ func TestPromptsOfTheExpectedGenerationsAreEncodedAlike(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 16)
 }
 
-// The folder may hold more of llama.cpp's vocabularies than the four that the
-// shared data has.
-func TestVocabulariesGiveTheIdsOfLlamaCpp(t *testing.T) {
+// The folder may hold more of llama.cpp's vocabularies than the four in the
+// shared data.
+func TestVocabulariesAgreeWithLlamaCpp(t *testing.T) {
 	folder := data(t, "tokenizers")
 	required := map[string]bool{}
 	for _, name := range []string{"llama-spm", "gpt-2", "qwen2", "llama-bpe"} {
@@ -114,7 +114,7 @@ func TestVocabulariesGiveTheIdsOfLlamaCpp(t *testing.T) {
 	for _, base := range paths {
 		t.Run(filepath.Base(base), func(t *testing.T) {
 			if _, err := os.Stat(base + ".inp"); err != nil {
-				t.Skip("no vectors beside it")
+				t.Skip("no vectors for it")
 			}
 			f, err := gguf.Open(base)
 			require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestVocabulariesGiveTheIdsOfLlamaCpp(t *testing.T) {
 	}
 }
 
-// readVectors reads the texts, 46 or more, and their ids.
+// readVectors returns the texts, 46 or more, and their ids.
 func readVectors(t *testing.T, base string) (texts []string, ids [][]int32) {
 	t.Helper()
 	inp, err := os.ReadFile(base + ".inp")
@@ -163,7 +163,7 @@ func readVectors(t *testing.T, base string) (texts []string, ids [][]int32) {
 	return texts, ids
 }
 
-func TestEveryRecordedSmolLM2PromptIsEncodedAlike(t *testing.T) {
+func TestRecordedSmolLM2PromptsEncodeAlike(t *testing.T) {
 	tok := load(t, data(t, "models/smollm2-135m-instruct-q4_1.gguf"))
 	f, err := os.Open(data(t, "traces/smollm2-135m-instruct-q4_1.jsonl"))
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenType is the kind of a token, numbered as in the file.
+// tokenType is the kind of a token, with the number that files use.
 type tokenType int8
 
 const (
@@ -19,11 +19,11 @@ const (
 	typeByte
 )
 
-// vocabulary is what a file says about its tokens.
+// vocabulary holds the tokens of a file.
 type vocabulary struct {
 	texts []string // by id, as spelled in the file
 	types []tokenType
-	ids   map[string]int32 // tokens that plain text can yield
+	ids   map[string]int32 // tokens that plain text can give
 
 	bos, eos, unk  int32
 	addBOS, addEOS bool
@@ -65,7 +65,7 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	return v, nil
 }
 
-// id returns the token that a text may become, or None.
+// id returns the token of a text, or None.
 func (v *vocabulary) id(text string) int32 {
 	if id, ok := v.ids[text]; ok {
 		return id
@@ -73,25 +73,24 @@ func (v *vocabulary) id(text string) int32 {
 	return None
 }
 
-// endings are names of tokens that end a generation, whatever the keys say;
-// the names are those that llama.cpp knows, but for a plain "</s>", which some
-// vocabularies have as a tag of HTML, and those of models that are not run
-// here. Some files carry them as ordinary tokens by mistake: they become
-// control tokens.
+// endings lists names of tokens that end a generation even if no key of the file says so. llama.cpp
+// knows these names too. Not listed are a plain "</s>", which some vocabularies have as an HTML
+// tag, and names of models that cannot run here. Some files have them as ordinary tokens by
+// mistake; they become control tokens.
 var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
 	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
 	"<｜end▁of▁sentence｜>": true,
-	// Of code models: what follows would be another file.
+	// Code models: another file would follow.
 	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
 	"<|fim_repo|>": true, "<|repo_name|>": true, "<fim-repo>": true, "<reponame>": true,
 	"<|file_sep|>": true,
 }
 
-// readSpecial reads the keys of special tokens over the defaults that the kind
-// of tokenizer has set. An id outside the vocabulary means "none": converters
-// write -1 for it.
+// readSpecial reads the keys of special tokens; the kind of tokenizer has set
+// the defaults. An id outside the vocabulary means none: converters write -1
+// for it.
 func (v *vocabulary) readSpecial(f *gguf.File) error {
 	eot, eom := None, None
 	for _, s := range []struct {

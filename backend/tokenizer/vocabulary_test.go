@@ -26,8 +26,8 @@ const (
 	idPad
 )
 
-// smallBPE writes a byte-pair vocabulary of all bytes and a few merges; keys
-// are added or replaced.
+// smallBPE writes a byte-pair vocabulary of all bytes and a few merges. changes
+// adds or replaces keys.
 func smallBPE(t testing.TB, changes ...gguf.KeyValue) string {
 	t.Helper()
 	const normal, control, user, unused = 1, 3, 4, 5
@@ -80,19 +80,19 @@ func encode(t *testing.T, tok *tokenizer.Tokenizer, text string, opts tokenizer.
 	return ids
 }
 
-func TestPairsOfEqualRankAreJoinedFromTheLeft(t *testing.T) {
+func TestEqualRanksJoinFromTheLeft(t *testing.T) {
 	tok := load(t, smallBPE(t))
 	require.Equal(t, []int32{idAA, idAA, 'a'}, encode(t, tok, "aaaaa", tokenizer.EncodeOptions{}))
 	require.Equal(t, []int32{idHell, 'o', ' ', idHe}, encode(t, tok, "hello he", tokenizer.EncodeOptions{}))
 }
 
-func TestAWordThatIsATokenStaysWholeOnlyWhereTheModelDoesSo(t *testing.T) {
+func TestWholeWordsDependOnModel(t *testing.T) {
 	require.Equal(t, []int32{'c', 'u', 't'}, encode(t, load(t, smallBPE(t)), "cut", tokenizer.EncodeOptions{}))
 	llama := load(t, smallBPE(t, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: "llama-bpe"}))
 	require.Equal(t, []int32{idCut}, encode(t, llama, "cut", tokenizer.EncodeOptions{}))
 }
 
-func TestSpecialTokensAreRecognisedWhereAsked(t *testing.T) {
+func TestSpecialTokensAreRecognisedOnRequest(t *testing.T) {
 	tok := load(t, smallBPE(t))
 	text := "<|im_start|>a<tool><|im_end|>"
 	require.Equal(t, []int32{idBegin, 'a', idTool, idEnd}, encode(t, tok, text, tokenizer.EncodeOptions{ParseSpecial: true}))
@@ -110,7 +110,7 @@ func TestSpecialTokensAreRecognisedWhereAsked(t *testing.T) {
 	require.Equal(t, 256+9, tok.VocabSize())
 }
 
-func TestBOSAndEOSAreAddedAsTheFileSays(t *testing.T) {
+func TestBOSAndEOSFollowTheFile(t *testing.T) {
 	kv := func(name string, value any) gguf.KeyValue {
 		return gguf.KeyValue{Name: "tokenizer.ggml." + name, Value: value}
 	}
@@ -142,7 +142,7 @@ func TestBOSAndEOSAreAddedAsTheFileSays(t *testing.T) {
 	require.Equal(t, []int32{1}, encode(t, tok, "", tokenizer.EncodeOptions{AddSpecial: true}))
 }
 
-func TestASentencePieceBlankComesAfterEachSpecialToken(t *testing.T) {
+func TestSentencePieceAddsBlankAfterSpecialTokens(t *testing.T) {
 	tok := stories(t)
 	once := encode(t, tok, "Once", tokenizer.EncodeOptions{})
 	want := slices.Concat([]int32{1}, once, []int32{2}, once)
@@ -150,7 +150,7 @@ func TestASentencePieceBlankComesAfterEachSpecialToken(t *testing.T) {
 	require.Equal(t, want, encode(t, tok, "Once</s>Once", tokenizer.EncodeOptions{ParseSpecial: true, AddSpecial: true}))
 }
 
-func TestTokensThatEndAGenerationAreKnown(t *testing.T) {
+func TestEndOfGenerationTokensAreKnown(t *testing.T) {
 	kv := func(name string, value any) gguf.KeyValue {
 		return gguf.KeyValue{Name: "tokenizer.ggml." + name, Value: value}
 	}
@@ -165,7 +165,7 @@ func TestTokensThatEndAGenerationAreKnown(t *testing.T) {
 	require.Equal(t, []int32{7, 8, 9, 10, idEnd}, ends)
 }
 
-func TestBrokenVocabulariesAreRefused(t *testing.T) {
+func TestBrokenVocabulariesAreRejected(t *testing.T) {
 	kv := func(name string, value any) gguf.KeyValue {
 		return gguf.KeyValue{Name: "tokenizer.ggml." + name, Value: value}
 	}
@@ -200,7 +200,7 @@ func TestBrokenVocabulariesAreRefused(t *testing.T) {
 	}
 }
 
-func TestACharacterWithoutBytesBecomesTheUnknownToken(t *testing.T) {
+func TestUnspellableCharacterBecomesUnknown(t *testing.T) {
 	path := smallBPE(t,
 		gguf.KeyValue{Name: "tokenizer.ggml.model", Value: "llama"},
 		gguf.KeyValue{Name: "tokenizer.ggml.tokens", Value: []string{"<unk>", "<s>", "</s>", "▁", "a", "▁a"}},
@@ -217,5 +217,5 @@ func TestACharacterWithoutBytesBecomesTheUnknownToken(t *testing.T) {
 		gguf.KeyValue{Name: "tokenizer.ggml.scores", Value: []float32{0}},
 		gguf.KeyValue{Name: "tokenizer.ggml.add_space_prefix", Value: false},
 	))
-	require.Equal(t, []int32{0, 0}, encode(t, bare, "aa", tokenizer.EncodeOptions{AddSpecial: true}), "ids that a small vocabulary lacks are none")
+	require.Equal(t, []int32{0, 0}, encode(t, bare, "aa", tokenizer.EncodeOptions{AddSpecial: true}), "ids outside a small vocabulary are none")
 }

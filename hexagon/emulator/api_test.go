@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,16 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// driver compiles testdata/api with the emulator's sources and a sanitizer into
-// one program; it runs one test of the ABI per call.
+// driver compiles testdata/api with the emulator's sources and a sanitizer into one
+// program, which runs one ABI test per call.
 func driver(t *testing.T, sanitize string) string {
 	compiler, _, err := findCompiler(t.Context(), "")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, WriteSources(dir))
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "api"))))
-	files, err := filepath.Glob(filepath.Join(dir, "*.c"))
+	files, err := cFiles()
 	require.NoError(t, err)
+	tests := os.DirFS(filepath.Join("testdata", "api"))
+	require.NoError(t, os.CopyFS(dir, tests))
+	testFiles, err := fs.Glob(tests, "*.c")
+	require.NoError(t, err)
+	files = append(files, testFiles...)
 	args := append(slices.Clone(arguments(sanitize)), "-Werror")
 	objects, err := compileAll(t.Context(), compiler, args, dir, files)
 	require.NoError(t, err)
@@ -32,7 +37,7 @@ func drive(t *testing.T, program, name string) { driveWith(t, program, name, "th
 
 func driveWith(t *testing.T, program, name, setting string) {
 	command := exec.CommandContext(t.Context(), program, name)
-	// A hostile binary may ask for any size; the library must cope with a refusal.
+	// A hostile binary may request any size, so an allocation may fail.
 	command.Env = append(os.Environ(), "ASAN_OPTIONS=allocator_may_return_null=1", "SDNPU_EMULATOR="+setting)
 	output, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -44,31 +49,30 @@ func TestABIUnderSanitizers(t *testing.T) {
 	for _, test := range []struct{ name, sentence string }{
 		{"round-trip", "saved graphs give the same bits, copied or mapped, and the same binary again"},
 		{"subset", "only enabled graphs are loaded"},
-		{"errors", "wrong handles, names, tensors, nodes and orders are refused by code and name"},
-		{"execute-errors", "execute refuses buffers that do not fit exactly"},
-		{"quantization", "every encoding is kept as given, whatever the client does to its arrays"},
-		{"quantization-errors", "quantizations that cannot be right are refused by name"},
-		{"binary-errors", "damaged, foreign and early binaries are refused"},
+		{"errors", "wrong handles, names, tensors, nodes and orders are rejected by code and name"},
+		{"execute-errors", "execute rejects buffers that do not fit exactly"},
+		{"quantization", "encodings are copied: later changes of the client's arrays have no effect"},
+		{"quantization-errors", "invalid quantizations are rejected by name"},
+		{"binary-errors", "damaged, foreign and old binaries are rejected"},
 		{"mutations", "no mutated binary reads or writes out of bounds"},
-		{"flipped-elements", "a flipped bit in a constant is told at the first run at the latest"},
-		{"memory", "registered memory is used in place, and lives while a run uses it"},
-		{"memory-errors", "memory that cannot be mapped is refused"},
-		{"configs", "configs are taken where the vendor's library takes them"},
-		{"system", "a binary is described without a device, however damaged it is"},
-		{"arena", "shared places do not show in results"},
-		{"threads", "contexts come and go beside executes"},
+		{"flipped-elements", "a flipped bit in a constant is reported at the first execute at the latest"},
+		{"memory", "registered memory is used in place and stays mapped during an execute"},
+		{"memory-errors", "memory that cannot be mapped is rejected"},
+		{"configs", "configs are accepted as the vendor's library accepts them"},
+		{"system", "a binary, even a damaged one, is described without a device"},
+		{"arena", "arena sharing does not change results"},
+		{"threads", "contexts are created and freed during executes"},
 		{"free-while-running", "freeing a context waits for its executes"},
 		{"logs", "the callback gets a format and a va_list"},
-		{"profiles", "profiles tell what each node took"},
-		{"devices", "devices answer for their chip, power votes are taken"},
+		{"profiles", "profiles report the cost of each node"},
+		{"devices", "devices report their chip and accept power votes"},
 	} {
 		t.Run(test.sentence, func(t *testing.T) { drive(t, program, test.name) })
 	}
-	t.Run("a phone's time and memory are charged", func(t *testing.T) { driveWith(t, program, "pace", virtualTime) })
+	t.Run("a phone's time and memory are simulated", func(t *testing.T) { driveWith(t, program, "pace", virtualTime) })
 }
 
-// Settings that keep a phone's time: one that tests can compute, and one whose
-// sleeps are short.
+// Settings that simulate a phone's time: without sleeps, and with short sleeps.
 const (
 	virtualTime = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual"
 	shortTime   = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=0.001"
@@ -78,11 +82,11 @@ func TestABIUnderThreadSanitizer(t *testing.T) {
 	program := driver(t, "thread")
 	for _, name := range []string{"threads", "free-while-running"} {
 		t.Run(name, func(t *testing.T) { drive(t, program, name) })
-		t.Run(name+" in a phone's time", func(t *testing.T) { driveWith(t, program, name, shortTime) })
+		t.Run(name+" with simulated times", func(t *testing.T) { driveWith(t, program, name, shortTime) })
 	}
 }
 
-// Optimised code is other code: the same driver without sanitizers.
+// TestABIOfTheShippedBuild runs the driver optimised and without sanitizers.
 func TestABIOfTheShippedBuild(t *testing.T) {
 	program := driver(t, "")
 	for _, name := range []string{"round-trip", "arena", "threads"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// arm64 returns a compiler for 64-bit Arm and the command that runs its
-// programs: none on such a machine, elsewhere qemu.
+// arm64 returns a compiler for 64-bit Arm and the command that runs its programs: qemu,
+// or none on an Arm machine.
 func arm64(t *testing.T) (compiler string, runner []string) {
 	if runtime.GOARCH == "arm64" {
 		return compilerOf(t), nil
@@ -37,9 +37,9 @@ func arm64(t *testing.T) (compiler string, runner []string) {
 	return compiler, runner
 }
 
-// The NEON path runs what every operator test computes, bit by bit as plain C
-// does; the pool's own tests say nothing about a path.
-func TestTheNEONPathEqualsPlainC(t *testing.T) {
+// TestNEONPathEqualsPlainC runs every operator test on the NEON path and compares the
+// bits with plain C. It skips the tests of the thread pool.
+func TestNEONPathEqualsPlainC(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute under qemu")
 	}
@@ -60,7 +60,7 @@ func TestTheNEONPathEqualsPlainC(t *testing.T) {
 	}
 }
 
-// integration_test runs it.
+// TestBuildServesWindows builds the DLL; integration_test runs it.
 func TestBuildServesWindows(t *testing.T) {
 	const name = "x86_64-w64-mingw32-gcc"
 	compiler, err := exec.LookPath(name)
@@ -80,7 +80,7 @@ func TestBuildServesWindows(t *testing.T) {
 	needs, err := file.ImportedLibraries()
 	require.NoError(t, err)
 	for _, n := range needs {
-		require.NotContains(t, n, "lib", "the compiler's own libraries are in it")
+		require.NotContains(t, n, "lib", "the compiler's own libraries are linked statically")
 	}
 }
 

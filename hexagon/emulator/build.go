@@ -17,29 +17,29 @@ import (
 // ErrNoCompiler is returned when no C compiler is found.
 var ErrNoCompiler = errors.New("no C compiler: apt-get install gcc")
 
-// Options says how the library is built. Dir is required.
+// Options configures a build. Dir is required.
 type Options struct {
 	// Dir receives one folder per build, named by a hash of sources, flags and
 	// compiler.
 	Dir string
-	// CC is the compiler; one for another system makes a library for that:
-	// x86_64-w64-mingw32-gcc a QnnHtp.dll. Empty means the first of cc, gcc and
-	// clang.
+	// CC is the compiler. Empty means the first of cc, gcc and clang. A cross compiler
+	// builds for its system: x86_64-w64-mingw32-gcc makes a QnnHtp.dll.
 	CC string
 	// Sanitize is the value of -fsanitize, such as "address,undefined". Empty
 	// means none.
 	Sanitize string
-	// Logger receives what is built and how long it took. Nil means silence.
+	// Logger receives the start and the duration of a build. Nil means silence.
 	Logger *slog.Logger
-	// Begin, when set, is called before the compiler is: it will take a while.
+	// Begin, if set, is called before compilation starts, which takes seconds.
 	Begin func()
 }
 
-// Build compiles libQnnHtp.so, or QnnHtp.dll, unless it is there already, and returns its path.
+// Build returns the path of libQnnHtp.so or QnnHtp.dll and compiles it if it does not
+// exist.
 //
-// The library appears under its name only when it is whole, so any number of
-// processes may build at once and a killed build leaves nothing that looks like
-// a result. A first build takes some seconds; cancelling ctx kills the compiler.
+// The library gets its name only when it is complete. So several processes may build at
+// once, and a killed build leaves no broken library. A first build takes some seconds.
+// Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: Options.Dir is empty")
@@ -86,16 +86,16 @@ func arguments(sanitize string) []string {
 		return flags
 	}
 	args := append(slices.Clone(flags), "-fsanitize="+sanitize, "-fno-sanitize-recover=all")
-	args[slices.Index(args, "-O2")] = "-O0" // gcc 12 needs two minutes to optimise checked kernels
+	args[slices.Index(args, "-O2")] = "-O0" // gcc 12 takes two minutes to optimise sanitized kernels
 	return args
 }
 
-// findCompiler returns the compiler's path and version: an upgraded compiler is
-// another compiler.
-func findCompiler(ctx context.Context, wanted string) (path, version string, err error) {
+// findCompiler returns the compiler's path and version. Both name the build, so an
+// upgraded compiler builds again.
+func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}
-	if wanted != "" {
-		candidates = []string{wanted}
+	if name != "" {
+		candidates = []string{name}
 	}
 	for _, candidate := range candidates {
 		path, err = exec.LookPath(candidate)
@@ -108,11 +108,11 @@ func findCompiler(ctx context.Context, wanted string) (path, version string, err
 		}
 		return path, string(text), nil
 	}
-	return "", "", fmt.Errorf("%v not found: %w", candidates, ErrNoCompiler)
+	return "", "", fmt.Errorf("%v: not found: %w", candidates, ErrNoCompiler)
 }
 
-// build compiles in a temporary folder beside the result and renames the
-// library into its place.
+// build compiles in a temporary folder next to the result and renames the library into
+// its place.
 func build(ctx context.Context, compiler string, args, link []string, library string) error {
 	folder, name := filepath.Split(library)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -140,13 +140,13 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	return os.Rename(filepath.Join(work, name), library)
 }
 
-// compileAll compiles the files side by side, one per processor.
+// compileAll compiles the files, whose paths start at the folder work, on all
+// processors, and returns the object files' paths in the same order.
 func compileAll(ctx context.Context, compiler string, args []string, work string, files []string) ([]string, error) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	objects, failures := make([]string, len(files)), make([]error, len(files))
-	for i, file := range files {
-		source := filepath.Base(file)
+	for i, source := range files {
 		objects[i] = source[:len(source)-len(".c")] + ".o"
 		wait.Go(func() {
 			slots <- struct{}{}

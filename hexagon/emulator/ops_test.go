@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operatorSources are the files that know operators; they need none of the ABI.
+// operatorSources are the files with operators. They do not need csrc/api.
 var operatorSources = []string{
-	"check.c", "kernels*.c", "op_*.c", "pool.c", "settings.c", "tensor.c",
+	"*.c", "kernels/*.c", "ops/*.c",
 }
 
-// operatorSettings are what results must not depend on. For a path that the
-// machine lacks the best one runs, here with three threads.
+// operatorSettings must not change results. If the machine does not have a path, its best
+// path runs.
 var operatorSettings = []string{
 	"cpu=c,threads=1", "cpu=c,threads=3", "cpu=avx2,threads=1", "cpu=avx2,threads=2",
 	"cpu=avx512,threads=3", "cpu=vnni,threads=2",
@@ -35,7 +35,7 @@ func TestOperatorsEqualTheirDefinitionOnEveryPath(t *testing.T) {
 				digest, _ := runOperatorTest(t, driver, name, setting)
 				digests[digest] = setting
 			}
-			require.Len(t, digests, 1, "the path or the number of threads shows in the results")
+			require.Len(t, digests, 1, "the path or the number of threads changes the results")
 		})
 	}
 }
@@ -58,9 +58,10 @@ func TestOperatorsUnderThreadSanitizer(t *testing.T) {
 	}
 }
 
-// The machine may lack AVX-512 and its products of bytes: the paths' source runs
-// over instructions put together from AVX2.
-func TestTheAVX512PathsEqualTheOthersAndAreComparedAtLoad(t *testing.T) {
+// TestAVX512PathsEqualOthers emulates the instructions of AVX-512 and VNNI with AVX2, so
+// that it runs on machines without them. The library compares the paths when it is
+// loaded and does not use a wrong one.
+func TestAVX512PathsEqualOthers(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 only")
 	}
@@ -78,21 +79,21 @@ func TestTheAVX512PathsEqualTheOthersAndAreComparedAtLoad(t *testing.T) {
 	t.Setenv("FAKE_WRONG", "1")
 	for _, setting := range []string{"avx512", "vnni"} {
 		_, path := runOperatorTest(t, driver, names[0], "cpu="+setting+",threads=2")
-		require.Equal(t, "avx2", path, "a wrong instruction went unnoticed")
+		require.Equal(t, "avx2", path, "a wrong instruction must disable its path")
 	}
 }
 
 func TestUnloadingTheLibraryEndsItsThreads(t *testing.T) {
 	library := filepath.Join(t.TempDir(), "libops.so")
-	args := append([]string{"-shared", "-fPIC", "-std=c11", "-O1", "-ffp-contract=off"}, operatorFiles(t)...)
+	args := append([]string{"-shared", "-fPIC", "-std=c11", "-O1", "-ffp-contract=off", "-Icsrc"}, operatorFiles(t)...)
 	compileC(t, append(args, "-o", library, "-lm", "-pthread")...)
 	driver := filepath.Join(t.TempDir(), "unload")
 	compileC(t, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "testdata/ops/unload.c", "-o", driver, "-ldl")
 	runC(t, "threads=3", driver, library)
 }
 
-// BenchmarkOperators reports the shares of the machine's peaks that
-// testdata/bench prints, not times of Go.
+// BenchmarkOperators reports the fractions of the machine's peak that testdata/bench
+// prints, not Go's times.
 func BenchmarkOperators(b *testing.B) {
 	dir := b.TempDir()
 	peaks, driver := filepath.Join(dir, "peaks.o"), filepath.Join(dir, "bench")
@@ -126,8 +127,8 @@ func operatorFiles(t testing.TB) []string {
 	return files
 }
 
-// buildOperatorTests compiles the operators and their C tests, file by file and
-// side by side, and returns the program.
+// buildOperatorTests compiles the operators and their C tests in parallel and returns the
+// program.
 func buildOperatorTests(t *testing.T, flags ...string) string {
 	return buildOperatorTestsWith(t, compilerOf(t), flags...)
 }
@@ -142,7 +143,7 @@ func buildOperatorTestsWith(t *testing.T, compiler string, flags ...string) stri
 		if filepath.Base(file) == "unload.c" { // a program of its own
 			continue
 		}
-		object := filepath.Join(dir, filepath.Base(file)+".o")
+		object := filepath.Join(dir, strings.ReplaceAll(file, "/", "_")+".o")
 		objects = append(objects, object)
 		args := append([]string{
 			"-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off",
@@ -164,7 +165,7 @@ func buildOperatorTestsWith(t *testing.T, compiler string, flags ...string) stri
 	return driver
 }
 
-// linkFlagsOf is what the linker needs of the compiler's flags.
+// linkFlagsOf returns the compiler flags that the linker needs too.
 func linkFlagsOf(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
 		return !strings.HasPrefix(flag, "-fsanitize") && flag != "-static"
@@ -177,8 +178,7 @@ func operatorTestNames(t *testing.T, driver string) []string {
 	return names
 }
 
-// runOperatorTest returns the digest of all that the test computed, and the
-// code path.
+// runOperatorTest returns the digest of the test's results and the code path.
 func runOperatorTest(t *testing.T, driver, name, setting string) (digest, path string) {
 	words := strings.Fields(runC(t, setting, driver, name))
 	require.GreaterOrEqual(t, len(words), 4)

@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-//go:generate go run ./profilegen csrc/pace_profiles_gen.c
+//go:generate go run ./profilegen csrc/pace/profiles_gen.c
 
-//go:embed csrc/*.c csrc/*.h
+//go:embed csrc/*.[ch] csrc/*/*.[ch]
 var sources embed.FS
 
-// platform is what a compiler makes.
+// platform describes the library that a compiler makes.
 type platform struct {
-	library     string   // the vendor's name, so the loader cannot tell them apart
-	flags, link []string // beside those that all have
+	library     string   // the vendor's file name
+	flags, link []string // in addition to the sources of all platforms
 }
 
-// unix refuses undefined symbols: better here than when a program loads it.
+// unix rejects undefined symbols at build time, not when a program loads the library.
 var unix = platform{
 	library: "libQnnHtp.so",
 	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},
 }
 
-// windows carries the compiler's own libraries with it and brings what POSIX
-// has. GCC aligns the stack to 16 bytes there and spills wider vectors to it as
-// if it were more: the assembler makes those moves unaligned ones.
+// windows links the compiler's own libraries statically and includes replacements for
+// POSIX functions. GCC aligns the stack to 16 bytes there but spills wider vectors with
+// aligned moves, so the assembler turns these into unaligned moves.
 var windows = platform{
 	library: "QnnHtp.dll",
 	flags: []string{
@@ -40,7 +40,7 @@ var windows = platform{
 	link: []string{"-shared", "-static"},
 }
 
-// platformOf reads it out of what a compiler says of itself.
+// platformOf derives the platform from the output of a compiler's --version.
 func platformOf(version string) platform {
 	if strings.Contains(version, "mingw32") {
 		return windows
@@ -48,50 +48,66 @@ func platformOf(version string) platform {
 	return unix
 }
 
-// flags are part of the library's identity: other flags, other folder.
-// -ffp-contract=off keeps the rule of sums; only one symbol is exported. Warnings
-// are errors in our tests only: a compiler newer than ours must not stop a user.
+// flags are a part of the library's hash. -ffp-contract=off keeps the rule of sums.
+// Only the entry points are exported. Warnings are errors only in our tests: a newer
+// compiler must not stop a user.
 var flags = []string{
-	"-std=c11", "-O2", "-g", "-Wall", "-Wextra",
+	"-I.", "-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
 }
 
-func cFiles() ([]string, error) {
-	files, err := fs.Glob(sources, "csrc/*.c")
-	if err != nil {
-		return nil, fmt.Errorf("emulator: embedded sources: %w", err)
-	}
-	return files, nil
+// cFiles returns the paths of the C files below csrc, in lexical order.
+func cFiles() (files []string, err error) {
+	err = walkSources(func(path string, _ []byte) error {
+		if strings.HasSuffix(path, ".c") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
 }
 
-// sourceHash names a build: equal names, equal libraries.
-func sourceHash(compiler string, args []string) (string, error) {
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))
-	err := fs.WalkDir(sources, "csrc", func(name string, entry fs.DirEntry, err error) error {
+// walkSources calls visit for each embedded file, in lexical order, with its
+// path below csrc.
+func walkSources(visit func(path string, text []byte) error) error {
+	root, err := fs.Sub(sources, "csrc")
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := sources.ReadFile(name)
-		fmt.Fprintf(hash, "%s %d\n", name, len(text))
+		text, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		return visit(path, text)
+	})
+}
+
+// sourceHash returns the name of a build: equal sources, flags and compilers
+// give equal names.
+func sourceHash(compiler string, args []string) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))
+	err := walkSources(func(path string, text []byte) error {
+		fmt.Fprintf(hash, "%s %d\n", path, len(text))
 		hash.Write(text)
-		return err
+		return nil
 	})
 	return hex.EncodeToString(hash.Sum(nil))[:16], err
 }
 
-// WriteSources writes the C sources into the folder dir, which exists. It is for
-// those who compile them in another way, such as a test that links them with a
-// driver of its own.
+// WriteSources writes the C sources into the existing folder dir and its new
+// subfolders. A caller that compiles them itself, such as a test with a driver
+// of its own, needs the compiler flag -I for dir.
 func WriteSources(dir string) error {
-	return fs.WalkDir(sources, "csrc", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	return walkSources(func(path string, text []byte) error {
+		name := filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}
-		text, err := sources.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644)
+		return os.WriteFile(name, text, 0o644)
 	})
 }

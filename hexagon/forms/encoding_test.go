@@ -6,8 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// scheme is how the scales of a quantized tensor are laid out; the numbers are
-// the C interface's.
+// scheme is the kind of an encoding, with the numbers of the C interface.
 type scheme uint32
 
 const (
@@ -20,21 +19,21 @@ const (
 	unquantized    scheme = 0x7fffffff
 )
 
-// Encoding says what stored integers mean: (q + offset) * scale.
+// Encoding maps stored integers q to real numbers: (q + offset) * scale.
 type Encoding struct {
 	Scheme scheme
-	// Bits are the significant bits of an element, 0 for all of its container.
+	// Bits is the number of significant bits of an element, 0 for all.
 	Bits uint32
-	// Axis has the channels; BlockAxis is cut into blocks of Block elements.
+	// Axis is the dimension of channels. BlockAxis is divided into blocks of Block elements.
 	Axis, BlockAxis, Block int
-	// Scales has one per tensor, channel or [channel][block].
+	// Scales has one scale per tensor, channel or [channel][block].
 	Scales  []float32
 	Offsets []int32
 	// BlockScales [channel][block] multiply the scale of their channel (lpbq).
 	BlockScales []uint8
 }
 
-// at returns scale and offset of element i of a tensor.
+// at returns the scale and offset of element i of a tensor.
 func (e *Encoding) at(dims []int, i int) (scale, offset float64) {
 	if e.Scheme == perTensor || e.Scheme == bitsPerTensor {
 		return float64(e.Scales[0]), float64(e.Offsets[0])
@@ -50,7 +49,7 @@ func (e *Encoding) at(dims []int, i int) (scale, offset float64) {
 	return float64(e.Scales[channel]) * float64(e.BlockScales[block]), 0
 }
 
-// qnn is the encoding as the library takes it.
+// qnn returns the encoding in the form of package qnn.
 func (e *Encoding) qnn(dims []int) *qnn.Quantization {
 	if e.Scheme == unquantized {
 		return nil
@@ -69,7 +68,7 @@ func (e *Encoding) qnn(dims []int) *qnn.Quantization {
 	return q
 }
 
-// coordinate is the place of element i along an axis.
+// coordinate returns the index of element i along an axis.
 func coordinate(dims []int, axis, i int) int {
 	for d := len(dims) - 1; d > axis; d-- {
 		i /= dims[d]
@@ -77,8 +76,7 @@ func coordinate(dims []int, axis, i int) int {
 	return i % dims[axis]
 }
 
-// encode stores what the elements should mean; it returns the bytes and what
-// they mean now.
+// encode stores real values. It returns the bytes and the real values after rounding.
 func encode(t qnn.DataType, e *Encoding, dims []int, wish []float64) ([]byte, []float64) {
 	size := t.Size()
 	data := make([]byte, size*len(wish))
@@ -99,7 +97,7 @@ func encode(t qnn.DataType, e *Encoding, dims []int, wish []float64) ([]byte, []
 	return data, decode(t, e, dims, data)
 }
 
-// decode returns what stored elements mean.
+// decode returns the real values of stored elements.
 func decode(t qnn.DataType, e *Encoding, dims []int, data []byte) []float64 {
 	size := t.Size()
 	real := make([]float64, len(data)/size)
@@ -113,7 +111,7 @@ func decode(t qnn.DataType, e *Encoding, dims []int, data []byte) []float64 {
 	return real
 }
 
-// asymmetric covers the range of values and zero with all integers of a type.
+// asymmetric maps the range of values, including zero, to all integers of a type.
 func asymmetric(t qnn.DataType, values []float64) Encoding {
 	low, high := 0.0, 0.0
 	for _, v := range values {
@@ -127,19 +125,19 @@ func asymmetric(t qnn.DataType, values []float64) Encoding {
 	return fixed(scale, int32(math.Round(low/float64(scale))-r.low))
 }
 
-// symmetric covers the range of values with zero in the middle. Unsigned types
-// get the offset of the signed ones.
+// symmetric maps the range of values with zero in the middle. Unsigned types are offset by
+// half of their range.
 func symmetric(t qnn.DataType, values []float64) Encoding {
 	r := integers[t]
 	return fixed(float32(largest(values)/((r.high-r.low-1)/2)), -int32(r.high+r.low+1)/2)
 }
 
-// fixed is an encoding given by its numbers.
+// fixed returns an encoding with a given scale and offset.
 func fixed(scale float32, offset int32) Encoding {
 	return Encoding{Scheme: perTensor, Scales: []float32{scale}, Offsets: []int32{offset}}
 }
 
-// largest is the greatest magnitude, 1 where all are zero.
+// largest returns the greatest magnitude, or 1 if all values are zero.
 func largest(values []float64) float64 {
 	top := 0.0
 	for _, v := range values {
@@ -151,8 +149,8 @@ func largest(values []float64) float64 {
 	return top
 }
 
-// channels is one symmetric scale for each place along an axis. bits are the
-// container's or, with a scheme that says so, fewer.
+// channels returns an encoding with a symmetric scale for each index along an axis. bits may be
+// fewer than the container has.
 func channels(s scheme, bits, axis int, dims []int, values []float64) Encoding {
 	e := Encoding{Scheme: s, Axis: axis}
 	if s == bitsPerChannel {
@@ -165,7 +163,7 @@ func channels(s scheme, bits, axis int, dims []int, values []float64) Encoding {
 	return e
 }
 
-// tops is the greatest magnitude of each group.
+// tops returns the greatest magnitude of each group.
 func tops(values []float64, groups int, group func(i int) int) []float64 {
 	members := make([][]float64, groups)
 	for i, v := range values {
@@ -179,8 +177,8 @@ func tops(values []float64, groups int, group func(i int) int) []float64 {
 	return top
 }
 
-// blocks has a scale for each block of 4-bit numbers in each channel: a float,
-// or a 4-bit multiple of the channel's.
+// blocks returns an encoding with a scale for each block of 4-bit numbers in each channel: a
+// float, or the channel's scale times a 4-bit integer.
 func blocks(s scheme, block, axis, blockAxis int, dims []int, values []float64) Encoding {
 	e := Encoding{Scheme: s, Bits: 4, Axis: axis, BlockAxis: blockAxis, Block: block}
 	perChannel := dims[blockAxis] / block

@@ -19,7 +19,7 @@ var floatTypes = map[qnn.DataType]backend.DataType{qnn.Float16: backend.Float16,
 // contract writes a graph with the contract's builder.
 type contract struct {
 	*backend.Builder
-	ids []backend.TensorID // by place in the graph
+	ids []backend.TensorID // by index in the graph
 }
 
 func toContract(g *Graph) (*backend.Graph, error) {
@@ -59,8 +59,8 @@ func toContract(g *Graph) (*backend.Graph, error) {
 	return graph, nil
 }
 
-// contractParams are a node's parameters as the contract wants them; ok is
-// false where it has no such thing.
+// contractParams returns a node's parameters in the contract's form. ok is false if the contract
+// does not have them.
 func contractParams(g *Graph, n *Node) (params []backend.Param, ok bool) {
 	out := g.Tensors[n.Out[0]]
 	switch backend.Op(n.Op) {
@@ -100,12 +100,12 @@ func array(name string, t backend.DataType, shape, values []int) backend.Param {
 	return backend.Param{Name: name, Value: a}
 }
 
-// float is the project's float device as one more library.
+// float is the project's float device as a runner.
 type float struct{}
 
 func (float) label() string { return "float" }
 
-// try runs a graph of the contract; others have no result.
+// try runs a graph if the contract can express it. Otherwise it returns no result.
 func (float) try(g *Graph) (*Result, error) {
 	graph, err := toContract(g)
 	if errors.Is(err, errContract) {

@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// format is an element type with the rule that its scales follow.
+// format is an element type with the kind of its encoding.
 type format struct {
 	Type   qnn.DataType
 	scheme scheme
@@ -18,8 +18,8 @@ type format struct {
 
 func (f format) quantized() bool { return f.scheme != unquantized }
 
-// formats are the words of the table: a trailing z means zero in the middle, c
-// per channel, w4 four bits in an 8-bit container.
+// formats are the types of the table: a trailing z means zero in the middle, c means per
+// channel, w4 means four bits in an 8-bit container.
 var formats = map[string]format{
 	"f16": {Type: qnn.Float16, scheme: unquantized}, "f32": {Type: qnn.Float32, scheme: unquantized},
 	"i32": {Type: qnn.Int32, scheme: unquantized}, "u32": {Type: qnn.Uint32, scheme: unquantized},
@@ -43,21 +43,21 @@ func formatOf(word string) format {
 	return f
 }
 
-// calibrate is the encoding of given values with one scale.
+// calibrate returns the encoding of values with one scale.
 func (f format) calibrate(dims []int, values []float64) Encoding {
 	switch {
 	case !f.quantized():
 		return Encoding{Scheme: unquantized}
 	case f.scheme != perTensor:
-		panic("forms: this format wants axes: use weights")
+		panic("forms: this format needs axes: use weights")
 	case f.middle:
 		return symmetric(f.Type, values)
 	}
 	return calibrated(f.Type, values)
 }
 
-// weights declares a constant whose output channels and inputs lie along two
-// axes, with drawn elements.
+// weights declares a constant with random elements, with output channels along one axis and
+// inputs along another.
 func (g *Graph) weights(word string, axis, blockAxis int, dims ...int) *Tensor {
 	return g.weightsOf(word, axis, blockAxis, dims, g.normal(dims, 1))
 }

@@ -17,11 +17,11 @@ import (
 
 var (
 	chosen = flag.String("forms", "", "run only forms whose name matches this expression, and print each")
-	keep   = flag.String("keep", "", "folder that keeps built emulators from run to run")
+	keep   = flag.String("keep", "", "folder that keeps built emulators between runs")
 	update = flag.Bool("update", false, "write testdata/forms.md")
 )
 
-// trial is a form with what the libraries made of it.
+// trial is a form with the results of the libraries.
 type trial struct {
 	*form
 	graph   *Graph
@@ -43,10 +43,10 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 	for _, f := range allForms() {
 		line := f.row + "/" + f.types
 		if testing.Short() && lines[line] {
-			continue // one of each line of the table
+			continue // run only one form of each line of the table
 		}
 		lines[line] = true
-		require.False(t, names[f.name()], "%s stands twice in the table", f.name())
+		require.False(t, names[f.name()], "%s is in the table twice", f.name())
 		names[f.name()] = true
 		if pattern.MatchString(f.name()) {
 			trials = append(trials, &trial{form: f, results: map[string]*Result{}, grades: map[string]grade{}, spent: map[string]time.Duration{}})
@@ -78,23 +78,22 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 
 const heading = `# Operator forms
 
-Written by ` + "`go test ./hexagon/forms -update`" + `. Errors are the worst of all forms of a line, against a float64
-reference on the encoded inputs: relative rms for floats, output steps (LSB) for quantized numbers. What is
-refused is refused by both libraries in the same call with the same code.
+Written by ` + "`go test ./hexagon/forms -update`" + `. Each error is the worst of all forms of a line, against a float64
+reference on the encoded inputs: relative rms for floats, units of the output's scale (LSB) for quantized numbers. Both
+libraries refuse a form in the same call with the same code, unless the remarks say otherwise.
 
 `
 
-// runner is what runs a graph: a library or the float device. It has no result
-// for what it does not know.
+// runner runs graphs: a library or the float device. It returns no result for graphs that it
+// does not support.
 type runner interface {
 	label() string
 	try(g *Graph) (*Result, error)
 }
 
-// turn is when a form runs: large ones late, and last the lives, of which the last
-// asks for a chip that there is not. The vendor's library refuses it, and from then
-// on validates every graph of the process as if for its oldest chip, which knows no
-// float16.
+// turn orders forms: large forms run late, and lives last. The last of the lives requests an
+// unknown chip. The vendor's library refuses it and then validates every graph of the process
+// for its oldest chip, which does not support float16.
 func turn(t *trial) int {
 	switch {
 	case strings.HasPrefix(t.row, "life:"):
@@ -105,7 +104,7 @@ func turn(t *trial) int {
 	return 0
 }
 
-// runAll runs the forms by their turn; the runners work side by side.
+// runAll runs the forms by their turn, with all runners in parallel.
 func runAll(t *testing.T, runners []runner, trials []*trial) {
 	t.Helper()
 	show := progress{t: t, of: len(trials), began: time.Now()}
@@ -150,14 +149,14 @@ func (t *trial) accept(library string, r *Result) {
 		want = *t.quirk.want
 	}
 	if r.Outcome != want {
-		fault("ends with %v, not %v: %.300s", r.Outcome, want, strings.Join(strings.Fields(r.Text), " "))
+		fault("ends with %v, want %v: %.300s", r.Outcome, want, strings.Join(strings.Fields(r.Text), " "))
 		return
 	}
 	if want != (Outcome{}) || t.graph.refused { // no results to compare
 		return
 	}
 	if r.Differs != "" {
-		fault("%s gives other bits", r.Differs)
+		fault("%s gives different bits", r.Differs)
 	}
 	g, err := judge(t.graph, r.Outputs)
 	if err != nil {
@@ -166,7 +165,7 @@ func (t *trial) accept(library string, r *Result) {
 	}
 	t.grades[library] = g
 	if relrms, lsb := t.limit.of(library, t.graph); !g.within(relrms, lsb) {
-		fault("error %v, allowed are %.1e and %.2f LSB", g, relrms, lsb)
+		fault("error %v, at most %.1e or %.2f LSB allowed", g, relrms, lsb)
 	}
 	r.Outputs = nil
 }

@@ -7,22 +7,20 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Graph is what a library is given to build and run; its exported part is sent
-// to the child process that holds the library.
+// Graph is a graph for a library. Its exported fields are sent to the library's child process.
 type Graph struct {
 	Name string
-	// SoC is the chip to compile for, 0 for the library's own choice.
+	// SoC is the chip to compile for, 0 for the library's default.
 	SoC     uint32
 	Tensors []*Tensor
 	Nodes   []Node
-	// Unvalidated leaves out the question whether the nodes are right, to see
-	// what the calls after it do.
+	// Unvalidated skips validation, to test the calls after it.
 	Unvalidated bool
-	// Script is the number of one of [scripts], counted from 1; 0 is the usual life.
+	// Script is the number of one of [scripts], counted from 1. 0 means the usual calls.
 	Script int
 
 	rng *rand.Rand
-	// refused graphs have no results, so nothing computes them.
+	// refused graphs have no results, so the reference is not computed.
 	refused bool
 }
 
@@ -35,13 +33,13 @@ type Tensor struct {
 	Enc  Encoding
 	// Data are the elements of inputs and constants.
 	Data []byte
-	// Unregistered tensors are named by a node but never created.
+	// Unregistered tensors are used by a node but never created.
 	Unregistered bool
 
-	real []float64 // what the elements mean, or should
+	real []float64 // real values of the elements, or expected values
 }
 
-// Node is one operator; In and Out are places in [Graph.Tensors].
+// Node is one operator. In and Out are indices into [Graph.Tensors].
 type Node struct {
 	Name, Op string
 	Package  string
@@ -49,7 +47,7 @@ type Node struct {
 	In, Out  []int
 }
 
-// Param is a number or, with Dims, an array of whole numbers.
+// Param is a number or, with Dims, an array of integers.
 type Param struct {
 	Name   string
 	Type   qnn.DataType
@@ -76,7 +74,7 @@ func (g *Graph) add(kind qnn.TensorKind, f format, dims []int, wish []float64, e
 	return t
 }
 
-// normal draws numbers.
+// normal draws normally distributed numbers.
 func (g *Graph) normal(dims []int, deviation float64) []float64 {
 	v := make([]float64, count(dims))
 	for i := range v {
@@ -85,51 +83,51 @@ func (g *Graph) normal(dims []int, deviation float64) []float64 {
 	return v
 }
 
-// input declares a graph input with drawn elements.
+// input declares a graph input with random elements.
 func (g *Graph) input(f string, dims ...int) *Tensor {
 	return g.given(qnn.AppWrite, f, dims, g.normal(dims, 1))
 }
 
-// static declares a constant with drawn elements.
+// static declares a constant with random elements.
 func (g *Graph) static(f string, dims ...int) *Tensor {
 	return g.given(qnn.Static, f, dims, g.normal(dims, 1))
 }
 
-// given declares an input or constant with certain elements.
+// given declares an input or constant with given elements.
 func (g *Graph) given(kind qnn.TensorKind, f string, dims []int, wish []float64) *Tensor {
 	format := formatOf(f)
 	return g.add(kind, format, dims, wish, format.calibrate(dims, wish))
 }
 
-// output declares a result; its encoding follows from its values.
+// output declares a graph output. Its encoding is calibrated from its values.
 func (g *Graph) output(f string, dims ...int) *Tensor { return g.result(qnn.AppRead, f, dims) }
 
-// between declares what one node gives to the next.
+// between declares an intermediate result.
 func (g *Graph) between(f string, dims ...int) *Tensor { return g.result(qnn.Native, f, dims) }
 
 func (g *Graph) result(kind qnn.TensorKind, f string, dims []int) *Tensor {
 	t := g.add(kind, formatOf(f), dims, nil, Encoding{Scheme: unquantized})
-	t.Enc = Encoding{Scheme: perTensor} // without scales: to be calibrated
+	t.Enc = Encoding{Scheme: perTensor} // without scales, until it is calibrated
 	if !formatOf(f).quantized() {
 		t.Enc.Scheme = unquantized
 	}
 	return t
 }
 
-// encoded gives a result an encoding that does not follow from its values.
+// encoded gives a result a fixed encoding.
 func (t *Tensor) encoded(e Encoding) *Tensor {
 	t.Enc = e
 	return t
 }
 
-// place is a tensor's index, which nodes hold.
+// place returns the index of a tensor.
 func (g *Graph) place(t *Tensor) int {
 	for i := range g.Tensors {
 		if g.Tensors[i] == t {
 			return i
 		}
 	}
-	panic("forms: a tensor of another graph")
+	panic("forms: the tensor belongs to another graph")
 }
 
 // apply adds a node, computes its results and calibrates their encodings.
@@ -163,7 +161,7 @@ func (g *Graph) apply(op string, in, out []*Tensor, params ...Param) {
 	}
 }
 
-// calibrated is the encoding of an activation: signed types are symmetric.
+// calibrated returns the encoding of an activation. Signed types are symmetric.
 func calibrated(t qnn.DataType, values []float64) Encoding {
 	if integers[t].low < 0 {
 		return symmetric(t, values)
@@ -195,7 +193,7 @@ func u32s(name string, values ...int) Param {
 	return list(name, qnn.Uint32, []int{len(values)}, values...)
 }
 
-// number is a scalar parameter, or other where the node has none.
+// number returns a scalar parameter, or other if the node does not have it.
 func (n *Node) number(name string, other float64) float64 {
 	for _, p := range n.Params {
 		if p.Name == name {
@@ -205,7 +203,7 @@ func (n *Node) number(name string, other float64) float64 {
 	return other
 }
 
-// list is an array parameter, nil where the node has none.
+// list returns an array parameter, or nil if the node does not have it.
 func (n *Node) list(name string) []int {
 	for _, p := range n.Params {
 		if p.Name == name {

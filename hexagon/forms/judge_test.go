@@ -7,18 +7,18 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// grade is the error of a result; quantized ones have both errors.
+// grade is the error of a result. Quantized results have both errors.
 type grade struct {
 	relrms, lsb float64
-	steps       bool // some results have steps
-	wrong       int  // whole numbers that are not equal
+	quantized   bool // some results are quantized, so lsb is valid
+	wrong       int  // integers that differ
 }
 
 func (g grade) String() string {
 	switch {
 	case g.wrong > 0:
-		return fmt.Sprintf("%d whole numbers differ", g.wrong)
-	case g.steps && g.lsb > 0:
+		return fmt.Sprintf("%d integers differ", g.wrong)
+	case g.quantized && g.lsb > 0:
 		return fmt.Sprintf("%.2f LSB, %.1e", g.lsb, g.relrms)
 	case g.relrms == 0:
 		return "exact"
@@ -26,17 +26,17 @@ func (g grade) String() string {
 	return fmt.Sprintf("%.1e", g.relrms)
 }
 
-// within tells whether an error is allowed: a quantized result is measured in
-// steps where a number of steps is stated.
+// within reports whether an error is allowed. A quantized result is judged in LSB if lsb is
+// positive.
 func (g grade) within(relrms, lsb float64) bool {
-	if g.steps && lsb > 0 {
+	if g.quantized && lsb > 0 {
 		return g.wrong == 0 && g.lsb <= lsb
 	}
 	return g.wrong == 0 && g.relrms <= relrms
 }
 
 func (g grade) worst(other grade) grade {
-	return grade{max(g.relrms, other.relrms), max(g.lsb, other.lsb), g.steps || other.steps, g.wrong + other.wrong}
+	return grade{max(g.relrms, other.relrms), max(g.lsb, other.lsb), g.quantized || other.quantized, g.wrong + other.wrong}
 }
 
 // judge compares outputs with the reference.
@@ -46,7 +46,7 @@ func judge(g *Graph, outputs [][]byte) (worst grade, err error) {
 			continue
 		}
 		if len(outputs) == 0 || len(outputs[0]) != len(t.real)*t.Type.Size() {
-			return worst, fmt.Errorf("output %s is missing or has another size", t.Name)
+			return worst, fmt.Errorf("output %s is missing or has a wrong size", t.Name)
 		}
 		worst = worst.worst(t.judge(outputs[0]))
 		outputs = outputs[1:]
@@ -61,14 +61,14 @@ func (t *Tensor) judge(data []byte) grade {
 		r := integers[t.Type]
 		scale, offset := t.Enc.at(t.Dims, 0)
 		for i, want := range t.real {
-			want = min(max(want, (r.low+offset)*scale), (r.high+offset)*scale) // saturation is right
+			want = min(max(want, (r.low+offset)*scale), (r.high+offset)*scale) // saturation is correct
 			g.lsb = max(g.lsb, math.Abs(got[i]-want)/scale)
 		}
 		g.lsb = math.Round(g.lsb*1e4) / 1e4 // scales are float32
-		g.relrms, g.steps = relrms(got, t.real), true
+		g.relrms, g.quantized = relrms(got, t.real), true
 		return g
 	}
-	if _, whole := integers[t.Type]; whole {
+	if _, isInteger := integers[t.Type]; isInteger {
 		for i, want := range t.real {
 			if got[i] != want {
 				g.wrong++
@@ -79,7 +79,7 @@ func (t *Tensor) judge(data []byte) grade {
 	return grade{relrms: relrms(got, t.real)}
 }
 
-// relrms is the rms of the error by that of the wanted values.
+// relrms returns the rms of the error divided by the rms of the expected values.
 func relrms(got, want []float64) float64 {
 	errorSquares, squares := 0.0, 0.0
 	for i, w := range want {

@@ -18,8 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// patience is how long a form may take before its library counts as hanging;
-// the large ones of the long sweep take minutes where others use the processor.
+// patience is the time after which a library counts as hanging. Large forms of the long sweep
+// take minutes on a busy machine.
 var patience = map[bool]time.Duration{false: 2 * time.Minute, true: 15 * time.Minute}[full]
 
 var emulatorFolder string
@@ -43,12 +43,12 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// required says whether SDNPU_REQUIRE names what; its absence then fails.
+// required reports whether SDNPU_REQUIRE names what, so that its absence is a failure.
 func required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
 }
 
-// libraries are those to be had: the emulator and the vendor's.
+// libraries returns the available libraries: the emulator and the vendor's.
 func libraries(t *testing.T) []*library {
 	t.Helper()
 	var list []*library
@@ -67,18 +67,18 @@ func libraries(t *testing.T) []*library {
 	_, err = os.Stat(path)
 	switch {
 	case !required("vendor") && !full && *chosen == "" && !*update:
-		t.Log("forms run on the emulator alone; make test-vendor runs them on the vendor's library, too")
+		t.Log("forms run on the emulator only; make test-vendor runs them on the vendor's library too")
 	case folder != "" && err == nil:
 		list = append(list, &library{name: "vendor", path: path})
 	case required("vendor"):
 		t.Fatal("no vendor library in SDNPU_VENDOR: run make vendor")
 	default:
-		t.Log("no vendor library in SDNPU_VENDOR: forms run on the emulator alone")
+		t.Log("no vendor library in SDNPU_VENDOR: forms run on the emulator only")
 	}
 	return list
 }
 
-// library runs graphs in a child process, a new one after each crash.
+// library runs graphs in a child process and starts a new child after a crash.
 type library struct {
 	name, path string
 	version    string
@@ -86,7 +86,7 @@ type library struct {
 	child   *exec.Cmd
 	graphs  *gob.Encoder
 	answers *gob.Decoder
-	ends    []*os.File // of the pipes, here
+	ends    []*os.File // our ends of the pipes
 }
 
 func (l *library) label() string { return l.name }
@@ -104,7 +104,7 @@ func (l *library) start() error {
 	l.child.Env = append(os.Environ(), workerLibrary+"="+l.path)
 	l.child.Stdin, l.child.Stderr = toChild, os.Stderr
 	if l.name == "vendor" {
-		l.child.Stderr = nil // its own chatter at a crash
+		l.child.Stderr = nil // the library's own output during a crash
 	}
 	l.child.ExtraFiles = []*os.File{fromChild}
 	err = l.child.Start()
@@ -120,7 +120,7 @@ func (l *library) start() error {
 	return l.answers.Decode(&l.version)
 }
 
-// stop ends the child, which reads the end of its input or is killed.
+// stop ends the child: it closes the child's input and kills it if it does not end.
 func (l *library) stop() error {
 	if l.child == nil || l.child.Process == nil {
 		return nil
@@ -133,7 +133,7 @@ func (l *library) stop() error {
 	return err
 }
 
-// try runs a graph; a crash and a hang are results too.
+// try runs a graph. A crash and a hang are results too.
 func (l *library) try(g *Graph) (*Result, error) {
 	if l.child == nil {
 		if err := l.start(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// integers are the element types that hold whole numbers, with their ranges.
+// integers are the integer element types with their ranges.
 var integers = map[qnn.DataType]struct{ low, high float64 }{
 	qnn.Int8: {-1 << 7, 1<<7 - 1}, qnn.Int16: {-1 << 15, 1<<15 - 1},
 	qnn.Int32: {-1 << 31, 1<<31 - 1}, qnn.Int64: {-1 << 53, 1 << 53},
@@ -19,8 +19,7 @@ var integers = map[qnn.DataType]struct{ low, high float64 }{
 	qnn.Bool8: {0, 1},
 }
 
-// store writes one element; whole numbers are rounded half to even and
-// saturate.
+// store writes one element. Integers are rounded half to even and saturate.
 func store(to []byte, t qnn.DataType, v float64) {
 	switch t {
 	case qnn.Float32:

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// preparing names the time that drawing a form and computing its reference takes.
+// preparing names the time for drawing a form and computing its reference.
 const preparing = "reference"
 
-// total is the time of a form; what runs side by side counts for each.
+// total returns the time of a form. Parallel runners all count.
 func (t *trial) total() (sum time.Duration) {
 	for _, d := range t.spent {
 		sum += d
@@ -20,7 +20,7 @@ func (t *trial) total() (sum time.Duration) {
 	return sum
 }
 
-// progress tells how far a sweep is; go test -v shows it while the sweep runs.
+// progress reports the progress of a sweep. go test -v shows it during the sweep.
 type progress struct {
 	t           *testing.T
 	of, done    int
@@ -29,7 +29,7 @@ type progress struct {
 	slowest     *trial
 }
 
-// pause is how long progress is silent.
+// pause is the time between two reports.
 const pause = 15 * time.Second
 
 func (p *progress) after(t *trial) {
@@ -49,8 +49,7 @@ func (p *progress) after(t *trial) {
 		time.Since(p.began).Round(time.Second), p.slowest.total().Round(time.Millisecond), p.slowest.name())
 }
 
-// costs tells what the time went to: by runner, by operator and shape, and the
-// slowest forms.
+// costs reports the time by runner, by operator and shape, and of the slowest forms.
 func costs(trials []*trial) string {
 	byRunner, byShape, forms := map[string]time.Duration{}, map[string]time.Duration{}, map[string]int{}
 	for _, t := range trials {
@@ -76,5 +75,5 @@ func costs(trials []*trial) string {
 	return b.String()
 }
 
-// listed is how many lines of a list are shown.
+// listed is the number of lines of a list that are shown.
 const listed = 15

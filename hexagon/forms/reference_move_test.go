@@ -89,8 +89,8 @@ func defineGather(n *Node, in, out []*Tensor) {
 	})
 }
 
-// defineRotary turns pairs of x [B,heads,S,D] by angles whose cosines and
-// sines are given [.., S, D/2].
+// defineRotary rotates pairs of x [B,heads,S,D] by angles with given cosines and sines
+// [.., S, D/2].
 func defineRotary(n *Node, in, out []*Tensor) {
 	x, cos, sin := in[0], in[1], in[2]
 	d := x.Dims[3]
@@ -119,8 +119,8 @@ func defineRotary(n *Node, in, out []*Tensor) {
 	})
 }
 
-// order returns the places of a row from the largest value down, equal values
-// by place.
+// order returns the indices of a row from the largest value down. Equal values keep their
+// order.
 func order(row []float64) []int {
 	places := make([]int, len(row))
 	for i := range places {
@@ -162,7 +162,7 @@ func defineArgmax(n *Node, in, out []*Tensor) {
 	})
 }
 
-// defineScatterNd replaces rows of data; indices are [n,1].
+// defineScatterNd replaces rows of data. Indices are [n,1].
 func defineScatterNd(_ *Node, in, out []*Tensor) {
 	data, indices, updates := in[0], in[1], in[2]
 	copy(out[0].real, data.real)

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// definition computes the results of a node in float64, as plainly as it can.
+// definition computes the results of a node in float64 in the simplest way.
 type definition func(n *Node, in, out []*Tensor)
 
-// definitions say what each operator is.
+// definitions holds the definition of each operator.
 var definitions map[string]definition
 
-func init() { // the table refers to functions that refer to it
+func init() { // not an initializer, because the functions refer to the table
 	definitions = map[string]definition{
 		"FullyConnected": defineFullyConnected, "MatMul": defineMatMul, "Conv2d": defineConv2d,
 		"RmsNorm": defineRmsNorm, "LayerNorm": defineLayerNorm, "Softmax": defineSoftmax,
@@ -43,8 +43,8 @@ var operations = map[int]func(a, b float64) float64{
 func same(x float64) float64    { return x }
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// at is an element by its index; where a dimension is 1 it is broadcast, and
-// missing leading dimensions are.
+// at returns an element by its index. Dimensions of 1 and missing leading dimensions are
+// broadcast.
 func (t *Tensor) at(index ...int) float64 { return t.real[t.offset(index)] }
 
 func (t *Tensor) offset(index []int) int {
@@ -85,8 +85,8 @@ func pair(f func(a, b float64) float64) definition {
 	}
 }
 
-// product is out = rows of x times w, which holds [in,out] or, turned,
-// [out,in], plus a bias per output.
+// product computes rows of x times w plus a bias per output. w is [in,out], or [out,in] if it is
+// transposed.
 func product(x, w []float64, turned bool, bias, out []float64, k int) {
 	n := len(w) / k
 	for r := range len(x) / k {
@@ -121,7 +121,7 @@ func defineFullyConnected(_ *Node, in, out []*Tensor) {
 	product(in[0].real, in[1].real, true, biasOf(in), out[0].real, in[1].Dims[1])
 }
 
-// defineConv2d knows filters of [1,1,in,out].
+// defineConv2d supports filters of [1,1,in,out].
 func defineConv2d(_ *Node, in, out []*Tensor) {
 	product(in[0].real, in[1].real, false, biasOf(in), out[0].real, in[1].Dims[2])
 }
@@ -143,7 +143,7 @@ func defineMatMul(n *Node, in, out []*Tensor) {
 	}
 }
 
-// eachRow calls f with the rows along the last dimension.
+// eachRow calls f with each row along the last dimension.
 func eachRow(in, out *Tensor, f func(x, y []float64)) {
 	d := in.Dims[len(in.Dims)-1]
 	for i := 0; i < len(in.real); i += d {
@@ -197,8 +197,8 @@ func defineSoftmax(n *Node, in, out []*Tensor) {
 	})
 }
 
-// lines calls f with the places of all elements that differ along one axis
-// only.
+// lines calls f with the indices of all elements along one axis, for each position on the
+// other axes.
 func lines(dims []int, axis int, f func(places []int)) {
 	stride := count(dims[axis+1:])
 	for outer := range count(dims[:axis]) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// line is the sum of all forms of one operator and one choice of types.
+// line sums up all forms of one operator and one choice of types.
 type line struct {
 	row, types           string
 	forms, ran, refusals int
@@ -15,7 +15,7 @@ type line struct {
 	notes                []string
 }
 
-// report sums up trials, in the order of the table.
+// report sums up trials in the order of the table.
 func report(trials []*trial) []*line {
 	var lines []*line
 	places := map[string]*line{}
@@ -48,10 +48,10 @@ func report(trials []*trial) []*line {
 	return lines
 }
 
-// text is the quirk as a remark.
+// text returns the quirk as a remark.
 func (q *quirk) text() string {
 	if q.want == nil {
-		return "is not judged: " + q.reason
+		return "is not compared: " + q.reason
 	}
 	return fmt.Sprintf("ends with %v: %s", *q.want, q.reason)
 }
@@ -62,7 +62,7 @@ func (l *line) note(text string) {
 	}
 }
 
-// markdown is the report as a table with its totals.
+// markdown formats the report as a table with totals.
 func markdown(lines []*line, libraries []*library) string {
 	var b strings.Builder
 	var sum line

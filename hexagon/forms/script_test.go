@@ -6,13 +6,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// script is calls in an order that a library should refuse. It sets the stage
-// and returns that call's error.
+// script makes calls in an order that a library must refuse. It sets the stage and returns the
+// error of that call.
 type script func(b *build) error
 
-// scripts are run in place of the usual life of a graph, which is a linear
-// layer. want is what the emulator answers; vendor, where it is not zero, what
-// the vendor's library does.
+// scripts replace the usual calls for a graph with one linear layer. want is the outcome of the
+// emulator. vendor is the outcome of the vendor's library, if it is not zero.
 var scripts = []struct {
 	name   string
 	run    script
@@ -77,10 +76,10 @@ var scripts = []struct {
 	}, Outcome{"deviceCreate", 14001}, Outcome{}},
 }
 
-// errFirst is returned where the call that a script is about was not reached.
+// errFirst is returned if an earlier call than the tested one failed.
 var errFirst = errors.New("an earlier call failed")
 
-// steps runs calls of which the last one is to fail.
+// steps runs calls, of which the last one must fail.
 func (b *build) steps(calls ...func() error) error {
 	for _, call := range calls[:len(calls)-1] {
 		if err := call(); err != nil {
@@ -90,7 +89,7 @@ func (b *build) steps(calls ...func() error) error {
 	return calls[len(calls)-1]()
 }
 
-// image saves the graph and loads what change makes of it.
+// image saves the graph and loads the image that change returns.
 func (b *build) image(change func(image []byte) []byte) error {
 	return b.steps(b.create, b.nodes, b.finalize, func() error {
 		size, err := b.context.BinarySize()
@@ -110,7 +109,7 @@ func (b *build) image(change func(image []byte) []byte) error {
 	})
 }
 
-// lives has the scripts.
+// lives adds the scripts.
 func (t *table) lives() {
 	for i, s := range scripts {
 		f := t.add("life: "+s.name, "f16", "8x64x96", limit{}, func(g *Graph) {
@@ -118,7 +117,7 @@ func (t *table) lives() {
 			g.Script = i + 1
 		}).refused(s.want.Stage, s.want.Code)
 		if s.vendor != (Outcome{}) {
-			f.unlike("has a code of its own", s.vendor.Stage, s.vendor.Code)
+			f.unlike("returns another code", s.vendor.Stage, s.vendor.Code)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package forms
 
 import "math"
 
-// attentionSizes are heads, rows, head size and context: small, and the
-// document's.
+// attentionSizes returns heads, rows, head size and context: small sizes, and in the long sweep
+// also sizes of models.
 func attentionSizes() [][4]int {
 	list := [][4]int{{2, 8, 16, 24}, {3, 1, 32, 40}}
 	if full {
@@ -12,8 +12,8 @@ func attentionSizes() [][4]int {
 	return list
 }
 
-// operandRows are the types of the two operands of a product of activations;
-// scores and values say what each of the two products allows.
+// operandRows lists the type pairs of attention's products. Q·Kᵀ multiplies types a and b with
+// the allowed error scores, P·V multiplies them with the allowed error values.
 var operandRows = []struct {
 	a, b           string
 	scores, values limit
@@ -27,8 +27,8 @@ var operandRows = []struct {
 	{"u16", "s8", limit{lsb: 2.1}, limit{lsb: 2.1}},
 }
 
-// attention has the products of activations: scores and their use, heads that
-// share a key, and grouped heads.
+// attention adds products of activations: scores, values, heads with a common key, and
+// grouped heads.
 func (t *table) attention() {
 	for _, row := range operandRows {
 		for _, s := range attentionSizes() {
@@ -53,7 +53,7 @@ func (t *table) attention() {
 		in := []*Tensor{g.input("u16", 1, 2, 8, 16), g.input("u16", 1, 2, 24, 16)}
 		g.apply("MatMul", in, []*Tensor{g.output("u16", 1, 2, 8, 24)},
 			boolean("transpose_in0", false), boolean("transpose_in1", true))
-	}).refused("validate", 3110) // the second operand wants offset -32768
+	}).refused("validate", 3110) // the second operand needs offset -32768
 	for _, soc := range []uint32{oldest, sm8750} {
 		if f := t.add("MatMul Q·Kᵀ", "u16·u16z", "2x8x16x24", operandLimit("u16"), func(g *Graph) {
 			in := []*Tensor{g.input("u16", 1, 2, 8, 16), g.input("u16z", 1, 2, 24, 16)}
@@ -80,7 +80,7 @@ func (t *table) attention() {
 	}
 }
 
-// second is the type of the right operand: u16 wants zero in its middle there.
+// second returns the type of the right operand, where u16 needs its zero in the middle.
 func second(types string) string {
 	if types == "u16" {
 		return "u16z"
@@ -97,8 +97,8 @@ func operandLimit(types string) limit {
 	panic("forms: no product of " + types)
 }
 
-// probabilities are an input whose rows are positive and sum to one, encoded as
-// the output of a Softmax is.
+// probabilities returns an input with positive rows that sum to one, encoded like the output of
+// a Softmax.
 func (g *Graph) probabilities(types string, dims ...int) *Tensor {
 	wish := make([]float64, count(dims))
 	d := dims[len(dims)-1]
@@ -120,8 +120,8 @@ func (g *Graph) probabilities(types string, dims ...int) *Tensor {
 	return g.add(0, f, dims, wish, e)
 }
 
-// unit is the encoding of numbers from 0 to 1: 1/255 or 1/65535, or with more
-// = 1 the 1/256 and 1/65536 that a Sigmoid wants.
+// unit returns the encoding of numbers from 0 to 1: scale 1/255 or 1/65535, or with more = 1
+// the scale 1/256 or 1/65536 that a Sigmoid needs.
 func unit(f format, more float64) Encoding {
 	r := integers[f.Type]
 	return fixed(float32(1/(r.high-r.low+more)), -int32(r.low))

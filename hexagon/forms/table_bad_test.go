@@ -2,8 +2,7 @@ package forms
 
 import "github.com/sdnpu/sdnpu/hexagon/qnn"
 
-// bad has the document's bad input: what is wrong with a graph, the call that
-// says so, and what happens to who does not ask for validation first.
+// bad adds invalid graphs, with the call that refuses them, with and without validation.
 func (t *table) bad() {
 	linear := func(change func(g *Graph, n *Node)) func(g *Graph) {
 		return func(g *Graph) {
@@ -15,9 +14,9 @@ func (t *table) bad() {
 	early, late, never := Outcome{"addNode", 6005}, &Outcome{"finalize", 1002}, &Outcome{}
 	for _, x := range []struct {
 		what     string
-		validate uint32   // its code, 0 where validation cannot know
-		without  Outcome  // without validation
-		vendor   *Outcome // where the vendor's library does otherwise
+		validate uint32   // code of validation, 0 if validation cannot detect it
+		without  Outcome  // outcome without validation
+		vendor   *Outcome // outcome of the vendor's library, if it differs
 		build    func(g *Graph)
 	}{
 		{
@@ -77,7 +76,7 @@ func (t *table) bad() {
 		f := t.add("bad: "+x.what, "not validated", "8x64", limit{}, x.build).refused(x.without.Stage, x.without.Code)
 		f.unvalidated = true
 		if x.vendor != nil {
-			f.quirk = &quirk{"says late or never what the emulator says in addNode", x.vendor}
+			f.quirk = &quirk{"reports late or never the error that the emulator reports in addNode", x.vendor}
 		}
 	}
 	for _, x := range []struct {
@@ -98,7 +97,7 @@ func (t *table) bad() {
 			g.Tensors = append(g.Tensors, &Tensor{Name: "t", Type: x.types, Dims: x.dims, Enc: Encoding{Scheme: unquantized}})
 		}).refused(x.want.Stage, x.want.Code)
 		if len(x.dims) == 6 {
-			f.unlike("creates it; the graph without a node is then not finalized", "finalize", 6022)
+			f.unlike("creates the tensor; finalize then refuses the graph because it has no node", "finalize", 6022)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package forms
 
 import "github.com/sdnpu/sdnpu/hexagon/qnn"
 
-// biases has the linear layers with a bias and with more dimensions.
+// biases adds linear layers with a bias and with more dimensions.
 func (t *table) biases() {
 	m, k, n := 8, 64, 96
 	for _, x := range []struct {
@@ -19,7 +19,7 @@ func (t *table) biases() {
 		{"u16", "lpbq32", limit{lsb: 1.1, vendor: 2}},
 	} {
 		ops := linearOps
-		if formatOf(x.weight).scheme == lpbq { // the one operator that we emit it in
+		if formatOf(x.weight).scheme == lpbq { // the only operator in which our graphs use it
 			ops = ops[len(ops)-1:]
 		}
 		for _, op := range ops {
@@ -27,7 +27,7 @@ func (t *table) biases() {
 				op.build(g, x.act, x.weight, m, k, n, func(x, w *Tensor) *Tensor { return g.biasOf(x, w, n, 3) })
 			})
 			if formatOf(x.act).quantized() && (op.row == "MatMul" || op.row == "MatMul transposed") {
-				f.refused("validate", 3110).unjudged("adds a quantized bias wrongly, or refuses it in addNode (1000) where weights are per channel")
+				f.refused("validate", 3110).unjudged("adds a quantized bias wrongly, or refuses it in addNode (1000) if weights are per channel")
 			}
 		}
 		t.elsewhere(len(ops))
@@ -41,7 +41,7 @@ func (t *table) biases() {
 				in := []*Tensor{g.input(x.act, append(lead[:len(lead):len(lead)], k)...), g.weights(x.weight, 0, 1, n, k)}
 				g.apply("FullyConnected", in, []*Tensor{g.output(x.act, append(lead[:len(lead):len(lead)], n)...)}, boolean("keep_dims", true))
 			})
-			f.unlike("its validation refuses to keep dimensions, which its compiler keeps", "validate", 3110)
+			f.unlike("its validation refuses keep_dims, which its compiler supports", "validate", 3110)
 			t.add("FullyConnected flattened", x.act+"·"+x.weight, sizes(append(lead, k, n)...), x.limit, func(g *Graph) {
 				in := []*Tensor{g.input(x.act, append(lead[:len(lead):len(lead)], k)...), g.weights(x.weight, 0, 1, n, k)}
 				g.apply("FullyConnected", in, []*Tensor{g.output(x.act, count(lead), n)}, boolean("keep_dims", false))
@@ -50,8 +50,8 @@ func (t *table) biases() {
 	}
 }
 
-// biasOf declares the bias of a linear layer: of the input's type where that is a
-// float, else with the scale of the products.
+// biasOf declares the bias of a linear layer: with the input's type if that is a float,
+// otherwise with the scale of the products.
 func (g *Graph) biasOf(x, w *Tensor, outputs int, deviation float64) *Tensor {
 	n := []int{outputs}
 	if x.Enc.Scheme == unquantized {

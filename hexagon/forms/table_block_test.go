@@ -13,21 +13,19 @@ type blockSize struct {
 
 var tinyBlock = blockSize{hidden: 64, inner: 192, heads: 4, groups: 2, d: 16, past: 64, rows: 8, layers: 1}
 
-// block writes the document's recipe of a transformer block, as its graph calls
-// for it: with the dimensions kept by FullyConnected, which the vendor's
-// validation refuses and its compiler takes.
+// block writes a transformer block with keep_dims in FullyConnected, which the vendor's
+// validation refuses and its compiler accepts.
 type block struct {
 	*Graph
 	blockSize
 	act, weight string
-	// grouped leaves the scores in the shape that the grouped heads' product
-	// gives them.
+	// grouped keeps the scores in the shape of the product of grouped heads.
 	grouped bool
 
 	cos, sin, mask *Tensor
 }
 
-// blocks has whole transformer blocks.
+// blocks adds complete transformer blocks.
 func (t *table) blocks() {
 	for _, x := range []struct {
 		name, act, weight string
@@ -104,8 +102,8 @@ func (b *block) write() {
 	}
 }
 
-// node adds a node and returns what it gives to the next, encoded like another
-// tensor where one is given.
+// node adds a node and returns its result, with the encoding of another tensor if one is
+// given.
 func (b *block) node(op string, in []*Tensor, like *Tensor, dims []int, params ...Param) *Tensor {
 	y := b.between(b.act, dims...)
 	if like != nil {
@@ -124,7 +122,7 @@ func (b *block) norm(x *Tensor) *Tensor {
 	return b.node("RmsNorm", []*Tensor{x, b.static(b.act, b.hidden), zero}, nil, x.Dims, f32("epsilon", 1e-5), u32s("axes", 2))
 }
 
-// project multiplies by weights of a usual size; with a bias as Qwen2 has it.
+// project multiplies by weights of typical size, optionally with a bias as in Qwen2.
 func (b *block) project(x *Tensor, out int, biased bool) *Tensor {
 	in := x.Dims[len(x.Dims)-1]
 	w := b.weightsOf(b.weight, 0, 1, []int{out, in}, b.normal([]int{out, in}, 1/math.Sqrt(float64(in))))
@@ -135,14 +133,14 @@ func (b *block) project(x *Tensor, out int, biased bool) *Tensor {
 	return b.node("FullyConnected", list, nil, []int{1, x.Dims[1], out}, boolean("keep_dims", true))
 }
 
-// split gives each head its rows: [1,M,n·D] → [1,n,M,D].
+// split separates the heads: [1,M,n·D] → [1,n,M,D].
 func (b *block) split(x *Tensor, n int) *Tensor {
 	x = b.node("Reshape", []*Tensor{x}, x, []int{1, b.rows, n, b.d})
 	return b.node("Transpose", []*Tensor{x}, x, []int{1, n, b.rows, b.d}, u32s("perm", 0, 2, 1, 3))
 }
 
-// rotate is rotary embedding by pieces; result gives the encoding of both
-// halves, and is the output.
+// rotate computes rotary embedding with elementwise operators. result is the output and gives
+// the encoding of both halves.
 func (b *block) rotate(x, result *Tensor) {
 	half := append(append([]int(nil), x.Dims[:3]...), b.d/2)
 	piece := func(begin int) *Tensor {
@@ -156,8 +154,8 @@ func (b *block) rotate(x, result *Tensor) {
 	b.apply("Concat", []*Tensor{first, second}, []*Tensor{result}, u32("axis", 3))
 }
 
-// join appends new rows to a past, which it draws; both have the encoding of
-// the second operand of a product.
+// join appends new rows to a random past. Both have the encoding of the second operand of a
+// product.
 func (b *block) join(fill func(result *Tensor)) *Tensor {
 	n, d := b.groups, b.d
 	past := b.given(qnn.AppWrite, second(b.act), []int{1, n, b.past, d}, b.normal([]int{1, n, b.past, d}, 1))
@@ -170,7 +168,7 @@ func (b *block) join(fill func(result *Tensor)) *Tensor {
 	return b.node("Concat", []*Tensor{past, fresh}, past, []int{1, n, b.past + b.rows, d}, u32("axis", 2))
 }
 
-// attend is the first half of a layer.
+// attend adds the attention half of a layer.
 func (b *block) attend(x *Tensor) *Tensor {
 	h := b.norm(x)
 	group, total := b.heads/b.groups*b.rows, b.past+b.rows
@@ -182,7 +180,7 @@ func (b *block) attend(x *Tensor) *Tensor {
 	keys := b.join(func(k *Tensor) { b.rotate(b.split(b.project(h, b.groups*b.d, true), b.groups), k) })
 	values := b.join(func(v *Tensor) {
 		flat := b.project(h, b.groups*b.d, false)
-		flat.Enc = v.Enc // what only moves keeps its encoding
+		flat.Enc = v.Enc // moved elements keep their encoding
 		wide := b.node("Reshape", []*Tensor{flat}, v, []int{1, b.rows, b.groups, b.d})
 		b.apply("Transpose", []*Tensor{wide}, []*Tensor{v}, u32s("perm", 0, 2, 1, 3))
 	})
@@ -213,7 +211,7 @@ func (b *block) attend(x *Tensor) *Tensor {
 	return b.node("ElementWiseAdd", []*Tensor{x, b.project(out, b.hidden, false)}, nil, x.Dims)
 }
 
-// feed is the second half of a layer.
+// feed adds the feed-forward half of a layer.
 func (b *block) feed(x *Tensor, kind qnn.TensorKind) *Tensor {
 	h := b.norm(x)
 	gate, up := b.project(h, b.inner, false), b.project(h, b.inner, false)

@@ -7,14 +7,14 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// perType are the stated errors of an operator by type; a missing one is not
-// stated, and the operator is not run.
+// perType holds the limits of an operator by type. The operator does not run with a missing
+// type.
 type perType map[string]limit
 
-// activations are the types that every operator is tried with, in order.
+// activations are the types of activations, in order.
 var activations = []string{"f16", "f32", "u16", "u8", "s16", "s8"}
 
-// each calls f for the types that an error is stated for.
+// each calls f for each type with a limit.
 func (p perType) each(f func(types string, l limit)) {
 	for _, types := range activations {
 		if l, ok := p[types]; ok {
@@ -23,7 +23,7 @@ func (p perType) each(f func(types string, l limit)) {
 	}
 }
 
-// pairShapes are two operands that broadcast in the ways the document names.
+// pairShapes are shapes of two operands with different kinds of broadcasting.
 var pairShapes = []struct{ a, b []int }{
 	{[]int{1, 8, 64}, []int{1, 8, 64}},
 	{[]int{1, 2, 8, 40}, []int{1, 1, 8, 40}},
@@ -70,8 +70,8 @@ func (t *table) elementwise() {
 	t.singles()
 }
 
-// second is the right operand of a pair: a constant where it is one number or
-// a row, away from zero where it divides.
+// second returns the right operand of a pair. It is a constant if it is one number or a row,
+// and not near zero if it is a divisor.
 func (g *Graph) second(types, row string, dims []int) *Tensor {
 	wish := g.normal(dims, 1)
 	if row == "ElementWiseDivide" || row == "ElementWiseBinary 2" {
@@ -86,11 +86,11 @@ func (g *Graph) second(types, row string, dims []int) *Tensor {
 	return g.given(kind, types, dims, wish)
 }
 
-// singleRow is an operator of one operand.
+// singleRow is an operator with one operand.
 type singleRow struct {
 	row, op string
 	params  []Param
-	unit    bool // the result lies between 0 and 1
+	unit    bool // the result is between 0 and 1
 	input   func(x float64) float64
 	limits  perType
 }
@@ -143,7 +143,7 @@ func (t *table) singles() {
 	t.selects()
 }
 
-// silu is x·sigmoid(x), which has no operator of its own.
+// silu adds x·sigmoid(x), for which QNN has no operator.
 func (t *table) silu() {
 	perType{"f16": {relrms: 3.8e-4}, "f32": {relrms: 7e-4}, "u16": {lsb: 2.7}, "u8": {lsb: 0.7}}.each(func(types string, l limit) {
 		t.add("SiLU", types, "1x8x64", l, func(g *Graph) {
@@ -192,7 +192,7 @@ func (t *table) selects() {
 	})
 }
 
-// like re-encodes a drawn tensor as another one is.
+// like gives a drawn tensor the encoding of another one.
 func (t *Tensor) like(other *Tensor) *Tensor {
 	t.Enc = other.Enc
 	t.Data, t.real = encode(t.Type, &t.Enc, t.Dims, t.real)

@@ -2,10 +2,10 @@ package forms
 
 import "math"
 
-// otherEncodings has moved elements whose result is encoded otherwise than the
-// operand.
+// otherEncodings adds operators that move elements, with a result whose encoding differs from
+// the operand's.
 func (t *table) otherEncodings() {
-	ignores := "writes the stored integers as they are"
+	ignores := "copies the stored integers without converting the encoding"
 	for _, types := range []string{"u8", "u16"} {
 		for _, x := range []struct {
 			op     string
@@ -40,7 +40,7 @@ func (t *table) otherEncodings() {
 	}
 }
 
-// masks has Softmax after an added mask, whose hidden places must stay at zero.
+// masks adds Softmax after an added mask. Hidden elements must stay zero.
 func (t *table) masks() {
 	s := []int{1, 2, 8, 40}
 	for _, types := range []string{"f16", "f32"} {

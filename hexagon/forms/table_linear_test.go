@@ -7,8 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// linearRows are the rows of the document's table of linear layers; the error
-// holds for all three operators.
+// linearRows are the types of linear layers. The limit holds for all operators.
 var linearRows = []struct {
 	act, weight string
 	limit       limit
@@ -40,7 +39,7 @@ var linearRows = []struct {
 	{"f16", "fb32", limit{relrms: 3.5e-4}},
 }
 
-// linearOps are the ways to multiply by a constant matrix.
+// linearOps are the operators that multiply by a constant matrix.
 var linearOps = []struct {
 	row   string
 	build func(g *Graph, act, weight string, m, k, n int, bias biasMaker)
@@ -86,19 +85,19 @@ func withBias(bias biasMaker, x, w *Tensor) []*Tensor {
 	return []*Tensor{x, w, bias(x, w)}
 }
 
-// linearRefusals sets the outcome of the rows that do not run.
+// linearRefusals sets the outcome of forms that are refused.
 func linearRefusals(f *form, row, act, weight string) {
 	blockwise := formatOf(weight).scheme == lpbq || formatOf(weight).scheme == floatBlock
 	switch {
 	case act == "f32" && weight == "f16", act == "f16" && weight == "s8", row == "MatMul transposed" && blockwise:
 		f.refused("validate", 3110)
 	case row == "FullyConnected" && formatOf(weight).scheme == lpbq:
-		f.refused("finalize", 1002).unjudged("refuses LPBQ in FullyConnected or computes nonsense, as the sizes are")
+		f.refused("finalize", 1002).unjudged("refuses LPBQ in FullyConnected or computes wrong results, depending on the sizes")
 	}
 }
 
-// linearSizes are rows, inputs and outputs: small ones, seeded ones, a real
-// model's, and those of the document where a model of ours may hold the form.
+// linearSizes returns rows, inputs and outputs. The sizes are small. The long sweep adds random
+// sizes, sizes of a real model, and large sizes for forms of our models.
 func linearSizes(row, act, weight string) [][3]int {
 	list := [][3]int{{8, 64, 96}, {1, 128, 64}}
 	if !full {
@@ -115,9 +114,9 @@ func linearSizes(row, act, weight string) [][3]int {
 	return list
 }
 
-// linearOfModels are the forms that graphs of models hold: each of the document's
-// large sizes takes the vendor's library some ten seconds. Among the others its
-// MatMul of u8 by s8c was seen to be wrong at 128x896x4864 (relative error 1.2).
+// linearOfModels are the forms of our models' graphs. Only they run at the large sizes, which
+// take the vendor's library about ten seconds each. Of the other forms, its MatMul of u8 by
+// s8c was wrong at 128x896x4864 (relative error 1.2).
 var linearOfModels = []string{
 	"FullyConnected f16·f16", "FullyConnected f16·s8c", "FullyConnected f16·fb32",
 	"FullyConnected u16·s8c", "FullyConnected u8·s8c", "Conv2d 1x1 u16·lpbq32",
@@ -132,7 +131,7 @@ func (t *table) linear() {
 				})
 				linearRefusals(f, op.row, row.act, row.weight)
 				if row.weight == "lpbq64" && s[1] == 576 && f.quirk == nil && f.want == (Outcome{}) {
-					f.unlike("9 blocks of LPBQ in each of 1536 channels end its compiler (18 of 32 elements do not)", "crash", 0)
+					f.unlike("9 LPBQ blocks in each of 1536 channels crash its compiler (18 blocks of 32 elements do not)", "crash", 0)
 				}
 				if i == 0 {
 					t.elsewhere(1)

@@ -7,12 +7,11 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// exact are the types of what only moves elements. On chips from v73 on the
-// vendor's library copies f32 through f16.
+// exact are the limits of operators that only move elements. From v73 on, the vendor's library
+// copies f32 through f16.
 var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8": {lsb: 0.001}, "s16": {lsb: 0.001}, "s8": {lsb: 0.001}}
 
-// moves has the operators that put elements elsewhere; their outputs are
-// encoded as their first input is.
+// moves adds the operators that move elements. Outputs have the encoding of the first input.
 func (t *table) moves() {
 	exact.each(func(types string, l limit) {
 		one := func(op string, x, y []int, params ...Param) { t.move(op, types, "", l, x, y, params...) }
@@ -24,7 +23,7 @@ func (t *table) moves() {
 		one("Transpose", []int{2, 3, 5, 7}, []int{7, 5, 2, 3}, u32s("perm", 3, 2, 0, 1))
 		one("StridedSlice", []int{1, 2, 8, 16}, []int{1, 2, 8, 8}, ranges(0, 1, 1, 0, 2, 1, 0, 8, 1, 8, 16, 1))
 		one("StridedSlice", []int{9, 40}, []int{4, 13}, ranges(1, 9, 2, 0, 39, 3))
-		if types != "s16" { // which Tile refuses, below
+		if types != "s16" { // Tile refuses it, see below
 			one("Tile", []int{1, 1, 8, 16}, []int{1, 3, 8, 16}, u32s("multiples", 1, 3, 1, 1))
 			one("Tile", []int{4, 10}, []int{8, 30}, u32s("multiples", 2, 3))
 		}
@@ -40,7 +39,7 @@ func (t *table) moves() {
 	t.rotary()
 }
 
-// move is an operator with one input and one output.
+// move adds an operator with one input and one output.
 func (t *table) move(op, types, name string, l limit, x, y []int, params ...Param) {
 	t.add(op, types, strings.TrimSpace(name+" "+sizes(x...)+" to "+sizes(y...)), l, func(g *Graph) {
 		in := g.input(types, x...)
@@ -56,7 +55,7 @@ func pads(values ...int) Param {
 	return list("pad_amount", qnn.Uint32, []int{len(values) / 2, 2}, values...)
 }
 
-// joins has Concat and Split.
+// joins adds Concat and Split.
 func (t *table) joins(types string, l limit) {
 	for _, s := range []struct {
 		axis    int
@@ -72,7 +71,7 @@ func (t *table) joins(types string, l limit) {
 	}
 }
 
-// join is one Concat along an axis and the Split that undoes it.
+// join adds a Concat along an axis and the Split that reverses it.
 func (t *table) join(types, name string, l limit, axis int, x, more, joined []int) {
 	name += fmt.Sprintf("%s and %s along %d", sizes(x...), sizes(more...), axis)
 	t.add("Concat", types, name, l, func(g *Graph) {
@@ -87,7 +86,7 @@ func (t *table) join(types, name string, l limit, axis int, x, more, joined []in
 	})
 }
 
-// rotary has RotaryEmbedding with its options.
+// rotary adds RotaryEmbedding with its options.
 func (t *table) rotary() {
 	shapes := [][3]int{{2, 8, 16}, {3, 5, 64}} // heads, rows, head size
 	if full {
@@ -119,7 +118,7 @@ func (t *table) rotary() {
 					}
 					g.apply("RotaryEmbedding", in, []*Tensor{g.output(types, 1, heads, rows, d)}, x.params...)
 				})
-				if (len(x.table) == 2) != x.positions { // the tables' rank says whether rows are picked
+				if (len(x.table) == 2) != x.positions { // the rank of the tables decides whether position IDs select rows
 					f.refused("validate", 3110)
 				}
 			}

@@ -17,7 +17,7 @@ func (g *Graph) unitCircle(types string, dims []int) (cos, sin *Tensor) {
 	return g.given(qnn.AppWrite, types, dims, c), g.given(qnn.AppWrite, types, dims, s)
 }
 
-// places draws different whole numbers below a bound as an i32 input.
+// places draws different integers below a bound as an i32 input.
 func (g *Graph) places(dims []int, below int) *Tensor { return g.placesOf("i32", dims, below) }
 
 func (g *Graph) placesOf(types string, dims []int, below int) *Tensor {
@@ -28,7 +28,7 @@ func (g *Graph) placesOf(types string, dims []int, below int) *Tensor {
 	return g.given(qnn.AppWrite, types, dims, wish)
 }
 
-// picks has the operators that choose elements by index or size.
+// picks adds the operators that select elements by index or size.
 func (t *table) picks() {
 	exact.each(func(types string, l limit) {
 		before := len(t.forms)
@@ -62,11 +62,11 @@ func (t *table) gathers(types, index string, l limit) {
 		g.apply("Gather", []*Tensor{x, g.placesOf(index, []int{5}, 50)}, []*Tensor{g.output(types, 4, 5, 6).encoded(x.Enc)}, i32("axis", 1))
 	})
 	if !formatOf(types).quantized() {
-		f.refused("validate", 3110).unjudged("gathers floats along an inner axis wrongly")
+		f.refused("validate", 3110).unjudged("computes wrong results for floats along an inner axis")
 	}
 }
 
-// argmax draws different numbers, which f16 tells apart.
+// argmax draws numbers that are different in f16.
 func argmax(g *Graph, types string, keep bool) {
 	out := []int{1, 4}
 	if keep {
@@ -87,7 +87,7 @@ func gather(g *Graph, types, index string, rows, d, n int) {
 	g.apply("Gather", []*Tensor{x, g.placesOf(index, []int{n}, rows)}, []*Tensor{g.output(types, n, d).encoded(x.Enc)}, i32("axis", 0))
 }
 
-// topK draws different numbers: the order of equal ones is not stated.
+// topK draws different numbers, because the order of equal numbers is not defined.
 func topK(g *Graph, types, index string, rows, d, k int) {
 	wish := make([]float64, 0, rows*d)
 	for range rows {
@@ -95,7 +95,7 @@ func topK(g *Graph, types, index string, rows, d, k int) {
 			wish = append(wish, float64(p-d/2))
 		}
 	}
-	if d > 2048 { // more than float16 tells apart: only the largest are different
+	if d > 2048 { // more numbers than float16 can distinguish: only the largest differ
 		for i, v := range wish {
 			wish[i] = max(v-float64(d/2-1500), 0)
 		}
@@ -113,7 +113,7 @@ func (t *table) scatters(types, index string, l limit) {
 	})
 	f := t.add("ScatterElements", types+" "+index, "24x16 5x16", l, func(g *Graph) {
 		data := g.input(types, 24, 16)
-		// Each column has its own rows, none twice.
+		// Each column has its own rows without repetition.
 		wish := make([]float64, 5*16)
 		for c := range 16 {
 			for r, p := range g.rng.Perm(24)[:5] {
@@ -128,7 +128,7 @@ func (t *table) scatters(types, index string, l limit) {
 	}
 }
 
-// conversions has the operators between types.
+// conversions adds the operators between types.
 func (t *table) conversions() {
 	for _, x := range []struct {
 		op, from, to string
@@ -168,14 +168,13 @@ func (t *table) conversions() {
 			in := g.given(qnn.AppWrite, from, s, g.upTo(255, s))
 			g.apply("Cast", []*Tensor{in}, []*Tensor{g.output("f16", s...)})
 		})
-		if from == "u8" { // a fixed-point number is not cast
+		if from == "u8" { // Cast does not accept fixed-point numbers
 			f.refused("validate", 3110)
 		}
 	}
 }
 
-// upTo draws whole numbers from 0 to a greatest one, which is among them, so
-// that a calibrated encoding has scale 1.
+// upTo draws integers from 0 to top. The first is top, so a calibrated encoding has scale 1.
 func (g *Graph) upTo(top int, dims []int) []float64 {
 	v := make([]float64, count(dims))
 	for i := range v {

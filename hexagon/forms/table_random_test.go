@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// random repeats the operators with shapes drawn from seeds: one in the everyday
-// run, more in the long sweep.
+// random repeats the operators with random shapes: from one seed in the short sweep, from more
+// in the long sweep.
 func (t *table) random() {
 	seeds := 1
 	if full {
@@ -23,16 +23,16 @@ func (t *table) random() {
 	}
 }
 
-// draw draws shapes.
+// draw draws random shapes.
 type draw struct {
 	*rand.Rand
 	name string // of the seed
 }
 
-// upTo is a number from 1 to n.
+// upTo returns a number from 1 to n.
 func (d draw) upTo(n int) int { return 1 + d.IntN(n) }
 
-// dims draws a shape of some rank with at most 40 along each dimension and few
+// dims returns a random shape of the given rank, with at most 40 along each dimension and a few
 // thousand elements.
 func (d draw) dims(rank int) []int {
 	dims := make([]int, rank)
@@ -82,14 +82,14 @@ func (t *table) randomRows(d draw) {
 	rows, width := d.upTo(6), 20+d.upTo(200)
 	k := d.upTo(20)
 	exact.each(func(types string, l limit) {
-		if types != "s16" { // which TopK refuses
+		if types != "s16" { // TopK refuses it
 			t.add("TopK", types+" i32", fmt.Sprintf("%s %dx%d k %d", d.name, rows, width, k), l, func(g *Graph) { topK(g, types, "i32", rows, width, k) })
 		}
 		t.add("Gather", types+" i32", fmt.Sprintf("%s %dx%d %d", d.name, width, 8*rows, k), l, func(g *Graph) { gather(g, types, "i32", width, 8*rows, k) })
 	})
 }
 
-// randomMoves draws a permutation, a slice and a concatenation.
+// randomMoves adds a random permutation, slice and concatenation.
 func (t *table) randomMoves(d draw) {
 	x := d.dims(1 + d.upTo(3))
 	perm := d.Perm(len(x))
@@ -116,7 +116,7 @@ func (t *table) randomMoves(d draw) {
 	})
 }
 
-// randomProducts draws a product of activations.
+// randomProducts adds a random product of activations.
 func (t *table) randomProducts(d draw) {
 	heads, m, k, n := d.upTo(6), d.upTo(40), 8*d.upTo(12), d.upTo(90)
 	for _, row := range operandRows {

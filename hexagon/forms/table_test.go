@@ -13,72 +13,71 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// full says whether the long sweep was asked for: the documents' own large
-// shapes, every chip, more seeds.
+// full selects the long sweep: the models' large shapes, every chip, more seeds.
 var full = os.Getenv("SDNPU_FULL") != ""
 
-// form is one row of the table: an operator with its types, shape and chip.
+// form is an operator with its types, shape and chip.
 type form struct {
-	// row is the operator, types its inputs' words of [formats], shape a name
-	// for the sizes.
+	// row is the operator, types the [formats] of its inputs, shape a name for its sizes. These
+	// three and the chip make up the test's name and the seed of its data.
 	row, types, shape string
 	soc               uint32
-	// want is what a library answers.
+	// want is the expected outcome of a library.
 	want Outcome
-	// limit is the error allowed.
+	// limit is the allowed error.
 	limit limit
-	// unvalidated forms leave out the vendor's validation.
+	// unvalidated forms skip the library's validation.
 	unvalidated bool
-	// quirk is where the vendor's library does otherwise.
+	// quirk is a known difference of the vendor's library.
 	quirk *quirk
 	build func(g *Graph)
 }
 
-// quirk is a known difference of the vendor's library, on purpose: the emulator
-// does better or is stricter.
+// quirk is a known difference of the vendor's library. The emulator is deliberately better or
+// stricter there.
 type quirk struct {
 	reason string
-	// want is the outcome of the vendor's library; nil leaves outcome and error
-	// unjudged.
+	// want is the outcome of the vendor's library. If it is nil, outcome and error are not
+	// compared.
 	want *Outcome
 }
 
-// unlike sets a quirk whose outcome is known.
+// unlike sets a quirk with a known outcome.
 func (f *form) unlike(reason, stage string, code uint32) *form {
 	f.quirk = &quirk{reason, &Outcome{stage, code}}
 	return f
 }
 
-// unjudged sets a quirk whose outcome is not.
+// unjudged sets a quirk without a fixed outcome.
 func (f *form) unjudged(reason string) *form {
 	f.quirk = &quirk{reason: reason}
 	return f
 }
 
-// limit is the error that is stated for a form: relative rms for floats, output
-// steps for quantized numbers. Whole numbers are equal.
+// limit is the allowed error of a form: relative rms for floats, units of the output's scale
+// (LSB) for quantized numbers. Integers must be equal.
 type limit struct {
 	relrms, lsb float64
-	// vendor is how many times the stated error the vendor's library was seen
-	// to make at shapes that nobody stated it for; 0 means 1.
+	// vendor multiplies the limit for the vendor's library, because its error was larger at other
+	// shapes than the shape of the limit. 0 means 1.
 	vendor float64
 }
 
 const (
-	// margin is how far beyond a stated figure, which belongs to one shape and
-	// one draw, another draw may go.
+	// margin multiplies a limit, which was measured at one shape with one draw, for other
+	// draws.
 	margin = 1.5
-	// exactLSB is what is left to whoever computes exactly and rounds once per
-	// node, and exactF32 to whoever computes in float32 throughout.
+	// exactLSB is the limit for exact arithmetic with one rounding per node, exactF32 the
+	// limit for float32 arithmetic.
 	exactLSB = 0.6
 	exactF32 = 2e-6
-	// coarseLSB is what the vendor's library may be further off for the oldest
-	// chip, whose products of 16 bits are coarser.
+	// coarseLSB is added for the vendor's oldest chip, whose 16-bit products are less
+	// precise.
 	coarseLSB = 30
 )
 
-// of is the limit for a runner. What is not the vendor's computes quantized forms
-// exactly enough to round right, and float32 in float32, whatever is stated.
+// of returns the limit for a runner. The emulator and the float device round quantized forms
+// correctly and compute float32 in float32, so stricter limits apply to them.
 func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	if runner != "vendor" {
 		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB*float64(len(g.Nodes)))
@@ -95,8 +94,8 @@ func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	return relrms, lsb
 }
 
-// The chips of the document: SM8650, SM8750, SM8550, and the library's own
-// choice, which is the oldest (v68).
+// The chips of the table: SM8650, SM8750, SM8550, and the library's default, which is the
+// oldest (v68).
 const (
 	sm8650 uint32 = 57
 	sm8750 uint32 = 69
@@ -112,7 +111,7 @@ func (f *form) name() string {
 	return strings.Join([]string{f.row, f.types, f.shape, chip}, "/")
 }
 
-// graph builds the form's graph; equal names draw equal numbers.
+// graph builds the form's graph. Its name seeds the data.
 func (f *form) graph() *Graph {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.name()))
@@ -127,7 +126,7 @@ func (f *form) graph() *Graph {
 // table collects forms.
 type table struct{ forms []*form }
 
-// add appends a form for SM8650; the result may be adjusted.
+// add appends a form for SM8650 and returns it for changes.
 func (t *table) add(row, types, shape string, l limit, build func(g *Graph)) *form {
 	f := &form{row: row, types: types, shape: shape, soc: sm8650, limit: l, build: build}
 	t.forms = append(t.forms, f)
@@ -140,19 +139,19 @@ func (f *form) on(soc uint32) *form {
 	return f
 }
 
-// refused sets the call that ends the form.
+// refused sets the call that refuses the form, and its code.
 func (f *form) refused(stage string, code uint32) *form {
 	f.want = Outcome{stage, code}
 	return f
 }
 
-// onEveryChip are the forms that the everyday run repeats on the other chips:
-// those where the document tells chips apart.
+// onEveryChip matches the forms that the short sweep repeats on the other chips, because chips
+// differ there.
 var onEveryChip = regexp.MustCompile(`^(FullyConnected|MatMul|Conv2d 1x1)/(f16·f16|f32·f32|u8·s8c|u16·s8c)/8x64x96/|` +
 	`^(RmsNorm|Softmax|ElementWiseAdd)/(f16|f32|u16)(·(f16|f32|u16))?/1x|^block/`)
 
-// everywhere is how many elements a form that the long sweep repeats on the other
-// chips may have, as its shape tells: what chips do otherwise shows in small ones.
+// everywhere bounds the elements of forms that the long sweep repeats on the other chips.
+// Small forms show the differences between chips.
 const everywhere = 50_000
 
 // volume is the product of the numbers in a shape.
@@ -178,14 +177,14 @@ func (t *table) elsewhere(n int) {
 			other := *f
 			other.soc = soc
 			if soc == oldest && f.types == "u16·u16z" {
-				other.refused("addNode", 6005) // this chip has no product of 16 by 16 bits
+				other.refused("addNode", 6005) // this chip does not multiply 16 by 16 bits
 			}
 			t.forms = append(t.forms, &other)
 		}
 	}
 }
 
-// allForms is the table.
+// allForms returns all forms of the table.
 func allForms() []*form {
 	t := &table{}
 	t.linear()
@@ -205,7 +204,7 @@ func allForms() []*form {
 	return t.forms
 }
 
-// sizes are the dimensions of one case with a name.
+// sizes formats dimensions, such as 8x64.
 func sizes(dims ...int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(dims), " ", "x"), "[]")
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// workerLibrary names the library in the environment of a child process, which
-// is this test binary again.
+// workerLibrary is the environment variable with the library of a child process, which is this
+// test binary.
 const workerLibrary = "SDNPU_FORMS_LIBRARY"
 
-// Result is how a graph ended in a library.
+// Result is the result of a graph in a library.
 type Result struct {
 	Outcome
-	// Text is the error of the call that failed.
+	// Text is the error of the failed call.
 	Text string
-	// Outputs are the elements of the graph's outputs, in their order.
+	// Outputs holds the elements of the graph's outputs in order.
 	Outputs [][]byte
-	// Differs tells which later run gave other bits: "second run", "reload: …".
+	// Differs names a later run with different bits: "second run", "reload: …".
 	Differs string
 }
 
-// Outcome is the call that ended a form and its code; the zero value means
-// that it ran. What package qnn refuses before it calls the library has "Go: "
-// before the stage, and no code.
+// Outcome is the call that refused a form, and its code. The zero value means that the form ran.
+// If package qnn refuses a form before it calls the library, the stage has the prefix "Go: "
+// and the code is zero.
 type Outcome struct {
 	Stage string
 	Code  uint32
@@ -41,7 +41,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s %d", o.Stage, o.Code)
 }
 
-// work is the child's life: graphs come from stdin, results go to file 3.
+// work runs the child process: it reads graphs from stdin and writes results to file 3.
 func work(path string) error {
 	w := worker{devices: map[uint32]*qnn.Device{}}
 	if err := w.open(path); err != nil {
@@ -66,7 +66,7 @@ func work(path string) error {
 	}
 }
 
-// worker is an open library. It is never closed: the process ends.
+// worker is an open library. It is never closed, because the process ends.
 type worker struct {
 	library *qnn.Library
 	log     *qnn.Log
@@ -96,7 +96,7 @@ func (w *worker) device(soc uint32) (*qnn.Device, error) {
 	return d, err
 }
 
-// try runs a graph from its first call to its last.
+// try runs all calls for a graph.
 func (w *worker) try(g *Graph) *Result {
 	b := build{worker: w, source: g, result: &Result{}}
 	err := b.run()
@@ -110,7 +110,7 @@ func (w *worker) try(g *Graph) *Result {
 	return b.result
 }
 
-// build is one graph on its way through the library.
+// build is one graph and its state in the library.
 type build struct {
 	*worker
 	source  *Graph
@@ -263,7 +263,7 @@ func (b *build) once(g *qnn.Graph) (outputs [][]byte, err error) {
 		case qnn.AppWrite:
 			in = append(in, bound)
 		case qnn.AppRead:
-			bound.Data = bytes.Repeat([]byte{0xa5}, int(size)) // what is not written shows
+			bound.Data = bytes.Repeat([]byte{0xa5}, int(size)) // unwritten bytes become visible
 			out, outputs = append(out, bound), append(outputs, bound.Data)
 		}
 	}
@@ -292,7 +292,7 @@ func (b *build) reload(device *qnn.Device) error {
 	return b.again("reload", g)
 }
 
-// qnn is the tensor as the library takes it.
+// qnn returns the tensor in the form of package qnn.
 func (t *Tensor) qnn() *qnn.Tensor {
 	q := &qnn.Tensor{Name: t.Name, Kind: t.Kind, Type: t.Type}
 	for _, d := range t.Dims {

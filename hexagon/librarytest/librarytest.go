@@ -1,7 +1,9 @@
-// Package librarytest finds the QNN libraries that tests run on: our emulator,
-// which it builds, and the vendor's, in the folder SDNPU_VENDOR that `make
-// vendor` fills. What is missing skips a test with the reason, or fails it where
-// SDNPU_REQUIRE names it.
+// Package librarytest provides the QNN libraries for tests: our emulator, which it builds,
+// and the vendor's libraries in the folder SDNPU_VENDOR, which `make vendor` fills. If a
+// library is missing, the test is skipped with the reason. It fails if SDNPU_REQUIRE names
+// the library.
+//
+// The emulator is built once per test binary, in a temporary folder that [Main] removes.
 package librarytest
 
 import (
@@ -20,7 +22,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// folder holds the emulator while the tests of a package run.
+// folder is the emulator's folder while the tests of a package run.
 var folder string
 
 // Main runs a package's tests and returns the exit code.
@@ -38,11 +40,11 @@ var build = sync.OnceValues(func() (string, error) {
 	return emulator.Build(context.Background(), emulator.Options{Dir: folder})
 })
 
-// Emulator builds the emulator, once, and returns its path. The package's
-// TestMain must call [Main].
+// Emulator builds the emulator once and returns its path. The package's TestMain must call
+// [Main].
 func Emulator(t testing.TB) string {
 	t.Helper()
-	require.NotEmpty(t, folder, "TestMain does not call librarytest.Main")
+	require.NotEmpty(t, folder, "TestMain must call librarytest.Main")
 	path, err := build()
 	if errors.Is(err, emulator.ErrNoCompiler) || errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
@@ -51,14 +53,14 @@ func Emulator(t testing.TB) string {
 	return path
 }
 
-// Vendor returns the path of the vendor's emulation of the NPU.
+// Vendor returns the path of the vendor's libQnnHtp for x86-64, which emulates the NPU.
 func Vendor(t testing.TB) string {
 	t.Helper()
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength is Vendor for tests that take minutes on it: they run where the
-// library is demanded, as make test-vendor does.
+// VendorAtLength does the same as Vendor, for tests that take minutes. They run only if
+// SDNPU_REQUIRE names the vendor's library, as in make test-vendor, or with SDNPU_FULL=1.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
 	if !Required("vendor") && !Full() {
@@ -67,7 +69,7 @@ func VendorAtLength(t testing.TB) string {
 	return Vendor(t)
 }
 
-// VendorCPUAtLength is VendorCPU for tests that take half a minute on it.
+// VendorCPUAtLength does the same as VendorCPU, for tests that take half a minute.
 func VendorCPUAtLength(t testing.TB) string {
 	t.Helper()
 	if !Required("vendor") && !Full() {
@@ -76,16 +78,16 @@ func VendorCPUAtLength(t testing.TB) string {
 	return VendorCPU(t)
 }
 
-// VendorCPU returns the path of the vendor's plain float library, of an older
-// release.
+// VendorCPU returns the path of libQnnCpu, the vendor's float library for the CPU, from an
+// older release.
 func VendorCPU(t testing.TB) string {
 	t.Helper()
 	return vendorFile(t, "2.3.0", "onnxruntime_qnn", "libQnnCpu.so")
 }
 
-// VendorSaver returns the path of the vendor's library that writes down what it
-// is asked to build. For other systems than Linux on x86-64 it lies in a folder
-// named after the system, linux-arm64, which .ci/vendor.sh fills when told to.
+// VendorSaver returns the path of libQnnSaver, the vendor's library that records its calls.
+// For systems other than Linux on x86-64 it is in a folder named after the system, such as
+// linux-arm64, which .ci/vendor.sh fills on request.
 func VendorSaver(t testing.TB) string {
 	t.Helper()
 	names := []string{"onnxruntime_qnn", "libQnnSaver.so"}
@@ -108,19 +110,8 @@ func vendorFile(t testing.TB, names ...string) string {
 	return path
 }
 
-// Data returns the path of a file in the folder SDNPU_DATA.
-func Data(t testing.TB, names ...string) string {
-	t.Helper()
-	dir := os.Getenv("SDNPU_DATA")
-	path := filepath.Join(append([]string{dir}, names...)...)
-	if _, err := os.Stat(path); dir == "" || err != nil {
-		Missing(t, "data", "no %s in SDNPU_DATA", filepath.Join(names...))
-	}
-	return path
-}
-
-// SmolLM2 returns the path of the real model that `make models` fetches into the
-// folder SDNPU_MODELS, or of the same file in SDNPU_DATA.
+// SmolLM2 returns the path of the model that `make models` downloads into the folder
+// SDNPU_MODELS, or of the same file in SDNPU_DATA.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{
@@ -135,12 +126,12 @@ func SmolLM2(t testing.TB) string {
 	return ""
 }
 
-// Required says whether SDNPU_REQUIRE names what; its absence then fails.
+// Required reports whether SDNPU_REQUIRE names what, so that its absence is a failure.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
 }
 
-// Missing skips a test, or fails it where SDNPU_REQUIRE names what is missing.
+// Missing skips a test, or fails it if SDNPU_REQUIRE names what.
 func Missing(t testing.TB, what, format string, args ...any) {
 	t.Helper()
 	if Required(what) {
@@ -149,5 +140,5 @@ func Missing(t testing.TB, what, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Full asks for the long version of a test.
+// Full reports whether SDNPU_FULL=1 requests the long version of tests.
 func Full() bool { return os.Getenv("SDNPU_FULL") == "1" }

@@ -2,14 +2,11 @@ package qnn
 
 import "unsafe"
 
-// operationLimit bounds the list of operators that a library may report.
-const operationLimit = 1 << 12
-
-// Backend is an open backend of the library; several may be open at once.
+// Backend is an open backend of the library. Several may be open at once.
 type Backend struct{ handle handle }
 
-// NewBackend opens a backend. The log may be nil; the library then writes its
-// errors to stderr or stdout.
+// NewBackend opens a backend. If log is nil, the library writes its errors to stderr
+// or stdout.
 func (l *Library) NewBackend(log *Log) (*Backend, error) {
 	logID, err := log.optional()
 	if err != nil {
@@ -28,36 +25,10 @@ func (l *Library) NewBackend(log *Log) (*Backend, error) {
 // Close frees the backend.
 func (b *Backend) Close() error { return b.handle.free(fnBackendFree) }
 
-// Operation is an operator that the library knows.
-type Operation struct{ Package, Name string }
-
-// SupportedOperations lists the operators that the library knows.
-func (b *Backend) SupportedOperations() ([]Operation, error) {
-	id, err := b.handle.live("backend")
-	if err != nil {
-		return nil, err
-	}
-	var n uint32
-	var names *cOperationName
-	if err := b.handle.library.call(fnBackendGetSupportedOperations, id,
-		uintptr(unsafe.Pointer(&n)), uintptr(unsafe.Pointer(&names))); err != nil {
-		return nil, err
-	}
-	raw, err := list(names, n, operationLimit)
-	if err != nil {
-		return nil, err
-	}
-	operations := make([]Operation, len(raw))
-	for i, o := range raw {
-		operations[i] = Operation{Package: goString(o.pkg), Name: goString(o.name)}
-	}
-	return operations, nil
-}
-
-// Validate asks whether the library can run a node: [ErrOpUnknown] for an
-// operator it does not have, [ErrOpInvalid] for inputs, outputs or parameters
-// that do not fit. The vendor's [Graph.AddNode] and [Graph.Finalize] accept
-// nodes that this refuses, so ask for every node. Its tensors need no IDs.
+// Validate reports whether the library can run a node. It returns [ErrOpUnknown] for
+// an unknown operator and [ErrOpInvalid] for inputs, outputs or parameters that do
+// not fit. The vendor's [Graph.AddNode] and [Graph.Finalize] accept nodes that
+// Validate refuses, so validate every node. The tensors need no IDs.
 func (b *Backend) Validate(op *Op) error {
 	id, err := b.handle.live("backend")
 	if err != nil {

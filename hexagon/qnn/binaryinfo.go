@@ -7,65 +7,65 @@ import (
 	"unsafe"
 )
 
-// Bounds of what an image may be said to hold.
+// Bounds on the content of an image.
 const (
 	imageGraphLimit  = 1 << 10
-	imageTensorLimit = 1 << 14 // of all graphs together
+	imageTensorLimit = 1 << 14 // in all graphs together
 	imageNameLimit   = 1 << 12
-	imageTextLimit   = 1 << 20 // of all names together
+	imageTextLimit   = 1 << 20 // in all names together
 )
 
-// ErrBinaryInfo is returned when a description of an image cannot be right.
-var ErrBinaryInfo = errors.New("description of the image makes no sense")
+// ErrBinaryInfo is returned when the description of an image is inconsistent.
+var ErrBinaryInfo = errors.New("the description of the image is inconsistent")
 
-// BinaryInfo is what an image holds.
+// BinaryInfo describes an image.
 type BinaryInfo struct {
-	Backend    uint32  // the provider number of the library that wrote it
+	Backend    uint32  // the provider number of the library that compiled it
 	BuildID    string  // of that library
 	Core       Version // of its interface
 	BackendAPI Version
 	Blob       Version // of the image's format
 	BlobBytes  uint64
-	SoC        uint32 // chip; 0 where the description is older than version 3
+	SoC        uint32 // chip; 0 if the description is older than version 3
 	Graphs     []GraphInfo
 }
 
-// GraphInfo is a graph of an image.
+// GraphInfo describes a graph of an image.
 type GraphInfo struct {
 	Name string
-	// Inputs and Outputs carry the IDs that runs need. Of quantizations only
-	// those with one scale are read.
+	// Inputs and Outputs include the IDs that executes need. Quantizations are read
+	// only if they have one scale.
 	Inputs, Outputs []Tensor
-	// The rest is the Hexagon library's, zero where it is not known.
+	// The other fields are specific to Hexagon and zero if they are unknown.
 	SpillBytes, VTCMBytes, ConstantBytes, SharedBytes, HVXThreads uint64
 	Optimization                                                  uint32
 }
 
-// memory is where a description lies: that of this process, or a test's. read
-// fills to from an address or fails.
+// memory holds a description: this process's memory, or a test's. read copies bytes
+// from an address.
 type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory is this process's: only NULL can be told from a good address.
+// ownMemory is this process's memory. It can reject only NULL and overflow.
 type ownMemory struct{}
 
 func (ownMemory) read(address uintptr, to []byte) error {
 	if address == 0 || address > math.MaxUint-uintptr(len(to)) {
-		return fmt.Errorf("address %#x: %w", address, ErrBinaryInfo)
+		return fmt.Errorf("read at address %#x: %w", address, ErrBinaryInfo)
 	}
 	copy(to, unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), len(to)))
 	return nil
 }
 
-// fetch copies a struct without Go pointers.
+// fetch copies a struct. T must not contain Go pointers.
 func fetch[T any](m memory, address uintptr) (v T, err error) {
 	err = m.read(address, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 	return v, err
 }
 
-// infoReader counts tensors and letters, of which many may be said to lie in
-// one place.
+// infoReader reads a description. It counts tensors and letters, because a damaged
+// description may refer to the same place many times.
 type infoReader struct {
 	memory
 	tensors, letters int
@@ -88,7 +88,7 @@ func (r *infoReader) text(address uintptr) (string, error) {
 		}
 		s = append(s, c)
 	}
-	return "", fmt.Errorf("a name without an end: %w", ErrBinaryInfo)
+	return "", fmt.Errorf("a name is longer than %d bytes: %w", imageNameLimit, ErrBinaryInfo)
 }
 
 // readBinaryInfo reads the description at an address.
@@ -96,7 +96,7 @@ func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 	r := &infoReader{memory: m}
 	info, err := r.info(address)
 	if err != nil {
-		return nil, fmt.Errorf("qnn: binary info: %w", err)
+		return nil, fmt.Errorf("qnn: describe the image: %w", err)
 	}
 	return info, nil
 }
@@ -127,10 +127,10 @@ func (r *infoReader) info(address uintptr) (*BinaryInfo, error) {
 		info.Blob, info.BlobBytes, n, graphs = body.blobVersion.version(), body.blobSize, body.numGraphs, body.graphs
 		info.SoC = body.soc
 	default:
-		return nil, fmt.Errorf("version %d: %w", head.version, ErrVersion)
+		return nil, fmt.Errorf("description has version %d, want 1..3: %w", head.version, ErrVersion)
 	}
 	if n > imageGraphLimit {
-		return nil, fmt.Errorf("%d graphs: %w", n, ErrBinaryInfo)
+		return nil, fmt.Errorf("%d graphs, at most %d are allowed: %w", n, imageGraphLimit, ErrBinaryInfo)
 	}
 	for i := range uintptr(n) {
 		g, err := r.graph(graphs + i*unsafe.Sizeof(cGraphInfo{}))
@@ -148,7 +148,7 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 		return nil, err
 	}
 	if c.version < 1 || c.version > 3 {
-		return nil, fmt.Errorf("version %d: %w", c.version, ErrVersion)
+		return nil, fmt.Errorf("description has version %d, want 1..3: %w", c.version, ErrVersion)
 	}
 	g := &GraphInfo{}
 	if g.Name, err = r.text(c.name); err != nil {
@@ -166,14 +166,14 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 	return g, err
 }
 
-// blob reads as much of the Hexagon library's part as there is.
+// blob reads the part that is specific to Hexagon, as far as it is present.
 func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 	var c cGraphBlob
-	whole := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))
 	if size < unsafe.Offsetof(c.version2) {
 		return nil
 	}
-	if err := r.read(address, whole); err != nil {
+	if err := r.read(address, bytes); err != nil {
 		return err
 	}
 	if c.version != 1 {
@@ -188,7 +188,7 @@ func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 
 func (r *infoReader) list(address uintptr, n uint32) ([]Tensor, error) {
 	if r.tensors += int(min(n, imageTensorLimit+1)); r.tensors > imageTensorLimit {
-		return nil, fmt.Errorf("%d tensors: %w", n, ErrBinaryInfo)
+		return nil, fmt.Errorf("%d tensors, at most %d are allowed in all graphs: %w", n, imageTensorLimit, ErrBinaryInfo)
 	}
 	var tensors []Tensor
 	for i := range uintptr(n) {
@@ -207,7 +207,7 @@ func (r *infoReader) tensor(address uintptr) (*Tensor, error) {
 		return nil, err
 	}
 	if (c.version != 1 && c.version != 2) || c.rank > maxRank {
-		return nil, fmt.Errorf("version %d, rank %d: %w", c.version, c.rank, ErrBinaryInfo)
+		return nil, fmt.Errorf("description has version %d and rank %d, want version 1 or 2 and rank 0..%d: %w", c.version, c.rank, maxRank, ErrBinaryInfo)
 	}
 	t := &Tensor{ID: c.id, Kind: TensorKind(c.kind), Type: DataType(c.dataType)}
 	if t.Name, err = r.text(c.name); err != nil {
@@ -226,7 +226,7 @@ func (r *infoReader) tensor(address uintptr) (*Tensor, error) {
 	return t, nil
 }
 
-// oneScale reads the encodings that point nowhere; nil is any other.
+// oneScale reads an encoding with one scale. It returns nil for other encodings.
 func oneScale(c *cQuantizeParams) *Quantization {
 	switch Encoding(c.encoding) {
 	case ScaleOffset:

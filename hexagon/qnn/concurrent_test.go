@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContextsComeAndGoBesideARun is what graph switching leans on: one
-// goroutine runs a graph while others build, run and free contexts of their own.
-func TestContextsComeAndGoBesideARun(t *testing.T) {
+// TestContextsComeAndGoDuringExecutes tests what graph switching needs: one goroutine executes
+// a graph while others load, execute and free contexts of their own.
+func TestContextsComeAndGoDuringExecutes(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
 		l := newLinear(t, "l")
@@ -54,7 +54,7 @@ func runAgain(l *linear, g *Graph, want []byte) error {
 		return err
 	}
 	if want != nil && string(output) != string(want) {
-		return fmt.Errorf("graph %s computed other bits", g.Name())
+		return fmt.Errorf("graph %s computed different bits", g.Name())
 	}
 	return nil
 }
@@ -74,8 +74,7 @@ func loadAndRun(s *session, l *linear, image []byte) error {
 	return err
 }
 
-// BenchmarkCall is the price of one call through purego: the library itself
-// only looks a number up.
+// BenchmarkCall measures one call through purego. The library itself only looks up a number.
 func BenchmarkCall(b *testing.B) {
 	path, err := emulatorLibrary()
 	if err != nil {
@@ -92,7 +91,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkExecute is the price of a whole run of a small graph.
+// BenchmarkExecute measures one execute of a small graph.
 func BenchmarkExecute(b *testing.B) {
 	path, err := emulatorLibrary()
 	if err != nil {

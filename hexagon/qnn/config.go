@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// configs builds the NULL-terminated array of pointers to configs that many
-// functions take, and keeps what the configs point to.
+// configs builds a NULL-terminated array of pointers to configs, the form in which
+// many functions take options. It keeps the memory that the configs point to.
 type configs struct {
 	list []*cConfig
 	keep keeper
@@ -17,7 +17,7 @@ func (c *configs) add(option uint32, value uint64) {
 	c.list = append(c.list, &cConfig{option: option, value: value})
 }
 
-// addCustom appends an HTP option (option 0 of every kind).
+// addCustom appends an option of HTP, which is option 0 of every config type.
 func (c *configs) addCustom(custom cCustomConfig) {
 	kept := &custom
 	c.keep = append(c.keep, kept)
@@ -46,8 +46,8 @@ func (c *configs) addNames(option uint32, names []string) error {
 	return nil
 }
 
-// pointer ends the array and returns it, NULL when there is nothing in it. Call
-// done after the C call.
+// pointer terminates the array and returns its address, or NULL if the array is
+// empty. Call done after the C call.
 func (c *configs) pointer() unsafe.Pointer {
 	if len(c.list) == 0 {
 		return nil
@@ -56,5 +56,5 @@ func (c *configs) pointer() unsafe.Pointer {
 	return unsafe.Pointer(&c.list[0])
 }
 
-// done marks the end of the C call that used the configs.
+// done keeps the configs alive until the C call has returned.
 func (c *configs) done() { runtime.KeepAlive(c) }

@@ -2,18 +2,18 @@ package qnn
 
 import "fmt"
 
-// BackendHTP is the provider number of the Hexagon NPU; BackendCPU that of the
-// vendor's reference library for the CPU. AnyBackend is nobody's.
+// BackendHTP is the provider number of the Hexagon NPU, and BackendCPU the number of the vendor's
+// reference library for the CPU. AnyBackend matches every provider.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3
 	AnyBackend uint32 = 1<<32 - 1
 )
 
-// Package is the operator package that all built-in operators belong to.
+// Package is the operator package of all built-in operators.
 const Package = "qti.aisw"
 
-// undefined marks an enum member as not given (quantisation, sparsity).
+// undefined is the C value for "no encoding".
 const undefined = 0x7fffffff
 
 // DataType is the element type of a tensor or scalar (Qnn_DataType_t).
@@ -32,7 +32,7 @@ const (
 	Float16  DataType = 0x0216
 	Float32  DataType = 0x0232
 	BFloat16 DataType = 0x0226
-	Fixed4   DataType = 0x0304 // a byte each here; the vendor's HTP library refuses it (7004)
+	Fixed4   DataType = 0x0304 // one byte each here; the vendor's HTP library refuses it (7004)
 	UFixed4  DataType = 0x0404
 	Fixed8   DataType = 0x0308 // signed fixed point: needs a scale
 	Fixed16  DataType = 0x0316
@@ -56,8 +56,8 @@ var dataTypes = map[DataType]struct {
 	Bool8: {"bool8", 1},
 }
 
-// Size returns the bytes of one element, 0 for a type this package cannot
-// size (the library refuses those too).
+// Size returns the bytes of one element. It returns 0 for unknown types, which the
+// library refuses too.
 func (d DataType) Size() int { return dataTypes[d].size }
 
 // String returns the type's name, or its number.
@@ -68,14 +68,14 @@ func (d DataType) String() string {
 	return fmt.Sprintf("data type 0x%04x", uint32(d))
 }
 
-// TensorKind says who provides a tensor's elements (Qnn_TensorType_t).
+// TensorKind is the origin of a tensor's elements (Qnn_TensorType_t).
 type TensorKind uint32
 
-// The tensor kinds that graphs here use.
+// The tensor kinds.
 const (
-	AppWrite TensorKind = 0 // graph input: the caller writes it before a run
-	AppRead  TensorKind = 1 // graph output: the caller reads it after a run
-	Native   TensorKind = 3 // between two nodes, memory of the library
+	AppWrite TensorKind = 0 // graph input: the caller writes it before an execute
+	AppRead  TensorKind = 1 // graph output: the caller reads it after an execute
+	Native   TensorKind = 3 // intermediate result, in the library's memory
 	Static   TensorKind = 4 // constant, given at creation
 )
 
@@ -94,7 +94,7 @@ func (k TensorKind) String() string {
 	return fmt.Sprintf("tensor kind %d", uint32(k))
 }
 
-// LogLevel is the detail of the library's log; higher is more.
+// LogLevel is the detail of the library's log. Higher levels include lower ones.
 type LogLevel uint32
 
 // The log levels.
@@ -106,7 +106,7 @@ const (
 	LogDebug   LogLevel = 5
 )
 
-// Priority orders contexts and graphs that want the device at the same time.
+// Priority orders contexts and graphs that compete for the device.
 type Priority uint32
 
 // The priorities. DefaultPriority leaves the choice to the library.
@@ -117,9 +117,9 @@ const (
 	PriorityHigh     Priority = 200
 )
 
-// Capability is a question for [Library.HasCapability]
-// (QnnProperty_Key_t). The x86-64 library answers yes to some that it then
-// refuses: an answer is a hint, the call itself is the proof.
+// Capability is a feature for [Library.HasCapability] (QnnProperty_Key_t). The
+// answer is only a hint: the x86-64 library claims features that its calls then
+// refuse.
 type Capability uint32
 
 // Capabilities that matter to static graphs.

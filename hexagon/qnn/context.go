@@ -9,7 +9,6 @@ import (
 // Options of QnnContext_Config_t and QnnHtpContext_CustomConfig_t.
 const (
 	contextPriority       = 1
-	contextAsyncDepth     = 4
 	contextEnableGraphs   = 5
 	contextMemoryHint     = 6
 	contextPersistent     = 7
@@ -24,49 +23,45 @@ const (
 	htpFastInit         = 8
 )
 
-// ContextOptions tunes a [Context]. The zero value is ready to use; the
-// x86-64 library refuses some fields with [ErrNotSupported].
+// ContextOptions configures a [Context]. The zero value is ready to use. The x86-64
+// library refuses some fields with [ErrNotSupported].
 type ContextOptions struct {
-	// Priority orders contexts. Zero leaves it to the library.
+	// Priority orders contexts. If it is zero the library chooses.
 	Priority Priority
-	// Persistent promises that the image given to [Backend.LoadContext] stays
-	// readable and unchanged until the context is closed, so that the library
-	// need not copy it. Go memory is kept by the context; a mapped file must be
-	// unmapped after its Close.
+	// Persistent promises that the image for [Backend.LoadContext] stays readable and
+	// unchanged until the context is closed, so the library need not copy it. The
+	// context keeps Go memory alive. Unmap a mapped file only after Close.
 	Persistent bool
-	// EnableGraphs names the graphs of the image that will be used. Empty means
-	// all.
+	// EnableGraphs names the graphs of the image to load. Empty means all.
 	EnableGraphs []string
-	// WeightSharing stores equal weights of several graphs once.
+	// WeightSharing enables constant sharing between the graphs.
 	WeightSharing bool
-	// AsyncDepth is how many runs may wait in line.
-	AsyncDepth uint32
-	// MemoryHintMB together with Persistent makes the library swap graphs in and
-	// out by itself; the number is only a hint.
+	// MemoryHintMB together with Persistent makes the library load and free graphs
+	// by itself. The number is only a hint.
 	MemoryHintMB uint64
-	// RetentionOrder names the graphs that the library swaps out last, the most
-	// important first.
+	// RetentionOrder names the graphs that the library frees last, the most important
+	// first.
 	RetentionOrder []string
-	// Strict refuses an image that is not optimal for this library and chip.
+	// Strict rejects an image that is not optimal for this library and chip.
 	Strict bool
-	// DeferGraphs leaves loading a graph to [Context.Graph].
+	// DeferGraphs makes [Context.Graph] load each graph.
 	DeferGraphs bool
-	// SpillFill lets contexts use one memory for intermediate results.
+	// SpillFill shares one memory for intermediate results between contexts.
 	SpillFill SpillFill
 	// FileReadBudgetMB bounds the memory for reading an image.
 	FileReadBudgetMB uint64
-	// EstimateIOMemory keeps room for buffers in the session that is chosen.
+	// EstimateIOMemory reserves memory for inputs and outputs in the DSP session.
 	EstimateIOMemory bool
 	// FastInit loads with several threads.
 	FastInit bool
 }
 
-// SpillFill describes a group of contexts that share spill memory. They must
-// not run at the same time.
+// SpillFill describes a group of contexts that share memory for intermediate
+// results. They must not execute at the same time.
 type SpillFill struct {
-	// SizeBytes is the most that any of them needs. Zero means no group.
+	// SizeBytes is the largest need of the group. Zero means no group.
 	SizeBytes uint64
-	// First is the group's first context; nil makes this one the first.
+	// First is the first context of the group. Nil makes this context the first.
 	First *Context
 }
 
@@ -89,10 +84,6 @@ func (o *ContextOptions) encode(c *configs) error {
 		if err := c.addNames(contextRetentionOrder, o.RetentionOrder); err != nil {
 			return fmt.Errorf("qnn: retained graph %w", err)
 		}
-	}
-	if o.AsyncDepth != 0 {
-		const numeric = 0 // the depth is given as a number
-		c.add(contextAsyncDepth, numeric|uint64(o.AsyncDepth)<<32)
 	}
 	for _, flag := range []struct {
 		on     bool
@@ -130,49 +121,23 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 	return nil
 }
 
-// Configure changes options of a living context: its priority, the memory hint
-// and the retention order.
-func (c *Context) Configure(o ContextOptions) error {
-	id, err := c.handle.live("context")
-	if err != nil {
-		return err
-	}
-	var options configs
-	if err := o.encode(&options); err != nil {
-		return err
-	}
-	defer options.done()
-	return c.handle.library.call(fnContextSetConfig, id, uintptr(options.pointer()))
-}
-
-// ValidateImage asks whether an image fits device and library, without loading
-// it. A nil device means the default one.
-func (b *Backend) ValidateImage(d *Device, image []byte) error {
-	_, err := b.newContext(d, ContextOptions{}, func(backend, device uintptr, config unsafe.Pointer, _ *uintptr) error {
-		return b.handle.library.call(fnContextValidateBinary, backend, device, uintptr(config),
-			uintptr(unsafe.Pointer(unsafe.SliceData(image))), uintptr(len(image)))
-	})
-	return err
-}
-
-// Context holds graphs and their weights in the library's memory.
+// Context holds graphs and their weights in the library's memory. Close frees both.
 type Context struct {
 	handle handle
-	image  []byte // kept for a persistent context
-	lent   *lending
+	image  []byte // kept alive for a persistent context
 }
 
-// NewContext makes an empty context, whose graphs are then built. A nil device
-// means the default one.
+// NewContext creates an empty context for new graphs. A nil device means the default
+// device.
 func (b *Backend) NewContext(d *Device, o ContextOptions) (*Context, error) {
 	return b.newContext(d, o, func(backend, device uintptr, config unsafe.Pointer, id *uintptr) error {
 		return b.handle.library.call(fnContextCreate, backend, device, uintptr(config), uintptr(unsafe.Pointer(id)))
 	})
 }
 
-// LoadContext makes a context of an image that [Context.Binary] wrote. A nil
-// device means the default one, a nil profile none. The vendor's library
-// accepts images with flipped bytes: check a sum of your own before.
+// LoadContext creates a context from an image that [Context.Binary] wrote. A nil
+// device means the default device, a nil profile none. The vendor's library accepts
+// images with flipped bytes: verify a checksum first.
 func (b *Backend) LoadContext(d *Device, image []byte, o ContextOptions, p *Profile) (*Context, error) {
 	profile, err := p.optional()
 	if err != nil {
@@ -215,18 +180,16 @@ func (b *Backend) newContext(d *Device, o ContextOptions, create func(backend, d
 	return context, nil
 }
 
-// Close frees the context, its graphs and their memory. It waits for a run of
-// one of them to end.
+// Close frees the context, its graphs and their memory. It waits for a running
+// execute of its graphs.
 func (c *Context) Close() error {
 	err := c.handle.free(fnContextFree, 0)
 	c.image = nil
-	_ = c.lent.end() // why a part was not provided, the load has told
-	c.lent = nil
 	return err
 }
 
-// BinarySize returns the bytes that [Context.Binary] will want. All graphs
-// must be finalized.
+// BinarySize returns the buffer size in bytes for [Context.Binary]. All graphs must be
+// finalized.
 func (c *Context) BinarySize() (uint64, error) {
 	id, err := c.handle.live("context")
 	if err != nil {
@@ -237,8 +200,8 @@ func (c *Context) BinarySize() (uint64, error) {
 	return size, err
 }
 
-// Binary writes the context's image into buffer, which has at least the bytes
-// of [Context.BinarySize], and returns the part that was written.
+// Binary writes the context's image into buffer and returns the written part. The
+// buffer has at least [Context.BinarySize] bytes.
 func (c *Context) Binary(buffer []byte) ([]byte, error) {
 	id, err := c.handle.live("context")
 	if err != nil {

@@ -15,27 +15,26 @@ const (
 	signedPDOption = 2
 )
 
-// platformOption is QnnDevice_Config_t's choice of devices and cores.
+// platformOption chooses devices and cores in QnnDevice_Config_t.
 const platformOption = 1
 
-// DeviceOptions tunes a [Device].
+// DeviceOptions configures a [Device].
 type DeviceOptions struct {
-	// SoC is the chip's number (57 is SM8650). On a phone leave it zero: the
-	// library finds its own. The x86-64 library compiles for it, and takes the
-	// oldest (30, no float32 RmsNorm) for zero.
+	// SoC is the chip's number (57 is SM8650). On a phone leave it zero: the library
+	// finds the phone's chip. The x86-64 library compiles for SoC; for zero it takes
+	// the oldest chip (30, without float32 RmsNorm).
 	SoC uint32
-	// Arch is the Hexagon version (75). The library prefers SoC, which decides
-	// where both are given.
+	// Arch is the Hexagon version (75). If SoC is set too, the library uses SoC.
 	Arch uint32
 	// SignedPD asks for a signed process on the DSP.
 	SignedPD bool
-	// Cores are the cores of device 0 to use. Empty leaves it to the library.
+	// Cores are the cores of device 0 to use. If it is empty the library chooses.
 	Cores []uint32
 }
 
-// custom is a device option. Its union moved from +4 to +8 between 2.32 and
-// 2.36: both are read from a struct that has a lone number in both places, and
-// a pair, which does not fit twice, lies where the library looks.
+// custom returns a device option. Its union moved from offset 4 to offset 8 between
+// core API 2.32 and 2.36. A single number is written to both places. A pair does not
+// fit twice, so it is written to the place that the library's version reads.
 func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
 	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
 	if len(words) > 1 {
@@ -95,36 +94,19 @@ func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 // Close frees the device.
 func (d *Device) Close() error { return d.handle.free(fnDeviceFree) }
 
-// HardwareDevice is one device of a platform.
+// HardwareDevice describes one device of the machine.
 type HardwareDevice struct {
 	ID, Type  uint32
 	Cores     []uint32 // their IDs
 	SoC       uint32   // chip number
 	Arch      uint32   // Hexagon version, 75
-	VTCMBytes uint64   // fast memory beside the vector units
+	VTCMBytes uint64   // fast memory of the vector units
 	SignedPD  bool     // signed processes are possible
 	DLBC      bool     // bandwidth compression is possible
 }
 
-// PlatformInfo lists the devices of the machine. The x86-64 library always
-// reports SoC 30, whatever it compiles for. The log may be nil.
-func (l *Library) PlatformInfo(log *Log) ([]HardwareDevice, error) {
-	logID, err := log.optional()
-	if err != nil {
-		return nil, err
-	}
-	var info *cPlatformInfo
-	if err := l.call(fnDeviceGetPlatformInfo, logID, uintptr(unsafe.Pointer(&info))); err != nil {
-		return nil, err
-	}
-	devices, err := decodePlatform(info)
-	if free := l.call(fnDeviceFreePlatformInfo, logID, uintptr(unsafe.Pointer(info))); err == nil {
-		err = free
-	}
-	return devices, err
-}
-
-// PlatformInfo lists the devices behind this one.
+// PlatformInfo lists the devices of the machine. The x86-64 library always reports
+// SoC 30.
 func (d *Device) PlatformInfo() ([]HardwareDevice, error) {
 	id, err := d.handle.live("device")
 	if err != nil {
@@ -142,7 +124,7 @@ func decodePlatform(info *cPlatformInfo) ([]HardwareDevice, error) {
 		return nil, nil
 	}
 	if info.version != 1 {
-		return nil, fmt.Errorf("qnn: platform info of version %d: %w", info.version, ErrVersion)
+		return nil, fmt.Errorf("qnn: platform info has version %d, want 1: %w", info.version, ErrVersion)
 	}
 	raw, err := list(info.devices, info.numDevices, deviceLimit)
 	if err != nil {

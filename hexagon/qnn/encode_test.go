@@ -34,7 +34,7 @@ func TestSizesAgreeWithBigIntegers(t *testing.T) {
 	}
 }
 
-func TestTensorsThatCannotBeRightAreRefused(t *testing.T) {
+func TestInvalidTensorsAreRejected(t *testing.T) {
 	sound := Tensor{Name: "w", Kind: Static, Type: Float32, Dims: []uint32{2, 3}, Data: make([]byte, 24)}
 	require.NoError(t, sound.encode(&cTensor{}, &keeper{}))
 	tests := []struct {
@@ -86,7 +86,7 @@ func TestNamesOfNodesAreChecked(t *testing.T) {
 	}
 }
 
-func TestNodesAreEncodedWhole(t *testing.T) {
+func TestNodesAreEncodedCompletely(t *testing.T) {
 	axes := Tensor{Name: "axes", Kind: Static, Type: Uint32, Dims: []uint32{1}, Data: []byte{2, 0, 0, 0}, ID: 5}
 	x := Tensor{Name: "x", Kind: Native, Type: Float16, Dims: []uint32{4, 2}, ID: 6}
 	y := Tensor{Name: "y", Kind: AppRead, Type: Float16, Dims: []uint32{4, 2}, ID: 7}

@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// A graph of one layer, compiled and run.
+// A graph with one layer is compiled and executed.
 func Example() {
 	run := func() error {
 		library, err := qnn.Open("libQnnHtp.so", qnn.Options{})
@@ -56,7 +56,7 @@ func Example() {
 	}
 }
 
-// The sizes of tensors are checked before the library sees them.
+// SizeBytes checks the size of a tensor before any call into the library.
 func ExampleTensor_SizeBytes() {
 	logits := qnn.Tensor{Name: "logits", Type: qnn.Float16, Dims: []uint32{32, 49152}}
 	fmt.Println(logits.SizeBytes())

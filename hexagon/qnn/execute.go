@@ -7,32 +7,32 @@ import (
 	"unsafe"
 )
 
-// ExecTensor binds memory to an input or output of a graph for a run.
+// ExecTensor binds memory to an input or output of a graph.
 type ExecTensor struct {
-	// ID is the number that [Graph.CreateTensor] gave. It is the same in an
-	// image loaded again, so whoever stores images stores the IDs too.
+	// ID is the tensor's ID from [Graph.CreateTensor]. A loaded image has the same IDs,
+	// so store them with the image.
 	ID uint32
-	// SizeBytes is the tensor's size in the graph. The library reads and writes
-	// this many bytes whatever it is given, so it is compared with Data.
+	// SizeBytes is the tensor's size in the graph. It must equal the size of Data: the
+	// library reads and writes this many bytes and does not check the buffer.
 	SizeBytes uint32
-	// Data is the memory, Go's or the library's. It must be writable for an
-	// output.
+	// Data is the memory, allocated by Go or by the library. For an output it must be
+	// writable.
 	Data []byte
-	// Memory takes the place of Data where the tensor lives in shared memory.
+	// Memory replaces Data if the tensor is in shared memory.
 	Memory *Memory
 }
 
-// Binding is a graph with its inputs and outputs bound to memory, ready to be
-// run again and again. It keeps the bound memory alive.
+// Binding is a graph with memory bound to its inputs and outputs. It may be executed
+// any number of times and keeps the bound memory alive.
 type Binding struct {
 	graph   *Graph
 	inputs  []cTensor
 	outputs []cTensor
-	args    [7]uintptr // of graphExecute, kept so that a run allocates no list of them
+	args    [7]uintptr // of graphExecute; kept here so that Execute does not allocate
 }
 
-// Bind prepares a run. The inputs and outputs are all those of the graph, in
-// the order they were created.
+// Bind binds memory to all inputs and all outputs of the graph, in the order in which
+// they were created.
 func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
 	if _, err := g.live(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
 
 func (b *Binding) bind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
 	if t.ID == 0 {
-		return fmt.Errorf("qnn: graph %s: %v %d has no ID: %w", b.graph.name, kind, i, ErrGraphTensor)
+		return fmt.Errorf("qnn: bind graph %s: %v %d has no ID: %w", b.graph.name, kind, i, ErrGraphTensor)
 	}
 	to[i] = cTensor{
 		version: 1, id: t.ID, kind: uint32(kind),
@@ -66,29 +66,29 @@ func (b *Binding) bind(to []cTensor, i int, t ExecTensor, kind TensorKind) error
 	return b.set(to, i, t.Data, kind)
 }
 
-// setMemory binds a handle, which lies where the address of a buffer would and
-// must not be taken for one: it is written as a number.
+// setMemory binds a memory handle. The handle is in the place of a buffer's address,
+// so it is written as a number that the garbage collector does not follow.
 func (b *Binding) setMemory(to *cTensor, t ExecTensor) error {
 	id, err := t.Memory.handle.live("memory")
 	if err != nil {
 		return err
 	}
 	if t.Memory.size != t.SizeBytes || t.Data != nil {
-		return fmt.Errorf("qnn: graph %s: id %d wants %d bytes, the memory has %d: %w", b.graph.name, t.ID, t.SizeBytes, t.Memory.size, ErrSize)
+		return fmt.Errorf("qnn: bind graph %s: ID %d: registered memory has %d bytes, want %d and no Data: %w", b.graph.name, t.ID, t.Memory.size, t.SizeBytes, ErrSize)
 	}
 	to.memType, to.buffer.size = memoryHandle, 0
 	*(*uintptr)(unsafe.Pointer(&to.buffer.data)) = id
 	return nil
 }
 
-// memoryHandle is Qnn_TensorMemType_t for registered memory.
+// memoryHandle is Qnn_TensorMemType_t's value for registered memory.
 const memoryHandle = 1
 
 // set binds a buffer.
 func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
 	buffer := &to[i].buffer
 	if len(data) == 0 || uint64(len(data)) > math.MaxUint32 || uint32(len(data)) != buffer.size {
-		return fmt.Errorf("qnn: graph %s: %v %d (id %d) has %d bytes, the graph wants %d: %w",
+		return fmt.Errorf("qnn: bind graph %s: %v %d (ID %d) has %d bytes, want %d: %w",
 			b.graph.name, kind, i, to[i].id, len(data), buffer.size, ErrSize)
 	}
 	buffer.data = unsafe.Pointer(unsafe.SliceData(data))
@@ -101,10 +101,11 @@ func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(b.inputs
 // SetOutput binds other memory to output i.
 func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(b.outputs, i, t, AppRead) }
 
-// rebind leaves a tensor as it was where the new memory is refused.
+// rebind binds other memory to a tensor. If the memory is rejected, the tensor keeps
+// its old memory.
 func (b *Binding) rebind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
 	if i < 0 || i >= len(to) || t.ID != to[i].id {
-		return fmt.Errorf("qnn: graph %s has no %v %d of id %d: %w", b.graph.name, kind, i, t.ID, ErrGraphTensor)
+		return fmt.Errorf("qnn: bind graph %s: it has no %v %d with ID %d: %w", b.graph.name, kind, i, t.ID, ErrGraphTensor)
 	}
 	was := to[i]
 	err := b.bind(to, i, t, kind)
@@ -114,39 +115,25 @@ func (b *Binding) rebind(to []cTensor, i int, t ExecTensor, kind TensorKind) err
 	return err
 }
 
-// Execute runs the graph once and returns when its outputs are written. The
-// profile may be nil. It cannot be interrupted.
-func (b *Binding) Execute(p *Profile) error { return b.ExecuteWith(p, nil) }
-
-// handles are those of the graph, the signal and the profile that a run names;
-// the last two are 0 where there is none.
-func (b *Binding) handles(p *Profile, s *Signal) (graph, signal, profile uintptr, err error) {
-	if graph, err = b.graph.live(); err != nil {
-		return 0, 0, 0, err
+// Execute runs the graph once and returns when its outputs are written. The profile
+// may be nil. The call cannot be interrupted.
+func (b *Binding) Execute(p *Profile) error {
+	id, err := b.graph.live()
+	if err != nil {
+		return err
 	}
-	if s != nil {
-		if signal, err = s.handle.live("signal"); err != nil {
-			return 0, 0, 0, err
-		}
-	}
-	profile, err = p.optional()
-	return graph, signal, profile, err
-}
-
-// ExecuteWith is Execute with a signal that can end it; both may be nil.
-func (b *Binding) ExecuteWith(p *Profile, s *Signal) error {
-	id, signal, profile, err := b.handles(p, s)
+	profile, err := p.optional()
 	if err != nil {
 		return err
 	}
 	b.args = [...]uintptr{
 		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, signal,
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0, // no signal
 	}
 	library := b.graph.context.handle.library
-	if library.has(quirkOneRun) {
-		library.lane.Lock()
-		defer library.lane.Unlock()
+	if library.has(quirkOneExecute) {
+		library.executeMu.Lock()
+		defer library.executeMu.Unlock()
 	}
 	err = library.call(fnGraphExecute, b.args[:]...)
 	runtime.KeepAlive(b)
@@ -154,8 +141,7 @@ func (b *Binding) ExecuteWith(p *Profile, s *Signal) error {
 	return err
 }
 
-// Execute binds and runs the graph once. Whoever runs it often keeps the
-// [Binding].
+// Execute binds memory and runs the graph once. To run it often, keep a [Binding].
 func (g *Graph) Execute(inputs, outputs []ExecTensor) error {
 	b, err := g.Bind(inputs, outputs)
 	if err != nil {

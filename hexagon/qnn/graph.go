@@ -21,32 +21,32 @@ const (
 	finalizeLevel = 3 // a kind of htpOptimization
 )
 
-// GraphOptions tunes a [Graph]. Zero fields leave the choice to the library.
+// GraphOptions configures a [Graph]. For zero fields the library chooses.
 type GraphOptions struct {
 	// Priority orders graphs.
 	Priority Priority
 	// Optimization is the effort of finalize, 1 to 3.
 	Optimization int
-	// VTCMMegabytes is the fast memory that the graph may use.
+	// VTCMMegabytes is the VTCM (fast memory) that the graph may use.
 	VTCMMegabytes uint32
-	// VTCMBytes is the same in bytes; give one of the two.
+	// VTCMBytes is the same in bytes. Set one of the two.
 	VTCMBytes uint32
 	// HVXThreads is the number of vector threads that the graph may use.
 	HVXThreads uint32
-	// Half asks for float16 arithmetic where tensors are float32. The vendor's
-	// library computes so anyway on chips that can.
+	// Half requests float16 arithmetic for float32 tensors. The vendor's library uses
+	// it anyway on chips that support it.
 	Half bool
-	// Cores is the number of NPU cores that share the graph.
+	// Cores is the number of NPU cores that run the graph together.
 	Cores uint32
-	// Finalize are options of the vendor's compiler, which ignores names and
-	// types that it does not know.
+	// Finalize lists options of the vendor's compiler. It ignores unknown names and
+	// types.
 	Finalize []FinalizeOption
 }
 
 // FinalizeOption is a named option of the vendor's compiler.
 type FinalizeOption struct {
 	Key string
-	// Value is a number; Text takes its place where it is not empty.
+	// Value is a number. Text replaces it if it is not empty.
 	Value Scalar
 	Text  string
 }
@@ -95,17 +95,17 @@ func (o *GraphOptions) encode(c *configs) error {
 	return nil
 }
 
-// Graph is a static graph. It lives as long as its context.
+// Graph is a static graph. Its context owns it and frees it.
 type Graph struct {
 	context *Context
 	id      uintptr
 	name    string
-	// kept is memory that the library uses until the graph is finalized
-	// ([Quantization.borrowed]).
+	// kept is memory that the library reads until the graph is finalized, see
+	// [Quantization.borrowed].
 	kept []keeper
 }
 
-// NewGraph starts a graph. Names are unique within the context.
+// NewGraph creates an empty graph. Its name must be unique within the context.
 func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	var options configs
 	if err := o.encode(&options); err != nil {
@@ -118,7 +118,7 @@ func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	})
 }
 
-// Graph finds a graph of a loaded context by its name.
+// Graph returns a graph of a loaded context by its name.
 func (c *Context) Graph(name string) (*Graph, error) {
 	return c.openGraph(name, func(context uintptr, name *byte, id *uintptr) error {
 		return c.handle.library.call(fnGraphRetrieve, context, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(id)))
@@ -141,25 +141,10 @@ func (c *Context) openGraph(name string, open func(context uintptr, name *byte, 
 	return &Graph{context: c, id: *id, name: name}, nil
 }
 
-// Configure changes options of a graph that is not finalized yet, its priority
-// also later.
-func (g *Graph) Configure(o GraphOptions) error {
-	id, err := g.live()
-	if err != nil {
-		return err
-	}
-	var options configs
-	if err := o.encode(&options); err != nil {
-		return err
-	}
-	defer options.done()
-	return g.context.handle.library.call(fnGraphSetConfig, id, uintptr(options.pointer()))
-}
-
 // Name returns the graph's name.
 func (g *Graph) Name() string { return g.name }
 
-// live returns the graph's number while its context is open.
+// live returns the graph's handle, or an error if its context is closed.
 func (g *Graph) live() (uintptr, error) {
 	if _, err := g.context.handle.live("context"); err != nil {
 		return 0, fmt.Errorf("graph %s: %w", g.name, err)
@@ -167,15 +152,15 @@ func (g *Graph) live() (uintptr, error) {
 	return g.id, nil
 }
 
-// CreateTensor creates a tensor in the graph and writes its ID into t. The
-// data of a static tensor is checked against its shape and copied.
+// CreateTensor creates a tensor in the graph and writes its ID into t. It checks the
+// data of a static tensor against its shape and copies it.
 func (g *Graph) CreateTensor(t *Tensor) error {
 	id, err := g.live()
 	if err != nil {
 		return err
 	}
 	if t.Kind == Static && t.Data == nil {
-		return fmt.Errorf("qnn: static tensor %q has no data: %w", t.Name, ErrSize)
+		return fmt.Errorf("qnn: create static tensor %q: it has no data: %w", t.Name, ErrSize)
 	}
 	c := &cTensor{}
 	var k keeper
@@ -194,8 +179,8 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 	return nil
 }
 
-// AddNode appends a node. Its tensors were created in this graph, and its
-// inputs are written by nodes added before.
+// AddNode appends a node. Create its tensors in this graph first, and add the nodes
+// that write its inputs first.
 func (g *Graph) AddNode(op *Op) error {
 	id, err := g.live()
 	if err != nil {
@@ -208,8 +193,8 @@ func (g *Graph) AddNode(op *Op) error {
 	return g.context.handle.library.callByValue(fnGraphAddNode, id, c)
 }
 
-// Finalize compiles the graph. The profile may be nil. On the vendor's x86-64
-// library it waits for a run of any other graph.
+// Finalize compiles the graph. The profile may be nil. On the vendor's x86-64 library
+// it waits for a running execute of any other graph.
 func (g *Graph) Finalize(p *Profile) error {
 	id, err := g.live()
 	if err != nil {
@@ -225,8 +210,8 @@ func (g *Graph) Finalize(p *Profile) error {
 		g.kept = nil
 	}()
 	library := g.context.handle.library
-	if library.has(quirkTalksAtFinalize) {
-		return library.quietly(fnGraphFinalize, id, profile, 0)
+	if library.has(quirkPrintsAtFinalize) {
+		return library.callWithoutStdout(fnGraphFinalize, id, profile, 0)
 	}
 	return library.call(fnGraphFinalize, id, profile, 0)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linear is a graph y = x·wᵀ with its data and the sums Go gets.
+// linear is a graph y = x·wᵀ with its data and the sums computed in Go.
 type linear struct {
 	x, w, y Tensor
 	op      *Op
@@ -55,7 +55,7 @@ func quarters(rng *rand.Rand, v []float64) []byte {
 	return data
 }
 
-// smallFloat16 encodes a number that float16 holds exactly and normally.
+// smallFloat16 encodes a number that is exact and normal in float16.
 func smallFloat16(v float64) uint16 {
 	if v == 0 {
 		return 0
@@ -125,7 +125,7 @@ func TestLinearGraphAgreesWithGo(t *testing.T) {
 		l := newLinear(t, "l")
 		g := l.build(t, s.backend, c, "g", nil)
 		first := l.run(t, g)
-		require.Equal(t, first, l.run(t, g), "a second run")
+		require.Equal(t, first, l.run(t, g), "a second execute")
 
 		found, err := c.Graph("g")
 		require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestImageComputesTheSameBits(t *testing.T) {
 		size, err := c.BinarySize()
 		require.NoError(t, err)
 		_, err = c.Binary(make([]byte, size/2))
-		require.Error(t, err, "too small a buffer")
+		require.Error(t, err, "the buffer is too small")
 		image, err := c.Binary(make([]byte, size))
 		require.NoError(t, err)
 		require.NotEmpty(t, image)
@@ -164,7 +164,7 @@ func TestImageComputesTheSameBits(t *testing.T) {
 	})
 }
 
-func TestPersistentImageComputesTheSameBitsOrIsRefused(t *testing.T) {
+func TestPersistentImageComputesTheSameBitsOrIsUnsupported(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
 		c := s.newContext(t)
@@ -187,7 +187,7 @@ func TestPersistentImageComputesTheSameBitsOrIsRefused(t *testing.T) {
 	})
 }
 
-func TestProfileMeasuresARun(t *testing.T) {
+func TestProfileMeasuresAnExecute(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
 		p, err := s.backend.NewProfile(ProfileBasic)
@@ -226,11 +226,11 @@ func TestReboundMemoryIsUsed(t *testing.T) {
 		require.NoError(t, b.SetOutput(0, out[0]))
 		require.NoError(t, b.Execute(nil))
 		l.check(t, second)
-		require.Equal(t, make([]byte, len(first)), first, "the old output is left alone")
+		require.Equal(t, make([]byte, len(first)), first, "the old output does not change")
 	})
 }
 
-func TestExecuteRefusesWrongBuffers(t *testing.T) {
+func TestExecuteRejectsWrongBuffers(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
 		l := newLinear(t, "l")
@@ -249,7 +249,7 @@ func TestExecuteRefusesWrongBuffers(t *testing.T) {
 		require.ErrorIs(t, b.SetInput(1, in[0]), ErrGraphTensor)
 		require.ErrorIs(t, b.SetInput(-1, in[0]), ErrGraphTensor)
 		require.ErrorIs(t, b.SetInput(0, out[0]), ErrGraphTensor, "another tensor")
-		require.NoError(t, b.Execute(nil), "a refused buffer changes nothing")
+		require.NoError(t, b.Execute(nil), "a rejected buffer changes nothing")
 		l.check(t, output)
 		in[0].SizeBytes++
 		require.ErrorIs(t, g.Execute(in, out), ErrSize)
@@ -261,14 +261,14 @@ func TestExecuteRefusesWrongBuffers(t *testing.T) {
 	})
 }
 
-func TestBrokenGraphsGiveTheirCodes(t *testing.T) {
+func TestBrokenGraphsReturnTheirCodes(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		s := openSession(t, path)
 		c := s.newContext(t)
 		l := newLinear(t, "l")
 		g := l.build(t, s.backend, c, "g", nil)
 		_, err := c.NewGraph("g", GraphOptions{})
-		require.ErrorIs(t, err, ErrGraphName, "the name is taken")
+		require.ErrorIs(t, err, ErrGraphName, "the name is already used")
 		if err := g.AddNode(l.op); !errors.Is(err, &Error{Code: 1100}) { // the vendor's general error
 			require.ErrorIs(t, err, ErrFinalized)
 		}
@@ -301,7 +301,7 @@ func TestExecuteAllocatesAlmostNothing(t *testing.T) {
 		g := l.build(t, s.backend, s.newContext(t), "g", nil)
 		b, err := g.Bind(l.bindings(make([]byte, 2*linearRows*linearOut)))
 		require.NoError(t, err)
-		require.NoError(t, s.log.SetLevel(LogError)) // a line costs memory
+		require.NoError(t, s.log.SetLevel(LogError)) // a logged line allocates
 		require.NoError(t, b.Execute(nil))
 		allocs := testing.AllocsPerRun(20, func() {
 			if err := b.Execute(nil); err != nil {

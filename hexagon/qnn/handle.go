@@ -10,15 +10,14 @@ import (
 // textLimit bounds a string read from the library, in bytes.
 const textLimit = 1 << 16
 
-// handle is one of the library's small numbers and its owner's state. The
-// library gives a freed number to the next object, so a closed handle is never
-// passed on.
+// handle is a handle number of the library with its state. The library gives a freed
+// number to a new object, so a closed handle is never passed to it.
 type handle struct {
 	library *Library
 	id      atomic.Uintptr // zero: closed
 }
 
-// live returns the number, or an error naming what is closed.
+// live returns the number, or [ErrClosed]. what names the object.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
 		return id, nil
@@ -26,7 +25,7 @@ func (h *handle) live(what string) (uintptr, error) {
 	return 0, fmt.Errorf("qnn: %s %w", what, ErrClosed)
 }
 
-// free calls a function with the handle and what follows it, once.
+// free calls f with the handle and more, once.
 func (h *handle) free(f function, more ...uintptr) error {
 	id := h.id.Swap(0)
 	if id == 0 {
@@ -35,7 +34,7 @@ func (h *handle) free(f function, more ...uintptr) error {
 	return h.library.call(f, append([]uintptr{id}, more...)...)
 }
 
-// optional returns the number of a handle that may be nil, where C takes NULL.
+// optional returns the number of a handle, or NULL if h is nil.
 func optional(h *handle, what string) (uintptr, error) {
 	if h == nil {
 		return 0, nil
@@ -43,7 +42,7 @@ func optional(h *handle, what string) (uintptr, error) {
 	return h.live(what)
 }
 
-// goString copies a C string; NULL is "".
+// goString copies a C string. It returns "" for NULL.
 func goString(p *byte) string {
 	if p == nil {
 		return ""
@@ -55,7 +54,7 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// cString copies a name for C.
+// cString copies a name into a NUL-terminated string.
 func cString(s string) (*byte, error) {
 	if err := checkName(s); err != nil {
 		return nil, fmt.Errorf("%q: %w", s, err)
@@ -72,13 +71,13 @@ func checkName(s string) error {
 	return nil
 }
 
-// list copies n elements that the library owns, and refuses more than limit.
+// list copies n elements that the library owns. It rejects n above limit.
 func list[T any](p *T, n uint32, limit int) ([]T, error) {
 	if p == nil || n == 0 {
 		return nil, nil
 	}
 	if uint64(n) > uint64(limit) {
-		return nil, fmt.Errorf("qnn: the library reports %d entries: %w", n, ErrSize)
+		return nil, fmt.Errorf("qnn: the library reports %d entries, at most %d are allowed: %w", n, limit, ErrSize)
 	}
 	return append([]T(nil), unsafe.Slice(p, n)...), nil
 }

@@ -2,12 +2,12 @@ package qnn
 
 import "unsafe"
 
-// The C structs, field by field. The tag names the C field; holes are explicit
-// blanks, so that an insertion cannot hide in padding, and blanks with a tag are
-// C fields that nothing here reads. Pointers into Go memory are Go pointers: the
-// garbage collector follows them, and keeping the outer struct alive keeps all
-// of it. TestLayoutsEqualTheirCStructs compares every tagged field with
-// testdata/abi.c.
+// This file is a table: the C structs, field by field. The tag names the C field.
+// Padding is explicit, so that an insertion cannot hide in it. A blank field with a
+// tag is a C field that this package does not read. Pointers into Go memory are Go
+// pointers: the garbage collector follows them, so keeping the outer struct alive
+// keeps everything alive. TestLayoutsEqualTheirCStructs compares every tagged field
+// with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {
@@ -16,14 +16,8 @@ type cVersion struct {
 	patch uint32 `c:"patch"`
 }
 
-// cAPIVersion is Qnn_ApiVersion_t.
-type cAPIVersion struct {
-	core    cVersion `c:"coreApiVersion"`
-	backend cVersion `c:"backendApiVersion"`
-}
-
-// cInterface is QnnInterface_t with the part of its table that is known to be
-// equal from core API 2.32 on.
+// cInterface is QnnInterface_t with the part of its function table that is the same
+// in all versions from core API 2.32 on.
 type cInterface struct {
 	backendID uint32 `c:"backendId"`
 	_         [4]byte
@@ -40,9 +34,9 @@ type cClientBuffer struct {
 	_    [4]byte
 }
 
-// cQuantizeParams is Qnn_QuantizeParams_t. Its union is one of the encodings
-// below, whose pointers are plain numbers here, so that any of them may lie in
-// it; a keeper holds what they point to.
+// cQuantizeParams is Qnn_QuantizeParams_t. Its union holds one of the encodings
+// below. Their pointers are plain numbers, so that all encodings fit the same Go
+// type; a keeper keeps their memory alive.
 type cQuantizeParams struct {
 	definition uint32    `c:"encodingDefinition"`
 	encoding   uint32    `c:"quantizationEncoding"`
@@ -85,7 +79,7 @@ type cBitsAxisScaleOffset struct {
 	offsets uintptr `c:"offsets"`
 }
 
-// cBlockEncoding is Qnn_BlockEncoding_t and Qnn_FloatBlockEncoding_t.
+// cBlockEncoding mirrors Qnn_BlockEncoding_t and Qnn_FloatBlockEncoding_t, which have equal fields.
 type cBlockEncoding struct {
 	sizes uintptr `c:"blockSize"`
 	pairs uintptr `c:"scaleOffset"`
@@ -111,39 +105,6 @@ type cBlockwiseExpansion struct {
 	scales    uintptr `c:"blocksScale"`
 }
 
-// cBitsAxisMapped is Qnn_BwAxisScaleOffsetMapped_t, which the union points to.
-type cBitsAxisMapped struct {
-	bits    uint32  `c:"bitwidth"`
-	axis    int32   `c:"axis"`
-	mapping uint32  `c:"mapping"`
-	n       uint32  `c:"numElements"`
-	scales  uintptr `c:"scales"`
-	offsets uintptr `c:"offsets"`
-}
-
-// cBitsBlockMapped is Qnn_BwBlockMapped_t, which the union points to.
-type cBitsBlockMapped struct {
-	bits    uint32  `c:"bitwidth"`
-	mapping uint32  `c:"mapping"`
-	sizes   uintptr `c:"blockSize"`
-	pairs   uintptr `c:"scaleOffset"`
-}
-
-// cBlockwiseExpansionMapped is Qnn_BwBlockwiseExpansionMapped_t, which the union
-// points to.
-type cBlockwiseExpansionMapped struct {
-	bits      uint32 `c:"bitwidth"`
-	mapping   uint32 `c:"mapping"`
-	axis      int32  `c:"axis"`
-	_         [4]byte
-	pairs     uintptr `c:"scaleOffsets"`
-	blocks    uint32  `c:"numBlocksPerAxis"`
-	scaleBits uint32  `c:"blockScaleBitwidth"`
-	_         uint32  `c:"blockScaleStorageType"` // 0: bytes
-	_         [4]byte
-	scales    uintptr `c:"blocksScale"`
-}
-
 // cVectorEncoding is Qnn_VectorEncoding_t, which the union points to.
 type cVectorEncoding struct {
 	values    cBitsAxisScaleOffset `c:"bwAxisScaleOffset"`
@@ -155,9 +116,8 @@ type cVectorEncoding struct {
 	_         [5]byte
 }
 
-// cTensor is Qnn_Tensor_t, its V1 and V2 bodies in one: they are equal up to
-// the client buffer, and V1 leaves the rest unread. Arrays have this stride for
-// both.
+// cTensor is Qnn_Tensor_t with its V1 and V2 bodies in one struct. They are equal up
+// to the client buffer, and V1 ignores the rest. Arrays of both have this stride.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -214,30 +174,23 @@ type cOpConfig struct {
 	out       *cTensor `c:"outputTensors"`
 }
 
-// cConfig is each of QnnBackend_Config_t, QnnDevice_Config_t,
-// QnnContext_Config_t, QnnGraph_Config_t and QnnProfile_Config_t: an option
-// and a union of eight bytes. A pointer in the union hides from the garbage
-// collector; configs keeps what it points to.
+// cConfig is each of QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
+// QnnGraph_Config_t and QnnProfile_Config_t: an option and a union of eight bytes.
+// The garbage collector does not follow a pointer in the union; configs keeps its
+// memory alive.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte
 	value  uint64 `c:"value"`
 }
 
-// cCustomConfig is QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t
-// and QnnHtpDevice_CustomConfig_t, 64 bytes where C has 56, 24 and 16: later
-// versions grow the union, and old code must give them zeroes to read.
+// cCustomConfig is QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
+// QnnHtpDevice_CustomConfig_t. It has 64 bytes instead of 56, 24 and 16: newer
+// versions have a larger union and must read zeros.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
-	early  uint32    `c:"early"` // device configs up to core API 2.32 have their union here
+	early  uint32    `c:"early"` // the union of device configs up to core API 2.32
 	value  [7]uint64 `c:"value"`
-}
-
-// cOperationName is QnnBackend_OperationName_t.
-type cOperationName struct {
-	pkg  *byte `c:"packageName"`
-	name *byte `c:"name"`
-	_    *byte `c:"target"`
 }
 
 // cEventData is QnnProfile_EventData_t.
@@ -254,7 +207,7 @@ type cExtendedEventData struct {
 	_       [4]byte
 	kind    uint32    `c:"type"`
 	unit    uint32    `c:"unit"`
-	value   [3]uint64 `c:"value"` // a Qnn_Scalar_t, and room
+	value   [3]uint64 `c:"value"` // a Qnn_Scalar_t and padding
 	stamp   uint64    `c:"timestamp"`
 	name    *byte     `c:"identifier"`
 }
@@ -267,7 +220,7 @@ type cMemDescriptor struct {
 	_        *byte   `c:"shapeConfig"`
 	dataType uint32  `c:"dataType"`
 	memType  uint32  `c:"memType"`
-	fd       uint64  `c:"fd"` // or the address of a cSharedBuffer, which a keeper holds
+	fd       uint64  `c:"fd"` // or the address of a cSharedBuffer that a keeper keeps alive
 	_        uint64
 }
 
@@ -331,24 +284,17 @@ type cInfrastructure struct {
 	create  uintptr `c:"createPowerConfigId"`
 	destroy uintptr `c:"destroyPowerConfigId"`
 	set     uintptr `c:"setPowerConfig"`
-	memory  uintptr `c:"setMemoryConfig"`
+	_       uintptr `c:"setMemoryConfig"`
 }
 
-// cMemoryConfig is QnnHtpPerfInfrastructure_MemoryConfig_t.
-type cMemoryConfig struct {
-	option uint32 `c:"option"`
-	grow   uint32 `c:"memGrowSizeConfig"`
-}
-
-// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t; the longest of its
-// options (DCVS) fills all 16 words.
+// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t. Its longest option (DCVS)
+// fills all 16 words.
 type cPowerConfig struct {
 	option uint32     `c:"option"`
 	value  [16]uint32 `c:"value"`
 }
 
-// cSystemInterface is QnnSystemInterface_t with the part of its table that is
-// used.
+// cSystemInterface is QnnSystemInterface_t with the used part of its function table.
 type cSystemInterface struct {
 	_     uint32 `c:"backendId"`
 	_     [4]byte
@@ -358,11 +304,10 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The structs below describe an image. They are copied out of the library's
-// memory before they are looked at, and their pointers are numbers, which a
-// memory follows.
+// The structs below describe an image. They are copied from the library's memory
+// before they are read. Their pointers are numbers, which a memory reads.
 
-// cBinaryInfo is QnnSystemContext_BinaryInfo_t up to where its versions differ.
+// cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that all versions share.
 type cBinaryInfo struct {
 	version uint32 `c:"version"`
 	_       [4]byte
@@ -374,7 +319,7 @@ type cBinaryInfo struct {
 	_       uintptr  `c:"socVersion"`
 }
 
-// cBinaryInfoV2 is versions 1 and 2 of it; the platform is version 2's.
+// cBinaryInfoV2 is versions 1 and 2 of QnnSystemContext_BinaryInfo_t.
 type cBinaryInfoV2 struct {
 	_           [56]byte
 	_           cVersion `c:"hwInfoBlobVersion"`
@@ -391,7 +336,7 @@ type cBinaryInfoV2 struct {
 	graphs      uintptr `c:"graphs"`
 }
 
-// cBinaryInfoV3 is version 3 of it.
+// cBinaryInfoV3 is version 3 of QnnSystemContext_BinaryInfo_t.
 type cBinaryInfoV3 struct {
 	_           [56]byte
 	blobVersion cVersion `c:"contextBlobVersion"`
@@ -411,8 +356,8 @@ type cBinaryInfoV3 struct {
 	_           [4]byte
 }
 
-// cGraphInfo is QnnSystemContext_GraphInfo_t: its versions 1 to 3 lie within
-// each other, and all have this stride.
+// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version extends the one before it,
+// and arrays of all versions have this stride.
 type cGraphInfo struct {
 	version    uint32 `c:"version"`
 	_          [4]byte
@@ -433,8 +378,8 @@ type cGraphInfo struct {
 	_          uint32  `c:"endOpIndex"`
 }
 
-// cGraphBlob is the Hexagon library's own part of a graph's description, its
-// version 1 and behind it version 2.
+// cGraphBlob is the part of a graph's description that is specific to Hexagon:
+// version 1, followed by version 2.
 type cGraphBlob struct {
 	version   uint32 `c:"version"`
 	_         [4]byte
@@ -457,8 +402,8 @@ type cGraphBlob struct {
 	shared    uint64 `c:"sharedWeightsSize"`
 }
 
-// cTensorImage is cTensor with numbers for pointers, up to what an image's
-// description fills in.
+// cTensorImage is cTensor with numbers for pointers, up to the last field that the
+// description of an image sets.
 type cTensorImage struct {
 	version  uint32 `c:"version"`
 	_        [4]byte

@@ -27,14 +27,13 @@ type cStruct struct {
 	fields map[string][]cField
 }
 
-// layouts pairs the Go structs with the C ones they stand for.
+// layouts pairs Go structs with their C structs.
 var layouts = []struct {
 	gotype any
 	ctypes []string
 	grown  bool // the Go struct is longer on purpose
 }{
 	{gotype: cVersion{}, ctypes: []string{"Qnn_Version_t"}},
-	{gotype: cAPIVersion{}, ctypes: []string{"Qnn_ApiVersion_t"}},
 	{gotype: cInterface{}, ctypes: []string{"QnnInterface_t"}},
 	{gotype: cClientBuffer{}, ctypes: []string{"Qnn_ClientBuffer_t"}},
 	{gotype: cQuantizeParams{}, ctypes: []string{"Qnn_QuantizeParams_t"}},
@@ -47,18 +46,6 @@ var layouts = []struct {
 	{gotype: cBitsFloatBlock{}, ctypes: []string{"Qnn_BwFloatBlockEncoding_t"}},
 	{gotype: cBlockwiseExpansion{}, ctypes: []string{"Qnn_BlockwiseExpansion_t"}},
 	{gotype: cVectorEncoding{}, ctypes: []string{"Qnn_VectorEncoding_t"}},
-	{gotype: cBitsAxisMapped{}, ctypes: []string{"Qnn_BwAxisScaleOffsetMapped_t"}},
-	{gotype: cBitsBlockMapped{}, ctypes: []string{"Qnn_BwBlockMapped_t"}},
-	{gotype: cBlockwiseExpansionMapped{}, ctypes: []string{"Qnn_BwBlockwiseExpansionMapped_t"}},
-	{gotype: cProperty{}, ctypes: []string{"QnnBackend_Property_t", "QnnContext_Property_t", "QnnGraph_Property_t"}},
-	{gotype: cCustomProperty{}, ctypes: []string{"QnnHtpContext_CustomProperty_t"}},
-	{gotype: cContextParams{}, ctypes: []string{"QnnContext_Params_t"}},
-	{gotype: cImageCallback{}, ctypes: []string{"Qnn_ContextBinaryCallback_t"}},
-	{gotype: cDataRequest{}, ctypes: []string{"Qnn_ContextBinaryDataRequest_t"}},
-	{gotype: cRawResponse{}, ctypes: []string{"Qnn_ContextBinaryRawDataResponse_t"}},
-	{gotype: cSharedResponse{}, ctypes: []string{"Qnn_ContextBinaryDmaDataResponse_t"}},
-	{gotype: cSharedMemory{}, ctypes: []string{"Qnn_ContextBinaryDmaDataMem_t"}},
-	{gotype: cContextBuffer{}, ctypes: []string{"QnnContext_Buffer_t"}},
 	{gotype: cTensor{}, ctypes: []string{"Qnn_Tensor_t"}},
 	{gotype: cScalar{}, ctypes: []string{"Qnn_Scalar_t"}},
 	{gotype: cParam{}, ctypes: []string{"Qnn_Param_t"}},
@@ -71,7 +58,6 @@ var layouts = []struct {
 		"QnnHtpGraph_CustomConfig_t", "QnnHtpContext_CustomConfig_t",
 		"QnnHtpDevice_CustomConfig_t", "QnnHtpDevice_CustomConfig_2_32_t",
 	}},
-	{gotype: cOperationName{}, ctypes: []string{"QnnBackend_OperationName_t"}},
 	{gotype: cEventData{}, ctypes: []string{"QnnProfile_EventData_t"}},
 	{gotype: cExtendedEventData{}, ctypes: []string{"QnnProfile_ExtendedEventData_t"}},
 	{gotype: cMemDescriptor{}, ctypes: []string{"Qnn_MemDescriptor_t"}},
@@ -83,7 +69,6 @@ var layouts = []struct {
 	{gotype: cGraphInfo{}, ctypes: []string{"QnnSystemContext_GraphInfo_t"}},
 	{gotype: cGraphBlob{}, ctypes: []string{"QnnHtpSystemContext_GraphBlobInfo_t"}},
 	{gotype: cTensorImage{}, ctypes: []string{"TensorImage"}},
-	{gotype: cMemoryConfig{}, ctypes: []string{"QnnHtpPerfInfrastructure_MemoryConfig_t"}},
 	{gotype: cPlatformInfo{}, ctypes: []string{"QnnDevice_PlatformInfo_t"}},
 	{gotype: cHardwareDevice{}, ctypes: []string{"QnnDevice_HardwareDeviceInfo_t"}},
 	{gotype: cCore{}, ctypes: []string{"QnnDevice_CoreInfo_t"}},
@@ -120,14 +105,14 @@ func TestLayoutsEqualTheirCStructs(t *testing.T) {
 				}
 			}
 		}
-		require.Empty(t, unseen, "%v has fields that abi.c does not know", goType)
+		require.Empty(t, unseen, "%v has fields that are not in abi.c", goType)
 	}
 	require.Empty(t, structs, "abi.c has structs that are not compared")
 	require.Greater(t, compared, 80)
 }
 
-// goField describes the field with a tag; for a grown struct an aggregate is
-// reported with the size wanted when it is at least that.
+// goField describes the field with a tag. In a grown struct, an aggregate that is large enough
+// is reported with the size of want.
 func goField(t *testing.T, goType reflect.Type, tag string, grown bool, want cField) cField {
 	t.Helper()
 	for i := range goType.NumField() {
@@ -168,7 +153,7 @@ func goKind(t reflect.Type) string {
 	return "other"
 }
 
-// compiler finds a C compiler or skips.
+// compiler returns a C compiler or skips the test.
 func compiler(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"cc", "gcc", "clang"} {

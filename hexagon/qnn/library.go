@@ -9,56 +9,56 @@ import (
 	"unsafe"
 )
 
-// The core API versions this package speaks: older tables have another order;
-// newer ones have kept it so far.
+// The supported core API versions. Function tables of older versions have another
+// order. Newer versions have kept the order so far.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
 	coreMinorTested = 40
 )
 
-// CoreAPI tells which versions of the core API this package speaks: the oldest, and
-// the newest that it was tested with.
+// CoreAPI returns the oldest supported version of the core API and the newest tested
+// version.
 func CoreAPI() (oldest, tested Version) {
 	return Version{Major: coreMajor, Minor: coreMinorOldest}, Version{Major: coreMajor, Minor: coreMinorTested}
 }
 
-// Options tunes [Open]. The zero value asks for a Hexagon library.
+// Options configures [Open]. The zero value accepts Hexagon libraries.
 type Options struct {
-	// Backend is the provider number that the library must have. Zero means
-	// [BackendHTP]; [AnyBackend] leaves it to who reads [Library.Provider].
+	// Backend is the required provider number. Zero means [BackendHTP]. With
+	// [AnyBackend] the caller checks [Library.Provider].
 	Backend uint32
 }
 
-// Version is a version of one interface.
+// Version is the version of an interface.
 type Version struct{ Major, Minor, Patch uint32 }
 
 // String returns "2.40.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Provider is what a library says about itself.
+// Provider describes a library.
 type Provider struct {
-	Backend     uint32  // its number, [BackendHTP]
-	Name        string  // "HTP_QTI_AISW"
-	Core        Version // of the interface that all backends share
-	BackendAPI  Version // of the backend's own additions
+	Backend     uint32  // its number, such as [BackendHTP]
+	Name        string  // such as "HTP_QTI_AISW"
+	Core        Version // version of the interface that all backends share
+	BackendAPI  Version // version of the backend's own additions
 	LibraryPath string  // as given to Open
 }
 
-// Library is a loaded library. It must outlive everything made with it.
+// Library is a loaded library. Close it after everything that was created with it.
 type Library struct {
-	provider Provider
-	warning  string
-	handle   atomic.Uintptr // of the dynamic loader
-	table    [functionCount]uintptr
-	lines    errorLines
-	messages sync.Map   // Code → string, as errorGetMessage gave it
-	lane     sync.Mutex // held during a run where quirkOneRun asks for it
+	provider  Provider
+	warning   string
+	handle    atomic.Uintptr // of the dynamic loader
+	table     [functionCount]uintptr
+	lines     errorLines
+	messages  sync.Map   // Code → string, as errorGetMessage gave it
+	executeMu sync.Mutex // held during an execute if the library has quirkOneExecute
 }
 
-// Open loads a library, asks it for its interface and checks that this package
-// can speak it. The path is given to the system's loader as it is, so a bare
-// file name is searched for in the usual places.
+// Open loads a library, reads its interface and checks that this package supports it.
+// The path goes to the system's loader unchanged, so a bare file name is searched in
+// the loader's usual places.
 func Open(path string, o Options) (*Library, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -100,16 +100,16 @@ func (l *Library) load(path string, want uint32) error {
 	return l.adopt(path, *list, want)
 }
 
-// adopt checks a provider and copies its table. The version is looked at
-// before anything behind it, because an older struct is shorter.
+// adopt checks a provider and copies its function table. It checks the version first,
+// because the struct of an older version is shorter.
 func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	core := c.core.version()
 	if core.Major != coreMajor || core.Minor < coreMinorOldest {
-		return fmt.Errorf("%w: core API %v, needed is %d.%d or newer within %d: use the library of a QNN SDK from 2.%d on",
+		return fmt.Errorf("%w: core API %v, want %d.%d or a newer %d.x: use the library of a QNN SDK from 2.%d on",
 			ErrVersion, core, coreMajor, coreMinorOldest, coreMajor, coreMinorOldest+11)
 	}
 	if c.backendID != want && want != AnyBackend {
-		return fmt.Errorf("%w: %s is backend %d, needed is %d (the Hexagon NPU is %d: libQnnHtp.so)",
+		return fmt.Errorf("%w: %s is backend %d, want %d (the Hexagon NPU is %d: libQnnHtp.so)",
 			ErrVersion, goString(c.name), c.backendID, want, BackendHTP)
 	}
 	if core.Minor > coreMinorTested {
@@ -123,14 +123,14 @@ func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	return nil
 }
 
-// Provider returns what the library says about itself.
+// Provider returns the description of the library.
 func (l *Library) Provider() Provider { return l.provider }
 
-// Warning returns a sentence for the user when the library is newer than what
-// this package was tested with, else "".
+// Warning returns a sentence for the user if the library is newer than the tested
+// versions, and "" otherwise.
 func (l *Library) Warning() string { return l.warning }
 
-// Close unloads the library. Everything made with it must be closed before.
+// Close unloads the library. Close everything that was created with it first.
 func (l *Library) Close() error {
 	handle := l.handle.Swap(0)
 	if handle == 0 {
@@ -142,8 +142,8 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// call invokes a function of the table. Pointers converted in the argument
-// list stay alive until it returns; what they point to is kept by its type.
+// call calls a function of the table. Pointers that are converted in the argument list
+// stay alive until it returns, and so does the memory that they point to.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {
@@ -161,18 +161,18 @@ func (l *Library) call(f function, args ...uintptr) error {
 	return nil
 }
 
-// quietly is call with stdout out of the way.
+// callWithoutStdout does the same as call, with stdout redirected to stderr.
 //
 //go:uintptrescapes
-func (l *Library) quietly(f function, args ...uintptr) (err error) {
+func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 	stdoutToStderr(func() { err = l.call(f, args...) })
 	return err
 }
 
-// callByValue invokes a function whose second argument is an operator config
-// by value. The System V convention of amd64 copies its ten words onto the
-// stack, behind the six argument registers; all others pass the address of a
-// copy, and op is one.
+// callByValue calls a function whose second argument is an operator config by value.
+// The System V convention of amd64 copies its ten words onto the stack, after the six
+// argument registers. All other conventions pass the address of a copy, and op is a
+// copy.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config
@@ -189,9 +189,8 @@ func (l *Library) failure(call string, result uintptr, before uint64) *Error {
 	return &Error{Call: call, Code: code, Message: l.ErrorMessage(code), Detail: l.lines.since(before)}
 }
 
-// ErrorMessage returns the library's own text for a code, "" where it has
-// none. Codes outside 1000–14999 are not asked for: the vendor's library does
-// not know them.
+// ErrorMessage returns the library's text for a code, "" if it has none. The vendor's
+// library does not know codes outside 1000 to 14999, so it is not called for those.
 func (l *Library) ErrorMessage(code Code) string {
 	entry := l.table[fnErrorGetMessage]
 	if code < 1000 || code >= 15000 || entry == 0 || l.handle.Load() == 0 {
@@ -209,20 +208,8 @@ func (l *Library) ErrorMessage(code Code) string {
 	return s
 }
 
-// VerboseMessage returns the library's long text for a code, which may tell of
-// the last failure, "" where it has none.
-func (l *Library) VerboseMessage(code Code) string {
-	var text *byte
-	if err := l.call(fnErrorGetVerboseMessage, uintptr(code), uintptr(unsafe.Pointer(&text))); err != nil || text == nil {
-		return ""
-	}
-	s := goString(text)
-	_ = l.call(fnErrorFreeVerboseMessage, uintptr(unsafe.Pointer(text))) // nothing follows from a failure
-	return s
-}
-
-// HasCapability asks whether the library has a feature; see [Capability] for
-// how much the answer is worth.
+// HasCapability reports whether the library claims a feature. See [Capability]: the
+// claim may be wrong.
 func (l *Library) HasCapability(c Capability) (bool, error) {
 	err := l.call(fnPropertyHasCapability, uintptr(c))
 	if errors.Is(err, ErrNotSupported) {
@@ -231,23 +218,13 @@ func (l *Library) HasCapability(c Capability) (bool, error) {
 	return err == nil, err
 }
 
-// BuildID returns the library's build.
+// BuildID returns the library's build ID.
 func (l *Library) BuildID() (string, error) {
 	var id *byte
 	if err := l.call(fnBackendGetBuildID, uintptr(unsafe.Pointer(&id))); err != nil {
 		return "", err
 	}
 	return goString(id), nil
-}
-
-// APIVersion asks for the versions of the core interface and of the backend's
-// additions; they equal those of [Library.Provider] in a sound library.
-func (l *Library) APIVersion() (core, backend Version, err error) {
-	var v cAPIVersion
-	if err := l.call(fnBackendGetAPIVersion, uintptr(unsafe.Pointer(&v))); err != nil {
-		return Version{}, Version{}, err
-	}
-	return v.core.version(), v.backend.version(), nil
 }
 
 func (v cVersion) version() Version { return Version{v.major, v.minor, v.patch} }

@@ -9,8 +9,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// loadLibrary stays on one thread: the loader keeps its error texts per thread,
-// and from another one the reason would be empty.
+// loadLibrary loads a library. It stays on one thread, because the loader keeps its
+// error texts per thread.
 func loadLibrary(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -25,7 +25,7 @@ func findSymbol(handle uintptr, name string) (uintptr, error) {
 	return purego.Dlsym(handle, name)
 }
 
-// invoke calls a C function and returns its first result.
+// invoke calls a C function and returns its result.
 //
 //go:uintptrescapes
 func invoke(fn uintptr, args ...uintptr) uintptr {
@@ -33,15 +33,14 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback makes a C function of cb, a function of numbers and pointers that
-// returns a uintptr; it can never be freed. C's va_list is an address on all
-// platforms of this file.
+// newCallback returns a C function that calls cb, which takes numbers and pointers and
+// returns a uintptr. It can never be freed. C's va_list is an address on all platforms
+// of this file.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// libc finds a function of the C library that the process is linked with; 0
-// when it has none.
+// libc returns the address of a function of the process's C library, or 0.
 func libc(name string) uintptr {
 	address, err := purego.Dlsym(purego.RTLD_DEFAULT, name)
 	if err != nil {

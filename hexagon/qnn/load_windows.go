@@ -19,7 +19,7 @@ func findSymbol(handle uintptr, name string) (uintptr, error) {
 	return syscall.GetProcAddress(syscall.Handle(handle), name)
 }
 
-// invoke calls a C function and returns its first result.
+// invoke calls a C function and returns its result.
 //
 //go:uintptrescapes
 func invoke(fn uintptr, args ...uintptr) uintptr {
@@ -27,12 +27,12 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback makes a C function of cb, a function of numbers and pointers that
-// returns a uintptr; it can never be freed.
+// newCallback returns a C function that calls cb, which takes numbers and pointers and
+// returns a uintptr. It can never be freed.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// vsnprintf is not looked for: Windows has several C runtimes, and a va_list
-// belongs to the one that the library was built with.
+// vsnprintf returns 0: Windows has several C runtimes, and a va_list belongs to the
+// runtime that the library was built with.
 func vsnprintf() uintptr { return 0 }

@@ -12,16 +12,16 @@ const (
 	lineMemory = 8    // error lines kept for Error.Detail
 )
 
-// Log receives the library's log lines. Give it to [Library.NewBackend] and
-// [Library.NewDevice] and close it after both.
+// Log receives the library's log lines. Pass it to [Library.NewBackend] and
+// [Library.NewDevice], and close it after both.
 type Log struct {
 	handle handle
 	slot   *logSlot
 }
 
-// NewLog opens a log for lines up to a level. Each line goes to sink, which may
-// be called from any thread, must return soon and must not call this package;
-// nil drops them. Error lines are also kept for [Error.Detail].
+// NewLog opens a log for lines up to a level and passes each line to sink. The sink
+// is called from any thread, must return soon and must not call this package. A nil
+// sink drops the lines. Error lines are also kept for [Error.Detail].
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
 	slot := takeSlot(&logTarget{library: l, sink: sink})
 	var id uintptr
@@ -35,7 +35,7 @@ func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string))
 	return log, nil
 }
 
-// SetLevel changes the level from which lines are left out.
+// SetLevel changes the level up to which lines are logged.
 func (g *Log) SetLevel(level LogLevel) error {
 	id, err := g.handle.live("log")
 	if err != nil {
@@ -44,7 +44,7 @@ func (g *Log) SetLevel(level LogLevel) error {
 	return g.handle.library.call(fnLogSetLogLevel, id, uintptr(level))
 }
 
-// Close ends the log.
+// Close closes the log.
 func (g *Log) Close() error {
 	if g.handle.id.Load() == 0 {
 		return nil
@@ -61,22 +61,25 @@ func (g *Log) optional() (uintptr, error) {
 	return optional(&g.handle, "log")
 }
 
-// logTarget is where the lines of one open log go.
+// logTarget is the destination of one open log's lines.
 type logTarget struct {
 	library *Library
 	sink    func(LogLevel, string)
 }
 
-// logSlot is one C callback and the log that uses it now.
+// logSlot is one C callback and the log that currently uses it.
 type logSlot struct {
 	callback uintptr
 	target   atomic.Pointer[logTarget]
 }
 
+// idleSlots holds the callbacks of closed logs for reuse.
 var idleSlots struct {
 	sync.Mutex
-	list []*logSlot
+	list []*logSlot // guarded by Mutex
 }
+
+// takeSlot returns a callback for target: an idle one or a new one.
 
 func takeSlot(target *logTarget) *logSlot {
 	idleSlots.Lock()
@@ -92,8 +95,8 @@ func takeSlot(target *logTarget) *logSlot {
 	return slot
 }
 
-// release may run while the library is inside the callback: that line still
-// goes to the old target.
+// release makes the callback idle. If the library is inside the callback, that line
+// still goes to the old target.
 func (s *logSlot) release() {
 	s.target.Store(nil)
 	idleSlots.Lock()
@@ -101,8 +104,8 @@ func (s *logSlot) release() {
 	idleSlots.list = append(idleSlots.list, s)
 }
 
-// line is the callback. A va_list can be walked once only, so a line longer
-// than the buffer is cut.
+// line is the C callback. It truncates a line that is longer than the buffer, because
+// a va_list can be read only once.
 func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
 	target := s.target.Load()
 	if target == nil || format == nil {
@@ -116,7 +119,7 @@ func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintp
 		text = goString(&buffer[0])
 	}
 	text = trimLine(text)
-	if text == "" || target.library.noise(text) {
+	if text == "" || target.library.isNoise(text) {
 		return 0
 	}
 	if LogLevel(level) == LogError {
@@ -128,7 +131,7 @@ func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintp
 	return 0
 }
 
-// trimLine drops the vendor's mark of the level, "<E> ", which is known already.
+// trimLine removes the vendor's level mark, such as "<E> ".
 func trimLine(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > 3 && text[0] == '<' && text[2] == '>' {
@@ -137,11 +140,11 @@ func trimLine(text string) string {
 	return text
 }
 
-// errorLines remembers the last lines at error level.
+// errorLines keeps the last lines at error level.
 type errorLines struct {
 	mu    sync.Mutex
-	count uint64
-	ring  [lineMemory]string
+	count uint64             // guarded by mu
+	ring  [lineMemory]string // guarded by mu
 }
 
 func (e *errorLines) add(text string) {
@@ -151,14 +154,14 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of lines so far, for since.
+// mark returns the number of lines so far. Pass it to since.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count
 }
 
-// since returns the remembered lines after a mark, the oldest first.
+// since returns the kept lines after a mark, the oldest first.
 func (e *errorLines) since(mark uint64) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

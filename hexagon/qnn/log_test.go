@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineSink collects log lines of any thread.
+// lineSink collects log lines from any thread.
 type lineSink struct {
 	mu    sync.Mutex
 	lines []string
@@ -37,7 +37,7 @@ func TestLogLinesAreRendered(t *testing.T) {
 		lines := s.lines.all()
 		require.NotEmpty(t, lines)
 		for _, line := range lines {
-			require.NotRegexp(t, `%[-0-9.]*(s|d|u|x|p|lu|zu|llu)\b`, line, "a format was not filled in")
+			require.NotRegexp(t, `%[-0-9.]*(s|d|u|x|p|lu|zu|llu)\b`, line, "the format must be rendered")
 			require.NotContains(t, line, option66)
 			require.NotRegexp(t, `<[EWIVD]>`, line)
 		}
@@ -97,7 +97,7 @@ func TestErrorLinesAgreeWithAPlainList(t *testing.T) {
 	}
 }
 
-func TestMarksOfLevelsAreTrimmed(t *testing.T) {
+func TestLevelMarksAreTrimmed(t *testing.T) {
 	for text, want := range map[string]string{
 		" <E> could not create op\n": "could not create op",
 		"plain":                      "plain",

@@ -6,44 +6,44 @@ import (
 	"unsafe"
 )
 
-// MemoryKind says what stands behind a file descriptor of shared memory.
+// MemoryKind is the type of memory of a file descriptor.
 type MemoryKind uint32
 
 // The kinds of memory.
 const (
-	// IONMemory is a buffer per tensor, of rpcmem or of the kernel's ION.
+	// IONMemory is one buffer per tensor, from rpcmem or the kernel's ION.
 	IONMemory MemoryKind = 1
-	// SharedBuffer is a part of one buffer that many tensors share.
+	// SharedBuffer is a part of a buffer that several tensors use.
 	SharedBuffer MemoryKind = 2
-	// DMABuffer is a buffer per tensor, of the kernel's dma-buf.
+	// DMABuffer is one buffer per tensor, from the kernel's dma-buf.
 	DMABuffer MemoryKind = 3
 )
 
-// sharedBufferType is QnnMemHtp_Descriptor_t's shared buffer.
+// sharedBufferType is QnnMemHtp_Descriptor_t's value for a shared buffer.
 const sharedBufferType = 1
 
 // MemoryOptions describes memory to register.
 type MemoryOptions struct {
 	Kind MemoryKind
-	// FD is the open file of the memory; the library maps it, and the caller
-	// closes it after [Memory.Close].
+	// FD is the file descriptor of the memory. The library maps it. The caller closes
+	// it after [Memory.Close].
 	FD int
-	// Type and Dims are those of the tensor that will live in the memory.
+	// Type and Dims describe the tensor that uses the memory.
 	Type DataType
 	Dims []uint32
-	// Offset is where the tensor begins in a SharedBuffer of SizeBytes in all.
+	// Offset is the tensor's start in a SharedBuffer of SizeBytes.
 	Offset, SizeBytes uint64
 }
 
-// Memory is shared memory that graphs of one context may use in place of a
-// buffer. It must be closed before its context is.
+// Memory is shared memory that is registered with a context. Its graphs may use it in
+// place of a buffer. Close it before the context.
 type Memory struct {
 	handle handle
 	size   uint32
 }
 
-// RegisterMemory makes shared memory known to the context. The vendor's x86-64
-// library has no shared memory.
+// RegisterMemory registers shared memory with the context. The vendor's x86-64 library
+// has no shared memory.
 func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	context, err := c.handle.live("context")
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	}
 	if o.Kind == SharedBuffer {
 		if o.SizeBytes < uint64(size) || o.Offset > o.SizeBytes-uint64(size) {
-			return nil, fmt.Errorf("qnn: %d bytes at %d of a shared buffer of %d: %w", size, o.Offset, o.SizeBytes, ErrSize)
+			return nil, fmt.Errorf("qnn: register memory: %d bytes at offset %d do not fit a shared buffer of %d: %w", size, o.Offset, o.SizeBytes, ErrSize)
 		}
 		descriptor.fd = uint64(keep(&k, []cSharedBuffer{{kind: sharedBufferType, size: o.SizeBytes, fd: int32(o.FD), offset: o.Offset}}))
 	}
@@ -74,7 +74,7 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Close takes the memory from the context.
+// Close ends the registration. The memory itself stays.
 func (m *Memory) Close() error {
 	id := m.handle.id.Swap(0)
 	if id == 0 {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRegisteredMemoryTakesThePlaceOfBuffers: the emulator maps any file, the
-// vendor's x86-64 library has no shared memory at all.
-func TestRegisteredMemoryTakesThePlaceOfBuffers(t *testing.T) {
+// TestRegisteredMemoryReplacesBuffers: the emulator maps any file. The vendor's x86-64 library
+// has no shared memory.
+func TestRegisteredMemoryReplacesBuffers(t *testing.T) {
 	const xBytes, yBytes, yAt, all = 2 * linearRows * linearIn, 2 * linearRows * linearOut, 4096, 8192
 	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))
 	require.NoError(t, err)
@@ -62,12 +62,12 @@ func TestRegisteredMemoryTakesThePlaceOfBuffers(t *testing.T) {
 		require.NoError(t, mx.Close())
 		_, err = g.Bind(in, out)
 		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, b.Execute(nil), ErrGraphTensor, "it is gone")
+		require.ErrorIs(t, b.Execute(nil), ErrGraphTensor, "the memory is deregistered")
 		require.NoError(t, my.Close())
 	})
 }
 
-func TestMemoryThatDoesNotFitIsRefused(t *testing.T) {
+func TestMemoryThatDoesNotFitIsRejected(t *testing.T) {
 	path, err := emulatorLibrary()
 	if err != nil {
 		t.Skip(err)

@@ -16,36 +16,35 @@ type Op struct {
 	Package string
 	// Params are the operator's constants, in any order.
 	Params []Param
-	// Inputs and Outputs are tensors of the graph. The node refers to them by
-	// their IDs; validation looks at the rest too.
+	// Inputs and Outputs are tensors of the graph. AddNode reads their IDs, Validate
+	// the other fields.
 	Inputs, Outputs []*Tensor
 }
 
-// Param is a named constant of a node: a tensor where Tensor is set, else a
-// scalar.
+// Param is a named constant of a node: a tensor if Tensor is set, otherwise a scalar.
 type Param struct {
 	Name   string
 	Scalar Scalar
-	// Tensor is static and was created in the graph before.
+	// Tensor is static. Create it in the graph first.
 	Tensor *Tensor
 }
 
-// Scalar is a typed number. Make it with one of the functions below.
+// Scalar is a typed number. Create it with one of the functions below.
 type Scalar struct {
 	kind DataType
 	bits uint64
 }
 
-// ScalarUint32 is an unsigned number: an axis, an operation.
+// ScalarUint32 returns an unsigned number, such as an axis.
 func ScalarUint32(v uint32) Scalar { return Scalar{Uint32, uint64(v)} }
 
-// ScalarInt32 is a signed number.
+// ScalarInt32 returns a signed number.
 func ScalarInt32(v int32) Scalar { return Scalar{Int32, uint64(uint32(v))} }
 
-// ScalarFloat32 is a real number: an epsilon.
+// ScalarFloat32 returns a real number, such as an epsilon.
 func ScalarFloat32(v float32) Scalar { return Scalar{Float32, uint64(math.Float32bits(v))} }
 
-// ScalarBool is a switch: keep_dims, transpose_in1.
+// ScalarBool returns a flag, such as keep_dims.
 func ScalarBool(v bool) Scalar {
 	if v {
 		return Scalar{Bool8, 1}
@@ -53,13 +52,13 @@ func ScalarBool(v bool) Scalar {
 	return Scalar{Bool8, 0}
 }
 
-// opCall is an operator config and what it points to.
+// opCall is an operator config and the memory that it points to.
 type opCall struct {
 	config cOpConfig
 	keep   keeper
 }
 
-// encode builds the C struct; all it points to lives as long as the result.
+// encode builds the C struct. All memory that it points to lives as long as the result.
 func (o *Op) encode() (*opCall, error) {
 	pkg := o.Package
 	if pkg == "" {
@@ -116,7 +115,7 @@ func encodeTensors(tensors []*Tensor, k *keeper) ([]cTensor, error) {
 	c := make([]cTensor, len(tensors))
 	for i, t := range tensors {
 		if t == nil {
-			return nil, fmt.Errorf("number %d is nil: %w", i, ErrName)
+			return nil, fmt.Errorf("tensor %d is nil: %w", i, ErrName)
 		}
 		if err := t.encode(&c[i], k); err != nil {
 			return nil, err

@@ -19,13 +19,10 @@ const (
 	powerDDR        = 7
 )
 
-// growSize is the option of QnnHtpPerfInfrastructure_MemoryConfig_t.
-const growSize = 1
-
-// maxPolling is the longest time that the library polls for an answer.
+// maxPolling is the longest polling time that the library accepts.
 const maxPolling = 9999 * time.Microsecond
 
-// Corner is a voltage corner: the higher, the faster and hungrier.
+// Corner is a voltage corner. A higher corner is faster and takes more power.
 type Corner uint32
 
 // The corners.
@@ -42,7 +39,7 @@ const (
 	CornerMax       Corner = 0xa0
 )
 
-// ExpandedCorner is a corner of the matrix unit, whose scale is its own.
+// ExpandedCorner is a voltage corner of the matrix unit (HMX), on a scale of its own.
 type ExpandedCorner uint32
 
 // The corners of the matrix unit.
@@ -55,7 +52,7 @@ const (
 	HMXMax     ExpandedCorner = 0xffff
 )
 
-// PowerMode is how clocks follow the load while DCVS is on.
+// PowerMode chooses how clocks follow the load while DCVS is on.
 type PowerMode uint32
 
 // The power modes.
@@ -68,37 +65,36 @@ const (
 	PowerDutyCycle   PowerMode = 0x20
 )
 
-// Vote is what a [PowerConfig] asks of the NPU.
+// Vote is a request for clocks and latencies of the NPU, see [PowerConfig].
 type Vote struct {
-	// Mode is how clocks follow the load. Zero means [PowerPerformance].
+	// Mode chooses how clocks follow the load. Zero means [PowerPerformance].
 	Mode PowerMode
-	// DCVS lets the system lower the clocks by load.
+	// DCVS lets the system lower the clocks when the load is low.
 	DCVS bool
-	// Bus and Core are the corners of the memory bus and of the cores, as least,
-	// target and most at once. Zero leaves a clock to the system.
+	// Bus and Core set the voltage corners of the memory bus and of the cores. Each value is used
+	// as minimum, target and maximum. If a corner is zero, the system chooses.
 	Bus, Core Corner
-	// SleepLatency is the longest wake-up time to accept. Zero does not ask.
+	// SleepLatency is the longest acceptable wake-up time. Zero makes no request.
 	SleepLatency time.Duration
-	// RPCLatency is the longest time of a call to accept. Zero does not ask.
+	// RPCLatency is the longest acceptable time of a call. Zero makes no request.
 	RPCLatency time.Duration
-	// HMX is the corner of the matrix unit, as least, target and most at once.
-	// Zero leaves it to the system; parts before v79 may not know it.
+	// HMX sets the voltage corner of the matrix unit, as minimum, target and maximum. If it is zero
+	// the system chooses. Chips before v79 may not support it.
 	HMX ExpandedCorner
-	// HMXTimeout is how long the matrix unit stays on when idle. Zero does not
-	// ask.
+	// HMXTimeout is the time until an idle matrix unit turns off. Zero makes no request.
 	HMXTimeout time.Duration
-	// AdaptivePolling is how long the host spins at most when it guesses the
-	// time of a run itself. Zero does not ask.
+	// AdaptivePolling bounds the host's polling if the library itself predicts the time
+	// of an execute. Zero makes no request.
 	AdaptivePolling time.Duration
-	// DDRMode is the memory's performance mode, which wants Bus at its highest.
-	// Zero does not ask.
+	// DDRMode is the memory's performance mode. It needs Bus at its highest corner. Zero
+	// makes no request.
 	DDRMode uint32
-	// RPCPolling is how long the host spins for an answer before it sleeps, at
-	// most 9999 µs. Zero does not ask.
+	// RPCPolling is the time that the host polls for an answer before it sleeps, at most
+	// 9999 µs. Zero makes no request.
 	RPCPolling time.Duration
 }
 
-// Burst is the vote for the highest speed.
+// Burst returns the vote for the highest speed.
 func Burst() Vote {
 	return Vote{
 		Bus: CornerMax, Core: CornerMax, SleepLatency: 40 * time.Microsecond,
@@ -106,23 +102,23 @@ func Burst() Vote {
 	}
 }
 
-// PowerConfig is a standing vote for clocks. The x86-64 library accepts votes
-// and does nothing.
+// PowerConfig is a vote that holds until Close. The x86-64 library accepts votes and
+// does nothing.
 type PowerConfig struct {
 	library *Library
-	infra   *cInfrastructure // the library's
+	infra   *cInfrastructure // the library's memory
 	id      uint32
 	closed  bool
 }
 
-// NewPowerConfig opens a vote for a core of a device, 0 and 0 for the first.
+// NewPowerConfig opens a vote for a core of a device. The first core is 0 of device 0.
 func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	var infra *cInfrastructure
 	if err := l.call(fnDeviceGetInfrastructure, uintptr(unsafe.Pointer(&infra))); err != nil {
 		return nil, err
 	}
 	if infra == nil || infra.kind != 0 || infra.create == 0 || infra.destroy == 0 || infra.set == 0 {
-		return nil, fmt.Errorf("qnn: deviceGetInfrastructure: no performance functions: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("qnn: deviceGetInfrastructure: the library has no performance functions: %w", errors.ErrUnsupported)
 	}
 	p := &PowerConfig{library: l, infra: infra}
 	err := p.call("createPowerConfigId", infra.create, uintptr(device), uintptr(core), uintptr(unsafe.Pointer(&p.id)))
@@ -138,15 +134,15 @@ func (p *PowerConfig) Set(v Vote) error {
 		return fmt.Errorf("qnn: power config %w", ErrClosed)
 	}
 	if v.RPCPolling > maxPolling || min(v.RPCPolling, v.RPCLatency, v.SleepLatency, v.HMXTimeout, v.AdaptivePolling) < 0 {
-		return fmt.Errorf("qnn: power vote %+v: a time is out of range: %w", v, ErrPowerInput)
+		return fmt.Errorf("qnn: set power vote %+v: times must be from 0, RPCPolling at most 9999 µs: %w", v, ErrPowerInput)
 	}
 	configs := append(v.encode(p.id), nil)
 	defer runtime.KeepAlive(configs)
 	return p.call("setPowerConfig", p.infra.set, uintptr(p.id), uintptr(unsafe.Pointer(&configs[0])))
 }
 
-// encode builds one config per thing asked for. DCVS v3 is 16 words, each
-// value behind the flag that makes it count.
+// encode builds one config per request. DCVS v3 has 16 words; a flag before each value
+// enables it.
 func (v *Vote) encode(id uint32) []*cPowerConfig {
 	mode := v.Mode
 	if mode == 0 {
@@ -178,26 +174,13 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		}
 	}
 	if hmx := uint32(v.HMX); hmx != 0 {
-		const choose = 0 // the corners below, not the library's
-		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{choose, hmx, hmx, hmx, 1}})
+		const explicit = 0 // use the corners below, not the library's
+		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{explicit, hmx, hmx, hmx, 1}})
 	}
 	return configs
 }
 
-// SetGrowSize sets by how much the DSP's heap for a core grows at once.
-func (p *PowerConfig) SetGrowSize(device, core, sizeBytes uint32) error {
-	if p.closed {
-		return fmt.Errorf("qnn: power config %w", ErrClosed)
-	}
-	if p.infra.memory == 0 {
-		return fmt.Errorf("qnn: setMemoryConfig: %w", errors.ErrUnsupported)
-	}
-	configs := []*cMemoryConfig{{option: growSize, grow: sizeBytes}, nil}
-	defer runtime.KeepAlive(configs)
-	return p.call("setMemoryConfig", p.infra.memory, uintptr(device), uintptr(core), uintptr(unsafe.Pointer(&configs[0])))
-}
-
-// Close withdraws the vote. Withdraw before the device is closed.
+// Close withdraws the vote. Close it before the device.
 func (p *PowerConfig) Close() error {
 	if p.closed {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Bounds of what a library may report.
+// Bounds on the events that a library reports.
 const (
 	eventLimit = 1 << 16
 	eventDepth = 4
@@ -18,13 +18,13 @@ type ProfileLevel uint32
 const (
 	ProfileBasic    ProfileLevel = 1    // times of whole calls
 	ProfileDetailed ProfileLevel = 2    // and of each node
-	ProfileLinting  ProfileLevel = 7001 // and what each node waits for; the Hexagon library's own
+	ProfileLinting  ProfileLevel = 7001 // and the waiting of each node; specific to Hexagon
 )
 
-// EventType says what an event measures. Values above 1000 are HTP's own.
+// EventType is the kind of an event. Values from 1000 are specific to Hexagon.
 type EventType uint32
 
-// Types of events. Those of 1000 and more are the Hexagon library's own.
+// The types of events.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300
@@ -63,7 +63,7 @@ const (
 	UnitNone         EventUnit = 6
 )
 
-// String returns the unit's sign.
+// String returns the unit's symbol.
 func (u EventUnit) String() string {
 	if names := []string{"µs", "B", "cycles", "×", "object", ""}; u >= 1 && int(u) <= len(names) {
 		return names[u-1]
@@ -78,13 +78,13 @@ type Event struct {
 	Value uint64
 	Name  string
 	Parts []Event
-	// Time is the library's clock when the event ended, in µs; 0 where the
-	// library does not extend its events.
+	// Time is the library's clock at the end of the event, in µs. It is 0 if the library
+	// has no extended events.
 	Time uint64
 }
 
-// Profile collects measurements of the calls that it is given to. The x86-64
-// library makes its cycles up from host time.
+// Profile collects measurements of the calls that it is passed to. The x86-64 library
+// derives its cycles from host time.
 type Profile struct{ handle handle }
 
 // NewProfile opens a profile.
@@ -103,37 +103,6 @@ func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
 	return p, nil
 }
 
-// ProfileOptions tunes a [Profile]. Zero fields leave the choice to the library.
-type ProfileOptions struct {
-	// MaxEvents bounds the events that are kept.
-	MaxEvents uint64
-	// OpTrace traces each operator on each thread.
-	OpTrace bool
-}
-
-// Options of QnnProfile_Config_t.
-const (
-	profileMaxEvents = 1
-	profileOpTrace   = 2
-)
-
-// Configure changes what the profile keeps from the next call on.
-func (p *Profile) Configure(o ProfileOptions) error {
-	id, err := p.handle.live("profile")
-	if err != nil {
-		return err
-	}
-	var c configs
-	if o.MaxEvents != 0 {
-		c.add(profileMaxEvents, o.MaxEvents)
-	}
-	if o.OpTrace {
-		c.add(profileOpTrace, 1)
-	}
-	defer c.done()
-	return p.handle.library.call(fnProfileSetConfig, id, uintptr(c.pointer()))
-}
-
 // Close frees the profile.
 func (p *Profile) Close() error { return p.handle.free(fnProfileFree) }
 
@@ -144,7 +113,7 @@ func (p *Profile) optional() (uintptr, error) {
 	return optional(&p.handle, "profile")
 }
 
-// Events returns what the last call with this profile measured.
+// Events returns the measurements of the last call with this profile.
 func (p *Profile) Events() ([]Event, error) {
 	id, err := p.handle.live("profile")
 	if err != nil {
@@ -154,34 +123,34 @@ func (p *Profile) Events() ([]Event, error) {
 	return r.events(id, 0)
 }
 
-// eventSource is where events come from: a library, or what a test makes up.
+// eventSource provides events: a library, or a test.
 type eventSource interface {
-	// numbers lists the events of a profile, at depth 0, or the parts of an event.
+	// numbers lists the events of a profile (depth 0) or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
-	// event is one without its parts.
+	// event returns an event without its parts.
 	event(number uint64) (Event, error)
 }
 
-// eventTotal bounds the events of a profile: lists that are each within their
-// bound, or an event that is part of itself, would otherwise have no end.
+// eventTotal bounds the events of a profile. Without it, many lists within their bounds,
+// or an event that is a part of itself, would not end.
 const eventTotal = 1 << 20
 
 // eventReader reads events with their parts.
 type eventReader struct {
 	source eventSource
-	left   int // events that may still come
+	left   int // events that may still be read
 }
 
 func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	if depth > eventDepth {
-		return nil, fmt.Errorf("qnn: profile events nest deeper than %d: %w", eventDepth, ErrSize)
+		return nil, fmt.Errorf("qnn: read profile events: nested deeper than %d: %w", eventDepth, ErrSize)
 	}
 	numbers, err := r.source.numbers(owner, depth)
 	if err != nil {
 		return nil, err
 	}
 	if r.left -= len(numbers); r.left < 0 {
-		return nil, fmt.Errorf("qnn: more than %d profile events: %w", eventTotal, ErrSize)
+		return nil, fmt.Errorf("qnn: read profile events: more than %d: %w", eventTotal, ErrSize)
 	}
 	events := make([]Event, len(numbers))
 	for i, number := range numbers {
@@ -195,7 +164,7 @@ func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	return events, nil
 }
 
-// libraryEvents asks a library.
+// libraryEvents reads events from a library.
 type libraryEvents struct{ library *Library }
 
 func (l libraryEvents) numbers(owner uintptr, depth int) ([]uint64, error) {

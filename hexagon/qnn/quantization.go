@@ -7,13 +7,12 @@ import (
 	"unsafe"
 )
 
-// Encoding is a way to say what stored integers mean
-// (Qnn_QuantizationEncoding_t).
+// Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// The encodings. Real numbers are Scale × (stored + Offset) in all of them.
+// The encodings. In each, a real number is Scale × (stored + Offset).
 const (
-	// ScaleOffset is one scale and offset for the whole tensor.
+	// ScaleOffset is one scale and offset for the tensor.
 	ScaleOffset Encoding = 0
 	// AxisScaleOffset is a scale and an offset per index along Axis.
 	AxisScaleOffset Encoding = 1
@@ -23,63 +22,40 @@ const (
 	BitsAxisScaleOffset Encoding = 3
 	// Block is a scale and an offset per block of BlockSizes.
 	Block Encoding = 4
-	// BlockwiseExpansion (LPBQ) multiplies the scale of an index along Axis
-	// with a small integer of each of its BlocksPerAxis blocks.
+	// BlockwiseExpansion (LPBQ) is a scale per index along Axis, multiplied by a small
+	// integer for each of its BlocksPerAxis blocks.
 	BlockwiseExpansion Encoding = 5
-	// Vector is a codebook of vectors beside BitsAxisScaleOffset.
+	// Vector is BitsAxisScaleOffset with a codebook of vectors.
 	Vector Encoding = 6
-	// FloatBlock is Block with offsets that are real numbers.
+	// FloatBlock is Block with real numbers as offsets.
 	FloatBlock Encoding = 7
-	// BitsAxisMapped is BitsAxisScaleOffset whose values go through Mapping. The
-	// vendor's library 2.40 has it for Conv2d, Axis 3, 2 bits and MapExcludeZero.
-	BitsAxisMapped Encoding = 8
-	// BitsBlockMapped is Block for values of Bits bits that go through Mapping.
-	// Library 2.40 takes it and computes as if there were no scales.
-	BitsBlockMapped Encoding = 9
-	// BlockwiseExpansionMapped is BlockwiseExpansion for values of Bits bits that
-	// go through Mapping. Library 2.40 ignores its scales, too.
-	BlockwiseExpansionMapped Encoding = 10
 	// BitsFloatBlock is FloatBlock for values of Bits bits.
 	BitsFloatBlock Encoding = 11
 )
 
-// Mapping says what number a stored integer stands for before it is scaled
-// (Qnn_QuantizationEncodingMapping_t).
-type Mapping uint32
-
-// The mappings, told for 2 bits.
-const (
-	MapSymmetric   Mapping = 0 // -2 -1 0 1 stand for themselves
-	MapPlusOne     Mapping = 1 // they stand for -1 0 1 2
-	MapExcludeZero Mapping = 2 // they stand for -1.5 -0.5 0.5 1.5
-)
-
-// Quantization is what the stored integers of a tensor mean. Which fields count
-// is a matter of Encoding.
+// Quantization maps the stored integers of a tensor to real numbers. Encoding decides
+// which fields are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits of a value in its container, the others being copies of its sign or
-	// zero. For the encodings named Bits... or ...Mapped and Vector.
+	// Bits is the number of significant bits of a value. The other bits are copies of
+	// its sign, or zero. For the encodings named Bits... and for Vector.
 	Bits uint32
-	// Axis is the dimension that has a scale per index.
+	// Axis is the dimension with a scale per index.
 	Axis int32
-	// Scales are positive: one, one per index along Axis, or one per block with
-	// the block along the last dimension running fastest.
+	// Scales are positive: one, one per index along Axis, or one per block in
+	// row-major order.
 	Scales []float32
-	// Offsets are added to stored integers; nil means that all are zero. An
-	// offset is the negative of what others call a zero point.
+	// Offsets are added to stored integers. Nil means zeros. An offset is the negative
+	// of the zero point.
 	Offsets []int32
-	// FloatOffsets take the place of Offsets in FloatBlock and BitsFloatBlock.
+	// FloatOffsets replace Offsets in FloatBlock and BitsFloatBlock.
 	FloatOffsets []float32
 	// BlockSizes has the size of a block along each dimension.
 	BlockSizes []uint32
-	// BlocksPerAxis is the number of blocks of one index along Axis, and
-	// BlockScaleBits the width of their integer scales, which are ordered
-	// (index, block), for BlockwiseExpansion.
+	// BlocksPerAxis is the number of blocks of one index along Axis. BlockScaleBits is the
+	// width of BlockScales, which are ordered (index, block). For BlockwiseExpansion.
 	BlocksPerAxis, BlockScaleBits uint32
 	BlockScales                   []uint8
-	// Mapping belongs to the encodings named ...Mapped.
-	Mapping Mapping
 	// Codebook belongs to Vector.
 	Codebook Codebook
 }
@@ -90,35 +66,35 @@ type Codebook struct {
 	VectorDimension, VectorStride, Index uint8 // Index is in bits
 }
 
-// count is how many scales a tensor of these dims has.
+// count returns the number of scales of a tensor with these dimensions.
 func (q *Quantization) count(dims []uint32) (uint64, error) {
 	switch q.Encoding {
 	case ScaleOffset, BitsScaleOffset:
 		return 1, nil
-	case AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector, BitsAxisMapped, BlockwiseExpansionMapped:
+	case AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector:
 		if q.Axis < 0 || int(q.Axis) >= len(dims) {
-			return 0, fmt.Errorf("axis %d of %d dimensions: %w", q.Axis, len(dims), ErrQuantization)
+			return 0, fmt.Errorf("axis %d is not below the %d dimensions: %w", q.Axis, len(dims), ErrQuantization)
 		}
 		return uint64(dims[q.Axis]), nil
-	case Block, FloatBlock, BitsFloatBlock, BitsBlockMapped:
+	case Block, FloatBlock, BitsFloatBlock:
 		if len(q.BlockSizes) != len(dims) {
-			return 0, fmt.Errorf("%d block sizes for %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
+			return 0, fmt.Errorf("%d block sizes, want one for each of %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
 		}
 		n := uint64(1)
 		for i, d := range dims {
 			if q.BlockSizes[i] == 0 || d%q.BlockSizes[i] != 0 {
-				return 0, fmt.Errorf("blocks of %v do not fill %v: %w", q.BlockSizes, dims, ErrQuantization)
+				return 0, fmt.Errorf("block sizes %v do not divide the shape %v: %w", q.BlockSizes, dims, ErrQuantization)
 			}
-			n *= uint64(d / q.BlockSizes[i]) // at most the elements, which SizeBytes bounds
+			n *= uint64(d / q.BlockSizes[i]) // at most the number of elements, which SizeBytes bounds
 		}
 		return n, nil
 	}
-	// Microscaling, which 2.40 knows, stands in no public header; its number is not known.
-	return 0, fmt.Errorf("encoding %d: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
+	// Library 2.40 has a microscaling encoding whose number no public header gives.
+	return 0, fmt.Errorf("encoding %d is unknown: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
 }
 
-// check refuses what would make the library read past an array, or compute
-// nonsense: it looks at none of it.
+// check validates the fields, because the library does not: it would read past an array
+// or compute wrong results.
 func (q *Quantization) check(dims []uint32) error {
 	n, err := q.count(dims)
 	if err != nil {
@@ -126,20 +102,16 @@ func (q *Quantization) check(dims []uint32) error {
 	}
 	float := q.Encoding == FloatBlock || q.Encoding == BitsFloatBlock
 	if uint64(len(q.Scales)) != n || !fits(q.Offsets, n, !float) || !fits(q.FloatOffsets, n, float) {
-		return fmt.Errorf("%d scales, %d offsets and %d real offsets for %d: %w",
+		return fmt.Errorf("%d scales, %d offsets and %d real offsets, want %d scales and as many or no offsets: %w",
 			len(q.Scales), len(q.Offsets), len(q.FloatOffsets), n, ErrQuantization)
-	}
-	if q.Mapping > MapExcludeZero {
-		return fmt.Errorf("mapping %d: %w", q.Mapping, ErrQuantization)
 	}
 	for i, s := range q.Scales {
 		if !(s > 0) || math.IsInf(float64(s), 0) {
-			return fmt.Errorf("scale %d is %v: %w", i, s, ErrQuantization)
+			return fmt.Errorf("scale %d is %v, want a positive number: %w", i, s, ErrQuantization)
 		}
 	}
-	expanded := q.Encoding == BlockwiseExpansion || q.Encoding == BlockwiseExpansionMapped
-	if want := n * uint64(q.BlocksPerAxis); expanded && (want == 0 || uint64(len(q.BlockScales)) != want) {
-		return fmt.Errorf("%d block scales for %d × %d: %w", len(q.BlockScales), n, q.BlocksPerAxis, ErrQuantization)
+	if want := n * uint64(q.BlocksPerAxis); q.Encoding == BlockwiseExpansion && (want == 0 || uint64(len(q.BlockScales)) != want) {
+		return fmt.Errorf("%d block scales, want %d × %d: %w", len(q.BlockScales), n, q.BlocksPerAxis, ErrQuantization)
 	}
 	return nil
 }
@@ -148,18 +120,18 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 	return list == nil || allowed && uint64(len(list)) == n
 }
 
-// borrowed tells whether the library goes on reading the arrays of an encoding
-// after a tensor was created. Version 2.40 copies neither sizes nor scales of float
-// blocks, and once their memory held something else it ended in SIGFPE; of
-// blockwise expansion it keeps a pointer, and refused a node of a layer of 896 by
-// 4864 inputs whose scales were gone by then (addNode 6005, "Invalid Block expansion
-// scales configuration"). The others behind a pointer are taken to be like that.
+// borrowed reports whether the library reads the arrays of an encoding after the tensor
+// was created. Library 2.40 copies neither sizes nor scales of float blocks: when their
+// memory was reused it crashed with SIGFPE. Of blockwise expansion it keeps a pointer:
+// when the scales of a layer of 896 by 4864 were gone it refused the node (addNode 6005,
+// "Invalid Block expansion scales configuration"). The other encodings with a pointer
+// are assumed to behave the same.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false
 	}
 	switch q.Encoding {
-	case FloatBlock, BitsFloatBlock, BlockwiseExpansion, BlockwiseExpansionMapped, Vector, BitsAxisMapped, BitsBlockMapped:
+	case FloatBlock, BitsFloatBlock, BlockwiseExpansion, Vector:
 		return true
 	}
 	return false
@@ -198,8 +170,6 @@ func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) erro
 			values: q.bitsAxis(k), rows: q.Codebook.RowsPerBlock, columns: q.Codebook.ColumnsPerBlock,
 			dimension: q.Codebook.VectorDimension, stride: q.Codebook.VectorStride, index: q.Codebook.Index,
 		}})
-	case BitsAxisMapped, BitsBlockMapped, BlockwiseExpansionMapped:
-		*(*uintptr)(body) = q.mapped(k)
 	case FloatBlock:
 		*(*cBlockEncoding)(body) = cBlockEncoding{sizes: keep(k, clone(q.BlockSizes)), pairs: keep(k, q.floatPairs())}
 	case BitsFloatBlock:
@@ -208,27 +178,6 @@ func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) erro
 		}
 	}
 	return nil
-}
-
-// mapped makes the struct of an encoding with a mapping, which the union points
-// to.
-func (q *Quantization) mapped(k *keeper) uintptr {
-	mapping := uint32(q.Mapping)
-	switch q.Encoding {
-	case BitsAxisMapped:
-		c := q.bitsAxis(k)
-		return keep(k, []cBitsAxisMapped{{
-			bits: c.bits, axis: c.axis, mapping: mapping, n: c.n, scales: c.scales, offsets: c.offsets,
-		}})
-	case BitsBlockMapped:
-		return keep(k, []cBitsBlockMapped{{
-			bits: q.Bits, mapping: mapping, sizes: keep(k, clone(q.BlockSizes)), pairs: keep(k, q.pairs()),
-		}})
-	}
-	return keep(k, []cBlockwiseExpansionMapped{{
-		bits: q.Bits, mapping: mapping, axis: q.Axis, pairs: keep(k, q.pairs()), blocks: q.BlocksPerAxis,
-		scaleBits: q.BlockScaleBits, scales: keep(k, clone(q.BlockScales)),
-	}})
 }
 
 func (q *Quantization) pairs() []cScaleOffset {
@@ -261,15 +210,15 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 	return c
 }
 
-// keeper holds memory that C structs point to with plain numbers, which the
-// garbage collector does not follow. It lives until the C call has returned.
+// keeper keeps memory alive to which C structs point with plain numbers, which the
+// garbage collector does not follow. Keep it until the C call has returned.
 type keeper []any
 
-// keep returns the address of a slice that is not changed any more.
+// keep adds a slice to the keeper and returns its address. Do not append to it later.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))
 }
 
-// clone makes sure that the memory is on the heap, which does not move.
+// clone copies a slice to the heap, where memory does not move.
 func clone[T any](list []T) []T { return append([]T(nil), list...) }

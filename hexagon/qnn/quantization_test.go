@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everyEncoding makes one sound quantization of a [4,24] tensor per encoding.
+// everyEncoding returns one valid quantization of a [4,24] tensor per encoding.
 func everyEncoding(rng *rand.Rand) []*Quantization {
 	const rows, blocks = 4, 3
 	all := []*Quantization{
@@ -24,9 +24,6 @@ func everyEncoding(rng *rand.Rand) []*Quantization {
 		{Encoding: BlockwiseExpansion, BlocksPerAxis: blocks, BlockScaleBits: 4, BlockScales: make([]uint8, rows*blocks)},
 		{Encoding: Vector, Bits: 4, Codebook: Codebook{1, 24, 2, 1, 6}},
 		{Encoding: FloatBlock, BlockSizes: []uint32{1, 8}},
-		{Encoding: BitsAxisMapped, Bits: 2, Mapping: MapExcludeZero},
-		{Encoding: BitsBlockMapped, Bits: 4, Mapping: MapPlusOne, BlockSizes: []uint32{1, 8}},
-		{Encoding: BlockwiseExpansionMapped, Bits: 2, Mapping: MapExcludeZero, BlocksPerAxis: blocks, BlockScaleBits: 4, BlockScales: make([]uint8, rows*blocks)},
 		{Encoding: BitsFloatBlock, Bits: 4, BlockSizes: []uint32{1, 8}},
 	}
 	for _, q := range all {
@@ -49,7 +46,7 @@ func everyEncoding(rng *rand.Rand) []*Quantization {
 	return all
 }
 
-// decodeQuantization reads the C struct back, the slow and obvious way.
+// decodeQuantization reads the C struct back in a slow and simple way.
 func decodeQuantization(t *testing.T, c *cQuantizeParams, dims []uint32) *Quantization {
 	q := &Quantization{Encoding: Encoding(c.encoding)}
 	body := unsafe.Pointer(&c.union)
@@ -112,23 +109,6 @@ func decodeQuantization(t *testing.T, c *cQuantizeParams, dims []uint32) *Quanti
 		pairs(at(p, 8), n)
 		q.BlockScales = unsafe.Slice((*uint8)(at(p, 32)), n*int(q.BlocksPerAxis))
 		require.Zero(t, word(p, 24), "bytes")
-	case BitsAxisMapped:
-		p := at(body, 0)
-		n := int(word(p, 12))
-		q.Bits, q.Axis, q.Mapping = word(p, 0), int32(word(p, 4)), Mapping(word(p, 8))
-		q.Scales, q.Offsets = floats(words(at(p, 16), n, 1)), ints(words(at(p, 24), n, 1))
-	case BitsBlockMapped:
-		p := at(body, 0)
-		q.Bits, q.Mapping = word(p, 0), Mapping(word(p, 4))
-		n := blocks(unsafe.Add(p, 8))
-		pairs(at(p, 16), n)
-	case BlockwiseExpansionMapped:
-		p := at(body, 0)
-		q.Bits, q.Mapping, q.Axis, q.BlocksPerAxis, q.BlockScaleBits = word(p, 0), Mapping(word(p, 4)), int32(word(p, 8)), word(p, 24), word(p, 28)
-		n := int(dims[q.Axis])
-		pairs(at(p, 16), n)
-		q.BlockScales = unsafe.Slice((*uint8)(at(p, 40)), n*int(q.BlocksPerAxis))
-		require.Zero(t, word(p, 32), "bytes")
 	case Vector:
 		p := at(body, 0)
 		bitsAxis(p)
@@ -157,31 +137,30 @@ func TestQuantizationsAreReadBackAsGiven(t *testing.T) {
 	}
 }
 
-func TestQuantizationsThatCannotBeRightAreRefused(t *testing.T) {
+func TestInvalidQuantizationsAreRejected(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	refused := 0
 	for i := range everyEncoding(rng) {
 		for name, change := range map[string]func(q *Quantization){
-			"a scale less":      func(q *Quantization) { q.Scales = q.Scales[1:] },
-			"a scale more":      func(q *Quantization) { q.Scales = append(q.Scales, 1) },
-			"no scales":         func(q *Quantization) { q.Scales = nil },
-			"a scale of zero":   func(q *Quantization) { q.Scales[0] = 0 },
-			"a negative scale":  func(q *Quantization) { q.Scales[len(q.Scales)-1] = -1 },
-			"a NaN":             func(q *Quantization) { q.Scales[0] = float32(math.NaN()) },
-			"infinity":          func(q *Quantization) { q.Scales[0] = float32(math.Inf(1)) },
-			"an offset more":    func(q *Quantization) { q.Offsets = append(q.Offsets, 1, 2) },
-			"a real offset too": func(q *Quantization) { q.FloatOffsets = append(q.FloatOffsets, 1, 2) },
-			"axis 2":            func(q *Quantization) { q.Axis = 2 },
-			"axis -1":           func(q *Quantization) { q.Axis = -1 },
-			"axis 1":            func(q *Quantization) { q.Axis = 1 },
-			"a block of zero":   func(q *Quantization) { q.BlockSizes[1] = 0 },
-			"a block of 7":      func(q *Quantization) { q.BlockSizes[1] = 7 },
-			"a block of 4":      func(q *Quantization) { q.BlockSizes[1] = 4 },
-			"one block size":    func(q *Quantization) { q.BlockSizes = q.BlockSizes[:1] },
-			"no block scales":   func(q *Quantization) { q.BlockScales = q.BlockScales[:0] },
-			"blocks of nothing": func(q *Quantization) { q.BlocksPerAxis, q.BlockScales = 0, nil },
-			"a new encoding":    func(q *Quantization) { q.Encoding = 12 },
-			"a new mapping":     func(q *Quantization) { q.Mapping = 3 },
+			"one scale too few":     func(q *Quantization) { q.Scales = q.Scales[1:] },
+			"one scale too many":    func(q *Quantization) { q.Scales = append(q.Scales, 1) },
+			"no scales":             func(q *Quantization) { q.Scales = nil },
+			"a scale of zero":       func(q *Quantization) { q.Scales[0] = 0 },
+			"a negative scale":      func(q *Quantization) { q.Scales[len(q.Scales)-1] = -1 },
+			"a NaN":                 func(q *Quantization) { q.Scales[0] = float32(math.NaN()) },
+			"infinity":              func(q *Quantization) { q.Scales[0] = float32(math.Inf(1)) },
+			"too many offsets":      func(q *Quantization) { q.Offsets = append(q.Offsets, 1, 2) },
+			"too many real offsets": func(q *Quantization) { q.FloatOffsets = append(q.FloatOffsets, 1, 2) },
+			"axis 2":                func(q *Quantization) { q.Axis = 2 },
+			"axis -1":               func(q *Quantization) { q.Axis = -1 },
+			"axis 1":                func(q *Quantization) { q.Axis = 1 },
+			"a block of zero":       func(q *Quantization) { q.BlockSizes[1] = 0 },
+			"a block of 7":          func(q *Quantization) { q.BlockSizes[1] = 7 },
+			"a block of 4":          func(q *Quantization) { q.BlockSizes[1] = 4 },
+			"one block size":        func(q *Quantization) { q.BlockSizes = q.BlockSizes[:1] },
+			"no block scales":       func(q *Quantization) { q.BlockScales = q.BlockScales[:0] },
+			"no blocks":             func(q *Quantization) { q.BlocksPerAxis, q.BlockScales = 0, nil },
+			"a new encoding":        func(q *Quantization) { q.Encoding = 12 },
 		} {
 			q := everyEncoding(rng)[i]
 			if !concerns(q, name) {
@@ -193,30 +172,28 @@ func TestQuantizationsThatCannotBeRightAreRefused(t *testing.T) {
 			refused++
 		}
 	}
-	require.Greater(t, refused, 100)
+	require.Greater(t, refused, 75)
 	unknown := Tensor{Name: "w", Kind: Native, Type: Fixed8, Dims: []uint32{1}, Quantization: &Quantization{Encoding: 12}}
 	require.ErrorIs(t, unknown.encode(&cTensor{}, &keeper{}), errors.ErrUnsupported)
 }
 
-// concerns tells whether an encoding has the field that a change damages.
+// concerns reports whether an encoding uses the field that a change damages.
 func concerns(q *Quantization, change string) bool {
-	axis := slices.Contains([]Encoding{
-		AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector, BitsAxisMapped, BlockwiseExpansionMapped,
-	}, q.Encoding)
+	axis := slices.Contains([]Encoding{AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector}, q.Encoding)
 	switch change {
 	case "axis 2", "axis -1", "axis 1":
 		return axis
 	case "a block of zero", "a block of 7", "a block of 4", "one block size":
 		return q.BlockSizes != nil
-	case "no block scales", "blocks of nothing":
-		return q.Encoding == BlockwiseExpansion || q.Encoding == BlockwiseExpansionMapped
-	case "an offset more":
+	case "no block scales", "no blocks":
+		return q.Encoding == BlockwiseExpansion
+	case "too many offsets":
 		return q.Offsets != nil
 	}
 	return true
 }
 
-// quantized is a layer y = x·w with integers on the vendor's library.
+// quantized is a layer y = x·w with integer weights.
 type quantized struct {
 	name, op   string
 	weights    *Quantization
@@ -227,8 +204,8 @@ type quantized struct {
 
 const quantizedIn, quantizedOut = 64, 32
 
-// TestQuantizedLayersAgreeWithGo has the libraries compute with every encoding
-// that they can, and again from a saved image.
+// TestQuantizedLayersAgreeWithGo computes with every supported encoding, and again from a saved
+// image.
 func TestQuantizedLayersAgreeWithGo(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) { runQuantizedLayers(t, openSession(t, path)) })
 }

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// stdoutLock is held while stdout is redirected. It is the first lock of any call.
 var stdoutLock sync.Mutex
 
-// stdoutToStderr runs f while file descriptor 1 is a second name of stderr.
-// What C wrote meanwhile lies in its buffers, which are therefore flushed
-// before the descriptor is put back; left alone it would appear when the
-// process ends. Where stderr is closed, f runs as it is.
+// stdoutToStderr runs f while file descriptor 1 is a duplicate of stderr. It flushes
+// C's buffers before it restores the descriptor; otherwise their text would appear when
+// the process ends. If stderr is closed, f runs without redirection.
 func stdoutToStderr(f func()) {
 	stdoutLock.Lock()
 	defer stdoutLock.Unlock()
@@ -31,7 +31,7 @@ func stdoutToStderr(f func()) {
 		if flush := libc("fflush"); flush != 0 {
 			invoke(flush, 0)
 		}
-		// It was open a moment ago, and nothing better can be done than to try.
+		// The descriptor was open before, and no remedy exists if this fails.
 		_ = unix.Dup3(saved, 1, 0)
 	}()
 	f()

@@ -17,13 +17,13 @@ const (
 	systemFunctionCount
 )
 
-// System is an open libQnnSystem, which reads images without a device. The
-// emulator's library answers for it too.
+// System is an open libQnnSystem, which describes images without a device. The
+// emulator's library has its entry points too.
 type System struct {
 	mu     sync.Mutex
-	handle uintptr // of the dynamic loader; 0 once closed
+	handle uintptr // of the dynamic loader; 0 after Close; guarded by mu
 	table  [systemFunctionCount]uintptr
-	// Name and Version are what the library says of itself.
+	// Name and Version describe the library.
 	Name    string
 	Version Version
 }
@@ -48,7 +48,7 @@ func (s *System) load(path string) (err error) {
 	}
 	getProviders, err := findSymbol(s.handle, "QnnSystemInterface_getProviders")
 	if err != nil {
-		return fmt.Errorf("not a QNN system library: %w", err)
+		return fmt.Errorf("it is no QNN system library: %w", err)
 	}
 	var list **cSystemInterface
 	var n uint32
@@ -60,7 +60,7 @@ func (s *System) load(path string) (err error) {
 	}
 	s.Name, s.Version = goString((*list).name), (*list).api.version()
 	if s.Version.Major != 1 {
-		return fmt.Errorf("%w: system API %v, needed is 1", ErrVersion, s.Version)
+		return fmt.Errorf("%w: system API %v, want 1.x", ErrVersion, s.Version)
 	}
 	s.table = (*list).table
 	return nil
@@ -78,8 +78,8 @@ func (s *System) Close() error {
 	return unloadLibrary(handle)
 }
 
-// BinaryInfo reads what an image holds. What the library answers is not
-// believed: counts and texts are bounded, and copied before it is asked again.
+// BinaryInfo describes an image. It does not trust the library's answer: counts and
+// texts are bounded and copied before the next call.
 func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

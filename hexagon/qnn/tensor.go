@@ -6,40 +6,38 @@ import (
 	"unsafe"
 )
 
-// maxRank is the most dimensions that a tensor may have here; the vendor's
-// library runs up to five.
+// maxRank is the largest number of dimensions here. The vendor's library supports five.
 const maxRank = 8
 
 // Tensor describes a tensor of a graph.
 type Tensor struct {
 	// Name is unique within the graph.
 	Name string
-	// Kind says who provides the elements.
+	// Kind is the origin of the elements.
 	Kind TensorKind
-	// Type is that of the elements.
+	// Type is the type of the elements.
 	Type DataType
-	// Dims is the shape, the outermost dimension first; none is zero.
+	// Dims is the shape, outermost dimension first. No dimension is zero.
 	Dims []uint32
-	// Quantization says what the integers of a fixed-point type mean. Nil means
-	// that the elements are what they are.
+	// Quantization is the encoding of a fixed-point type. Nil means none.
 	Quantization *Quantization
-	// Data holds the elements of a static tensor, little-endian, exactly
-	// [Tensor.SizeBytes] long. [Graph.CreateTensor] copies them; afterwards the
-	// field may be set to nil. Other kinds have none.
+	// Data holds the elements of a static tensor, little-endian, with exactly
+	// [Tensor.SizeBytes]. [Graph.CreateTensor] copies them; then the field may be set to
+	// nil. Other kinds have no data.
 	Data []byte
-	// ID is the library's number, written by [Graph.CreateTensor].
+	// ID is the library's ID, set by [Graph.CreateTensor].
 	ID uint32
 }
 
-// SizeBytes returns the bytes of all elements. A type without a size, a zero
-// dimension, no dimension or more than C can count are errors.
+// SizeBytes returns the size of all elements. Unknown types, tensors without a
+// dimension or with a zero dimension, and sizes beyond 4 GiB are errors.
 func (t *Tensor) SizeBytes() (uint32, error) {
 	n := uint64(t.Type.Size())
 	if n == 0 {
-		return 0, fmt.Errorf("qnn: tensor %q: %v cannot be sized: %w", t.Name, t.Type, ErrSize)
+		return 0, fmt.Errorf("qnn: tensor %q: %v has no known size: %w", t.Name, t.Type, ErrSize)
 	}
 	if len(t.Dims) == 0 || len(t.Dims) > maxRank {
-		return 0, fmt.Errorf("qnn: tensor %q has %d dimensions: %w", t.Name, len(t.Dims), ErrSize)
+		return 0, fmt.Errorf("qnn: tensor %q has %d dimensions, want 1..%d: %w", t.Name, len(t.Dims), maxRank, ErrSize)
 	}
 	for _, d := range t.Dims {
 		n *= uint64(d) // neither factor exceeds 32 bits
@@ -50,15 +48,15 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 	return uint32(n), nil
 }
 
-// encode fills in the C struct; k keeps what it points to. Static data may be missing, as it is when a
-// node is described after its tensors were created.
+// encode fills in the C struct and adds the memory that it points to to k. Static data
+// may be missing, because a node is encoded after its tensors were created.
 func (t *Tensor) encode(c *cTensor, k *keeper) error {
 	size, err := t.SizeBytes()
 	if err != nil {
 		return err
 	}
 	if t.Data != nil && (t.Kind != Static || uint64(len(t.Data)) != uint64(size)) {
-		return fmt.Errorf("qnn: %v tensor %q: %d bytes of data for %d: %w", t.Kind, t.Name, len(t.Data), size, ErrSize)
+		return fmt.Errorf("qnn: %v tensor %q: %d bytes of data, want %d and only for static tensors: %w", t.Kind, t.Name, len(t.Data), size, ErrSize)
 	}
 	name, err := cString(t.Name)
 	if err != nil {

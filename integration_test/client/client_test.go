@@ -28,12 +28,12 @@ type story struct {
 	Text      string `json:"greedy_text"` // prompt and continuation
 }
 
-// patience is how long a test waits for what takes milliseconds, unless the
-// machine has other things to do.
+// patience bounds the wait for an event that takes milliseconds on an idle
+// machine.
 const patience = 5 * time.Minute
 
-// The files that TestMain makes, absolute: package llm looks for its program
-// below the working folder, so that is another one.
+// TestMain makes these files. The paths are absolute, because package llm looks for its
+// program below the working folder, and TestMain changes that folder.
 var plain, selected, expected string
 
 func TestMain(m *testing.M) {
@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// install builds the program, puts it where package llm looks for it, in
-// build/lib/ollama of the working folder, and selects a model.
+// install builds the program into build/lib/ollama of the working folder, where package
+// llm looks for it, and selects a model.
 func install(work string) error {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -117,7 +117,7 @@ func greedy(tokens int) *api.Options {
 	return &o
 }
 
-// complete runs a request; each sees its events as they come.
+// complete runs a request and calls each for every event.
 func complete(t *testing.T, ctx context.Context, server llm.LlamaServer, prompt string, o *api.Options, each func(llm.CompletionResponse)) (string, llm.CompletionResponse, error) {
 	var text strings.Builder
 	var last llm.CompletionResponse
@@ -152,7 +152,7 @@ func TestOllamasClientCodeGetsTheReferenceText(t *testing.T) {
 		if !asked {
 			require.Equal(t, len(s.PromptIDs), last.PromptEvalCount)
 		}
-		asked = true // v0.30.0 does not count what a runner reuses
+		asked = true // v0.30.0 does not count reused tokens
 		require.Positive(t, last.PromptEvalCount)
 		require.Equal(t, len(s.GreedyIDs), last.EvalCount)
 		require.Positive(t, last.EvalDuration)
@@ -206,7 +206,7 @@ func TestKilledRunnerFailsItsRequestAndItsPing(t *testing.T) {
 				require.NoError(t, process.Kill())
 			})
 		})
-		// HasExited does not count a signal; the scheduler pings.
+		// HasExited ignores a signal, so Ollama's scheduler pings.
 		require.Eventually(t, func() bool { return server.Ping(t.Context()) != nil }, patience, time.Millisecond)
 		if err != nil {
 			return

@@ -1,6 +1,6 @@
-// Command demo shows the whole line: a real, unmodified Ollama starts our
-// program as its llama-server, a GGUF runs as static graphs through the
-// emulator, and Ollama's HTTP API streams the text.
+// Command demo shows the whole path: a real, unmodified Ollama starts our program as
+// its llama-server, a GGUF runs as static graphs on the emulator, and Ollama's HTTP
+// API streams the text.
 package main
 
 import (
@@ -85,7 +85,7 @@ var options = map[string]any{"temperature": 0, "seed": 1, "num_predict": 120, "r
 
 func step(text string) { fmt.Printf("\n── %s\n", text) }
 
-// start builds everything and serves.
+// start builds all parts and starts the server.
 func start(ctx context.Context, b host.Builder) (*host.Server, error) {
 	step("building the emulator (C) and our program (Go, no cgo)")
 	library := os.Getenv("SDNPU_LIBRARY")
@@ -119,8 +119,8 @@ func start(ctx context.Context, b host.Builder) (*host.Server, error) {
 	return server, err
 }
 
-// templateOf chooses a TEMPLATE by the chat template that the GGUF carries, and
-// a prompt that the model can do something with.
+// templateOf returns a TEMPLATE that matches the GGUF's chat template, and a prompt
+// that suits the model.
 func templateOf(model string) (template, prompt string, err error) {
 	f, err := gguf.OpenKeys(model)
 	if err != nil {
@@ -153,8 +153,8 @@ func templateOf(model string) (template, prompt string, err error) {
 	return "{{ .Prompt }}", "One day, Tom and Lily went to the park.", nil
 }
 
-// modelfile writes the adapter that selects the NPU, with the command that a
-// user would type.
+// modelfile writes the adapter that selects the NPU with the command that a user
+// would type.
 func modelfile(ctx context.Context, b host.Builder, model, template string) (string, error) {
 	model, err := filepath.Abs(model)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// answer is one answer: as its client saw it, and as our program logged it.
+// answer is one answer as the client received it, with our program's report.
 type answer struct {
 	endpoint string
 	first    time.Duration
@@ -20,7 +20,7 @@ type answer struct {
 	logged   host.Fields
 }
 
-// load makes Ollama load the model and shows what our program logs meanwhile.
+// load makes Ollama load the model and prints our program's progress.
 func load(ctx context.Context, w io.Writer, server *host.Server) error {
 	const patience = 5 * time.Second
 	offset, begin := len(server.Log()), time.Now()
@@ -70,7 +70,7 @@ func ask(ctx context.Context, server *host.Server, endpoint string, request map[
 	return a, nil
 }
 
-// report prints what the answers cost and what computed them.
+// report prints the times of the answers and the operators per lane.
 func report(ctx context.Context, w io.Writer, server *host.Server, answers []answer) error {
 	const row = "%-14s %8s %8s %8s %10s %10s %11s %11s\n"
 	fmt.Fprintf(w, row, "", "prompt", "of that", "answer", "first", "", "operators", "operators")

@@ -16,16 +16,16 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// Builder makes the parts in a folder and keeps them for the next time.
+// Builder builds the parts in a folder and reuses them.
 type Builder struct {
-	// Root is the checkout, Dir the folder for what is built; both absolute.
+	// Root is the checkout and Dir the build folder. Both are absolute.
 	Root, Dir string
-	// Progress receives lines for people.
+	// Progress receives lines of text about the build.
 	Progress io.Writer
 }
 
-// NewBuilder builds in the folder that SDNPU_BUILD names, else in build of the
-// checkout, so that the demo and the tests share what takes minutes.
+// NewBuilder returns a Builder for the folder SDNPU_BUILD, or for build in the
+// checkout, so that the demo and the tests share the slow builds.
 func NewBuilder(root string, progress io.Writer) (Builder, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b Builder) say(format string, args ...any) {
 	fmt.Fprintf(b.Progress, format+"\n", args...)
 }
 
-// need finds a tool or names the command that installs it.
+// need checks that a tool is installed. Its error names the command that installs it.
 func need(remedy string, names ...string) error {
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err == nil {
@@ -64,7 +64,7 @@ func (b Builder) Emulator(ctx context.Context) (string, error) {
 	return emulator.Build(ctx, emulator.Options{Dir: filepath.Join(b.Dir, "emulator")})
 }
 
-// Ollama returns the installed Ollama, else one built from its Go module.
+// Ollama returns the path of the installed Ollama, or of one built from its Go module.
 func (b Builder) Ollama(ctx context.Context) (ollama.Host, error) {
 	h, err := ollama.Find("")
 	if !errors.Is(err, ollama.ErrNotFound) {
@@ -73,7 +73,7 @@ func (b Builder) Ollama(ctx context.Context) (ollama.Host, error) {
 	return b.OllamaFromSource(ctx)
 }
 
-// OllamaBuilt reports whether the build that takes minutes is behind us.
+// OllamaBuilt reports whether Ollama has been built.
 func (b Builder) OllamaBuilt() bool {
 	_, err := os.Stat(b.ollamaPath())
 	return err == nil
@@ -117,8 +117,8 @@ func (b Builder) goBuild(ctx context.Context, folder, out, pkg string, env ...st
 	return nil
 }
 
-// relay shows the names of the packages that a build goes through, one line a
-// few seconds at most, and returns all that it read.
+// relay prints the names of compiled packages, at most one line every few seconds,
+// and returns the whole output.
 func (b Builder) relay(output io.Reader) []byte {
 	const pause = 5 * time.Second
 	var said bytes.Buffer

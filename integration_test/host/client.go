@@ -17,7 +17,7 @@ type Event struct {
 	Message  struct{ Content string }
 	Done     bool
 	Error    string
-	// Set in the last line.
+	// Only the last line has these fields.
 	DoneReason         string `json:"done_reason"`
 	Context            []int
 	PromptEvalCount    int   `json:"prompt_eval_count"`
@@ -27,11 +27,11 @@ type Event struct {
 	LoadDuration       int64 `json:"load_duration"`
 }
 
-// Text is the event's piece of the answer.
+// Text returns the event's piece of the answer.
 func (e Event) Text() string { return e.Response + e.Message.Content }
 
-// Call sends a request, nil for none, and reads the whole answer into answer,
-// nil to ignore it. A status other than 200 is an error with Ollama's text.
+// Call sends a request and decodes the whole answer. A nil request sends no body, and
+// a nil answer is ignored. A status other than 200 is an error with Ollama's text.
 func (s *Server) Call(ctx context.Context, method, endpoint string, request, answer any) error {
 	body, err := s.send(ctx, method, endpoint, request)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Server) Call(ctx context.Context, method, endpoint string, request, ans
 	return nil
 }
 
-// Stream posts a request to an endpoint and gives each line of the answer to
-// each. It returns the last line.
+// Stream posts a request to an endpoint, calls each for every line of the answer and
+// returns the last line.
 func (s *Server) Stream(ctx context.Context, endpoint string, request any, each func(Event)) (Event, error) {
 	body, err := s.send(ctx, http.MethodPost, endpoint, request)
 	if err != nil {

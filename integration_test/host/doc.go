@@ -1,4 +1,4 @@
-// Package host runs a real Ollama privately: it finds or builds one, lays our
-// program out beside it, and serves on a free loopback port until closed. The
-// demo and the tests of the whole use it.
+// Package host runs a private real Ollama for the demo and the integration tests. It
+// finds or builds Ollama, installs our program as its llama-server, and serves on a
+// free loopback port until it is closed.
 package host

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Fields are the values of a line that our program logs.
+// Fields holds the values of one log line of our program.
 type Fields map[string]string
 
-// Number reads a field; one that is absent or no number is an error.
+// Number returns a field as a number. It fails if the field is absent or not a number.
 func (f Fields) Number(name string) (float64, error) {
 	n, err := strconv.ParseFloat(f[name], 64)
 	if err != nil {
@@ -21,20 +21,19 @@ func (f Fields) Number(name string) (float64, error) {
 	return n, nil
 }
 
-// The kinds of line with fields.
+// The log lines that have fields.
 const (
-	// LoadingLine tells how far a load is.
+	// LoadingLine reports the progress of a load.
 	LoadingLine = "sdnpu loading "
-	// ReportLine tells what a request did.
+	// ReportLine reports one request.
 	ReportLine = "sdnpu report "
-	// DeviceLine tells where a model runs; there is one for each load.
+	// DeviceLine reports the device of a model, once per load.
 	DeviceLine = "sdnpu device "
 )
 
 var field = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*"|\S+)`)
 
-// Lines finds the lines of a kind in a server's log. An unfinished last line is
-// not one yet.
+// Lines returns the complete lines of a kind in a server's log.
 func Lines(log, kind string) []Fields {
 	var all []Fields
 	for line := range strings.Lines(log) {
@@ -55,8 +54,8 @@ func Lines(log, kind string) []Fields {
 	return all
 }
 
-// WaitLines waits until the log, from the given offset, has n lines of a kind.
-// They pass through a pipe and may come after the answer that they tell of.
+// WaitLines waits until the log has n lines of a kind after the given offset. A line
+// can arrive after the answer that it reports, because it passes through a pipe.
 func (s *Server) WaitLines(ctx context.Context, offset int, kind string, n int) ([]Fields, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

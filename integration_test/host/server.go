@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// patience is how long what takes a second at most may take on a machine that
-// has other things to do.
+// patience bounds the wait for an event that takes a second on an idle machine.
 const patience = 5 * time.Minute
 
 // Server is a running `ollama serve`.
 type Server struct {
-	// URL is where it answers, "http://127.0.0.1:12345".
+	// URL is the server's address, such as "http://127.0.0.1:12345".
 	URL string
 	// Executable is the private ollama.
 	Executable string
@@ -28,12 +27,12 @@ type Server struct {
 	cmd        *exec.Cmd
 	log        *os.File
 	done       chan struct{}
-	ended      error // what Wait returned, once done is closed
+	ended      error // result of Wait, valid after done is closed
 }
 
-// Start serves with the given private executable. Models and log lie in dir;
-// env is added to the environment. It returns when the server answers. A port
-// that somebody takes before the server does is left to them.
+// Start runs the given private executable with models and log in dir and env added to
+// the environment. It returns when the server answers. If another process takes the
+// port first, Start tries another port.
 func Start(ctx context.Context, executable, dir string, env ...string) (s *Server, err error) {
 	for range 5 {
 		if s, err = start(ctx, executable, dir, env); !errors.Is(err, errTaken) {
@@ -43,7 +42,7 @@ func Start(ctx context.Context, executable, dir string, env ...string) (s *Serve
 	return s, err
 }
 
-// errTaken is returned when somebody else has the server's port.
+// errTaken is returned if another process has taken the server's port.
 var errTaken = errors.New("the port is taken")
 
 func start(ctx context.Context, executable, dir string, env []string) (*Server, error) {
@@ -77,8 +76,8 @@ func start(ctx context.Context, executable, dir string, env []string) (*Server, 
 	return s, nil
 }
 
-// FreePort is a port of 127.0.0.1 that nobody listens on now. It is none of
-// those that systems hand out by themselves, to whoever asks for any port.
+// FreePort returns a port of 127.0.0.1 without a listener, outside the range of ports
+// that the system assigns by itself.
 func FreePort() (port int, err error) {
 	for range 100 {
 		port = 20000 + rand.IntN(10000)
@@ -90,7 +89,7 @@ func FreePort() (port int, err error) {
 	return 0, err
 }
 
-// wait polls until the server answers, and not another one in its place.
+// wait polls until this server answers, and rejects another process on its port.
 func (s *Server) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -117,7 +116,7 @@ func (s *Server) wait(ctx context.Context) error {
 	}
 }
 
-// Log returns what server and runners have printed so far.
+// Log returns the output of the server and its runners.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.log.Name())
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// LogPath is the file that Log reads.
+// LogPath returns the file that Log reads.
 func (s *Server) LogPath() string { return s.log.Name() }
 
 // Create makes a model from a Modelfile; args go to `ollama create`.
@@ -142,8 +141,7 @@ func (s *Server) Create(ctx context.Context, name, modelfile string, args ...str
 	return nil
 }
 
-// Command runs Ollama's command line as the server's client and returns what it
-// prints.
+// Command runs Ollama's command line against the server and returns its output.
 func (s *Server) Command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, s.Executable, args...)
 	cmd.Env = s.env
@@ -154,11 +152,11 @@ func (s *Server) Command(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Pid is the process of `ollama serve`; the runners are its children.
+// Pid returns the process of `ollama serve`, the parent of the runners.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Kill ends the server as the system would, without a chance to tidy up. Close
-// is still the caller's to call.
+// Kill ends the server without a chance to clean up. The caller must still call
+// Close.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
 	<-s.done

@@ -1,12 +1,11 @@
-// Package randommodel writes GGUF files with the shape of real models and
-// random weights, for what depends on sizes alone: times, memory and disk of a
-// first run. Their texts mean nothing.
+// Package randommodel writes GGUF files with random weights in the shape of real
+// models. They serve to measure time, memory and disk of a first run, which depend on
+// sizes alone. Their texts are meaningless.
 //
-// Equal shape, type and seed give equal files. All tensors differ, so that
-// nothing which stores equal constants once gains from them; they are windows
-// into one run of random blocks, so that writing takes little more than the
-// disk does. Activations stay finite in float16: matrices keep the size of what
-// they multiply.
+// Equal shape, type and seed give equal files. All tensors differ, so that storing
+// equal constants once gains nothing. Each tensor is a window into one run of random
+// blocks, so that writing is about as fast as the disk. Activations stay finite in
+// float16, because matrices keep the magnitude of their input.
 package randommodel
 
 import (
@@ -20,21 +19,21 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Shape is what decides a model's size.
+// Shape holds the numbers that determine a model's size.
 type Shape struct {
 	// Name is the file's general.name.
 	Name                                                     string
 	Layers, Hidden, FFN, Heads, KVHeads, Vocabulary, Context int
 }
 
-// Shapes are those of models that people run.
+// Shapes lists shapes of common models.
 var Shapes = map[string]Shape{
 	"tiny":         {"random tiny", 2, 64, 128, 4, 2, 512, 512},
 	"qwen2.5-0.5b": {"random Qwen2.5 0.5B", 24, 896, 4864, 14, 2, 151936, 32768},
 	"qwen2.5-1.5b": {"random Qwen2.5 1.5B", 28, 1536, 8960, 12, 2, 151936, 32768},
 }
 
-// Parameters counts the weights. The embedding is also the head.
+// Parameters returns the number of weights. The embedding is also the head.
 func (s Shape) Parameters() int {
 	n := 0
 	for _, t := range s.tensors() {
@@ -43,7 +42,8 @@ func (s Shape) Parameters() int {
 	return n
 }
 
-// tensor is one of the file, in GGUF order: columns first.
+// tensor describes a tensor of the file. Its dimensions are in GGUF order: columns
+// first.
 type tensor struct {
 	name  string
 	shape []int
@@ -83,9 +83,9 @@ func (s Shape) tensors() []tensor {
 	return list
 }
 
-// Write writes a model of architecture qwen2 whose matrices are Q4_0 or Q8_0.
-// The tokenizer's keys are from the given file, with as many tokens as Shape
-// says at most, or made up where it is nil.
+// Write writes a model of architecture qwen2 with Q4_0 or Q8_0 matrices. It copies the
+// tokenizer's keys from the given file, up to the number of tokens in Shape, or
+// generates them if the file is nil.
 func Write(w io.Writer, s Shape, t quant.Type, tokens *gguf.File, seed uint64) error {
 	keys, err := s.keys(tokens)
 	if err != nil {
@@ -123,16 +123,16 @@ func (s Shape) keys(tokens *gguf.File) ([]gguf.KeyValue, error) {
 	return append(keys, copied...), err
 }
 
-// drawer cuts tensors out of one run of random blocks.
+// drawer takes tensors from one run of random blocks.
 type drawer struct {
 	rng    *rand.Rand
 	format quant.Type
 	run    []byte
-	at     int // where the next tensor begins
+	at     int // start of the next tensor
 }
 
-// draw makes a matrix of the format, or a vector of float32: norms around one,
-// biases around zero.
+// draw returns a matrix in the drawer's format or a float32 vector: norms near one,
+// biases near zero.
 func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 	w := gguf.NewTensor{Name: t.name, Type: d.format, Shape: t.shape}
 	if len(t.shape) == 1 {
@@ -151,7 +151,7 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 		return w, fmt.Errorf("randommodel: tensor %s: %w", t.name, err)
 	}
 	block := d.format.TypeSize()
-	d.at += block // the next window is another one
+	d.at += block // so that the next window differs
 	if len(d.run) < d.at+size {
 		if err := d.grow(d.at + size); err != nil {
 			return w, err
@@ -161,15 +161,16 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 	return w, nil
 }
 
-// deviation of the weights: what they multiply has a width near 1/deviation².
+// deviation is the standard deviation of the weights. Matrices have about
+// 1/deviation² columns.
 const deviation = 0.02
 
-// grow adds blocks to the run; windows into the old one stay valid.
+// grow adds blocks to the run. Windows into the old run stay valid.
 func (d *drawer) grow(size int) error {
 	block := d.format.TypeSize()
 	scale := map[quant.Type]float32{quant.Q4_0: deviation / 4.6, quant.Q8_0: deviation / 74}[d.format]
 	if scale == 0 {
-		return fmt.Errorf("randommodel: type %s: Q4_0 or Q8_0 wanted", d.format)
+		return fmt.Errorf("randommodel: type %s: want Q4_0 or Q8_0", d.format)
 	}
 	run := make([]byte, len(d.run), size+block)
 	copy(run, d.run)

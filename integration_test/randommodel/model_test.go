@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-func TestARandomModelIsOneThatRuns(t *testing.T) {
+func TestRandomModelRuns(t *testing.T) {
 	for _, format := range []quant.Type{quant.Q4_0, quant.Q8_0} {
 		t.Run(format.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "random.gguf")
@@ -52,7 +52,7 @@ func encode(t *testing.T, tok *tokenizer.Tokenizer, text string) []int32 {
 	return ids
 }
 
-func TestEqualSeedsGiveEqualFilesAndNoTwoTensorsAreEqual(t *testing.T) {
+func TestEqualSeedsGiveEqualFilesAndDistinctTensors(t *testing.T) {
 	write := func(seed uint64) []byte {
 		var b bytes.Buffer
 		require.NoError(t, Write(&b, Shapes["tiny"], quant.Q4_0, nil, seed))
@@ -73,12 +73,12 @@ func TestEqualSeedsGiveEqualFilesAndNoTwoTensorsAreEqual(t *testing.T) {
 	}
 }
 
-func TestAShapeCountsTheParametersThatPeopleKnow(t *testing.T) {
+func TestShapesHaveTheirKnownParameterCounts(t *testing.T) {
 	require.InDelta(t, 494e6, Shapes["qwen2.5-0.5b"].Parameters(), 1e6)
 	require.InDelta(t, 1544e6, Shapes["qwen2.5-1.5b"].Parameters(), 1e6)
 }
 
-func TestTheTokenizerOfAFileIsCopied(t *testing.T) {
+func TestTokenizerOfAFileIsCopied(t *testing.T) {
 	from, err := gguf.OpenKeys("../models/stories260K-f16.gguf")
 	require.NoError(t, err)
 	defer from.Close()

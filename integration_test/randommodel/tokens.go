@@ -7,10 +7,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenPrefix begins the keys of a tokenizer.
+// tokenPrefix is the prefix of a tokenizer's keys.
 const tokenPrefix = "tokenizer."
 
-// copyTokenizer copies the keys of a file's tokenizer.
+// copyTokenizer returns the tokenizer's keys of a file.
 func copyTokenizer(f *gguf.File) ([]gguf.KeyValue, error) {
 	var keys []gguf.KeyValue
 	for k := range f.Keys() {
@@ -28,7 +28,8 @@ func copyTokenizer(f *gguf.File) ([]gguf.KeyValue, error) {
 	return keys, nil
 }
 
-// value reads a key as what Write takes; nil for kinds that tokenizers lack.
+// value returns a key's value in the form that Write takes, or nil for kinds that
+// tokenizers do not use.
 func value(f *gguf.File, k gguf.Key) (any, error) {
 	switch k.Type {
 	case gguf.String:
@@ -58,8 +59,8 @@ func value(f *gguf.File, k gguf.Key) (any, error) {
 	return nil, nil
 }
 
-// syntheticTokenizer spells single bytes; the other tokens exist and cannot be
-// written.
+// syntheticTokenizer returns a tokenizer for single bytes. Its other tokens exist, but
+// no text contains them.
 func (s Shape) syntheticTokenizer() []gguf.KeyValue {
 	tokens, types := make([]string, s.Vocabulary), make([]int32, s.Vocabulary)
 	for i := range tokens {
@@ -79,8 +80,8 @@ func (s Shape) syntheticTokenizer() []gguf.KeyValue {
 	}
 }
 
-// byteToken is GPT-2's spelling of a byte: printable ones stand for themselves,
-// the others follow from U+0100 on.
+// byteToken returns GPT-2's spelling of a byte: printable bytes are themselves, the
+// others are mapped to U+0100 and above.
 func byteToken(b int) string {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

@@ -1,6 +1,6 @@
-// Command standin stands in for Ollama's own llama-server where tests need a
-// program of its own: it answers as that would, and says how it was called. As
-// "standin host PROGRAM ARGUMENT…" it stands in for Ollama, and starts a program.
+// Command standin replaces Ollama's own llama-server in tests that need a separate
+// program: it answers requests and records its arguments. "standin host PROGRAM
+// ARGUMENT…" replaces Ollama and starts a program.
 package main
 
 import (
@@ -32,7 +32,7 @@ func host(args []string) error {
 	return cmd.Run()
 }
 
-// serve answers on the port that it is given until it is killed.
+// serve answers on the given port until it is killed.
 func serve(args []string) error {
 	at := slices.Index(args, "--port") + 1
 	if at == 0 || at == len(args) {

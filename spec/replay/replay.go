@@ -1,40 +1,42 @@
-// Package replay scores a drafter against recorded texts without running the
-// model.
+// Package replay scores a drafter on recorded texts without running the model. It is
+// part of the laboratory.
 //
-// Under greedy decoding the text is a function of the prompt: drafts change the
-// number of steps, never the tokens. So the accept length of a drafter that
-// looks at tokens, or at recorded probabilities, follows exactly. What cannot be
-// had this way is draft extension, which needs the model's choices after wrong
-// tokens.
+// Under greedy decoding the text is a function of the prompt: drafts change the number
+// of steps, never the tokens. So replay computes the exact accept length of a drafter
+// that uses tokens or recorded probabilities. It cannot replay draft extension, which
+// needs the model's choices after wrong tokens.
+//
+// Equal traces give equal counts; times come from the clock that the caller passes. A
+// step costs one call of the drafter's Propose and Commit.
 package replay
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Drafter is what is scored.
+// Drafter is a drafter to be scored.
 type Drafter interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe tells what the model thought likely after the token at a position
-	// of the text, as soon as the model has run on that token.
+	// Observe reports the tokens that the model found likely after the token at
+	// a position, as soon as the model has run on that token.
 	Observe(position int, tokens []int32, probabilities []float32)
 	// Propose fills an empty tree with at most rows rows.
 	Propose(tree *spec.Tree, rows int)
-	// Commit appends what the model said.
+	// Commit appends emitted tokens.
 	Commit(tokens []int32)
-	// End finishes the request.
-	End(well bool)
+	// End finishes the request and reports whether it succeeded.
+	End(success bool)
 }
 
-// Trace is one request. The output holds an end token if the model said one.
+// Trace is one recorded request. The output includes the end token, if any.
 type Trace struct {
 	Task           string
 	Prompt, Output []int32
-	// Top holds, per position of prompt and output, what the model thought
-	// likely to come next; nil where it was not recorded.
+	// Top holds the likely next tokens of each position of prompt and output,
+	// or nil if they were not recorded.
 	Top []Top
 }
 
-// Top are a position's likeliest next tokens, the likeliest first.
+// Top holds the most likely next tokens of a position, the most likely first.
 type Top struct {
 	Tokens        []int32
 	Probabilities []float32
@@ -43,10 +45,10 @@ type Top struct {
 // Count sums steps over requests.
 type Count struct {
 	Requests, Steps, Committed, Drafted, Accepted, Empty int
-	// FreshSteps and FreshCommitted count steps that end before the text repeats
-	// itself.
+	// FreshSteps and FreshCommitted count the steps before the text begins to
+	// repeat itself.
 	FreshSteps, FreshCommitted int
-	// Propose and Commit are the times of each step, in the clock's unit.
+	// Propose and Commit are the times of each step in the clock's unit.
 	Propose, Commit []int64
 }
 
@@ -64,9 +66,9 @@ func (c *Count) Add(o *Count) {
 	c.Commit = append(c.Commit, o.Commit...)
 }
 
-// Run replays one request and adds its steps to c. Trees have at most rows rows
-// besides the one of the last committed token. The prefill gives the first
-// token and counts as no step.
+// Run replays one request and adds its steps to c. A tree has at most rows
+// rows, in addition to the row of the last committed token. The prefill emits
+// the first token and is not a step.
 func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	c.Requests++
 	d.Begin(t.Prompt)
@@ -105,12 +107,12 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	d.End(true)
 }
 
-// loopLength is the number of tokens that, once said again, are a loop.
+// loopLength is the number of repeated tokens that make a loop.
 const loopLength = 8
 
-// LoopAt is how many tokens of an output come before it completes, for the first
-// time, eight tokens in a row that it has said already. Small models fall into
-// loops, which any draft copies.
+// LoopAt returns the number of tokens before the output first completes eight
+// tokens in a row that it contains already. Small models fall into loops, which
+// any drafter predicts.
 func LoopAt(output []int32) int {
 	seen := make(map[[loopLength]int32]bool)
 	for i := loopLength; i <= len(output); i++ {
@@ -123,15 +125,16 @@ func LoopAt(output []int32) int {
 	return len(output)
 }
 
-// observe tells what the rows at the positions [from,to) gave.
+// observe reports the recorded tokens of the positions [from,to) to the
+// drafter.
 func (t Trace) observe(d Drafter, from, to int) {
 	for i := from; i < min(to, len(t.Top)); i++ {
 		d.Observe(i, t.Top[i].Tokens, t.Top[i].Probabilities)
 	}
 }
 
-// accept counts the rows on the path of what the model said. The last token is
-// always the model's own.
+// accept returns the number of accepted rows for a step that emitted said. The
+// last emitted token is always the model's own.
 func accept(tree *spec.Tree, said []int32) int {
 	node := spec.None
 	for i := range len(said) - 1 {

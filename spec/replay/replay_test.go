@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// fixed drafts what a function says of the text so far.
+// fixed drafts with a function of the text so far.
 type fixed struct {
 	text    []int32
 	propose func(text []int32, tree *spec.Tree, rows int)
@@ -46,7 +46,7 @@ func count(d Drafter, t Trace, rows int) *Count {
 	return &c
 }
 
-// perfect drafts the trace itself, with wrong siblings before the right ones.
+// perfect drafts the trace's own tokens.
 func perfect(t Trace) *fixed {
 	whole := append(append([]int32{}, t.Prompt...), t.Output...)
 	return &fixed{propose: func(text []int32, tree *spec.Tree, rows int) {
@@ -57,7 +57,7 @@ func perfect(t Trace) *fixed {
 	}}
 }
 
-func TestWithoutDraftsEveryStepSaysOneToken(t *testing.T) {
+func TestStepsWithoutDraftsEmitOneToken(t *testing.T) {
 	c := count(&fixed{}, trace(1, 5, 40), 31)
 	s := c.Score(32)
 	require.Equal(t, 39, c.Steps)
@@ -66,7 +66,7 @@ func TestWithoutDraftsEveryStepSaysOneToken(t *testing.T) {
 	require.InDelta(t, 1.0/32, s.Fill, 1e-12)
 }
 
-func TestPerfectDraftsTakeAsFewStepsAsTheRowsAllow(t *testing.T) {
+func TestPerfectDraftsNeedMinimalSteps(t *testing.T) {
 	for rows := 1; rows < 40; rows++ {
 		tr := trace(2, 5, 40)
 		c := count(perfect(tr), tr, rows)
@@ -91,9 +91,9 @@ func TestSiblingsNeverLowerTheScore(t *testing.T) {
 	require.Equal(t, chain.Steps, count(bushy, tr, 5).Steps)
 }
 
-func TestDraftsSeeOnlyWhatWasSaid(t *testing.T) {
-	// The same drafter over a trace whose rest is replaced by noise proposes the
-	// same as long as it agrees.
+func TestDraftersSeeEmittedTokensOnly(t *testing.T) {
+	// A trace with noise after some point gives the same drafts up to that
+	// point.
 	tr := trace(4, 30, 60)
 	index := func() *fixed {
 		return &fixed{propose: func(text []int32, tree *spec.Tree, rows int) {
@@ -113,14 +113,14 @@ func TestDraftsSeeOnlyWhatWasSaid(t *testing.T) {
 	other := index()
 	count(other, noisy, 3)
 	said, i := 1, 0
-	for ; said < 29; i++ { // a step sees at most what was said before it
+	for ; said < 29; i++ { // a step sees at most the tokens emitted before it
 		require.Equal(t, whole.calls[i], other.calls[i], "step %d", i)
 		said += 1 + accept(chainOf(whole, tr, i), tr.Output[said:])
 	}
 	require.Greater(t, i, 5)
 }
 
-// chainOf draws the tree of a step again.
+// chainOf returns the tree of a step once more.
 func chainOf(f *fixed, t Trace, step int) *spec.Tree {
 	text, said := append([]int32{}, t.Prompt...), t.Output
 	text, said = append(text, said[0]), said[1:]
@@ -135,7 +135,7 @@ func chainOf(f *fixed, t Trace, step int) *spec.Tree {
 	}
 }
 
-func TestShortTracesCountNoSteps(t *testing.T) {
+func TestShortTracesHaveNoSteps(t *testing.T) {
 	for n := range 2 {
 		c := count(&fixed{}, trace(1, 3, n), 31)
 		require.Zero(t, c.Steps)
@@ -143,7 +143,7 @@ func TestShortTracesCountNoSteps(t *testing.T) {
 	}
 }
 
-func TestLoopsBeginWhereEightTokensAreSaidAgain(t *testing.T) {
+func TestLoopsBeginAtEightRepeatedTokens(t *testing.T) {
 	for _, test := range []struct {
 		output []int32
 		want   int

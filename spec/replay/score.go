@@ -2,23 +2,24 @@ package replay
 
 import "slices"
 
-// Score is what a count says of a drafter.
+// Score summarises a [Count].
 type Score struct {
-	// MAT is the mean of tokens per step, the model's own included. Spec-Bench
-	// counts the first forward as a step, too.
+	// MAT is the mean number of tokens per step, including the model's own.
+	// MATSpecBench also counts the prefill as a step, as Spec-Bench does.
 	MAT          float64 `json:"mat"`
 	MATSpecBench float64 `json:"mat_specbench"`
-	// MATLoopsCut is the MAT of steps before texts begin to repeat themselves.
+	// MATLoopsCut is the MAT of the steps before texts begin to repeat
+	// themselves.
 	MATLoopsCut float64 `json:"mat_loops_cut"`
-	// Utilisation is the share of drafted rows that were accepted, Waste the mean
-	// of those that were not per step.
+	// Utilisation is the share of drafted rows that were accepted. Waste is the
+	// mean number of rejected rows per step.
 	Utilisation float64 `json:"utilisation"`
 	Waste       float64 `json:"waste"`
-	// Fill is the mean share of the graph's rows in use, RowsPerStep their mean
-	// number, the last committed token's row included.
+	// Fill is the mean share of the graph's rows that are in use. RowsPerStep
+	// is their mean number, including the row of the last committed token.
 	Fill        float64 `json:"fill"`
 	RowsPerStep float64 `json:"rows_per_step"`
-	// Empty is the share of steps without a draft.
+	// Empty is the share of steps without drafts.
 	Empty   float64 `json:"empty"`
 	Propose Times   `json:"propose_us"`
 	Commit  Times   `json:"commit_us"`
@@ -30,8 +31,8 @@ type Times struct {
 	P99 float64 `json:"p99"`
 }
 
-// Score evaluates a count of steps through graphs of the given number of rows;
-// times were taken in nanoseconds. A count without steps scores zero.
+// Score evaluates a count of steps through graphs with the given number of
+// rows. Times must be in nanoseconds. A count without steps scores zero.
 func (c *Count) Score(rows int) Score {
 	if c.Steps == 0 {
 		return Score{}

@@ -2,21 +2,25 @@ package tokendb
 
 import (
 	"encoding/binary"
+	"hash/crc32"
+	"io"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// image is a segment's sections before they are written.
+// image holds a segment's sections before they are written.
 type image struct {
 	header   header
 	sections [sectionCount][]byte
 }
 
-// build makes a segment of documents, which hold tokens below vocab.
+// build makes a segment of documents whose tokens are below vocab.
 func build(documents []Document, vocab int) *image {
-	text, places := lay(documents)
+	text, places := concatenate(documents)
 	order := sortContexts(text, vocab)
 	b := &builder{
-		text: text, order: order, shared: common(text, order, vocab), width: widthOf(vocab), census: newCensus(vocab),
+		text: text, order: order, shared: sharedWithPrevious(text, order, vocab), width: widthOf(vocab), census: newCensus(vocab),
 	}
 	b.count()
 	im := &image{header: header{width: uint32(b.width), vocab: uint32(vocab), tokens: uint32(len(text)), places: uint32(len(order)), documents: uint32(len(documents))}}
@@ -29,9 +33,9 @@ func build(documents []Document, vocab int) *image {
 	return im
 }
 
-// lay writes documents one behind the other, a separator in front of each, and
-// returns where they begin.
-func lay(documents []Document) (text, starts []uint32) {
+// concatenate concatenates documents, with a separator before each, and returns the
+// places where they begin.
+func concatenate(documents []Document) (text, starts []uint32) {
 	n := 0
 	for _, d := range documents {
 		n += 1 + len(d.Tokens)
@@ -58,22 +62,22 @@ func encodeDocuments(documents []Document, starts []uint32) []byte {
 	return b
 }
 
-// builder counts the frequent contexts of a segment.
+// builder counts the successors of a segment's frequent contexts.
 type builder struct {
 	text, order []uint32
 	shared      []uint8
 	width       int
 	census      *census
 	nodes       []node
-	hashes      []uint64 // of the nodes
+	hashes      []ngram.Hash // of nodes
 	lists       []byte
 	fences      []uint32
 }
 
-// run is the places of one context.
+// run is the range of one context's places in the order.
 type run struct{ from, to int }
 
-// count makes a node of every context that is not rare, and of the empty one.
+// count makes a node for the empty context and each context that is not rare.
 func (b *builder) count() {
 	var shorter map[run]node
 	for k := 0; k <= depth; k++ {
@@ -94,8 +98,9 @@ func (b *builder) count() {
 	}
 }
 
-// node adds the node of a context of k tokens. Where the context one shorter
-// stands at the same places, same is its node: it has the same list.
+// node adds the node of a context of k tokens. If the context one token shorter
+// has the same places, isSame is set and same is its node, whose list the new
+// node shares.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {
@@ -106,18 +111,18 @@ func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n.fence = uint32(len(b.fences))
 	if k < depth {
 		for i := r.from; i < r.to; i += fenceStep {
-			b.fences = append(b.fences, min(before(b.text, b.order[i], k), separatorOf(b.width)))
+			b.fences = append(b.fences, min(tokenBefore(b.text, b.order[i], k), separatorOf(b.width)))
 		}
 	}
-	h := emptyContext
+	h := ngram.Empty
 	for i := range k {
-		h = extend(h, before(b.text, b.order[r.from], i))
+		h = h.Extend(int32(tokenBefore(b.text, b.order[r.from], i)))
 	}
 	b.nodes, b.hashes = append(b.nodes, n), append(b.hashes, h)
 	return n
 }
 
-// appendList encodes a list: token, and count with a mark on the last one.
+// appendList encodes a list: tokens and counts, with a mark on the last count.
 func appendList(b []byte, list []successor) []byte {
 	for i, s := range list {
 		count := min(s.count, maxCount)
@@ -129,14 +134,14 @@ func appendList(b []byte, list []successor) []byte {
 	return b
 }
 
-// table lays the nodes out as a hash table, two fifths of it empty: most queries
-// end with a context that is not there.
+// table lays out the nodes as a hash table. Two fifths of it are empty, because
+// most queries end with a context that the segment does not have.
 func (b *builder) table() []byte {
 	slots := len(b.nodes) + len(b.nodes)*2/3 + 1
 	table := make([]byte, slots*nodeSize)
 	for i, n := range b.nodes {
-		n.check = checkOf(b.hashes[i])
-		at := slotOf(n.check, slots)
+		n.check = b.hashes[i].Check()
+		at := ngram.Slot(n.check, slots)
 		for binary.LittleEndian.Uint32(table[at*nodeSize:]) != 0 {
 			at = (at + 1) % slots
 		}
@@ -145,8 +150,8 @@ func (b *builder) table() []byte {
 	return table
 }
 
-// pack writes numbers in width bytes each, the lowest first. Reading one takes
-// four bytes, so some more follow.
+// pack writes numbers of width bytes in little-endian order. Padding follows,
+// because reading a number accesses four bytes.
 func pack(numbers []uint32, width int) []byte {
 	b := make([]byte, 0, len(numbers)*width+padding)
 	for _, n := range numbers {
@@ -157,3 +162,27 @@ func pack(numbers []uint32, width int) []byte {
 	}
 	return slices.Concat(b, make([]byte, padding))
 }
+
+// writeTo writes the segment's file and returns its size in bytes.
+func (im *image) writeTo(w io.Writer, fingerprint [32]byte) (size int64, err error) {
+	im.header.fingerprint = fingerprint
+	offset := uint64(sectionAlign)
+	for i, b := range im.sections {
+		im.header.sections[i] = section{offset: offset, size: uint64(len(b)), sum: crc32.Checksum(b, castagnoli)}
+		offset = aligned(offset + uint64(len(b)))
+	}
+	for _, b := range append([][]byte{im.header.encode()}, im.sections[:]...) {
+		n, err := w.Write(b)
+		if size += int64(n); err != nil {
+			return size, err
+		}
+		n, err = w.Write(make([]byte, aligned(uint64(len(b)))-uint64(len(b))))
+		if size += int64(n); err != nil {
+			return size, err
+		}
+	}
+	return size, nil
+}
+
+// aligned rounds a size up to sectionAlign.
+func aligned(n uint64) uint64 { return (n + sectionAlign - 1) / sectionAlign * sectionAlign }

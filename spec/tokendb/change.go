@@ -8,29 +8,31 @@ import (
 	"slices"
 )
 
-// A change makes segments and a log beside those in use and then names them in
-// a new manifest: until that is renamed the database is the old one, from then
-// on the new one. One change goes on at a time; commits meanwhile go on, too.
+// A change writes new segments and a new log next to the current ones and then
+// names them in a new manifest. The rename of the manifest switches from the
+// old database to the new one. One change runs at a time; commits may continue
+// meanwhile.
 
-// maxSegmentTokens bounds a segment: its places have three bytes.
+// maxSegmentTokens bounds a segment, because its places have three bytes.
 const maxSegmentTokens = 12 << 20
 
-// piece is what a segment of the changed database is made of: an old one that
-// stays, or documents.
+// piece describes a segment of the changed database: an old one that stays, or
+// the documents of a new one.
 type piece struct {
 	keep      *part
 	documents []Document
 }
 
-// absorb is how much larger than what comes in a segment may be that is merged
-// with it: few segments make queries fast, seldom merging makes commits cheap.
+// absorb bounds the segments that a merge includes: each has at most absorb times
+// the size of the new documents. Few segments make queries fast; few merges make
+// commits cheap.
 const absorb = 4
 
-// seal makes a segment of the log and of more documents, merged with the
-// segments that are not much larger, and each text once. changing is held.
+// seal makes a segment of the log and of more documents, merged with segments
+// that are not much larger, without repeated texts. changing is held.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
-	tail, parts, err := d.tail, d.parts, d.usable(true)
+	tail, parts, err := d.tail, d.parts, d.ready(true)
 	d.mu.Unlock()
 	if err != nil {
 		return err
@@ -39,7 +41,7 @@ func (d *DB) seal(more []Document) error {
 	if len(incoming) == 0 {
 		return nil
 	}
-	n, size := len(parts), sizeOf(incoming)
+	n, size := len(parts), tokensOf(incoming)
 	for n > 0 && int(parts[n-1].tokens) <= absorb*size && size+int(parts[n-1].tokens) <= maxSegmentTokens || n > maxSegments-4 {
 		n--
 		size += int(parts[n].tokens)
@@ -50,13 +52,13 @@ func (d *DB) seal(more []Document) error {
 	}
 	var merged []Document
 	for _, p := range parts[n:] {
-		documents, err := p.all()
+		documents, err := p.readDocuments()
 		if err != nil {
 			return err
 		}
 		merged = append(merged, documents...)
 	}
-	pieces = append(pieces, split(unrepeated(append(merged, incoming...)))...)
+	pieces = append(pieces, split(withoutRepeats(append(merged, incoming...)))...)
 	before := documentsIn(pieces)
 	if pieces, err = d.evict(pieces); err != nil {
 		return err
@@ -70,15 +72,15 @@ func (d *DB) seal(more []Document) error {
 	return nil
 }
 
-// sizeOf is how many tokens and separators documents are.
-func sizeOf(documents []Document) (tokens int) {
+// tokensOf returns the number of tokens and separators of documents.
+func tokensOf(documents []Document) (tokens int) {
 	for _, document := range documents {
 		tokens += 1 + len(document.Tokens)
 	}
 	return tokens
 }
 
-// split cuts documents into pieces that fit a segment each.
+// split cuts documents into pieces that each fit into a segment.
 func split(documents []Document) (pieces []piece) {
 	for len(documents) > 0 {
 		n, size := 0, 0
@@ -92,17 +94,17 @@ func split(documents []Document) (pieces []piece) {
 	return pieces
 }
 
-// bytesPerToken is what a token of a new segment is reckoned with.
+// bytesPerToken is the expected size of a token in a new segment.
 const bytesPerToken = 8
 
 func (p piece) sizeBytes() int64 {
 	if p.keep != nil {
 		return p.keep.sizeBytes()
 	}
-	return int64(sizeOf(p.documents) * bytesPerToken)
+	return int64(tokensOf(p.documents) * bytesPerToken)
 }
 
-// documentsIn is how many documents pieces hold.
+// documentsIn returns the number of documents in pieces.
 func documentsIn(pieces []piece) (n int) {
 	for _, p := range pieces {
 		if n += len(p.documents); p.keep != nil {
@@ -112,8 +114,8 @@ func documentsIn(pieces []piece) (n int) {
 	return n
 }
 
-// evict drops the oldest documents of a database that would be too large, an
-// eighth more than has to go, so that it is not done each time.
+// evict drops the oldest documents if the database would be too large. It makes
+// room for an eighth more than necessary, so that it rarely runs.
 func (d *DB) evict(pieces []piece) ([]piece, error) {
 	total := int64(0)
 	for _, p := range pieces {
@@ -132,7 +134,7 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 	}
 	first := pieces[0]
 	if first.keep != nil {
-		documents, err := first.keep.all()
+		documents, err := first.keep.readDocuments()
 		if err != nil {
 			return nil, err
 		}
@@ -148,8 +150,8 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 	return append([]piece{first}, pieces[1:]...), nil
 }
 
-// change exchanges all files: the segments for pieces, the log for one without
-// its first sealed documents and those that keep refuses. changing is held.
+// change replaces all files: the segments by pieces, and the log by a log without its first sealed
+// documents and without documents that keep rejects. changing is held.
 func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err error) {
 	m, parts := d.manifest, []*part(nil)
 	m.segments = nil
@@ -172,7 +174,7 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	if err := d.writable(); err != nil {
+	if err := d.readyToWrite(); err != nil {
 		return err
 	}
 	var tail []Document
@@ -182,12 +184,12 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 		}
 	}
 	m.log, m.next = m.next, m.next+1
-	return d.exchange(m, parts, tail)
+	return d.install(m, parts, tail)
 }
 
-// exchange writes the log and the manifest and goes over to them. writing is
+// install writes the log and the manifest and switches to them. writing is
 // held.
-func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
+func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err
 	}
@@ -195,11 +197,11 @@ func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
 	if err != nil {
 		return err
 	}
-	if err := d.disk.sync(); err != nil { // the new files' names come before the manifest's
+	if err := d.disk.sync(); err != nil { // new files must be on disk before the manifest names them
 		return errors.Join(err, log.Close())
 	}
 	if err := d.disk.replace(manifestName, m.encode()); err != nil {
-		// Which of the two manifests is on disk nobody knows.
+		// Either manifest may be on disk.
 		return errors.Join(d.fail(fmt.Errorf("replace the %s: %w", manifestName, err)), log.Close())
 	}
 	old := d.log
@@ -215,11 +217,11 @@ func (d *DB) exchange(m manifest, parts []*part, tail []Document) error {
 	if err := old.Close(); err != nil {
 		d.options.Logger.Warn("token database: the old log was not closed", "detail", err)
 	}
-	d.tidy()
+	d.removeUnnamed()
 	return nil
 }
 
-// abandon removes what a change has made that did not come about.
+// abandon removes the files of a failed change.
 func (d *DB) abandon(parts []*part, log uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -238,7 +240,7 @@ func (d *DB) abandon(parts []*part, log uint64) error {
 	return errors.Join(errs...)
 }
 
-// writeSegment makes a segment and maps it.
+// writeSegment writes a segment and maps it.
 func (d *DB) writeSegment(documents []Document, id uint64) (*part, error) {
 	image := build(documents, d.options.Vocab)
 	err := d.disk.create(segmentName(id), func(w io.Writer) error {

@@ -15,16 +15,15 @@ import (
 
 var errKilled = errors.New("killed")
 
-// power ends a process at one of its changes to a folder, and knows what would
-// be left if the machine ended with it: contents that were flushed, under names
-// that were.
+// power stops a process at one of its changes to a folder. It tracks the files that a power cut at
+// that moment would leave: flushed contents under flushed names.
 type power struct {
 	dir     string
-	left    int // changes until the end
+	left    int // changes until the stop
 	flushed map[string][]byte
 	durable map[string][]byte
 	calls   []string
-	// eager file systems keep a rename at once, and other names later.
+	// If eager is set, renames are durable at once, and other name changes only after a flush of the folder.
 	eager bool
 }
 
@@ -72,8 +71,8 @@ func names(dir string) (list []string) {
 	return list
 }
 
-// cut leaves in a folder what a power cut would: what was flushed and, where
-// torn is set, some sectors behind it that the disk had written on its own.
+// cut writes a folder with the files that a power cut would leave: flushed contents and, if torn is
+// set, some of the sectors written after the flush.
 func (p *power) cut(t *testing.T, torn *rand.Rand) {
 	left := map[string][]byte{}
 	for name, content := range p.durable {
@@ -90,7 +89,7 @@ func (p *power) cut(t *testing.T, torn *rand.Rand) {
 	}
 }
 
-// tear keeps some sectors of what was written, of all its length or a part.
+// tear keeps some of the written sectors, at the full length or a part of it.
 func tear(rng *rand.Rand, b []byte) []byte {
 	b = slices.Clone(b)
 	if rng.IntN(2) == 0 {
@@ -107,11 +106,12 @@ func tear(rng *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// life does all that changes a database and returns what it held after each
-// step that went well; the last one is what the step that failed was to lead to.
+// life makes every kind of change to a database. It returns the contents after
+// each successful step, followed by the contents that the failed step would
+// have produced.
 func life(p *power, documents []Document) (states [][]Document, err error) {
 	held := []Document{}
-	states = append(states, held, held) // before it is made, and after
+	states = append(states, held, held) // before and after the folder is created
 	d, err := open(&DB{disk: disk{dir: p.dir, before: p.before}, options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 40 << 10, Logger: silent}})
 	if err != nil {
 		return states[:1], err
@@ -143,7 +143,7 @@ func life(p *power, documents []Document) (states [][]Document, err error) {
 			return states, err
 		}
 	}
-	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) }) // most of them again
+	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) }) // most of them are repeated
 	for i := range states {
 		states[i] = once(states[i])
 	}
@@ -154,7 +154,7 @@ func without(documents []Document, conversation uint64) []Document {
 	return slices.DeleteFunc(slices.Clone(documents), func(o Document) bool { return o.Conversation == conversation })
 }
 
-func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
+func TestStoppedAnywhereKeepsPrefixOfCommits(t *testing.T) {
 	documents := randomDocuments(rand.New(rand.NewPCG(5, 5)), 18, 60, 20)
 	whole := newPower(quick(t), 1<<30)
 	_, err := life(whole, documents)
@@ -169,7 +169,7 @@ func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
 			p := newPower(dir, n)
 			p.eager = end == "machine with an eager file system"
 			states, err := life(p, documents)
-			if err == nil { // the end came while old files were removed, or at Close
+			if err == nil { // the process stopped while it removed old files, or in Close
 				require.Contains(t, whole.calls[n], "remove")
 				states = append(states, states[len(states)-1])
 			} else {
@@ -187,17 +187,18 @@ func TestKilledAnywhereItHoldsAPrefixOfWhatWasCommitted(t *testing.T) {
 			got := contents(t, d)
 			require.Contains(t, states[max(0, len(states)-2):], once(got), "%d: %s, end of the %s", n, whole.calls[n], end)
 			require.NoError(t, d.Verify())
-			require.NoError(t, d.Commit(documents[0]), "it goes on")
+			require.NoError(t, d.Commit(documents[0]), "the database accepts commits")
 			require.Equal(t, append(got, documents[0]), contents(t, d))
-			require.ElementsMatch(t, d.manifest.names(), names(dir), "nothing is left over")
+			require.ElementsMatch(t, d.manifest.names(), names(dir), "no other file stays")
 			require.NoError(t, d.Close())
 		}
 	}
 }
 
-// A call that fails once, and not the process, leaves a database that goes on or
-// says that it does not; never one that holds something else.
-func TestADiskThatFailsOnceLosesNothing(t *testing.T) {
+// TestOneFailedCallLosesNothing fails one call and lets the process continue.
+// The database then continues or reports an error, and holds the right
+// contents.
+func TestOneFailedCallLosesNothing(t *testing.T) {
 	documents := randomDocuments(rand.New(rand.NewPCG(5, 6)), 12, 40, 20)
 	whole := newPower(quick(t), 1<<30)
 	_, err := life(whole, documents)
@@ -218,7 +219,7 @@ func TestADiskThatFailsOnceLosesNothing(t *testing.T) {
 		want, unsure := []Document{}, -1
 		for i, document := range documents {
 			if err := d.Commit(document); err == nil {
-				require.Negative(t, unsure, "after a flush that failed nothing is taken")
+				require.Negative(t, unsure, "no commit succeeds after a failed flush")
 				want = append(want, document)
 			} else if d.failed != nil && unsure < 0 {
 				unsure = i
@@ -233,14 +234,15 @@ func TestADiskThatFailsOnceLosesNothing(t *testing.T) {
 		if got := contents(t, d); unsure < 0 || len(got) == len(want) {
 			require.Equal(t, want, got)
 		} else {
-			require.Equal(t, append(want, documents[unsure]), got, "what was written and not flushed may be there")
+			require.Equal(t, append(want, documents[unsure]), got, "an unflushed document may be there")
 		}
 		require.NoError(t, d.Close())
 	}
 }
 
-// Every bit of a segment, the manifest and the log's header is vouched for.
-func TestDamageIsFoundAndNamed(t *testing.T) {
+// TestDamageIsFound changes every byte of a segment, the manifest and the log's
+// header.
+func TestDamageIsFound(t *testing.T) {
 	dir := quick(t)
 	d := opened(t, dir)
 	require.NoError(t, d.Import(randomDocuments(rand.New(rand.NewPCG(1, 2)), 6, 100, 30)))
@@ -255,7 +257,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 		for range 150 {
 			bad := slices.Clone(good)
 			at := rng.IntN(len(bad))
-			if name == segment && rng.IntN(2) == 0 { // most of it is padding
+			if name == segment && rng.IntN(2) == 0 { // most of a segment is padding
 				at = rng.IntN(headerSize)
 			}
 			bad[at] ^= 1 << rng.IntN(8)
@@ -265,7 +267,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), bad, 0o600))
 			o, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab, ReadOnly: true})
-			if err == nil { // padding of a segment, or a record of the log, which then ends before it
+			if err == nil { // padding of a segment, or a record of the log, which then ends earlier
 				require.NotEqual(t, manifestName, name, what)
 				left := len(contents(t, o))
 				require.True(t, name == segment && left == 7 || name == log && at >= logHeaderSize && left == 6 || name == log && len(bad) == len(good) && left == 7, "%s: %d", what, left)
@@ -273,7 +275,7 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 				continue
 			}
 			require.True(t, errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign), "%s: %v", what, err)
-			require.False(t, name == manifestName && len(bad) < len(good) && errors.Is(err, ErrForeign), "%s: what is left is ours: %v", what, err)
+			require.False(t, name == manifestName && len(bad) < len(good) && errors.Is(err, ErrForeign), "%s: a shortened manifest is ours: %v", what, err)
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), good, 0o600))
 	}
@@ -282,8 +284,8 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	require.ErrorIs(t, err, ErrDamaged)
 }
 
-// quick is a folder in memory where the system has one: flushing there takes no
-// time, and what a power cut does is reckoned by [power].
+// quick returns a folder in memory if the system has one. Flushing is fast
+// there, and [power] models power cuts.
 func quick(t *testing.T) string {
 	if dir, err := os.MkdirTemp("/dev/shm", "tokendb"); err == nil {
 		t.Cleanup(func() { os.RemoveAll(dir) })

@@ -3,8 +3,6 @@ package tokendb
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -12,199 +10,56 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-const (
-	// defaultMaxBytes is the size of a database whose owner names none.
-	defaultMaxBytes = 256 << 20
-	// sealTokens is when the log becomes a segment: reading a log of that size
-	// takes a moment when a database is opened.
-	sealTokens = 1 << 15
-)
+// sealTokens is the size at which the log becomes a segment. Reading a log of
+// that size when a database is opened takes a moment.
+const sealTokens = 1 << 15
 
-// Options says whose database it is.
-type Options struct {
-	// Fingerprint names the tokenizer that the tokens are of, Vocab is how many
-	// it has.
-	Fingerprint [32]byte
-	Vocab       int
-	// MaxBytes is the size on disk above which the oldest documents go. Zero means
-	// 256 MiB.
-	MaxBytes int64
-	// ReadOnly reads beside another process that writes.
-	ReadOnly bool
-	// Logger receives what goes wrong behind a commit. Nil means silence.
-	Logger *slog.Logger
+// Document is a remembered text.
+type Document struct {
+	// Conversation groups the texts that are forgotten together.
+	Conversation uint64
+	// Time is the time of the commit in seconds since 1970.
+	Time int64
+	// Tokens are the text's tokens.
+	Tokens []int32
 }
 
-// DB is an open database. Its methods may be called from any goroutine, except
-// that [DB.Levels] and [DB.Successor] belong within [DB.Read].
+// DB is an open database. Its methods may be called from any goroutine, but
+// [DB.Levels] and [DB.Successor] only inside [DB.Read].
 type DB struct {
 	disk    disk
 	options Options
 	lock    *os.File // nil for readers
 	seals   sync.WaitGroup
 
-	// Locks are taken in this order. changing is held by who exchanges files;
-	// writing by who writes the log, and what it guards changes under mu too, so
-	// that queries wait for no disk; mu by who looks into the database.
+	// The locks are taken in this order. changing is held while files are
+	// replaced, writing while the log is written, and mu while the fields below
+	// are read or changed. mu is never held during a disk access of the writer,
+	// so queries do not wait for the disk.
+	//
+	// All fields below are guarded by mu, except log, which writing guards. A
+	// writer changes manifest, parts, tail and logSize only while it also holds
+	// writing, so the holder of writing may read them without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex
 	closed   bool
-	failed   error // why nothing can be written any more
-	gone     error // why nothing can be read any more
+	failed   error // the error that made the database read-only, or nil
+	gone     error // the error that made the database unreadable, or nil
 	manifest manifest
-	listed   os.FileInfo // of the manifest that was read
+	listed   os.FileInfo // describes the file from which manifest was read
 	parts    []*part
-	tail     []Document // of the log
+	tail     []Document // documents of the log
 	index    *spec.Index
 	log      *file // nil for readers
 	logSize  int64
-	evicted  int // see Stats
+	evicted  int // see Stats.Evicted
 	query    query
 }
 
-// Open opens the database in a folder, which a writer makes where it is missing.
-func Open(dir string, o Options) (_ *DB, err error) {
-	if o.Vocab < 1 || o.Vocab > maxVocab {
-		return nil, fmt.Errorf("tokendb: a vocabulary of %d: 1 to %d tokens wanted", o.Vocab, maxVocab)
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return open(&DB{disk: disk{dir: dir}, options: o})
-}
-
-func open(d *DB) (_ *DB, err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("tokendb: %s: %w", d.disk.dir, err), d.Close())
-		}
-	}()
-	if !d.options.ReadOnly {
-		if err := d.own(); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.load(); err != nil {
-		return nil, err
-	}
-	if !d.options.ReadOnly {
-		if err := d.takeLog(); err != nil {
-			return nil, err
-		}
-		d.tidy()
-	}
-	return d, nil
-}
-
-// load reads the manifest and what it names. A writer may replace files between
-// the two; then there is a new manifest.
-func (d *DB) load() error {
-	for range 20 {
-		err := d.loadOnce()
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if _, gone := os.Stat(d.disk.path(manifestName)); gone != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: a file that the %s names is missing", ErrDamaged, manifestName)
-}
-
-func (d *DB) loadOnce() (err error) {
-	info, err := os.Stat(d.disk.path(manifestName))
-	if err != nil {
-		return err
-	}
-	m, err := d.readManifest()
-	if err != nil {
-		return err
-	}
-	var parts []*part
-	defer func() {
-		if err != nil {
-			for _, p := range parts {
-				err = errors.Join(err, p.release(d.parts))
-			}
-		}
-	}()
-	for _, id := range m.segments {
-		p, err := d.openPart(id)
-		if err != nil {
-			return err
-		}
-		parts = append(parts, p)
-	}
-	tail, size, err := d.readLog(m.log)
-	if err != nil {
-		return err
-	}
-	d.adopt(m, parts, tail)
-	d.logSize, d.listed = size, info
-	return nil
-}
-
-// readManifest reads and checks the manifest.
-func (d *DB) readManifest() (manifest, error) {
-	b, err := os.ReadFile(d.disk.path(manifestName))
-	if err != nil {
-		return manifest{}, err
-	}
-	m, err := parseManifest(b)
-	if err == nil && (m.fingerprint != d.options.Fingerprint || int(m.vocab) != d.options.Vocab) {
-		err = ErrFingerprint
-	}
-	return m, err
-}
-
-// readLog reads the documents of a log and how many of its bytes are good.
-func (d *DB) readLog(id uint64) ([]Document, int64, error) {
-	b, err := os.ReadFile(d.disk.path(logName(id)))
-	if err != nil {
-		return nil, 0, err
-	}
-	vocab, fingerprint, err := parseLogHeader(b)
-	if err != nil {
-		return nil, 0, err
-	}
-	if fingerprint != d.options.Fingerprint || int(vocab) != d.options.Vocab {
-		return nil, 0, ErrFingerprint
-	}
-	documents, n := parseRecords(b[logHeaderSize:], vocab)
-	return documents, int64(logHeaderSize + n), nil
-}
-
-// adopt makes files the database that queries see, and lets go of others.
-func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
-	old := d.parts
-	d.manifest, d.parts, d.tail = m, parts, tail
-	d.index = spec.NewIndex(depth)
-	for _, document := range tail {
-		d.remember(document)
-	}
-	d.query.forget()
-	for _, p := range old {
-		if err := p.release(parts); err != nil {
-			d.options.Logger.Warn("token database: a segment was not unmapped", "detail", err)
-		}
-	}
-}
-
-// remember adds a document to the index of the log.
-func (d *DB) remember(document Document) {
-	d.index.Append(spec.Separator)
-	for _, token := range document.Tokens {
-		d.index.Append(token)
-	}
-	d.query.forget()
-}
-
-// usable says why the database is not, if so.
-func (d *DB) usable(write bool) error {
+// ready returns an error unless the database can be read or, if write is set,
+// written. mu is held.
+func (d *DB) ready(write bool) error {
 	switch {
 	case d.closed:
 		return ErrClosed
@@ -218,14 +73,14 @@ func (d *DB) usable(write bool) error {
 	return nil
 }
 
-// writable says why nothing can be written, if so.
-func (d *DB) writable() error {
+// readyToWrite returns an error unless the database can be written.
+func (d *DB) readyToWrite() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.usable(true)
+	return d.ready(true)
 }
 
-// fail makes err the reason why nothing is written from now on.
+// fail forbids writing from now on, because of err.
 func (d *DB) fail(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,22 +88,22 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
-// Commit keeps a document: it is on disk when Commit returns.
+// Commit adds a document. When it returns, the document is on disk.
 func (d *DB) Commit(document Document) error {
 	if err := d.check(document); err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	if err := d.writable(); err != nil {
+	if err := d.readyToWrite(); err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	record := appendRecord(nil, document, d.manifest.vocab)
 	if _, err := d.log.Write(record); err != nil {
-		return d.takeBack(err)
+		return d.removeIncomplete(err)
 	}
 	if err := d.log.Sync(); err != nil {
-		// Whether it is on disk nobody knows: after this a log is not gone on with.
+		// The record may or may not be on disk, so the log cannot be continued.
 		return fmt.Errorf("tokendb: %w", d.fail(fmt.Errorf("flush the log: %w", err)))
 	}
 	d.mu.Lock()
@@ -268,31 +123,32 @@ func (d *DB) Commit(document Document) error {
 	return nil
 }
 
-// takeBack removes half a record from the log.
-func (d *DB) takeBack(err error) error {
+// removeIncomplete removes an incomplete record from the log.
+func (d *DB) removeIncomplete(err error) error {
 	if cut := d.log.Truncate(d.logSize); cut != nil {
 		return fmt.Errorf("tokendb: %w", d.fail(errors.Join(err, cut)))
 	}
 	return fmt.Errorf("tokendb: append to the log: %w", err)
 }
 
-// check refuses a document that the format cannot hold.
+// check rejects a document that the format cannot hold.
 func (d *DB) check(document Document) error {
 	if len(document.Tokens) > maxDocument {
-		return fmt.Errorf("%w: %d tokens, %d at most", ErrDocument, len(document.Tokens), maxDocument)
+		return fmt.Errorf("%w: %d tokens, want at most %d", ErrDocument, len(document.Tokens), maxDocument)
 	}
 	for _, token := range document.Tokens {
 		if token < 0 || int(token) >= d.options.Vocab {
-			return fmt.Errorf("%w: token %d of %d", ErrDocument, token, d.options.Vocab)
+			return fmt.Errorf("%w: token %d, want less than %d", ErrDocument, token, d.options.Vocab)
 		}
 	}
 	return nil
 }
 
-// maxDocument is the longest document: a segment has room for several.
+// maxDocument is the length of the longest document in tokens. A segment has
+// room for several.
 const maxDocument = 1 << 22
 
-// Close waits for what goes on and gives everything back. It may be called
+// Close waits for background work and releases the database. It may be called
 // twice.
 func (d *DB) Close() error {
 	d.mu.Lock()

@@ -31,7 +31,7 @@ func contents(t testing.TB, d *DB) []Document {
 	return documents
 }
 
-// draft draws a tree from a source behind a text.
+// draft draws a tree from a source after a text.
 func draft(s spec.Source, text []int32) spec.Tree {
 	blend, tree := spec.NewDrafter(3), spec.Tree{}
 	blend.Use(s, 1)
@@ -39,9 +39,9 @@ func draft(s spec.Source, text []int32) spec.Tree {
 	return tree
 }
 
-// The database drafts what the index in memory drafts of the same texts: from
-// its log, from a segment, and after it was opened again.
-func TestTheDatabaseDraftsAsTheIndexInMemoryDoes(t *testing.T) {
+// TestDatabaseDraftsAsIndexDoes compares the drafts of the database with the drafts of spec.Index:
+// from the log, from a segment, and after reopening.
+func TestDatabaseDraftsAsIndexDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		documents := randomDocuments(rng, 1+rng.IntN(30), 200, 2+rng.IntN(60))
@@ -69,7 +69,8 @@ func TestTheDatabaseDraftsAsTheIndexInMemoryDoes(t *testing.T) {
 	}
 }
 
-// Counts of a context add up over log and segments, whatever the parts are.
+// TestPartsAddUpToTheWhole checks that the counts of log and segments add up,
+// however the texts are distributed.
 func TestPartsAddUpToTheWhole(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 4))
@@ -91,7 +92,7 @@ func TestPartsAddUpToTheWhole(t *testing.T) {
 	}
 }
 
-// separate seals the log into a segment of its own.
+// separate seals the log into a segment that is not merged.
 func (d *DB) separate() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -125,7 +126,7 @@ func counts(t *testing.T, s spec.Source, at int32) map[int32]float32 {
 	return m
 }
 
-func TestForgottenTextsAreGoneFromTheDisk(t *testing.T) {
+func TestForgottenTextsLeaveTheDisk(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir)
 	secret := []int32{201, 202, 203, 204, 205, 206}
@@ -146,7 +147,7 @@ func TestForgottenTextsAreGoneFromTheDisk(t *testing.T) {
 	require.NoError(t, d.Verify())
 }
 
-// holds looks for tokens in all files.
+// holds searches all files for tokens.
 func holds(t *testing.T, dir string, tokens []int32) bool {
 	var pattern []byte
 	for _, token := range tokens {
@@ -164,7 +165,7 @@ func holds(t *testing.T, dir string, tokens []int32) bool {
 	return false
 }
 
-func TestTheOldestTextsGoWhenTheDatabaseIsFull(t *testing.T) {
+func TestFullDatabaseDropsOldestTexts(t *testing.T) {
 	d, err := Open(t.TempDir(), Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 64 << 10})
 	require.NoError(t, err)
 	defer d.Close()
@@ -175,7 +176,7 @@ func TestTheOldestTextsGoWhenTheDatabaseIsFull(t *testing.T) {
 		require.NoError(t, d.Import(documents))
 		all = append(all, documents...)
 		left, all := once(contents(t, d)), once(all)
-		require.Equal(t, all[len(all)-len(left):], left, "the newest, in their order")
+		require.Equal(t, all[len(all)-len(left):], left, "the newest, in order")
 		require.LessOrEqual(t, d.Stats().Bytes, int64(64<<10+6*sectionAlign))
 	}
 	left := contents(t, d)
@@ -183,7 +184,7 @@ func TestTheOldestTextsGoWhenTheDatabaseIsFull(t *testing.T) {
 	require.Equal(t, len(once(all)), len(left)+d.Stats().Evicted, "every text is kept or counted")
 }
 
-func TestWhatIsNotThisDatabaseIsRefused(t *testing.T) {
+func TestForeignFoldersAreRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	_, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab, ReadOnly: true})
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -215,7 +216,7 @@ func TestWhatIsNotThisDatabaseIsRefused(t *testing.T) {
 
 var silent = slog.New(slog.DiscardHandler)
 
-func TestQueriesWaitForNoDisk(t *testing.T) {
+func TestQueriesDoNotWaitForTheDisk(t *testing.T) {
 	for name, change := range map[string]func(*DB) error{
 		"commit": func(d *DB) error { return d.Commit(Document{Tokens: []int32{4, 5, 6}}) },
 		"seal":   (*DB).Seal,

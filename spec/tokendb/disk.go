@@ -9,11 +9,11 @@ import (
 	"runtime"
 )
 
-// disk is the folder of a database. All that changes it goes through here.
+// disk is the folder of a database. All changes of the folder go through it.
 type disk struct {
 	dir string
-	// before, when set, is asked in front of every change and may refuse it: how
-	// tests end the process at any of them.
+	// before, if set, is called before every change and may reject it. Tests
+	// use it to stop the process at any change.
 	before func(call, name string) error
 }
 
@@ -26,14 +26,14 @@ func (d *disk) ask(call, name string) error {
 
 func (d *disk) path(name string) string { return filepath.Join(d.dir, name) }
 
-// file is a file that is written.
+// file is a file that is open for writing.
 type file struct {
 	*os.File
 	disk *disk
 	name string
 }
 
-// open opens a file for writing; flag may create it.
+// open opens a file for writing. flag may create it.
 func (d *disk) open(name string, flag int) (*file, error) {
 	if err := d.ask("open", name); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (d *disk) open(name string, flag int) (*file, error) {
 	return &file{f, d, name}, nil
 }
 
-// Write implements [io.Writer]. A refused one writes half of it, as a process
-// that ends may.
+// Write implements [io.Writer]. A rejected write still writes half of p, like a process that stops
+// during a write.
 func (f *file) Write(p []byte) (int, error) {
 	if err := f.disk.ask("write", f.name); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])
@@ -69,7 +69,7 @@ func (f *file) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// create writes a whole new file and flushes it, not yet its name.
+// create writes and flushes a new file. It does not flush the folder.
 func (d *disk) create(name string, fill func(io.Writer) error) error {
 	f, err := d.open(name, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -78,7 +78,8 @@ func (d *disk) create(name string, fill func(io.Writer) error) error {
 	return errors.Join(fill(f), f.Sync(), f.Close())
 }
 
-// replace puts a file in another's place, or none.
+// replace writes a file and renames it over an existing one. If it fails, the
+// old file stays.
 func (d *disk) replace(name string, content []byte) error {
 	temporary := temporaryPrefix + name
 	err := d.create(temporary, func(w io.Writer) error {
@@ -97,7 +98,7 @@ func (d *disk) replace(name string, content []byte) error {
 	return d.sync()
 }
 
-// remove removes a file, if it is there.
+// remove removes a file if it exists.
 func (d *disk) remove(name string) error {
 	if err := d.ask("remove", name); err != nil {
 		return err
@@ -108,8 +109,8 @@ func (d *disk) remove(name string) error {
 	return nil
 }
 
-// sync makes names survive a power cut. Windows cannot flush folders; its file
-// systems log renames.
+// sync makes the names in the folder survive a power cut. Windows cannot flush
+// folders; its file systems log renames.
 func (d *disk) sync() error {
 	if err := d.ask("sync", "."); err != nil {
 		return err

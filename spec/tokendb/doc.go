@@ -1,47 +1,50 @@
-// Package tokendb keeps texts on disk, as tokens, and tells what followed any
-// context in them: a source of drafts (spec.Source) that outlives the process.
-// It is the one place below spec with files.
+// Package tokendb keeps texts on disk as tokens and counts which tokens followed a
+// context in them. It is a source of drafts (spec.Source) that outlives the process,
+// and the only package below spec with files.
 //
-// A database is a folder: a log of the latest documents, which a [DB] indexes in
-// memory, and immutable segments, which are mapped and searched where they lie.
-// The MANIFEST names both. What a query counts is what spec.Index counts of the
-// same texts, contexts of up to eight tokens, over log and segments together;
-// lists stop after 24 successors.
+// A database is a folder with a log of the latest documents, which a [DB] indexes in
+// memory, and immutable segments, which are mapped and searched in place. The
+// MANIFEST names both. A query counts over log and segments together what spec.Index
+// would count of the same texts, for contexts of up to eight tokens. Lists end after
+// 24 successors.
 //
 // # A segment
 //
-// The tokens stand in a row, a separator in front of each document, which no
-// context reaches across. Beside them stands their suffix array, read backwards:
-// the places of all tokens, ordered by what stands before them, the newest token
-// first. So the places of a context lie together, and those of a longer one
-// among them: one look-up narrows from length to length. What followed contexts
-// with more than 32 places was counted when the segment was made and stands in a
-// hash table; rarer ones are found among the places of the context one token
-// shorter, by every 32nd token before it, and counted at once. Nothing in a file
-// is a pointer, sections begin at pages and have checksums of their own, and
-// tokens take two bytes where the vocabulary allows it, else three.
+// The text section holds the tokens of all documents, with a separator before each document that no
+// context crosses. The order section is a suffix array read backwards: the places of all tokens,
+// ordered by the tokens before them, the newest first. So the places of a context are consecutive
+// and include the places of every longer context. Each look-up narrows the range for the next
+// length.
+//
+// Successors of contexts with more than 32 places are counted when the segment is built and stored
+// in a hash table. Rarer contexts are counted during the query. Their places are found by binary
+// search among the places of the context one token shorter. Every 32nd of these has its preceding
+// token stored (a fence).
+//
+// No file holds a pointer. Sections begin at page boundaries and have checksums of
+// their own. A token takes two bytes if the vocabulary allows it, else three.
 //
 // # Invariants
 //
-//   - Commit returns when the document is on disk; a document is there whole or
-//     not at all, and whatever write or flush a process ends at, the next one
-//     finds all that was committed until some moment and nothing else;
-//   - files are never changed but for the log's end: a change writes new ones and
-//     then a new MANIFEST; what that does not name is removed;
-//   - there is one writer, who holds LOCK, and any number of readers, who keep
-//     what they have mapped until [DB.Refresh];
-//   - a document that a newer one repeats (nine tenths of it) may go when segments
-//     are merged; else the oldest go when the database is full;
-//   - a forgotten document is on the disk no more when Forget returns (what the
-//     file system keeps of removed files is beyond us);
-//   - bytes that no checksum vouches for, another tokenizer's and others' folders
-//     are refused, and whatever the bytes of a segment are, reading it is safe.
+//   - When Commit returns, the document is on disk. If the process or the machine
+//     stops at any write or flush, the next process finds a prefix of the committed
+//     documents, each one complete, and nothing else.
+//   - Only the log's end ever changes. A change writes new files and then a new
+//     MANIFEST; files that the MANIFEST does not name are removed.
+//   - One writer holds LOCK. Any number of readers keep their mapped files until
+//     [DB.Refresh].
+//   - A merge of segments may drop a document of which nine tenths occur in a newer
+//     one. If the database is full, the oldest documents are dropped.
+//   - When Forget returns, the document is in no file of the database. (The file
+//     system may keep blocks of removed files.)
+//   - Contents without a valid checksum, databases of another tokenizer and foreign
+//     folders are rejected. Reading a segment is safe even if the file is damaged.
 //
 // # Cost
 //
-// 6 to 8 bytes per token on disk, next to nothing in Go's memory but for the log
-// (32768 tokens of some 55 bytes) and, while a segment is made, 30 bytes per
-// token of it. Opening reads every byte once for its sum. A query of up to eight
-// lengths touches some ten scattered cache lines, and allocates nothing once
-// warm. A full log is merged with the segments up to four times its size.
+// On disk a token takes 6 to 8 bytes. Memory holds the log (32768 tokens of about 55
+// bytes) and, while a segment is built, 30 bytes per token of it. Opening reads every
+// byte once for its checksum. A query of up to eight lengths touches about ten
+// scattered cache lines and allocates nothing once warm. A full log is merged with
+// segments of up to four times its size.
 package tokendb

@@ -3,21 +3,22 @@ package tokendb
 import "errors"
 
 var (
-	// ErrForeign is returned for a folder or file that is no token database, or
-	// one of another format.
+	// ErrForeign is returned for a folder or file that is not a token database
+	// of this format.
 	ErrForeign = errors.New("not a token database of this version")
-	// ErrFingerprint is returned when a database belongs to another tokenizer:
-	// its numbers would mean other words.
+	// ErrFingerprint is returned if a database belongs to another tokenizer,
+	// for which its tokens are other words.
 	ErrFingerprint = errors.New("the token database belongs to another tokenizer")
-	// ErrDamaged is returned for contents that no checksum vouches for.
+	// ErrDamaged is returned for contents with a wrong checksum.
 	ErrDamaged = errors.New("the token database is damaged")
-	// ErrBusy is returned to a second writer.
+	// ErrBusy is returned if another process writes to the database.
 	ErrBusy = errors.New("another process writes to the token database")
-	// ErrReadOnly is returned by a reader that is asked to write.
+	// ErrReadOnly is returned for a change to a database that was opened for
+	// reading.
 	ErrReadOnly = errors.New("the token database was opened for reading")
-	// ErrDocument is returned for a document that cannot be kept: a token that
-	// the vocabulary does not have, or too many of them.
-	ErrDocument = errors.New("no document of this vocabulary")
+	// ErrDocument is returned for a document that has too many tokens or a
+	// token outside the vocabulary.
+	ErrDocument = errors.New("not a document of this vocabulary")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the token database is closed")
 )

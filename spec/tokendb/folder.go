@@ -8,16 +8,16 @@ import (
 	"os"
 	"slices"
 
-	"github.com/sdnpu/sdnpu/backend/filelock"
+	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// own makes the folder this user's alone and this process its only writer, and
-// begins an empty database where there is none.
-func (d *DB) own() (err error) {
+// createAndLock creates the folder, makes it private to the user, locks it for writing
+// and writes an empty database if there is none.
+func (d *DB) createAndLock() (err error) {
 	if err := os.MkdirAll(d.disk.dir, 0o700); err != nil {
 		return err
 	}
-	if err := d.empty(); err != nil {
+	if err := d.rejectForeign(); err != nil {
 		return err
 	}
 	if err := os.Chmod(d.disk.dir, 0o700); err != nil {
@@ -39,14 +39,14 @@ func (d *DB) own() (err error) {
 	return d.disk.replace(manifestName, m.encode())
 }
 
-// empty refuses a folder that holds something else.
-func (d *DB) empty() error {
+// rejectForeign rejects a folder that holds foreign files.
+func (d *DB) rejectForeign() error {
 	entries, err := os.ReadDir(d.disk.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !ours(e.Name()) || e.IsDir() {
+		if !isDatabaseFile(e.Name()) || e.IsDir() {
 			return fmt.Errorf("%w: the folder holds %s", ErrForeign, e.Name())
 		}
 	}
@@ -77,8 +77,8 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 	})
 }
 
-// takeLog opens the log for commits and cuts off what is not whole.
-func (d *DB) takeLog() (err error) {
+// openLog opens the log for commits and cuts off an incomplete record.
+func (d *DB) openLog() (err error) {
 	if d.log, err = d.disk.open(logName(d.manifest.log), os.O_APPEND); err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func (d *DB) takeLog() (err error) {
 	return d.log.Sync()
 }
 
-// tidy removes files that the manifest does not name: replaced ones, and those
-// that a process which ended was writing.
-func (d *DB) tidy() {
+// removeUnnamed removes files that the manifest does not name: replaced files, and files of a
+// process that stopped while writing.
+func (d *DB) removeUnnamed() {
 	entries, err := os.ReadDir(d.disk.dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if !slices.Contains(d.manifest.names(), e.Name()) && ours(e.Name()) {
+		if !slices.Contains(d.manifest.names(), e.Name()) && isDatabaseFile(e.Name()) {
 			if err := d.disk.remove(e.Name()); err != nil {
 				d.options.Logger.Warn("token database: a file that is not needed any more stays", "detail", err)
 			}
@@ -109,8 +109,8 @@ func (d *DB) tidy() {
 	}
 }
 
-// Purge removes a database with its folder. It is [ErrBusy] while a process
-// writes to it.
+// Purge removes a database and its folder. It returns [ErrBusy] while a process
+// writes to the database.
 func Purge(dir string) error {
 	d := &DB{disk: disk{dir: dir}}
 	if err := d.purge(); err != nil {
@@ -127,14 +127,14 @@ func (d *DB) purge() error {
 	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == manifestName || e.Name() == lockName }) {
 		return ErrForeign
 	}
-	if err := d.empty(); err != nil {
+	if err := d.rejectForeign(); err != nil {
 		return err
 	}
 	lock, err := lockFolder(&d.disk)
 	if err != nil {
 		return err
 	}
-	// The manifest goes first: what is left without it is no database.
+	// Remove the manifest first: without it the rest is not a database.
 	errs := []error{d.disk.remove(manifestName)}
 	for _, e := range entries {
 		if e.Name() != lockName {

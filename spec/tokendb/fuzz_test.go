@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// sealed gives a segment's file the sums of what it holds now, so that fuzzed
-// bytes come through.
+// sealed updates the checksums of a segment's file, so that fuzzed bytes are
+// read.
 func sealed(file []byte) []byte {
 	file = slices.Clone(file)
 	if len(file) < headerSize {
@@ -30,7 +30,7 @@ func sealed(file []byte) []byte {
 	return file
 }
 
-// FuzzSegment reads and queries any file: it is refused, or answers something.
+// FuzzSegment opens and queries arbitrary files: no input makes it panic.
 func FuzzSegment(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, vocab := range []int{9, 70000} {
@@ -62,7 +62,8 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzManifest reads any manifest: it is refused, or written again it is equal.
+// FuzzManifest parses arbitrary manifests: accepted ones encode to the same
+// bytes.
 func FuzzManifest(f *testing.F) {
 	m := manifest{vocab: 5, next: 9, log: 8, segments: []uint64{3, 7}}
 	f.Add(m.encode())
@@ -78,7 +79,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzLog reads any log: what is whole in it is equal when written again.
+// FuzzLog parses arbitrary logs: complete records encode to the same bytes.
 func FuzzLog(f *testing.F) {
 	b := encodeLogHeader(300, tokenizer)
 	f.Add(appendRecord(appendRecord(b, Document{Conversation: 3, Time: 4, Tokens: []int32{1, 299, 5}}, 300), Document{}, 300), false)

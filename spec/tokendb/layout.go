@@ -8,12 +8,12 @@ import (
 
 // The sections of a segment, in the order of the file.
 const (
-	documentSection = iota // documentSize bytes each
-	textSection            // tokens, a separator in front of each document
+	documentSection = iota // records of documentSize bytes
+	textSection            // tokens, with a separator before each document
 	orderSection           // places of tokens, ordered by their contexts
 	nodeSection            // hash table of frequent contexts
-	listSection            // what followed them
-	fenceSection           // every fenceStep-th of the tokens before them
+	listSection            // successors of frequent contexts
+	fenceSection           // the token before every fenceStep-th place of a context
 	sectionCount
 )
 
@@ -25,13 +25,13 @@ const (
 	documentSize  = 24
 	nodeSize      = 24
 	listSize      = 6
-	lastMark      = 1 << 23 // on the count of a list's last entry
+	lastMark      = 1 << 23 // set on the count of a list's last entry
 	placeWidth    = 3
-	maxPlaces     = 1<<24 - 1 // tokens and separators of a segment
+	maxPlaces     = 1<<24 - 1 // bound of the tokens and separators of a segment
 	padding       = 4
 )
 
-// castagnoli is the polynomial that processors compute.
+// castagnoli is the polynomial for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // header is the first block of a segment:
@@ -40,7 +40,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	documents u32 · fingerprint [32] · 6 × (offset u64 · size u64 · crc u32) ·
 //	zeros · crc u32 of all before
 //
-// Numbers are little-endian, checksums CRC32C, offsets from the file's begin.
+// Numbers are little-endian, checksums CRC32C, offsets from the file's start.
 type header struct {
 	width, vocab, tokens, places, documents uint32
 	fingerprint                             [32]byte
@@ -90,7 +90,7 @@ func parseHeader(file []byte) (h header, err error) {
 	return h, h.check(uint64(len(file)))
 }
 
-// check refuses a header that promises what the file cannot hold.
+// check rejects a header that does not fit the file's size.
 func (h *header) check(size uint64) error {
 	if h.width != 2 && h.width != 3 || h.vocab > separatorOf(int(h.width)) || h.tokens > maxPlaces || h.places > h.tokens {
 		return fmt.Errorf("%w: impossible header", ErrDamaged)
@@ -115,7 +115,8 @@ func (h *header) check(size uint64) error {
 	return nil
 }
 
-// widthOf is how many bytes a token takes: the highest number is the separator.
+// widthOf returns the number of bytes of a token. The largest number of that
+// width is the separator.
 func widthOf(vocab int) int {
 	if vocab < 1<<16 {
 		return 2
@@ -125,8 +126,9 @@ func widthOf(vocab int) int {
 
 func separatorOf(width int) uint32 { return 1<<(8*width) - 1 }
 
-// node is a frequent context: where its places begin in the order, how often a
-// token followed, how many different ones did, its list and its fences.
+// node is a frequent context: its first place in the order, the number of
+// tokens that followed it, the number of different ones, its list and its
+// fences.
 type node struct {
 	check, from, total, distinct, list, fence uint32
 }
@@ -143,19 +145,4 @@ func decodeNode(b []byte) node {
 		binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]),
 		binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:]),
 	}
-}
-
-// A context is hashed from its newest token to its oldest.
-const emptyContext uint64 = 0x9e3779b97f4a7c15
-
-func extend(h uint64, token uint32) uint64 {
-	h = (h ^ uint64(token)) * 0xff51afd7ed558ccd
-	return h ^ h>>32
-}
-
-// checkOf is what a node keeps of a hash; never 0.
-func checkOf(h uint64) uint32 { return uint32(h>>32) | 1 }
-
-func slotOf(check uint32, slots int) int {
-	return int(uint64(check*0x9e3779b1) * uint64(slots) >> 32)
 }

@@ -1,18 +1,18 @@
 package tokendb
 
-// level is what a part of a database knows of a context: how often a token
-// followed, how many different ones did, and where their list begins: the
-// number of an entry of a segment, or in lists.
+// level is the answer of one part of a database for one context: the number of
+// tokens that followed, the number of different ones, and the first entry of
+// their list.
 type level struct {
 	total, distinct uint32
 	first           int32
-	counted         bool // the list is in lists
+	counted         bool // the list is in lists; otherwise first is an entry of a segment
 }
 
-// occurrence is a place of a rare context.
+// occurrence is one place of a rare context.
 type occurrence struct {
 	token, place uint32
-	shared       int // tokens of the context that stand before it
+	shared       int // number of tokens of the context that precede the place
 }
 
 // listed is an entry of a list that a query made.
@@ -22,18 +22,19 @@ type listed struct {
 	last  bool
 }
 
-// lists holds what one query counts, and its memory for the next one.
+// lists holds the lists that one query makes. It keeps its memory for the next
+// query.
 type lists struct {
 	entries []listed
-	kept    int // entries that stay
+	kept    int // number of entries that reset keeps
 	found   []occurrence
 	tally   []successor
 }
 
-// reset forgets the lists of the query before but those that stay.
+// reset removes the lists of the previous query, except the kept entries.
 func (l *lists) reset() { l.entries = l.entries[:l.kept] }
 
-// count fills in the levels k to longest from the places found.
+// count fills the levels k to longest from the places in found.
 func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	l.tally = l.tally[:0]
 	total := uint32(0)
@@ -67,11 +68,66 @@ func (l *lists) add(token, place uint32) {
 	l.tally = insert(l.tally, s, rare)
 }
 
-// store keeps the tally as a list and returns where it begins.
+// store appends the tally as a list and returns its first entry.
 func (l *lists) store() int32 {
 	first := int32(len(l.entries))
 	for i, s := range l.tally {
 		l.entries = append(l.entries, listed{token: int32(s.token), count: s.count, last: i == len(l.tally)-1})
+	}
+	return first
+}
+
+// mixer adds up the lists of several parts. Emptying it takes constant time: a
+// place of the table is in use only if it carries the current round.
+type mixer struct {
+	entries []listed
+	table   [1024]struct{ round, entry uint32 } // larger than the lists of all parts together
+	round   uint32
+}
+
+func (m *mixer) begin() {
+	m.entries = m.entries[:0]
+	if m.round++; m.round == 0 {
+		clear(m.table[:])
+		m.round = 1
+	}
+}
+
+// add adds to a token's count and reports whether the mixer already had the
+// token.
+func (m *mixer) add(token int32, count uint32) bool {
+	for i := uint32(token) * 0x9e3779b1 >> 22; ; i = (i + 1) % uint32(len(m.table)) {
+		p := &m.table[i]
+		if p.round != m.round {
+			if len(m.entries) < len(m.table)-1 {
+				p.round, p.entry = m.round, uint32(len(m.entries))
+				m.entries = append(m.entries, listed{token: token, count: count})
+			}
+			return false
+		}
+		if e := &m.entries[p.entry]; e.token == token {
+			e.count += count
+			return true
+		}
+	}
+}
+
+// store orders the entries by count, stores the first ones as a list and
+// returns its first entry. Among equals the entry that was added first comes
+// first.
+func (m *mixer) store(l *lists) int32 {
+	for i, e := range m.entries {
+		for ; i > 0 && m.entries[i-1].count < e.count; i-- {
+			m.entries[i] = m.entries[i-1]
+		}
+		m.entries[i] = e
+	}
+	first := int32(len(l.entries))
+	l.entries = append(l.entries, m.entries[:min(len(m.entries), maxSuccessors)]...)
+	if len(l.entries) > int(first) {
+		l.entries[len(l.entries)-1].last = true
+	} else {
+		l.entries = append(l.entries, listed{last: true})
 	}
 	return first
 }

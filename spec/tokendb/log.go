@@ -6,13 +6,13 @@ import (
 	"hash/crc32"
 )
 
-// A log is the documents that are in no segment yet, in the order of their
-// commits: a header, then records of
+// A log holds the documents that are in no segment yet, in the order of their
+// commits: a header, followed by records of
 //
 //	length u32 · crc u32 · kind u8 · conversation u64 · time u64 · tokens
 //
-// whose length and checksum are of what follows them. The first record that is
-// not whole ends the log: the process ended while it was written.
+// length and crc describe the bytes after them. The first incomplete record ends the log: the
+// process stopped while writing it.
 const (
 	logMagic      = "sdnpulog"
 	logHeaderSize = 8 + 4 + 4 + 32 + 4
@@ -59,8 +59,8 @@ func appendRecord(b []byte, d Document, vocab uint32) []byte {
 	return b
 }
 
-// parseRecords reads the records that a log begins with after its header and
-// returns how many bytes they take.
+// parseRecords reads the records after a log's header and returns the number of
+// bytes that they take.
 func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
 	for {
 		d, n := parseRecord(b[whole:], vocab)
@@ -72,7 +72,7 @@ func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
 	}
 }
 
-// parseRecord reads one record and returns its size, 0 where none is whole.
+// parseRecord reads one record and returns its size, or 0 if it is incomplete.
 func parseRecord(b []byte, vocab uint32) (d Document, size int) {
 	if len(b) < recordHead {
 		return d, 0

@@ -6,13 +6,13 @@ import (
 	"os"
 	"slices"
 
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Seal makes a segment of the log, as happens by itself when it is long.
+// Seal makes a segment of the log. A full log is sealed automatically.
 func (d *DB) Seal() error { return d.Import(nil) }
 
-// Import adds many documents at once: all of them or, when it fails, none.
+// Import adds documents. If it fails, it adds none.
 func (d *DB) Import(documents []Document) error {
 	for _, document := range documents {
 		if err := d.check(document); err != nil {
@@ -27,13 +27,13 @@ func (d *DB) Import(documents []Document) error {
 	return nil
 }
 
-// Forget removes all documents that match from the disk and returns how many
-// there were. Their segments are written anew; others stay as they are.
+// Forget removes all documents that match from the disk and returns their
+// number. It rewrites the segments that hold them and keeps the others.
 func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	d.mu.Lock()
-	err = d.usable(true)
+	err = d.ready(true)
 	parts := d.parts
 	d.mu.Unlock()
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	}
 	pieces := make([]piece, 0, len(parts))
 	for _, p := range parts {
-		documents, err := p.all()
+		documents, err := p.readDocuments()
 		if err != nil {
 			return 0, fmt.Errorf("tokendb: %w", err)
 		}
@@ -66,19 +66,19 @@ func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	return forgotten, nil
 }
 
-// Documents calls visit for every document, the oldest first.
+// Documents calls visit for each document, the oldest first.
 func (d *DB) Documents(visit func(Document)) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	d.mu.Lock()
-	err := d.usable(false)
+	err := d.ready(false)
 	parts, tail := d.parts, d.tail
 	d.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	for _, p := range parts {
-		documents, err := p.all()
+		documents, err := p.readDocuments()
 		if err != nil {
 			return fmt.Errorf("tokendb: %w", err)
 		}
@@ -92,19 +92,19 @@ func (d *DB) Documents(visit func(Document)) error {
 	return nil
 }
 
-// Stats is what a database holds.
+// Stats describes the contents of a database.
 type Stats struct {
 	Documents, Tokens, Segments int
-	// LogTokens of the tokens are in no segment yet.
+	// LogTokens counts the tokens that are in no segment yet.
 	LogTokens int
-	// Evicted of the documents went since the database was opened, the oldest
-	// ones, because it would have been larger than [Options].MaxBytes.
+	// Evicted counts the documents that were dropped since the database was opened,
+	// because of [Options].MaxBytes.
 	Evicted int
 	// Bytes is the size on disk.
 	Bytes int64
 }
 
-// Stats counts what the database holds.
+// Stats returns the database's statistics.
 func (d *DB) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,13 +121,13 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// Verify makes every segment anew from its documents and compares, and reads
-// the log to its end. Sums that are wrong are found by [Open].
+// Verify rebuilds every segment from its documents and compares the bytes, and
+// reads the log to its end. Wrong checksums are found by [Open] already.
 func (d *DB) Verify() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	d.mu.Lock()
-	parts, good, name, err := d.parts, d.logSize, logName(d.manifest.log), d.usable(false)
+	parts, good, name, err := d.parts, d.logSize, logName(d.manifest.log), d.ready(false)
 	d.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("tokendb: %w", err)
@@ -142,14 +142,14 @@ func (d *DB) Verify() error {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	if info.Size() > good {
-		return fmt.Errorf("tokendb: %s: %w: %d bytes behind the last whole record: the next writer cuts them off", name, ErrDamaged, info.Size()-good)
+		return fmt.Errorf("tokendb: %s: %w: %d bytes follow the last complete record: the next writer cuts them off", name, ErrDamaged, info.Size()-good)
 	}
 	return nil
 }
 
-// verify compares the segment with one made of its documents.
+// verify compares the segment with one that is rebuilt from its documents.
 func (p *part) verify() error {
-	documents, err := p.all()
+	documents, err := p.readDocuments()
 	if err != nil {
 		return err
 	}

@@ -12,18 +12,18 @@ const (
 	lockName        = "LOCK"
 	temporaryPrefix = "new-"
 	manifestMagic   = "sdnpumft"
-	// maxSegments bounds the parts that a query looks at.
+	// maxSegments bounds the segments that a query searches.
 	maxSegments = 24
 )
 
-// manifest is the list of the files that are the database:
+// manifest lists the files of a database:
 //
 //	magic [8] · version u32 · vocab u32 · fingerprint [32] · next u64 · log u64 ·
 //	segments u32 · segments × id u64, the oldest first · crc u32 of all before
 type manifest struct {
 	vocab       uint32
 	fingerprint [32]byte
-	next        uint64 // no file has this number yet
+	next        uint64 // the next unused file number
 	log         uint64
 	segments    []uint64
 }
@@ -32,12 +32,12 @@ func segmentName(id uint64) string { return fmt.Sprintf("segment-%08d", id) }
 
 func logName(id uint64) string { return fmt.Sprintf("log-%08d", id) }
 
-// ours reports whether a file is one that a database leaves in its folder.
-func ours(name string) bool {
+// isDatabaseFile reports whether a file of this name belongs to a database.
+func isDatabaseFile(name string) bool {
 	return name == manifestName || name == lockName || strings.HasPrefix(name, "segment-") || strings.HasPrefix(name, "log-") || strings.HasPrefix(name, temporaryPrefix)
 }
 
-// names are the files that the manifest needs.
+// names returns the names of the files that the manifest needs.
 func (m *manifest) names() []string {
 	names := []string{manifestName, lockName, logName(m.log)}
 	for _, id := range m.segments {
@@ -60,7 +60,7 @@ func (m *manifest) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseManifest reads what encode wrote.
+// parseManifest reads the output of encode.
 func parseManifest(b []byte) (m manifest, err error) {
 	const fixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
 	if len(b) < len(manifestMagic)+4 && strings.HasPrefix(manifestMagic, string(b[:min(len(b), len(manifestMagic))])) {
@@ -88,5 +88,5 @@ func parseManifest(b []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// maxVocab is the largest vocabulary: a number more is the separator.
+// maxVocab is the largest vocabulary. The next number is the separator.
 const maxVocab = 1<<24 - 1

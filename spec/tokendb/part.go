@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // part is a segment of an open database.
@@ -15,8 +15,7 @@ type part struct {
 	file *mapped.File
 }
 
-// openPart maps a segment, or takes the one that is mapped already: what has a
-// number never changes.
+// openPart maps a segment, or returns the already mapped segment: a segment's file never changes.
 func (d *DB) openPart(id uint64) (*part, error) {
 	if i := slices.IndexFunc(d.parts, func(p *part) bool { return p.id == id }); i >= 0 {
 		return d.parts[i], nil
@@ -39,7 +38,7 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	return p, nil
 }
 
-// release unmaps the segment unless it is one of those still in use.
+// release unmaps the segment unless used holds it.
 func (p *part) release(used []*part) error {
 	if slices.Contains(used, p) {
 		return nil
@@ -47,11 +46,11 @@ func (p *part) release(used []*part) error {
 	return p.file.Close()
 }
 
-// sizeBytes is the size of the file.
+// sizeBytes returns the size of the file.
 func (p *part) sizeBytes() int64 { return int64(len(p.file.Bytes())) }
 
-// all returns the segment's documents.
-func (p *part) all() ([]Document, error) {
+// readDocuments returns the segment's documents.
+func (p *part) readDocuments() ([]Document, error) {
 	documents := make([]Document, p.header.documents)
 	err := mapped.Guard(func() error {
 		for i := range documents {

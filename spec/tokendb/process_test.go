@@ -13,10 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// writerFolder tells the test's own program that it is the other process.
+// writerFolder is the environment variable that makes the test's program the
+// writing process.
 const writerFolder = "TOKENDB_TEST_WRITER"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write does what the lines of its input say, and answers each.
+// write executes the commands on its input and confirms each.
 func write(dir string) {
 	d, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab})
 	if err != nil {
@@ -85,7 +86,7 @@ func (w *writer) do(what string) {
 	require.Equal(w.t, "done", w.line())
 }
 
-func TestAReaderSeesWhatAnotherProcessWrites(t *testing.T) {
+func TestReaderSeesWriterOfAnotherProcess(t *testing.T) {
 	dir := quick(t)
 	w := startWriter(t, dir)
 	require.Equal(t, "open", w.line())
@@ -114,7 +115,7 @@ func TestAReaderSeesWhatAnotherProcessWrites(t *testing.T) {
 	require.Equal(t, int32(9), drafts()[0], "log and segment together")
 	before := r.parts[0].file.Bytes()[:headerSize]
 	w.do("forget")
-	require.Equal(t, byte('s'), before[0], "what is mapped stays until it is let go")
+	require.Equal(t, byte('s'), before[0], "a mapped file stays until it is released")
 	require.NotContains(t, drafts(), int32(4))
 	require.NoError(t, w.cmd.Process.Kill())
 	require.Error(t, w.cmd.Wait())
@@ -123,8 +124,9 @@ func TestAReaderSeesWhatAnotherProcessWrites(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A file says the same wherever it is mapped, and under any name.
-func TestAMappedFileDoesNotDependOnItsPlace(t *testing.T) {
+// TestMappedFileIsRelocatable checks that a file means the same at any address
+// and under any name.
+func TestMappedFileIsRelocatable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	documents := randomDocuments(rng, 30, 200, 40)
 	dir, moved := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
@@ -143,8 +145,9 @@ func TestAMappedFileDoesNotDependOnItsPlace(t *testing.T) {
 	}
 }
 
-// A file that another program shortens ends no process.
-func TestAShortenedSegmentIsAnErrorAndNoCrash(t *testing.T) {
+// TestShortenedSegmentIsAnError checks that a file that another program
+// shortens does not end the process.
+func TestShortenedSegmentIsAnError(t *testing.T) {
 	documents := randomDocuments(rand.New(rand.NewPCG(8, 9)), 60, 400, 40)
 	dir := t.TempDir()
 	d := opened(t, dir)
@@ -152,11 +155,11 @@ func TestAShortenedSegmentIsAnErrorAndNoCrash(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(dir, segmentName(d.manifest.segments[0])), sectionAlign))
 	read := func() error { draft(d, documents[3].Tokens); return nil }
 	require.ErrorIs(t, d.Read(read), mapped.ErrGone)
-	require.ErrorIs(t, d.Read(read), mapped.ErrGone, "it stays so")
+	require.ErrorIs(t, d.Read(read), mapped.ErrGone, "the error stays")
 	require.Error(t, d.Documents(func(Document) {}))
 }
 
-func TestFilesAreTheirOwnersAlone(t *testing.T) {
+func TestFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	d := opened(t, dir)
@@ -165,7 +168,7 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	if info.Mode().Perm() != 0o700 {
-		t.Skip("this system has no such permissions")
+		t.Skip("no permissions of this kind here")
 	}
 	require.Len(t, names(dir), 4)
 	for _, name := range names(dir) {
@@ -175,8 +178,8 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	}
 }
 
-// A full log is sealed by itself while commits go on.
-func TestAFullLogBecomesASegment(t *testing.T) {
+// TestFullLogBecomesASegment fills the log while commits continue.
+func TestFullLogBecomesASegment(t *testing.T) {
 	d := opened(t, quick(t))
 	rng := rand.New(rand.NewPCG(4, 4))
 	var all []Document
@@ -193,7 +196,7 @@ func TestAFullLogBecomesASegment(t *testing.T) {
 	require.NoError(t, d.Verify())
 }
 
-func TestAQueryAllocatesNothingOnceWarm(t *testing.T) {
+func TestWarmQueryAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 9))
 	documents := randomDocuments(rng, 40, 300, 30)
 	d := opened(t, quick(t))

@@ -5,25 +5,27 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sdnpu/sdnpu/backend/mapped"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// A place of a list is an entry of a segment, with its number above it and
-// inSegment, or one of the query's own lists. Of a database without segments it
-// is the index's.
+// A place of a list is one of three things. In a database without segments, it
+// is a place of the log's index. Otherwise it is an entry of the query's own
+// lists, or, with inSegment set and the segment's number above segmentBits, an
+// entry of a segment.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
 )
 
-// query is what one call of Levels finds, and its memory for the next one.
+// query holds the results of one call of Levels. It keeps its memory for the
+// next call.
 type query struct {
 	lists lists
-	parts []partLevels // of the segments
+	parts []partLevels // one for each segment
 	mixed mixer
-	empty level // what followed the empty context; its list stays
-	kept  bool  // empty holds
+	empty level // for the empty context; its list stays in lists
+	kept  bool  // empty is valid
 	log   struct {
 		found           int
 		total, distinct [depth + 1]float32
@@ -36,16 +38,16 @@ type partLevels struct {
 	levels [depth + 1]level
 }
 
-// forget drops what was kept: the texts have changed.
+// forget invalidates the kept results after the texts have changed.
 func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
 
-// Read calls f, within which the database is a [spec.Source] and does not
-// change. Where a file cannot be read any more it is [mapped.ErrGone], and what f
-// has done so far is not to be used; else the error is f's.
+// Read calls f. Inside f the database is a [spec.Source] and does not change.
+// If a mapped file can no longer be read, Read returns [mapped.ErrGone] and the
+// caller must discard the results of f. Otherwise it returns f's error.
 func (d *DB) Read(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.usable(false); err != nil {
+	if err := d.ready(false); err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	err := mapped.Guard(f)
@@ -80,7 +82,7 @@ func (d *DB) Levels(context []int32, total, distinct []float32, first []int32) i
 	return found
 }
 
-// level is what all parts together know of the context of k tokens.
+// level returns the answer of all parts together for the context of k tokens.
 func (d *DB) level(k int) (l level) {
 	q := &d.query
 	if k == 0 && q.kept {
@@ -109,7 +111,7 @@ func (d *DB) level(k int) (l level) {
 	return l
 }
 
-// mix adds up the lists of several parts, the newest first.
+// mix adds up the lists of several parts, the newest part first.
 func (d *DB) mix(k int) level {
 	q := &d.query
 	m, l := &q.mixed, level{counted: true}
@@ -165,8 +167,8 @@ func (d *DB) Successor(at int32) (token int32, count float32, next int32) {
 	return e.token, float32(e.count), next
 }
 
-// Refresh shows a reader what the writer has done since. It costs a look at two
-// files where nothing was.
+// Refresh makes a reader see the writer's changes. If nothing changed, it costs
+// the status of two files.
 func (d *DB) Refresh() error {
 	if !d.options.ReadOnly || !d.changing.TryLock() {
 		return nil
@@ -181,7 +183,7 @@ func (d *DB) Refresh() error {
 }
 
 func (d *DB) refresh() error {
-	if err := d.usable(false); err != nil {
+	if err := d.ready(false); err != nil {
 		return err
 	}
 	info, err := os.Stat(d.disk.path(manifestName))

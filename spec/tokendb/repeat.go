@@ -1,27 +1,31 @@
 package tokendb
 
-import "slices"
+import (
+	"slices"
 
-// A text that is said again and again would push others out of the database:
-// when documents are merged, those that a newer one repeats go, and so what is
-// still said stays longest.
+	"github.com/sdnpu/sdnpu/spec/ngram"
+)
+
+// A text that is repeated often would displace others. A merge therefore drops
+// documents that a newer one repeats.
 const (
-	shingle = 32 // tokens that are compared at once
-	// sampled of the shingles are compared, chosen by what they say: the same ones
-	// in every document.
+	shingle = 32 // tokens per hash
+	// sampled is the reciprocal share of shingles that are compared. The hash of a shingle decides
+	// whether it is sampled, so every document samples the same shingles.
 	sampled = 16
-	// fewest samples say how much of a document is known; with fewer it has to be
-	// repeated as a whole.
+	// fewest is the smallest useful number of samples. A document with fewer is
+	// dropped only if a newer one equals it.
 	fewest = 8
-	// A document goes when known of its samples stand in newer ones.
+	// known is the share of samples in newer documents above which a document
+	// is dropped.
 	known = 0.9
 )
 
 const shingleBase = 0x9e3779b97f4a7c15
 
-// unrepeated leaves out the documents that newer ones repeat. They are in the
-// order of their commits.
-func unrepeated(documents []Document) []Document {
+// withoutRepeats returns the documents that no newer one repeats. documents are in
+// the order of their commits.
+func withoutRepeats(documents []Document) []Document {
 	seen := make(map[uint64]struct{})
 	var samples []uint64
 	kept := make([]Document, 0, len(documents))
@@ -44,26 +48,26 @@ func unrepeated(documents []Document) []Document {
 	return kept
 }
 
-// sample appends hashes of the shingles that stand for a text, or one of all of
-// it where they are few.
+// sample appends the hashes of a text's samples, or one hash of the whole text
+// if there are too few.
 func sample(to []uint64, tokens []int32) []uint64 {
 	begin, rolling, leaving := len(to), uint64(0), uint64(1)
 	for range shingle {
 		leaving *= shingleBase
 	}
-	whole := emptyContext
+	whole := ngram.Empty
 	for i, token := range tokens {
-		whole = extend(whole, uint32(token))
+		whole = whole.Extend(token)
 		rolling = rolling*shingleBase + uint64(token) + 1
 		if i >= shingle {
 			rolling -= leaving * (uint64(tokens[i-shingle]) + 1)
 		}
-		if h := extend(rolling, 0); i >= shingle-1 && h < ^uint64(0)/sampled {
+		if h := uint64(ngram.Hash(rolling).Extend(0)); i >= shingle-1 && h < ^uint64(0)/sampled {
 			to = append(to, h)
 		}
 	}
 	if len(to)-begin < fewest {
-		return append(to[:begin], whole)
+		return append(to[:begin], uint64(whole))
 	}
 	return to
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// once is unrepeated for documents that are equal or have nothing in common.
+// once does the same as withoutRepeats, but only for documents that are either
+// equal or have nothing in common.
 func once(documents []Document) (kept []Document) {
 	kept = []Document{}
 	for i, d := range documents {
@@ -29,11 +30,11 @@ func TestRepeatedDocumentsStayOnce(t *testing.T) {
 			d.Conversation = rng.Uint64()
 			documents = slices.Insert(documents, rng.IntN(len(documents)+1), d)
 		}
-		require.Equal(t, once(documents), unrepeated(documents), seed)
+		require.Equal(t, once(documents), withoutRepeats(documents), seed)
 	}
 }
 
-func TestWhatIsNearlyRepeatedGoes(t *testing.T) {
+func TestNearlyRepeatedDocumentsAreDropped(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := func(n int) (tokens []int32) {
 		for range n {
@@ -52,7 +53,7 @@ func TestWhatIsNearlyRepeatedGoes(t *testing.T) {
 		{"half is new", slices.Concat(old[:1000], text(1000)), true},
 		{"other", text(2000), true},
 	} {
-		kept := unrepeated([]Document{{Conversation: 1, Tokens: old}, {Conversation: 2, Tokens: c.newer}})
+		kept := withoutRepeats([]Document{{Conversation: 1, Tokens: old}, {Conversation: 2, Tokens: c.newer}})
 		require.Equal(t, c.stays, len(kept) == 2, c.name)
 		require.Equal(t, c.newer, kept[len(kept)-1].Tokens, c.name)
 	}
@@ -60,7 +61,7 @@ func TestWhatIsNearlyRepeatedGoes(t *testing.T) {
 	require.InDelta(t, 1.0/sampled, n, 0.01)
 }
 
-func TestADatabaseOfOneAnswerStaysSmall(t *testing.T) {
+func TestRepeatedAnswerKeepsDatabaseSmall(t *testing.T) {
 	d := opened(t, quick(t))
 	answer := randomDocuments(rand.New(rand.NewPCG(1, 1)), 1, 400, 30)[0]
 	for i := range 100 {

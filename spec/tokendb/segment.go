@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// segment is an immutable part of a database: a file in memory. Whatever its
-// bytes are, reading it neither fails nor leaves it.
+// segment is an immutable part of a database: a mapped file. Reading stays within the file and
+// never panics, even if the file is damaged.
 type segment struct {
 	header
 	text, order, nodes, lists, fences, documents []byte
@@ -15,7 +17,7 @@ type segment struct {
 	fenceCount                                   uint32
 }
 
-// openSegment reads the header of a file in memory and checks the sums of all
+// openSegment reads the header of a mapped file and checks the checksums of all
 // sections, which touches every page once.
 func openSegment(file []byte) (*segment, error) {
 	h, err := parseHeader(file)
@@ -41,7 +43,8 @@ func newSegment(h header, file []byte) *segment {
 	return s
 }
 
-// token is what stands at a place of the text, a separator where there is none.
+// token returns the token at a place of the text, or a separator outside the
+// text.
 func (s *segment) token(p uint32) uint32 {
 	if p >= s.tokens {
 		return ^uint32(0)
@@ -49,7 +52,7 @@ func (s *segment) token(p uint32) uint32 {
 	return s.number(s.text, p)
 }
 
-// number reads a number of the text's width.
+// number returns the i-th number of the text's width.
 func (s *segment) number(b []byte, i uint32) uint32 {
 	if s.width == 2 {
 		return uint32(binary.LittleEndian.Uint16(b[2*i:]))
@@ -57,16 +60,17 @@ func (s *segment) number(b []byte, i uint32) uint32 {
 	return binary.LittleEndian.Uint32(b[3*i:]) & 0xffffff
 }
 
-// place is the i-th place in the order of contexts; i is below places.
+// place returns the i-th place in the order of contexts. i must be less than
+// places.
 func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
 
-// node finds the node of a context whose places lie in [from,to).
+// node returns the node of a context whose places are in [from,to).
 func (s *segment) node(check, from, to uint32) (node, bool) {
-	for i, n := slotOf(check, s.slots), 0; n < s.slots; n++ {
+	for i, n := ngram.Slot(check, s.slots), 0; n < s.slots; n++ {
 		switch b := s.nodes[i*nodeSize : (i+1)*nodeSize]; binary.LittleEndian.Uint32(b) {
-		case check: // a context that the segment does not have may have the sum of one
+		case check: // another context may have the same check
 			if n := decodeNode(b); n.from >= from && n.from <= to && n.total <= to-n.from {
 				return n, true
 			}
@@ -80,13 +84,13 @@ func (s *segment) node(check, from, to uint32) (node, bool) {
 	return node{}, false
 }
 
-// levels finds what followed the contexts that end a text, the newest token
-// first, and returns how many of them the segment has.
+// levels finds the contexts at the end of a text, the newest token first. It
+// returns how many of them the segment has.
 func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	outer := node{total: s.places}
-	h := emptyContext
+	h := ngram.Empty
 	for k := 0; ; k++ {
-		n, ok := s.node(checkOf(h), outer.from, outer.from+outer.total)
+		n, ok := s.node(h.Check(), outer.from, outer.from+outer.total)
 		if !ok {
 			if k == 0 {
 				return 0
@@ -97,13 +101,13 @@ func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 		if k == depth || k == len(context) || context[k] < 0 {
 			return k + 1
 		}
-		h = extend(h, uint32(context[k]))
+		h = h.Extend(context[k])
 		outer = n
 	}
 }
 
-// rare counts what followed the context of k tokens and longer ones: at most a
-// few places within those of outer, the context of k-1 tokens.
+// rare counts the successors of the context of k tokens and of longer ones. Their few places are
+// among the places of outer, the context of k-1 tokens.
 func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level, l *lists) int {
 	l.found = l.found[:0]
 	longest := 0
@@ -124,8 +128,8 @@ func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level
 	return longest + 1
 }
 
-// shared is how many tokens of the context stand before a place; the first k
-// do.
+// shared returns the number of tokens of the context that precede a place. The
+// caller has compared the first k.
 func (s *segment) shared(p uint32, k int, context []int32) int {
 	for ; k < depth && k < len(context); k++ {
 		if token := s.token(p - 1 - uint32(k)); token != uint32(context[k]) {
@@ -135,8 +139,9 @@ func (s *segment) shared(p uint32, k int, context []int32) int {
 	return k
 }
 
-// lowerBound is the first place of outer, the context of k tokens, before which
-// a token not below want stands: found by the fences, then between two of them.
+// lowerBound returns the first place of outer, the context of k tokens, that
+// follows a token of at least want. It searches the fences, then the places
+// between two of them.
 func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	from, to := uint32(0), (outer.total+fenceStep-1)/fenceStep
 	if outer.fence > s.fenceCount || to > s.fenceCount-outer.fence {
@@ -163,7 +168,8 @@ func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	return low
 }
 
-// entry is an entry of the lists, and whether it is a list's last.
+// entry returns an entry of the lists and reports whether it is the last one of
+// its list.
 func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	if i >= uint32(s.entries) {
 		return 0, 0, true
@@ -173,7 +179,7 @@ func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	return int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16), v & maxCount, v&lastMark != 0
 }
 
-// document returns a document; i is below documents.
+// document returns the i-th document. i must be less than documents.
 func (s *segment) document(i int) Document {
 	b := s.documents[i*documentSize:]
 	from, n := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])

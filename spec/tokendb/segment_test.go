@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// randomDocuments draws texts whose contexts repeat.
+// randomDocuments returns texts whose contexts repeat.
 func randomDocuments(rng *rand.Rand, n, length, alphabet int) []Document {
 	documents := make([]Document, n)
 	for i := range documents {
@@ -36,7 +36,7 @@ func indexOf(documents []Document) *spec.Index {
 	return x
 }
 
-// fileOf is a segment's file in memory.
+// fileOf returns a segment's file.
 func fileOf(t testing.TB, documents []Document, vocab int) []byte {
 	var b buffer
 	_, err := build(documents, vocab).writeTo(&b, [32]byte{1})
@@ -48,7 +48,7 @@ type buffer struct{ bytes []byte }
 
 func (b *buffer) Write(p []byte) (int, error) { b.bytes = append(b.bytes, p...); return len(p), nil }
 
-func TestASegmentCountsWhatTheIndexInMemoryCounts(t *testing.T) {
+func TestSegmentCountsAsIndexDoes(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		vocab := []int{2, 5, 40, 300, 66000}[seed%5]
@@ -64,7 +64,8 @@ func TestASegmentCountsWhatTheIndexInMemoryCounts(t *testing.T) {
 	}
 }
 
-// randomContext ends somewhere in a document, or nowhere; the newest is first.
+// randomContext returns a context from a document, or a random one, the newest
+// token first.
 func randomContext(rng *rand.Rand, documents []Document, alphabet int) []int32 {
 	context := make([]int32, rng.IntN(depth+4))
 	tokens := documents[rng.IntN(len(documents))].Tokens
@@ -130,7 +131,8 @@ func requireSameLevels(t *testing.T, index *spec.Index, s *single, context []int
 	}
 }
 
-// Contexts of all lengths that are frequent, and next to them others.
+// TestFrequentContextsOfEveryLengthAreCounted mixes frequent contexts of all
+// lengths with rare ones.
 func TestFrequentContextsOfEveryLengthAreCounted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 7))
 	tokens := make([]int32, 12000)
@@ -151,8 +153,9 @@ func TestFrequentContextsOfEveryLengthAreCounted(t *testing.T) {
 	}
 }
 
-// A file whose sums are right and whose contents are not is read without harm.
-func TestHostileSegmentsAreReadWithoutHarm(t *testing.T) {
+// TestHostileSegmentsAreReadSafely reads files with valid checksums and
+// arbitrary contents.
+func TestHostileSegmentsAreReadSafely(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 7))
 	documents := randomDocuments(rng, 10, 400, 4)
 	good := fileOf(t, documents, 300)

@@ -1,13 +1,12 @@
 package tokendb
 
-// depth is the longest context that is counted, in tokens: that of the index
-// in memory, too.
+// depth is the longest context in tokens, also of the index in memory.
 const depth = 8
 
-// sortContexts returns the places of text that hold a token, ordered by what
-// stands before them, the newest token first; equal contexts keep the order of
-// the text. Tokens are below vocab, or the separator. It is a radix sort from
-// the oldest token of a context to the newest: O(depth·(len(text)+vocab)).
+// sortContexts returns the places of text that hold a token, ordered by the
+// tokens before them, the newest first. Equal contexts keep the order of the
+// text. Tokens are below vocab, or the separator. It is a radix sort from the
+// oldest token of a context to the newest: O(depth·(len(text)+vocab)).
 func sortContexts(text []uint32, vocab int) []uint32 {
 	order := make([]uint32, 0, len(text))
 	for p, token := range text {
@@ -19,7 +18,7 @@ func sortContexts(text []uint32, vocab int) []uint32 {
 	for k := depth - 1; k >= 0; k-- {
 		clear(starts)
 		for i, p := range order {
-			keys[i] = min(before(text, p, k), uint32(vocab))
+			keys[i] = min(tokenBefore(text, p, k), uint32(vocab))
 			starts[keys[i]]++
 		}
 		sum := uint32(0)
@@ -35,23 +34,23 @@ func sortContexts(text []uint32, vocab int) []uint32 {
 	return order
 }
 
-// before is the token that stands k+1 places before p, or a separator.
-func before(text []uint32, p uint32, k int) uint32 {
+// tokenBefore returns the token k+1 places before p, or a separator.
+func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	if at := int(p) - 1 - k; at >= 0 {
 		return text[at]
 	}
 	return ^uint32(0)
 }
 
-// common returns for each place of order how many tokens its context shares
-// with the one in front, depth at most.
-func common(text, order []uint32, vocab int) []uint8 {
+// sharedWithPrevious returns, for each place of order, how many tokens its context shares with the
+// context of the previous place, at most depth.
+func sharedWithPrevious(text, order []uint32, vocab int) []uint8 {
 	shared := make([]uint8, len(order))
 	for i := 1; i < len(order); i++ {
 		k := 0
 		for ; k < depth; k++ {
-			token := before(text, order[i], k)
-			if token >= uint32(vocab) || token != before(text, order[i-1], k) {
+			token := tokenBefore(text, order[i], k)
+			if token >= uint32(vocab) || token != tokenBefore(text, order[i-1], k) {
 				break
 			}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// recorded reads traces that hold token ids.
+// recorded returns traces that hold token ids.
 func recorded(t testing.TB, name string, most int) (traces []replay.Trace) {
 	folder := os.Getenv("SDNPU_DATA")
 	if folder == "" {
@@ -41,9 +41,8 @@ func recorded(t testing.TB, name string, most int) (traces []replay.Trace) {
 	return traces
 }
 
-// babble draws documents of n tokens in all that go on as the traces do after
-// the last one, two or three tokens: as repetitive as text is, and as long as
-// wanted.
+// babble returns documents of n tokens in all. After one, two or three tokens
+// they continue as the traces do, so they are as repetitive as real text.
 func babble(traces []replay.Trace, n int) (documents []Document) {
 	const length = 500
 	x := spec.NewIndex(3)
@@ -74,7 +73,7 @@ func babble(traces []replay.Trace, n int) (documents []Document) {
 	return documents
 }
 
-// order is how many tokens the next one depends on.
+// order returns the number of tokens on which the next one depends.
 func order(rng *rand.Rand) int {
 	switch n := rng.IntN(20); {
 	case n < 10:
@@ -85,8 +84,8 @@ func order(rng *rand.Rand) int {
 	return 1
 }
 
-// hop is the time of a dependent look into 64 MB of memory, as often as a tree
-// of 31 rows has to look somewhere at least.
+// hops returns the time of as many dependent reads in 64 MB of memory as a tree of 31 rows needs at
+// least.
 func hops() time.Duration {
 	chain := make([]int32, 16<<20)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -100,13 +99,13 @@ func hops() time.Duration {
 		at = chain[at]
 	}
 	took := time.Since(begin)
-	if at < 0 { // it is looked at, so it is computed
+	if at < 0 { // using the result keeps the compiler from removing its computation
 		panic(at)
 	}
 	return took * 40 / many
 }
 
-// drafter drafts from the text and, where there is one, a database.
+// drafter drafts from the text and, if db is set, from a database.
 type drafter struct {
 	text  *spec.Index
 	blend *spec.Drafter
@@ -146,7 +145,7 @@ func (d *drafter) Propose(tree *spec.Tree, rows int) {
 	}
 }
 
-// dropPages makes the system forget what it keeps of a folder's files.
+// dropPages makes the system drop its cached pages of a folder's files.
 func dropPages(b *testing.B, dir string) {
 	for _, name := range names(dir) {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -157,13 +156,14 @@ func dropPages(b *testing.B, dir string) {
 	}
 }
 
-// ten million tokens that go on as recorded texts do; the replayed ones are not
-// among these.
+// benchTokens is the size of the benchmarks' database, whose texts continue as
+// recorded ones do. replayed is the number of traces that are replayed and not
+// in it.
 const benchTokens, replayed = 10_000_000, 40
 
-// BenchmarkPropose replays recorded texts with trees of 31 rows from the text and
-// a mapped database. cold is the worst of the first 1000 trees after it was
-// opened from a disk that the system kept nothing of.
+// BenchmarkPropose replays recorded texts with trees of 31 rows from the text
+// and a mapped database. cold is the slowest of the first 1000 trees after the
+// database was opened without cached pages.
 func BenchmarkPropose(b *testing.B) {
 	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
 	dir := b.TempDir()
@@ -215,8 +215,8 @@ func BenchmarkPropose(b *testing.B) {
 	b.ReportMetric(float64(hops().Nanoseconds())/1000, "40_hops_µs")
 }
 
-// BenchmarkProposeFromContext replays the same texts, each behind so much else
-// that the context has 8192 tokens, without a database.
+// BenchmarkProposeFromContext replays the same texts without a database, each
+// after other text, so that the context has 8192 tokens.
 func BenchmarkProposeFromContext(b *testing.B) {
 	const context = 8192
 	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
@@ -245,8 +245,8 @@ func BenchmarkProposeFromContext(b *testing.B) {
 	b.ReportMetric(float64(hops().Nanoseconds())/1000, "40_hops_µs")
 }
 
-// BenchmarkInsert adds answers of 500 tokens: to what queries see, and on disk
-// with a flush for each.
+// BenchmarkInsert adds answers of 500 tokens to the index in memory, and to the
+// disk with a flush for each.
 func BenchmarkInsert(b *testing.B) {
 	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
 	documents := babble(traces, 60_000)

@@ -1,19 +1,19 @@
 package tokendb
 
 const (
-	// rare is the largest number of occurrences that a query counts itself;
-	// what followed more frequent contexts is counted when a segment is made.
+	// rare is the largest number of occurrences that a query counts itself.
+	// Successors of more frequent contexts are counted when a segment is built.
 	rare = 32
-	// fenceStep is how many places of a context lie between two fences.
+	// fenceStep is the number of a context's places per fence.
 	fenceStep = 32
-	// maxSuccessors bounds a stored list: a drafter looks at no more.
+	// maxSuccessors bounds a stored list: a drafter reads no more.
 	maxSuccessors = 24
-	// maxCount is the largest count that is stored.
+	// maxCount is the largest count that the format can store.
 	maxCount = 1<<23 - 1
 )
 
-// successor is an entry of a list that falls by count, the token that was seen
-// last first among equals.
+// successor is an entry of a list, ordered by falling count. Among equals the
+// most recent token comes first.
 type successor struct {
 	token, count, last uint32
 }
@@ -22,7 +22,7 @@ func (s successor) ahead(o successor) bool {
 	return s.count > o.count || s.count == o.count && s.last > o.last
 }
 
-// census counts what followed the contexts of a segment that is made.
+// census counts the successors of contexts while a segment is built.
 type census struct {
 	counts  []successor // by token
 	touched []uint32
@@ -31,8 +31,8 @@ type census struct {
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at some places and returns the most frequent ones,
-// and how many different ones there are. The list is valid until the next call.
+// take counts the tokens at some places. It returns the most frequent ones and
+// the number of different ones. The list is valid until the next call.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	c.touched, c.list = c.touched[:0], c.list[:0]
 	for _, p := range places {
@@ -51,7 +51,7 @@ func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	return c.list, len(c.touched)
 }
 
-// insert puts s into an ordered list of at most limit entries.
+// insert inserts s into an ordered list of at most limit entries.
 func insert(list []successor, s successor, limit int) []successor {
 	if len(list) == limit {
 		if !s.ahead(list[limit-1]) {

@@ -1,22 +1,22 @@
 package draft
 
-// conversations tells which requests belong together, so that a conversation
-// can be forgotten as a whole: a request whose prompt begins with an earlier
-// one's goes on with it. It knows the latest ones of this process; a request
-// that it cannot place begins a conversation of its own.
+// conversations finds requests of the same conversation, so that the
+// conversation can be forgotten as a whole. A request continues the
+// conversation whose earlier prompt is the longest prefix of its own; any other
+// request starts a new one. It knows the latest prompts of this process.
 type conversations struct {
-	recent [64]prompted
+	recent [64]promptRecord
 	next   int
 }
 
-// prompted is the prompt of a request.
-type prompted struct {
+// promptRecord is the prompt of a request.
+type promptRecord struct {
 	length             int
 	hash, conversation uint64
 }
 
-// of returns the conversation of a text that begins with a prompt of so many
-// tokens, and remembers it.
+// of returns the conversation of a text whose first prompt tokens are its
+// prompt, and remembers that prompt.
 func (c *conversations) of(text []int32, prompt int) uint64 {
 	hash, longest, found := uint64(fnvOffset), 0, uint64(0)
 	for n := 0; n < prompt; {
@@ -34,7 +34,7 @@ func (c *conversations) of(text []int32, prompt int) uint64 {
 			found = (found ^ uint64(uint32(token))) * fnvPrime
 		}
 	}
-	c.recent[c.next] = prompted{length: prompt, hash: hash, conversation: found}
+	c.recent[c.next] = promptRecord{length: prompt, hash: hash, conversation: found}
 	c.next = (c.next + 1) % len(c.recent)
 	return found
 }

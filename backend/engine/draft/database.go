@@ -9,41 +9,41 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Database remembers what a model said in earlier requests, as tokens: in
-// memory, where it ends with the process, or on disk. It may be used from
-// several goroutines.
+// Database remembers the outputs of earlier requests as tokens: in memory,
+// where they end with the process, or on disk. It may be used from several
+// goroutines.
 type Database struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // guards all fields
 	index     *spec.Index
 	maxTokens int
-	// next holds the texts that were remembered since index was half full: it takes
-	// the place of an index that is full, at once, so that no request waits.
+	// next holds the texts that were remembered since index was half full. It
+	// replaces a full index at once, so that no request waits.
 	next *spec.Index
 
-	// files, when set, are the database, and index is not used.
+	// files, if set, are the database; index is not used.
 	files         *tokendb.DB
 	logger        *slog.Logger
-	broken        bool // the files cannot be read any more
+	broken        bool // the files can no longer be read
 	conversations conversations
 }
 
-// NewDatabase returns an empty database in memory that holds at most maxTokens
-// tokens: when it is full, its older half is forgotten.
+// NewDatabase returns an empty database in memory. If it would exceed maxTokens
+// tokens, it forgets its older half.
 func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
 }
 
-// OnDisk returns a database that is kept in files, which the caller closes after
-// the last use. What goes wrong with them ends no request: logger is told, and
-// drafts go on without.
+// OnDisk returns a database in files. The caller closes them after the last
+// use. If a file fails, the database logs a warning and drafts continue without
+// it.
 func OnDisk(files *tokendb.DB, logger *slog.Logger) *Database {
 	return &Database{files: files, logger: logger}
 }
 
-// Add remembers a text that ended well.
+// Add remembers the output of a successful request.
 func (d *Database) Add(tokens []int32) { d.remember(tokens, 0) }
 
-// remember keeps what a text says behind its prompt.
+// remember adds the tokens of a text that follow its prompt.
 func (d *Database) remember(text []int32, prompt int) {
 	d.mu.Lock()
 	if d.files == nil {
@@ -55,7 +55,7 @@ func (d *Database) remember(text []int32, prompt int) {
 	if !broken {
 		conversation = d.conversations.of(text, prompt)
 	}
-	d.mu.Unlock() // others go on drafting while the disk takes its time
+	d.mu.Unlock() // other requests draft while the disk works
 	if broken {
 		return
 	}
@@ -65,9 +65,10 @@ func (d *Database) remember(text []int32, prompt int) {
 	}
 }
 
+// append adds a text to the index in memory.
 func (d *Database) append(tokens []int32) {
 	if len(tokens) >= d.maxTokens {
-		return // longer than all it may hold
+		return // longer than the whole database
 	}
 	for d.index.Len()+1+len(tokens) > d.maxTokens {
 		if d.index, d.next = d.next, nil; d.index == nil {
@@ -88,7 +89,7 @@ func (d *Database) append(tokens []int32) {
 	}
 }
 
-// refresh looks for what another process has remembered.
+// refresh reads what another process has added.
 func (d *Database) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,16 +98,17 @@ func (d *Database) refresh() {
 	}
 }
 
-// check tells once that the files cannot be used any more.
+// check logs an error of the files once and stops using them. mu is held.
 func (d *Database) check(err error) {
 	if err != nil {
 		d.broken = true
-		d.logger.Warn("token database: it cannot be read any more: drafts go on without it", "detail", err)
+		d.logger.Warn("token database: it can no longer be read: drafts continue without it", "detail", err)
 	}
 }
 
-// read calls f, within which the database is a source. It reports whether f's
-// work is to be used; else it is to be done again, without the database.
+// read calls f. Inside f the database is a source. It reports whether the
+// results of f are valid; if not, call it again, and f runs without the
+// database.
 func (d *Database) read(f func() error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +119,8 @@ func (d *Database) read(f func() error) bool {
 	return !d.broken
 }
 
-// source is what read makes usable, nil for nothing.
+// source returns the database as a source, or nil if it cannot be read. mu is
+// held.
 func (d *Database) source() spec.Source {
 	switch {
 	case d.broken:
@@ -128,7 +131,7 @@ func (d *Database) source() spec.Source {
 	return d.index
 }
 
-// Len is the number of tokens that it holds, with a separator for each text.
+// Len returns the number of tokens, including a separator for each text.
 func (d *Database) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,3 +141,18 @@ func (d *Database) Len() int {
 	}
 	return d.index.Len()
 }
+
+// shared is a database as a source. It is valid inside the function that
+// [Database.read] calls.
+type shared struct{ *Database }
+
+// Levels implements [spec.Source].
+func (s shared) Levels(context []int32, total, distinct []float32, first []int32) int {
+	if source := s.source(); source != nil {
+		return source.Levels(context, total, distinct, first)
+	}
+	return 0
+}
+
+// Successor implements [spec.Source].
+func (s shared) Successor(at int32) (int32, float32, int32) { return s.source().Successor(at) }

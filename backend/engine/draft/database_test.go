@@ -20,14 +20,14 @@ func openFiles(t *testing.T, dir string, readOnly bool) *tokendb.DB {
 	return files
 }
 
-// said is a request that ends.
+// said runs a request that succeeds.
 func said(d *Drafter, prompt, output []int32) {
 	d.Begin(prompt)
 	d.Commit(output)
 	d.End(true)
 }
 
-func TestOnDiskDraftsAreThoseInMemory(t *testing.T) {
+func TestFilesDraftAsMemoryDoes(t *testing.T) {
 	files := openFiles(t, t.TempDir(), false)
 	memory, disk := NewDatabase(1000), OnDisk(files, slog.New(slog.DiscardHandler))
 	a, b := New(Mode{Database: true, Automaton: true}, memory, &Experience{}), New(Mode{Database: true, Automaton: true}, disk, &Experience{})
@@ -48,7 +48,7 @@ func TestOnDiskDraftsAreThoseInMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, func() { tree.Reset(); b.Propose(&tree, 31) }))
 }
 
-func TestRequestsOfAConversationAreForgottenTogether(t *testing.T) {
+func TestConversationsAreForgottenAsAWhole(t *testing.T) {
 	files := openFiles(t, t.TempDir(), false)
 	d := New(Mode{Database: true}, OnDisk(files, slog.New(slog.DiscardHandler)), &Experience{})
 	said(d, []int32{1, 2, 3}, []int32{10, 11})
@@ -63,7 +63,7 @@ func TestRequestsOfAConversationAreForgottenTogether(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessesAnswersAreSeenByTheNextRequest(t *testing.T) {
+func TestNextRequestSeesAnswersOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	writer, reader := openFiles(t, dir, false), openFiles(t, dir, true)
 	d := New(Mode{Database: true}, OnDisk(reader, slog.New(slog.DiscardHandler)), &Experience{})
@@ -74,7 +74,7 @@ func TestAnotherProcessesAnswersAreSeenByTheNextRequest(t *testing.T) {
 	require.Equal(t, int32(7), propose(d, 4)[0])
 }
 
-func TestABrokenDatabaseIsToldOnceAndEndsNothing(t *testing.T) {
+func TestBrokenDatabaseWarnsOnceAndEndsNoRequest(t *testing.T) {
 	dir := t.TempDir()
 	files := openFiles(t, dir, false)
 	long := make([]int32, 20000)
@@ -90,7 +90,7 @@ func TestABrokenDatabaseIsToldOnceAndEndsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(segments[0], 4096))
 	for range 3 {
-		require.Subset(t, []int32{3, 4, 5}, propose(d, 31), "the text itself is still drafted from")
+		require.Subset(t, []int32{3, 4, 5}, propose(d, 31), "the text itself remains a source")
 		d.Commit([]int32{5})
 	}
 	d.End(true)

@@ -7,47 +7,55 @@ import (
 	"strings"
 )
 
-// ErrMode is returned for a mode that is not known.
+// ErrMode is returned for the name of an unknown mode.
 var ErrMode = errors.New("draft: unknown mode")
 
-// Mode says where drafts come from. The zero value drafts nothing.
+// Mode selects the sources of drafts. The zero value drafts nothing.
 type Mode struct {
-	// Lookup and Automaton draft from the text so far. Alone they are the
-	// published baselines, one chain: prompt lookup and suffix automaton. With
-	// other terms they are counts in one tree, of short contexts and of long.
+	// Lookup and Automaton draft from the text so far: Lookup after contexts of
+	// up to 3 tokens, Automaton after contexts of up to 8. Automaton includes
+	// Lookup.
 	Lookup, Automaton bool
-	// Calibration drafts what the model nearly said, too: behind the tokens of
-	// the prompt and of the output.
+	// Calibration drafts tokens that the model found likely, in the prompt and in
+	// the output, but did not choose.
 	Calibration bool
-	// Extension drafts again what was rejected and yet is what the model says
-	// behind it (draft extension, sd.npu section 4.4); Recycling goes further and
-	// learns from all that the model thought likely behind rejected rows.
+	// Extension drafts a rejected token again if the model agreed with it after a
+	// wrong one (draft extension, sd.npu section 4.4). Recycling includes
+	// Extension and learns all tokens that the model found likely after rejected
+	// rows.
 	Extension, Recycling bool
-	// Database drafts from earlier requests.
+	// Database drafts from the outputs of earlier requests.
 	Database bool
-	// Published does all this as the papers do, to be compared with: one match,
-	// two steps of calibration behind the prompt's tokens, fixed scores.
-	Published bool
+	// Baseline, if set, replaces the blend of these sources by a published
+	// drafter. Only the laboratory sets it.
+	Baseline Baseline
 }
 
-var terms = map[string]func(*Mode){
-	"pld": func(m *Mode) { m.Lookup = true },
-	"sam": func(m *Mode) { m.Automaton = true },
-	"cal": func(m *Mode) { m.Calibration = true },
-	"ext": func(m *Mode) { m.Extension = true },
-	"rec": func(m *Mode) { m.Recycling = true },
-	"db":  func(m *Mode) { m.Database = true },
+var terms = []struct {
+	name  string
+	field func(*Mode) *bool
+}{
+	{"pld", func(m *Mode) *bool { return &m.Lookup }},
+	{"sam", func(m *Mode) *bool { return &m.Automaton }},
+	{"cal", func(m *Mode) *bool { return &m.Calibration }},
+	{"ext", func(m *Mode) *bool { return &m.Extension }},
+	{"rec", func(m *Mode) *bool { return &m.Recycling }},
+	{"db", func(m *Mode) *bool { return &m.Database }},
 }
 
-// Default is every source but those that another one includes. Calibration makes
-// the head run for every row of a prompt; the others cost no model work.
+// Default has every source, except sources that another source includes. Calibration makes the head
+// run for every row of a prompt; the other sources need no work of the model.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
-// Paper is the published pipeline.
-var Paper = Mode{Automaton: true, Calibration: true, Extension: true, Database: true, Published: true}
+// Retired reports whether s names a mode that earlier versions accepted and that
+// now only the laboratory has. Models may still carry such a name; read it as
+// "default".
+func Retired(s string) bool {
+	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
+}
 
-// Parse reads a mode: terms joined by "+" (pld, sam, cal, ext, rec, db), "default",
-// "paper" or "off". "paper-cal", "paper-ext" and "paper-cal-ext" leave out parts.
+// Parse reads a mode: "off", "default", or terms joined by "+" (pld, sam, cal,
+// ext, rec, db).
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "off":
@@ -55,56 +63,35 @@ func Parse(s string) (Mode, error) {
 	case "default":
 		return Default, nil
 	}
-	if rest, ok := strings.CutPrefix(s, "paper"); ok {
-		for _, c := range []bool{true, false} {
-			for _, e := range []bool{true, false} {
-				m := Paper
-				if m.Calibration, m.Extension = c, e; m.String() == "paper"+rest {
-					return m, nil
-				}
-			}
-		}
-	}
 	var m Mode
-	for term := range strings.SplitSeq(s, "+") {
-		set, ok := terms[term]
-		if !ok {
-			known := make([]string, 0, len(terms))
-			for name := range terms {
-				known = append(known, name)
-			}
+	var known []string
+	for _, term := range terms {
+		known = append(known, term.name)
+	}
+	for name := range strings.SplitSeq(s, "+") {
+		i := slices.Index(known, name)
+		if i < 0 {
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %.80q in %.80q: off, default, paper or terms of %s joined by +", ErrMode, term, s, strings.Join(known, ", "))
+			return Mode{}, fmt.Errorf("%w: %.80q in %.80q: want off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
 		}
-		set(&m)
+		*terms[i].field(&m) = true
 	}
 	return m, nil
 }
 
-// String writes the mode as Parse reads it.
+// String returns the mode in the form that [Parse] reads, or its baseline's name.
 func (m Mode) String() string {
-	switch m {
-	case Mode{}:
+	switch {
+	case m.Baseline != nil:
+		return m.Baseline.Name(m)
+	case m == Mode{}:
 		return "off"
-	case Default:
+	case m == Default:
 		return "default"
 	}
-	if m.Published {
-		text := "paper"
-		if !m.Calibration {
-			text += "-cal"
-		}
-		if !m.Extension {
-			text += "-ext"
-		}
-		return text
-	}
 	var list []string
-	for _, term := range []struct {
-		name string
-		on   bool
-	}{{"pld", m.Lookup}, {"sam", m.Automaton}, {"cal", m.Calibration}, {"ext", m.Extension}, {"rec", m.Recycling}, {"db", m.Database}} {
-		if term.on {
+	for _, term := range terms {
+		if *term.field(&m) {
 			list = append(list, term.name)
 		}
 	}
@@ -113,14 +100,3 @@ func (m Mode) String() string {
 
 // Rejected reports whether the mode learns from rows that were not accepted.
 func (m Mode) Rejected() bool { return m.Extension || m.Recycling }
-
-// table reports whether the mode learns from the model's probabilities.
-func (m Mode) table() bool { return !m.Published && (m.Calibration || m.Rejected()) }
-
-// chain reports whether the mode is a published baseline: one source, one chain.
-func (m Mode) chain() bool {
-	return m == Mode{Lookup: true} || m == Mode{Automaton: true}
-}
-
-// learns reports whether sources have weights.
-func (m Mode) learns() bool { return m != Mode{} && !m.chain() && !m.Published }

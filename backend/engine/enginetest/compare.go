@@ -1,22 +1,19 @@
 package enginetest
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// sameFloats holds got against want: bit by bit on exact devices, else within
-// the tolerance.
+// sameFloats compares floats: bit by bit on exact devices, else within the tolerance.
 func (s *suite) sameFloats(t *testing.T, want, got []float32, what string) {
 	t.Helper()
 	require.Len(t, got, len(want), what)
@@ -38,7 +35,7 @@ func (s *suite) sameFloats(t *testing.T, want, got []float32, what string) {
 	}
 }
 
-// sameCache compares what two sequences hold.
+// sameCache compares the tokens, keys and values of two sequences.
 func (s *suite) sameCache(t *testing.T, want, got *engine.Engine, wantSequence, gotSequence int, what string) {
 	t.Helper()
 	require.Equal(t, want.Tokens(wantSequence), got.Tokens(gotSequence), what)
@@ -46,24 +43,19 @@ func (s *suite) sameCache(t *testing.T, want, got *engine.Engine, wantSequence, 
 	require.NoError(t, err)
 	b, err := got.ReadCache(nil, gotSequence)
 	require.NoError(t, err)
-	s.sameFloats(t, s.decode(a), s.decode(b), what+": keys and values")
+	s.sameFloats(t, s.decode(t, a), s.decode(t, b), what+": keys and values")
 }
 
-func (s *suite) decode(b []byte) []float32 {
-	t := s.recipe.Cache
-	f := make([]float32, len(b)/t.Size())
-	for i := range f {
-		if t == backend.Float16 {
-			f[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
-		} else {
-			f[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
+// decode decodes keys and values.
+func (s *suite) decode(t *testing.T, b []byte) []float32 {
+	t.Helper()
+	f := make([]float32, len(b)/s.recipe.Cache.Size())
+	require.NoError(t, quant.DecodeFloats(f, b, s.recipe.Cache))
 	return f
 }
 
-// sameTokens compares greedy continuations of prompt. A first difference may
-// be excused by the reference's gap there; what follows it is another text.
+// sameTokens compares greedy continuations of a prompt. A first difference is accepted if
+// the reference's two best logits are close there; the tokens after it are not compared.
 func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32, what string) {
 	t.Helper()
 	i := 0
@@ -81,7 +73,7 @@ func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32,
 	t.Logf("%s: token %d is %d and not %d; the reference's gap is %.4f", what, i, got[i], want[i], gap)
 }
 
-// referenceGap is how far the best next token is ahead on the float device.
+// referenceGap returns the difference of the two best logits on the float device.
 func (s *suite) referenceGap(t *testing.T, name string, tokens []int32) float64 {
 	t.Helper()
 	exact, err := model.FindRecipe("f32")
@@ -94,8 +86,8 @@ func (s *suite) referenceGap(t *testing.T, name string, tokens []int32) float64 
 	return float64(sorted[len(sorted)-1]) - float64(sorted[len(sorted)-2])
 }
 
-// feed appends tokens to a sequence in passes of rows and returns a copy of
-// the logits behind each.
+// feed appends tokens to a sequence in passes with the given number of rows and returns a copy of
+// the logits after each token.
 func feed(t *testing.T, e *engine.Engine, sequence int, tokens []int32, rows int) [][]float32 {
 	t.Helper()
 	var logits [][]float32

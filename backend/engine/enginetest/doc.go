@@ -1,8 +1,9 @@
-// Package enginetest is what an engine must do on every device: [Run] holds
-// package engine, on a device that it is given, against recorded texts of an
-// independent implementation and against itself: a text must not depend on how
-// it was cut into passes, which graphs ran it, or what else ran beside it.
+// Package enginetest tests package engine on a device.
 //
-// The models are those of integration_test/models; they are small enough that
-// all of it takes seconds on a device that is not an emulation of hardware.
+// [Run] compares the engine with recorded texts of an independent implementation, and
+// with itself: a text must not depend on how it was cut into passes, on the graphs that
+// computed it, or on other requests. [Open] opens an engine for other tests.
+//
+// It uses the models in integration_test/models. They are so small that all tests take seconds on a
+// device that does not emulate hardware.
 package enginetest

@@ -9,13 +9,13 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// drafts compares texts with drafts with those without, which read whole rows:
-// on exact devices every mode at any width with one row at a time, elsewhere
-// with the same graph and one valid row.
+// drafts compares texts with and without drafts; those without read whole rows of logits.
+// On exact devices it compares every mode and width with passes of one row, on others
+// with passes of one valid row on the same graph.
 func drafts(t *testing.T, s *suite) {
 	name, story := s.story()
 	prompt := story[:12]
@@ -32,7 +32,7 @@ func drafts(t *testing.T, s *suite) {
 	widths := [][]int{{32}, {16, 5}}
 	if s.options.Brief {
 		modes, widths = modes[:1], widths[:1]
-	} else if dev.Capabilities().Lane == backend.CPU { // the engine's own tests are on it
+	} else if dev.Capabilities().Lane == backend.CPU { // the engine's own tests run on it
 		modes = modes[:1]
 	}
 	plainRows := []int{1}
@@ -48,7 +48,7 @@ func drafts(t *testing.T, s *suite) {
 	for _, mode := range modes {
 		accepted, rejected, tops, flips := 0, 0, 0, 0
 		for _, rows := range widths {
-			m, err := draft.Parse(mode)
+			m, err := baseline.Parse(mode)
 			require.NoError(t, err)
 			e := s.engine(t, name, dev, engine.Options{Rows: rows, Draft: m, Context: 256, AlwaysCalibrate: true})
 			for again := range s.some(2, 1) { // the second time the database knows the text
@@ -62,7 +62,7 @@ func drafts(t *testing.T, s *suite) {
 					case r.Sampling == sampler.Options{}:
 						s.sameTokens(t, name, prompt, wants[i].Output, got.Output, what)
 						fallthrough
-					default: // a share that differs by a bit may turn a draw
+					default: // a probability that differs by one bit can change a draw
 						if !slices.Equal(wants[i].Output, got.Output) {
 							flips++
 						}

@@ -17,9 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// families holds random models of every family against the obvious forward
-// pass: cut into passes of several widths and into blocks, across the borders
-// of windows, in trees, and behind the branch that was kept.
+// families compares random models of every family with the plain forward pass: in passes
+// of several widths, in several blocks, across the borders of attention windows, in draft
+// trees, and after a committed branch.
 func families(t *testing.T, s *suite) {
 	for i, arch := range modeltest.Families {
 		t.Run(arch, func(t *testing.T) {
@@ -48,11 +48,11 @@ type family struct {
 	path   string
 }
 
-// familyContext is the context of the engines, for which angles are made.
+// familyContext is the context of the engines, which the rotary angles depend on.
 const familyContext = 100
 
-// drawFamily draws a model whose windows, where its family has them, are short
-// and of some layers, if they can be.
+// drawFamily draws a model. If its family has attention windows, they are short, and not
+// all layers have one if the family allows that.
 func drawFamily(rng *rand.Rand, arch string) *modeltest.Model {
 	for {
 		m := modeltest.New(rng, arch, quant.F16, false)
@@ -77,7 +77,7 @@ func (f *family) engine(t *testing.T, o engine.Options) *engine.Engine {
 func (f *family) widths(t *testing.T, text []int32) {
 	want := f.model.Forward(text, familyContext)
 	settings := []engine.Options{
-		{Rows: []int{8, 1}, Blocks: 2, HeadRows: 8, FirstContext: 12}, // it grows on the way
+		{Rows: []int{8, 1}, Blocks: 2, HeadRows: 8, FirstContext: 12}, // the context grows
 		{Rows: []int{1}, Blocks: 1},
 		{Rows: []int{64, 3}, Blocks: 3, HeadRows: 5},
 	}
@@ -89,8 +89,8 @@ func (f *family) widths(t *testing.T, text []int32) {
 	}
 }
 
-// trees compares every node of random trees, commits a branch and goes on; a
-// second sequence stands in the same passes.
+// trees compares every node of random trees, commits a branch and repeats that. The same
+// passes have rows of a second sequence.
 func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	e := f.engine(t, engine.Options{Rows: []int{16, 4}, Sequences: 2, HeadRows: 16})
 	held := [2][]int32{text[:9], text[10:15]}
@@ -117,7 +117,7 @@ func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	}
 }
 
-// near holds logits against the oracle's, relative to the size of the row.
+// near compares logits with the oracle's, relative to the size of the row.
 func (f *family) near(t *testing.T, want []float64, got []float32, what string) {
 	t.Helper()
 	tolerance := map[backend.DataType]float64{backend.Float32: 2e-5, backend.Float16: 4e-2}[f.recipe.Activations]

@@ -16,8 +16,8 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faulty is a device that calls before ahead of every run of a graph; an error
-// stands for the run.
+// faulty is a device that calls before in advance of each run of a graph. If before
+// returns an error, the run fails with it.
 type faulty struct {
 	backend.Device
 	before atomic.Pointer[func() error]
@@ -45,7 +45,7 @@ func (p *faultyProgram) Run(ctx context.Context, graph string, bindings []backen
 	return p.Program.Run(ctx, graph, bindings)
 }
 
-// at lets the k-th run from now on do what hook says, and only that one.
+// at calls hook before the k-th run from now, and before no other.
 func (d *faulty) at(k int, hook func() error) {
 	runs := 0
 	before := func() error {
@@ -58,8 +58,8 @@ func (d *faulty) at(k int, hook func() error) {
 	d.before.Store(&before)
 }
 
-// failingRun fails each run of a pass in turn: nothing is committed, and the
-// same pass then succeeds.
+// failingRun makes each run of a pass fail in turn. Nothing is committed, and the same
+// pass succeeds afterwards.
 func failingRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -70,7 +70,7 @@ func failingRun(t *testing.T, s *suite) {
 	p := engine.Pass{Rows: []engine.Row{{Token: story[10], Parent: engine.Root}, {Token: story[11], Logits: true}}}
 	want := forward(t, fresh, p)
 	for k := range 4 { // three blocks and the head
-		forward(t, e, p) // so that there is a last pass, which must not be taken
+		forward(t, e, p) // leaves an uncommitted pass, which must never be committed
 		dev.at(k, func() error { return errFault })
 		_, err := e.Forward(t.Context(), p)
 		require.ErrorIs(t, err, errFault)
@@ -81,8 +81,8 @@ func failingRun(t *testing.T, s *suite) {
 	dev.before.Store(nil)
 }
 
-// cancelledRun cancels, and fails, a generation at several places. The engine
-// holds a beginning of the text then and answers as if nothing had been.
+// cancelledRun cancels a generation at several runs, or makes it fail there. The engine
+// then holds a beginning of the text, and answers the next request correctly.
 func cancelledRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -103,7 +103,7 @@ func cancelledRun(t *testing.T, s *suite) {
 			dev.at(k, func() error {
 				if cancelled {
 					cancel()
-					return nil // the run goes on, the next one does not begin
+					return nil // this run ends normally, and the next one does not start
 				}
 				return errFault
 			})
@@ -115,12 +115,12 @@ func cancelledRun(t *testing.T, s *suite) {
 			held := e.Tokens(0)
 			text := slices.Concat(prompt, want.Output)
 			require.Less(t, len(held), len(text))
-			require.True(t, slices.Equal(text[:len(held)], held), "what is held is no beginning of the text: %v", held)
+			require.True(t, slices.Equal(text[:len(held)], held), "held tokens are no beginning of the text: %v", held)
 			require.Equal(t, r.ValidRows, len(held), "every row that the report counts is held")
 			again := ask(t, e, prompt, 10, true)
 			require.Equal(t, min(len(held), len(prompt)-1), again.CachedTokens)
 			s.sameTokens(t, name, prompt, want.Output, again.Output, fmt.Sprintf("after run %d", k))
-			if s.options.RowExact { // else the texts may have parted
+			if s.options.RowExact { // otherwise the texts may differ
 				s.sameCache(t, fresh, e, 0, 0, fmt.Sprintf("after run %d", k))
 			}
 		}

@@ -11,9 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growth runs two texts side by side, in prompts, single tokens and trees, with
-// graphs that grow under them, and holds every step against graphs that were
-// as long as they can be from the start.
+// growth runs two texts in prompts, single tokens and draft trees while the context grows,
+// and compares each step with an engine that has the longest context tier from the start.
 func growth(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -47,11 +46,11 @@ func growth(t *testing.T, s *suite) {
 				s.sameCache(t, fixed, e, sequence, sequence, what)
 			}
 		}
-		require.Greater(t, e.Memory().Cache, begin, "else nothing has grown")
+		require.Greater(t, e.Memory().Cache, begin, "the context has grown")
 	}
 }
 
-// randomStep is a part of a prompt, a token or a tree.
+// randomStep returns the rows of a part of a prompt, of a token or of a draft tree.
 func randomStep(rng *rand.Rand, sequence int, text []int32) []engine.Row {
 	switch rng.IntN(3) {
 	case 0:
@@ -68,8 +67,8 @@ func randomStep(rng *rand.Rand, sequence int, text []int32) []engine.Row {
 	return rows
 }
 
-// grownTexts generates over every border of the series of contexts, in the
-// prompt and in the answer, and goes on from what it holds.
+// grownTexts generates across each border of a context tier, in the prompt and in the
+// answer, and continues from the cached tokens.
 func grownTexts(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -97,8 +96,8 @@ func grownTexts(t *testing.T, s *suite) {
 	}
 }
 
-// shift lets an answer run over the end of the context again and again. What
-// follows each time is what a fresh text of the remaining tokens gives.
+// shift lets an answer run over the end of the context repeatedly. After each shift the next token
+// must equal the next token of a new text that has only the remaining tokens.
 func shift(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -134,7 +133,7 @@ func shift(t *testing.T, s *suite) {
 	}
 }
 
-// text is what a context holds, in the words of the rule.
+// text models the contents of a context with shifts.
 type text struct {
 	tokens          []int32
 	shifts, dropped int

@@ -19,8 +19,8 @@ func (s *suite) pair(t *testing.T, name string, o engine.Options) (a, b *engine.
 	return s.engine(t, name, dev, o), s.engine(t, name, dev, o)
 }
 
-// split cuts one text into passes of several widths and the layers into
-// several blocks: cache, logits and what follows must be the same.
+// split cuts one text into passes of several widths and the layers into several blocks: cache,
+// logits and the following tokens must be the same.
 func split(t *testing.T, s *suite) {
 	name, story := s.story()
 	text, n := story[:s.some(150, 40)], s.some(20, 3)
@@ -30,7 +30,7 @@ func split(t *testing.T, s *suite) {
 	for blocks := 1; blocks <= 5; blocks++ {
 		for i, rows := range []int{128, 32, 8, 1} {
 			if s.options.Brief && i != blocks-2 {
-				continue // each width once, and several numbers of blocks
+				continue // each width once, with several numbers of blocks
 			}
 			what := fmt.Sprintf("%d rows, %d blocks", rows, blocks)
 			t.Run(what, func(t *testing.T) {
@@ -41,7 +41,7 @@ func split(t *testing.T, s *suite) {
 				e := s.engine(t, name, dev, o)
 				got := feed(t, e, 0, text, rows)
 				for i := range want {
-					s.sameFloats(t, want[i], got[i], fmt.Sprintf("logits behind token %d", i))
+					s.sameFloats(t, want[i], got[i], fmt.Sprintf("logits after token %d", i))
 				}
 				s.sameCache(t, one, e, 0, 0, what)
 				report := ask(t, e, text, n, true)
@@ -52,7 +52,7 @@ func split(t *testing.T, s *suite) {
 	}
 }
 
-// randomTree returns rows of one sequence that hang together at random.
+// randomTree returns rows of one sequence with random parents.
 func randomTree(rng *rand.Rand, n, sequence int, tokens []int32) []engine.Row {
 	rows := make([]engine.Row, n)
 	for i := range rows {
@@ -82,7 +82,7 @@ func tokensOf(rows []engine.Row, path []int) []int32 {
 	return tokens
 }
 
-// tree compares the logits of every node with those behind its path alone.
+// tree compares the logits of each node with those after its path alone.
 func tree(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 1}})
@@ -105,7 +105,7 @@ func tree(t *testing.T, s *suite) {
 	}
 }
 
-// branch commits one path of a tree and goes on.
+// branch commits one path of a tree and continues from there.
 func branch(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 8, 1}})
@@ -123,12 +123,12 @@ func branch(t *testing.T, s *suite) {
 		want := feed(t, linear, 0, story[100:103], 1)
 		got := feed(t, e, 0, story[100:103], 3)
 		for i := range want {
-			s.sameFloats(t, want[i], got[i], "logits behind the branch")
+			s.sameFloats(t, want[i], got[i], "logits after the branch")
 		}
 	}
 }
 
-// twoSequences runs trees of two texts in one pass, in any order.
+// twoSequences runs trees of two texts in one pass, with their rows in random order.
 func twoSequences(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -163,8 +163,8 @@ func twoSequences(t *testing.T, s *suite) {
 	}
 }
 
-// interleave mixes the rows of two sequences, each in its order, and tells
-// where they went.
+// interleave mixes the rows of two sequences, each in its order, and returns the indices of each
+// sequence's rows.
 func interleave(rng *rand.Rand, own [2][]engine.Row) (rows []engine.Row, place [2][]int) {
 	for len(place[0]) < len(own[0]) || len(place[1]) < len(own[1]) {
 		sequence := rng.IntN(2)

@@ -10,36 +10,34 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Options says what to demand of a device.
+// Options sets how exact a device must be.
 type Options struct {
-	// Recipe is the name of the precision to run with. Empty means "f32".
+	// Recipe is the name of the recipe to test. Empty means "f32".
 	Recipe string
-	// Models names the files whose recorded texts are compared, as in
-	// expected.json. None means those that other implementations agree on.
+	// Models are the keys in expected.json of the models whose recorded texts are compared. If
+	// Models is empty, the models on which other implementations agree are compared.
 	Models []string
-	// RowExact demands equal bits however a text is cut into passes. Without
-	// it the differences are held against Tolerance and logged.
+	// RowExact requires equal bits for each way to cut a text into passes. Without it,
+	// differences must be within Tolerance, and are logged.
 	RowExact bool
 	// Tolerance is the largest difference of logits, keys and values.
 	Tolerance float64
-	// Gap excuses the first different token of a text where the two best
-	// logits of the float device are closer than this. Zero excuses nothing.
+	// Gap accepts the first different token of a text if the two best logits of the float
+	// device are closer than this. Zero accepts none.
 	Gap float64
-	// Brief takes a part of each test: for devices, and builds with the race
+	// Brief runs a part of each test. It is for devices, and for builds with the race
 	// detector, on which one token takes a tenth of a second.
 	Brief bool
 }
 
-// defaultModels are those whose texts llama.cpp gives as well.
+// defaultModels are the models for which llama.cpp generates the same texts.
 var defaultModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
-// suite is what the tests share.
+// suite holds the state that the tests share.
 type suite struct {
 	options   Options
 	recipe    model.Recipe
@@ -57,8 +55,8 @@ type recording struct {
 	Greedy []int32 `json:"greedy_ids"`
 }
 
-// Run tests package engine on the devices that open returns, with the models
-// in modelDir. Devices are opened one after another, and closed.
+// Run tests package engine on the devices that open returns, with the models in
+// modelDir. It opens and closes one device after another.
 func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, options Options) {
 	t.Helper()
 	if options.Recipe == "" {
@@ -99,7 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	}
 }
 
-// some is how much a test takes of something.
+// some returns the amount of work for a test: brief if [Options].Brief is set.
 func (s *suite) some(all, brief int) int {
 	if s.options.Brief {
 		return brief
@@ -124,25 +122,16 @@ func (s *suite) engine(t *testing.T, name string, dev backend.Device, o engine.O
 // open loads a model file.
 func (s *suite) open(t *testing.T, path string, dev backend.Device, o engine.Options) *engine.Engine {
 	t.Helper()
-	f, err := gguf.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	m, err := model.Load(f)
-	require.NoError(t, err)
-	tok, err := tokenizer.New(f)
-	require.NoError(t, err)
 	if o.Recipe == (model.Recipe{}) {
 		o.Recipe = s.recipe
 	}
 	if o.Cache == nil {
-		// One for the whole suite: compiling is slow on some devices.
+		var err error
+		// One cache for the whole suite, because some devices compile slowly.
 		o.Cache, err = imagecache.Open(s.images, imagecache.Options{})
 		require.NoError(t, err)
 	}
-	e, err := engine.New(t.Context(), dev, m, tok, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	return e
+	return Open(t, dev, path, o)
 }
 
 // story is a text of at least 200 tokens that the first model wrote itself.

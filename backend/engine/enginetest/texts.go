@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// greedy reproduces every recorded text, on images fresh from the compiler and
-// on the same ones out of the cache, in a device opened again.
+// greedy reproduces every recorded text, first with compiled images, then with the same
+// images from the cache on a newly opened device.
 func greedy(t *testing.T, s *suite) {
 	for _, name := range s.options.Models[:s.some(len(s.options.Models), 1)] {
 		t.Run(name, func(t *testing.T) {
@@ -48,11 +48,11 @@ func greedy(t *testing.T, s *suite) {
 	}
 }
 
-// prefixReuse asks for texts whose beginnings are in the cache.
+// prefixReuse asks for texts whose beginnings are in the KV cache.
 func prefixReuse(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, fresh := s.pair(t, name, engine.Options{Rows: []int{32, 1}, Context: 128})
-	n := s.some(20, 4) // tokens drawn; all but the last are run
+	n := s.some(20, 4) // tokens drawn; the model has run on all but the last
 	for _, tt := range []struct {
 		name   string
 		prompt []int32
@@ -64,7 +64,7 @@ func prefixReuse(t *testing.T, s *suite) {
 		{"a shorter prompt", story[:30], true, 29},
 		{"a longer prompt", story[:90], true, 30 + n - 1},
 		{"another end", append(append([]int32(nil), story[:25]...), story[100:120]...), true, 25},
-		{"reuse not wanted", story[:40], false, 0},
+		{"no reuse", story[:40], false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ask(t, e, tt.prompt, n, tt.reuse)
@@ -79,7 +79,7 @@ func prefixReuse(t *testing.T, s *suite) {
 	}
 }
 
-// leftovers fills the context and then asks for something short.
+// leftovers fills the context and then generates a short text.
 func leftovers(t *testing.T, s *suite) {
 	name, story := s.story()
 	slots := s.some(256, 110)
@@ -95,9 +95,8 @@ func leftovers(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent runs more requests at once than there are sequences, on graphs
-// that have a row for each sequence and on such that have not, and with a
-// context that grows meanwhile.
+// concurrent runs more requests at the same time than there are sequences: on graphs with
+// and without a row for each sequence, and with a context that grows.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/quant/quanttest"
 )
 
-// Write writes the file.
+// Write writes the GGUF file.
 func (m *Model) Write(w io.Writer) error { return gguf.Write(w, m.Keys, m.Tensors) }
 
-// AddTokenizer adds the keys of a tokenizer that has the model's vocabulary, at
-// least four tokens: single letters behind the three that must be.
+// AddTokenizer adds the keys of a tokenizer with the model's vocabulary, of at
+// least four tokens: the three special ones, then single letters.
 func (m *Model) AddTokenizer() {
 	tokens, types := []string{"<unk>", "<s>", "</s>"}, []int32{2, 3, 3}
 	for len(tokens) < m.Vocab {
@@ -122,7 +123,7 @@ func (m *Model) layer(p string) {
 	}
 }
 
-// fuse writes one tensor whose rows are those of several matrices.
+// fuse writes one tensor that holds the rows of several matrices.
 func (m *Model) fuse(name string, columns int, parts []string, rows []int) {
 	total := 0
 	for _, n := range rows {
@@ -136,7 +137,7 @@ func (m *Model) fuse(name string, columns int, parts []string, rows []int) {
 	}
 }
 
-// Vector adds numbers around mean, stored as float32.
+// Vector adds a tensor of n numbers around mean, stored as float32.
 func (m *Model) Vector(name string, n int, mean float64) {
 	values := make([]float64, n)
 	for i := range values {
@@ -145,7 +146,7 @@ func (m *Model) Vector(name string, n int, mean float64) {
 	m.AddVector(name, values)
 }
 
-// AddVector adds numbers, which float32 must hold.
+// AddVector adds a tensor of numbers that float32 holds exactly.
 func (m *Model) AddVector(name string, values []float64) {
 	data := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -155,7 +156,7 @@ func (m *Model) AddVector(name string, values []float64) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: quant.F32, Shape: []int{len(values)}, Data: data})
 }
 
-// matrix adds numbers of a size that keeps activations near 1.
+// matrix adds a tensor of numbers that keep activations near 1.
 func (m *Model) matrix(name string, rows, columns int) {
 	values := make([]float32, rows*columns)
 	for i := range values {
@@ -164,7 +165,7 @@ func (m *Model) matrix(name string, rows, columns int) {
 	size, err := m.Format.SizeBytes(len(values))
 	must(err)
 	data := make([]byte, size)
-	must(quant.Quantize(data, values, m.Format))
+	must(quanttest.Quantize(data, values, m.Format))
 	must(quant.Dequantize(values, data, m.Format))
 	m.Weights[name] = make([]float64, len(values))
 	for i, v := range values {
@@ -173,14 +174,14 @@ func (m *Model) matrix(name string, rows, columns int) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: m.Format, Shape: []int{columns, rows}, Data: data})
 }
 
-// must stops a test whose sizes fit no format.
+// must panics if a test's sizes do not fit a format.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// Key replaces or adds a key; nil removes it.
+// Key replaces or adds a key. Nil removes it.
 func (m *Model) Key(name string, value any) {
 	var keys []gguf.KeyValue
 	for _, k := range m.Keys {
@@ -194,7 +195,7 @@ func (m *Model) Key(name string, value any) {
 	m.Keys = keys
 }
 
-// Tensor returns a tensor to be changed.
+// Tensor returns a tensor, which the caller may change.
 func (m *Model) Tensor(name string) *gguf.NewTensor {
 	for i := range m.Tensors {
 		if m.Tensors[i].Name == name {
@@ -204,7 +205,7 @@ func (m *Model) Tensor(name string) *gguf.NewTensor {
 	panic("no tensor " + name)
 }
 
-// Remove takes a tensor away.
+// Remove removes a tensor.
 func (m *Model) Remove(name string) {
 	var kept []gguf.NewTensor
 	for _, t := range m.Tensors {

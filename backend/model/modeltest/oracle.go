@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// Forward is the oracle: the model as its papers write it, in float64, the
-// whole text at once, no cache, no graph, no grouping. Angles are those for
-// texts of up to context tokens. It returns the logits of every position.
+// Forward is the oracle. It computes the model as its papers describe it: in
+// float64, for the whole text at once, without cache, graph or grouping. Angles
+// are those for texts of up to context tokens. It returns the logits of every
+// position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
@@ -43,7 +44,7 @@ func (m *Model) activate(x float64) float64 {
 	return x / (1 + math.Exp(-x))
 }
 
-// attend adds causal attention of every position over the ones before it.
+// attend adds causal attention of every position to the earlier ones.
 func (m *Model) attend(l int, x [][]float64, context int) {
 	p := fmt.Sprintf("blk.%d.", l)
 	q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
@@ -82,7 +83,7 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 	}
 }
 
-// turn normalises every head, where the family does, and rotates its pairs:
+// turn normalises every head, if the family does, and rotates its pairs:
 // neighbours in llama and granite, halves in the others.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	n := m.RopeDim()
@@ -103,7 +104,7 @@ func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	}
 }
 
-// Frequency is the angle per position of pair j in layer l.
+// Frequency returns the angle per position of pair j in layer l.
 func (m *Model) Frequency(l, j, context int) float64 {
 	exponent := float64(2*j) / float64(m.RopeDim())
 	if m.Local != nil && m.Local[l] {
@@ -121,7 +122,7 @@ func (m *Model) Frequency(l, j, context int) float64 {
 	return f
 }
 
-// add adds y to the stream x, normalised and scaled where the family does.
+// add adds y to the stream x, normalised and scaled if the family does so.
 func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)
@@ -144,7 +145,7 @@ func (m *Model) normalise(x []float64, gamma string) []float64 {
 	return y
 }
 
-// project multiplies by name.weight and adds name.bias if there is one.
+// project multiplies by name.weight and adds name.bias if it exists.
 func (m *Model) project(name string, x []float64) []float64 {
 	w := m.Weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))

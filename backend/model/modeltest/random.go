@@ -9,22 +9,22 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Families are the architectures, by their names in files.
+// Families lists the architectures by their names in files.
 var Families = []string{"llama", "qwen2", "qwen3", "gemma3", "phi3", "granite"}
 
-// Model is a random model: the file's keys and tensors, and the numbers that
-// its weights stand for. Sizes may be changed before [Model.Rebuild].
+// Model is a random model: the file's keys and tensors, and the values of its
+// weights. Sizes may be changed before [Model.Rebuild].
 type Model struct {
 	Arch                                string
 	Layers, Hidden, Heads, KVHeads, Dim int
 	FFN, Vocab, Context                 int
 	Base                                float64
 	Epsilon                             float32
-	// Format is that of matrices; Tied models have no output.weight.
+	// Format is the format of matrices. Tied models have no output.weight.
 	Format quant.Type
 	Tied   bool
-	// Keys and Tensors are the file's, Weights the values of the latter; parts
-	// of fused tensors stand under the names that they would have alone.
+	// Keys and Tensors are the contents of the file. Weights holds the tensors' values; parts of
+	// fused tensors have separate names.
 	Keys    []gguf.KeyValue
 	Tensors []gguf.NewTensor
 	Weights map[string][]float64
@@ -32,14 +32,15 @@ type Model struct {
 	rng *rand.Rand
 }
 
-// Special is what only some families have; Rebuild draws it.
+// Special holds the features that only some families have. Rebuild draws it.
 type Special struct {
-	// Window is the sliding window, Local the layers that have it; nil: all.
+	// Window is the sliding window. Local reports the layers that have it; nil
+	// means all.
 	Window int
 	Local  []bool
-	// Stretch divides angles, Factors says that rope_freqs.weight does too,
-	// Original is the longest context for which the short factors hold, zero
-	// where there are none, and Magnitude enlarges cosines and sines.
+	// Stretch divides angles. Factors reports that rope_freqs.weight divides
+	// them too. Original is the longest context of the short factors, or zero
+	// if there are none. Magnitude multiplies cosines and sines.
 	Stretch, Magnitude float64
 	Factors            bool
 	Original           int
@@ -50,7 +51,7 @@ type Special struct {
 	localBase, embed, residual, logitsDividedBy                    float64
 }
 
-// New draws a model whose matrices have the given format.
+// New returns a random model whose matrices have the given format.
 func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	m := &Model{
 		Arch: arch, Format: format, rng: rng, Context: 64, Tied: tied,
@@ -59,7 +60,7 @@ func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	}
 	m.Heads = m.KVHeads * (1 + rng.IntN(4))
 	m.Hidden, m.FFN = 32*(1+rng.IntN(2)), 32*(1+rng.IntN(3))
-	if n := format.BlockSize(); n > 1 { // rows are whole blocks, those of attn_output too
+	if n := format.BlockSize(); n > 1 { // all rows are whole blocks, also the rows of attn_output
 		m.Dim, m.Hidden, m.FFN = 32, max(n, m.Hidden), max(n, m.FFN)
 		if n > m.Dim {
 			m.KVHeads, m.Heads = n/64, n/32
@@ -68,7 +69,7 @@ func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	return m.Rebuild()
 }
 
-// Rebuild draws keys and tensors again, after sizes were changed.
+// Rebuild draws keys and tensors again after sizes were changed.
 func (m *Model) Rebuild() *Model {
 	m.Tensors, m.Weights = nil, map[string][]float64{}
 	m.drawSpecial()
@@ -85,7 +86,7 @@ func (m *Model) Rebuild() *Model {
 	return m
 }
 
-// drawSpecial draws what the family has, or may have.
+// drawSpecial draws the features that the family has or may have.
 func (m *Model) drawSpecial() {
 	coin := func() bool { return m.rng.IntN(2) == 0 }
 	m.Special = Special{
@@ -123,7 +124,7 @@ func (m *Model) drawSpecial() {
 	}
 }
 
-// RopeDim is the number of elements of a head that turn.
+// RopeDim returns the number of rotated elements of a head.
 func (m *Model) RopeDim() int {
 	if m.partly {
 		return 2 * ((m.Dim/2*3 + 3) / 4)

@@ -1,6 +1,8 @@
-/* f16.h: IEEE half precision in bits, for code without conversion
- * instructions. Round to nearest even, overflow to infinity, subnormals kept,
- * NaN quieted: what the x86 F16C instructions do. */
+/* f16.h: IEEE half precision as bits, for code without conversion instructions.
+ *
+ * Conversions behave like the x86 F16C instructions: round to nearest even, overflow to infinity,
+ * keep subnormals, quiet NaNs.
+ */
 #ifndef SDNPU_F16_H
 #define SDNPU_F16_H
 
@@ -40,7 +42,7 @@ static inline uint16_t emu_f32_to_f16(float f) {
   if (magnitude > 0x7f800000) {
     return (uint16_t)(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x477ff000) { /* 65520: the half way point to 2^16 rounds up */
+  if (magnitude >= 0x477ff000) { /* 65520, halfway to 2^16, rounds up */
     return (uint16_t)(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) { /* below 2^-14: the addition rounds to a multiple of 2^-24 */

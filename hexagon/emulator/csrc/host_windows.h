@@ -1,11 +1,11 @@
-/* host_windows.h: what the sources use of POSIX and Windows lacks; the build
- * includes it before every file there. It is there so that our Windows program
- * can be tried with a library, not to be fast.
+/* host_windows.h: replaces the POSIX functions that Windows does not have.
  *
- * All memory is of the aligned kind, because what posix_memalign gives is freed
- * by free. No thread is started: the pool's would be joined while the library
- * is unloaded, under the loader's lock, which they need to end. What cannot be
- * started, its caller does.
+ * A Windows build includes this file before every source file. Its purpose is to try our Windows
+ * program with a library; speed does not matter there.
+ *
+ * Every allocation is an aligned one, because free must also release memory of posix_memalign. The
+ * pool starts no thread: unloading the library would join the threads while it holds the loader
+ * lock, which the threads need to exit. The caller runs all tasks itself.
  */
 #ifndef HOST_WINDOWS_H
 #define HOST_WINDOWS_H
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOST_ALIGN = 16 }; /* as malloc's own */
+enum { HOST_ALIGN = 16 }; /* the alignment of malloc */
 
 static inline int posix_memalign(void **out, size_t align, size_t size) {
   *out = _aligned_malloc(size, align);
@@ -60,12 +60,13 @@ typedef struct {
 #define sigfillset(set) ((void)(set))
 #undef pthread_sigmask
 #define pthread_sigmask(how, set, before) ((void)(set), (void)(before))
-#define sched_getaffinity(pid, size, set) ((void)(set), -1) /* not known: one */
+#define sched_getaffinity(pid, size, set)                                                          \
+  ((void)(set), -1) /* unknown; the pool then uses one thread */
 #define CPU_COUNT(set) 1
 
 static inline void pause(void) { nanosleep(&(struct timespec){.tv_sec = 1}, NULL); }
 
-/* Files are mapped in another way; nothing that runs here shares memory by file. */
+/* Memory sharing by file descriptor is not supported: mmap always fails. */
 #define PROT_READ 1
 #define PROT_WRITE 2
 #define MAP_SHARED 1

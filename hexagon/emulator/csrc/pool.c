@@ -1,15 +1,15 @@
-/* pool.c: one process-wide pool of threads.
+/* pool.c: one thread pool per process.
  *
- * A parallel call publishes its function and then a count of open tasks; every
- * thread, the caller included, takes tasks by decrementing the count. The
- * function is read only after a task was taken, and the call returns only after
- * all taken tasks are done, so it cannot change under a reader. A second call
- * at the same time, or from inside a task, runs its tasks itself.
+ * A parallel call publishes its function and then the number of open tasks. Every thread, including
+ * the caller, takes a task by decrementing that number. A thread reads the function only after it
+ * has taken a task, and the call returns only after all taken tasks have finished. Therefore the
+ * function never changes while a thread reads it. A second call at the same time, or a call inside
+ * a task, runs its tasks on its own thread.
  *
- * Workers start with the first call that needs them, block all signals (the
- * host's runtime handles them on its own threads), spin for at most 50 us
- * between two calls inside emu_pool_enter/leave and sleep otherwise. A forked
- * child starts workers of its own; unloading the library joins them.
+ * The first call that needs workers starts them. Workers block all signals, because the host's
+ * runtime handles signals on its own threads. They spin for at most 50 us between two calls inside
+ * emu_pool_enter/leave and sleep otherwise. A forked child starts its own workers. Unloading the
+ * library joins them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +26,8 @@
 
 enum { SPIN_NANOSECONDS = 50 * 1000, SPINS_PER_LOOK = 64 };
 
-static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER; /* held by the one parallel call */
+static pthread_mutex_t calls =
+    PTHREAD_MUTEX_INITIALIZER; /* held by the one parallel call that uses the workers */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,8 +39,8 @@ static uint32_t started; /* guarded by calls */
 static void (*task_fn)(void *, uint32_t);
 static void *task_arg;
 static uint32_t task_count;
-static atomic_uint open_tasks; /* not yet taken */
-static atomic_uint busy_tasks; /* not yet done */
+static atomic_uint open_tasks; /* not taken yet */
+static atomic_uint busy_tasks; /* not finished yet */
 static atomic_uint entered;
 static atomic_uint sleepers;
 static atomic_bool stopping;
@@ -58,7 +59,7 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* take_one runs one open task and returns whether there was one. */
+/* take_one runs one open task and reports whether there was one. */
 static bool take_one(void) {
   uint32_t open = atomic_load(&open_tasks);
   while (open != 0) {
@@ -71,7 +72,7 @@ static bool take_one(void) {
   return false;
 }
 
-/* spin waits a moment for work and returns whether any came. */
+/* spin waits a short time for open tasks and reports whether there are any. */
 static bool spin(void) {
   uint64_t start = now();
   while (atomic_load(&entered) != 0 && !atomic_load(&stopping)) {
@@ -95,7 +96,8 @@ static void *work(void *unused) {
     }
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
-    /* The publisher stores tasks, then looks for sleepers; we do it the other way round. */
+    /* The publisher stores tasks and then reads sleepers; a worker does the reverse. So the
+     * publisher sees the sleeper or the worker sees the task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }
@@ -113,7 +115,8 @@ static void wake_sleepers(void) {
   }
 }
 
-/* start_workers is called with `calls` held. What cannot start is done by the others. */
+/* start_workers starts missing workers; the caller holds `calls`. If a thread cannot start, the
+ * remaining threads do its share. */
 static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
@@ -135,7 +138,7 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&calls);
 }
 
-/* The child has one thread and none of the workers. */
+/* The child process has one thread and no workers. */
 static void after_fork_in_child(void) {
   static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
   wake = fresh;
@@ -193,7 +196,7 @@ void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg) {
     if (spins % SPINS_PER_LOOK == 0) {
       start = start == 0 ? now() : start;
       if (now() - start > SPIN_NANOSECONDS) {
-        sched_yield(); /* another program may hold the processor of a worker */
+        sched_yield(); /* another program may occupy a worker's processor */
       }
     }
   }

@@ -28,8 +28,9 @@ bool emu_setting_of(const char *at, const char *key, char *value, size_t size) {
   return false;
 }
 
-/* A word that ends in _ stands for all keys that begin so. */
-const char emu_setting_keys[] = "cpu threads switching profile as pace scale slowdown votes crash_ fail_ hang_ print_";
+/* A word that ends in _ matches all keys with that prefix. */
+const char emu_setting_keys[] =
+    "cpu threads switching profile as pace scale slowdown votes crash_ fail_ hang_ print_";
 
 static bool known(const char *key, size_t length) {
   for (const char *word = emu_setting_keys; *word != '\0';) {
@@ -57,7 +58,7 @@ bool emu_setting_unknown(const char *at, char *key, size_t size) {
   return false;
 }
 
-static bool asked(const char *what, const char *where, char *value, size_t size) {
+static bool fault_setting(const char *what, const char *where, char *value, size_t size) {
   char key[32];
   snprintf(key, sizeof key, "%s_%s", what, where);
   return emu_setting(key, value, size);
@@ -65,14 +66,14 @@ static bool asked(const char *what, const char *where, char *value, size_t size)
 
 void emu_fault(const char *where, const char *name) {
   char value[128];
-  if (asked("print", where, value, sizeof value)) {
+  if (fault_setting("print", where, value, sizeof value)) {
     puts(value);
     fflush(stdout);
   }
-  if (asked("crash", where, value, sizeof value) && strstr(name, value) != NULL) {
+  if (fault_setting("crash", where, value, sizeof value) && strstr(name, value) != NULL) {
     raise(SIGSEGV);
   }
-  while (asked("hang", where, value, sizeof value) && strstr(name, value) != NULL) {
+  while (fault_setting("hang", where, value, sizeof value) && strstr(name, value) != NULL) {
     pause();
   }
 }

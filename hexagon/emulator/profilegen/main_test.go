@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheEmulatorsTableIsThatOfTheProfiles(t *testing.T) {
+func TestTableEqualsProfiles(t *testing.T) {
 	want, err := table()
 	require.NoError(t, err)
-	got, err := os.ReadFile("../csrc/pace_profiles_gen.c")
+	got, err := os.ReadFile("../csrc/pace/profiles_gen.c")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got), "run make generate")
 }

@@ -15,7 +15,6 @@ typedef uint8_t u8;
 typedef void (*function)(void);
 
 typedef struct { u32 major, minor, patch; } Qnn_Version_t;
-typedef struct { Qnn_Version_t coreApiVersion, backendApiVersion; } Qnn_ApiVersion_t;
 typedef struct {
   u32 backendId;
   void *providerName;
@@ -43,15 +42,6 @@ typedef struct {
   u32 rowsPerBlock, columnsPerBlock;
   u8 vectorDimension, vectorStride, indexBitwidth;
 } Qnn_VectorEncoding_t;
-typedef struct { u32 bitwidth; int32_t axis; u32 mapping, numElements; void *scales, *offsets; } Qnn_BwAxisScaleOffsetMapped_t;
-typedef struct { u32 bitwidth, mapping; void *blockSize, *scaleOffset; } Qnn_BwBlockMapped_t;
-typedef struct {
-  u32 bitwidth, mapping;
-  int32_t axis;
-  void *scaleOffsets;
-  u32 numBlocksPerAxis, blockScaleBitwidth, blockScaleStorageType;
-  void *blocksScale;
-} Qnn_BwBlockwiseExpansionMapped_t;
 typedef struct {
   u32 encodingDefinition, quantizationEncoding;
   union {
@@ -117,7 +107,6 @@ typedef struct { u32 option; union { u8 flag; struct { void *handle; u64 size; }
 typedef struct { u32 option; union { u32 soc; struct { u32 device, arch; } arch; void *extension; } value; } QnnHtpDevice_CustomConfig_t;
 typedef struct { u32 option; union { u32 soc; struct { u32 device, arch; } arch; } value; } QnnHtpDevice_CustomConfig_2_32_t;
 
-typedef struct { void *packageName, *name, *target; } QnnBackend_OperationName_t;
 typedef struct { u32 type, unit; u64 value; void *identifier; } QnnProfile_EventData_t;
 typedef struct { u32 type, unit; struct { u64 word[3]; } value; u64 timestamp; void *identifier; } QnnProfile_ExtendedEventDataV1_t;
 typedef struct { u32 version; QnnProfile_ExtendedEventDataV1_t v1; } QnnProfile_ExtendedEventData_t;
@@ -132,7 +121,6 @@ typedef struct {
   u64 size;
   union { u32 address; struct { int32_t fd; u64 offset; } shared; } config;
 } QnnMemHtp_Descriptor_t;
-typedef struct { u32 option, memGrowSizeConfig; } QnnHtpPerfInfrastructure_MemoryConfig_t;
 typedef struct { u32 version; struct { u32 numHwDevices; void *hwDevices; } v1; } QnnDevice_PlatformInfo_t;
 typedef struct {
   u32 version;
@@ -209,30 +197,6 @@ typedef struct {
   } v2;
 } QnnHtpSystemContext_GraphBlobInfo_t;
 
-typedef struct { u32 option; union { void *customProperty; } u; } QnnContext_Property_t;
-typedef QnnContext_Property_t QnnBackend_Property_t, QnnGraph_Property_t;
-typedef struct { u32 option; union { u64 bufferStartAlignment, spillfillBufferSize, weightsBufferSize; } u; } QnnHtpContext_CustomProperty_t;
-typedef struct {
-  u32 version;
-  union {
-    struct { void *config, *binaryBuffer; u64 binaryBufferSize; void *profile; function notifyFunc; void *notifyParam; } v1;
-    void *v2;
-  } u;
-} QnnContext_Params_t;
-typedef struct {
-  u32 type;
-  union { struct { u32 version; union { struct { function dataProvide, dataRelease; void *notifyParam; } v1; } u; } raw, dma; } u;
-} Qnn_ContextBinaryCallback_t;
-typedef struct { u64 offset, size; u8 isBackendMappingNeeded; } Qnn_ContextBinaryDataRequest_t;
-typedef struct { int32_t fd; void *data; } Qnn_MemDmaBufInfo_t;
-typedef struct { void *memPtr; u64 dataStartOffset, alignedSize; } Qnn_ContextBinaryRawDataResponse_t;
-typedef struct { Qnn_MemDmaBufInfo_t dma; u64 dataStartOffset, alignedSize; } Qnn_ContextBinaryDmaDataResponse_t;
-typedef struct { Qnn_MemDmaBufInfo_t dma; u64 memSize; } Qnn_ContextBinaryDmaDataMem_t;
-typedef struct {
-  u32 version;
-  union { struct { u32 memType; union { struct { void *data; u64 dataSize; } buf; void *memHandle; } u; } v1; } u;
-} QnnContext_Buffer_t;
-
 #define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", int32_t *: "i32", float *: "f32", void **: "pointer", function *: "pointer", default: "other")
 #define S(T) printf("struct %s %zu\n", #T, sizeof(T));
 /* F prints field PATH of T under the name NAME. */
@@ -242,8 +206,6 @@ typedef struct {
 int main(void) {
   S(Qnn_Version_t)
   F(Qnn_Version_t, major, major) F(Qnn_Version_t, minor, minor) F(Qnn_Version_t, patch, patch)
-  S(Qnn_ApiVersion_t)
-  F(Qnn_ApiVersion_t, coreApiVersion, coreApiVersion) F(Qnn_ApiVersion_t, backendApiVersion, backendApiVersion)
   S(QnnInterface_t)
   F(QnnInterface_t, backendId, backendId) F(QnnInterface_t, providerName, providerName)
   F(QnnInterface_t, coreApiVersion, coreApiVersion) F(QnnInterface_t, backendApiVersion, backendApiVersion)
@@ -279,40 +241,6 @@ int main(void) {
   F(Qnn_VectorEncoding_t, rowsPerBlock, rowsPerBlock) F(Qnn_VectorEncoding_t, columnsPerBlock, columnsPerBlock)
   F(Qnn_VectorEncoding_t, vectorDimension, vectorDimension) F(Qnn_VectorEncoding_t, vectorStride, vectorStride)
   F(Qnn_VectorEncoding_t, indexBitwidth, indexBitwidth)
-#define P(T, NAME) F(T, NAME, NAME)
-#define MAPPED(T) S(T) P(T, bitwidth) P(T, mapping)
-  MAPPED(Qnn_BwAxisScaleOffsetMapped_t) P(Qnn_BwAxisScaleOffsetMapped_t, axis)
-  P(Qnn_BwAxisScaleOffsetMapped_t, numElements) P(Qnn_BwAxisScaleOffsetMapped_t, scales)
-  P(Qnn_BwAxisScaleOffsetMapped_t, offsets)
-  MAPPED(Qnn_BwBlockMapped_t) P(Qnn_BwBlockMapped_t, blockSize) P(Qnn_BwBlockMapped_t, scaleOffset)
-  MAPPED(Qnn_BwBlockwiseExpansionMapped_t) P(Qnn_BwBlockwiseExpansionMapped_t, axis)
-  P(Qnn_BwBlockwiseExpansionMapped_t, scaleOffsets) P(Qnn_BwBlockwiseExpansionMapped_t, numBlocksPerAxis)
-  P(Qnn_BwBlockwiseExpansionMapped_t, blockScaleBitwidth) P(Qnn_BwBlockwiseExpansionMapped_t, blockScaleStorageType)
-  P(Qnn_BwBlockwiseExpansionMapped_t, blocksScale)
-#define PROPERTY(T) S(T) F(T, option, option) F(T, customProperty, u.customProperty)
-  PROPERTY(QnnBackend_Property_t) PROPERTY(QnnContext_Property_t) PROPERTY(QnnGraph_Property_t)
-  S(QnnHtpContext_CustomProperty_t)
-  F(QnnHtpContext_CustomProperty_t, option, option) F(QnnHtpContext_CustomProperty_t, value, u.spillfillBufferSize)
-  S(QnnContext_Params_t) F(QnnContext_Params_t, version, version)
-#define PARAM(NAME) F(QnnContext_Params_t, NAME, u.v1.NAME)
-  PARAM(config) PARAM(binaryBuffer) PARAM(binaryBufferSize) PARAM(profile) PARAM(notifyFunc) PARAM(notifyParam)
-  S(Qnn_ContextBinaryCallback_t) F(Qnn_ContextBinaryCallback_t, type, type)
-#define CALLBACK(KIND_OF) \
-  F(Qnn_ContextBinaryCallback_t, version, u.KIND_OF.version) \
-  F(Qnn_ContextBinaryCallback_t, dataProvide, u.KIND_OF.u.v1.dataProvide) \
-  F(Qnn_ContextBinaryCallback_t, dataRelease, u.KIND_OF.u.v1.dataRelease) \
-  F(Qnn_ContextBinaryCallback_t, notifyParam, u.KIND_OF.u.v1.notifyParam)
-  CALLBACK(raw) CALLBACK(dma)
-  S(Qnn_ContextBinaryDataRequest_t) P(Qnn_ContextBinaryDataRequest_t, offset)
-  P(Qnn_ContextBinaryDataRequest_t, size) P(Qnn_ContextBinaryDataRequest_t, isBackendMappingNeeded)
-#define RESPONSE(T) P(T, dataStartOffset) P(T, alignedSize)
-  S(Qnn_ContextBinaryRawDataResponse_t) P(Qnn_ContextBinaryRawDataResponse_t, memPtr)
-  RESPONSE(Qnn_ContextBinaryRawDataResponse_t)
-#define DMA(T) S(T) F(T, fd, dma.fd) F(T, data, dma.data)
-  DMA(Qnn_ContextBinaryDmaDataResponse_t) RESPONSE(Qnn_ContextBinaryDmaDataResponse_t)
-  DMA(Qnn_ContextBinaryDmaDataMem_t) P(Qnn_ContextBinaryDmaDataMem_t, memSize)
-  S(QnnContext_Buffer_t) F(QnnContext_Buffer_t, version, version) F(QnnContext_Buffer_t, memType, u.v1.memType)
-  F(QnnContext_Buffer_t, data, u.v1.u.buf.data) F(QnnContext_Buffer_t, dataSize, u.v1.u.buf.dataSize)
 #define TENSOR(V) \
   F(Qnn_Tensor_t, id, body.V.id) F(Qnn_Tensor_t, name, body.V.name) F(Qnn_Tensor_t, type, body.V.type) \
   F(Qnn_Tensor_t, dataFormat, body.V.dataFormat) F(Qnn_Tensor_t, dataType, body.V.dataType) \
@@ -341,9 +269,6 @@ int main(void) {
 #define CUSTOM(T, NAME) S(T) F(T, option, option) F(T, NAME, value)
   CUSTOM(QnnHtpGraph_CustomConfig_t, value) CUSTOM(QnnHtpContext_CustomConfig_t, value)
   CUSTOM(QnnHtpDevice_CustomConfig_t, value) CUSTOM(QnnHtpDevice_CustomConfig_2_32_t, early)
-  S(QnnBackend_OperationName_t)
-  F(QnnBackend_OperationName_t, packageName, packageName) F(QnnBackend_OperationName_t, name, name)
-  F(QnnBackend_OperationName_t, target, target)
   S(QnnProfile_EventData_t)
   F(QnnProfile_EventData_t, type, type) F(QnnProfile_EventData_t, unit, unit)
   F(QnnProfile_EventData_t, value, value) F(QnnProfile_EventData_t, identifier, identifier)
@@ -359,9 +284,6 @@ int main(void) {
   S(QnnMemHtp_Descriptor_t)
   F(QnnMemHtp_Descriptor_t, type, type) F(QnnMemHtp_Descriptor_t, size, size)
   F(QnnMemHtp_Descriptor_t, fd, config.shared.fd) F(QnnMemHtp_Descriptor_t, offset, config.shared.offset)
-  S(QnnHtpPerfInfrastructure_MemoryConfig_t)
-  F(QnnHtpPerfInfrastructure_MemoryConfig_t, option, option)
-  F(QnnHtpPerfInfrastructure_MemoryConfig_t, memGrowSizeConfig, memGrowSizeConfig)
   S(QnnDevice_PlatformInfo_t)
   F(QnnDevice_PlatformInfo_t, version, version) F(QnnDevice_PlatformInfo_t, numHwDevices, v1.numHwDevices)
   F(QnnDevice_PlatformInfo_t, hwDevices, v1.hwDevices)

@@ -1,5 +1,5 @@
-/* rpcmem.c: FastRPC's memory as a phone's libcdsprpc.so gives it, made of
- * anonymous files: heap and flags are those that a phone's DSP takes.
+/* rpcmem.c: replaces a phone's libcdsprpc.so. It allocates FastRPC memory as anonymous files and
+ * accepts the heap and flags that a phone's DSP accepts.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

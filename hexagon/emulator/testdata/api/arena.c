@@ -1,11 +1,12 @@
-/* arena.c: random graphs against the same graphs evaluated with a buffer for
- * every tensor: sharing places must not show.
+/* arena.c: compares random graphs with the same graphs evaluated with a separate buffer for each
+ * tensor. Sharing bytes of the arena must not change a result.
  */
 #include "drive.h"
 
 enum { MAX_NODES = 40, MAX_FAMILY = 3 };
 
-/* Tensors of a family have one length; families interleave, so lifetimes of all lengths meet. */
+/* Tensors of a family have the same length. Families interleave, so lifetimes of all lengths
+ * overlap. */
 typedef struct {
   qnn_tensor t;
   float *value; /* the reference's own memory */
@@ -60,7 +61,7 @@ static void add_random_node(world *w, qnn_handle graph, uint32_t number, uint32_
   }
 }
 
-/* What nobody read yet becomes part of an output. */
+/* Tensors that nothing has read become part of an output. */
 static void close_graph(world *w, qnn_handle graph) {
   for (uint32_t i = 0, end = w->n; i < end; i++) {
     value *v = &w->values[i];
@@ -101,7 +102,8 @@ static void run_and_compare(world *w, qnn_handle graph) {
   }
 }
 
-/* No two tensors that live at once share a byte; returns the bytes without any sharing. */
+/* Checks that no two tensors that live at the same time share a byte. Returns the bytes that the
+ * graph would need without sharing. */
 static uint64_t check_places(const api_graph *g) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -121,7 +123,7 @@ static uint64_t check_places(const api_graph *g) {
 }
 
 void test_arena(void) {
-  uint64_t planned = 0, apart = 0;
+  uint64_t planned = 0, unshared = 0;
   for (uint32_t round = 0; round < 200; round++) {
     qnn_handle context = NULL, graph = NULL;
     world *w = calloc(1, sizeof *w);
@@ -143,8 +145,8 @@ void test_arena(void) {
     }
     close_graph(w, graph);
     REQUIRE_CODE(0, finalize(graph));
-    api_graph *held = api_hold(API_GRAPH, graph);
-    apart += check_places(held);
+    api_graph *held = api_acquire(API_GRAPH, graph);
+    unshared += check_places(held);
     planned += held->arena_size;
     api_release(held);
     run_and_compare(w, graph);
@@ -154,5 +156,5 @@ void test_arena(void) {
     }
     free(w);
   }
-  REQUIRE(planned * 3 < apart * 2); /* sharing is worth it even on graphs without layers */
+  REQUIRE(planned * 3 < unshared * 2); /* sharing saves memory even on random graphs */
 }

@@ -1,6 +1,4 @@
-/* drive.h: short forms of the ABI for the test driver. Every call goes through
- * the function table, as a client's would.
- */
+/* drive.h: shorthands for the ABI. Every call goes through the function table, like a client's. */
 #ifndef SDNPU_DRIVE_H
 #define SDNPU_DRIVE_H
 
@@ -8,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "api/api.h"
 
 #define REQUIRE(condition)                                                               \
   do {                                                                                   \
@@ -29,7 +27,7 @@
     }                                                                                    \
   } while (0)
 
-extern char last_line[1024]; /* what the log callback heard last, formatted */
+extern char last_line[1024]; /* the last message that the log callback received, formatted */
 extern uint32_t last_level;
 extern const qnn_interface *qnn;
 extern qnn_handle log_handle, backend, device;
@@ -39,7 +37,7 @@ void close_library(void); /* frees them; every code must be 0 */
 
 qnn_status QnnSystemInterface_getProviders(const qnn_system_interface *const **list, uint32_t *n);
 qnn_status QnnInterface_getProviders(const qnn_interface *const **list, uint32_t *n);
-/* The calls that tests repeat; each is one entry of the table. */
+/* The calls that tests repeat; each calls one entry of the table. */
 qnn_status new_context(qnn_handle *out);
 qnn_status free_context(qnn_handle context);
 qnn_status new_graph(qnn_handle context, const char *name, qnn_handle *out);
@@ -53,23 +51,23 @@ qnn_status binary_size(qnn_handle context, uint64_t *size);
 qnn_status get_binary(qnn_handle context, void *buffer, uint64_t size, uint64_t *written);
 qnn_status from_binary(const qnn_config *const *config, const void *blob, uint64_t size, qnn_handle *out);
 
-/* A tensor of a graph: dims is kept by pointer. */
+/* tensor and constant describe a tensor of a graph. They keep the pointer dims. */
 qnn_tensor tensor(const char *name, uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
 qnn_tensor constant(const char *name, uint32_t dtype, uint32_t rank, const uint32_t *dims,
                     const void *data, uint32_t size);
-/* What execute needs of a tensor. */
+/* binding returns a tensor with only the fields that execute needs: id and memory. */
 qnn_tensor binding(uint32_t id, void *data, uint32_t size);
 qnn_param boolean(const char *name, bool value);
 qnn_param tensor_param(const char *name, const qnn_tensor *value);
 qnn_op_config node(const char *name, const char *type, const qnn_tensor *in, uint32_t n_in,
                    const qnn_tensor *out, uint32_t n_out);
 
-/* random_float is from a fixed sequence, between -1 and 1. */
+/* random_float returns numbers between -1 and 1 from a fixed sequence. */
 uint32_t random_word(void);
 float random_float(void);
 void seed_random(uint32_t seed);
 
-/* A memory that starts at a multiple of 64, as a mapped file does. */
+/* mapped_copy returns a copy that starts at a multiple of 64, like a mapped file. */
 void *mapped_copy(const void *data, size_t size);
 
 void test_round_trip(void);
@@ -93,16 +91,16 @@ void test_profiles(void);
 void test_devices(void);
 void test_pace(void);
 
-/* block.c: a small graph that has packed weights, a shared constant and a parameter. */
+/* block.c: a small graph with packed weights, a shared constant and a parameter. */
 enum { BLOCK_IN = 20, BLOCK_OUT = 24 };
 typedef struct {
   uint32_t rows, x, y; /* tensor ids of the input and the output */
 } block_ids;
 void build_block(qnn_handle context, const char *name, uint32_t rows, block_ids *ids, qnn_handle *graph);
-/* run_block fills x from the seed and returns rows * BLOCK_OUT numbers, to be freed. */
+/* run_block fills x from the seed and returns rows * BLOCK_OUT numbers, which the caller frees. */
 float *run_block(qnn_handle graph, const block_ids *ids, uint32_t seed);
 qnn_status try_block(qnn_handle graph, const block_ids *ids, uint32_t seed, float *y);
-/* save returns the binary, to be freed. */
+/* save returns the binary, which the caller frees. */
 void *save(qnn_handle context, uint64_t *size);
 
 #endif

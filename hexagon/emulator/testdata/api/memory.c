@@ -1,4 +1,4 @@
-/* memory.c: registered memory, configs after creation, and binaries described without a device. */
+/* memory.c: registered memory, options at creation, and binaries described without a device. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,7 +33,8 @@ static qnn_tensor in_memory(uint32_t id, qnn_handle memory) {
   return (qnn_tensor){.version = 1, .id = id, .mem_type = 1, .data = memory};
 }
 
-/* x alone in a file, then x and y as parts of one; the results are those of raw buffers. */
+/* Uses x alone in a file, and then x and y as parts of one file; results must equal the results
+ * with raw buffers. */
 void test_memory(void) {
   qnn_handle context = NULL, graph = NULL, memory[3];
   block_ids ids;
@@ -74,9 +75,9 @@ void test_memory(void) {
   build_block(other, "g", ROWS, &other_ids, &other_graph);
   gone = in_memory(other_ids.x, memory[1]);
   qnn_tensor raw = binding(other_ids.y, y, Y_BYTES);
-  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* another context's */
+  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* memory of another context */
   REQUIRE_CODE(0, free_context(other));
-  REQUIRE_CODE(0, free_context(context)); /* and what is registered with it */
+  REQUIRE_CODE(0, free_context(context)); /* frees the registered memory too */
   REQUIRE_CODE(QNN_MEMORY_HANDLE, delist(&memory[1], 2));
   munmap(x_map, X_BYTES);
   munmap(map, SHARED);
@@ -114,18 +115,13 @@ void test_memory_errors(void) {
   }
   qnn_mem_descriptor both[] = {good, bad};
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, enlist(context, both, 2, out));
-  REQUIRE(api_first_memory((uint32_t)(uintptr_t)context) == NULL); /* all or nothing */
+  REQUIRE(api_first_memory((uint32_t)(uintptr_t)context) == NULL); /* registers all or none */
   REQUIRE_CODE(QNN_CONTEXT_HANDLE, enlist(NULL, &good, 1, out));
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, enlist(context, &good, 0, out));
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, delist(NULL, 1));
   REQUIRE_CODE(0, free_context(context));
   munmap(map, 4096);
   close(file);
-}
-
-static qnn_status with(uint32_t entry, qnn_handle handle, qnn_config config) {
-  const qnn_config *configs[] = {&config, NULL};
-  return CALL(entry, qnn_handle, const qnn_config *const *)(handle, configs);
 }
 
 static qnn_status created(qnn_config config) {
@@ -139,44 +135,36 @@ static qnn_status created(qnn_config config) {
   return status;
 }
 
-/* The codes are those of the vendor's x86-64 library 2.40, except where the emulator can more. */
+static qnn_status graph_created(qnn_handle context, qnn_config config) {
+  const qnn_config *configs[] = {&config, NULL};
+  qnn_handle graph = NULL;
+  char name[16];
+  static uint32_t n;
+  snprintf(name, sizeof name, "g%u", n++);
+  return CALL(15, qnn_handle, const char *, const qnn_config *const *, qnn_handle *)(context, name, configs,
+                                                                                     &graph);
+}
+
+/* The codes equal the codes of the vendor's x86-64 library 2.40. */
 void test_configs(void) {
   static const struct {
     uint32_t option;
-    qnn_status create, set;
-  } rows[] = {{1, 0, 0},       {4, 0, 1000},    {5, 1000, 1000}, {6, 1000, 1000},
-              {7, 1000, 1000}, {8, 1000, 1000}, {9, 1000, 1000}, {10, 0, 5010}};
-  static const char *const nothing[] = {"unknown", NULL}, *const some[] = {"g", NULL};
-  qnn_handle context = NULL, graph = NULL, late = NULL;
-  block_ids ids;
-  REQUIRE_CODE(0, new_context(&context));
-  build_block(context, "g", 2, &ids, &graph);
+    qnn_status code;
+  } rows[] = {{1, 0}, {4, 0}, {5, 1000}, {6, 1000}, {7, 1000}, {8, 1000}, {9, 1000}, {10, 0}};
+  static const char *const nothing[] = {"unknown", NULL};
+  qnn_handle context = NULL;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    qnn_config config = {.option = rows[i].option, .value.names = nothing};
-    REQUIRE_CODE(rows[i].create, created(config));
-    REQUIRE_CODE(rows[i].set, with(10, context, config));
+    REQUIRE_CODE(rows[i].code, created((qnn_config){.option = rows[i].option, .value.names = nothing}));
   }
-  REQUIRE_CODE(0, with(10, context, (qnn_config){.option = 10, .value.names = some}));
+  REQUIRE_CODE(0, new_context(&context));
   for (uint32_t option = 0; option < 14; option++) {
     qnn_htp_config custom = {.option = option, .word0 = 1};
     qnn_config config = {.value.custom = &custom};
     REQUIRE_CODE(option == 1 || option == 3 ? 0 : QNN_CONTEXT_CONFIG, created(config));
-    qnn_status finalized = option == 1 || option == 3 || option == 7 ? QNN_GRAPH_FINALIZED : QNN_OK;
-    REQUIRE_CODE(option == 0 ? QNN_GRAPH_ARGUMENT : finalized, with(17, graph, config));
+    REQUIRE_CODE(option == 0 ? QNN_GRAPH_ARGUMENT : QNN_OK, graph_created(context, config));
   }
-  REQUIRE_CODE(0, with(17, graph, (qnn_config){.option = 3, .value.u32 = 200}));
-  REQUIRE_CODE(0, new_graph(context, "late", &late));
-  qnn_htp_config level = {.option = 1, .word0 = 3};
-  REQUIRE_CODE(0, with(17, late, (qnn_config){.value.custom = &level}));
-  REQUIRE_CODE(QNN_GRAPH_HANDLE, with(17, NULL, (qnn_config){.option = 3}));
-  REQUIRE_CODE(QNN_CONTEXT_HANDLE, with(10, NULL, (qnn_config){.option = 1}));
-  REQUIRE_CODE(0, with(2, backend, (qnn_config){.option = 1}));
-  REQUIRE_CODE(QNN_BACKEND_CONFIG, with(2, backend, (qnn_config){.option = 2}));
-  const char *text = NULL;
-  REQUIRE_CODE(0, CALL(49, uint64_t, const char **)(7004, &text));
-  REQUIRE(strstr(text, "7004") != NULL);
-  REQUIRE_CODE(0, CALL(50, const char *)(text));
-  REQUIRE_CODE(QNN_ERROR_UNKNOWN, CALL(49, uint64_t, const char **)(30010, &text));
+  REQUIRE_CODE(0, graph_created(context, (qnn_config){.option = 3, .value.u32 = 200}));
+  REQUIRE_CODE(QNN_GRAPH_ARGUMENT, graph_created(context, (qnn_config){.option = 9}));
   REQUIRE_CODE(0, free_context(context));
 }
 
@@ -204,14 +192,14 @@ void test_system(void) {
   uint8_t *blob = save(context, &size);
   REQUIRE_CODE(0, free_context(context));
   REQUIRE_CODE(0, SYSTEM(0, qnn_handle *)(&system));
-  for (int i = 0; i < 3; i++) { /* at any address, and again */
+  for (int i = 0; i < 3; i++) { /* at any alignment, and repeatedly */
     uint8_t *copy = malloc(size + 1);
     memcpy(copy + (i & 1), blob, size);
     REQUIRE_CODE(0, SYSTEM(1, qnn_handle, const void *, uint64_t, const qnn_binary_info **, uint64_t *)(
                         system, copy + (i & 1), size, &info, &info_size));
     require_described(info, &ids, size);
     free(copy);
-    require_described(info, &ids, size); /* nothing points into the binary */
+    require_described(info, &ids, size); /* the description does not point into the binary */
   }
   for (uint32_t i = 0; i < 3000; i++) {
     seed_random(i + 1);

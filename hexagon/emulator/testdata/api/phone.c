@@ -1,5 +1,5 @@
-/* phone.c: a phone's time in profile events, and its session's memory. The
- * driver is started with a profile in SDNPU_EMULATOR, and pace=virtual.
+/* phone.c: the paced clock: a phone's time in profile events, and its session's memory.
+ * SDNPU_EMULATOR must name a profile and pace=virtual.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "drive.h"
-#include "pace.h"
+#include "pace/pace.h"
 
 #define CALL(index, ...) ((qnn_status(*)(__VA_ARGS__))qnn->table[index])
 
-/* The value of the profile's only event of a type. */
+/* Returns the value of the profile's only event of a type. */
 static uint64_t event(qnn_handle profile, uint32_t type, const char *name) {
   const uint64_t *ids = NULL;
   uint32_t n = 0, found = 0;
@@ -34,7 +34,7 @@ static void costs(qnn_handle profile, uint32_t whole, double ms) {
   REQUIRE(event(profile, 9100, "sd8gen2 (fitted) as qwen2.5-1.5b") == PACE_VIRTUAL);
   REQUIRE(event(profile, 9101, "Charged") == (uint64_t)llround(ms * 1e6));
   REQUIRE(event(profile, 9102, "beyond") == 0);
-  REQUIRE(fabs((double)event(profile, whole, "QNN") - ms * 1e3) < 1.5); /* and what it waited */
+  REQUIRE(fabs((double)event(profile, whole, "QNN") - ms * 1e3) < 1.5); /* includes the wait */
 }
 
 static int file_of(off_t size) {
@@ -43,7 +43,8 @@ static int file_of(off_t size) {
   return fd;
 }
 
-/* Two thirds of the window are one file; it is mapped once however often it is registered. */
+/* Two thirds of the session's memory are one file; it counts once, however often it is
+ * registered. */
 static void registered(qnn_handle context) {
   static const uint32_t dims[] = {1, 16};
   int files[] = {file_of(2000000000), file_of(2000000000)};
@@ -84,7 +85,8 @@ void test_pace(void) {
   qnn_tensor in = binding(ids.x, x, sizeof x), out = binding(ids.y, y, sizeof y);
   REQUIRE_CODE(0, CALL(21, qnn_handle, qnn_tensor *, uint32_t, qnn_tensor *, uint32_t, qnn_handle, qnn_handle)(
                       graph, &in, 1, &out, 1, profile, NULL));
-  /* two tiles of 32 rows; without a mask at the context where a row's time holds */
+  /* The graph computes two tiles of 32 rows. It has no mask, so the profile's reference context
+     counts. */
   costs(profile, 400, (28 * 0.52 + 2 * s->as->tile_ms + 40 * s->as->row_ms) / 4 + 0.3);
   registered(context);
   REQUIRE_CODE(0, CALL(14, qnn_handle, qnn_handle)(context, profile));

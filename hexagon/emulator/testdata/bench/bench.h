@@ -1,4 +1,4 @@
-/* bench.h: what the parts of the benchmark share. */
+/* bench.h: declarations that the files of the benchmark share. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -8,37 +8,36 @@
 #include <string.h>
 
 #include "f16.h"
-#include "kernels.h"
-#include "ops.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
 
-/* seconds_now counts from some moment; of one thread alone its processor time, which a busy
- * machine changes little. */
+/* seconds_now returns a time with an arbitrary start. On one thread it is the processor time of
+ * that thread, which other programs change little. */
 double seconds_now(void);
-/* best is the shortest of many runs within the time given: other programs only add to it. */
+/* best returns the shortest of many runs within `seconds`: other programs can only make a run
+ * longer. */
 double best(double seconds, void (*fn)(void *), void *arg);
 
-/* How a weight comes into a register: as it lies, or by instructions that 8 rows share. */
+/* How a weight gets into a register: unconverted, or widened by instructions that 8 rows share. */
 enum widening { AS_IT_LIES, F16_TO_F32, S8_TO_F32, S8_FOR_U8, S8_FOR_U16, WIDENINGS };
 
-/* peaks.c: what the machine can do, on all threads of the pool. */
+/* peaks.c: the machine's peak rates, on all threads of the pool. */
 typedef struct {
-  double fused;    /* multiply-adds per second, f32, in registers */
-  double products[2]; /* of u8 and of u16 with s8, with their additions, in registers and by the
-                         instructions of the code path that runs; 0: unknown */
-  double eight[WIDENINGS]; /* multiply-adds per second where each vector of weights is widened once
-                              for 8 of them; 0: unknown */
+  double fused;    /* f32 multiply-adds per second, in registers */
+  double products[2]; /* products of u8 and of u16 with s8, including their additions, in registers, by the instructions of the current code path; 0: unknown */
+  double eight[WIDENINGS]; /* multiply-adds per second if each vector of weights is widened once for 8 of them; 0: unknown */
 } peaks;
 peaks measure_peaks(void);
-/* streaming is the most bytes per second that all threads read from memory, within the seconds
- * given and at least three times. */
+/* streaming returns the most bytes per second that all threads read from memory. It measures for
+ * `seconds` and at least three times. */
 double streaming(double seconds);
 
-/* node.c: nodes with made-up contents. */
+/* node.c: nodes with random contents. */
 typedef struct {
   emu_node node;
   emu_tensor *in[3], *out[1];
   emu_param params[2];
-  void *scratch, *packed; /* its own; node.packed may be another's */
+  void *scratch, *packed; /* owned; node.packed may belong to another bench */
 } bench;
 void *aligned(size_t size);
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
@@ -50,6 +49,6 @@ void report(const char *name, bench *w);
 void drop(bench *w);
 
 /* linear.c */
-void bench_layers(const peaks *p, const char *only); /* only: the type; all: "" */
+void bench_layers(const peaks *p, const char *only); /* only: one weight type; "": all */
 
 #endif

@@ -1,4 +1,6 @@
-/* linear.c: layers of SmolLM2's shapes in every type: shares of the machine's peaks. */
+/* linear.c: linear operators with the shapes of SmolLM2 in every type, as shares of the machine's
+ * peak rates.
+ */
 #include "bench.h"
 
 typedef struct {
@@ -30,8 +32,8 @@ static bench *make_layer(const kind *k, uint32_t rows, const uint32_t *shape, em
               tensor(EMU_NATIVE, k->x, rows, shape[1], 0, 0));
 }
 
-/* next_layer is one over other weights of the same form. Rows, results and scratch are those of
- * the first layer, as the nodes of a graph share its arena and its scratch. */
+/* next_layer makes a layer with other weights of the same shape and type. It shares rows,
+ * results and scratch with the first layer, as the nodes of a graph share arena and scratch. */
 static bench *next_layer(const bench *first, void *packed) {
   bench *layer = make("FullyConnected", first->in[0], first->in[1], first->out[0]);
   layer->node.packed = packed;
@@ -39,7 +41,7 @@ static bench *next_layer(const bench *first, void *packed) {
   return layer;
 }
 
-/* The weights are packed once and copied: a layer reads nothing else. */
+/* The weights are packed once and copied, because a layer reads nothing else. */
 static model *make_model(const kind *k, const uint32_t *shape) {
   model *m = calloc(1, sizeof *m);
   emu_tensor *w = tensor(EMU_STATIC, k->w, shape[1], shape[0], 0, 0);
@@ -57,7 +59,7 @@ static model *make_model(const kind *k, const uint32_t *shape) {
   return m;
 }
 
-/* with_rows is the same model for more rows. */
+/* with_rows makes the same model for more rows. */
 static model *with_rows(const kind *k, uint32_t rows, const uint32_t *shape, const model *from) {
   model *m = calloc(1, sizeof *m);
   m->count = from->count;
@@ -78,7 +80,7 @@ static void free_model(model *m) {
   free(m);
 }
 
-/* run_model returns the seconds of all layers together. */
+/* run_model returns the total seconds of all layers. */
 static double run_model(model *m, bool first) {
   double all = 0;
   emu_pool_enter();
@@ -107,14 +109,14 @@ static int ascending(const void *a, const void *b) {
 }
 
 typedef struct {
-  double one, eight; /* seconds of a layer: the mean of each layer's shortest */
-  double ratio;      /* of 8 rows and 1: the median of passes over all layers, next to each other */
-  double bytes;      /* per second, streaming in the same moments */
+  double one, eight; /* seconds per layer: the mean over layers of the shortest run */
+  double ratio;      /* time of 8 rows divided by time of 1 row: the median over pairs of adjacent passes */
+  double bytes;      /* memory bandwidth in bytes per second, measured between the runs */
 } few;
 
-/* time_few reads, then runs 1 and 8 rows over the same weights, in turn. The memory's speed changes
- * by a half from moment to moment on a machine that others share, so the ratio of two shortest
- * times would be that of two moments. */
+/* time_few measures memory bandwidth, then runs 1 and 8 rows over the same weights, alternately.
+ * On a shared machine the bandwidth changes by up to a half from moment to moment, so the ratio
+ * of two shortest times would compare two moments. */
 static few time_few(const kind *k, const uint32_t *shape) {
   enum { MOST = 1000, LEAST = 5 };
   static double ratios[MOST];
@@ -133,7 +135,7 @@ static few time_few(const kind *k, const uint32_t *shape) {
   return result;
 }
 
-/* time_many is the shortest time of one layer whose weights stay in the caches. */
+/* time_many returns the shortest time of one layer whose weights stay in the caches. */
 static double time_many(const kind *k, uint32_t rows, const uint32_t *shape) {
   bench *layer = make_layer(k, rows, shape, tensor(EMU_STATIC, k->w, shape[1], shape[0], 0, 0));
   prepare(layer);
@@ -142,8 +144,9 @@ static double time_many(const kind *k, uint32_t rows, const uint32_t *shape) {
   return took;
 }
 
-/* bound_of is the least that 8 rows can take on this machine: the time of one row, which reads the
- * same weights, or that of widening them once and multiplying 8 times. */
+/* bound_of returns the least time that 8 rows can take on this machine: the time of one row,
+ * which reads the same weights, or the time to widen the weights once and multiply 8 times,
+ * whichever is longer. */
 static double bound_of(const peaks *p, const kind *k, double terms, double one) {
   double computing = p->eight[k->widening] > 0 ? 8 * terms / p->eight[k->widening] : 0;
   return one > computing ? one : computing;

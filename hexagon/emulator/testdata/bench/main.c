@@ -1,10 +1,11 @@
-/* main.c: how fast the operators run, as shares of what this machine can do, measured in the same
- * run. Lines of three words are "name value unit"; a table of the layers follows.
+/* main.c: measures the speed of the operators, as shares of this machine's peak speed, which the
+ * same run measures. Lines of three words are "name value unit"; a table of the layers follows.
  *
  *   bench              everything
  *   bench peaks        the machine's figures alone
  *   bench layers       the table
  *   bench layers f16   its rows of one type
+ *
  */
 #include "bench.h"
 

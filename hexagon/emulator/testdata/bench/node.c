@@ -1,4 +1,4 @@
-/* node.c: nodes with made-up contents, prepared and run as the library does. */
+/* node.c: nodes with random contents, prepared and run as the library does. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
@@ -29,7 +29,7 @@ static void encode(emu_tensor *t) {
                          .count = n, .scales = scales, .offsets = offsets};
 }
 
-/* Zeros stand for absent dims. A static tensor of fixed point has a scale per row. */
+/* A dim of 0 is absent. A static fixed-point tensor has a scale per row. */
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   emu_tensor *t = calloc(1, sizeof *t);
   uint32_t dims[4] = {a, b, c, d};
@@ -43,14 +43,14 @@ emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32
   }
   t->data = aligned(emu_elements(t) * emu_dtype_size(dtype));
   for (uint64_t i = 0; i < emu_elements(t); i++) {
-    if (emu_fixed_point(dtype)) {
+    if (emu_is_fixed_point(dtype)) {
       memcpy((char *)t->data + i * emu_dtype_size(dtype), &(uint32_t){next() >> 8},
              emu_dtype_size(dtype));
     } else {
       emu_put(t->data, i, dtype == EMU_F16, (float)(int32_t)next() * 0x1p-31f);
     }
   }
-  if (emu_fixed_point(dtype)) {
+  if (emu_is_fixed_point(dtype)) {
     encode(t);
   }
   return t;
@@ -72,11 +72,11 @@ void flag(bench *w, const char *name, bool value) {
 }
 
 void prepare(bench *w) {
-  char why[200];
+  char reason[200];
   const emu_op *op = w->node.op;
-  int verdict = op->check(&w->node, why, sizeof why);
-  if (verdict != EMU_RIGHT && verdict != EMU_SINCE_V73) {
-    printf("%s: %s\n", op->type, why);
+  int verdict = op->check(&w->node, reason, sizeof reason);
+  if (verdict != EMU_VALID && verdict != EMU_VALID_SINCE_V73) {
+    printf("%s: %s\n", op->type, reason);
     exit(1);
   }
   size_t size = op->packed_size ? op->packed_size(&w->node) : 0;
@@ -100,7 +100,7 @@ void report(const char *name, bench *w) {
   printf("%s %.1f us\n", name, 1e6 * best(0.25, once, w));
 }
 
-/* drop frees what prepare made; tensors are few and stay. */
+/* drop frees what prepare allocated. It leaks the few tensors. */
 void drop(bench *w) {
   free(w->packed);
   free(w->scratch);

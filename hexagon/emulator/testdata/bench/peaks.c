@@ -1,5 +1,6 @@
-/* peaks.c: multiply-adds per second from registers, and bytes per second from memory. Compiled
- * with -ffp-contract=fast. */
+/* peaks.c: measures multiply-adds per second in registers and bytes per second from memory.
+ * Compiled with -ffp-contract=fast.
+ */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>
 
@@ -51,8 +52,8 @@ fuse_in_registers(void *arg, uint32_t task) {
 static void fuse(void *sink) { emu_parallel(emu_pool_threads(), fuse_in_registers, sink); }
 
 #if defined(__x86_64__)
-/* The mix of the kernels: a multiplication of 16 pairs into 8 sums, and its addition. In
- * assembly, because compilers would do one multiplication for all. */
+/* The instruction mix of the kernels: a multiplication of 16 pairs into 8 sums, and its
+ * addition. It is assembly, because compilers would hoist the multiplication. */
 #define MULTIPLY_ADD(sum)                                                                          \
   __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(product) : "x"(x), "x"(w));                        \
   __asm__ volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
@@ -72,8 +73,8 @@ __attribute__((target("avx2"))) static void multiply_in_registers(void *arg, uin
 
 static void multiply(void *sink) { emu_parallel(emu_pool_threads(), multiply_in_registers, sink); }
 
-/* The least that 8 rows cost: a vector of weights is widened and multiplied 8 times. Twelve sums
- * hide the latency. */
+/* The least that 8 rows cost: a vector of weights is widened once and multiplied 8 times. Twelve
+ * sums hide the latency. */
 #define FUSE(sum) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(sum) : "x"(x), "x"(w));
 #define WIDEN_F16(FROM) __asm__ volatile("vcvtph2ps %1, %0" : "=x"(w) : "m"(*(const FROM *)weights));
 #define WIDEN_S8(FROM)                                                                             \
@@ -104,7 +105,7 @@ EIGHT_ROWS(fuse_all_16, "avx512f", __m512i, , FUSE)
 EIGHT_ROWS(fuse_f16_16, "avx512f", __m512i, WIDEN_F16(__m256i), FUSE)
 EIGHT_ROWS(fuse_s8_16, "avx512f", __m512i, WIDEN_S8(__m128i), FUSE)
 
-/* Four products of bytes for each of 16 sums; what 8 rows cost: a permutation, then 8 of them. */
+/* Four byte products for each of 16 sums. The cost of 8 rows: a permutation, then 8 of these. */
 #define BYTES "vpdpbusd %%zmm30, %%zmm31, %%zmm"
 #define FOUR_BYTES(a, b, c, d) BYTES #a "\n" BYTES #b "\n" BYTES #c "\n" BYTES #d "\n"
 #define TWENTY_FOUR_BYTES                                                                          \
@@ -132,7 +133,8 @@ BYTE_LOOP(multiply_quads, QUADS QUADS QUADS)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* A peak is the most that any mix reaches: another program may have slowed one measurement. */
+/* The peak is the maximum over all mixes, because another program may have slowed one
+ * measurement. */
 static void measure_eight(peaks *p, void *sink) {
   double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
   bool bytes = strcmp(emu_code_path(), "vnni") == 0;
@@ -145,7 +147,7 @@ static void measure_eight(peaks *p, void *sink) {
     p->eight[S8_TO_F32] = steps * 2 * FLOATS / best(0.3, fuse_s8_16, sink);
   }
   p->fused = larger(p->fused, larger(p->eight[F16_TO_F32], p->eight[S8_TO_F32]));
-  if (bytes) { /* u16 is two of them */
+  if (bytes) { /* u16 needs two of them */
     double all = steps * QUADS_OF_SUMS / best(0.5, multiply_bytes, sink);
     p->eight[S8_FOR_U8] = steps * QUADS_OF_SUMS / best(0.3, multiply_quads, sink);
     p->eight[S8_FOR_U16] = p->eight[S8_FOR_U8] / 2;
@@ -172,7 +174,7 @@ read_part(void *arg, uint32_t task) {
   size_t count = STREAM_BYTES / STREAM_TASKS / sizeof(words), quarter = count / 4;
   const words *from = (const words *)arg + task * count;
   words a = {0}, b = {0}, c = {0}, d = {0};
-  for (size_t i = 0; i < quarter; i++) { /* four streams at once, as the kernels of one row */
+  for (size_t i = 0; i < quarter; i++) { /* four streams at the same time, like the kernels of one row */
     a ^= from[i];
     b ^= from[i + quarter];
     c ^= from[i + 2 * quarter];

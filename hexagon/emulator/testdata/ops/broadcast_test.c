@@ -1,4 +1,4 @@
-/* Operators that broadcast, in every type, against a formula in double. */
+/* Compares broadcasting operators of every type with a formula in double. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8, EMU_QS8, EMU_QU16, EMU_QS16, EMU_I32};
@@ -6,7 +6,7 @@ enum { ARITHMETIC = 6, SELECTED = 7 };
 
 static const struct {
   const char *type;
-  int operation; /* ElementWiseBinary's number */
+  int operation; /* the value of ElementWiseBinary's operation */
   char sign;
 } binaries[] = {{"ElementWiseAdd", 0, '+'},
                 {"ElementWiseSubtract", 18, '-'},
@@ -32,7 +32,8 @@ static double apply(char sign, double a, double b) {
   }
 }
 
-/* operand is a tensor that broadcasts to y: some dims are 1, leading ones of them may lack. */
+/* operand returns a tensor that broadcasts to y: some dims are 1, and leading ones may be
+ * absent. */
 static emu_tensor *operand(const emu_tensor *y, uint32_t type, bool whole) {
   uint32_t dims[5], drop = 0;
   for (uint32_t i = 0; i < y->rank; i++) {
@@ -76,7 +77,7 @@ static void arithmetic_in_every_type(void) {
       if (isfinite(exact) && fabs(exact) < 60000) {
         expect_near(y, i, exact, 3e-7 * (fabs(a) + fabs(b) + fabs(exact)), n->name);
       } else { /* a division by zero */
-        bool saturated = !emu_fixed_point(type) || exact != exact || fabs(real(y, i)) >= 19.9;
+        bool saturated = !emu_is_fixed_point(type) || exact != exact || fabs(real(y, i)) >= 19.9;
         CHECK(saturated, "%g %c %g is %g", a, binaries[which].sign, b, real(y, i));
       }
     }
@@ -91,7 +92,7 @@ static void select_takes_one_or_the_other(void) {
     emu_tensor *y = random_output(type, 7), *condition = operand(y, EMU_BOOL8, whole == 0);
     emu_tensor *a = operand(y, type, whole == 1), *b = operand(y, type, whole == 2);
     emu_node *n = node("ElementWiseSelect");
-    if (random_below(2)) { /* one encoding: elements move as they are */
+    if (random_below(2)) { /* equal encodings: elements are copied unchanged */
       a->quant = b->quant = y->quant;
     }
     fill(a, 5, 0);
@@ -108,7 +109,7 @@ static void select_takes_one_or_the_other(void) {
       bool yes = ((uint8_t *)condition->data)[broadcast_index(condition, y, i)] != 0;
       const emu_tensor *x = yes ? a : b;
       double exact = real(x, broadcast_index(x, y, i));
-      bool moved = !emu_fixed_point(type) || x->quant.scales == y->quant.scales;
+      bool moved = !emu_is_fixed_point(type) || x->quant.scales == y->quant.scales;
       if (moved) {
         CHECK(real(y, i) == exact, "Select: %g, not %g", real(y, i), exact);
       } else {

@@ -1,5 +1,6 @@
-/* Element by element: arithmetic with broadcasting, Neg, Sigmoid, Cast, the exponential, and
- * half precision itself. */
+/* Elementwise operators: arithmetic with broadcasting, Neg, Sigmoid, Cast, the exponential, and
+ * half precision itself.
+ */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};
@@ -36,7 +37,7 @@ static void arithmetic_broadcasts_as_numpy_does(void) {
       dims[0][i] = whole || first ? y_dims[i] : 1;
       dims[1][i] = whole || !first ? y_dims[i] : 1;
     }
-    uint32_t shorter = random_below(2); /* one operand may lack leading dims of 1 */
+    uint32_t shorter = random_below(2); /* leading dims of 1 may be absent from one operand */
     while (drop[shorter] + 1 < rank && dims[shorter][drop[shorter]] == 1) {
       drop[shorter]++;
     }
@@ -78,7 +79,7 @@ static void large_arithmetic_is_cut_into_tasks_without_a_trace(void) {
   end();
 }
 
-/* units is the distance of got from the exact value in units of f32's last place there. */
+/* units returns the distance of got from the exact value in units of the last place of f32. */
 static double units(float got, double exact) {
   int exponent;
   if (exact == 0 || isinf((float)exact)) {
@@ -104,9 +105,9 @@ static void the_exponential_is_right_within_two_units(void) {
                                    {-1e30f, 0}, {-INFINITY, 0},   {1e30f, INFINITY},
                                    {NAN, NAN},  {89.5f, INFINITY}};
   for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
-    float y = edges[i][0], wanted = edges[i][1];
+    float y = edges[i][0], want = edges[i][1];
     emu_kernel()->exponentials(&y, 1, 0, 1);
-    CHECK(y == wanted || (y != y && wanted != wanted), "exp(%g) = %g", (double)edges[i][0],
+    CHECK(y == want || (y != y && want != want), "exp(%g) = %g", (double)edges[i][0],
           (double)y);
   }
 }
@@ -139,20 +140,20 @@ static void neg_turns_the_sign_bit(void) {
   begin();
   emu_tensor *x = tensor(EMU_NATIVE, EMU_F16, DIMS(0xf802)), *y = like(x, EMU_NATIVE);
   for (uint32_t i = 0; i < 0xf802; i++) {
-    ((uint16_t *)x->data)[i] = (uint16_t)(i <= 0x7c00 ? i : i + 0x3ff); /* all but the NaNs */
+    ((uint16_t *)x->data)[i] = (uint16_t)(i <= 0x7c00 ? i : i + 0x3ff); /* all except NaNs */
   }
   emu_node *n = node("ElementWiseNeg");
   input(n, x);
   output(n, y);
   run(n);
   for (uint32_t i = 0; i < 0xf802; i++) {
-    uint16_t wanted = ((uint16_t *)x->data)[i] ^ 0x8000, got = ((uint16_t *)y->data)[i];
-    CHECK(got == wanted, "Neg: %04x, not %04x", got, wanted);
+    uint16_t want = ((uint16_t *)x->data)[i] ^ 0x8000, got = ((uint16_t *)y->data)[i];
+    CHECK(got == want, "Neg: %04x, not %04x", got, want);
   }
   end();
 }
 
-/* nearest finds the f16 nearest to a value by search: slow, but it knows no bit tricks. */
+/* nearest finds the f16 nearest to a value by search: slow, but without bit tricks. */
 static uint16_t nearest(double value) {
   uint16_t low = 0, high = 0x7c00;
   double size = fabs(value);
@@ -189,8 +190,8 @@ static void half_precision_rounds_to_nearest_even(void) {
   for (uint32_t i = 0; i < 300000; i++) {
     float v = get(x, i);
     uint16_t got = ((uint16_t *)y->data)[i];
-    uint16_t wanted = isinf(v) ? (v > 0 ? 0x7c00 : 0xfc00) : nearest((double)v);
-    CHECK(v != v || got == wanted, "f16 of %a is %04x, not %04x", (double)v, got, wanted);
+    uint16_t want = isinf(v) ? (v > 0 ? 0x7c00 : 0xfc00) : nearest((double)v);
+    CHECK(v != v || got == want, "f16 of %a is %04x, not %04x", (double)v, got, want);
     CHECK(emu_f32_to_f16(v) == got, "the kernel and the bit code differ at %a", (double)v);
   }
   end();
@@ -209,8 +210,8 @@ static void half_precision_widens_exactly(void) {
   for (uint32_t i = 0; i < 65536; i++) {
     int exponent = i >> 10 & 31, mantissa = i & 0x3ff;
     double size = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
-    float wanted = exponent < 31 ? (float)size : mantissa ? NAN : INFINITY;
-    expect(y, i, i & 0x8000 ? -wanted : wanted, "f16 widened");
+    float want = exponent < 31 ? (float)size : mantissa ? NAN : INFINITY;
+    expect(y, i, i & 0x8000 ? -want : want, "f16 widened");
   }
   end();
 }
@@ -229,13 +230,13 @@ static void integers_become_floats(void) {
     output(n, y);
     run(n);
     for (uint32_t j = 0; j < count; j++) {
-      float wanted = (float)numbers[j];
+      float want = (float)numbers[j];
       if (float_types[i] == EMU_F16) {
         bool over = abs(numbers[j] / 2) >= 65520 / 2;
-        wanted = over ? (numbers[j] > 0 ? INFINITY : -INFINITY)
+        want = over ? (numbers[j] > 0 ? INFINITY : -INFINITY)
                       : emu_f16_to_f32(nearest((double)numbers[j]));
       }
-      expect(y, j, wanted, "integer");
+      expect(y, j, want, "integer");
     }
     end();
   }

@@ -1,6 +1,7 @@
-/* fake_avx512.h: the AVX-512 instructions that kernels_avx512.c uses, out of AVX2 halves, so
- * that the path's own code (its tiles, masks and blends) runs on machines without them. With
- * FAKE_WRONG in the environment one of them is wrong, which the comparison at load must notice. */
+/* fake_avx512.h: implements the AVX-512 instructions of kernels/avx512.c and vnni.c with AVX2, so
+ * that the tiles, masks and blends of these paths run on machines without AVX-512. With FAKE_WRONG
+ * in the environment one instruction is wrong, which the comparison of paths must detect.
+ */
 #ifndef FAKE_AVX512_H
 #define FAKE_AVX512_H
 
@@ -12,7 +13,7 @@ typedef struct {
   __m256 lo, hi;
 } fake512;
 
-/* The compiler must not use the real ones on its own either. */
+/* The compiler must not use the real instructions on its own either. */
 #define target(features) target("avx2,fma,f16c")
 
 #define __m512 fake512
@@ -121,7 +122,7 @@ FAKE fake_blend(uint16_t mask, fake512 no, fake512 yes) {
   (uint16_t)(_mm256_movemask_ps(_mm256_cmp_ps((a).lo, (b).lo, how)) |                              \
              _mm256_movemask_ps(_mm256_cmp_ps((a).hi, (b).hi, how)) << 8)
 
-/* ---- bytes, words and f64 of the products of whole numbers, lane by lane ---- */
+/* ---- 512-bit instructions of the integer products, computed element by element ---- */
 
 #include <math.h>
 #include <string.h>
@@ -230,7 +231,7 @@ FAKE_HALF fake_floors(fake512 a) {
   return _mm256_loadu_si256((__m256i *)r);
 }
 
-/* The low halves of whole numbers, as _mm512_cvtpd_epi64 and _mm512_cvtepi64_epi32 give them. */
+/* The low halves of integers, as _mm512_cvtpd_epi64 and _mm512_cvtepi64_epi32 return them. */
 FAKE_HALF fake_low_words(fake512 a) {
   fake_lanes x = fake_open(a);
   uint32_t r[8];

@@ -1,5 +1,6 @@
-/* Operators over rows in every type, against a formula in double: norms, Softmax, ReduceMean,
- * RotaryEmbedding, TopK, Argmax. The bits of the float forms are row_test.c's matter. */
+/* Compares operators over rows, in every type, with a formula in double: norms, Softmax,
+ * ReduceMean, RotaryEmbedding, TopK, Argmax. row_test.c checks the bits of the float versions.
+ */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8, EMU_QU16, EMU_QS8, EMU_QS16};
@@ -37,10 +38,10 @@ static void norms_in_every_type(void) {
                *y = span(like(x, EMU_NATIVE), -9, 9);
     emu_tensor *gamma = tensor(EMU_STATIC, norms[which].gamma, DIMS(length));
     emu_tensor *beta = tensor(EMU_STATIC, norms[which].beta, DIMS(length));
-    double size = random_below(3) ? 1 : 1e-3; /* small rows are ruled by epsilon */
+    double size = random_below(3) ? 1 : 1e-3; /* epsilon dominates small rows */
     fill(span(x, -4 * size, 3 * size), 3 * (float)size, 10);
     span(gamma, -2, 2);
-    if (centred && gamma->dtype == EMU_QU16) { /* symmetric, as the vendor's library wants it */
+    if (centred && gamma->dtype == EMU_QU16) { /* symmetric, because the vendor's library requires it */
       encode(gamma, 0x1p-14f, -32768);
     }
     fill(gamma, 2, 0);
@@ -50,7 +51,7 @@ static void norms_in_every_type(void) {
     input(n, gamma);
     input(n, beta);
     output(n, y);
-    float epsilon = random_below(4) ? 1e-5f : 1e-6f; /* the latter when none is given */
+    float epsilon = random_below(4) ? 1e-5f : 1e-6f; /* the default */
     if (epsilon == 1e-5f) {
       scalar_f32(n, "epsilon", epsilon);
     }
@@ -67,7 +68,7 @@ static void norms_in_every_type(void) {
       }
       double scale = 1 / sqrt(squares + (double)epsilon), g = real(gamma, i % length);
       double exact = (real(x, i) - mean) * scale * g + real(beta, i % length);
-      /* The mean of a row is off by some parts of 2^-24, which the scale carries on. */
+      /* The mean of a row has an error of a few times 2^-24, which the scale multiplies. */
       expect_near(y, i, exact, 4e-6 * fabs(exact) + 2e-6 * (1 + size * fabs(scale * g)),
                   norms[which].type);
     }
@@ -220,7 +221,7 @@ static void rotary_embedding_in_every_form(void) {
   for (int round = 0; round < 150; round++) {
     begin();
     uint32_t b = random_between(1, 3), heads = random_between(1, 4), s = random_between(1, 9);
-    uint32_t d = random_between(2, 40), turned = 2 * random_between(1, d / 2), half = turned / 2;
+    uint32_t d = random_between(2, 40), rotary_dim = 2 * random_between(1, d / 2), half = rotary_dim / 2;
     uint32_t known = random_between(1, 12), type = types[random_below(4)];
     bool interleaved = random_below(2), by_position = random_below(2);
     emu_tensor *x = tensor(EMU_NATIVE, type, DIMS(b, heads, s, d)),
@@ -243,8 +244,8 @@ static void rotary_embedding_in_every_form(void) {
     }
     output(n, y);
     scalar_b8(n, "interleaved", interleaved);
-    if (turned != d || random_below(2)) {
-      scalar_u32(n, "rotary_embedding_dim", turned);
+    if (rotary_dim != d || random_below(2)) {
+      scalar_u32(n, "rotary_embedding_dim", rotary_dim);
     }
     run(n);
     for (uint64_t i = 0; i < emu_elements(x); i++) {
@@ -258,10 +259,10 @@ static void rotary_embedding_in_every_form(void) {
         continue;
       }
       double exact = real(x, i);
-      if (e < turned) {
+      if (e < rotary_dim) {
         uint64_t pair = interleaved ? e / 2 : e % half;
         bool second = interleaved ? e % 2 : e >= half;
-        uint64_t apart = interleaved ? 1 : half, other = second ? i - apart : i + apart;
+        uint64_t distance = interleaved ? 1 : half, other = second ? i - distance : i + distance;
         double c = real(angle[0], (uint64_t)at * half + pair),
                sine = real(angle[1], (uint64_t)at * half + pair);
         exact = second ? real(x, i) * c + real(x, other) * sine
@@ -273,7 +274,7 @@ static void rotary_embedding_in_every_form(void) {
   }
 }
 
-/* ---- picking ---- */
+/* ---- TopK and Argmax ---- */
 
 static void top_k_and_argmax_in_fixed_point(void) {
   static const uint32_t fixed[] = {EMU_QU8, EMU_QS8, EMU_QU16};
@@ -306,7 +307,7 @@ static void top_k_and_argmax_in_fixed_point(void) {
     for (uint32_t r = 0; r < rows; r++) {
       uint32_t winner = 0;
       for (uint32_t i = 0; i < length; i++) {
-        uint32_t before = 0; /* how many rank before element i */
+        uint32_t before = 0; /* the number of elements that rank before element i */
         for (uint32_t j = 0; j < length; j++) {
           int64_t a = integer(x, r * length + i), c = integer(x, r * length + j);
           before += (largest ? c > a : c < a) || (c == a && j < i);

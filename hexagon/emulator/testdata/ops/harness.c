@@ -50,7 +50,7 @@ emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t 
   memcpy(t->dims, dims, rank * sizeof *dims);
   t->data = take(emu_elements(t) * emu_dtype_size(dtype));
   t->quant.encoding = EMU_Q_NONE;
-  if (emu_fixed_point(dtype)) {
+  if (emu_is_fixed_point(dtype)) {
     double low = -(double)random_below(1000) / 100, high = (double)random_between(1, 1000) / 100;
     span(t, low, high);
   }
@@ -65,7 +65,7 @@ emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const ui
 
 emu_tensor *like(const emu_tensor *t, uint32_t kind) { return reshaped(t, kind, t->rank, t->dims); }
 
-/* ---- fixed point, in double and without the emulator's code ---- */
+/* ---- fixed point, computed in double and without the emulator's code ---- */
 
 void encode(emu_tensor *t, float scale, int32_t offset) {
   float *scales = take(sizeof *scales);
@@ -85,7 +85,7 @@ static double steps(const emu_tensor *t) { return ldexp(1, (int)emu_dtype_size(t
 emu_tensor *span(emu_tensor *t, double low, double high) {
   if (t->dtype == EMU_QS32) { /* a bias: symmetric */
     encode(t, (float)(fmax(fabs(low), fabs(high)) * 0x1p-31), 0);
-  } else if (emu_fixed_point(t->dtype)) {
+  } else if (emu_is_fixed_point(t->dtype)) {
     float scale = (float)((high - low) / steps(t));
     encode(t, scale, (int32_t)floor(low / (double)scale - least(t) + 0.5));
   }
@@ -115,7 +115,7 @@ double real(const emu_tensor *t, uint64_t i) {
     return (double)get(t, i);
   }
   double q = (double)integer(t, i);
-  return emu_fixed_point(t->dtype) ? (q + t->quant.offsets[0]) * (double)t->quant.scales[0] : q;
+  return emu_is_fixed_point(t->dtype) ? (q + t->quant.offsets[0]) * (double)t->quant.scales[0] : q;
 }
 
 uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i) {
@@ -132,7 +132,7 @@ uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i) {
 double step(const emu_tensor *t, double value) {
   int exponent, bits = t->dtype == EMU_F16 ? 11 : 24,
                 least_exponent = t->dtype == EMU_F16 ? -24 : -149;
-  if (emu_fixed_point(t->dtype)) {
+  if (emu_is_fixed_point(t->dtype)) {
     return (double)t->quant.scales[0];
   }
   frexp(value, &exponent);
@@ -140,14 +140,14 @@ double step(const emu_tensor *t, double value) {
 }
 
 void expect_near(const emu_tensor *t, uint64_t i, double exact, double slack, const char *what) {
-  double wanted = exact, got = real(t, i);
-  if (emu_fixed_point(t->dtype)) {
+  double want = exact, got = real(t, i);
+  if (emu_is_fixed_point(t->dtype)) {
     double low = (least(t) + t->quant.offsets[0]) * (double)t->quant.scales[0];
-    wanted = fmax(low, fmin(exact, low + steps(t) * (double)t->quant.scales[0]));
+    want = fmax(low, fmin(exact, low + steps(t) * (double)t->quant.scales[0]));
   }
-  double allowed = 0.5 * step(t, wanted) * (1 + 1e-9) + slack;
-  CHECK(fabs(got - wanted) <= allowed, "%s: element %llu of type %04x is %.9g, not %.9g (+- %.3g)",
-        what, (unsigned long long)i, t->dtype, got, wanted, allowed);
+  double allowed = 0.5 * step(t, want) * (1 + 1e-9) + slack;
+  CHECK(fabs(got - want) <= allowed, "%s: element %llu of type %04x is %.9g, not %.9g (+- %.3g)",
+        what, (unsigned long long)i, t->dtype, got, want, allowed);
 }
 
 float get(const emu_tensor *t, uint64_t i) { return emu_get(t->data, i, t->dtype == EMU_F16); }
@@ -221,10 +221,10 @@ void values(emu_node *n, const char *name, uint32_t dtype, uint32_t rank, const 
 }
 
 const char *refusal(const emu_node *n) {
-  static char why[256];
-  why[0] = '\0';
-  int verdict = n->op->check(n, why, sizeof why);
-  return verdict == EMU_RIGHT || verdict == EMU_SINCE_V73 ? NULL : why;
+  static char reason[256];
+  reason[0] = '\0';
+  int verdict = n->op->check(n, reason, sizeof reason);
+  return verdict == EMU_VALID || verdict == EMU_VALID_SINCE_V73 ? NULL : reason;
 }
 
 static void digest_output(const emu_tensor *t) {
@@ -232,7 +232,7 @@ static void digest_output(const emu_tensor *t) {
   bool is_float = t->dtype == EMU_F16 || t->dtype == EMU_F32;
   for (size_t i = 0; i < bytes; i++) {
     float v = is_float ? get(t, i / size) : 0;
-    uint8_t byte = v != v ? 0x7f : ((const uint8_t *)t->data)[i]; /* a NaN's payload is free */
+    uint8_t byte = v != v ? 0x7f : ((const uint8_t *)t->data)[i]; /* the payload of a NaN is not compared */
     digested = (digested ^ byte) * 1099511628211u;
   }
 }
@@ -240,9 +240,9 @@ static void digest_output(const emu_tensor *t) {
 uint64_t digest(void) { return digested; }
 
 void run(emu_node *n) {
-  const char *why = refusal(n);
-  if (why != NULL) {
-    FAIL("%s refused: %s", n->name, why);
+  const char *reason = refusal(n);
+  if (reason != NULL) {
+    FAIL("%s refused: %s", n->name, reason);
     return;
   }
   void *data[EMU_MAX_PORTS], *packed = NULL, *scratch = NULL;
@@ -264,7 +264,7 @@ void run(emu_node *n) {
   size = n->op->scratch_size ? n->op->scratch_size(n) : 0;
   if (size > 0) {
     scratch = malloc(size);
-    memset(scratch, 0xff, size); /* NaN: reading what was not written shows */
+    memset(scratch, 0xff, size); /* NaN, so that reading uninitialized scratch shows in the result */
   }
   emu_pool_enter();
   n->op->run(n, scratch);
@@ -285,9 +285,9 @@ static bool same(float a, float b) {
 }
 
 void expect(const emu_tensor *t, uint64_t i, float value, const char *what) {
-  float wanted = t->dtype == EMU_F16 ? emu_f16_to_f32(emu_f32_to_f16(value)) : value;
-  CHECK(same(get(t, i), wanted), "%s: element %llu is %a, not %a", what, (unsigned long long)i,
-        (double)get(t, i), (double)wanted);
+  float want = t->dtype == EMU_F16 ? emu_f16_to_f32(emu_f32_to_f16(value)) : value;
+  CHECK(same(get(t, i), want), "%s: element %llu is %a, not %a", what, (unsigned long long)i,
+        (double)get(t, i), (double)want);
 }
 
 void expect_equal(const emu_tensor *a, uint64_t a_at, const emu_tensor *b, uint64_t b_at,

@@ -1,4 +1,4 @@
-/* harness.h: builds nodes, runs them as the library does, compares outcomes. */
+/* harness.h: builds nodes, runs them as the library does, and compares results. */
 #ifndef OPS_HARNESS_H
 #define OPS_HARNESS_H
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "f16.h"
-#include "kernels.h"
-#include "ops.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
 
 /* ---- failures ---- */
 
@@ -40,33 +40,36 @@ float random_float(float scale); /* in (-scale, scale) */
 
 /* ---- nodes ---- */
 
-/* Everything allocated since begin() is freed by end(). Buffers have their exact size, so a
- * sanitizer sees any access beyond. */
+/* end() frees everything allocated since begin(). Buffers have their exact size, so a sanitizer
+ * detects any access past the end. */
 void begin(void);
 void end(void);
 void *take(size_t size);
 
-/* A fixed-point tensor gets a random scale and offset; span chooses them so that [low, high] is
- * covered (other types: nothing happens). */
+/* tensor gives a fixed-point tensor a random scale and offset; span chooses them so that they
+ * cover [low, high]. span does nothing for other types. */
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
 emu_tensor *span(emu_tensor *t, double low, double high);
 void encode(emu_tensor *t, float scale, int32_t offset);
 #define DIMS(...) (uint32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]){__VA_ARGS__}
 
-/* fill: random values, of fixed point all that can be stored; one in `zeros` is zero (0: none). */
+/* fill writes random values; for fixed point, any stored value. One of `zeros` elements is zero
+ * (0: none). */
 void fill(emu_tensor *t, float scale, uint32_t zeros);
 float get(const emu_tensor *t, uint64_t i);
 void put(emu_tensor *t, uint64_t i, float value);
-/* Another one, not filled, of the same type and encoding; reshaped: of another shape. */
+/* like returns another tensor of the same type, shape and encoding, not filled; reshaped returns
+ * one with another shape. */
 emu_tensor *like(const emu_tensor *t, uint32_t kind);
 emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const uint32_t *dims);
 
-/* real is what element i means; step is the distance of t's neighbouring values there. */
+/* real returns the value that element i represents. step returns the distance between
+ * neighbouring values of t at `value`. */
 double real(const emu_tensor *t, uint64_t i);
 double step(const emu_tensor *t, double value);
-/* broadcast_index is where t is read for element i of y, to whose shape t broadcasts. */
+/* broadcast_index returns the index in t of element i of y, if t broadcasts to y. */
 uint64_t broadcast_index(const emu_tensor *t, const emu_tensor *y, uint64_t i);
-int64_t integer(const emu_tensor *t, uint64_t i); /* as stored; not of floats */
+int64_t integer(const emu_tensor *t, uint64_t i); /* as stored; not for floats */
 
 emu_node *node(const char *type);
 void input(emu_node *n, emu_tensor *t);
@@ -78,20 +81,22 @@ void scalar_b8(emu_node *n, const char *name, bool value);
 void values(emu_node *n, const char *name, uint32_t dtype, uint32_t rank, const uint32_t *dims,
             const void *data);
 
-/* refusal returns the reason for which the node is refused, or NULL. */
+/* refusal returns the reason why the node is rejected, or NULL. */
 const char *refusal(const emu_node *n);
-/* run packs and runs the node; a refusal is a failure. Packed inputs are unreadable meanwhile. */
+/* run packs and runs the node; a rejection is a test failure. Packed inputs are not accessible
+ * during the run. */
 void run(emu_node *n);
-/* reference rounds `value` to t's dtype and demands those bits at element i. */
+/* expect rounds `value` to t's data type and requires those bits at element i. */
 void expect(const emu_tensor *t, uint64_t i, float value, const char *what);
-/* expect_near demands the value of t's type that is nearest to `exact`, which may be off by
- * `slack` (an absolute error); fixed-point types saturate. */
+/* expect_near requires the value of t's type nearest to `exact`, which may have an absolute
+ * error of `slack`. Fixed-point types saturate. */
 void expect_near(const emu_tensor *t, uint64_t i, double exact, double slack, const char *what);
-/* expect_equal demands equal bits, NaN for NaN, of n elements. */
+/* expect_equal requires equal bits of n elements; all NaNs are equal. */
 void expect_equal(const emu_tensor *a, uint64_t a_at, const emu_tensor *b, uint64_t b_at,
                   uint64_t n, const char *what);
 
-/* digest of all outputs so far: equal on every code path and thread count. */
+/* digest returns a hash of all outputs so far. It must be equal on every code path and thread
+ * count. */
 uint64_t digest(void);
 
 /* ---- the tests ---- */

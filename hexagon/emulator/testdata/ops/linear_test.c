@@ -1,4 +1,4 @@
-/* FullyConnected and MatMul against sums written out. */
+/* Compares FullyConnected and MatMul with sums in plain loops. */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};
@@ -58,7 +58,7 @@ static void fully_connected_sums_along_the_inputs_in_order(void) {
 static void large_fully_connected_is_cut_into_tasks_without_a_trace(void) {
   static const uint32_t shapes[][3] = {
       {1, 576, 1536}, {128, 576, 192}, {33, 1536, 80}, {2, 8200, 40}, {7, 100, 2000},
-      {8, 1300, 90}, {19, 1210, 60}}; /* the last two: rows long enough to be cut */
+      {8, 1300, 90}, {19, 1210, 60}}; /* the last two have rows that are long enough to be divided */
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     begin();
     uint32_t m = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
@@ -92,7 +92,7 @@ static void a_row_of_fully_connected_does_not_depend_on_the_others(void) {
                   tensor(EMU_NATIVE, type, DIMS(1, out))};
     fill(all.x, 2, 5);
     fill(w, 2, 5);
-    put(all.x, random_below(m * in), NAN); /* its row alone may suffer */
+    put(all.x, random_below(m * in), NAN); /* only its own row may become NaN */
     run_linear(&all, true);
     for (uint32_t r = 0; r < m; r++) {
       size_t row = in * emu_dtype_size(type);
@@ -108,7 +108,7 @@ static void a_row_of_fully_connected_does_not_depend_on_the_others(void) {
 
 typedef struct {
   emu_tensor *a, *b, *y;
-  bool turn_a, turn_b;
+  bool trans_a, trans_b;
   uint32_t m, n, k;
 } product;
 
@@ -117,11 +117,11 @@ static void run_product(product *p) {
   input(n, p->a);
   input(n, p->b);
   output(n, p->y);
-  if (p->turn_a || random_below(2)) {
-    scalar_b8(n, "transpose_in0", p->turn_a);
+  if (p->trans_a || random_below(2)) {
+    scalar_b8(n, "transpose_in0", p->trans_a);
   }
-  if (p->turn_b || random_below(2)) {
-    scalar_b8(n, "transpose_in1", p->turn_b);
+  if (p->trans_b || random_below(2)) {
+    scalar_b8(n, "transpose_in1", p->trans_b);
   }
   run(n);
 }
@@ -138,15 +138,15 @@ static uint32_t batch_index(const emu_tensor *t, const emu_tensor *y, uint32_t b
   return result;
 }
 
-/* left and right are element (r, k) and (k, c) of a batch. */
+/* left and right return element (r, k) and element (k, c) of a batch. */
 static float left(const product *p, uint32_t batch, uint32_t r, uint32_t k) {
   uint64_t base = (uint64_t)batch * p->m * p->k;
-  return get(p->a, base + (p->turn_a ? k * p->m + r : r * p->k + k));
+  return get(p->a, base + (p->trans_a ? k * p->m + r : r * p->k + k));
 }
 
 static float right(const product *p, uint32_t batch, uint32_t k, uint32_t c) {
   uint64_t base = (uint64_t)batch * p->n * p->k;
-  return get(p->b, base + (p->turn_b ? c * p->k + k : k * p->n + c));
+  return get(p->b, base + (p->trans_b ? c * p->k + k : k * p->n + c));
 }
 
 static float dot(const product *p, uint32_t batch, uint32_t r, uint32_t c) {
@@ -168,7 +168,7 @@ static void check_product(const product *p, uint32_t every) {
 }
 
 static product random_product(uint32_t most) {
-  product p = {.turn_a = random_below(2), .turn_b = random_below(2)};
+  product p = {.trans_a = random_below(2), .trans_b = random_below(2)};
   uint32_t type = float_types[random_below(2)], rank = random_between(2, 5);
   uint32_t a[5], b[5], y[5];
   p.m = random_between(1, most);
@@ -179,10 +179,10 @@ static product random_product(uint32_t most) {
     a[i] = random_below(4) ? y[i] : 1;
     b[i] = a[i] == y[i] && random_below(3) == 0 ? 1 : y[i];
   }
-  a[rank - 2] = p.turn_a ? p.k : p.m;
-  a[rank - 1] = p.turn_a ? p.m : p.k;
-  b[rank - 2] = p.turn_b ? p.n : p.k;
-  b[rank - 1] = p.turn_b ? p.k : p.n;
+  a[rank - 2] = p.trans_a ? p.k : p.m;
+  a[rank - 1] = p.trans_a ? p.m : p.k;
+  b[rank - 2] = p.trans_b ? p.n : p.k;
+  b[rank - 1] = p.trans_b ? p.k : p.n;
   y[rank - 2] = p.m;
   y[rank - 1] = p.n;
   p.a = tensor(EMU_NATIVE, type, rank, a);
@@ -219,7 +219,7 @@ static void matmul_does_not_see_what_stands_behind_a_zero(void) {
   }
 }
 
-/* A result may underflow to -0 on the way; the zero written is +0, as if a zero followed. */
+/* An intermediate result may underflow to -0. The result is +0, as if a zero term followed. */
 static void matmul_writes_no_negative_zero(void) {
   begin();
   product p = {tensor(EMU_NATIVE, EMU_F32, DIMS(1, 2)), tensor(EMU_NATIVE, EMU_F32, DIMS(2, 16)),
@@ -242,9 +242,9 @@ static void large_matmul_is_cut_into_tasks_without_a_trace(void) {
   for (uint32_t s = 0; s < 8; s++) {
     begin();
     product p = {.m = shapes[s / 2][0], .n = shapes[s / 2][1], .k = shapes[s / 2][2]};
-    p.turn_b = s % 2;
+    p.trans_b = s % 2;
     p.a = tensor(EMU_NATIVE, EMU_F16, DIMS(1, 3, p.m, p.k));
-    p.b = p.turn_b ? tensor(EMU_NATIVE, EMU_F16, DIMS(1, 3, p.n, p.k))
+    p.b = p.trans_b ? tensor(EMU_NATIVE, EMU_F16, DIMS(1, 3, p.n, p.k))
                    : tensor(EMU_NATIVE, EMU_F16, DIMS(1, 3, p.k, p.n));
     p.y = tensor(EMU_NATIVE, EMU_F16, DIMS(1, 3, p.m, p.n));
     fill(p.a, 1, 3);
@@ -270,7 +270,7 @@ static void unused_slots_change_no_bit_of_a_product(void) {
     fill(few.b, 1, 0);
     memset(many.a->data, 0, emu_elements(many.a) * 2);
     memset(many.b->data, random_below(2) ? 0xff : 0x11, emu_elements(many.b) * 2);
-    for (uint32_t i = 0, at = 0; i < slots; i++, at++) { /* the used slots, in order, with gaps */
+    for (uint32_t i = 0, at = 0; i < slots; i++, at++) { /* the used slots in order, with gaps */
       at += random_below(wide - slots - (at - i) + 1) / 2;
       place[i] = at;
       for (uint32_t r = 0; r < m; r++) {

@@ -1,5 +1,6 @@
-/* main.c: `ops list` names the tests; `ops NAME` runs one and prints the digest of all it
- * computed, which must not depend on the code path or the number of threads. */
+/* main.c: `ops list` prints the names of the tests. `ops NAME` runs one and prints a digest of all
+ * results, which must not depend on the code path or the number of threads.
+ */
 #include "harness.h"
 
 static const test *const all[] = {

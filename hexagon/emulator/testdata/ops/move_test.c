@@ -1,7 +1,7 @@
-/* Operators that only move elements, against index arithmetic written out. */
+/* Compares operators that copy elements with index arithmetic in plain loops. */
 #include "harness.h"
 
-/* What every mover takes, then what some do not. */
+/* The types that every copying operator supports, followed by the others. */
 static const uint32_t any_type[] = {EMU_F16, EMU_F32,  EMU_QU8, EMU_QS8,  EMU_QU16,
                                     EMU_I32, EMU_QS16, EMU_U32, EMU_BOOL8};
 enum { TILED = 6, SLICED = 7, PLAIN = 9 };
@@ -20,7 +20,8 @@ static emu_tensor *random_tensor(uint32_t types, uint32_t rank, const uint32_t *
   return t;
 }
 
-/* destination is where elements of x may move to: in half of the cases another encoding. */
+/* destination returns a tensor that elements of x may be copied to. Half of the cases have another
+ * encoding. */
 static emu_tensor *destination(const emu_tensor *x, uint32_t rank, const uint32_t *dims) {
   return random_below(2) ? reshaped(x, EMU_NATIVE, rank, dims)
                          : tensor(EMU_NATIVE, x->dtype, rank, dims);
@@ -44,7 +45,7 @@ static void indices(const emu_tensor *t, uint64_t at, uint32_t *index) {
 static void same_element(const emu_tensor *y, uint64_t i, const emu_tensor *x, uint64_t j,
                          const char *what) {
   size_t size = emu_dtype_size(x->dtype);
-  if (emu_fixed_point(x->dtype) && x->quant.scales != y->quant.scales) {
+  if (emu_is_fixed_point(x->dtype) && x->quant.scales != y->quant.scales) {
     expect_near(y, i, real(x, j), 2e-6 * fabs(real(x, j)), what);
     return;
   }
@@ -73,16 +74,16 @@ static void reshape_keeps_the_order(void) {
 static void transpose_permutes_dims(void) {
   for (int round = 0; round < 150; round++) {
     begin();
-    uint32_t dims[5], perm[5] = {0, 1, 2, 3, 4}, turned[5], rank = random_dims(dims, 9);
+    uint32_t dims[5], perm[5] = {0, 1, 2, 3, 4}, permuted[5], rank = random_dims(dims, 9);
     for (uint32_t i = rank; i > 1; i--) {
       uint32_t j = random_below(i), swap = perm[j];
       perm[j] = perm[i - 1];
       perm[i - 1] = swap;
     }
     for (uint32_t i = 0; i < rank; i++) {
-      turned[i] = dims[perm[i]];
+      permuted[i] = dims[perm[i]];
     }
-    emu_tensor *x = random_tensor(PLAIN, rank, dims), *y = reshaped(x, EMU_NATIVE, rank, turned);
+    emu_tensor *x = random_tensor(PLAIN, rank, dims), *y = reshaped(x, EMU_NATIVE, rank, permuted);
     emu_node *n = node("Transpose");
     input(n, x);
     output(n, y);
@@ -134,7 +135,7 @@ static void strided_slice_takes_every_nth(void) {
   }
 }
 
-/* One set of parts serves both: Concat joins them, Split takes them apart again. */
+/* The same parts serve both: Concat joins them, and Split separates them. */
 static void concat_joins_and_split_parts(void) {
   for (int round = 0; round < 100; round++) {
     begin();
@@ -212,7 +213,7 @@ static void pad_surrounds_with_a_constant(void) {
     }
     emu_tensor *x = tensor(EMU_NATIVE, types[random_below(6)], rank, dims),
                *y = destination(x, rank, wide);
-    uint32_t how = random_below(emu_fixed_point(x->dtype) ? 3 : 2); /* none, a float, an integer */
+    uint32_t how = random_below(emu_is_fixed_point(x->dtype) ? 3 : 2); /* none, a float, an integer */
     double constant = 0;
     fill(x, 100, 0);
     emu_node *n = node("Pad");
@@ -274,7 +275,7 @@ static void gather_picks_and_shows_bad_indices(void) {
     emu_tensor *y = reshaped(table, EMU_NATIVE, DIMS(before, a, b, after));
     uint32_t *picks = index->data;
     for (uint32_t i = 0; i < a * b; i++) {
-      picks[i] = random_below(length + 1) - (random_below(9) == 0); /* some outside: -1, length */
+      picks[i] = random_below(length + 1) - (random_below(9) == 0); /* some out of range: -1, length */
     }
     emu_node *n = node("Gather");
     input(n, table);

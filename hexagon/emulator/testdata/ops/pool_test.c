@@ -1,4 +1,6 @@
-/* The pool: every task once, from any thread, in a forked child, and quiet when idle. */
+/* The thread pool runs every task once, from any thread and in a forked child, and sleeps when
+ * idle.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,7 +16,7 @@ enum { MOST = 1000 };
 
 typedef struct {
   atomic_uint runs[MOST];
-  uint32_t plain[MOST]; /* not atomic: the call's return must order it for the caller */
+  uint32_t plain[MOST]; /* not atomic: the return of the call must order it for the caller */
 } record;
 
 static void note(void *arg, uint32_t task) {
@@ -86,7 +88,7 @@ static void a_task_may_call_the_pool(void) {
 
 static void a_forked_child_has_a_working_pool(void) {
 #if defined(__SANITIZE_THREAD__)
-  return; /* its runtime does not start threads in a forked child */
+  return; /* the thread sanitizer does not start threads in a forked child */
 #endif
   each_once(100);
   pid_t child = fork();
@@ -111,7 +113,7 @@ static double processor_seconds(void) {
 
 static void idle_threads_use_no_processor(void) {
   struct timespec moment = {0, 100 * 1000 * 1000};
-  for (int inside = 0; inside < 2; inside++) { /* asleep between calls, and soon inside one */
+  for (int inside = 0; inside < 2; inside++) { /* asleep between calls, and soon after the last call of an execute */
     emu_pool_enter();
     each_once(100);
     if (!inside) {

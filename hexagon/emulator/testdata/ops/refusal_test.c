@@ -1,16 +1,17 @@
-/* What is wrong is refused, and the reason names it. Each case starts from a right node,
- * which must be accepted, and breaks one thing. */
+/* Wrong nodes are rejected, and the reason names the error. Each case starts with a valid node,
+ * which must be accepted, and breaks one property.
+ */
 #include "harness.h"
 
-static void refused(const emu_node *n, const char *reason) {
-  const char *why = refusal(n);
-  CHECK(why != NULL, "%s was accepted; it should say: %s", n->name, reason);
-  CHECK(why == NULL || strstr(why, reason) != NULL, "%s says: %s; not: %s", n->name, why, reason);
+static void refused(const emu_node *n, const char *want) {
+  const char *got = refusal(n);
+  CHECK(got != NULL, "%s was accepted, want: %s", n->name, want);
+  CHECK(got == NULL || strstr(got, want) != NULL, "%s: got: %s; want: %s", n->name, got, want);
 }
 
 static void accepted(const emu_node *n) {
-  const char *why = refusal(n);
-  CHECK(why == NULL, "%s was refused: %s", n->name, why);
+  const char *reason = refusal(n);
+  CHECK(reason == NULL, "%s was refused: %s", n->name, reason);
 }
 
 static emu_tensor *half(uint32_t rank, const uint32_t *dims) {
@@ -41,7 +42,7 @@ static void wrong_tensors_are_refused(void) {
   n->in[1]->kind = EMU_NATIVE;
   refused(n, "the weight is not static");
   n = linear();
-  n->in[1]->data = NULL; /* validation may come before the elements */
+  n->in[1]->data = NULL; /* validation may come before the data */
   accepted(n);
   n = linear();
   n->in[2]->dims[0] = 5;
@@ -193,9 +194,9 @@ static void wrong_moves_are_refused(void) {
   refused(moved("Transpose", "perm", t, DIMS(3), three, half(DIMS(2, 3))), "shape [3], not [2]");
   refused(moved("StridedSlice", "ranges", i, DIMS(2, 3), empty, half(DIMS(2, 1))), "range 1 is");
   refused(moved("StridedSlice", "ranges", i, DIMS(2, 3), beyond, half(DIMS(3, 3))), "range 0 is");
-  refused(moved("StridedSlice", "ranges", i, DIMS(2, 3), back, half(DIMS(2, 3))), "by -1");
+  refused(moved("StridedSlice", "ranges", i, DIMS(2, 3), back, half(DIMS(2, 3))), "with stride -1");
   refused(moved("StridedSlice", "ranges", i, DIMS(6), empty, half(DIMS(2, 3))), "not [2,3]");
-  refused(moved("Tile", "multiples", t, DIMS(2), many, half(DIMS(2, 3))), "too many");
+  refused(moved("Tile", "multiples", t, DIMS(2), many, half(DIMS(2, 3))), "would exceed 2^32-1");
   emu_node *n = two("Concat", half(DIMS(2, 3)), half(DIMS(2, 4)), half(DIMS(2, 8)));
   scalar_u32(n, "axis", 1);
   refused(n, "the inputs have 7 along axis 1, the output 8");
@@ -230,7 +231,7 @@ static void wrong_picks_are_refused(void) {
   scalar_u32(n, "k", 2);
   accepted(n);
   n->params[0].scalar.u32 = 6;
-  refused(n, "k is 6 of 5");
+  refused(n, "k is 6, not 1 to 5");
   n->params[0].scalar.u32 = 2;
   n->out[1]->dtype = EMU_F32;
   refused(n, "t is FLOAT_32, which is not supported here");
@@ -246,9 +247,9 @@ static void wrong_picks_are_refused(void) {
   input(n, half(DIMS(1, 3, 4)));
   accepted(n);
   scalar_u32(n, "rotary_embedding_dim", 0);
-  refused(n, "rotary_embedding_dim is 0, not even and up to the head size 8");
+  refused(n, "rotary_embedding_dim is 0, not even and between 2 and the head size 8");
   n->n_params = 0;
-  n->in[1]->dims[1] = 2; /* [B, S, heads, D] by mistake */
+  n->in[1]->dims[1] = 2; /* the wrong layout [B, S, heads, D] */
   refused(n, "not [1,3,4]");
   end();
 }

@@ -18,7 +18,7 @@ static void rms_norm_sums_squares_in_order(void) {
   for (int round = 0; round < 100; round++) {
     begin();
     emu_tensor *x = random_rows(100, 3), *y = like(x, EMU_NATIVE);
-    uint32_t length = emu_last(x), axis = x->rank - 1;
+    uint32_t length = emu_last_dim(x), axis = x->rank - 1;
     emu_tensor *gamma = tensor(EMU_STATIC, x->dtype, DIMS(length));
     emu_tensor *beta = tensor(EMU_STATIC, x->dtype, DIMS(length));
     fill(gamma, 2, 0);
@@ -62,7 +62,7 @@ static void softmax_sums_slots_in_order(void) {
   for (int round = 0; round < 100; round++) {
     begin();
     emu_tensor *x = random_rows(90, 6), *y = like(x, EMU_NATIVE);
-    uint32_t length = emu_last(x);
+    uint32_t length = emu_last_dim(x);
     float beta = random_below(2) ? 1 : 0.5f;
     for (int i = 0; i < 9; i++) {
       put(x, random_below((uint32_t)emu_elements(x)), random_below(2) ? -30000 : -INFINITY);
@@ -198,9 +198,9 @@ static void rotary_embedding_turns_pairs(void) {
 static void top_k_sorts_and_prefers_the_lowest_index(void) {
   for (int round = 0; round < 150; round++) {
     begin();
-    bool many = round % 3 == 0; /* long rows of which few are wanted: most need no look */
+    bool many = round % 3 == 0; /* long rows with a small k: most blocks are skipped */
     emu_tensor *x = random_rows(many ? 3000 : 80, many ? 3 : 8);
-    uint32_t length = emu_last(x), k = random_between(1, many && length > 20 ? 20 : length), dims[5];
+    uint32_t length = emu_last_dim(x), k = random_between(1, many && length > 20 ? 20 : length), dims[5];
     bool largest = random_below(3) != 0, many_ties = random_below(2);
     for (uint64_t i = 0; many_ties && i < emu_elements(x); i++) {
       put(x, i, (float)random_below(4) - 1);

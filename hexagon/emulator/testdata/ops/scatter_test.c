@@ -1,4 +1,4 @@
-/* ScatterNd and ScatterElements, and what movers and pickers refuse. */
+/* ScatterNd and ScatterElements, and what the copying operators and Gather reject. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8,  EMU_QU16,
@@ -20,14 +20,14 @@ static emu_node *scatter(const char *type, emu_tensor *data, emu_tensor *index,
   return n;
 }
 
-/* wanted is the data, element by element, to be overwritten with the updates. */
+/* expected is the data, which the updates then overwrite element by element. */
 static char *copy_of(const emu_tensor *t) {
   size_t bytes = emu_elements(t) * emu_dtype_size(t->dtype);
   return memcpy(take(bytes), t->data, bytes);
 }
 
-static void expect_bytes(const emu_tensor *y, const char *wanted, const char *what) {
-  CHECK(memcmp(y->data, wanted, emu_elements(y) * emu_dtype_size(y->dtype)) == 0,
+static void expect_bytes(const emu_tensor *y, const char *want, const char *what) {
+  CHECK(memcmp(y->data, want, emu_elements(y) * emu_dtype_size(y->dtype)) == 0,
         "%s: other elements", what);
 }
 
@@ -49,11 +49,11 @@ static void scatter_nd_replaces_parts_in_order(void) {
     emu_tensor *data = tensor(EMU_NATIVE, type, rank, dims),
                *updates = reshaped(data, EMU_NATIVE, n_part, part);
     emu_tensor *index = tensor(EMU_NATIVE, random_below(2) ? EMU_I32 : EMU_U32, DIMS(count, depth));
-    for (uint32_t i = 0; i < count * depth; i++) { /* some outside, below and above */
+    for (uint32_t i = 0; i < count * depth; i++) { /* some out of range, below and above */
       ((uint32_t *)index->data)[i] = random_below(dims[i % depth] + 1) - (random_below(9) == 0);
     }
     emu_node *n = scatter("ScatterNd", data, index, updates);
-    char *wanted = copy_of(data);
+    char *want = copy_of(data);
     run(n);
     size *= emu_dtype_size(type);
     for (uint32_t i = 0; i < count; i++) {
@@ -65,10 +65,10 @@ static void scatter_nd_replaces_parts_in_order(void) {
         at = at * dims[d] + k;
       }
       if (inside) {
-        memcpy(wanted + at * size, (char *)updates->data + i * size, size);
+        memcpy(want + at * size, (char *)updates->data + i * size, size);
       }
     }
-    expect_bytes(n->out[0], wanted, "ScatterNd");
+    expect_bytes(n->out[0], want, "ScatterNd");
     end();
   }
 }
@@ -91,7 +91,7 @@ static void scatter_elements_replaces_along_an_axis(void) {
     if (axis != 0 || random_below(2)) {
       scalar_u32(n, "axis", axis);
     }
-    char *wanted = copy_of(data);
+    char *want = copy_of(data);
     run(n);
     size_t size = emu_dtype_size(data->dtype);
     for (uint64_t i = 0; i < emu_elements(index); i++) {
@@ -105,18 +105,18 @@ static void scatter_elements_replaces_along_an_axis(void) {
         at = at * dims[d] + place[d];
       }
       if (k < dims[axis]) {
-        memcpy(wanted + at * size, (char *)updates->data + i * size, size);
+        memcpy(want + at * size, (char *)updates->data + i * size, size);
       }
     }
-    expect_bytes(n->out[0], wanted, "ScatterElements");
+    expect_bytes(n->out[0], want, "ScatterElements");
     end();
   }
 }
 
-static void refused(const emu_node *n, const char *reason) {
-  const char *why = refusal(n);
-  CHECK(why != NULL && strstr(why, reason) != NULL, "%s says: %s; not: %s", n->name,
-        why ? why : "yes", reason);
+static void refused(const emu_node *n, const char *want) {
+  const char *got = refusal(n);
+  CHECK(got != NULL && strstr(got, want) != NULL, "%s: got: %s; want: %s", n->name,
+        got ? got : "accepted", want);
 }
 
 static void wrong_scatters_are_refused(void) {
@@ -133,7 +133,7 @@ static void wrong_scatters_are_refused(void) {
   refused(n, "INT_64, which is not supported");
   index->dtype = EMU_I32;
   index->dims[1] = 3;
-  refused(n, "the indices name 3 dimensions of 2");
+  refused(n, "the indices have depth 3, the data rank 2");
   index->dims[1] = 1;
   encode(updates, 0.125f, 0);
   refused(n, "differ in encoding");
@@ -148,11 +148,11 @@ static void wrong_scatters_are_refused(void) {
   n->in[1]->dims[0] = n->in[2]->dims[0] = 5;
   refused(n, "dimension 0 of the indices is 5, of the data 4");
   n->in[1]->rank = 1;
-  refused(n, "do not fit rank 2");
+  refused(n, "do not fit data of rank 2");
   end();
 }
 
-/* What keeps its integers must keep their encoding. */
+/* Operators that keep stored integers must keep their encoding. */
 static void changed_encodings_are_refused_where_integers_stay(void) {
   begin();
   uint32_t perm[] = {1, 0};
@@ -178,7 +178,7 @@ static void changed_encodings_are_refused_where_integers_stay(void) {
   end();
 }
 
-/* The vendor's library computes this form wrongly. */
+/* The vendor's library computes wrong values for this. */
 static void gather_of_floats_within_batches_needs_static_indices(void) {
   begin();
   emu_node *n = node("Gather");
@@ -186,7 +186,7 @@ static void gather_of_floats_within_batches_needs_static_indices(void) {
   input(n, tensor(EMU_NATIVE, EMU_I32, DIMS(3)));
   output(n, tensor(EMU_NATIVE, EMU_F16, DIMS(2, 3, 4)));
   scalar_i32(n, "axis", 1);
-  refused(n, "wrong values in the vendor's library");
+  refused(n, "computes wrong values");
   n->in[1]->kind = EMU_STATIC;
   CHECK(refusal(n) == NULL, "refused: %s", refusal(n));
   n->in[1]->kind = EMU_NATIVE;

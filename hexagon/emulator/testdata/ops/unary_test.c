@@ -1,4 +1,4 @@
-/* Functions of one element, in every type, against libm in double. */
+/* Compares unary functions in every type with libm in double. */
 #include "harness.h"
 
 static double negated(double x) { return -x; }
@@ -10,7 +10,7 @@ static double rsqrt(double x) { return 1 / sqrt(x); }
 
 static const struct {
   const char *type;
-  uint32_t neuron; /* its number in ElementWiseNeuron; 0: none */
+  uint32_t neuron; /* the value of ElementWiseNeuron's operation; 0: none */
   double (*exact)(double);
   double low, high;         /* of the input */
   double out_low, out_high; /* of the output's encoding */
@@ -36,7 +36,7 @@ static void functions_in_every_type(void) {
     emu_node *n = node(neuron ? "ElementWiseNeuron" : functions[f].type);
     span(x, functions[f].low, functions[f].high);
     fill(x, (float)functions[f].high, 0);
-    for (uint64_t i = 0; functions[f].low > 0 && !emu_fixed_point(x->dtype) && i < emu_elements(x);
+    for (uint64_t i = 0; functions[f].low > 0 && !emu_is_fixed_point(x->dtype) && i < emu_elements(x);
          i++) {
       put(x, i, fabsf(get(x, i)) + 0.05f);
     }
@@ -45,7 +45,7 @@ static void functions_in_every_type(void) {
     if (neuron) {
       scalar_u32(n, "operation", functions[f].neuron);
     }
-    if (refusal(n) != NULL) { /* some take no signed fixed point, as in the vendor's library */
+    if (refusal(n) != NULL) { /* some do not support signed fixed point, as in the vendor's library */
       CHECK(x->dtype >> 8 == 3, "%s refused %04x: %s", n->name, x->dtype, refusal(n));
       end();
       continue;
@@ -61,7 +61,7 @@ static void functions_in_every_type(void) {
   }
 }
 
-/* The relative error of gelu, to the far end of its negative tail. */
+/* The relative error of gelu, to the end of its negative tail. */
 static void gelu_is_right_relative_to_its_size(void) {
   begin();
   enum { COUNT = 40001 };

@@ -1,5 +1,6 @@
-/* unload.c: loads the library given as argument, uses its pool, unloads it, and demands that
- * no thread of it is left; then does it again. */
+/* unload.c: loads the library that its argument names, uses its pool, unloads it, and checks that
+ * none of its threads is left; twice.
+ */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* Elements as floats and back, and the operators that do nothing else: Quantize, Dequantize,
- * Convert, Cast. */
+/* Converts elements to floats and back, and tests the operators that only do that: Quantize,
+ * Dequantize, Convert, Cast.
+ */
 #include "harness.h"
 
 static const uint32_t fixed_types[] = {EMU_QU8, EMU_QS8, EMU_QU16, EMU_QS16};
@@ -16,7 +17,7 @@ static void every_integer_means_scale_times_its_distance(void) {
     begin();
     uint32_t n = 65536, stride = random_between(1, 3);
     emu_tensor *t = tensor(EMU_NATIVE, fixed_types[random_below(4)], DIMS(n));
-    for (uint32_t i = 0; i < n; i++) { /* all that can be stored */
+    for (uint32_t i = 0; i < n; i++) { /* all stored values */
       memcpy((char *)t->data + i * emu_dtype_size(t->dtype), &i, emu_dtype_size(t->dtype));
     }
     float *values = take(n * sizeof *values);
@@ -30,7 +31,8 @@ static void every_integer_means_scale_times_its_distance(void) {
   }
 }
 
-/* nearest is the q whose distance to exact steps is least; halves go up, or away from zero. */
+/* nearest returns the q whose value is nearest to `exact` steps. An exact half rounds up, or away
+ * from zero. */
 static double nearest_step(double steps, bool away) {
   double below = floor(steps), rest = steps - below;
   bool up = rest > 0.5 || (rest == 0.5 && (!away || steps > 0));
@@ -46,7 +48,7 @@ static void writing_rounds_to_the_nearest_and_saturates(void) {
     bool away = random_below(2), exact = random_below(2);
     double low = t->dtype >> 8 == 3 ? -ldexp(1, (int)emu_dtype_size(t->dtype) * 8 - 1) : 0;
     double high = low + ldexp(1, (int)emu_dtype_size(t->dtype) * 8) - 1;
-    if (exact) { /* a scale that makes exact halves exact */
+    if (exact) { /* a scale for which halves are exact */
       encode(t, ldexpf(1, (int)random_between(0, 20) - 10), t->quant.offsets[0]);
     }
     double scale = (double)t->quant.scales[0], offset = t->quant.offsets[0];
@@ -62,12 +64,12 @@ static void writing_rounds_to_the_nearest_and_saturates(void) {
     values[3] = 3e38f;
     emu_write(t, away ? EMU_TIES_AWAY : EMU_TIES_UP, 0, stride, values, COUNT);
     for (uint32_t i = 0; i < COUNT; i++) {
-      double steps = (double)values[i] / scale, wanted = nearest_step(steps, away) - offset;
-      wanted = values[i] != values[i] ? high : fmax(low, fmin(high, wanted));
+      double steps = (double)values[i] / scale, want = nearest_step(steps, away) - offset;
+      want = values[i] != values[i] ? high : fmax(low, fmin(high, want));
       double got = (double)integer(t, i * stride);
-      bool close = !exact && fabs(got - wanted) == 1 && fabs(steps - floor(steps) - 0.5) < 0.02;
-      CHECK(got == wanted || close, "%a in steps of %g is %g, not %g", (double)values[i], scale,
-            got, wanted);
+      bool close = !exact && fabs(got - want) == 1 && fabs(steps - floor(steps) - 0.5) < 0.02;
+      CHECK(got == want || close, "%a in steps of %g is %g, not %g", (double)values[i], scale,
+            got, want);
     }
     end();
   }
@@ -104,7 +106,7 @@ static void conversions_keep_what_is_meant(void) {
   }
 }
 
-/* Exact halves: floats are quantized away from zero, integers converted upwards. */
+/* Exact halves: Quantize rounds floats away from zero, Convert rounds integers up. */
 static void halves_go_the_vendors_way(void) {
   begin();
   emu_tensor *floats = tensor(EMU_NATIVE, EMU_F32, DIMS(41)),
@@ -119,9 +121,9 @@ static void halves_go_the_vendors_way(void) {
   for (int from_floats = 0; from_floats < 2; from_floats++) {
     run(one(from_floats ? "Quantize" : "Convert", from_floats ? floats : halves, y));
     for (int i = 0; i < 41; i++) {
-      double x = (i - 20) / 2.0, wanted = from_floats ? round(x) : floor(x + 0.5);
-      CHECK(real(y, (uint64_t)i) == wanted, "%g becomes %g, not %g", x, real(y, (uint64_t)i),
-            wanted);
+      double x = (i - 20) / 2.0, want = from_floats ? round(x) : floor(x + 0.5);
+      CHECK(real(y, (uint64_t)i) == want, "%g becomes %g, not %g", x, real(y, (uint64_t)i),
+            want);
     }
   }
   end();
@@ -138,7 +140,7 @@ static void equal_encodings_convert_without_a_change(void) {
   end();
 }
 
-/* A cast counts fixed point as bare integers; towards an integer it drops the fraction. */
+/* A cast treats fixed point as integers; a cast to an integer drops the fraction. */
 static void cast_changes_numbers(void) {
   static const uint32_t pairs[][2] = {
       {EMU_F16, EMU_F32}, {EMU_F32, EMU_F16},   {EMU_F16, EMU_I32},   {EMU_F32, EMU_I32},
@@ -163,7 +165,7 @@ static void cast_changes_numbers(void) {
       double number = is_float ? real(x, i) : (double)integer(x, i);
       if (to_float) {
         expect_near(y, i, number, 0, "Cast");
-      } else { /* the same 32 bits, read with or without a sign */
+      } else { /* the same 32 bits, read as signed or unsigned */
         CHECK((uint32_t)integer(y, i) == (uint32_t)(int64_t)trunc(number), "Cast of %g gives %lld",
               number, (long long)integer(y, i));
       }
@@ -197,17 +199,17 @@ static void what_has_no_single_scale_is_refused(void) {
     emu_quant quant;
     const char *reason;
   } cases[] = {
-      {{.encoding = EMU_Q_NONE}, "without one scale"},
-      {{.encoding = EMU_Q_AXIS_SCALE_OFFSET, .count = 4}, "without one scale"},
-      {{.encoding = EMU_Q_SCALE_OFFSET, .count = 0}, "without one scale"},
-      {{.encoding = EMU_Q_BW_SCALE_OFFSET, .count = 1, .bitwidth = 4}, "uses 4 bits of its 8"},
+      {{.encoding = EMU_Q_NONE}, "without a single scale"},
+      {{.encoding = EMU_Q_AXIS_SCALE_OFFSET, .count = 4}, "without a single scale"},
+      {{.encoding = EMU_Q_SCALE_OFFSET, .count = 0}, "without a single scale"},
+      {{.encoding = EMU_Q_BW_SCALE_OFFSET, .count = 1, .bitwidth = 4}, "uses 4 bits of 8"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     y->quant = cases[i].quant;
     CHECK(refusal(n) != NULL && strstr(refusal(n), cases[i].reason), "case %zu: %s", i, refusal(n));
   }
   encode(y, 1, (1 << 22) + 1);
-  CHECK(refusal(n) != NULL && strstr(refusal(n), "beyond +-2^22"), "offset: %s", refusal(n));
+  CHECK(refusal(n) != NULL && strstr(refusal(n), "not within +-2^22"), "offset: %s", refusal(n));
   encode(y, 1, 1 << 22);
   CHECK(refusal(n) == NULL, "refused: %s", refusal(n));
   run(n);

@@ -1,0 +1,109 @@
+// Package atomicfile writes files completely or not at all.
+//
+// Write puts the content into a temporary file in the same folder, syncs it and
+// renames it. A reader sees the old content or the new content, never a part.
+// Only regular files are replaced: a rename would destroy a device or a pipe.
+//
+// The package does not lock. If two processes write one path, the last rename
+// wins.
+package atomicfile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Write creates or replaces the file at path with the bytes that write produces. If write fails or
+// ctx is done, the old file stays and no temporary file remains.
+func Write(ctx context.Context, path string, mode os.FileMode, write func(io.Writer) error) (err error) {
+	f, err := createTemp(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if err := write(UntilDone(ctx, f)); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// WriteJSON writes value as indented JSON to a file that only its owner can
+// read. It creates missing folders.
+func WriteJSON(ctx context.Context, path string, value any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return Write(ctx, path, 0o600, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(value)
+	})
+}
+
+// createTemp creates the temporary file for a path. Its errors name the path,
+// because the user does not know the temporary name.
+func createTemp(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file (%s): name another file", path, info.Mode().Type())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if reason := (*os.PathError)(nil); errors.As(err, &reason) {
+		return nil, fmt.Errorf("%s cannot be written: %w", path, reason.Err)
+	}
+	return f, err
+}
+
+// CheckWritable returns the error that [Write] would return because of the path.
+// Callers check before they compute for minutes. An empty path is no error.
+func CheckWritable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := createTemp(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// UntilDone returns a writer that fails when ctx is done. Copying a model takes
+// long, and io.Copy knows no context.
+func UntilDone(ctx context.Context, w io.Writer) io.Writer { return untilDone{ctx, w} }
+
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u untilDone) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
+}
+
+// Same reports whether two paths lead to one file. Commands use it so that they
+// do not overwrite what they read.
+func Same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

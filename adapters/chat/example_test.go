@@ -1,0 +1,19 @@
+package chat_test
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/chat"
+)
+
+func Example() {
+	source := "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
+	template, err := chat.New(source, "<s>", "</s>")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := template.Render([]chat.Message{{Role: "user", Content: "Good morning"}})
+	fmt.Println(text, err)
+	// Output: <user>Good morning<assistant> <nil>
+}

@@ -1,0 +1,145 @@
+package cmdline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+)
+
+// Texts of flags that several commands of both programs have.
+const (
+	LibraryUsage = "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)"
+	DraftUsage   = "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +"
+)
+
+// Prepare adds the help command to every error about arguments or flags. Call it after all
+// subcommands are added.
+func Prepare(root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withHelp(cmd, flagError(cmd, err)) })
+	prepareArguments(root)
+}
+
+func prepareArguments(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		prepareArguments(c)
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra checks the flags later, without naming the help
+		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return withHelp(cmd, check(cmd, args)) }
+	}
+}
+
+// flagError suggests the right name of a misspelt flag. If a value is long or is no
+// number, it names the flag, the beginning of the value and its type; the flag
+// library would print the whole value and the number parser's words.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		return fmt.Errorf("%w%s", err, didYouMean("--", unknown.GetSpecifiedName(), flagNames(cmd)))
+	}
+	var bad *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &bad) || !errors.As(err, &number) && config.Short(bad.GetValue()) == bad.GetValue() {
+		return err
+	}
+	return fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, config.Short(bad.GetValue()), bad.GetFlag().Value.Type())
+}
+
+// flagNames lists the flags of a command.
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// commandNames lists the subcommands that the help lists.
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// didYouMean returns the end of an error that suggests a known name, or "".
+func didYouMean(prefix, name string, known []string) string {
+	near := config.Nearest(name, known)
+	if near == "" || len(name) < 3 { // short names are near to anything
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s%s?)", prefix, near)
+}
+
+// withHelp appends the command that prints the help, unless the error names it.
+func withHelp(cmd *cobra.Command, err error) error {
+	if err != nil && !strings.Contains(err.Error(), "--help") {
+		err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
+	}
+	return err
+}
+
+// CheckGroups rejects unknown subcommands even with --help or after help; cobra
+// would print the group's help and succeed.
+func CheckGroups(root *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // cobra adds this command later
+		return nil
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultHelpFlag()
+	root.InitDefaultCompletionCmd(args...)
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() {
+		return err
+	}
+	isFlag := func(a string) bool { return strings.HasPrefix(a, "-") }
+	return NoArguments(cmd, slices.DeleteFunc(slices.Clone(rest), isFlag))
+}
+
+// Help prints the command's help. It is the action of a group of commands.
+func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// NoArguments rejects all arguments. The first argument of a group of commands
+// is reported as an unknown command.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return fmt.Errorf("unknown command %q%s: see %s --help", config.Short(args[0]), didYouMean("", args[0], commandNames(cmd)), cmd.CommandPath())
+	}
+	return fmt.Errorf("%s takes no arguments, got %q: see %s --help", cmd.Name(), config.Short(args[0]), cmd.CommandPath())
+}
+
+// OneArgument requires exactly one argument. Errors call the argument name.
+func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+name, 1, 1) }
+
+// UpToOneArgument accepts one argument or none.
+func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
+
+// arguments requires least to most arguments. It rejects the empty argument that
+// a shell makes of an unset variable.
+func arguments(want string, least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least || len(args) > most:
+			return fmt.Errorf("%s: got %d arguments, want %s", cmd.Name(), len(args), want)
+		case slices.Contains(args, ""):
+			return fmt.Errorf("%s: got an empty name, want %s", cmd.Name(), want)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,38 @@
+package cmdline
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// LineEvery is the time between two progress lines if no terminal shows a bar.
+const LineEvery = 10 * time.Second
+
+// BarEvery is the time between two drawings of a bar that counts bytes.
+const BarEvery = 100 * time.Millisecond
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Bytes formats a size for people: 25 MiB, 1.5 GiB.
+func Bytes(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%.0f GiB", float64(n)/(1<<30))
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 10<<20:
+		return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.0f KiB", math.Ceil(float64(n)/(1<<10)))
+}

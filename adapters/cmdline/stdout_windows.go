@@ -1,0 +1,15 @@
+package cmdline
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// TakeStdout returns the standard output and then points the process's handle at
+// the standard error, so that libraries cannot print into results: their C
+// runtime reads the handle when it is loaded.
+func TakeStdout() (*os.File, error) {
+	err := windows.SetStdHandle(windows.STD_OUTPUT_HANDLE, windows.Handle(os.Stderr.Fd()))
+	return os.Stdout, os.NewSyscallError("SetStdHandle", err)
+}

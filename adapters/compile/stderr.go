@@ -1,0 +1,88 @@
+package compile
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// maxLine is the number of bytes kept of a line.
+const maxLine = 500
+
+// words receives a child's stderr. It logs each line and keeps the last line and
+// the first line that reports a crash, because Go's runtime prints pages after it.
+type words struct {
+	logger  *slog.Logger
+	mu      sync.Mutex
+	partial []byte
+	lastOne string
+	crash   string
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.partial = append(w.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(w.partial, []byte("\n"))
+		if !found {
+			if len(w.partial) > maxLine {
+				w.line(w.partial)
+				w.partial = w.partial[:0]
+			}
+			return len(p), nil
+		}
+		w.line(line)
+		w.partial = append(w.partial[:0], rest...)
+	}
+}
+
+// crashes lists the prefixes of lines that report why a process ends.
+var crashes = []string{"SIG", "fatal error: ", "panic: ", "unexpected fault address", "error: "}
+
+func (w *words) line(raw []byte) {
+	text := strings.TrimSpace(string(raw[:min(len(raw), maxLine)]))
+	if text == "" {
+		return
+	}
+	w.logger.Debug("compiling", "text", text)
+	if w.crash != "" {
+		return
+	}
+	for _, prefix := range crashes {
+		if strings.HasPrefix(text, prefix) {
+			w.crash = text
+			return
+		}
+	}
+	w.lastOne = text
+}
+
+// last returns the child's last line as the end of a sentence, or "".
+func (w *words) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lastOne == "" {
+		return ""
+	}
+	return fmt.Sprintf(", last output %q", w.lastOne)
+}
+
+// cause returns why the process ended: the line that reports a crash, or the
+// exit status.
+func (w *words) cause(ended error) string {
+	w.mu.Lock()
+	crash := w.crash
+	w.mu.Unlock()
+	switch {
+	case crash == "" && ended == nil:
+		crash = "it exited without an answer"
+	case crash == "" && strings.Contains(ended.Error(), "signal: killed"):
+		crash = "it was killed, probably because memory was low"
+	case crash == "":
+		crash = ended.Error()
+	}
+	return crash + w.last()
+}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxEdit is the length of the longest edit that [Nearest] accepts.
+const maxEdit = 2
+
+// Nearest returns the known name that a misspelt name probably means, or "". A
+// known name is near if one edit of at most two letters turns it into the
+// misspelt name: letters that are missing, added, changed or swapped.
+func Nearest(name string, known []string) string {
+	best, edits := "", maxEdit+1
+	for _, k := range known {
+		if n := editLength(name, k); n < edits {
+			best, edits = k, n
+		}
+	}
+	return best
+}
+
+// editLength returns the length of the edit between the common beginning and the
+// common end of two names.
+func editLength(a, b string) int {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return max(len(a), len(b))
+}
+
+// List formats numbers in the notation of the config: "128,1".
+func List(numbers []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ","), "[]")
+}

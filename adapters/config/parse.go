@@ -1,0 +1,99 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shortRunes is the length of the longest value that errors print in full.
+const shortRunes = 80
+
+// Short shortens a long value for an error message. Users sometimes pass a file's content instead
+// of its name.
+func Short(value string) string {
+	n := 0
+	for i := range value {
+		if n++; n > shortRunes {
+			return value[:i] + "…"
+		}
+	}
+	return value
+}
+
+// Bool parses a value that a key of type "bool" accepted.
+func Bool(checked string) bool {
+	on, _ := parseBool(checked)
+	return on
+}
+
+func parseBool(v string) (bool, error) {
+	switch strings.ToLower(v) {
+	case "true", "1", "yes", "on":
+		return true, nil
+	case "false", "0", "no", "off":
+		return false, nil
+	}
+	return false, errors.New("want true or false")
+}
+
+// choice returns a function that sets a field to one of the values.
+func choice(field func(*Config) *string, values ...string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if !slices.Contains(values, v) {
+			return fmt.Errorf("want one of %s", strings.Join(values, ", "))
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+// parseRows parses "128,32": one to four widths, strictly descending.
+func parseRows(v string) ([]int, error) {
+	var rows []int
+	for part := range strings.SplitSeq(v, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 || n > 1024 || len(rows) == 4 || len(rows) > 0 && n >= rows[len(rows)-1] {
+			return nil, errors.New("want one to four widths from 1024 to 1, widest first, such as 128,1")
+		}
+		rows = append(rows, n)
+	}
+	return rows, nil
+}
+
+func parseCount(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 || n > 1024 {
+		return 0, errors.New("want a number from 0 to 1024")
+	}
+	return n, nil
+}
+
+// parseFolder accepts an absolute path or one that starts with "~/" for the
+// user's home. A relative path would depend on who starts the program.
+func parseFolder(v string) (string, error) {
+	if v != "" && !filepath.IsAbs(v) && !strings.HasPrefix(v, "~/") || strings.ContainsRune(v, 0) {
+		return "", errors.New("want an absolute path, or one that starts with ~/")
+	}
+	return v, nil
+}
+
+// parseContext parses the first context tier. It returns 0 for "grow", and a
+// number greater than any context for "fixed".
+func parseContext(v string) (int, error) {
+	switch v {
+	case "grow":
+		return 0, nil
+	case "fixed":
+		return math.MaxInt, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		return 0, errors.New("want grow, fixed or a number of tokens")
+	}
+	return n, nil
+}

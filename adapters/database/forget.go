@@ -1,0 +1,55 @@
+package database
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// Selection selects conversations. A conversation is selected if one of the
+// conditions holds; at least one condition must be set.
+type Selection struct {
+	// IDs lists conversations by their identities.
+	IDs []string
+	// Containing selects conversations in which this text occurs. Model is the
+	// GGUF with the vocabulary, which Containing needs.
+	Containing, Model string
+	// Since selects conversations with an answer that is not older than this.
+	Since time.Duration
+}
+
+// Forget removes the selected conversations and returns the number of texts
+// that it removed.
+func Forget(path string, s Selection) (texts int, err error) {
+	if len(s.IDs) == 0 && s.Containing == "" && s.Since <= 0 {
+		return 0, errors.New("forget: no conversation selected: name conversations (sdnpu db list), --containing or --since; sdnpu db purge removes all")
+	}
+	if s.Containing != "" && s.Model == "" {
+		return 0, errors.New("--containing: the database holds tokens, not text: name the model with --model")
+	}
+	decode, err := decoder(s.Model, path)
+	if err != nil {
+		return 0, err
+	}
+	after := time.Now().Add(-s.Since).Unix()
+	return texts, Use(path, true, func(db *tokendb.DB) error {
+		selected := map[uint64]bool{}
+		err := db.Documents(func(document tokendb.Document) {
+			if slices.Contains(s.IDs, conversationID(document)) || s.Since > 0 && document.Time >= after ||
+				s.Containing != "" && strings.Contains(decode(document.Tokens), s.Containing) {
+				selected[document.Conversation] = true
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if len(selected) == 0 {
+			return errors.New("forget: the database has no such conversation")
+		}
+		texts, err = db.Forget(func(document tokendb.Document) bool { return selected[document.Conversation] })
+		return err
+	})
+}

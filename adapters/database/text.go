@@ -1,0 +1,163 @@
+package database
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// textReader converts a file to documents.
+type textReader struct {
+	tok       *tokenizer.Tokenizer
+	now       int64
+	check     func() error // called before each text; its error ends the work
+	documents []tokendb.Document
+}
+
+const (
+	// maxTextLine is the longest line of a .jsonl file.
+	maxTextLine = 64 << 20
+	// pieceBytes is the smallest length of a piece of text. A piece ends at the
+	// next empty line, or at twice this length.
+	pieceBytes = 64 << 10
+)
+
+// add encodes a text. The spelling of a control token is ordinary text.
+func (r *textReader) add(text string) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	ids, err := r.tok.Encode(text, tokenizer.EncodeOptions{})
+	if err == nil {
+		r.keep(ids)
+	}
+	return err
+}
+
+func (r *textReader) keep(ids []int32) {
+	if len(ids) > 0 {
+		r.documents = append(r.documents, tokendb.Document{Time: r.now, Tokens: ids})
+	}
+}
+
+// ErrNoText is returned for a file that is not text.
+var ErrNoText = errors.New("no text: want UTF-8 without zero bytes")
+
+// Text returns a piece of a file as text, or [ErrNoText]. offset is the position
+// of the piece in the file.
+func Text(piece []byte, offset int) (string, error) {
+	for i := 0; i < len(piece); {
+		r, size := utf8.DecodeRune(piece[i:])
+		if r == 0 || r == utf8.RuneError && size == 1 {
+			return "", fmt.Errorf("%w: invalid at byte %d", ErrNoText, offset+i)
+		}
+		i += size
+	}
+	return string(piece), nil
+}
+
+// readText reads a text file in pieces.
+func (r *textReader) readText(source io.Reader) error {
+	in := bufio.NewReaderSize(source, 2*pieceBytes)
+	for offset := 0; ; {
+		piece, err := in.Peek(2 * pieceBytes)
+		if len(piece) == 0 {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		n := len(piece)
+		if err == nil { // the file is longer
+			n = cut(piece)
+		}
+		text, err := Text(piece[:n], offset)
+		if err != nil {
+			return err
+		}
+		if err := r.add(text); err != nil {
+			return err
+		}
+		if _, err := in.Discard(n); err != nil {
+			return err
+		}
+		offset += n
+	}
+}
+
+// cut returns the length of a full piece: up to and including the first empty
+// line after pieceBytes, else up to the last space, else up to a whole character.
+func cut(piece []byte) int {
+	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
+		return pieceBytes + at + 2
+	}
+	if at := bytes.LastIndexAny(piece, " \n"); at > 0 {
+		return at
+	}
+	n := len(piece)
+	for tail := 1; tail < utf8.UTFMax; tail++ {
+		if utf8.RuneStart(piece[n-tail]) {
+			if !utf8.FullRune(piece[n-tail:]) {
+				n -= tail
+			}
+			break
+		}
+	}
+	return n
+}
+
+// textLine is a line of a .jsonl file. The first field that is set counts.
+type textLine struct {
+	OutputIDs []int32 `json:"output_ids"`
+	Output    string  `json:"output"`
+	Text      string  `json:"text"`
+	Messages  []struct {
+		Content string `json:"content"`
+	} `json:"messages"`
+}
+
+// readLines reads a .jsonl file.
+func (r *textReader) readLines(source io.Reader) error {
+	lines := bufio.NewScanner(source)
+	lines.Buffer(nil, maxTextLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if err := r.readLine(lines.Bytes()); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return lines.Err()
+}
+
+func (r *textReader) readLine(line []byte) error {
+	var l textLine
+	if err := jsonfault.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	switch {
+	case len(l.OutputIDs) > 0:
+		r.keep(l.OutputIDs)
+	case l.Output != "":
+		return r.add(l.Output)
+	case l.Text != "":
+		return r.add(l.Text)
+	case len(l.Messages) > 0:
+		for _, m := range l.Messages {
+			if err := r.add(m.Content); err != nil {
+				return err
+			}
+		}
+	default:
+		return errors.New("the line has no output_ids, output, text or messages")
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// Checkup examines one model on this machine.
+type Checkup struct {
+	Settings launch.Settings
+	// Program is the name that this program was called by.
+	Program string
+	// Path is the model file, Config its resolved settings.
+	Path   string
+	Config config.Config
+	// Context is the context in tokens, 0 for the default.
+	Context int
+	// Flips is the number of positions to compare. If it is 0, the time that a pass
+	// takes decides.
+	Flips int
+	// Fresh compiles into a temporary folder instead of the cache.
+	Fresh bool
+	// Anyway continues if disk or memory seem too small.
+	Anyway bool
+	Logger *slog.Logger
+	// Progress gets the progress bar.
+	Progress io.Writer
+	// Say, if set, is called for each line of the report as soon as it is known.
+	Say func(what, text string)
+
+	report Report
+}
+
+// ErrNoRoom is returned if disk or memory do not suffice.
+var ErrNoRoom = errors.New("not enough room")
+
+// Run examines the model.
+func (c *Checkup) Run(ctx context.Context) (*Report, error) {
+	if err := c.readModel(); err != nil {
+		return nil, err
+	}
+	if c.Fresh {
+		remove, err := c.useFreshCache()
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+	}
+	if err := c.estimate(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.measure(ctx); err != nil {
+		return nil, err
+	}
+	c.compareBudget()
+	return &c.report, nil
+}
+
+func (c *Checkup) say(what, format string, a ...any) {
+	if c.Say != nil {
+		c.Say(what, fmt.Sprintf(format, a...))
+	}
+}
+
+// readModel reports what the file holds. If the model cannot run, the error gives the reason and a
+// remedy.
+func (c *Checkup) readModel() error {
+	f, err := launch.OpenGGUF(c.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := &c.report
+	r.File, r.FileBytes, r.Architecture, r.Types = c.Path, f.Size(), f.Architecture(), map[string]int{}
+	r.Name = launch.ModelName(f)
+	for t := range f.Tensors() {
+		r.Types[t.Type.String()]++
+		r.Parameters += int64(t.Elements())
+	}
+	c.say("model", "%s: %s, %s", r.Name, r.Architecture, cmdline.Bytes(r.FileBytes))
+	c.say("weights", "%.1f million parameters; tensors: %s", float64(r.Parameters)/1e6, listCounts(r.Types))
+	m, err := model.Load(f)
+	if err != nil {
+		return launch.ModelError(err)
+	}
+	t, err := tokenizer.New(f)
+	if err != nil {
+		return launch.ModelError(err)
+	}
+	mc := m.Config()
+	r.MadeFor, r.Tokens = mc.ContextLength, t.VocabSize()
+	c.say("shape", "%d layers, %d wide, %d heads on %d, feed-forward %d, context up to %d", mc.Layers, mc.Hidden, mc.Heads, mc.KVHeads, mc.FFN, mc.ContextLength)
+	c.say("tokenizer", "%d tokens", r.Tokens)
+	return nil
+}
+
+// listCounts lists counts by name: "F16 37, F32 11".
+func listCounts(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// options returns how the checkup opens the model.
+func (c *Checkup) options(progress func(engine.Progress)) launch.Options {
+	return launch.Options{Path: c.Path, Config: c.Config, Context: c.Context, Sequences: 1, Logger: c.Logger, Progress: progress}
+}
+
+// preview asks the engine what it would compile.
+func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string, cache *imagecache.Store, err error) {
+	f, err := gguf.Open(c.Path)
+	if err != nil {
+		return p, "", nil, err
+	}
+	defer f.Close()
+	m, err := model.Load(f)
+	if err != nil {
+		return p, "", nil, err
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		return p, "", nil, err
+	}
+	options, err := c.Settings.EngineOptions(ctx, c.options(nil), findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(f)})
+	if err != nil {
+		return p, "", nil, err
+	}
+	dev, err := c.Settings.OpenDevice(ctx, c.Program, c.Logger)
+	if err != nil {
+		return p, "", nil, err
+	}
+	defer dev.Close()
+	p, err = engine.Look(dev, m, options)
+	return p, launch.Describe(dev.Capabilities()), options.Cache, err
+}
+
+// processMemory is the memory that the program takes for itself and for the
+// tokens of a large vocabulary.
+const processMemory = 192 << 20
+
+// estimate estimates what the model takes before anything is compiled. If the
+// machine has not enough room, it returns [ErrNoRoom].
+func (c *Checkup) estimate(ctx context.Context) error {
+	p, device, cache, err := c.preview(ctx)
+	if err != nil {
+		return err
+	}
+	r := &c.report
+	r.Device = device
+	r.Recipe, r.Rows, r.Context, r.Contexts, r.Blocks, r.Images = c.Config.Recipe, p.Rows, p.Context, p.Contexts, p.Blocks, len(p.Images)
+	r.Memory.KV, r.Memory.IO = p.Cache, p.IO
+	var largest int64
+	for _, i := range p.Images {
+		if i.Bytes > 0 {
+			r.Cached++
+			r.Disk += i.Bytes
+			continue
+		}
+		r.Estimate.Disk += i.Weights
+		largest = max(largest, i.Weights)
+	}
+	// The library holds each constant twice, unpacked and packed, and later the packed constants
+	// and the image.
+	r.Estimate.Memory = 2*largest + p.Cache + p.IO + processMemory
+	c.say("device", "%s", r.Device)
+	c.say("graphs", "recipe %s, rows %s, contexts %s, %d blocks: %d images, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), r.Blocks, r.Images, r.Cached)
+	if len(r.Contexts) > 1 {
+		c.say("", "the figures are for a context of %d; each further one takes about as much time and disk, once", r.Contexts[0])
+	}
+	c.say("memory", "KV cache %s, inputs and outputs %s", cmdline.Bytes(p.Cache), cmdline.Bytes(p.IO))
+	return c.checkRoom(cache)
+}
+
+// checkRoom compares the estimates with the free disk and memory.
+func (c *Checkup) checkRoom(cache *imagecache.Store) error {
+	r := &c.report
+	var problems []error
+	if cache == nil { // images stay in memory
+		r.Estimate.Memory += r.Estimate.Disk
+		r.Estimate.Disk = 0
+		c.say("disk", "nothing: the cache is off or cannot be used, so every start compiles and images stay in memory")
+	} else if free, _, err := imagecache.Space(cache.Dir()); err == nil {
+		r.FreeDisk = free
+		c.say("disk", "about %s to write, %s free in %s", cmdline.Bytes(r.Estimate.Disk), cmdline.Bytes(free), cache.Dir())
+		if r.Estimate.Disk > free {
+			problems = append(problems, fmt.Errorf("%w: the images take about %s of disk, %s has %s free: free some, or set SDNPU_CACHE to a folder on another disk",
+				ErrNoRoom, cmdline.Bytes(r.Estimate.Disk), cache.Dir(), cmdline.Bytes(free)))
+		}
+		if limit := cache.Limit(); limit > 0 && r.Estimate.Disk+r.Disk > limit {
+			c.say("warning", "the images take %s, more than the cache keeps (%s): models will push each other out; raise SDNPU_CACHE_SIZE", cmdline.Bytes(r.Estimate.Disk+r.Disk), cmdline.Bytes(limit))
+		}
+	}
+	if free, known := freeMemory(); known {
+		r.FreeMemory = free
+		c.say("", "about %s of memory while compiling, %s free", cmdline.Bytes(r.Estimate.Memory), cmdline.Bytes(free))
+		if r.Estimate.Memory > free {
+			problems = append(problems, fmt.Errorf("%w: compiling takes about %s of memory, %s are free: close programs, or use a smaller context or more blocks",
+				ErrNoRoom, cmdline.Bytes(r.Estimate.Memory), cmdline.Bytes(free)))
+		}
+	}
+	err := errors.Join(problems...)
+	if err != nil && c.Anyway {
+		c.say("warning", "%v", err)
+		return nil
+	}
+	return err
+}

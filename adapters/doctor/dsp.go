@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+// dspDriver lists the names of the vendor's library that reaches the DSP. It is
+// part of the system, not of the runtime.
+var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
+
+// driverFolders lists the folders in which systems keep it.
+var driverFolders = []string{
+	"/vendor/lib64", "/system/vendor/lib64", "/system/lib64",
+	"/usr/lib", "/usr/lib64", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/local/lib",
+}
+
+// checkDSP checks what the library needs to reach the NPU: the chip, the
+// system's driver and device files, and the images for the DSP.
+func (m Machine) checkDSP(c *backend.Capabilities) []Finding {
+	system, folder := runtime.GOOS+"/"+runtime.GOARCH, m.libraryFolder()
+	list := []Finding{checkChip(c), checkWindow(c), checkDriver(system, driverFolders), checkNodes(system, "/"), checkImages(folder, m.Settings.Library)}
+	if folder != "" {
+		list = append(list, checkVersions(folder))
+	}
+	if !qnnruntime.SkelFolder(folder) {
+		folder = ""
+	}
+	return append(list, checkDriverPath(folder))
+}
+
+// libraryFolder returns the folder of the library that models would run on, or
+// "" if the library is not the vendor's.
+func (m Machine) libraryFolder() string {
+	switch m.Settings.Library {
+	case "float", "emulator":
+		return ""
+	case "":
+		path, err := m.Settings.FindLibrary(m.Program)
+		if err != nil {
+			return ""
+		}
+		return filepath.Dir(path)
+	}
+	return filepath.Dir(launch.InCurrentFolder(m.Settings.Library))
+}
+
+func checkChip(c *backend.Capabilities) Finding {
+	f := Finding{What: "chip", Found: "unknown without a device", Remedy: "SDNPU_SOC names a chip to compile for"}
+	if c == nil {
+		return f
+	}
+	f.Found, f.Remedy = "none", "this device compiles for no chip"
+	if chip, err := hexagon.FindChip(c.SoC); err == nil {
+		f.Found, f.Remedy = fmt.Sprintf("%s, number %d", chip.Name, chip.SoC), "SDNPU_SOC names another"
+		if chip.Arch > 0 {
+			f.Found = fmt.Sprintf("%s (%s), number %d, Hexagon v%d", chip.Name, chip.Market, chip.SoC, chip.Arch)
+		}
+	}
+	return f
+}
+
+// checkWindow reports how much memory a session can use. A session has 32-bit
+// addresses, and the system keeps a part of them.
+func checkWindow(c *backend.Capabilities) Finding {
+	f := Finding{What: "memory window", Found: "unknown without a chip"}
+	if c == nil {
+		return f
+	}
+	chip, err := hexagon.FindChip(c.SoC)
+	if err != nil || chip.Arch == 0 {
+		return f
+	}
+	const sharing = 73 // the first version whose images can store equal weights once
+	f.Found = fmt.Sprintf("Hexagon v%d: 3.75 GB a session, of which one context should take less than 3 GB", chip.Arch)
+	f.Remedy = "if a block was prepared on a PC, its graphs of all widths store their weights once"
+	if chip.Arch < sharing {
+		f.Remedy = "each width of a block has its own weights: v73 is the first that shares them"
+	}
+	return f
+}
+
+// checkDriver searches for libcdsprpc, which only machines with an NPU have.
+func checkDriver(system string, folders []string) Finding {
+	f := Finding{What: "DSP driver"}
+	for _, folder := range append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), folders...) {
+		for _, name := range dspDriver {
+			path := filepath.Join(folder, name)
+			if _, err := os.Stat(path); err == nil {
+				f.Found = path
+				return f
+			}
+		}
+	}
+	switch system {
+	case "linux/arm64", "android/arm64":
+		f.Remedy = dspDriver[0] + " is in none of the system's folders: install the board's fastrpc package, or add its folder to LD_LIBRARY_PATH; without it the NPU cannot be reached"
+	default:
+		f.Found, f.Remedy = "not checked", system+": Windows has it in its NPU driver, other machines have no NPU"
+	}
+	return f
+}
+
+// deviceNodes lists the device files through which programs reach the DSP and its memory. One
+// existing file per line is enough.
+var deviceNodes = [][]string{
+	{"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd"},
+	{"/dev/dma_heap/system", "/dev/ion"},
+}
+
+// checkNodes checks which device files can be opened. Paths start at root.
+func checkNodes(system, root string) Finding {
+	f := Finding{What: "NPU access"}
+	if system != "linux/arm64" && system != "android/arm64" {
+		f.Found, f.Remedy = "not checked", system+" does not reach an NPU through device files"
+		return f
+	}
+	var opened []string
+	for _, alternatives := range deviceNodes {
+		path, err := openFirst(root, alternatives)
+		switch {
+		case err == nil:
+			opened = append(opened, path)
+		case errors.Is(err, fs.ErrPermission):
+			f.Remedy = fmt.Sprintf("%s: permission denied: add this user to the group that owns it (ls -l %s), or write a udev rule; pass it to a container with --device", path, path)
+			return f
+		default:
+			f.Remedy = fmt.Sprintf("none of %s exists: the kernel has no driver for it, or the container did not get it (--device)", strings.Join(alternatives, ", "))
+			return f
+		}
+	}
+	f.Found = strings.Join(opened, ", ")
+	return f
+}
+
+// openFirst returns the first file that opens. If none opens, it returns the last existing file and
+// the error of opening it.
+func openFirst(root string, alternatives []string) (path string, err error) {
+	err = fs.ErrNotExist
+	for _, p := range alternatives {
+		file, failed := os.OpenFile(filepath.Join(root, p), os.O_RDWR, 0)
+		if failed == nil {
+			return p, file.Close()
+		}
+		if !errors.Is(failed, fs.ErrNotExist) {
+			path, err = p, failed
+		}
+	}
+	return path, err
+}
+
+// checkDriverPath checks that the driver's path consists of existing folders,
+// and whether it includes the folder of the images.
+func checkDriverPath(images string) Finding {
+	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets it if the library's folder holds images"}
+	path := os.Getenv(launch.DriverPath)
+	if path == "" {
+		return f
+	}
+	f.Found, f.Remedy = launch.DriverPath+"="+path, ""
+	folders := strings.Split(path, ";")
+	for _, folder := range folders {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			f.Found, f.Remedy = "", fmt.Sprintf("%s=%s names %q, which is no folder: separate folders with semicolons, not with colons", launch.DriverPath, path, folder)
+			return f
+		}
+	}
+	if images != "" && !slices.Contains(folders, images) {
+		f.Remedy = images + " is added in front of it when its library is opened"
+	}
+	return f
+}

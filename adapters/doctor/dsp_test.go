@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+func TestChipDriverAndImagesAreChecked(t *testing.T) {
+	require.Contains(t, checkChip(&backend.Capabilities{SoC: "57"}).Found, "SM8650 (Snapdragon 8 Gen 3), number 57, Hexagon v75")
+	require.Contains(t, checkChip(&backend.Capabilities{SoC: "4711"}).Found, "number 4711")
+	t.Setenv("LD_LIBRARY_PATH", "")
+	dir := t.TempDir()
+	require.Empty(t, checkDriver("linux/arm64", []string{dir}).Found)
+	require.NotEmpty(t, checkDriver("linux/amd64", []string{dir}).Found, "there is no NPU to reach")
+	for _, name := range []string{"libcdsprpc.so.1", "libQnnHtp.so", "libQnnHtpV75Skel.so", "libQnnHtpV75Stub.so", "libQnnHtpV79Stub.so"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.Equal(t, filepath.Join(dir, "libcdsprpc.so.1"), checkDriver("linux/arm64", []string{dir}).Found)
+	t.Setenv(launch.DriverPath, "/vendor/dsp")
+	f := checkImages(dir, "")
+	require.Contains(t, f.Found, "images v75, stubs v75 v79; ADSP_LIBRARY_PATH=/vendor/dsp")
+	require.Contains(t, f.Remedy, "without their image: v79")
+}
+
+// fill writes files to a new folder. A name that ends in / is a folder.
+func fill(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		if name[len(name)-1] == '/' {
+			require.NoError(t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return root
+}
+
+// Each test folder has one defect.
+func TestBrokenFilesAreNamed(t *testing.T) {
+	t.Setenv("LD_LIBRARY_PATH", "")
+	const new, old = "…v2.51.0.260929181845…", "…v2.43.0.250101000000…"
+	whole := map[string]string{launch.LibraryName(): new, "libQnnHtpV75Skel.so": new, "libQnnHtpV75Stub.so": new}
+	with := func(name, text string) map[string]string {
+		files := map[string]string{name: text}
+		for k, v := range whole {
+			if k != name {
+				files[k] = v
+			}
+		}
+		return files
+	}
+	versions := func(_ *testing.T, root string) Finding { return checkVersions(root) }
+	nodes := func(_ *testing.T, root string) Finding { return checkNodes("linux/arm64", root) }
+	skels := func(_ *testing.T, root string) Finding {
+		return checkImages(root, "")
+	}
+	path := func(value string) func(*testing.T, string) Finding {
+		return func(t *testing.T, root string) Finding {
+			t.Setenv(launch.DriverPath, os.Expand(value, func(string) string { return root }))
+			return checkDriverPath(root)
+		}
+	}
+	cdsp, heap := "dev/fastrpc-cdsp", "dev/dma_heap/system"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		look  func(t *testing.T, root string) Finding
+		found string // contained; empty: it is missing
+		says  string // contained in the remedy
+	}{
+		{"whole", whole, versions, "v2.51.0.260929181845", ""},
+		{"an image of another version", with("libQnnHtpV75Skel.so", old), versions, "", "libQnnHtpV75Skel.so is v2.43.0.250101000000"},
+		{"a stub of another version", with("libQnnHtpV75Stub.so", old), versions, "", "libQnnHtpV75Stub.so is v2.43.0.250101000000"},
+		{"a library of another version", with(launch.LibraryName(), old), versions, "", "install the runtime again"},
+		{"no images", map[string]string{launch.LibraryName(): new}, versions, "no images", ""},
+		{"a stub without its image", with("libQnnHtpV79Stub.so", new), skels, "stubs v75 v79", "without their image: v79"},
+		{"no driver", nil, func(_ *testing.T, root string) Finding { return checkDriver("linux/arm64", []string{root}) }, "", "fastrpc package"},
+		{"the driver's second name", map[string]string{"libcdsprpc.so.1": ""}, func(_ *testing.T, root string) Finding { return checkDriver("linux/arm64", []string{root}) }, "libcdsprpc.so.1", ""},
+		{"device files", map[string]string{cdsp: "", heap: ""}, nodes, "/dev/fastrpc-cdsp, /dev/dma_heap/system", ""},
+		{"an older kernel's", map[string]string{"dev/adsprpc-smd": "", "dev/ion": ""}, nodes, "/dev/adsprpc-smd, /dev/ion", ""},
+		{"no DSP node", map[string]string{heap: ""}, nodes, "", "none of /dev/fastrpc-cdsp"},
+		{"no memory node", map[string]string{cdsp: ""}, nodes, "", "none of /dev/dma_heap/system"},
+		{"no path", nil, path(""), "not set", "this program sets it"},
+		{"a path", nil, path("$root"), "=", ""},
+		{"a path that leaves out the images", nil, path(os.TempDir()), "=", "is added in front of it"},
+		{"a path with colons", nil, path("$root:/vendor/dsp"), "", "semicolons"},
+		{"a path to nowhere", nil, path("$root/gone;$root"), "", "no folder"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tt.look(t, fill(t, tt.files))
+			if tt.found == "" {
+				require.Empty(t, f.Found)
+			}
+			require.Contains(t, f.Found, tt.found)
+			require.Contains(t, f.Remedy, tt.says)
+			if tt.says == "" && tt.found != "=" {
+				require.Empty(t, f.Remedy)
+			}
+		})
+	}
+}
+
+func TestDeviceFileWithoutPermissionIsNamed(t *testing.T) {
+	// The user root may open every file, so the test is skipped for root.
+	root := fill(t, map[string]string{"dev/fastrpc-cdsp": ""})
+	require.NoError(t, os.Chmod(filepath.Join(root, "dev/fastrpc-cdsp"), 0o400))
+	if file, err := os.OpenFile(filepath.Join(root, "dev/fastrpc-cdsp"), os.O_RDWR, 0); err == nil {
+		require.NoError(t, file.Close())
+		t.Skip("this user may open everything")
+	}
+	f := checkNodes("linux/arm64", root)
+	require.Empty(t, f.Found)
+	require.Contains(t, f.Remedy, "add this user to the group")
+}
+
+func TestMemoryWindowOfEachChip(t *testing.T) {
+	for _, c := range hexagon.Chips {
+		f := checkWindow(&backend.Capabilities{SoC: c.Name})
+		require.Contains(t, f.Found, "3.75 GB a session")
+		require.Equal(t, c.Arch < 73, f.Remedy != checkWindow(&backend.Capabilities{SoC: "57"}).Remedy, c.Name)
+	}
+	require.Contains(t, checkWindow(nil).Found, "unknown")
+}
+
+func TestEachOllamaOnThePathIsChecked(t *testing.T) {
+	t.Setenv("SDNPU_ORIGINAL", "")
+	root := fill(t, map[string]string{"one/bin/": "", "one/lib/ollama/llama-server": "its own"})
+	require.NoError(t, os.WriteFile(filepath.Join(root, "one/bin/ollama"), []byte("#!/bin/sh\necho ollama version is 0.0.1\n"), 0o755)) //nolint:gosec // a program
+	t.Setenv("PATH", filepath.Join(root, "one/bin"))
+	found := Machine{}.checkOllama(t.Context())
+	real, err := filepath.EvalSymlinks(root)
+	require.NoError(t, err)
+	require.Equal(t, Finding{What: "Ollama", Found: filepath.Join(real, "one/bin/ollama")}, found[0])
+	require.Equal(t, filepath.Join(real, "one/lib/ollama/llama-server"), found[1].Found)
+	require.Contains(t, found[1].Remedy, "the original")
+}

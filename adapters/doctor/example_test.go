@@ -1,0 +1,15 @@
+package doctor_test
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+)
+
+// A folder without a manifest holds no prepared images.
+func ExampleCheckPrepared() {
+	for _, f := range doctor.CheckPrepared([]string{"/no/such/folder"}, nil) {
+		fmt.Println(f.What, f.Found == "", f.Remedy != "")
+	}
+	// Output: prepared true true
+}

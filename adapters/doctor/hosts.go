@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// checkOllama checks the named Ollama, or all that are installed.
+func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
+	if m.Ollama == "" {
+		for _, h := range ollama.All() {
+			list = append(list, m.checkHost(ctx, h)...)
+		}
+		if len(list) > 0 {
+			return list
+		}
+	}
+	h, err := FindOllama(m.Ollama)
+	if err != nil {
+		return []Finding{{What: "Ollama", Remedy: err.Error()}}
+	}
+	return m.checkHost(ctx, h)
+}
+
+// checkHost reports which runner an Ollama starts. If the program is not Ollama,
+// it reports only that.
+func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
+	if _, err := OllamaVersion(ctx, h); err != nil {
+		return []Finding{{What: "Ollama", Remedy: err.Error()}}
+	}
+	host := Finding{What: "Ollama", Found: h.Executable}
+	runner := Finding{What: "its runner", Found: h.Runner}
+	switch {
+	case h.Runner == "":
+		runner.Remedy = "Ollama's folder lib/ollama holds no llama-server: reinstall Ollama, or run `sdnpu install DIR` for NPU models only"
+	case ollama.IsThisProgram(h.Runner):
+		runner.Remedy = "this program"
+	case ollama.IsBuildOfThisProgram(h.Runner):
+		runner.Remedy = "another build of this program: `sdnpu install DIR` updates it"
+	default:
+		runner.Remedy = "the original; `sdnpu install DIR` makes an Ollama that starts this program"
+	}
+	original := Finding{What: "original", Remedy: "models that are not selected for the NPU would not run: keep Ollama's llama-server as llama-server.orig in the same folder, or set SDNPU_ORIGINAL"}
+	path, err := ollama.FindOriginal(m.Settings.Original, launch.ProgramFolders(h.Runner))
+	if err != nil {
+		original.Remedy = err.Error()
+	}
+	if original.Found = path; path == "" && h.Runner != "" && !ollama.IsBuildOfThisProgram(h.Runner) {
+		original.Found = h.Runner
+	}
+	if original.Found != "" {
+		original.Remedy = "runs the models that are not selected"
+	}
+	return []Finding{host, runner, original}
+}
+
+// FindOllama is [ollama.Find] for commands with the flag --ollama.
+func FindOllama(executable string) (ollama.Host, error) {
+	h, err := ollama.Find(executable)
+	if errors.Is(err, ollama.ErrNotFound) {
+		err = fmt.Errorf("%w with --ollama", err)
+	}
+	return h, err
+}
+
+// OllamaVersion is [ollama.Host.Version] for commands with the flag --ollama.
+func OllamaVersion(ctx context.Context, h ollama.Host) (string, error) {
+	version, err := h.Version(ctx)
+	if errors.Is(err, ollama.ErrNotOllama) {
+		err = fmt.Errorf("%w; --ollama names Ollama's executable", err)
+	}
+	return version, err
+}
+
+// CheckPrepared checks the folders of prepared images.
+func CheckPrepared(folders []string, c *backend.Capabilities) (list []Finding) {
+	for _, folder := range folders {
+		all, err := findings.ReadManifest(folder)
+		if err != nil {
+			list = append(list, Finding{What: "prepared", Remedy: fmt.Sprintf("%v: fill it (%s), or remove it from SDNPU_PREPARED", err, findings.PrepareHint)})
+			continue
+		}
+		if len(all) == 0 {
+			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
+		}
+		fitting := map[string]bool{} // models with images for this device
+		for _, e := range all {
+			if c != nil && e.Mismatch(*c) == "" {
+				fitting[e.Model.Digest] = true
+			}
+		}
+		for _, e := range all {
+			f := Finding{What: "prepared"}
+			f.Found = fmt.Sprintf("%s: %s, %s, contexts %s, rows %s, %s", folder, e.Model.Name, e.Recipe, config.List(e.Contexts), config.List(e.Rows), cmdline.Bytes(e.Bytes()))
+			if c != nil {
+				reason := e.Mismatch(*c)
+				switch {
+				case !fitting[e.Model.Digest]:
+					f.Remedy = reason
+				case reason != "": // the model has other images for this device
+					f.Found += ", not for this device: " + reason
+				}
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}

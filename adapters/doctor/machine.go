@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// Finding is one line of a report.
+type Finding struct {
+	What string
+	// Found describes what is there. It is empty if nothing is.
+	Found string
+	// Remedy tells the user what to do. If Found is set, it is a remark.
+	Remedy string
+}
+
+// Machine describes what to check.
+type Machine struct {
+	Settings launch.Settings
+	// Program is the name that this program was called by, Version its version.
+	Program, Version string
+	// Ollama is the executable to check. If it is empty, all installed ones are.
+	Ollama string
+}
+
+// Check checks the machine.
+func (m Machine) Check(ctx context.Context) []Finding {
+	list := []Finding{{What: "program", Found: fmt.Sprintf("sdnpu %s, %s/%s", m.Version, runtime.GOOS, runtime.GOARCH)}}
+	device, capabilities := m.checkDevice(ctx)
+	list = append(list, device)
+	list = append(list, m.checkDSP(capabilities)...)
+	list = append(list, checkCompiler(), checkCache(m.Settings))
+	list = append(list, CheckPrepared(m.Settings.Prepared, capabilities)...)
+	list = append(list, m.checkOllama(ctx)...)
+	for _, problem := range launch.VariableProblems(os.Environ()) {
+		list = append(list, Finding{What: "environment", Remedy: problem})
+	}
+	return list
+}
+
+// checkDevice opens the device that a model would run on and returns its
+// capabilities, or nil if it does not open.
+func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabilities) {
+	f.What = "device"
+	d, err := m.Settings.OpenDevice(ctx, m.Program, slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Remedy = err.Error()
+		return f, nil
+	}
+	c := d.Capabilities()
+	answer := map[bool]string{true: "yes", false: "no"}
+	f.Found = fmt.Sprintf("%s; graphs share weights: %s; the library switches graphs itself: %s", launch.Describe(c), answer[c.SharesConstants], answer[c.SwapsGraphs])
+	if err := d.Close(); err != nil {
+		f.Remedy = err.Error()
+	}
+	return f, &c
+}
+
+func checkCompiler() Finding {
+	f := Finding{What: "C compiler"}
+	for _, name := range []string{"cc", "gcc", "clang"} { // in the order of the emulator's build
+		if path, err := exec.LookPath(name); err == nil {
+			f.Found, f.Remedy = path, "only the emulator needs it"
+			return f
+		}
+	}
+	f.Remedy = "apt-get install gcc libc6-dev, if you want the emulator"
+	return f
+}
+
+func checkCache(s launch.Settings) Finding {
+	f := Finding{What: "image cache"}
+	if s.Cache == "" {
+		f.Found, f.Remedy = "off", "SDNPU_CACHE=off: every start compiles"
+		return f
+	}
+	if err := checkFolder(s.Cache); err != nil {
+		f.Remedy = fmt.Sprintf("%v: set SDNPU_CACHE to a folder that can be written", err)
+		return f
+	}
+	limit, err := s.CacheLimit()
+	if err != nil {
+		f.Remedy = err.Error()
+		return f
+	}
+	f.Found = fmt.Sprintf("%s, %s", s.Cache, cmdline.Bytes(folderSize(s.Cache)))
+	if limit > 0 {
+		f.Found += " of at most " + cmdline.Bytes(limit)
+	}
+	return f
+}
+
+// checkFolder creates a folder and a file in it, and removes the file.
+func checkFolder(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(folder, "probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func folderSize(folder string) (size int64) {
+	entries, _ := os.ReadDir(folder) // checkFolder reported an error before
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+	}
+	return size
+}

@@ -1,0 +1,41 @@
+package doctor
+
+import (
+	"sync"
+	"time"
+)
+
+// memoryWatch samples the memory of this process, because the system only keeps
+// the peak of all resident memory, which includes mapped files.
+type memoryWatch struct {
+	once  sync.Once
+	quit  chan struct{}
+	ended chan struct{}
+	peak  int64 // may be read after ended is closed
+}
+
+func watchOwnMemory() *memoryWatch {
+	w := &memoryWatch{quit: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			w.peak = max(w.peak, ownMemory())
+			select {
+			case <-ticker.C:
+			case <-w.quit:
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// stop ends the watch and returns the peak in bytes, 0 if it is unknown. It may
+// be called again.
+func (w *memoryWatch) stop() int64 {
+	w.once.Do(func() { close(w.quit) })
+	<-w.ended
+	return w.peak
+}

@@ -1,0 +1,81 @@
+package findings
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writtenCodes returns a codes file of two matrices.
+func writtenCodes(t *testing.T) (data []byte, id string, matrices map[string][]byte) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	matrices = map[string][]byte{"a": make([]byte, 300), "b": make([]byte, 77)}
+	var b bytes.Buffer
+	w := codesWriter{w: &b}
+	for _, name := range []string{"b", "a"} {
+		for i := range matrices[name] {
+			matrices[name][i] = byte(rng.Uint32())
+		}
+		require.NoError(t, w.add(name, matrices[name]))
+	}
+	id, err := w.finish()
+	require.NoError(t, err)
+	return b.Bytes(), id, matrices
+}
+
+func TestCodesSurviveWritingAndCopying(t *testing.T) {
+	data, id, matrices := writtenCodes(t)
+	path := filepath.Join(t.TempDir(), "x.codes")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	r, err := openCodes(path, id)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b", "a"}, r.Constants)
+	for name, want := range matrices {
+		got, err := r.Codes(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err = r.Codes("c")
+	require.ErrorIs(t, err, ErrCodes)
+	require.NoError(t, copyCodes(t.Context(), path+"2", r))
+	copied, err := os.ReadFile(path + "2")
+	require.NoError(t, err)
+	require.Equal(t, data, copied)
+	require.Equal(t, "m.codes", CodesPath("m.json"))
+}
+
+// TestDamagedCodesAreRefused changes each byte and cuts the file at each length.
+func TestDamagedCodesAreRefused(t *testing.T) {
+	data, id, matrices := writtenCodes(t)
+	valid := func(data []byte) bool {
+		r, err := readCodes(data, id)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCodes)
+			return false
+		}
+		for name := range matrices {
+			if _, err := r.Codes(name); err != nil {
+				require.ErrorIs(t, err, ErrCodes)
+				return false
+			}
+		}
+		return true
+	}
+	require.True(t, valid(data))
+	for i := range data {
+		damaged := slices.Clone(data)
+		damaged[i] ^= 0x55
+		require.False(t, valid(damaged), "byte %d", i)
+		require.False(t, valid(data[:i]), "%d bytes", i)
+	}
+	require.False(t, valid(binary.LittleEndian.AppendUint64(nil, 1<<63)))
+	_, err := readCodes(data, "another")
+	require.ErrorIs(t, err, ErrCodes)
+}

@@ -1,0 +1,51 @@
+package findings
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// FuzzResultFiles reads arbitrary bytes as ranges, checks and manifests, because
+// users may edit these files.
+func FuzzResultFiles(f *testing.F) {
+	const digest = "abc"
+	f.Add([]byte(`{"version":1,"digest":"abc","tensors":{"x":{"low":-1,"high":2}}}`))
+	f.Add([]byte(`{"digest":"abc","recipe":"w8a16","share":0.5}`))
+	f.Add([]byte(`{"schema":"sdnpu-prepared-1","images":[{"weights_shared":true}]}`))
+	f.Add([]byte(`{"schema":"sdnpu-prepared-2","prepared":[{"images":[{"weights_shared":true}]},null,{"rows":[1]}]}`))
+	f.Add([]byte(`{"images":[null]}`))
+	folder := f.TempDir()
+	s := Store{Cache: folder, Prepared: []string{folder}}
+	recipe, err := model.FindRecipe("w8a16")
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, path := range []string{s.RangesPath(digest, recipe), s.checkPath(digest, recipe.Name), filepath.Join(folder, ManifestFile)} {
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+		}
+		if r, err := ReadRanges(s.RangesPath(digest, recipe), digest); err == nil {
+			require.NotEmpty(t, r.Tensors)
+			require.NotEmpty(t, rangesDigest(r))
+		}
+		if check, known := s.LastCheck(digest, recipe); known {
+			require.NotNil(t, check)
+			_ = s.checkGate(digest, recipe)
+		}
+		if prepared, err := ReadManifest(folder); err == nil {
+			for _, e := range prepared {
+				_, _ = e.Mismatch(backend.Capabilities{}), e.Bytes()
+				s.LogPrepared(e.Model.Digest, backend.Capabilities{}, slog.New(slog.DiscardHandler))
+			}
+		}
+		entries, err := s.List()
+		require.NoError(t, err)
+		require.Len(t, entries, 2, "damaged files are listed, so that they can be cleared")
+	})
+}

@@ -1,0 +1,157 @@
+package findings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Gate is the quality that a recipe must keep. A gate rejects a recipe if a
+// check shows with 95 % certainty that the recipe is worse, see [Gate.Failure].
+type Gate struct {
+	// Top1 is the smallest share of positions with float's top token, 0 for any.
+	// A token that is as likely as float's top token counts as equal.
+	Top1 float64 `json:"top1"`
+	// Ratio is the largest ratio of the perplexities, recipe to float, 0 for any.
+	Ratio float64 `json:"perplexity_ratio"`
+}
+
+// gates holds the gate of each recipe. Recipes that are not in the table have no gate.
+var gates = map[string]Gate{
+	"f16":        {Top1: 0.997},
+	"w8":         {Top1: 0.98, Ratio: 1.01},
+	"w8a16":      {Top1: 0.98, Ratio: 1.01},
+	"w4a16":      {Ratio: 1.03},
+	"w4a16-lpbq": {Ratio: 1.03},
+	"w8a8":       {Ratio: 1.1},
+}
+
+// GateOf returns a recipe's gate. An 8-bit KV cache does not change the gate.
+func GateOf(recipe string) Gate { return gates[strings.TrimSuffix(recipe, model.SmallCache)] }
+
+func (g Gate) String() string {
+	var limits []string
+	if g.Top1 > 0 {
+		limits = append(limits, fmt.Sprintf("same token at %.1f %% and more", 100*g.Top1))
+	}
+	if g.Ratio > 0 {
+		limits = append(limits, fmt.Sprintf("perplexity at most %+.0f %%", 100*(g.Ratio-1)))
+	}
+	if len(limits) == 0 {
+		return "none"
+	}
+	return strings.Join(limits, ", ")
+}
+
+// certainty is the normal quantile of a one-sided 95 % interval.
+const certainty = 1.645
+
+// MinPositions is the smallest check that is kept and that a gate considers. A
+// share of 99.7 % measured at 500 positions may be 99.1 % in truth.
+const MinPositions = 500
+
+// ErrFewPositions is returned if a check is too small for its gate.
+var ErrFewPositions = errors.New("too few positions to judge a recipe")
+
+// Failure describes which figures of a check are worse than the gate with 95 %
+// certainty, and is empty if none is. Other texts of the same length would give
+// other figures, so the favourable end of the confidence interval counts.
+// A recipe exactly at its gate is then rejected once in twenty checks; with the
+// plain figures it would be every second time.
+func (g Gate) Failure(c *Check) string {
+	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
+}
+
+// measuredBelow describes which figures are worse than the gate without regard
+// to their uncertainty.
+func (g Gate) measuredBelow(c *Check) string {
+	return g.below(c, c.Top1, float64(c.Perplexity.Ratio))
+}
+
+// below compares a share and a ratio with the gate and describes the check's
+// figures that fail. NaN fails.
+func (g Gate) below(c *Check, top1, ratio float64) string {
+	var failed []string
+	if !(top1 >= g.Top1) {
+		failed = append(failed, fmt.Sprintf("the same token at %.2f %% of %d positions", 100*c.Top1, c.Positions))
+	}
+	if g.Ratio > 0 && !(ratio <= g.Ratio) {
+		failed = append(failed, fmt.Sprintf("perplexity %.4f, %+.2f %% against float", c.Perplexity.Recipe, 100*(c.Perplexity.Ratio-1)))
+	}
+	return strings.Join(failed, "; ")
+}
+
+// UpperBound returns the upper end of the one-sided 95 % interval of a share
+// that was measured in n trials. It is Wilson's interval, which also holds for
+// shares near one (Brown, Cai, DasGupta: Interval Estimation for a Binomial
+// Proportion, 2001).
+func UpperBound(share float64, n int) float64 {
+	const z2 = certainty * certainty
+	trials := float64(n)
+	centre := share + z2/(2*trials)
+	return (centre + certainty*math.Sqrt(share*(1-share)/trials+z2/(4*trials*trials))) / (1 + z2/trials)
+}
+
+// Verdict describes the result of a check against the gate.
+func (g Gate) Verdict(c *Check) string {
+	failed, below := g.Failure(c), g.measuredBelow(c)
+	switch {
+	case c.Positions < MinPositions:
+		return fmt.Sprintf("open: %d positions are too few, want at least %d", c.Positions, MinPositions)
+	case failed != "":
+		return "failed: " + failed
+	case below != "":
+		return "passed within the uncertainty of the check: " + below
+	}
+	return "passed"
+}
+
+// GateVariable names the environment variable that turns gates off.
+const GateVariable = "SDNPU_GATE"
+
+// ErrGate is returned for a recipe that failed its gate on the model.
+var ErrGate = errors.New("recipe is below its gate")
+
+// checkGate rejects a recipe that failed its last check.
+func (s Store) checkGate(digest string, recipe model.Recipe) error {
+	c, known := s.LastCheck(digest, recipe)
+	if !known || s.GateOff {
+		return nil
+	}
+	return c.GateError()
+}
+
+// GateError returns an [ErrGate] with figures and advice if the check failed its
+// recipe's gate, else nil.
+func (c *Check) GateError() error {
+	gate := GateOf(c.Recipe)
+	reason := gate.Failure(c)
+	if reason == "" {
+		return nil
+	}
+	remedy := "choose another recipe"
+	if c.Ranges != "" {
+		remedy += ", or calibrate with other texts (sdnpu calibrate MODEL.gguf --text FILE), which discards this check"
+	}
+	return fmt.Errorf("%w: %s: %s; the gate is: %s; measured by sdnpu check on %s: %s, or set %s=off",
+		ErrGate, c.Recipe, reason, gate, c.Device, remedy, GateVariable)
+}
+
+// warnUnchecked logs that an integer recipe was never checked on the model.
+func (s Store) warnUnchecked(logger *slog.Logger, digest string, recipe model.Recipe) {
+	if s.GateOff || s.Cache == "" || recipe.Linear.Bits == 0 {
+		return
+	}
+	if _, known := s.LastCheck(digest, recipe); known {
+		return
+	}
+	text := "recipe was not checked on this model"
+	if recipe.NeedsRanges() {
+		text += " with these ranges"
+	}
+	logger.Warn(text, "recipe", recipe.Name, "remedy", "sdnpu check MODEL.gguf --recipe "+recipe.Name)
+}

@@ -1,0 +1,248 @@
+package findings
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+)
+
+// ManifestFile lies next to prepared images and lists the model and device of each. It informs
+// people; the engine finds images by their own keys.
+const ManifestFile = "manifest.json"
+
+const (
+	manifestLimit  = 4 << 20 // bytes
+	manifestSchema = "sdnpu-prepared-2"
+	// oneEntrySchema is the format of manifests that hold a single entry.
+	oneEntrySchema = "sdnpu-prepared-1"
+)
+
+// PrepareHint tells the user how to fill a folder with prepared images.
+const PrepareHint = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
+
+// manifest is the content of ManifestFile.
+type manifest struct {
+	Schema  string          `json:"schema"`
+	Entries []PreparedEntry `json:"prepared"`
+}
+
+// PreparedEntry lists the images that were prepared for one model, chip, library
+// and set of options.
+type PreparedEntry struct {
+	Written string        `json:"written_by"`
+	Model   PreparedModel `json:"model"`
+	Chip    PreparedChip  `json:"chip"`
+	Library struct {
+		Provider    string `json:"provider"`
+		BuildID     string `json:"build_id"`
+		Fingerprint string `json:"fingerprint"`
+	} `json:"library"`
+	Recipe string `json:"recipe"`
+	Rows   []int  `json:"rows"`
+	Blocks int    `json:"blocks"`
+	// Contexts lists the context tiers, ascending.
+	Contexts  []int           `json:"contexts"`
+	Sequences int             `json:"sequences"`
+	Images    []PreparedImage `json:"images"`
+}
+
+// PreparedModel identifies the model of an entry.
+type PreparedModel struct {
+	Name   string `json:"name"`
+	File   string `json:"file"`
+	Digest string `json:"digest"`
+}
+
+// PreparedChip identifies the chip of an entry.
+type PreparedChip struct {
+	Name string `json:"name"`
+	SoC  uint32 `json:"soc"`
+	Arch int    `json:"htp_arch,omitempty"`
+}
+
+// PreparedImage describes an image with the figures of libQnnSystem.
+type PreparedImage struct {
+	Key     string   `json:"key"`
+	Graphs  []string `json:"graphs"`
+	Context int      `json:"context"` // 0 for the head
+	Bytes   int64    `json:"bytes"`
+	// Shared is set if the graphs hold equal weights once.
+	Shared        bool   `json:"weights_shared"`
+	Format        string `json:"blob_version"`
+	SpillBytes    uint64 `json:"spill_bytes"`
+	VTCMBytes     uint64 `json:"vtcm_bytes"`
+	ConstantBytes uint64 `json:"constant_bytes"`
+	SharedBytes   uint64 `json:"shared_bytes"`
+}
+
+// Bytes returns the size of all images.
+func (e *PreparedEntry) Bytes() (n int64) {
+	for _, i := range e.Images {
+		n += i.Bytes
+	}
+	return n
+}
+
+// onlyShared reports whether every block image needs a library that loads shared
+// weights.
+func (e *PreparedEntry) onlyShared() bool {
+	shared := false
+	for _, i := range e.Images {
+		if !i.Shared && i.Context > 0 {
+			return false
+		}
+		shared = shared || i.Shared
+	}
+	return shared
+}
+
+// ReadManifest reads the entries of a folder.
+func ReadManifest(folder string) ([]PreparedEntry, error) {
+	f, err := os.Open(filepath.Join(folder, ManifestFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var m struct {
+		manifest
+		PreparedEntry // used by oneEntrySchema
+	}
+	if err := json.NewDecoder(io.LimitReader(f, manifestLimit)).Decode(&m); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	switch m.Schema {
+	case manifestSchema:
+		return m.Entries, nil
+	case oneEntrySchema:
+		return []PreparedEntry{m.PreparedEntry}, nil
+	}
+	return nil, fmt.Errorf("%s: schema %q: want %s or %s", f.Name(), m.Schema, manifestSchema, oneEntrySchema)
+}
+
+// ReadOrNewManifest reads the entries of a folder that may hold none yet. It
+// returns an error if the folder cannot hold a manifest.
+func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
+	all, err := ReadManifest(folder)
+	var path *fs.PathError
+	switch {
+	case err == nil, errors.Is(err, os.ErrNotExist):
+		return all, nil
+	case errors.As(err, &path): // the file may be something else: do not advise to remove it
+		return nil, fmt.Errorf("%w: name a folder that can be read and written", err)
+	}
+	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
+}
+
+// Keep adds the entry to a folder's manifest. If the manifest has an entry for
+// the same model, chip, library and options, the images of both are joined.
+// Several processes may call Keep at the same time.
+func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store) error {
+	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
+	if err != nil {
+		return err
+	}
+	defer release()
+	all, err := ReadOrNewManifest(folder)
+	if err != nil {
+		return err
+	}
+	entry := *e
+	entry.Images = slices.Clone(e.Images)
+	if i := slices.IndexFunc(all, e.sameTarget); i >= 0 {
+		for _, image := range all[i].Images {
+			entry.Add(image)
+		}
+		all[i] = entry
+	} else {
+		all = append(all, entry)
+	}
+	return atomicfile.Write(ctx, filepath.Join(folder, ManifestFile), 0o644, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "\t")
+		return enc.Encode(manifest{manifestSchema, all})
+	})
+}
+
+// sameTarget reports whether two entries are equal except for their images and
+// the program that wrote them.
+func (e *PreparedEntry) sameTarget(other PreparedEntry) bool {
+	mine := *e
+	mine.Written, mine.Images, other.Written, other.Images = "", nil, "", nil
+	return reflect.DeepEqual(mine, other)
+}
+
+// Add lists an image unless it is listed.
+func (e *PreparedEntry) Add(image PreparedImage) {
+	if !slices.ContainsFunc(e.Images, func(known PreparedImage) bool { return known.Key == image.Key }) {
+		e.Images = append(e.Images, image)
+	}
+}
+
+// Mismatch describes why a device cannot use the images. It is empty if the
+// device can.
+func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
+	switch {
+	case e.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && e.onlyShared():
+		return "its images hold the weights of several widths once, which this library does not load: run `sdnpu prepare` without --share, or with --twin"
+	case e.Library.Fingerprint == c.Fingerprint:
+		return ""
+	case e.Library.BuildID != c.BuildID:
+		return fmt.Sprintf("prepared with library build %s, this one is %s: prepare again with the same release of the runtime", e.Library.BuildID, c.BuildID)
+	case fmt.Sprint(e.Chip.SoC) != c.SoC:
+		return fmt.Sprintf("prepared for %s (SoC %d), this is SoC %s", e.Chip.Name, e.Chip.SoC, c.SoC)
+	}
+	return fmt.Sprintf("prepared for %s, this is %s", e.Library.Fingerprint, c.Fingerprint)
+}
+
+// entriesFor returns a model's entries that a device can use. If there are none, it returns the
+// entries that the device cannot use, and false.
+func entriesFor(all []PreparedEntry, digest string, c backend.Capabilities) (list []PreparedEntry, fits bool) {
+	for _, fits := range []bool{true, false} {
+		for _, e := range all {
+			if e.Model.Digest == digest && (e.Mismatch(c) == "") == fits {
+				list = append(list, e)
+			}
+		}
+		if len(list) > 0 {
+			return list, fits
+		}
+	}
+	return nil, false
+}
+
+// LogPrepared logs which prepared images a load can use. If it can use none, the
+// log gives the reason, because the images are compiled then.
+func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.Logger) {
+	for _, folder := range s.Prepared {
+		all, err := ReadManifest(folder)
+		if err != nil {
+			logger.Warn("no prepared images: missing images are compiled here", "folder", folder, "reason", err,
+				"remedy", "remove the folder from SDNPU_PREPARED, or fill it: "+PrepareHint)
+			continue
+		}
+		list, fits := entriesFor(all, digest, c)
+		if len(list) == 0 { // a folder may serve other models
+			logger.Debug("prepared images of other models", "folder", folder, "entries", len(all))
+		}
+		for _, e := range list {
+			if fits {
+				logger.Info("prepared images", "folder", folder, "recipe", e.Recipe, "rows", e.Rows, "contexts", e.Contexts)
+			} else {
+				logger.Warn("prepared images are not used", "folder", folder, "reason", e.Mismatch(c))
+			}
+		}
+	}
+}

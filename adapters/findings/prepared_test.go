@@ -1,0 +1,58 @@
+package findings
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+)
+
+func TestSharedImagesNeedALibraryThatLoadsThem(t *testing.T) {
+	pair, twin, head := PreparedImage{Shared: true, Context: 64}, PreparedImage{Context: 64}, PreparedImage{}
+	for _, tt := range []struct {
+		images  []PreparedImage
+		sharing bool // of the library
+		fits    bool
+	}{
+		{[]PreparedImage{pair, head}, true, true},
+		{[]PreparedImage{pair, head}, false, false},
+		{[]PreparedImage{pair, head, twin}, false, true},
+		{[]PreparedImage{twin, head}, false, true},
+		{[]PreparedImage{head}, false, true},
+	} {
+		e := PreparedEntry{Images: tt.images}
+		reason := e.Mismatch(backend.Capabilities{SharesConstants: tt.sharing})
+		require.Equal(t, tt.fits, reason == "", "%v", tt)
+		require.Equal(t, !tt.fits, strings.Contains(reason, "--twin"))
+	}
+}
+
+func TestConcurrentKeepsAreAllListed(t *testing.T) {
+	const models = 12
+	dir := t.TempDir()
+	errs := make(chan error, models)
+	for i := range models {
+		go func() {
+			store, err := imagecache.Open(dir, imagecache.Options{Keep: true})
+			if err == nil {
+				e := PreparedEntry{Model: PreparedModel{Digest: fmt.Sprint(i)}}
+				err = e.Keep(t.Context(), dir, store)
+			}
+			errs <- err
+		}()
+	}
+	for range models {
+		require.NoError(t, <-errs)
+	}
+	all, err := ReadManifest(dir)
+	require.NoError(t, err)
+	require.Len(t, all, models)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "the lock file is removed")
+}

@@ -1,0 +1,130 @@
+package findings
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// ErrRangesFile is returned for a file that holds no ranges of the model.
+var ErrRangesFile = errors.New("no ranges of this model")
+
+// rangesVersion increases when calibration finds other ranges in the same text.
+const rangesVersion = 4
+
+// RangesFile is the JSON form of a calibration result.
+type RangesFile struct {
+	Version int `json:"version"`
+	// Model is the name for people. Digest identifies the model file.
+	Model  string `json:"model"`
+	Digest string `json:"digest"`
+	// Source names the text, Tokens is its length.
+	Source  string                 `json:"source"`
+	Tokens  int                    `json:"tokens"`
+	Tensors map[string]model.Range `json:"tensors"`
+	// Channels holds the largest magnitudes of the channels of keys and values.
+	Channels map[string][]float32 `json:"channels,omitempty"`
+	// Rounded identifies the codes file next to this one, empty if there is none.
+	Rounded string `json:"rounded,omitempty"`
+	// Block is [model.Rounded].Block.
+	Block int `json:"block,omitempty"`
+}
+
+// RangesPath returns where the ranges of a model are kept for a recipe, or "" if
+// the store keeps nothing. Recipes that share a form of rounded weights share
+// their ranges.
+func (s Store) RangesPath(digest string, r model.Recipe) string {
+	if s.Cache == "" {
+		return ""
+	}
+	return filepath.Join(s.Cache, RangesFolder, digest+formSuffix(r)+FileSuffix)
+}
+
+// formSuffix distinguishes ranges by the form of rounded weights in a recipe.
+func formSuffix(r model.Recipe) string {
+	if r.Multiples() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-x%d", r.Multiples())
+}
+
+// preparedRangesName returns the name of the ranges file in a folder of prepared
+// images. The ranges travel with the images, because calibration on another
+// machine would not give the same bits and so not the same graphs.
+func preparedRangesName(digest string, r model.Recipe) string {
+	return "ranges-" + digest + formSuffix(r) + FileSuffix
+}
+
+// ReadRanges reads the ranges of the model with this digest.
+func ReadRanges(path, digest string) (*model.Ranges, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f RangesFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrRangesFile, err)
+	}
+	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
+		return nil, fmt.Errorf("%s: %w: version %d, of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
+	}
+	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
+	if f.Rounded != "" {
+		if r.Rounded, err = openCodes(CodesPath(path), f.Rounded); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		r.Rounded.Block = f.Block
+	}
+	return r, nil
+}
+
+// WritePreparedRanges writes the recipe's ranges and rounded weights to a folder
+// of prepared images. The device uses them for shapes that it compiles itself.
+func WritePreparedRanges(ctx context.Context, folder, name, digest string, recipe model.Recipe) error {
+	r := recipe.Ranges
+	f := RangesFile{Version: rangesVersion, Model: name, Digest: digest, Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
+	path := filepath.Join(folder, preparedRangesName(digest, recipe))
+	if r.Rounded != nil {
+		f.Rounded, f.Block = r.Rounded.ID, r.Rounded.Block
+		if err := copyCodes(ctx, CodesPath(path), r.Rounded); err != nil {
+			return err
+		}
+	}
+	return atomicfile.WriteJSON(ctx, path, f)
+}
+
+// rangesDigest identifies ranges and rounded weights. It is empty for nil.
+func rangesDigest(r *model.Ranges) string {
+	if r == nil {
+		return ""
+	}
+	var text []byte
+	for _, tensor := range slices.Sorted(maps.Keys(r.Tensors)) {
+		seen := r.Tensors[tensor]
+		text = fmt.Appendf(text, "%s %x %x %x\n", tensor, math.Float32bits(seen.Low), math.Float32bits(seen.High), math.Float32bits(seen.RMS))
+	}
+	for _, tensor := range slices.Sorted(maps.Keys(r.Channels)) {
+		text = fmt.Appendf(text, "%s %x\n", tensor, r.Channels[tensor])
+	}
+	if r.Rounded != nil {
+		text = append(text, r.Rounded.ID...)
+	}
+	return digestOf(text)
+}
+
+// digestOf returns the SHA-256 of content in hexadecimal digits.
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

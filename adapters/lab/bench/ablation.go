@@ -1,0 +1,249 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/baseline"
+)
+
+// publishedAblation holds table 3 of the sd.npu paper, version 2: summaries on a
+// Redmi K60 Pro, in milliseconds per output token.
+//
+//go:embed published.json
+var publishedAblation []byte
+
+// AblationOptions selects the models and the workload.
+type AblationOptions struct {
+	Device string
+	Models []string // empty means all models of the profile
+	Prompt int
+	Output int
+	// SD and Ours are the tokens per decode step with published drafts and with
+	// all our draft sources.
+	SD, Ours float64
+	// Source names the source of SD and Ours: "forced", or a file.
+	Source string
+}
+
+// Ablation holds the times with and without each technique, in milliseconds per
+// output token.
+type Ablation struct {
+	Device string        `json:"device"`
+	Kind   string        `json:"kind"`
+	Accept AblationSteps `json:"accept"`
+	Rows   []AblationRow `json:"rows"`
+}
+
+// AblationSteps holds the tokens per decode step and their source.
+type AblationSteps struct {
+	SD     float64 `json:"sd"`
+	Ours   float64 `json:"ours"`
+	Source string  `json:"source"`
+}
+
+// AblationRow holds a model's simulated and published times under the same names.
+type AblationRow struct {
+	Model     string             `json:"model"`
+	Modelled  map[string]float64 `json:"modelled"`
+	Published map[string]float64 `json:"published,omitempty"`
+	Plan      string             `json:"plan"`
+	Exposed   float64            `json:"exposed_ms"` // exposed time of the plan, with logits of all rows
+}
+
+// AblationColumns returns the published names, which are also the JSON names: the
+// NPU alone, with progressive graph switching (G), with drafts (SD), with both, and
+// with all our draft sources.
+func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
+
+// ablationTitles are the titles of the table's columns.
+var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
+
+// Widths of the prefill and of the decode graph.
+const ablationPrefill, ablationDecode = 256, 32
+
+// ablationBlocks are the numbers of blocks; the planner's best counts.
+var ablationBlocks = []int{2, 3, 4, 7}
+
+// RunAblation computes the table. Without G, one graph of all layers is loaded
+// after the prefill. With G, the planner switches the graphs, with a spare slot if
+// it fits into the session.
+func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
+	profile, err := graphswap.Device(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	models := o.Models
+	if len(models) == 0 {
+		models = slices.SortedFunc(maps.Keys(profile.Models), func(a, b string) int {
+			return cmp.Compare(profile.Models[a].BodyBytes, profile.Models[b].BodyBytes)
+		})
+	}
+	a := &Ablation{Device: profile.ID, Kind: profile.Kind, Accept: AblationSteps{o.SD, o.Ours, o.Source}}
+	published, err := publishedFor(profile.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, model := range models {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		cost, err := profile.Cost(model)
+		if err != nil {
+			return nil, err
+		}
+		row, err := o.row(cost)
+		if err != nil {
+			return nil, err
+		}
+		row.Published = published[model]
+		a.Rows = append(a.Rows, *row)
+	}
+	return a, nil
+}
+
+func (o *AblationOptions) row(cost *graphswap.Cost) (*AblationRow, error) {
+	request := graphswap.Request{Blocks: 1, PrefillRows: ablationPrefill, DecodeRows: ablationDecode, Prompt: o.Prompt, Context: o.Prompt + o.Output, AllLogits: true}
+	whole, err := exposed(cost, request, baseline.Sync, false)
+	if err != nil {
+		return nil, err
+	}
+	row := &AblationRow{Model: cost.Name, Exposed: math.Inf(1)}
+	for _, blocks := range ablationBlocks {
+		for _, spare := range []bool{false, true} {
+			request.Blocks = blocks
+			ms, err := exposed(cost, request, baseline.Switch, spare)
+			if err == nil && ms < row.Exposed-1e-6 {
+				row.Exposed, row.Plan = ms, fmt.Sprintf("%s, %d blocks", baseline.Switch, blocks)
+				if spare {
+					row.Plan += ", spare slot"
+				}
+			}
+		}
+	}
+	if math.IsInf(row.Exposed, 1) {
+		return nil, fmt.Errorf("%s: %w", cost.Name, graphswap.ErrMemory)
+	}
+	output := float64(o.Output)
+	context := float64(o.Prompt) + output/2
+	step := func(rows int, accept float64) float64 { return cost.Step(1, rows, rows, context, accept) / accept }
+	row.Modelled = map[string]float64{
+		"npu":      whole/output + step(1, 1),
+		"npu+G":    row.Exposed/output + step(1, 1),
+		"npu+SD":   whole/output + step(ablationDecode, o.SD),
+		"npu+G+SD": row.Exposed/output + step(ablationDecode, o.SD),
+		"ours":     row.Exposed/output + step(ablationDecode, o.Ours),
+	}
+	return row, nil
+}
+
+// exposed returns the time that a plan adds to the prefill. It returns an error if
+// the plan does not fit into a session.
+func exposed(cost *graphswap.Cost, r graphswap.Request, name string, spare bool) (float64, error) {
+	problem, err := cost.Problem(r)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := baseline.Plan(name, problem, spare)
+	if err != nil {
+		return 0, err
+	}
+	line, err := graphswap.Simulate(plan, problem)
+	if err != nil {
+		return 0, err
+	}
+	return line.ExposedMs, line.Check(problem)
+}
+
+// publishedFor returns the published table, which is empty unless the profile is
+// of the published phone.
+func publishedFor(device string) (map[string]map[string]float64, error) {
+	var cells []struct {
+		Model, System string
+		MsPerToken    float64 `json:"ms_per_token"`
+	}
+	if err := json.Unmarshal(publishedAblation, &cells); err != nil {
+		return nil, err
+	}
+	table := map[string]map[string]float64{}
+	if device != "sd8gen2" {
+		return table, nil
+	}
+	for _, c := range cells {
+		if table[c.Model] == nil {
+			table[c.Model] = map[string]float64{}
+		}
+		table[c.Model][c.System] = c.MsPerToken
+	}
+	return table, nil
+}
+
+// ReadAccept reads tokens per decode step from the report of a run or a replay, or
+// from an object that holds such reports under "sd" and "ours".
+func ReadAccept(r io.Reader) (sd, ours float64, err error) {
+	var report struct {
+		accepted
+		SD   *accepted `json:"sd"`
+		Ours *accepted `json:"ours"`
+	}
+	if err := jsonfault.Explain(json.NewDecoder(io.LimitReader(r, 64<<20)).Decode(&report)); err != nil {
+		return 0, 0, fmt.Errorf("a run's report: %w", err)
+	}
+	sd, ours = report.tokens(), report.tokens()
+	if report.SD != nil {
+		sd = report.SD.tokens()
+	}
+	if report.Ours != nil {
+		ours = report.Ours.tokens()
+	}
+	if !(sd >= 1 && ours >= 1 && sd < 1e6 && ours < 1e6) {
+		return 0, 0, fmt.Errorf("a run's report: got %v and %v tokens per step, want at least 1, as accept_length or all.mat", sd, ours)
+	}
+	return sd, ours, nil
+}
+
+// accepted is the part of a report that holds the tokens per step.
+type accepted struct {
+	AcceptLength float64 `json:"accept_length"` // in the report of a run
+	All          struct {
+		MAT float64 `json:"mat"`
+	} `json:"all"` // in the report of a replay
+}
+
+func (a accepted) tokens() float64 { return max(a.AcceptLength, a.All.MAT) }
+
+// Table prints the table, with the published times below each row.
+func (a *Ablation) Table(w io.Writer) error {
+	fmt.Fprintf(w, "%s (profile %s), ms per token; %.2f and %.2f tokens per step, %s\n", a.Device, a.Kind, a.Accept.SD, a.Accept.Ours, a.Accept.Source)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "model\t\t")
+	for _, head := range ablationTitles {
+		fmt.Fprintf(t, "%s\t", head)
+	}
+	fmt.Fprintln(t)
+	for _, r := range a.Rows {
+		a.line(t, r.Model, "simulated", r.Modelled)
+		if r.Published != nil {
+			a.line(t, "", "published", r.Published)
+		}
+	}
+	return t.Flush()
+}
+
+func (*Ablation) line(w io.Writer, model, kind string, cells map[string]float64) {
+	fmt.Fprintf(w, "%s\t%s\t", model, kind)
+	for _, c := range AblationColumns() {
+		fmt.Fprintf(w, "%.2f\t", cells[c])
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,278 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Generated holds the results of a measurement with the model in the loop.
+type Generated struct {
+	Runs []Run `json:"runs"`
+}
+
+// Run sums up the requests of one task in one setting; the task "all" covers all
+// tasks. Times are totals in milliseconds. Rows count the rows of verification
+// passes; the last token's row is valid.
+type Run struct {
+	Task string `json:"task"`
+	Setting
+	// AcceptLength is the mean number of tokens per pass over all passes.
+	AcceptLength float64 `json:"accept_length"`
+	Steps        int     `json:"steps"`
+	Tokens       int     `json:"tokens"` // including each request's first token, which the prefill yields
+	Prefill      float64 `json:"prefill_ms"`
+	Draft        float64 `json:"draft_ms"`
+	Verify       float64 `json:"verify_ms"`
+	Commit       float64 `json:"commit_ms"`
+	Rows         struct {
+		Valid   int `json:"valid"`
+		Wasted  int `json:"wasted"`
+		Padding int `json:"padding"`
+	} `json:"rows"`
+	// Calibration is the drafters' time during prompts. Its processor time and the processor time
+	// of Draft are 0 if unknown.
+	Calibration    float64 `json:"calibration_ms"`
+	CalibrationCPU float64 `json:"calibration_cpu_ms"`
+	DraftCPU       float64 `json:"draft_cpu_ms"`
+	CPU            float64 `json:"cpu_ms"` // processor time of the whole process
+	Requests       int     `json:"requests"`
+	Skipped        int     `json:"skipped"` // prompts that were too long
+	// LoopsCut is the accept length before texts start to repeat themselves.
+	// WorstDecile is the accept length of the lowest tenth of the requests.
+	LoopsCut    float64 `json:"accept_length_loops_cut"`
+	WorstDecile float64 `json:"accept_length_worst_decile"`
+	// Different counts outputs that differ from the first setting's. It is zero if
+	// drafts are lossless.
+	Different int `json:"different_outputs"`
+	// AtDepth[i] is the share of passes that accepted at least i+1 drafts.
+	AtDepth []float64 `json:"accepted_at_depth"`
+	// Widths counts passes by the rows of their graphs.
+	Widths map[int]int `json:"widths"`
+	// Modelled is set if passes are charged with a device's cost.
+	*Modelled
+}
+
+// Modelled holds the simulated speed of decoding at a device's cost per pass.
+type Modelled struct {
+	// PerToken is in milliseconds. Speedup compares with one pass of one row per
+	// token. WorstSpeedup is the speedup of the lowest tenth of the requests.
+	PerToken     float64 `json:"modelled_ms_per_token"`
+	Speedup      float64 `json:"modelled_speedup"`
+	WorstSpeedup float64 `json:"modelled_speedup_worst_decile"`
+}
+
+// PassCost returns the time of a pass with the given number of rows on a device, in milliseconds.
+type PassCost func(rows int) float64
+
+// allTasks names the sum over all tasks.
+const allTasks = "all"
+
+// Summarize sums up requests by task and setting, in their order. costs holds the
+// cost of each setting's device; skipped counts skipped prompts by task.
+func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCost) *Generated {
+	g := &Generated{Runs: []Run{}}
+	if len(list) == 0 {
+		return g
+	}
+	first := make(map[string][]int32)
+	for _, m := range list {
+		if m.Setting == list[0].Setting {
+			first[m.Task+"\x00"+m.ID] = m.Output
+		}
+	}
+	var keys []key
+	groups := make(map[key][]Measured)
+	for _, m := range list {
+		for _, task := range []string{m.Task, allTasks} {
+			k := key{Setting: m.Setting, task: task}
+			if groups[k] == nil {
+				keys = append(keys, k)
+			}
+			groups[k] = append(groups[k], m)
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { // "all" comes last
+		return cmp.Compare(boolInt(a.task == allTasks), boolInt(b.task == allTasks))
+	})
+	for _, k := range keys {
+		r := sum(groups[k], first)
+		r.Task, r.Setting = k.task, k.Setting
+		for task, n := range skipped {
+			if task == k.task || k.task == allTasks {
+				r.Skipped += n
+			}
+		}
+		if cost := costs[k.Device]; cost != nil {
+			r.Modelled = modelled(groups[k], cost)
+		}
+		g.Runs = append(g.Runs, r)
+	}
+	return g
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sum(list []Measured, first map[string][]int32) Run {
+	r := Run{Requests: len(list), Widths: make(map[int]int), AtDepth: []float64{}}
+	var steps, cut []Step
+	var each []float64
+	for i := range list {
+		m := &list[i]
+		steps, cut = append(steps, m.Steps...), append(cut, m.beforeLoop()...)
+		r.Tokens += len(m.Output)
+		r.Prefill += m.Prefill
+		r.Calibration += m.Calibration
+		r.Draft += m.Draft
+		r.Verify += m.Verify
+		r.Commit += m.Commit
+		r.DraftCPU += m.DraftCPU
+		r.CalibrationCPU += m.CalibrationCPU
+		r.CPU += m.CPU
+		if !slices.Equal(m.Output, first[m.Task+"\x00"+m.ID]) {
+			r.Different++
+		}
+		if len(m.Steps) > 0 {
+			each = append(each, acceptLength(m.Steps))
+		}
+	}
+	for _, s := range steps {
+		r.Widths[s.Rows()]++
+		for len(r.AtDepth) < s.Accepted() {
+			r.AtDepth = append(r.AtDepth, 0)
+		}
+		for depth := range s.Accepted() {
+			r.AtDepth[depth] += 1 / float64(len(steps))
+		}
+		r.Rows.Valid += 1 + s.Accepted()
+		r.Rows.Wasted += s.Drafted() - s.Accepted()
+		r.Rows.Padding += s.Rows() - 1 - s.Drafted()
+	}
+	r.Steps, r.AcceptLength, r.LoopsCut, r.WorstDecile = len(steps), acceptLength(steps), acceptLength(cut), worstDecile(each)
+	return r
+}
+
+// worstDecile returns the mean of the lowest tenth, which has at least one value. It
+// returns 0 for no values.
+func worstDecile(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	lowest := values[:(len(values)+9)/10]
+	total := 0.0
+	for _, v := range lowest {
+		total += v
+	}
+	return total / float64(len(lowest))
+}
+
+func modelled(list []Measured, cost PassCost) *Modelled {
+	var spent, plain float64
+	var each []float64
+	tokens := 0
+	for i := range list {
+		var own, single float64
+		for _, s := range list[i].Steps {
+			own += cost(s.Rows())
+			single += float64(1+s.Accepted()) * cost(1)
+			tokens += 1 + s.Accepted()
+		}
+		if own > 0 {
+			each = append(each, single/own)
+		}
+		spent, plain = spent+own, plain+single
+	}
+	if tokens == 0 {
+		return &Modelled{}
+	}
+	return &Modelled{PerToken: spent / float64(tokens), Speedup: plain / spent, WorstSpeedup: worstDecile(each)}
+}
+
+// Table prints the runs. Times are in milliseconds per output token.
+func (g *Generated) Table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\tprocessor\trows: valid\twasted\tpadding\tother text\t")
+	for _, r := range g.Runs {
+		per := func(ms float64) string { return fmt.Sprintf("%.2f", ms/max(1, float64(r.Tokens))) }
+		rows := float64(max(1, r.Rows.Valid+r.Rows.Wasted+r.Rows.Padding))
+		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/rows) }
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n",
+			r.Task, r.Mode, cmp.Or(r.Device, "-"), r.Requests, r.Skipped, r.AcceptLength, r.LoopsCut, r.WorstDecile, r.Steps,
+			per(r.Prefill), per(r.Calibration), per(r.Draft), per(r.Verify), per(r.Commit), per(r.CPU),
+			share(r.Rows.Valid), share(r.Rows.Wasted), share(r.Rows.Padding), r.Different)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := g.depthTable(w); err != nil {
+		return err
+	}
+	return g.ModelledTable(w)
+}
+
+// modelledPass is the time of a pass of 32 rows on a phone, in milliseconds: Qwen2.5-1.5B on the
+// fitted 8 Gen 2 profile. Its share of a phone's pass compares two machines, because the processor
+// time is measured on this machine.
+const modelledPass = 60.5
+
+// depths are the draft depths that the table shows.
+var depths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24}
+
+// depthTable prints how many drafts in a row are accepted, and the drafters'
+// processor time per pass on this machine, also as a share of a phone's pass. The
+// last column includes the time during prompts.
+func (g *Generated) depthTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\n% of passes that accepted drafts\tdrafts\tdevice\t")
+	for _, depth := range depths {
+		fmt.Fprintf(t, "≥ %d\t", depth)
+	}
+	fmt.Fprintf(t, "µs of processor a pass\t%% of %g ms\twith prompts\t\n", modelledPass)
+	for _, r := range g.Runs {
+		if r.Steps == r.Tokens-r.Requests && r.DraftCPU == 0 {
+			continue // a mode without drafts
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t", r.Task, r.Mode, cmp.Or(r.Device, "-"))
+		for _, depth := range depths {
+			share := 0.0
+			if depth <= len(r.AtDepth) {
+				share = r.AtDepth[depth-1]
+			}
+			fmt.Fprintf(t, "%.1f\t", 100*share)
+		}
+		steps := float64(max(1, r.Steps))
+		percent := func(ms float64) string { return fmt.Sprintf("%.2f", 100*ms/steps/modelledPass) }
+		fmt.Fprintf(t, "%.0f\t%s\t%s\t\n", 1000*r.DraftCPU/steps, percent(r.DraftCPU), percent(r.DraftCPU+r.CalibrationCPU))
+	}
+	return t.Flush()
+}
+
+// ModelledTable prints the simulated times on the devices.
+func (g *Generated) ModelledTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	lines := 0
+	for _, r := range g.Runs {
+		if r.Modelled == nil {
+			continue
+		}
+		if lines++; lines == 1 {
+			fmt.Fprintln(t, "\nsimulated\tdrafts\tdevice\tms/token\tagainst one row\tworst tenth\tpasses by rows\t")
+		}
+		var widths []string
+		for _, rows := range slices.Sorted(maps.Keys(r.Widths)) {
+			widths = append(widths, fmt.Sprintf("%d: %.0f %%", rows, 100*float64(r.Widths[rows])/float64(r.Steps)))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f\t%.2f\t%.2f\t%s\t\n", r.Task, r.Mode, r.Device, r.PerToken, r.Speedup, r.WorstSpeedup, strings.Join(widths, ", "))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,147 @@
+package contact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/profile"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// Setup describes the device and the model of a first contact.
+type Setup struct {
+	// Open opens the device. Float opens the float device, which is the reference
+	// if no texts are recorded. Run closes both.
+	Open  func(ctx context.Context) (backend.Device, error)
+	Float func() backend.Device
+	// Program is this program's version.
+	Program   string
+	Model     *model.Model
+	Tokenizer *tokenizer.Tokenizer
+	// Options are the options of the engine that compares texts; their Plan is
+	// ignored. Prepare, if set, completes them for the device.
+	Options engine.Options
+	Prepare func(dev backend.Device, o *engine.Options) error
+	About   profile.About
+	// Rows are the widths to measure, in descending order.
+	Rows []int
+	// Tokens is the maximum length of each compared text.
+	Tokens int
+	// Repeats is the number of measurements of each value; the median counts.
+	Repeats int
+	// Keep, if set, stores the measured profile and returns its file.
+	Keep func(*graphswap.Profile, *engine.Measurements, backend.Capabilities) (string, error)
+	// Save writes the report. It is called after each step.
+	Save func(*Report) error
+	// Say is called with progress for the user.
+	Say func(text string)
+}
+
+// errNotReached is the error of a step that depends on a failed one.
+var errNotReached = errors.New("not reached: an earlier step failed")
+
+// visit is one run of all steps.
+type visit struct {
+	Setup
+	dev      backend.Device
+	engine   *engine.Engine
+	measured *engine.Measurements
+	report   *Report
+	errs     []error
+}
+
+// Run runs all steps. The report is never nil. The error joins the errors of the
+// failed steps.
+func Run(ctx context.Context, s Setup) (*Report, error) {
+	c := s.Model.Config()
+	v := &visit{Setup: s, report: &Report{
+		Schema: Schema, Made: time.Now().UTC().Format(time.RFC3339), Program: s.Program,
+		Host: Host{runtime.GOOS, runtime.GOARCH, runtime.NumCPU()},
+		Model: Model{
+			Name: s.About.Model, Digest: s.Model.Digest(), Recipe: s.About.Recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
+			Context: s.Options.ContextOf(c),
+		},
+		Subject: "no device could be opened: nothing was measured",
+	}}
+	v.step(ctx, "open", true, v.open)
+	open := v.dev != nil
+	v.step(ctx, "tokens", open, v.tokens)
+	v.step(ctx, "commit", v.engine != nil, v.commit)
+	v.closeEngine()
+	v.step(ctx, "copies", open, v.copies)
+	v.step(ctx, "graphs", open, v.graphs)
+	v.step(ctx, "profile", v.measured != nil, v.profile)
+	if open {
+		v.errs = append(v.errs, v.dev.Close())
+	}
+	return v.report, errors.Join(v.errs...)
+}
+
+// step runs one step and saves the report. After a cancellation it reports each
+// further step as cancelled.
+func (v *visit) step(ctx context.Context, name string, reached bool, try func(context.Context) error) {
+	begin, err := time.Now(), errNotReached
+	if reached {
+		v.Say(name)
+		if err = ctx.Err(); err == nil {
+			err = try(ctx)
+		}
+	}
+	s := Step{Name: name, OK: err == nil, TookMs: ms(time.Since(begin))}
+	if err != nil {
+		if s.Error = err.Error(); reached {
+			v.errs = append(v.errs, fmt.Errorf("contact: %s: %w", name, err))
+		}
+	}
+	v.report.Steps = append(v.report.Steps, s)
+	if err := v.Save(v.report); err != nil {
+		v.errs = append(v.errs, err)
+	}
+}
+
+func (v *visit) open(ctx context.Context) error {
+	dev, err := v.Open(ctx)
+	if err != nil {
+		return err
+	}
+	v.dev = dev
+	c := dev.Capabilities()
+	v.report.Device = &Device{c.Name, string(c.Lane), c.Provider, c.BuildID, c.SoC, c.SharesConstants, c.SwapsGraphs, c.Fingerprint}
+	v.setSubject("")
+	if v.Prepare != nil {
+		return v.Prepare(dev, &v.Options)
+	}
+	return nil
+}
+
+// setSubject states what was measured. paced names the device profile whose time
+// an emulator keeps.
+func (v *visit) setSubject(paced string) {
+	c := v.dev.Capabilities()
+	switch {
+	case c.Lane != backend.NPU:
+		v.report.Subject = c.Provider + ", which is not an NPU: the figures are this machine's"
+	case paced != "":
+		v.report.Subject = "an emulator in the time of " + paced + ": no NPU was measured"
+	case runtime.GOARCH == "amd64":
+		v.report.Subject = fmt.Sprintf("%s on %s/%s, which emulates the NPU: the figures are this machine's", c.Provider, runtime.GOOS, runtime.GOARCH)
+	default:
+		v.report.Subject = fmt.Sprintf("%s on %s/%s", c.Provider, runtime.GOOS, runtime.GOARCH)
+	}
+}
+
+func (v *visit) closeEngine() {
+	if v.engine != nil {
+		v.errs = append(v.errs, v.engine.Close())
+		v.engine = nil
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,206 @@
+package contact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/profile"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+const (
+	// commitRows is the number of accepted rows of a pass, fewer if the context is
+	// short. Every second row is accepted, so that each row is a copy of its own.
+	commitRows = 16
+	// copyBytes exceeds the host's caches.
+	copyBytes = 32 << 20
+)
+
+// commit times the engine's gathering of keys and values.
+func (v *visit) commit(ctx context.Context) error {
+	widths, _, _, err := v.Options.Shape(v.Model.Config())
+	if err != nil {
+		return err
+	}
+	rows := max(min(commitRows, v.Options.ContextOf(v.Model.Config())/4, widths[0]/2), 1)
+	var path []int
+	pass := engine.Pass{}
+	for i := range 2*rows - 1 {
+		parent := i - 2 + i%2 // the previous accepted row
+		if i == 0 {
+			parent = engine.Root
+		}
+		if i%2 == 0 {
+			path = append(path, i)
+		}
+		pass.Rows = append(pass.Rows, engine.Row{Token: int32(i % v.Model.Config().Vocab), Parent: parent})
+	}
+	var times []time.Duration
+	for range v.Repeats {
+		if err := v.engine.Truncate(0, 0); err != nil {
+			return err
+		}
+		if _, err := v.engine.Forward(ctx, pass); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := v.engine.Commit(0, path); err != nil {
+			return err
+		}
+		times = append(times, time.Since(begin))
+	}
+	c := v.Model.Config()
+	bytes := rows * c.Layers * 2 * c.KVHeads * c.HeadDim * v.recipe().Cache.Size()
+	took := median(times)
+	v.report.Commit = &Commit{Rows: rows, Bytes: bytes, Ms: ms(took), GBps: rate(bytes, took)}
+	return nil
+}
+
+// recipe returns the options' recipe, or the default.
+func (v *visit) recipe() model.Recipe {
+	if v.Options.Recipe == (model.Recipe{}) {
+		return model.Recipes[0]
+	}
+	return v.Options.Recipe
+}
+
+// copies times the host's copies in memory that the device shares.
+func (v *visit) copies(ctx context.Context) (err error) {
+	shared, err := v.dev.NewBuffer(copyBytes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	there, own := shared.Bytes()[:copyBytes], make([]byte, copyBytes)
+	for i := range own {
+		own[i] = byte(i * 31 >> 3)
+	}
+	piece := v.Model.Config().HeadDim * v.recipe().Cache.Size()
+	half := copyBytes / 2 / piece / 2 * piece * 2
+	v.report.Copies = nil
+	for _, kind := range []struct {
+		name         string
+		bytes, piece int
+		copy         func()
+	}{
+		{"write", copyBytes, copyBytes, func() { copy(there, own) }},
+		{"read", copyBytes, copyBytes, func() { copy(own, there) }},
+		// Gather copies every second piece into one run, as a commit does.
+		{"gather", half / 2, piece, func() {
+			for at := 0; at < half; at += 2 * piece {
+				copy(there[half+at/2:half+at/2+piece], there[at:at+piece])
+			}
+		}},
+	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		kind.copy() // faults the pages in
+		var times []time.Duration
+		for range v.Repeats {
+			begin := time.Now()
+			kind.copy()
+			times = append(times, time.Since(begin))
+		}
+		took := median(times)
+		v.report.Copies = append(v.report.Copies, Copy{kind.name, kind.bytes, kind.piece, ms(took), rate(kind.bytes, took)})
+	}
+	return nil
+}
+
+// graphs measures all graphs. Graphs that fail are reported.
+func (v *visit) graphs(ctx context.Context) error {
+	o := v.Options
+	o.Plan, o.Rows = "", v.Rows
+	head := slices.Clone(v.Rows)
+	slices.Reverse(head)
+	g := &Graphs{Failed: []Failed{}, List: []Graph{}}
+	v.report.Graphs = g
+	m, err := engine.Measure(ctx, v.dev, v.Model, o, engine.MeasureOptions{
+		Repeats: v.Repeats, HeadRows: head,
+		Each: func(one engine.Measurement) {
+			v.Say(fmt.Sprintf("%s: load %.2f ms, run %.2f ms", one.Graph, ms(one.Load), ms(one.Run)))
+			g.List = append(g.List, Graph{one.Graph, one.Block, one.Rows, one.SizeBytes, ms(one.Load), ms(one.Run), ms(one.Short)})
+		},
+		Failed: func(what string, err error) {
+			v.Say("failed: " + err.Error())
+			g.Failed = append(g.Failed, Failed{what, err.Error()})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g.Paced, g.Slots, g.WhileLoading = m.Paced, m.Slots, m.RunSlowdown
+	v.setSubject(m.Paced)
+	m.Graphs = complete(m.Graphs, v.Model.Config().Layers)
+	if len(m.Graphs) > 0 {
+		v.measured = m
+	}
+	if len(g.Failed) > 0 {
+		return fmt.Errorf("%d graphs could not be measured, the first: %s", len(g.Failed), g.Failed[0].Error)
+	}
+	return nil
+}
+
+// complete returns the head and the blocks of those widths that were measured for
+// all layers. It returns nil if no such width or no head was measured.
+func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
+	with := map[int]int{} // layers by width
+	head, body := false, false
+	for _, g := range graphs {
+		with[g.Rows] += g.Layers
+	}
+	var all []engine.Measurement
+	for _, g := range graphs {
+		switch {
+		case g.Block < 0:
+			head = true
+		case with[g.Rows] == layers:
+			body = true
+		default:
+			continue
+		}
+		all = append(all, g)
+	}
+	if !head || !body {
+		return nil
+	}
+	return all
+}
+
+// profile makes a device profile and stores it.
+func (v *visit) profile(context.Context) (err error) {
+	about := v.About
+	c := v.dev.Capabilities()
+	about.Device, about.SoC = fmt.Sprintf("%s, build %s", c.Provider, c.BuildID), c.SoC
+	if v.report.Profile, err = profile.Measured(v.measured, about); err != nil || v.Keep == nil {
+		return err
+	}
+	v.report.Kept, err = v.Keep(v.report.Profile, v.measured, c)
+	return err
+}
+
+// widths returns the blocks' widths in ascending order.
+func (g *Graphs) widths() []int {
+	var rows []int
+	for _, one := range g.List {
+		if one.Block >= 0 && !slices.Contains(rows, one.Rows) {
+			rows = append(rows, one.Rows)
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+func rate(bytes int, took time.Duration) float64 {
+	return float64(bytes) / max(float64(took), 1) // bytes per ns are GB per s
+}

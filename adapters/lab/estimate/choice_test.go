@@ -1,0 +1,95 @@
+package estimate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+)
+
+// The goals of the graphs that decode and verify.
+const (
+	mostFlat  = 1.2  // 32 rows over one row
+	mostReads = 1.15 // reads of 32 rows over weights and cache
+)
+
+// TestGraphsOfSmallModelsReachTheGoals checks a layer alone and one in a block.
+func TestGraphsOfSmallModelsReachTheGoals(t *testing.T) {
+	r := readRecord(t)
+	for _, shape := range shapes {
+		for _, chip := range socs() {
+			s := r.result(shape, chip.SoC, "w8a16", "")
+			for _, part := range []string{partLayer, partBlock} {
+				one, known := s.Find(part, 1)
+				tile, also := s.Find(part, 32)
+				if part == partBlock && !known && !also {
+					continue // not simulated yet
+				}
+				require.True(t, known && also, "%s %s %s", shape, chip.Name, part)
+				require.LessOrEqual(t, tile.Us/one.Us, mostFlat, "%s %s %s: %v and %v µs", shape, chip.Name, part, one.Us, tile.Us)
+				for _, g := range []Graph{one, tile} {
+					require.Zero(t, g.SpillBytes, "%s %s %s", shape, chip.Name, part)
+				}
+				require.LessOrEqual(t, float64(tile.ReadBytes)/float64(tile.WeightBytes+tile.CacheBytes), mostReads, "%s %s %s", shape, chip.Name, part)
+			}
+			chunk, _ := s.Find(partLayer, s.Rates().Chunk)
+			require.Zero(t, chunk.SpillBytes, "%s %s: prefill", shape, chip.Name)
+		}
+	}
+}
+
+// TestNoOtherFormIsFaster justifies the form of our graphs: at 32 rows no other
+// form takes less time, on average over the chips and shapes it was simulated for.
+func TestNoOtherFormIsFaster(t *testing.T) {
+	r := readRecord(t)
+	for _, form := range []string{formShapes, formFloatGate, formByHead, formSplit, formEffort2} {
+		var other, ours float64
+		for _, shape := range shapes {
+			for _, chip := range socs() {
+				e, known := r.find(shape, chip.SoC, "w8a16", form, partLayer, 32)
+				if !known {
+					continue
+				}
+				made, known := r.find(shape, chip.SoC, "w8a16", "", partLayer, 32)
+				require.True(t, known)
+				other, ours = other+e.Us/made.Us, ours+1
+			}
+		}
+		require.GreaterOrEqual(t, ours, float64(len(allChips)), form)
+		require.Greater(t, other/ours, 0.99, "%s takes %.3f of the time", form, other/ours)
+	}
+}
+
+// TestTheRecordMatchesTodaysGraphs fails if the code has changed a graph since it
+// was simulated: it must then be simulated again.
+func TestTheRecordMatchesTodaysGraphs(t *testing.T) {
+	r, l := readRecord(t), newLab(t)
+	checked := 0
+	for _, e := range r.Entries {
+		if e.Part != partLayer || e.Shape == large && !librarytest.Full() {
+			continue
+		}
+		g, _ := l.graph(e.Shape, e.Recipe, e.Form, e.Part, e.Rows)
+		require.Equal(t, e.Structure, structure(g), "%s %s %q, %d rows: remove it from %s and simulate again", e.Shape, e.Recipe, e.Form, e.Rows, recordFile)
+		if weights, cache := sizes(g); e.Form == "" { // the record gives other forms the sizes of the program's form
+			require.Equal(t, []int64{weights, cache}, []int64{e.WeightBytes, e.CacheBytes}, "%s %s, %d rows", e.Shape, e.Recipe, e.Rows)
+		}
+		checked++
+	}
+	require.Greater(t, checked, 50)
+}
+
+// TestRecipesShareASimulatedHead checks which recipes have w8a16's head: it was
+// simulated once for all of them.
+func TestRecipesShareASimulatedHead(t *testing.T) {
+	l := newLab(t)
+	head := func(recipe string) string {
+		g, _ := l.graph(small, recipe, "", partEighth, 1)
+		return structure(g)
+	}
+	want := head("w8a16")
+	for _, recipe := range recipes() {
+		require.Equal(t, headsOf(recipe) == "w8a16", head(recipe) == want, recipe)
+	}
+}

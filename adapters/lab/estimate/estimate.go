@@ -1,0 +1,178 @@
+// Package estimate predicts a model's times on a chip with the vendor's compiler,
+// without the chip. The compiler simulates the schedules of a layer and of the head
+// at several widths. This package sums them up and writes a device profile.
+//
+// The simulation assumes a high clock, 90 % of the memory's peak bandwidth, no
+// driver, no heat and no other user of the memory. Its ratios between graphs are
+// useful; its times are shorter than a phone's. The profiles have the kind
+// estimated.
+//
+// One layer represents all layers: they have the same shape, and a sliding window
+// only changes the mask.
+package estimate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/hexagon/estimator"
+)
+
+// Simulator estimates the run of a graph.
+type Simulator interface {
+	Estimate(ctx context.Context, g *backend.Graph, o estimator.Options) (estimator.Estimate, error)
+}
+
+// Options select the graphs to estimate.
+type Options struct {
+	Recipe  model.Recipe
+	Rows    []int // widths, ascending
+	Context int   // past tokens
+	// HeadRows are the widths of the head. If it is empty, the widths are 1 and 32.
+	HeadRows []int
+	// Progress, if set, is called before each graph is simulated.
+	Progress func(done, total int, graph string)
+}
+
+// Graph holds the estimate of one graph.
+type Graph struct {
+	// Part is "layer" or "head".
+	Part string  `json:"part"`
+	Rows int     `json:"rows"`
+	Us   float64 `json:"us"`
+	// ReadBytes and WriteBytes are the traffic with the chip's memory. SpillBytes is the number of
+	// bytes that did not fit into the fast memory.
+	ReadBytes  uint64 `json:"ddr_read_bytes"`
+	WriteBytes uint64 `json:"ddr_write_bytes"`
+	SpillBytes uint64 `json:"spill_bytes"`
+	// WeightBytes are the graph's constants without the scales of groups;
+	// CacheBytes are its past keys and values.
+	WeightBytes int64 `json:"weight_bytes"`
+	CacheBytes  int64 `json:"cache_bytes"`
+}
+
+// Result holds the estimates of a model's graphs.
+type Result struct {
+	Layers  int     `json:"layers"`
+	Context int     `json:"context"`
+	CoreMHz float64 `json:"core_mhz"`
+	// MemoryGBps is the bandwidth that the simulation assumes.
+	MemoryGBps float64 `json:"memory_gbps"`
+	Graphs     []Graph `json:"graphs"`
+}
+
+// Run estimates a layer and the head of a model.
+func Run(ctx context.Context, d Simulator, m *model.Model, o Options) (*Result, error) {
+	if len(o.HeadRows) == 0 {
+		o.HeadRows = []int{1, 32}
+	}
+	r := &Result{Layers: m.Config().Layers, Context: o.Context}
+	total := len(o.Rows) + len(o.HeadRows)
+	for i, rows := range slices.Concat(o.Rows, o.HeadRows) {
+		part := "layer"
+		if i >= len(o.Rows) {
+			part = "head"
+		}
+		if o.Progress != nil {
+			o.Progress(i, total, fmt.Sprintf("%s, %d rows", part, rows))
+		}
+		g, err := write(m, part, rows, o)
+		if err != nil {
+			return nil, fmt.Errorf("estimate: %w", err)
+		}
+		e, err := d.Estimate(ctx, g, estimator.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("estimate: %w", err)
+		}
+		r.CoreMHz, r.MemoryGBps = e.MHz, e.MemoryGBps
+		r.Graphs = append(r.Graphs, summary(part, rows, g, e))
+	}
+	return r, nil
+}
+
+// summary converts the estimate of a graph.
+func summary(part string, rows int, g *backend.Graph, e estimator.Estimate) Graph {
+	weights, cache := sizes(g)
+	return Graph{
+		Part: part, Rows: rows, Us: e.Cycles / e.MHz, ReadBytes: e.ReadBytes, WriteBytes: e.WriteBytes, SpillBytes: e.SpillBytes,
+		WeightBytes: weights, CacheBytes: cache,
+	}
+}
+
+func write(m *model.Model, part string, rows int, o Options) (*backend.Graph, error) {
+	name := fmt.Sprintf("%s_rows%d", part, rows)
+	if part == "head" {
+		return m.Head(model.Head{Name: name, Rows: rows, Recipe: o.Recipe})
+	}
+	return m.Block(model.Block{Name: name, First: 0, End: 1, Rows: rows, Context: o.Context, Recipe: o.Recipe})
+}
+
+// sizes returns the bytes of a graph's constants, packed to their significant bits,
+// and of its past keys and values.
+func sizes(g *backend.Graph) (weights, cache int64) {
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		switch {
+		case t.Kind == backend.Constant:
+			weights += int64(t.PackedBytes())
+		case t.Kind == backend.Input && strings.HasPrefix(t.Name, "past_"):
+			cache += int64(t.SizeBytes())
+		}
+	}
+	return weights, cache
+}
+
+// Find returns the estimate of a part at a width.
+func (r *Result) Find(part string, rows int) (Graph, bool) {
+	i := slices.IndexFunc(r.Graphs, func(g Graph) bool { return g.Part == part && g.Rows == rows })
+	if i < 0 {
+		return Graph{}, false
+	}
+	return r.Graphs[i], true
+}
+
+// Rates are the speeds of the whole model, without any cost of the host.
+type Rates struct {
+	// Decode is in tokens per second at one row. Prefill excludes the head and is
+	// at width Chunk, the fastest width that spills almost nothing.
+	Decode  float64 `json:"decode_tokens_per_second"`
+	Prefill float64 `json:"prefill_tokens_per_second"`
+	Chunk   int     `json:"prefill_rows"`
+	// Flat is the time of 32 rows divided by the time of one row. Reads is the number of bytes that
+	// 32 rows read, divided by the bytes of weights and cache. Spill counts the bytes that 32 rows
+	// spill. All are zero if these widths were not estimated.
+	Flat  float64 `json:"rows32_over_rows1"`
+	Reads float64 `json:"rows32_reads_over_weights_and_cache"`
+	Spill uint64  `json:"rows32_spill_bytes"`
+}
+
+// littleSpill is the largest allowed ratio of spilled bytes to read bytes in a prefill graph. The
+// estimate includes the time of a spill, but a large spill becomes slower if something else uses
+// the memory.
+const littleSpill = 0.05
+
+// Rates computes the speeds from the graphs.
+func (r *Result) Rates() (s Rates) {
+	for _, g := range r.Graphs {
+		if g.Part != "layer" || float64(g.SpillBytes) > littleSpill*float64(g.ReadBytes) {
+			continue
+		}
+		if rate := float64(g.Rows) / (g.Us * float64(r.Layers)) * 1e6; rate > s.Prefill {
+			s.Prefill, s.Chunk = rate, g.Rows
+		}
+	}
+	one, hasOne := r.Find("layer", 1)
+	if head, ok := r.Find("head", 1); ok && hasOne {
+		s.Decode = 1e6 / (one.Us*float64(r.Layers) + head.Us)
+	}
+	if wide, ok := r.Find("layer", 32); ok && hasOne {
+		s.Flat = wide.Us / one.Us
+		s.Reads = float64(wide.ReadBytes) / float64(wide.WeightBytes+wide.CacheBytes)
+		s.Spill = wide.SpillBytes
+	}
+	return s
+}

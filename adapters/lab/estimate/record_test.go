@@ -1,0 +1,289 @@
+package estimate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/hexagon/estimator"
+	"github.com/sdnpu/sdnpu/integration_test/randommodel"
+)
+
+// recordFile holds the simulated graphs. The table and the profiles derive from it.
+const recordFile = "testdata/estimates.json"
+
+// record holds all graphs that were simulated with one build of the library.
+type record struct {
+	Build   string  `json:"library_build"`
+	Entries []entry `json:"simulated"`
+}
+
+// entry is the estimate of one graph on one chip.
+type entry struct {
+	Shape  string `json:"shape"`
+	SoC    uint32 `json:"soc"`
+	Recipe string `json:"recipe"`
+	// Form names the graph's form; "" is the program's own.
+	Form string `json:"form,omitempty"`
+	// Structure is a digest of the graph's operators, order and shapes.
+	Structure string `json:"structure,omitempty"`
+	Graph
+	MHz        float64 `json:"core_mhz"`
+	MemoryGBps float64 `json:"memory_gbps"`
+}
+
+// request names graphs that the record must hold.
+type request struct {
+	shapes, chips, recipes []string
+	form                   string
+	part                   string
+	rows                   []int
+}
+
+const small, large = "qwen2.5-0.5b", "qwen2.5-1.5b"
+
+var (
+	shapes   = []string{small, large}
+	allChips = []string{"sm8550", "sm8650", "sm8750"}
+	middle   = []string{"sm8650"}
+	only     = []string{small}
+	some     = []int{1, 32, 128}
+	all      = []int{1, 8, 32, 64, 128, 256}
+)
+
+// Parts of a model. The whole head takes minutes to compile, so more than one row
+// was simulated for an eighth of the vocabulary only.
+const (
+	partLayer  = "layer"
+	partHead   = "head"
+	partEighth = "head/8"
+	partBlock  = "block" // blockLayers layers in one graph
+)
+
+const blockLayers = 4
+
+// requests lists the graphs to simulate, the most important first.
+var requests = []request{
+	{shapes, allChips, []string{"w8a16"}, "", partLayer, all},
+	{shapes, allChips, []string{"w8a16"}, "", partEighth, []int{1, 32}},
+	{only, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
+	{shapes, allChips, []string{"w8a16"}, formShapes, partLayer, []int{32, 128}},
+	{only, allChips, []string{"w8a16"}, formByHead, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formSplit, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formEffort2, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formSplit, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formByHead, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formEffort2, partLayer, some},
+	{only, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
+	{[]string{large}, middle, []string{"w8a16"}, formFloatGate, partLayer, []int{32}},
+	{[]string{large}, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
+	{only, allChips, []string{"f16"}, "", partLayer, all},
+	{only, allChips, []string{"w8", "w4a16", "w8a8"}, "", partLayer, some},
+	{shapes, allChips, []string{"w4a16-lpbq"}, "", partLayer, some},
+	{only, middle, []string{"f16"}, formByHead, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formSplit, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formByHead, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formEffort2, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formFloatGate, partLayer, some},
+	{[]string{large}, allChips, []string{"w8a16"}, formSmallVTCM, partLayer, some},
+	{only, middle, []string{"f16"}, formSplit, partLayer, some},
+	{[]string{large}, allChips, []string{"f16", "w4a16"}, "", partLayer, some},
+	{shapes, allChips, []string{"w8a16"}, "", partHead, []int{1}},
+}
+
+// find returns the entry of a graph.
+func (r *record) find(shape string, soc uint32, recipe, form, part string, rows int) (entry, bool) {
+	i := slices.IndexFunc(r.Entries, func(e entry) bool {
+		return e.Shape == shape && e.SoC == soc && e.Recipe == recipe && e.Form == form && e.Part == part && e.Rows == rows
+	})
+	if i < 0 {
+		return entry{}, false
+	}
+	return r.Entries[i], true
+}
+
+// headsOf returns the recipe whose head was simulated and equals the given recipe's head.
+func headsOf(recipe string) string {
+	const simulated = "w8a16"
+	if headOf(recipe) == headOf(simulated) {
+		return simulated
+	}
+	return recipe
+}
+
+// headOf returns the number format of a recipe's head.
+func headOf(recipe string) model.Linear {
+	r, err := model.FindRecipe(recipe)
+	if err != nil || r.Head != (model.Linear{}) {
+		return r.Head
+	}
+	return r.Linear
+}
+
+// result returns the simulated graphs of a recipe on a chip.
+func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
+	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
+	for _, e := range r.Entries {
+		of := recipe
+		if strings.HasPrefix(e.Part, partHead) {
+			of = headsOf(recipe)
+		}
+		if e.Shape == shape && e.SoC == soc && e.Recipe == of && e.Form == form {
+			s.Graphs = append(s.Graphs, e.Graph)
+			s.CoreMHz, s.MemoryGBps = e.MHz, e.MemoryGBps
+		}
+	}
+	s.head()
+	return s
+}
+
+// head adds estimates of the head that were not simulated. A head without its own simulation counts
+// as eight eighths, which is too much. Its times of 32 rows scale like the times of an eighth of
+// the head.
+func (r *Result) head() {
+	one, ok1 := r.Find(partEighth, 1)
+	tile, ok2 := r.Find(partEighth, 32)
+	if !ok1 || !ok2 {
+		return
+	}
+	whole, known := r.Find(partHead, 1)
+	if !known {
+		whole = one
+		whole.Part, whole.Us = partHead, 8*one.Us
+		whole.ReadBytes, whole.WriteBytes, whole.SpillBytes, whole.WeightBytes = 8*one.ReadBytes, 8*one.WriteBytes, 8*one.SpillBytes, 8*one.WeightBytes
+		r.Graphs = append(r.Graphs, whole)
+	}
+	whole.Rows, whole.Us = 32, whole.Us*tile.Us/one.Us
+	r.Graphs = append(r.Graphs, whole)
+}
+
+func readRecord(t *testing.T) *record {
+	t.Helper()
+	r := &record{}
+	data, err := os.ReadFile(recordFile)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, r))
+	return r
+}
+
+func (r *record) write(t *testing.T) {
+	t.Helper()
+	data, err := json.MarshalIndent(r, "", " ")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(recordFile, append(data, '\n'), 0o644))
+}
+
+// lab makes graphs, devices and ranges once.
+type lab struct {
+	t       *testing.T
+	models  map[string]*model.Model
+	ranges  map[string]*model.Ranges
+	devices map[string]estimator.Compiler
+}
+
+func newLab(t *testing.T) *lab {
+	return &lab{t: t, models: map[string]*model.Model{}, ranges: map[string]*model.Ranges{}, devices: map[string]estimator.Compiler{}}
+}
+
+func (l *lab) graph(shape, recipe, form, part string, rows int) (*backend.Graph, estimator.Options) {
+	r, err := model.FindRecipe(recipe)
+	require.NoError(l.t, err)
+	layers := 1
+	if part == partBlock {
+		layers = blockLayers
+	}
+	key := fmt.Sprint(shape, part)
+	if r.NeedsRanges() {
+		if l.ranges[key] == nil {
+			l.ranges[key] = ranges(l.t, randommodel.Shapes[shape], layers)
+		}
+		r.Ranges = l.ranges[key]
+	}
+	r.FixedGate = r.FixedGate && form != formFloatGate
+	if l.models[key] == nil {
+		s := randommodel.Shapes[shape]
+		switch part {
+		case partLayer, partBlock:
+			s.Vocabulary = 512
+		case partEighth:
+			s.Vocabulary /= 8
+		}
+		l.models[key] = randomModel(l.t, s, layers)
+	}
+	m, o := l.models[key], Options{Recipe: r, Context: pastTokens}
+	if part == partBlock {
+		g, err := m.Block(model.Block{Name: fmt.Sprintf("block_rows%d", rows), End: layers, Rows: rows, Context: o.Context, Recipe: r})
+		require.NoError(l.t, err)
+		return g, estimator.Options{}
+	}
+	kind, _, _ := strings.Cut(part, "/")
+	g, err := write(m, kind, rows, o)
+	require.NoError(l.t, err)
+	return apply(l.t, g, form)
+}
+
+// structure returns a digest of a graph without its numbers and without the order
+// in which its tensors were declared.
+func structure(g *backend.Graph) string {
+	h := sha256.New()
+	for _, n := range g.Nodes {
+		fmt.Fprint(h, n.Name, n.Op)
+		for _, id := range slices.Concat(n.Inputs, n.Outputs) {
+			x := &g.Tensors[id]
+			fmt.Fprint(h, x.Name, x.Kind, x.Type, x.Shape, x.Encoding.Grain, x.Encoding.Block, x.Encoding.Bits)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// fill simulates the graphs that are missing in the record.
+func (l *lab) fill(r *record) {
+	for _, w := range requests {
+		for _, shape := range w.shapes {
+			for _, name := range w.chips {
+				chip, err := hexagon.FindChip(name)
+				require.NoError(l.t, err)
+				for _, recipe := range w.recipes {
+					if *alone != "" && recipe != *alone {
+						continue
+					}
+					for _, rows := range w.rows {
+						if _, known := r.find(shape, chip.SoC, recipe, w.form, w.part, rows); known {
+							continue
+						}
+						r.Entries = append(r.Entries, l.simulate(shape, name, recipe, w.form, w.part, rows))
+						r.write(l.t) // after each, since all take long
+					}
+				}
+			}
+		}
+	}
+}
+
+func (l *lab) simulate(shape, chip, recipe, form, part string, rows int) entry {
+	if l.devices[chip].Device == nil {
+		device, _ := simulator(l.t, chip)
+		l.devices[chip] = estimator.Compiler{Device: device}
+	}
+	g, o := l.graph(shape, recipe, form, part, rows)
+	e, err := l.devices[chip].Estimate(l.t.Context(), g, o)
+	require.NoError(l.t, err)
+	found, err := hexagon.FindChip(chip)
+	require.NoError(l.t, err)
+	l.t.Logf("%s %s %s %s %s, %d rows: %v", shape, chip, recipe, form, part, rows, e.Time)
+	return entry{
+		Shape: shape, SoC: found.SoC, Recipe: recipe, Form: form, Structure: structure(g), Graph: summary(part, rows, g, e),
+		MHz: e.MHz, MemoryGBps: e.MemoryGBps,
+	}
+}

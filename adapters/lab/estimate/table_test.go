@@ -1,0 +1,160 @@
+package estimate
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/integration_test/randommodel"
+)
+
+var (
+	update   = flag.Bool("update", false, "write table and profiles from testdata/estimates.json")
+	simulate = flag.Bool("simulate", false, "simulate the graphs that are missing in testdata/estimates.json (hours if it is empty)")
+	alone    = flag.String("recipe", "", "with -simulate: this recipe only")
+)
+
+const tableFile = "testdata/estimates.md"
+
+// pastTokens is the number of past tokens of all graphs.
+const pastTokens = 1024
+
+// randomModel returns a model of a shape and a number of layers with random
+// weights, which the compiler treats like real ones.
+func randomModel(t *testing.T, s randommodel.Shape, layers int) *model.Model {
+	t.Helper()
+	s.Layers = layers
+	path := filepath.Join(t.TempDir(), "layer.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	w := bufio.NewWriter(out)
+	require.NoError(t, randommodel.Write(w, s, quant.Q8_0, nil, 1))
+	require.NoError(t, w.Flush())
+	require.NoError(t, out.Close())
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	return m
+}
+
+// ranges calibrates a model of the shape with a small vocabulary, which does not
+// change the ranges.
+func ranges(t *testing.T, s randommodel.Shape, layers int) *model.Ranges {
+	t.Helper()
+	s.Vocabulary = 512
+	text, rng := make([]int32, 64), rand.New(rand.NewPCG(5, 6))
+	for i := range text {
+		text[i] = int32(rng.IntN(s.Vocabulary))
+	}
+	d := cpu.New(cpu.Options{})
+	defer d.Close()
+	exact, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	r, err := chain.Calibrate(t.Context(), d, randomModel(t, s, layers), [][]int32{text}, chain.Options{Recipe: exact, Context: len(text)}, nil)
+	require.NoError(t, err)
+	return r
+}
+
+func simulator(t *testing.T, chip string) (*hexagon.Device, hexagon.Chip) {
+	t.Helper()
+	c, err := hexagon.FindChip(chip)
+	require.NoError(t, err)
+	d, err := hexagon.Open(hexagon.Options{Library: librarytest.Vendor(t), SoC: c.SoC})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d, c
+}
+
+// TestTheTableOfEstimatesFollowsFromTheRecord also checks the built-in profiles.
+// With -simulate it first simulates missing graphs; a record of another build is
+// started again.
+func TestTheTableOfEstimatesFollowsFromTheRecord(t *testing.T) {
+	if *simulate {
+		complete(t)
+	}
+	r := readRecord(t)
+	if *update {
+		require.NoError(t, os.WriteFile(tableFile, []byte(table(r)), 0o644))
+		for name, p := range profiles(t, r) {
+			data, err := json.MarshalIndent(p, "", " ")
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(profileFile(name), append(data, '\n'), 0o644))
+		}
+	}
+	text, err := os.ReadFile(tableFile)
+	require.NoError(t, err)
+	require.Equal(t, table(r), string(text))
+	for name, want := range profiles(t, r) {
+		data, err := os.ReadFile(profileFile(name)) // read from disk, because -update writes the file after the build embedded it
+		require.NoError(t, err)
+		got, err := graphswap.ParseProfile(data)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, graphswap.Estimated, got.Kind)
+	}
+}
+
+// profileFile returns the file of a built-in profile.
+func profileFile(name string) string {
+	return filepath.Join("..", "..", "..", "graphswap", "devices", name+".json")
+}
+
+// complete simulates the graphs that are missing in the record.
+func complete(t *testing.T) {
+	t.Helper()
+	d, _ := simulator(t, "sm8650")
+	r := &record{}
+	if _, err := os.Stat(recordFile); err == nil {
+		r = readRecord(t)
+	}
+	if build := d.Capabilities().BuildID; r.Build != build {
+		r = &record{Build: build}
+	}
+	newLab(t).fill(r)
+}
+
+// profiles returns the built-in profiles: one per chip with both shapes, w8a16.
+func profiles(t *testing.T, r *record) map[string]*graphswap.Profile {
+	t.Helper()
+	list := make(map[string]*graphswap.Profile)
+	for _, chip := range socs() {
+		for _, shape := range shapes {
+			s := r.result(shape, chip.SoC, "w8a16", "")
+			fitted, err := graphswap.Device("sd8gen2")
+			require.NoError(t, err)
+			sizes := fitted.Models[shape]
+			layer, _ := s.Find(partLayer, 1)
+			head, known := s.Find("head", 1)
+			require.True(t, known, "%s on %s", shape, chip.Name)
+			sizes.BodyBytes, sizes.HeadBytes = layer.WeightBytes*int64(sizes.Layers), head.WeightBytes
+			origin := fmt.Sprintf("libQnnHtp for x86-64, build %s: go test ./adapters/lab/estimate -run TableOfEstimates -simulate -update (random weights, w8a16)", r.Build)
+			p, err := s.Profile(chip, shape, origin, sizes)
+			require.NoError(t, err)
+			if first := list[p.ID]; first != nil {
+				first.Models[shape] = p.Models[shape]
+				continue
+			}
+			list[p.ID] = p
+		}
+	}
+	return list
+}
+
+func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }

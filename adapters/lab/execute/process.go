@@ -1,0 +1,118 @@
+package execute
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// ErrLate is returned if calls were late at every scale. The times are then
+// meaningless.
+var ErrLate = errors.New("the machine is busy")
+
+// Processes executes each plan in a process of its own, because the emulator reads
+// its pace once per process.
+type Processes struct {
+	// Program and Args start a process that reads a job from its standard input,
+	// calls [Run] and writes the result to its standard output.
+	Program string
+	Args    []string
+	// Device names the profile, and Model the model in it, whose times the
+	// emulator charges.
+	Device, Model string
+	// Virtual selects the emulator's virtual clock.
+	Virtual bool
+	// Scale slows the first run down: at 2 it takes twice the phone's time. Slowest
+	// limits the scale of further runs. Zero means 1 and 8.
+	Scale, Slowest float64
+	// Progress, if set, is called before each run of a plan with its scale and the
+	// lateness of the previous run, which is 0 for the first run.
+	Progress func(plan *graphswap.Plan, scale, lateMs float64)
+}
+
+// late is the share of a run's time that calls may be late. A run that is later is
+// repeated on a slower device.
+const late = 0.01
+
+// slowest is the default of [Processes].Slowest.
+const slowest = 8
+
+// Execute executes a plan. It discards a run that was late and repeats it at twice
+// the scale. A run that is late at the slowest scale returns [ErrLate].
+func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
+	lateMs := 0.0
+	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {
+		job.Scale = scale
+		if p.Progress != nil {
+			p.Progress(job.Plan, scale, lateMs)
+		}
+		x, err := p.once(ctx, job)
+		if err != nil || p.Virtual || x.OverrunMs <= late*x.Timeline.SwitchEndMs {
+			return x, err
+		}
+		if scale >= cmp.Or(p.Slowest, slowest) {
+			return nil, fmt.Errorf("execute: plan %s: calls were %.0f ms late in all even at %v times the phone's time: %w", job.Plan.Name, x.OverrunMs, scale, ErrLate)
+		}
+		lateMs = x.OverrunMs
+	}
+}
+
+func (p *Processes) once(ctx context.Context, job Job) (*Result, error) {
+	if p.Virtual {
+		job.Scale = 1
+	}
+	input, err := json.Marshal(job)
+	if err != nil {
+		return nil, fmt.Errorf("execute: %w", err)
+	}
+	command := exec.CommandContext(ctx, p.Program, p.Args...)
+	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SDNPU_EMULATOR=") }), p.setting(job.Scale))
+	command.Stdin = bytes.NewReader(input)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("execute: plan %s: %w: %s", job.Plan.Name, err, lastLine(stderr.String()))
+	}
+	x := &Result{}
+	if err := json.Unmarshal(output, x); err != nil {
+		return nil, fmt.Errorf("execute: plan %s: %w", job.Plan.Name, err)
+	}
+	return x, x.Timeline.Check(job.Problem)
+}
+
+// setting returns the emulator's variable.
+func (p *Processes) setting(scale float64) string {
+	pace := "wall"
+	if p.Virtual {
+		pace = "virtual"
+	}
+	return fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s,scale=%v", p.Device, p.Model, pace, scale)
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// Layers returns the number of layers of a model in a device profile.
+func Layers(device, name string) (int, error) {
+	profile, err := graphswap.Device(device)
+	if err != nil {
+		return 0, err
+	}
+	cost, err := profile.Cost(name)
+	if err != nil {
+		return 0, err
+	}
+	return cost.Model.Layers, nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// addDeviceFlags adds the flags that name a profile and a model in it.
+func addDeviceFlags(cmd *cobra.Command, device, model *string) {
+	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; name+variant for a variant")
+	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
+}
+
+// acceptOldName lets a flag also be given by its earlier name, which the help
+// does not list.
+func acceptOldName(cmd *cobra.Command, earlier, name string) {
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
+		if given == earlier {
+			given = name
+		}
+		return pflag.NormalizedName(given)
+	})
+}
+
+// counter returns a function that shows how much of a task is done as a bar. It
+// returns nil if quiet is set or w is no terminal.
+func counter(w io.Writer, quiet bool) func(done, total int) {
+	if quiet || !cmdline.IsTerminal(w) {
+		return nil
+	}
+	var b *progressbar.ProgressBar
+	return func(done, total int) {
+		if b == nil {
+			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish())
+		}
+		_ = b.Set(done) // progress is not worth an error
+	}
+}

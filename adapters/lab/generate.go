@@ -1,0 +1,351 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// generateFlags holds the command's flags.
+type generateFlags struct {
+	model, library, rows, save, as string
+	prompts, draft, cost           []string
+	tokens, longest, items         int
+	json, together                 bool
+}
+
+func newGenerateCommand() *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate --prompts FILE[,FILE…] --model M.gguf --draft MODE[,MODE…]",
+		Short: "Compare draft sources with the model in the loop",
+		Long: `Compare draft sources with the model in the loop.
+
+Each line of a prompt file is an object with task, id and prompt, a list of
+{role, content} that the model's own chat template formats. Every mode answers the
+same prompts greedily in the same order, with an empty database at the start.
+
+Accept length is the mean number of tokens per pass. "loops cut" ends a text where
+it repeats eight tokens in a row. "worst tenth" covers the requests with the lowest
+accept length. Texts that differ from the first mode's are counted: drafts must not
+change any text.
+
+By default every pass with drafts has 32 rows and every pass without drafts one.
+With --cost each pass has the number of rows that is fastest on that device, and
+its time is simulated. --together alternates between the tasks. Requests in the
+file of --save are not measured again; databases still start empty.`,
+		Example: "  sdnpu-lab bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
+		Args:    cmdline.NoArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "modes to compare; each is "+cmdline.DraftUsage+baselineUsage)
+	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
+	flags.StringVar(&f.rows, "rows", "", "widths of the graphs in rows, widest first (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
+	flags.StringSliceVar(&f.cost, "cost", nil, "choose rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
+	flags.IntVarP(&f.tokens, "tokens", "n", 160, "maximum number of tokens to generate")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens, and count them")
+	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
+	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; skip requests that it holds")
+	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; all modes' models are open at once")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
+	for _, name := range []string{"prompts", "model"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag exists
+		}
+	}
+	return cmd
+}
+
+func (f *generateFlags) run(cmd *cobra.Command) (err error) {
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	if f.library != "" {
+		s.Library = f.library
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	costs, err := f.passCosts()
+	if err != nil {
+		return err
+	}
+	stdout := cmd.OutOrStdout()
+	if stdout == os.Stdout { // keep a library's prints out of the results
+		if stdout, err = cmdline.TakeStdout(); err != nil {
+			return err
+		}
+	}
+	items, skipped, err := f.selectItems()
+	if err != nil {
+		return err
+	}
+	options := f.options(items, s)
+	options.Progress = generateProgress(cmd.ErrOrStderr())
+	measured, err := openMeasured(f.save, &options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, measured.close()) }()
+	open := opener{costs: costs, settings: s, flags: f, longest: longestItem(items), stderr: cmd.ErrOrStderr()}
+	options.Open = open.open
+	list, failed := bench.Generate(cmd.Context(), options)
+	if failed != nil {
+		// Report the measurements from before the failure.
+		if list = bench.Whole(list, len(options.Settings)); len(list) == 0 {
+			return failed
+		}
+	}
+	result := bench.Summarize(list, skipped, costs)
+	if f.json {
+		return errors.Join(failed, json.NewEncoder(stdout).Encode(result))
+	}
+	fmt.Fprintln(stdout, options.Conditions)
+	return errors.Join(failed, result.Table(stdout))
+}
+
+// options returns the benchmark's options for the selected items.
+func (f *generateFlags) options(items []bench.Item, s launch.Settings) bench.GenerateOptions {
+	o := bench.GenerateOptions{Items: items, Tokens: f.tokens, Together: f.together}
+	if f.together {
+		o.Items = bench.InTurns(items)
+	}
+	o.Conditions = fmt.Sprintf("%s, rows %s, at most %d tokens, %s", filepath.Base(f.model), f.rowsOf("default"), f.tokens, cmp.Or(s.Library, "the installed library"))
+	if len(f.cost) > 0 {
+		o.Conditions += ", as " + f.as
+	}
+	for _, mode := range f.draft {
+		for _, device := range f.devices() {
+			o.Settings = append(o.Settings, bench.Setting{Mode: mode, Device: device})
+		}
+	}
+	return o
+}
+
+// devices returns the devices of --cost, or one without a name.
+func (f *generateFlags) devices() []string {
+	if len(f.cost) == 0 {
+		return []string{""}
+	}
+	return f.cost
+}
+
+func (f *generateFlags) passCosts() (map[string]bench.PassCost, error) {
+	costs := make(map[string]bench.PassCost)
+	for _, device := range f.cost {
+		cost, err := passCost(device, f.as)
+		if err != nil {
+			return nil, err
+		}
+		costs[device] = cost
+	}
+	return costs, nil
+}
+
+func (f *generateFlags) check() error {
+	if f.tokens < 2 || f.longest < 1 || f.items < 0 {
+		return fmt.Errorf("-n %d --longest %d --items %d: want at least 2, 1 and 0", f.tokens, f.longest, f.items)
+	}
+	for _, mode := range f.draft {
+		if _, err := baseline.Parse(mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsOf returns the graph widths for a mode.
+func (f *generateFlags) rowsOf(mode string) string {
+	switch {
+	case f.rows != "":
+		return f.rows
+	case len(f.cost) > 0:
+		return "128,32,8,1"
+	case mode == "off":
+		return "128,1"
+	}
+	return "128,32"
+}
+
+func longestItem(items []bench.Item) int {
+	n := 0
+	for _, i := range items {
+		n = max(n, len(i.IDs))
+	}
+	return n
+}
+
+// selectItems reads the prompts and encodes them with the model's chat template.
+func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
+	var prompts []bench.Prompt
+	for _, name := range f.prompts {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, err := bench.ReadPrompts(file, strings.TrimSuffix(filepath.Base(name), ".jsonl"))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		prompts = append(prompts, list...)
+	}
+	file, err := gguf.OpenKeys(f.model)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	encode, err := chatEncoder(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return bench.Select(prompts, encode, f.longest, f.items)
+}
+
+// chatEncoder returns a function that formats and encodes chats for the model.
+func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error) {
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return nil, err
+	}
+	source, err := file.Str("tokenizer.chat_template", "")
+	if err != nil {
+		return nil, err
+	}
+	bos := string(tok.PieceSpecial(tok.BOS()))
+	template, err := chat.New(source, bos, string(tok.PieceSpecial(tok.EOS())))
+	if errors.Is(err, chat.ErrNoTemplate) {
+		err = fmt.Errorf("%s: %w: the prompts are chats: take a chat (instruct) model, whose GGUF has tokenizer.chat_template; sdnpu-lab bench replay scores recorded texts without a model", file.Path(), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(messages []chat.Message) ([]int32, error) {
+		text, err := template.Render(messages)
+		if err != nil {
+			return nil, err
+		}
+		written := bos != "" && strings.HasPrefix(text, bos) // the template wrote it
+		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
+	}, nil
+}
+
+// opener opens the model for each setting.
+type opener struct {
+	settings launch.Settings
+	costs    map[string]bench.PassCost
+	flags    *generateFlags
+	longest  int // tokens of the longest prompt
+	stderr   io.Writer
+}
+
+func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, error) {
+	c, err := launch.ResolveConfig(o.flags.model, map[string]string{"sdnpu.rows": o.flags.rowsOf(s.Mode), "sdnpu.calibration": "auto", "sdnpu.extension": "auto"})
+	if err != nil {
+		return nil, err
+	}
+	if c.Draft, err = baseline.Parse(s.Mode); err != nil {
+		return nil, err
+	}
+	context, err := roundContext(o.flags.model, o.longest+o.flags.tokens)
+	if err != nil {
+		return nil, err
+	}
+	c.Database = "" // texts of earlier runs would change the result
+	j := launch.Options{
+		Path: o.flags.model, Config: c, Context: context, Sequences: 1,
+		Logger: cmdline.NewLogger(o.stderr, false),
+		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
+	}
+	if c.Draft.Calibration { // this machine's times must not decide for a phone
+		j.Config.Calibration = "on"
+	}
+	bar := launch.NewBar(o.stderr)
+	j.Progress = bar.Step
+	l, err := o.settings.Open(ctx, os.Args[0], j)
+	bar.Close()
+	if err != nil {
+		return nil, err
+	}
+	return generator{l.Engine, l}, nil
+}
+
+// shortContext is the smallest context of a measurement.
+const shortContext = 64
+
+// roundContext returns a context that holds this many tokens. It rounds up to a
+// power of two, so that measurements share cached images: each context needs
+// images of its own. The engine rejects a context that is too long for the model.
+func roundContext(path string, tokens int) (_ int, err error) {
+	file, err := gguf.OpenKeys(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	made, err := file.ArchUint("context_length", 0)
+	if err != nil {
+		return 0, err
+	}
+	n := shortContext
+	for n < tokens {
+		n *= 2
+	}
+	return min(n, max(int(made), tokens)), nil
+}
+
+// generator is the engine of an open model.
+type generator struct {
+	*engine.Engine
+	model *launch.Model
+}
+
+func (g generator) Close() error { return g.model.Close() }
+
+// generateProgress shows a bar on a terminal, and otherwise prints a line from
+// time to time.
+func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task string) {
+	terminal, began := cmdline.IsTerminal(w), time.Now()
+	var shown *progressbar.ProgressBar
+	var last time.Time
+	return func(done, total int, s bench.Setting, task string) {
+		if terminal {
+			if shown == nil {
+				shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
+			}
+			shown.Describe(s.Mode + ", " + task)
+			_ = shown.Set(done) // progress is not worth an error
+			return
+		}
+		if time.Since(last) < cmdline.LineEvery && done < total {
+			return
+		}
+		last = time.Now()
+		took := time.Since(began)
+		left := time.Duration(float64(took) / float64(done) * float64(total-done))
+		fmt.Fprintf(w, "%s, %s: %d of %d requests, about %v left\n", s.Mode, task, done, total, left.Round(time.Second))
+	}
+}

@@ -1,0 +1,68 @@
+// Sdnpu-lab is the laboratory: benchmarks, simulations on device profiles,
+// estimates by the vendor's compiler, and the baselines of published papers.
+// The product, sdnpu, contains none of it: integration_test/imports_test.go enforces
+// that.
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+)
+
+func main() { cmdline.Main(dispatch) }
+
+func dispatch(ctx context.Context, args []string) error {
+	return cmdline.Execute(ctx, newCommand(), args[1:])
+}
+
+func newCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sdnpu-lab",
+		Short: "Benchmark and simulate drafts and switch plans",
+		Long: `Benchmark and simulate drafts and switch plans.
+
+The laboratory of sdnpu: it measures what speculative drafts and graph switching
+are worth, on recorded texts, on device profiles and with a model in the loop, and
+compares them with published methods. Running models needs only sdnpu.`,
+		Args: cmdline.NoArguments,
+		RunE: cmdline.Help,
+	}
+	bench := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure drafts and switch plans",
+		Args:  cmdline.NoArguments,
+		RunE:  cmdline.Help,
+	}
+	bench.AddCommand(
+		newReplayCommand(),
+		newGenerateCommand(),
+		newSwitchCommand(),
+		newSessionCommand(),
+		newAblationCommand(),
+		newRegimesCommand(),
+	)
+	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(), newCompileCommand())
+	cmdline.Prepare(root)
+	return root
+}
+
+// newCompileCommand compiles images for the process that started it.
+func newCompileCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    launch.CompileCommand,
+		Short:  "Compile images for another process of this program (internal)",
+		Hidden: true,
+		Args:   cmdline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, err := cmdline.TakeStdout()
+			if err != nil {
+				return err
+			}
+			return launch.ServeCompile(cmd.Context(), out)
+		},
+	}
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/database"
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/spec/replay"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// baselineUsage extends [cmdline.DraftUsage] for commands that also run published
+// drafters.
+const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
+
+// replayFlags holds the command's flags.
+type replayFlags struct {
+	tokenizer, draft, database string
+	bound, as                  string
+	cost                       []string
+	widths                     []int
+	rows                       int
+	json                       bool
+}
+
+func newReplayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay TRACES.jsonl",
+		Short: "Replay recorded texts against a draft source",
+		Long: `Replay recorded texts against a draft source, exactly and without a model.
+
+Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or
+with prompt (or system and messages) and output as text, which --tokenizer
+encodes. prompt_topk and output_topk may hold the model's most likely next tokens.
+MAT is the mean number of tokens per pass through the model.
+
+Draft extension (ext) needs the model: --ext-bound replays a lower or an upper
+bound of its effect. What rec learns from rejected rows also needs the model and is
+not part of the score.`,
+		Args: cmdline.OneArgument("trace file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF whose tokenizer encodes traces that are text")
+	flags.StringVar(&f.draft, "draft", "default", cmdline.DraftUsage+baselineUsage)
+	flags.StringVar(&f.bound, "ext-bound", "", "bound of draft extension: lower (no extension) or upper (an extension counts if it occurs in the next 32 tokens) (default: ext is rejected)")
+	flags.StringVar(&f.database, "db", "online", "off, online (outputs of earlier lines), or texts that are known from the start: a folder of sdnpu db import, or a trace file whose outputs count")
+	flags.StringSliceVar(&f.cost, "cost", nil, "also simulate the time on these devices, which choose rows by cost: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
+	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
+	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, including the last token's row")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	acceptOldName(cmd, "database", "db")
+	return cmd
+}
+
+func (f *replayFlags) run(cmd *cobra.Command, file string) error {
+	mode, err := baseline.Parse(f.draft)
+	if err != nil {
+		return err
+	}
+	if f.rows < 1 || f.rows > 1024 {
+		return fmt.Errorf("--rows %d: want 1..1024", f.rows)
+	}
+	bound, err := bench.ParseBound(f.bound)
+	if err != nil {
+		return err
+	}
+	options := bench.ReplayOptions{Extension: bound, Mode: mode, Rows: f.rows, Online: f.database == "online"}
+	if f.database == "off" {
+		options.Mode.Database = false
+	}
+	tok, err := f.openTokenizer()
+	if err != nil {
+		return err
+	}
+	traces, err := readTraces(file, tok)
+	if err != nil {
+		return err
+	}
+	if f.database != "off" && !options.Online {
+		done, err := f.known(file, traces, tok, &options)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	options.Progress = counter(cmd.ErrOrStderr(), f.json)
+	result, err := bench.RunReplay(cmd.Context(), traces, options)
+	if err != nil {
+		return err
+	}
+	modelled, err := f.modelled(cmd.Context(), traces, options)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+			*bench.Replay
+			Modelled []bench.Run `json:"modelled,omitempty"`
+		}{result, modelled.Runs})
+	}
+	baselines, err := bench.Baselines(cmd.Context(), traces, f.rows)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d requests, --draft %s, database %s, %d rows\n", len(traces), f.draft, f.database, f.rows)
+	if err := result.Table(cmd.OutOrStdout(), baselines); err != nil {
+		return err
+	}
+	return modelled.ModelledTable(cmd.OutOrStdout())
+}
+
+// modelled replays with the number of rows that is fastest on each device.
+func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o bench.ReplayOptions) (*bench.Generated, error) {
+	slices.Sort(f.widths)
+	if len(f.widths) == 0 || f.widths[0] < 1 || f.widths[len(f.widths)-1] > 1024 {
+		return nil, fmt.Errorf("--widths %v: want 1..1024", f.widths)
+	}
+	var list []bench.Measured
+	costs := make(map[string]bench.PassCost)
+	for _, device := range f.cost {
+		cost, err := passCost(device, f.as)
+		if err != nil {
+			return nil, err
+		}
+		costs[device] = cost
+		requests, err := bench.ReplayCost(ctx, traces, o, device, bench.Graphs{Widths: slices.Compact(f.widths), Cost: cost})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, requests...)
+	}
+	return bench.Summarize(list, nil, costs), nil
+}
+
+// Passes are charged at costContext past tokens and for costBlocks blocks.
+const costContext, costBlocks = 1024, 4
+
+// passCost returns the cost of a pass on a device, with logits of all rows.
+func passCost(device, model string) (bench.PassCost, error) {
+	profile, err := graphswap.Device(device)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := profile.Cost(model)
+	if err != nil {
+		return nil, err
+	}
+	return func(rows int) float64 { return cost.Pass(rows, costContext, costBlocks, rows) }, nil
+}
+
+// openTokenizer reads the tokenizer, or returns nil if none is named.
+func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
+	if f.tokenizer == "" {
+		return nil, nil
+	}
+	return database.ReadTokenizer(f.tokenizer)
+}
+
+// known gives the replay a database on disk or the texts of another trace file.
+// The caller calls done after the replay.
+func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
+	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
+		db, err := openKnown(f.database, traces)
+		if err != nil {
+			return nil, database.Explain(err, f.database)
+		}
+		options.Database = draft.OnDisk(db, slog.New(slog.DiscardHandler))
+		return func() { _ = db.Close() }, nil // ignore the error: closing a database that was only read loses nothing
+	}
+	if err := checkDifferent(file, f.database); err != nil {
+		return nil, err
+	}
+	options.Corpus, err = readTraces(f.database, tok)
+	return func() {}, err
+}
+
+func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	traces, err := bench.ReadTraces(file, tok)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return traces, nil
+}
+
+// errScored is returned for a database that holds the scored texts: the drafts
+// would repeat the answers.
+var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
+
+// checkDifferent rejects the scored file as the database.
+func checkDifferent(traces, database string) error {
+	a, err := os.Stat(traces)
+	if err != nil {
+		return err
+	}
+	b, err := os.Stat(database)
+	if err != nil {
+		return err
+	}
+	if os.SameFile(a, b) {
+		return errScored
+	}
+	return nil
+}
+
+// openKnown opens a database for a replay. It rejects a database that holds a
+// scored output. Traces do not name their tokenizer, so another tokenizer is
+// detected only if a token is outside the database's vocabulary.
+func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
+	owner, err := tokendb.Owner(path)
+	if err != nil {
+		return nil, err
+	}
+	scored := make(map[string]bool, len(traces))
+	for _, t := range traces {
+		for _, token := range append(t.Prompt[:len(t.Prompt):len(t.Prompt)], t.Output...) {
+			if int(token) >= owner.Vocab {
+				return nil, fmt.Errorf("%w: the traces have token %d", tokendb.ErrFingerprint, token)
+			}
+		}
+		scored[fmt.Sprint(t.Output)] = true
+	}
+	db, err := tokendb.Open(path, owner)
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	err = db.Documents(func(document tokendb.Document) { found = found || scored[fmt.Sprint(document.Tokens)] })
+	if err == nil && found {
+		err = errScored
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}

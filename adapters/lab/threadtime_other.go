@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+// threadTime is nil: only Linux reports the processor time of a thread.
+var threadTime func() time.Duration

@@ -1,0 +1,106 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/compile"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+// CompileCommand is the argument with which a program starts itself to compile.
+// Each program that opens models must then call [ServeCompile].
+const CompileCommand = "compile-child"
+
+// ServeCompile compiles images for the process that started this one, in answer
+// to its requests on the standard input.
+func ServeCompile(ctx context.Context, out io.Writer) error {
+	return compile.Serve(ctx, os.Stdin, out, compile.Child{
+		Open:     openForCompile,
+		Restore:  findings.RestoreCodes,
+		Orphaned: func() { os.Exit(1) },
+	})
+}
+
+// openForCompile opens the library that the parent process opened.
+func openForCompile(d compile.Device, trace func(graph, step string)) (backend.Device, error) {
+	device, err := hexagon.Open(hexagon.Options{
+		Library:         d.Library,
+		Name:            d.Name,
+		SoC:             d.SoC,
+		ConstantSharing: hexagon.ConstantSharing(d.Sharing),
+		Trace:           trace,
+		TryLoad:         true,
+		Logger:          cmdline.NewLogger(os.Stderr, true),
+	})
+	if err != nil {
+		return nil, err // never return a nil *Device as a Device
+	}
+	return device, nil
+}
+
+// compiler returns the child process that compiles with a library.
+func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Compiler, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return compile.Compiler{}, fmt.Errorf("this program's own file: %w", err)
+	}
+	return compile.Compiler{
+		Program:  self,
+		Args:     []string{CompileCommand},
+		Patience: s.CompilePatience,
+		Logger:   logger,
+		Device:   compile.Device{Library: o.Library, Name: o.Name, SoC: o.SoC, Sharing: int(o.ConstantSharing)},
+	}, nil
+}
+
+// probeConstantSharing lets a child process find out whether the library stores
+// equal weights once; the child compiles and loads a tiny image. A library that
+// crashes or hangs is an error. This process repeats any other failure when it
+// opens the library, so it is only logged.
+func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (hexagon.ConstantSharing, error) {
+	c, err := s.compiler(o, o.Logger)
+	if err != nil {
+		return o.ConstantSharing, err
+	}
+	shares, err := c.Shares(ctx)
+	switch {
+	case errors.Is(err, compile.ErrCrashed) || errors.Is(err, compile.ErrSilent) || ctx.Err() != nil:
+		return o.ConstantSharing, err
+	case err != nil:
+		o.Logger.Debug("a child process could not probe the library", "reason", err)
+		return o.ConstantSharing, nil
+	case shares:
+		return hexagon.ConstantsShared, nil
+	}
+	return hexagon.ConstantsSeparate, nil
+}
+
+// CompileInChild makes the engine compile in child processes, so that a crash of
+// the vendor's compiler does not end this one. The float device needs none.
+func (s Settings) CompileInChild(device backend.Device, file *gguf.File, logger *slog.Logger, o *engine.Options) error {
+	d, ok := device.(*hexagon.Device)
+	if !ok || s.CompileInline {
+		return nil
+	}
+	c, err := s.compiler(d.Options(), logger)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(file.Path())
+	if err != nil {
+		return err
+	}
+	c.Model = compile.Model{Path: file.Path(), Digest: file.Digest(), Size: info.Size(), Modified: info.ModTime()}
+	o.Compile = c.Compile
+	return nil
+}

@@ -1,0 +1,62 @@
+package launch
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/database"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// openDatabase opens the token database that a model's config names, or returns
+// nil if there is none. A model also runs without its database: problems are
+// logged, and the answers are then kept in memory only.
+func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) (*tokendb.DB, *draft.Database) {
+	if c.Database == "" {
+		return nil, nil
+	}
+	path, err := expandHome(c.Database)
+	if err != nil {
+		logger.Warn("no token database on disk", "detail", err, "remedy", "give sdnpu.db an absolute path")
+		return nil, nil
+	}
+	if !c.Draft.Database {
+		logger.Warn("the token database is not used", "path", path, "remedy", "set sdnpu.draft to default, or to terms with db")
+		return nil, nil
+	}
+	options := tokendb.Options{
+		Fingerprint: t.Fingerprint(),
+		Vocab:       t.VocabSize(),
+		MaxBytes:    database.Limit(c.DatabaseSize),
+		Logger:      logger,
+	}
+	db, err := tokendb.Open(path, options)
+	if errors.Is(err, tokendb.ErrBusy) {
+		logger.Info("another process writes to the token database: this process reads it and adds nothing", "path", path)
+		options.ReadOnly = true
+		db, err = tokendb.Open(path, options)
+	}
+	if err != nil {
+		logger.Warn("no token database on disk: drafts use this process's answers only", "detail", err, "remedy", database.Remedy(err, path))
+		return nil, nil
+	}
+	s := db.Stats()
+	logger.Info("token database", "path", path, "texts", s.Documents, "tokens", s.Tokens, "bytes", s.Bytes)
+	return db, draft.OnDisk(db, logger)
+}
+
+// expandHome replaces a leading ~/ by the user's home folder.
+func expandHome(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if !ok {
+		return path, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, rest), err
+}

@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// CacheFolder returns the path of our folder of a name in the user's cache. If
+// the user has no home, the folder lies among the temporary files and must be
+// private: other users could create it first, and we run what lies in it.
+func CacheFolder(name string) (string, error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(base, "sdnpu", name), nil
+	}
+	base := filepath.Join(os.TempDir(), fmt.Sprintf("sdnpu-%d", os.Getuid()))
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(base)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() || !private(info) {
+		return "", fmt.Errorf("%s is not a private folder of this user", base)
+	}
+	return filepath.Join(base, name), nil
+}
+
+// ProgramFolders returns the folders that may hold files of this program: the
+// folder of the name that it was called by, and the folder of its own file.
+func ProgramFolders(arg0 string) []string {
+	var folders []string
+	if filepath.Base(arg0) != arg0 {
+		folders = append(folders, filepath.Dir(arg0))
+	}
+	if exe, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = real
+		}
+		if dir := filepath.Dir(exe); len(folders) == 0 || dir != folders[0] {
+			folders = append(folders, dir)
+		}
+	}
+	return folders
+}
+
+// DistinctFolders returns the absolute path of each folder once. It leaves out paths of files,
+// because this program often lies at a path that is also tried as a folder.
+func DistinctFolders(folders []string) (distinct []string) {
+	for _, f := range folders {
+		f = Absolute(f)
+		if info, err := os.Stat(f); slices.Contains(distinct, f) || err == nil && !info.IsDir() {
+			continue
+		}
+		distinct = append(distinct, f)
+	}
+	return distinct
+}
+
+// Absolute returns the absolute form of a path, or the path itself if the
+// current folder is unknown.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,125 @@
+package launch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+)
+
+// ErrNoLibrary is returned if no libQnnHtp is found.
+var ErrNoLibrary = errors.New("no QNN library found")
+
+// LibraryName returns the vendor's file name of the library on this system.
+func LibraryName() string {
+	if runtime.GOOS == "windows" {
+		return "QnnHtp.dll"
+	}
+	return "libQnnHtp.so"
+}
+
+// FindLibrary searches the installed runtimes and then the library folders.
+// program is the name that this program was called by.
+func (s Settings) FindLibrary(program string) (string, error) {
+	installed, folders := RuntimeFolders(program), LibraryFolders(program)
+	for _, folder := range installed {
+		if i, err := qnnruntime.Find(folder); err == nil && i.System == qnnruntime.Here().String() {
+			return i.Library(), nil
+		}
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, LibraryName())
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no runtime of %v is installed in %s, and %s is in none of %s; `sdnpu runtime install` fetches it, SDNPU_LIBRARY names another, SDNPU_LIBRARY=emulator tries without an NPU",
+		ErrNoLibrary, qnnruntime.Here(), strings.Join(installed, ", "), LibraryName(), strings.Join(folders, ", "))
+}
+
+// LibraryFolders returns the folders to search for a library, in order.
+func LibraryFolders(program string) []string {
+	folders := ProgramFolders(program)
+	for _, f := range ProgramFolders(program) {
+		folders = append(folders, filepath.Join(f, "sdnpu"))
+	}
+	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
+		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
+	}
+	return DistinctFolders(append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...))
+}
+
+// RuntimeFolderName is a folder next to this program that may hold a runtime, for
+// hosts that run as a user of their own.
+const RuntimeFolderName = "sdnpu-runtime"
+
+// RuntimeFolders returns the folders to search for installed runtimes, in order.
+func RuntimeFolders(program string) (folders []string) {
+	for _, f := range ProgramFolders(program) {
+		folders = append(folders, filepath.Join(f, RuntimeFolderName))
+	}
+	if f := UserRuntimeFolder(); f != "" {
+		folders = append(folders, f)
+	}
+	return DistinctFolders(folders)
+}
+
+// UserRuntimeFolder returns the folder of this user's runtime, or "". It must not lie in a cache
+// folder: if a cleaner removed the runtime, it would not be fetched again.
+func UserRuntimeFolder() string {
+	base := cmp.Or(os.Getenv("XDG_DATA_HOME"), os.Getenv("LOCALAPPDATA"))
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		base = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(base, "sdnpu", "runtime")
+}
+
+// sdkTarget returns the vendor's name of this system in its SDK.
+func sdkTarget() string {
+	switch runtime.GOOS + "/" + runtime.GOARCH {
+	case "windows/arm64":
+		return "aarch64-windows-msvc"
+	case "android/arm64":
+		return "aarch64-android"
+	case "linux/arm64":
+		return "aarch64-oe-linux-gcc11.2"
+	}
+	return "x86_64-linux-clang"
+}
+
+// DriverPath is the variable with the folders in which the DSP's driver searches
+// for images. Semicolons separate the folders on every system.
+const DriverPath = "ADSP_LIBRARY_PATH"
+
+// AddToDriverPath adds a library's folder to the driver's path if it holds DSP images.
+// The driver reads the variable when it is loaded, which is later.
+func AddToDriverPath(folder string) error {
+	path := os.Getenv(DriverPath)
+	if !qnnruntime.SkelFolder(folder) || slices.Contains(strings.Split(path, ";"), folder) {
+		return nil
+	}
+	if path != "" {
+		folder += ";" + path
+	}
+	return os.Setenv(DriverPath, folder)
+}
+
+// InCurrentFolder returns the path of a file in the current folder that the user named
+// without a folder; the system's loader would not search there. It returns any
+// other name unchanged.
+func InCurrentFolder(name string) string {
+	if info, err := os.Stat(name); filepath.Base(name) == name && err == nil && info.Mode().IsRegular() {
+		return Absolute(name)
+	}
+	return name
+}

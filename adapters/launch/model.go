@@ -1,0 +1,87 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/internal/mapped"
+)
+
+// errAdapter is returned if a command that needs a model gets an adapter file,
+// which "sdnpu select --adapter" writes.
+var errAdapter = errors.New(`an "adapter", not a model: name the model's own GGUF (an adapter belongs in a Modelfile's ADAPTER line)`)
+
+// OpenGGUF opens a model's file. Its errors contain a remedy.
+func OpenGGUF(path string) (*gguf.File, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, ModelError(err)
+	}
+	if kind, err := f.Str("general.type", ""); err == nil && kind == "adapter" {
+		return nil, errors.Join(fmt.Errorf("%s is %w", path, errAdapter), f.Close())
+	}
+	return f, nil
+}
+
+// ModelError adds what to do to the error of a model that cannot run.
+func ModelError(err error) error { return fmt.Errorf("%w; %s", err, modelRemedy(err)) }
+
+func modelRemedy(err error) string {
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, mapped.ErrNotRegular):
+		return "give the path of a GGUF file that can be read"
+	case errors.Is(err, gguf.ErrMagic):
+		return "it is a file of another kind, or damaged: give the path of a GGUF file"
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, gguf.ErrUnsupported):
+		return "do not select this model: Ollama's own runner may run it; or take one of a listed architecture and type"
+	}
+	return "the file is damaged or was converted wrongly: fetch or convert it again"
+}
+
+// ModelName returns the name that a model's file states, and the file's own.
+func ModelName(f *gguf.File) string {
+	base := filepath.Base(f.Path())
+	if name, err := f.Str("general.name"); err == nil && name != "" {
+		return name + ", " + base
+	}
+	return base
+}
+
+// ResolveConfig returns the config of a model's file. Environment variables win
+// over the file, and flags win over both; flags map a key to its value, and an
+// empty value sets nothing.
+func ResolveConfig(path string, flags map[string]string) (config.Config, error) {
+	source, err := ConfigSource("the model", path)
+	switch {
+	case errors.Is(err, config.ErrSetting):
+		return config.Config{}, err
+	case err != nil:
+		return config.Config{}, ModelError(err)
+	}
+	lookup := func(k config.Key) (string, bool) { return flags[k.Name], flags[k.Name] != "" }
+	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: lookup})
+}
+
+// FlagValue returns a number as the value of a flag of [ResolveConfig]. Zero sets
+// nothing.
+func FlagValue(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// ConfigSource returns the config keys of a GGUF file. Errors call the file name.
+func ConfigSource(name, path string) (config.Source, error) {
+	f, err := gguf.OpenKeys(path)
+	if err != nil {
+		return config.Source{}, err
+	}
+	source, err := config.GGUF(name, f)
+	return source, errors.Join(err, f.Close())
+}

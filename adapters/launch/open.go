@@ -1,0 +1,146 @@
+package launch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
+)
+
+// Model is a model with its device and engine, ready to generate. The caller
+// closes it.
+type Model struct {
+	File      *gguf.File
+	Device    backend.Device
+	Engine    *engine.Engine
+	Tokenizer *tokenizer.Tokenizer
+	// Prompt holds the tokens of [Options].Prompt.
+	Prompt []int32
+	Layers int
+	// LongestContext is the longest context that the model was made for.
+	LongestContext int
+	// Flips names what a measurement of flips on this model applies to.
+	Flips findings.FlipsFile
+
+	database *tokendb.DB // nil if none is on disk
+}
+
+// Open opens the model, its device and the engine. program is the name that this
+// program was called by. If the recipe needs calibration and none is stored, Open
+// calibrates. It compiles images that are not in the cache, which takes minutes.
+func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model, err error) {
+	l := &Model{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	for _, note := range o.Config.Notes {
+		o.Logger.Warn(note)
+	}
+	if err := o.CheckPlanRows(); err != nil {
+		return nil, err
+	}
+	if l.File, err = OpenGGUF(o.Path); err != nil {
+		return nil, err
+	}
+	m, err := model.Load(l.File)
+	if err != nil {
+		return nil, ModelError(err)
+	}
+	l.Layers, l.LongestContext = m.Config().Layers, m.Config().ContextLength
+	if problem := o.DraftProblem(); problem != "" {
+		o.Logger.Warn(problem)
+	}
+	if l.Tokenizer, err = tokenizer.New(l.File); err != nil {
+		return nil, ModelError(err)
+	}
+	if l.Prompt, err = o.encode(l.Tokenizer, m.Config()); err != nil {
+		return nil, err
+	}
+	if l.Device, err = s.OpenDevice(ctx, program, o.Logger); err != nil {
+		return nil, err
+	}
+	if err := s.openEngine(ctx, l, m, o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openEngine opens the database and the engine of a model whose device is open.
+func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Options) error {
+	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)})
+	if err != nil {
+		return err
+	}
+	l.database, options.Database = openDatabase(o.Config, l.Tokenizer, o.Logger)
+	if err := s.CompileInChild(l.Device, l.File, o.Logger, &options); err != nil {
+		return err
+	}
+	c := l.Device.Capabilities()
+	s.useProfile(c, m, &options, o.Logger)
+	if l.Flips, err = findings.FlipsOf(c, m, options); err != nil {
+		return err
+	}
+	options.Flips = s.Findings().KnownFlips(l.Flips)
+	if len(s.Prepared) > 0 {
+		s.Findings().LogPrepared(m.Digest(), c, o.Logger)
+	}
+	l.Engine, err = engine.New(ctx, l.Device, m, l.Tokenizer, options)
+	return err
+}
+
+// EngineOptions returns the engine's options for a model. It may calibrate the
+// recipe.
+func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model) (engine.Options, error) {
+	recipe, err := s.Findings().Recipe(ctx, o.Recipe(m))
+	return engine.Options{
+		Plan:            enginePlan(o.Config.Plan),
+		Recipe:          recipe,
+		Rows:            o.rows(),
+		Blocks:          o.Config.Blocks,
+		Draft:           o.Config.Draft,
+		Policy:          o.Policy,
+		Forecast:        o.Forecast,
+		IdleSwitch:      o.IdleSwitch,
+		ProcessTime:     ProcessorTime,
+		AlwaysCalibrate: o.Config.Calibration == "on",
+		Exact:           o.Config.Exact,
+		Context:         o.Context,
+		FirstContext:    o.Config.FirstContext,
+		Sequences:       o.Sequences,
+		Cache:           s.OpenCache(o.Logger),
+		Name:            m.Name,
+		Logger:          o.Logger,
+		Progress:        o.Progress,
+	}, err
+}
+
+// Recipe returns the request for the config's recipe for a model.
+func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
+	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Logger: o.Logger, Progress: o.Progress}
+}
+
+// Close closes what Open opened, in reverse order.
+func (l *Model) Close() error {
+	var errs []error
+	if l.Engine != nil {
+		errs = append(errs, l.Engine.Close())
+	}
+	if l.database != nil {
+		errs = append(errs, l.database.Close())
+	}
+	if l.Device != nil {
+		errs = append(errs, l.Device.Close())
+	}
+	if l.File != nil {
+		errs = append(errs, l.File.Close())
+	}
+	return errors.Join(errs...)
+}

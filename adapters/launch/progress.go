@@ -1,0 +1,108 @@
+package launch
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// Bar shows the progress of [Settings.Open]. A terminal gets a bar. Other writers get a line for
+// each ready image. The line tells whether the image was compiled or cached. While an image is
+// compiled they get a line after one second and then every [cmdline.LineEvery].
+type Bar struct {
+	w        io.Writer
+	bar      *progressbar.ProgressBar
+	terminal bool
+	began    time.Time
+	lines    int // lines of the current image
+	done     int // images that have been reported as ready
+}
+
+// NewBar returns a bar that writes to w.
+func NewBar(w io.Writer) *Bar {
+	return &Bar{w: w, terminal: cmdline.IsTerminal(w), began: time.Now()}
+}
+
+// Step shows progress. It is an [Options].Progress.
+func (b *Bar) Step(p engine.Progress) {
+	text := fmt.Sprintf("%s (%d of %d)", ProgressText(p), min(p.Done+1, p.Total), p.Total)
+	if b.terminal {
+		b.draw(text, p)
+		return
+	}
+	switch images := p.Graph != findings.Calibrating && p.Graph != findings.Comparing; {
+	case !images:
+		if p.Done < p.Total { // the next text begins
+			fmt.Fprintln(b.w, text)
+		}
+	case p.Elapsed == 0: // it is not known yet whether this image must be compiled
+		b.lines, b.done = 0, p.Done
+	case p.Done > b.done:
+		b.done = p.Done
+		fmt.Fprintf(b.w, "%s (%d of %d)\n", doneText(p), p.Done, p.Total)
+	case p.Done == b.done && p.Elapsed > time.Duration(b.lines)*cmdline.LineEvery:
+		b.lines++
+		fmt.Fprintf(b.w, "%s%s\n", text, b.remaining(p))
+	}
+}
+
+// Close removes the bar from the terminal.
+func (b *Bar) Close() {
+	if b.bar != nil {
+		_ = b.bar.Finish() // progress is not worth an error
+	}
+}
+
+func (b *Bar) draw(text string, p engine.Progress) {
+	if b.bar == nil {
+		b.bar = progressbar.NewOptions64(max(p.Weights, 1), progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true))
+	}
+	b.bar.Describe(text)
+	_ = b.bar.Set64(p.WeightsDone) // progress is not worth an error
+}
+
+// remaining reports how many weights are done and estimates the remaining time.
+func (b *Bar) remaining(p engine.Progress) string {
+	if p.Weights == 0 {
+		return ""
+	}
+	took := time.Since(b.began)
+	text := fmt.Sprintf(": %s of %s, %v so far", cmdline.Bytes(p.WeightsDone), cmdline.Bytes(p.Weights), took.Round(time.Second))
+	if p.WeightsDone > 0 {
+		left := time.Duration(float64(took) * float64(p.Weights-p.WeightsDone) / float64(p.WeightsDone))
+		text += fmt.Sprintf(", about %v left", left.Round(time.Second))
+	}
+	return text
+}
+
+// doneText returns a line that tells whether an image was cached or compiled, and the time that it took.
+func doneText(p engine.Progress) string {
+	if p.Cached {
+		return "loaded " + p.Graph + ", compiled before"
+	}
+	return fmt.Sprintf("compiled %s in %v", p.Graph, p.Elapsed.Round(time.Millisecond))
+}
+
+// ProgressText describes a step of [Settings.Open].
+func ProgressText(p engine.Progress) string {
+	switch {
+	case p.Graph == findings.Calibrating:
+		return "calibrating " + p.Graph
+	case p.Graph == findings.Comparing:
+		return "comparing " + p.Graph
+	case p.Waiting:
+		return "waiting for another process that compiles " + p.Graph
+	case p.Cached:
+		return "loading " + p.Graph
+	case p.Elapsed == 0: // it is not known yet whether the cache holds it
+		return "preparing " + p.Graph
+	}
+	return "compiling " + p.Graph
+}

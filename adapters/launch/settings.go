@@ -1,0 +1,134 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+// Settings describe this machine: its library, its chip and its folders. The settings of a single
+// model are in its config, see package config.
+type Settings struct {
+	// Library selects the device: "emulator", "float" or a path. If Library is empty, the first
+	// libQnnHtp.so that is found is used.
+	Library string
+	// OnEmulatorBuild, if set, is called before the emulator is compiled.
+	OnEmulatorBuild func()
+	// SoC is the vendor's number of the chip. Zero leaves the choice to the
+	// library.
+	SoC uint32
+	// RecordCosts makes the device record the time of its calls.
+	RecordCosts bool
+	// EmulatorPace is the value of SDNPU_EMULATOR if it names a device profile, whose
+	// time the emulator then keeps. Empty means this machine's time.
+	EmulatorPace string
+	// Cache is the folder of compiled images; empty means no cache.
+	Cache string
+	// CacheSize limits the folder, in the user's notation. Empty means the
+	// default.
+	CacheSize string
+	// Prepared are folders of images that were compiled on another machine.
+	Prepared []string
+	// ConstantSharing applies if images are compiled for another machine.
+	ConstantSharing hexagon.ConstantSharing
+	// Original is Ollama's own llama-server, which runs unselected models.
+	Original string
+	// CompileInline compiles in this process. Otherwise a child process
+	// compiles, which may be silent for CompilePatience; zero means the default.
+	CompileInline   bool
+	CompilePatience time.Duration
+	// GateOff allows recipes that a check found below their gate.
+	GateOff bool
+}
+
+// x86SoC is the chip that x86-64 libraries compile for unless the user names one:
+// the SM8650. The libraries' own default cannot run float32 RmsNorm.
+const x86SoC = 57
+
+// ReadSettings reads the machine's environment variables.
+func ReadSettings() (Settings, error) {
+	s := Settings{
+		Library:   os.Getenv("SDNPU_LIBRARY"),
+		Original:  os.Getenv("SDNPU_ORIGINAL"),
+		CacheSize: os.Getenv("SDNPU_CACHE_SIZE"),
+		Prepared:  filepath.SplitList(os.Getenv("SDNPU_PREPARED")),
+	}
+	if setting := os.Getenv("SDNPU_EMULATOR"); strings.Contains(setting, "profile=") {
+		s.EmulatorPace, s.RecordCosts = setting, true
+	}
+	if runtime.GOARCH == "amd64" {
+		s.SoC = x86SoC
+	}
+	if v := os.Getenv("SDNPU_SOC"); v != "" {
+		chip, err := hexagon.FindChip(v)
+		if err != nil {
+			return s, fmt.Errorf("SDNPU_SOC: %w", err)
+		}
+		s.SoC = chip.SoC
+	}
+	if s.CacheSize != "" {
+		if _, err := config.ParseSize(s.CacheSize, defaultCacheSize); err != nil {
+			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
+		}
+	}
+	switch v := os.Getenv(findings.GateVariable); v {
+	case "", "on":
+	case "off":
+		s.GateOff = true
+	default:
+		return s, fmt.Errorf("%s=%q: want on or off", findings.GateVariable, config.Short(v))
+	}
+	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
+		return s, err
+	}
+	switch v := os.Getenv("SDNPU_CACHE"); v {
+	case "off":
+	case "":
+		var err error
+		if s.Cache, err = CacheFolder("images"); err != nil {
+			return s, fmt.Errorf("%w: set SDNPU_CACHE to a folder of your own, or to off", err)
+		}
+	default:
+		s.Cache = v
+	}
+	return s, nil
+}
+
+// readCompile reads SDNPU_COMPILE: empty, inline, or how long a compiling process
+// may be silent.
+func (s *Settings) readCompile(value string) error {
+	switch value {
+	case "":
+		return nil
+	case "inline":
+		s.CompileInline = true
+		return nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("SDNPU_COMPILE=%q: want inline, or a time such as 10m", config.Short(value))
+	}
+	s.CompilePatience = d
+	return nil
+}
+
+// Findings returns the store of measured results, which lies in the image cache.
+func (s Settings) Findings() findings.Store {
+	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, GateOff: s.GateOff}
+}
+
+// CacheParent returns the folder that holds the image cache, or the folder of
+// temporary files if there is no cache.
+func (s Settings) CacheParent() string {
+	if s.Cache == "" {
+		return os.TempDir()
+	}
+	return filepath.Dir(s.Cache)
+}

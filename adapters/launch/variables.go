@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+)
+
+// Variable is an environment variable that describes the machine, not a model.
+type Variable struct{ Name, Doc string }
+
+// Variables lists the variables that [ReadSettings] reads, with their help.
+var Variables = []Variable{
+	{"SDNPU_LIBRARY", "emulator, float (plain Go), or the path of a QNN library (default: the installed one)"},
+	{"SDNPU_SOC", "chip to compile for, such as sm8650 or the vendor's number (default: this device's; on a PC 57, the SM8650)"},
+	{"SDNPU_CACHE", "folder of compiled images, or off (default: sdnpu/images in the user's cache folder)"},
+	{"SDNPU_CACHE_SIZE", "size limit of that folder: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
+	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
+	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},
+	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
+	{findings.GateVariable, "off: run recipes that failed their check (default: on)"},
+	{"SDNPU_EMULATOR", "profile=sd8gen2,…: the emulator takes a phone's time and memory (default: this machine's)"},
+}
+
+// testVariables lists the variables of this project's tests and builds.
+var testVariables = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
+
+// VariableProblems describes variables of an environment that are misspelt or
+// have values that their key does not accept. A misspelt variable would be
+// ignored; an invalid value makes every start fail.
+func VariableProblems(environment []string) (problems []string) {
+	var known []string
+	for _, v := range Variables {
+		known = append(known, v.Name)
+	}
+	for _, k := range config.Keys {
+		known = append(known, k.Variable())
+	}
+	values := map[string]string{}
+	for _, entry := range environment {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
+		upper := strings.ToUpper(name) // sdnpu_rows is misspelt, too
+		if !strings.HasPrefix(upper, "SDNPU_") || slices.Contains(known, name) || slices.Contains(testVariables, name) {
+			continue
+		}
+		problem := name + " is not a setting and is ignored"
+		if near := config.Nearest(upper, known); near != "" {
+			problem += ": did you mean " + near + "?"
+		} else {
+			problem += ": want one of " + strings.Join(known, ", ")
+		}
+		problems = append(problems, problem)
+	}
+	lookup := func(name string) (string, bool) { value, ok := values[name]; return value, ok }
+	return append(problems, valueProblems(lookup)...)
+}
+
+// valueProblems describes values that their key does not accept. If there are
+// none, it describes values that are invalid together.
+func valueProblems(lookup func(name string) (string, bool)) (problems []string) {
+	for _, k := range config.Keys {
+		value, _ := lookup(k.Variable())
+		if value == "" {
+			continue
+		}
+		if err := k.Check(value); err != nil {
+			problems = append(problems, fmt.Sprintf("%s=%q: %v", k.Variable(), config.Short(value), err))
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	if _, err := config.Resolve(config.Environment(lookup)); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
+}

@@ -1,0 +1,53 @@
+package ollama
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+)
+
+// OriginalName is the name of Ollama's own llama-server in a layout.
+const OriginalName = "llama-server.orig"
+
+// ErrOriginalIsUs is returned if this program is in the place of Ollama's own
+// llama-server. It would start itself forever.
+var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
+
+// FindOriginal returns the path of Ollama's own llama-server, or "" if there is
+// none. named is the value of SDNPU_ORIGINAL. If it is empty, the folders are
+// searched.
+func FindOriginal(named string, folders []string) (string, error) {
+	if named != "" {
+		if _, err := os.Stat(named); err != nil {
+			return "", fmt.Errorf("SDNPU_ORIGINAL: %w", err)
+		}
+		if IsThisProgram(named) {
+			return "", fmt.Errorf("SDNPU_ORIGINAL=%s: %w", named, ErrOriginalIsUs)
+		}
+		return named, nil
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, exe(OriginalName))
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !IsThisProgram(path) {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// IsThisProgram reports whether a file is the running program.
+func IsThisProgram(path string) bool {
+	self, err := os.Executable()
+	return err == nil && sameFile(path, self)
+}
+
+// IsBuildOfThisProgram reports whether a file is this program, in this build or
+// another.
+func IsBuildOfThisProgram(path string) bool {
+	self, ok := debug.ReadBuildInfo()
+	info, err := buildinfo.ReadFile(path)
+	return IsThisProgram(path) || ok && err == nil && info.Path == self.Path
+}

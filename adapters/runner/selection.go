@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
+
+// readConfig reads the config of the model, its adapters and the environment. If
+// the original llama-server should run the model, reason says why.
+func readConfig(args llamaserver.Args) (c config.Config, reason string, err error) {
+	var sources []config.Source
+	for i, path := range append([]string{args.Model}, args.Lora...) {
+		name := "the model"
+		if i > 0 {
+			name = "the adapter"
+		}
+		source, err := launch.ConfigSource(name, path)
+		if err != nil {
+			if !errors.Is(err, config.ErrSetting) {
+				// The file cannot be read. The original reports why, or can read it.
+				return c, err.Error(), nil
+			}
+			return c, "", err
+		}
+		sources = append(sources, source)
+	}
+	sources = append(sources, config.Environment(os.LookupEnv))
+	if selected, err := config.Enabled(sources...); err == nil && !selected {
+		return c, notSelected, nil // errors in other keys do not change the selection
+	}
+	c, err = config.Resolve(sources...)
+	switch {
+	case err != nil:
+		return c, "", err
+	case !c.Enabled:
+		return c, notSelected, nil
+	case args.GPULayers == 0:
+		return c, "num_gpu 0 asks for the CPU", nil
+	}
+	for _, path := range args.Lora {
+		if reason = changesWeights(path); reason != "" {
+			return c, reason, nil
+		}
+	}
+	return c, "", nil
+}
+
+// changesWeights describes an adapter that changes the model's weights, which
+// the engine would ignore. It returns "" for an adapter with settings only.
+func changesWeights(path string) (reason string) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	for t := range f.Tensors() {
+		if !strings.HasPrefix(t.Name, config.Prefix) {
+			return "the adapter " + path + " changes weights (LoRA), which the NPU path does not apply"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,194 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// errNoOriginal is returned if a model is not selected and there is no original
+// llama-server to run it.
+var errNoOriginal = errors.New("there is no original llama-server to run it: keep Ollama's as llama-server.orig in the folder of this program, or set SDNPU_ORIGINAL")
+
+// errHostEnded is the cause of the end if the host was killed.
+var errHostEnded = errors.New("the host has exited")
+
+// errDeviceGone is the error of a process that lost the NPU.
+var errDeviceGone = errors.New("this process has lost the NPU and exits: the next request starts another")
+
+// Serve is the main function of llama-server. It returns when the server ends.
+// If the model is not selected, the process becomes the original llama-server.
+func Serve(ctx context.Context, argv []string, version string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Watch first, so that a host that exits early is noticed.
+	watched := llamaserver.WatchParent(ctx, func() { cancel(errHostEnded) })
+
+	// Models that are not selected must run even if our settings are invalid.
+	s, settingsErr := launch.ReadSettings()
+	args, warnings, err := llamaserver.ParseArgs(argv[1:])
+	mode := llamaserver.ModeServe
+	if err == nil {
+		mode = args.Mode()
+	}
+	original, originalErr := ollama.FindOriginal(s.Original, launch.ProgramFolders(argv[0]))
+	if originalErr != nil {
+		return originalErr
+	}
+	become := func() error {
+		cancel(nil) // stop the watch: the parent's death must not signal the original
+		watched()
+		return handOver(original, argv[1:])
+	}
+	switch {
+	case mode != llamaserver.ModeServe && original != "":
+		return become()
+	case mode == llamaserver.ModeDiscover:
+		return llamaserver.AnswerDiscover(ctx, os.Stderr)
+	case mode == llamaserver.ModeListDevices:
+		return llamaserver.AnswerListDevices(os.Stdout)
+	case mode == llamaserver.ModeHelp:
+		return llamaserver.AnswerHelp(os.Stdout)
+	case mode == llamaserver.ModeVersion:
+		return llamaserver.AnswerVersion(os.Stdout, version)
+	case err != nil:
+		return err
+	}
+	c, reason, err := readConfig(args)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		if original == "" {
+			return fmt.Errorf("%s: %s, and %w", args.Model, reason, errNoOriginal)
+		}
+		return become()
+	}
+	if settingsErr != nil {
+		return settingsErr
+	}
+	warnings = append(warnings, launch.VariableProblems(os.Environ())...)
+	return serve(ctx, s, argv[0], args, c, warnings)
+}
+
+// serve listens at once, loads the model and answers requests until it is killed.
+func serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lines := llamaserver.NewLines(os.Stderr)
+	logger := cmdline.NewRecordLogger(lines, hostDebugs())
+	server, err := llamaserver.New(llamaserver.Options{
+		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
+		ContextShift: args.ContextShift, Keep: args.Keep,
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		lines.Warn(w)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+
+	m, err := load(ctx, s, program, args, c, lines, logger)
+	if err != nil {
+		// Ollama shows the error of the process. Waiting requests get it too.
+		server.SetFailed(err)
+		cancel(err)
+		return errors.Join(err, <-served)
+	}
+	server.SetModel(answers{m, llamaserver.Limits{
+		Context: m.Engine.ContextLength(), Vocab: m.Tokenizer.VocabSize(), LongestPiece: m.Tokenizer.LongestPiece(),
+	}, lines, cancel})
+	err = <-served
+	if errors.Is(context.Cause(ctx), backend.ErrGone) {
+		return errDeviceGone // do not close a model whose device is gone
+	}
+	return errors.Join(err, m.Close())
+}
+
+// hostDebugs reports whether OLLAMA_DEBUG asks for debug messages, as Ollama
+// reads it.
+func hostDebugs() bool {
+	v := os.Getenv("OLLAMA_DEBUG")
+	on, err := strconv.ParseBool(v)
+	return on || v != "" && err != nil // a number above 1 asks for more messages
+}
+
+// idleSwitch is the time without a request after which the prefill graphs are
+// loaded again. A program needs less time from an answer to its next question.
+const idleSwitch = 2 * time.Second
+
+// load loads the model and prints progress lines, which restart Ollama's timeout.
+func load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
+	loading := lines.Loading()
+	defer loading.Close()
+	s.OnEmulatorBuild = func() { loading.Step("building the emulator, once", 0, 0) }
+	m, err := s.Open(ctx, program, launch.Options{
+		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleSwitch,
+		Progress: func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if device := printBuffers(m, lines); device != "CPU" {
+		lines.Offloaded(m.Layers+1, m.Layers+1)
+	}
+	lines.Device(m.Device.Capabilities())
+	return m, nil
+}
+
+// printBuffers prints the sizes of the buffers and returns the device's name as
+// the host knows it.
+func printBuffers(m *launch.Model, lines *llamaserver.Lines) (device string) {
+	device, memory := "HTP0", m.Engine.Memory()
+	if m.Device.Capabilities().Lane == backend.CPU {
+		device = "CPU"
+	}
+	lines.Buffer(device, llamaserver.ModelBuffer, memory.Programs)
+	lines.Buffer(device, llamaserver.KVBuffer, memory.Cache)
+	lines.Buffer(device, llamaserver.ComputeBuffer, memory.IO)
+	return device
+}
+
+// answers implements [llamaserver.Model] with a loaded model.
+type answers struct {
+	*launch.Model
+	limits llamaserver.Limits
+	lines  *llamaserver.Lines
+	end    context.CancelCauseFunc // ends the server
+}
+
+func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	report, err := a.Engine.Generate(ctx, r, emit)
+	if len(report.Growths) > 0 {
+		printBuffers(a.Model, a.lines) // the host adds up the sizes
+	}
+	if errors.Is(err, backend.ErrGone) {
+		a.lines.Failure(err) // print it before the connection ends, so that the host's message includes it
+		a.end(err)
+	}
+	return report, err
+}
+
+func (a answers) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	return a.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: addSpecial, ParseSpecial: parseSpecial})
+}
+
+func (a answers) Decode(ids []int32) string { return a.Tokenizer.DecodeSpecial(ids) }
+
+func (a answers) Limits() llamaserver.Limits { return a.limits }

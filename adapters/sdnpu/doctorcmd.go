@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/hexagon"
+)
+
+// doctorFlags are the flags of `sdnpu doctor`.
+type doctorFlags struct {
+	ollama, library, code string
+	recipe, rows          string
+	context, blocks       int
+	flips                 int
+	json, fresh, anyway   bool
+}
+
+func newDoctorCommand() *cobra.Command {
+	var f doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor [MODEL.gguf]",
+		Short: "Check this machine's setup, or a model's cost",
+		Long: "Without a model, check the device that models would run on, the C compiler, the image cache,\n" +
+			"Ollama and the environment. Print for each what was found or what to do.\n\n" +
+			"With a model, print what the file holds and estimate disk and memory. Then compile the model,\n" +
+			"load it again from the cache, generate a token and print what that cost, compared with the\n" +
+			"budget of the emulator.",
+		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator\n  sdnpu doctor --code 1007",
+		Args:    cmdline.UpToOneArgument("MODEL.gguf"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.ollama, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
+	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
+	flags.StringVar(&f.code, "code", "", "explain an error number of the NPU's library or driver, such as 1007 or 0x72")
+	flags.StringVar(&f.recipe, "recipe", "", "with a model: "+config.RecipeUsage())
+	flags.StringVar(&f.rows, "rows", "", "with a model: "+rowsUsage)
+	flags.IntVar(&f.context, "context", 0, "with a model: "+contextUsage)
+	flags.IntVar(&f.blocks, "blocks", 0, "with a model: "+blocksUsage)
+	flags.IntVar(&f.flips, "flips", 0, "with a model: number of tokens to compare between graph widths (default: 64, fewer if that takes over 20 s)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.fresh, "fresh", false, "with a model: compile into a temporary folder instead of the cache")
+	flags.BoolVar(&f.anyway, "anyway", false, "with a model: continue if disk or memory seem too small")
+	return cmd
+}
+
+// modelOnly lists the flags that need a model.
+var modelOnly = []string{"recipe", "rows", "context", "blocks", "flips", "fresh", "anyway"}
+
+func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	if f.library != "" {
+		s.Library = f.library
+	}
+	switch {
+	case f.code != "":
+		return explainCode(cmd.OutOrStdout(), f.code, f.json)
+	case len(args) == 1:
+		return f.checkModel(cmd, s, args[0])
+	}
+	for _, name := range modelOnly {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s needs a model: sdnpu doctor MODEL.gguf --%s", name, name)
+		}
+	}
+	m := doctor.Machine{Settings: s, Program: os.Args[0], Version: cmdline.Version(), Ollama: f.ollama}
+	return printFindings(cmd.OutOrStdout(), m.Check(cmd.Context()), f.json)
+}
+
+// explainCode prints the cause and the remedy of an error number.
+func explainCode(w io.Writer, code string, asJSON bool) error {
+	f, err := hexagon.FindFault(code)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(f)
+	}
+	_, err = fmt.Fprintf(w, "code    %s (%s)\ncause   %s\nto do   %s\n", f.Code, f.Name, f.Cause, f.Remedy)
+	return err
+}
+
+// checkModel prints a report on a model, line by line as it is made.
+func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path string) error {
+	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
+	if err != nil {
+		return err
+	}
+	if f.context < 0 {
+		return fmt.Errorf("--context %d: want at least 1, or 0 for the default", f.context)
+	}
+	if f.flips < 0 {
+		return fmt.Errorf("--flips %d: want at least 1, or 0 for the default", f.flips)
+	}
+	checkup := &doctor.Checkup{
+		Settings: s, Program: os.Args[0], Path: path, Config: c, Context: f.context, Flips: f.flips, Fresh: f.fresh, Anyway: f.anyway,
+		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: cmd.ErrOrStderr(),
+	}
+	if !f.json {
+		checkup.Say = func(what, text string) { fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s\n", what, text) }
+	}
+	report, err := checkup.Run(cmd.Context())
+	if err != nil || !f.json {
+		return err
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+}
+
+// printFindings prints findings. It returns an error if something is missing.
+func printFindings(w io.Writer, list []doctor.Finding, asJSON bool) error {
+	type line struct {
+		What   string `json:"what"`
+		OK     bool   `json:"ok"`
+		Found  string `json:"found"`
+		Remedy string `json:"remedy"`
+	}
+	lines, missing := make([]line, len(list)), 0
+	for i, f := range list {
+		lines[i] = line{f.What, f.Found != "", f.Found, f.Remedy}
+		mark, text := "ok     ", f.Found
+		if f.Found == "" {
+			mark, text = "missing", "to do: "+f.Remedy
+			missing++
+		} else if f.Remedy != "" {
+			text += " (" + f.Remedy + ")"
+		}
+		if !asJSON {
+			fmt.Fprintf(w, "%s  %-14s %s\n", mark, f.What, text)
+		}
+	}
+	if asJSON {
+		err := json.NewEncoder(w).Encode(struct {
+			Findings []line `json:"findings"`
+			Missing  int    `json:"missing"`
+		}{lines, missing})
+		if err != nil {
+			return err
+		}
+	}
+	if missing > 0 {
+		return fmt.Errorf("doctor: %d of %d things are missing", missing, len(list))
+	}
+	return nil
+}

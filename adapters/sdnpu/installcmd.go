@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+)
+
+func newInstallCommand() *cobra.Command {
+	var executable string
+	cmd := &cobra.Command{
+		Use:   "install DIR",
+		Short: "Make a private Ollama that starts this program",
+		Long: "Create DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama with this program\n" +
+			"as llama-server. It runs the models that you select and hands all others to Ollama's own\n" +
+			"llama-server. Your Ollama itself is not changed. Run install again after an update of either.",
+		Example: "  sdnpu install ~/npu-ollama\n  sdnpu install ~/npu-ollama --ollama /opt/ollama/bin/ollama",
+		Args:    cmdline.OneArgument("DIR"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return install(cmd, args[0], executable) },
+	}
+	cmd.Flags().StringVar(&executable, "ollama", "", "Ollama's executable (default: the installed one)")
+	return cmd
+}
+
+func install(cmd *cobra.Command, dir, executable string) error {
+	h, err := doctor.FindOllama(executable)
+	if err != nil {
+		return err
+	}
+	version, err := doctor.OllamaVersion(cmd.Context(), h)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	private, err := ollama.Lay(h, self, dir)
+	if err != nil {
+		return err
+	}
+	stdout := cmd.OutOrStdout()
+	fmt.Fprintf(stdout, "made from %s (Ollama %s)\nstart it with:\n  %s serve\n", h.Executable, version, private)
+	if h.Runner == "" {
+		fmt.Fprintln(stdout, "this Ollama has no llama-server of its own: only models selected for the NPU will run")
+	}
+	return nil
+}

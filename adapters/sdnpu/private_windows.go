@@ -1,6 +1,0 @@
-package main
-
-import "os"
-
-// private is always true: Windows gives each user temporary files of their own.
-func private(os.FileInfo) bool { return true }

@@ -1,0 +1,158 @@
+package buffers
+
+import (
+	"errors"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Config is the shape of the memory.
+type Config struct {
+	Model  model.Config
+	Recipe model.Recipe
+	// Views are the kinds of attention, each with angles and a mask of its own.
+	Views []model.View
+	// Rows is the width of the widest graph. PartRows is the width of the graphs that
+	// compute a wider pass in parts. It divides Rows, and equals Rows if there are no parts.
+	Rows, PartRows int
+	// Sequences and Context are the number of sequences and of slots of each.
+	Sequences, Context int
+	// Ends holds the end of each block's layers.
+	Ends []int
+}
+
+// Buffers is the memory of one context tier. Create it with [New].
+type Buffers struct {
+	config Config
+	buffer backend.Buffer // of everything but the cache
+	cache  *kvcache.Cache
+	// hidden are the hidden states: a block's input and output, in turn.
+	hidden [2]arena.Region
+	// whole is the memory of each view for graphs that take a pass whole, parts for
+	// each part of a pass.
+	whole viewSet
+	parts []viewSet
+	// blind is a row of a mask that hides everything.
+	blind    []byte
+	rowBytes int   // of a row of hidden states
+	ioBytes  int64 // of everything but the cache
+}
+
+// viewSet is the memory of each view's angles and mask.
+type viewSet struct {
+	views  []viewPorts
+	filled *Rows // the pass that they were filled for
+}
+
+type viewPorts struct{ cos, sin, mask arena.Region }
+
+// New allocates the memory on dev. The cache comes first, because a device must
+// place each block's part of it in one piece.
+func New(dev backend.Device, c Config) (_ *Buffers, err error) {
+	b := &Buffers{config: c}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	layout := kvcache.Layout{
+		Layers: c.Model.Layers, KVHeads: c.Model.KVHeads, HeadDim: c.Model.HeadDim, Type: c.Recipe.Cache,
+		Sequences: c.Sequences, Context: c.Context, Rows: c.Rows,
+	}
+	if b.cache, err = kvcache.New(dev, layout, c.Ends); err != nil {
+		return nil, err
+	}
+	element, slots := c.Recipe.Activations.Size(), layout.Slots()
+	b.rowBytes = c.Model.Hidden * element
+	b.blind = model.HiddenRow(slots+c.Rows, c.Recipe.Activations)
+	var a arena.Arena
+	a.Place(&b.hidden[0], c.Rows*b.rowBytes)
+	a.Place(&b.hidden[1], c.Rows*b.rowBytes)
+	place := func(set *viewSet, rows int) {
+		set.views = make([]viewPorts, len(c.Views))
+		for i := range set.views {
+			v := &set.views[i]
+			a.Place(&v.cos, rows*c.Model.RopeDim/2*element)
+			a.Place(&v.sin, rows*c.Model.RopeDim/2*element)
+			a.Place(&v.mask, c.Model.Heads/c.Model.KVHeads*rows*(slots+rows)*element)
+		}
+	}
+	place(&b.whole, c.Rows)
+	if n := c.Rows / c.PartRows; n > 1 {
+		b.parts = make([]viewSet, n)
+		for i := range b.parts {
+			place(&b.parts[i], c.PartRows)
+		}
+	}
+	b.ioBytes = int64(a.SizeBytes())
+	b.buffer, err = a.Allocate(dev)
+	return b, err
+}
+
+// Close frees the memory.
+func (b *Buffers) Close() error {
+	var err error
+	if b.cache != nil {
+		err = b.cache.Close()
+	}
+	if b.buffer != nil {
+		err = errors.Join(err, b.buffer.Close())
+	}
+	return err
+}
+
+// Cache returns the KV cache.
+func (b *Buffers) Cache() *kvcache.Cache { return b.cache }
+
+// IOBytes returns the size of everything but the cache.
+func (b *Buffers) IOBytes() int64 { return b.ioBytes }
+
+// TotalBytes returns the size of all buffers.
+func (b *Buffers) TotalBytes() int64 { return b.cache.SizeBytes() + b.ioBytes }
+
+// Hidden returns the first rows of the hidden states that a block reads. The hidden states of the
+// last block are read by the head.
+func (b *Buffers) Hidden(block, rows int) []byte {
+	return b.hidden[block%2].Bytes(rows * b.rowBytes)
+}
+
+// ClearHidden makes rows [first, end) that a block reads zero.
+func (b *Buffers) ClearHidden(block, first, end int) {
+	clear(b.Hidden(block, end)[first*b.rowBytes:])
+}
+
+// Ports maps the ports of a block's graph with the given rows to memory, once for each part of a
+// pass that the graph can compute. The block has the layers [first, end).
+func (b *Buffers) Ports(block, first, end, rows int) []map[string]*arena.Region {
+	if len(b.parts) == 0 || rows != b.config.PartRows {
+		return []map[string]*arena.Region{b.ports(block, first, end, &b.whole)}
+	}
+	all := make([]map[string]*arena.Region, len(b.parts))
+	for part := range all {
+		ports := b.ports(block, first, end, &b.parts[part])
+		for _, name := range []string{model.PortX, model.PortY} {
+			r := ports[name].From(part * rows * b.rowBytes) // its own rows
+			ports[name] = &r
+		}
+		all[part] = ports
+	}
+	return all
+}
+
+func (b *Buffers) ports(block, first, end int, set *viewSet) map[string]*arena.Region {
+	ports := map[string]*arena.Region{
+		model.PortX: &b.hidden[block%2], model.PortY: &b.hidden[(block+1)%2],
+	}
+	for i, v := range b.config.Views {
+		in := &set.views[i]
+		ports[v.Cos], ports[v.Sin], ports[v.Mask] = &in.cos, &in.sin, &in.mask
+	}
+	for i := first; i < end; i++ {
+		ports[model.PastKey(i)], ports[model.PastValue(i)] = b.cache.Past(i, kvcache.Keys), b.cache.Past(i, kvcache.Values)
+		ports[model.NewKey(i)], ports[model.NewValue(i)] = b.cache.Fresh(i, kvcache.Keys), b.cache.Fresh(i, kvcache.Values)
+	}
+	return ports
+}

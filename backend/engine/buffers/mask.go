@@ -1,0 +1,87 @@
+package buffers
+
+import (
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Root is the parent of rows that follow a sequence's committed tokens.
+const Root = -1
+
+// Rows describes the rows of a pass as masks need them. All slices have one element
+// per row.
+type Rows struct {
+	// Sequences are the sequences of the rows, and Parents the rows before them in
+	// the same pass, or [Root].
+	Sequences, Parents []int
+	// Positions are the positions of the rows' tokens.
+	Positions []int32
+	// Slots are the positions in the cache that rows take while a block computes them
+	// in parts: the nth row of a sequence takes its nth free slot.
+	Slots []int
+	// Bases holds the number of tokens of each sequence that are in their slots.
+	Bases map[int]int
+}
+
+// Add appends a row.
+func (r *Rows) Add(sequence, parent int, position int32, slot int) {
+	r.Sequences, r.Parents = append(r.Sequences, sequence), append(r.Parents, parent)
+	r.Positions, r.Slots = append(r.Positions, position), append(r.Slots, slot)
+}
+
+// Fill writes the angles and masks of one part of a pass, for graphs of the given width. The part
+// begins at row part*width. A pass that is not cut has one part.
+func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
+	set := &b.whole
+	if parts > 1 {
+		set = &b.parts[part]
+	}
+	if set.filled == rows {
+		return
+	}
+	set.filled = rows
+	c, first := b.config.Model, part*width
+	element, groups := b.config.Recipe.Activations.Size(), c.Heads/c.KVHeads
+	positions := make([]int32, width)
+	copy(positions, rows.Positions[first:])
+	angles, layout := width*c.RopeDim/2*element, b.cache.Layout()
+	for i, v := range b.config.Views {
+		in := &set.views[i]
+		v.Rope(in.cos.Bytes(angles), in.sin.Bytes(angles), positions, b.config.Recipe)
+		mask := in.mask.Bytes(groups * width * (layout.Slots() + width) * element)
+		rows.fillMask(mask, b.blind, v, layout, element, groups, first, width)
+	}
+}
+
+// fillMask writes the mask of n rows of the pass, starting at row first, for a view:
+// groups*n mask rows of slots+n columns. When the graph runs, the rows
+// before row first are in the KV cache, so the mask shows the slots of those that are
+// ancestors. blind is a mask row that hides everything.
+func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout, element, groups, first, n int) {
+	slots := layout.Slots()
+	stride := (slots + n) * element
+	for i := range n {
+		row := mask[i*stride : (i+1)*stride]
+		show := func(from, to int) { clear(row[from*element : to*element]) }
+		copy(row, blind)
+		show(slots+i, slots+i+1) // itself, even if it is padding
+		if first+i >= len(r.Parents) {
+			continue
+		}
+		own := layout.Slot(r.Sequences[first+i], 0)
+		base, oldest := r.Bases[r.Sequences[first+i]], v.Oldest(r.Positions[first+i])
+		if oldest < base { // slots are in the order of positions
+			show(own+oldest, own+base)
+		}
+		for j := r.Parents[first+i]; j != Root && int(r.Positions[j]) >= oldest; j = r.Parents[j] {
+			column := slots + j - first
+			if j < first {
+				column = own + r.Slots[j]
+			}
+			show(column, column+1)
+		}
+	}
+	for g := 1; g < groups; g++ {
+		copy(mask[g*n*stride:(g+1)*n*stride], mask[:n*stride])
+	}
+}

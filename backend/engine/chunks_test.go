@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine/workload"
+)
+
+// cheapest is the obvious version of planChunks: it tries each way to cut n rows.
+func cheapest(rows []int, n int) int {
+	if n <= 0 {
+		return 0
+	}
+	best := 1 << 30
+	for _, w := range rows {
+		best = min(best, w+workload.PassCost+cheapest(rows, n-w))
+	}
+	return best
+}
+
+func TestNoOtherCutIsCheaper(t *testing.T) {
+	for _, rows := range [][]int{{128, 1}, {32, 8, 1}, {16}, {40, 24, 10}, {1}} {
+		chunks := planChunks(&resolved{Options: Options{Rows: rows}})
+		for n := 1; n <= min(rows[0], 24); n++ {
+			cost := 0
+			for left := n; left > 0; left -= chunks[left] {
+				require.Positive(t, chunks[left])
+				width := 0
+				for _, w := range rows { // the smallest that holds them
+					if w >= chunks[left] {
+						width = w
+					}
+				}
+				cost += width + workload.PassCost
+			}
+			require.Equal(t, cheapest(rows, n), cost, "%d rows on %v", n, rows)
+		}
+	}
+}
+
+func TestTheEndOfAPromptTakesTheCheaperWidth(t *testing.T) {
+	chunks := planChunks(&resolved{Options: Options{Rows: []int{128, 1}}})
+	require.Equal(t, 1, chunks[11], "eleven single passes: 132")
+	require.Equal(t, 12, chunks[12], "twelve would cost 144, one pass of 128 rows 139")
+	require.Equal(t, 128, chunks[128])
+}

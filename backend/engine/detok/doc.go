@@ -1,0 +1,21 @@
+// Package detok turns the bytes of output tokens into text: whole characters, cut
+// before the first stop string, with the log-probabilities that a client asked for.
+//
+// [Text] joins bytes. It holds back what may still become a character or a stop
+// string and hands out the rest as a [Piece]. How the bytes were divided into
+// tokens does not change the text.
+//
+// The package knows no vocabulary: the caller returns the bytes of each token. It
+// draws no token and starts no goroutine. A Text has one owner and is not safe for
+// concurrent use.
+//
+// # Invariants
+//
+//   - a piece is valid UTF-8 and holds no part of a stop string;
+//   - each token comes with the piece in which its text ends, in order;
+//   - bytes that are not UTF-8 become U+FFFD, one for each byte, as in a conversion
+//     to []rune.
+//
+// Cost: one step per byte and stop string (Knuth, Morris, Pratt), and one pass over
+// the logits for log-probabilities.
+package detok

@@ -1,0 +1,60 @@
+package detok
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// TokenLogprob is one output token. Logprob and Top are set if the request asked
+// for them.
+type TokenLogprob struct {
+	ID      int32
+	Text    string
+	Logprob float32
+	Top     []TokenLogprob
+}
+
+// Logprobs returns the log-probability of a token and of the n likeliest ones,
+// from the softmax of all logits before any filter of the sampler. n is positive.
+// Of equal tokens the one with the lower id comes first.
+func Logprobs(logits []float32, token int32, n int, text func(id int32) string) TokenLogprob {
+	top := float64(slices.Max(logits))
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - top)
+	}
+	norm := top + math.Log(sum)
+	entry := func(id int32) TokenLogprob {
+		return TokenLogprob{ID: id, Text: text(id), Logprob: float32(float64(logits[id]) - norm)}
+	}
+	t := entry(token)
+	for _, id := range Best(logits, n) {
+		t.Top = append(t.Top, entry(id))
+	}
+	return t
+}
+
+// Best returns the ids of the n largest logits, largest first. n should be small:
+// the cost is one comparison for each logit that is not among them.
+func Best(logits []float32, n int) []int32 {
+	n = min(n, len(logits))
+	ids := make([]int32, 0, n)
+	for i, l := range logits {
+		if len(ids) == n && l <= logits[ids[n-1]] {
+			continue
+		}
+		// Insert after equal logits, so that ids ascend.
+		at, _ := slices.BinarySearchFunc(ids, l, func(id int32, l float32) int {
+			if logits[id] >= l {
+				return -1
+			}
+			return cmp.Compare(l, logits[id])
+		})
+		if len(ids) == n {
+			ids = ids[:n-1]
+		}
+		ids = slices.Insert(ids, at, int32(i))
+	}
+	return ids
+}

@@ -1,0 +1,35 @@
+package detok
+
+// matcher finds one stop string in a stream (Knuth, Morris, Pratt).
+type matcher struct {
+	text string
+	// borders[n] is the length of the longest proper prefix of text[:n] that is
+	// also its suffix.
+	borders []int
+	matched int // number of bytes of the stop string at the end of the stream
+}
+
+func newMatcher(s string) matcher {
+	borders := make([]int, len(s)+1)
+	for n, k := 1, 0; n < len(s); n++ {
+		for k > 0 && s[k] != s[n] {
+			k = borders[k]
+		}
+		if s[k] == s[n] {
+			k++
+		}
+		borders[n+1] = k
+	}
+	return matcher{text: s, borders: borders}
+}
+
+// add takes the next byte and reports whether the stop string is complete.
+func (s *matcher) add(b byte) bool {
+	for s.matched > 0 && s.text[s.matched] != b {
+		s.matched = s.borders[s.matched]
+	}
+	if s.text[s.matched] == b {
+		s.matched++
+	}
+	return s.matched == len(s.text)
+}

@@ -1,0 +1,155 @@
+package detok
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Piece is a part of the output: whole UTF-8, no part of a stop string.
+type Piece struct {
+	Text   string
+	Tokens []TokenLogprob
+}
+
+// Text joins the bytes of tokens. Create one with [NewText].
+type Text struct {
+	stops   []matcher
+	partial []byte // bytes of a character that may be incomplete
+	pending []byte // characters that were not handed out
+	// read counts the bytes that were turned into characters, written the bytes of
+	// those characters. pending ends at written.
+	read, written int
+	tokens        []textToken // tokens that were not handed out
+	begin         int         // offset of the first of them in the output
+	stopped       bool
+}
+
+// textToken is a token whose text was not handed out yet.
+type textToken struct {
+	token TokenLogprob
+	// end is the offset after its bytes in the input. until is the same offset in the output, or -1
+	// while it is unknown.
+	end, until int
+}
+
+// NewText returns a text that ends before the first stop string: the stop string that is complete
+// first, or the longest if several are complete at the same byte. Empty stop strings are ignored.
+func NewText(stops []string) *Text {
+	t := &Text{}
+	for _, s := range stops {
+		if s != "" {
+			t.stops = append(t.stops, newMatcher(toUTF8([]byte(s))))
+		}
+	}
+	return t
+}
+
+// toUTF8 replaces each byte that is not UTF-8.
+func toUTF8(b []byte) string { return string([]rune(string(b))) }
+
+// Stopped reports whether a stop string was found. Nothing may be added then.
+func (t *Text) Stopped() bool { return t.stopped }
+
+// Add takes the bytes of a token and returns the text that can be handed out.
+func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
+	t.partial = append(t.partial, bytes...)
+	t.tokens = append(t.tokens, textToken{token: token, end: t.read + len(t.partial), until: -1})
+	for len(t.partial) > 0 && utf8.FullRune(t.partial) && !t.stopped {
+		t.decodeRune()
+	}
+	t.markEnds()
+	return t.take(len(t.pending) - t.held())
+}
+
+// Finish returns the text that was held back, when no more tokens follow.
+func (t *Text) Finish() Piece {
+	for len(t.partial) > 0 && !t.stopped {
+		t.decodeRune()
+	}
+	t.markEnds()
+	return t.take(len(t.pending))
+}
+
+// decodeRune moves one character from partial to pending and cuts pending at a
+// stop string that the character completes.
+func (t *Text) decodeRune() {
+	r, size := utf8.DecodeRune(t.partial)
+	t.partial = t.partial[size:]
+	t.read += size
+	from := len(t.pending)
+	t.pending = utf8.AppendRune(t.pending, r)
+	t.written += len(t.pending) - from
+	t.markEnds()
+	longest := 0
+	for _, b := range t.pending[from:] {
+		for i := range t.stops {
+			if t.stops[i].add(b) {
+				longest = max(longest, len(t.stops[i].text))
+			}
+		}
+	}
+	if longest > 0 {
+		t.stopped = true
+		t.pending = t.pending[:len(t.pending)-longest]
+		t.written -= longest
+		t.dropTokens()
+	}
+}
+
+// dropTokens forgets the tokens that begin after the cut, and shortens the token that spans it.
+func (t *Text) dropTokens() {
+	begin := t.begin
+	for i := range t.tokens {
+		token := &t.tokens[i]
+		if begin >= t.written {
+			t.tokens = t.tokens[:i]
+			return
+		}
+		if token.until < 0 || token.until > t.written {
+			token.until = t.written
+		}
+		begin = token.until
+	}
+}
+
+// markEnds notes where tokens end whose bytes are all characters by now.
+func (t *Text) markEnds() {
+	for i := range t.tokens {
+		if t.tokens[i].until < 0 && t.tokens[i].end <= t.read {
+			t.tokens[i].until = t.written
+		}
+	}
+}
+
+// held returns how many pending bytes may belong to a stop string.
+func (t *Text) held() int {
+	n := 0
+	if t.stopped {
+		return n
+	}
+	for i := range t.stops {
+		n = max(n, t.stops[i].matched)
+	}
+	return n
+}
+
+// take hands out n pending bytes and the tokens that end in them.
+func (t *Text) take(n int) Piece {
+	if n == 0 {
+		return Piece{}
+	}
+	p := Piece{Text: string(t.pending[:n])}
+	t.pending = t.pending[n:]
+	at := t.written - len(t.pending)
+	i := 0
+	for i < len(t.tokens) && t.tokens[i].until >= 0 && t.tokens[i].until <= at {
+		p.Tokens = append(p.Tokens, t.tokens[i].token)
+		t.begin = t.tokens[i].until
+		i++
+	}
+	t.tokens = t.tokens[i:]
+	return p
+}
+
+// TokenText returns the text of one token alone.
+func TokenText(bytes []byte) string { return strings.ToValidUTF8(string(bytes), "\uFFFD") }

@@ -1,0 +1,76 @@
+package baseline
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// anchorSuccessors bounds the successors of a token: the paper's figure shows
+	// three, and its text gives no number.
+	anchorSuccessors = 3
+	// anchorDepth is the depth of a tree below its token, the paper's two-step
+	// search; anchorNodes bounds its rows.
+	anchorDepth, anchorNodes = 2, 16
+)
+
+// Anchors are in-context calibration as published (sd.npu section 4.3). For each
+// token of the prompt they keep the tokens that the model found likely to follow
+// it, each with the highest probability over all occurrences of the token.
+// Package calibration's Table also knows longer contexts and the output.
+type Anchors struct {
+	successors map[int32][]Successor
+	path       []int32
+}
+
+// Successor is a likely next token.
+type Successor struct {
+	Token       int32
+	Probability float32
+}
+
+// NewAnchors returns empty anchors.
+func NewAnchors() *Anchors { return &Anchors{successors: make(map[int32][]Successor)} }
+
+// Reset forgets the prompt.
+func (a *Anchors) Reset() { clear(a.successors) }
+
+// Observe adds the tokens that the model found likely after a token of the prompt.
+func (a *Anchors) Observe(token int32, tokens []int32, probabilities []float32) {
+	list := a.successors[token]
+	for i, next := range tokens[:min(anchorSuccessors, len(tokens))] {
+		at := slices.IndexFunc(list, func(s Successor) bool { return s.Token == next })
+		if at < 0 {
+			list = append(list, Successor{next, probabilities[i]})
+		} else {
+			list[at].Probability = max(list[at].Probability, probabilities[i])
+		}
+	}
+	slices.SortStableFunc(list, func(x, y Successor) int { return cmp.Compare(y.Probability, x.Probability) })
+	a.successors[token] = list[:min(anchorSuccessors, len(list))]
+}
+
+// Tree calls add for each row of a token's tree, parents first. root is the row of
+// the token itself. score is the product of the probabilities on the path, and add
+// returns the row's number, which its children get as parent. No path holds a
+// token twice.
+func (a *Anchors) Tree(token, root int32, add func(token, parent int32, score float32) (row int32)) {
+	left := anchorNodes
+	a.path = append(a.path[:0], token)
+	a.expand(root, 1, &left, add)
+}
+
+func (a *Anchors) expand(parent int32, score float32, left *int, add func(token, parent int32, score float32) int32) {
+	for _, s := range a.successors[a.path[len(a.path)-1]] {
+		if *left == 0 || slices.Contains(a.path, s.Token) {
+			continue
+		}
+		*left--
+		row := add(s.Token, parent, score*s.Probability)
+		if len(a.path) < anchorDepth {
+			a.path = append(a.path, s.Token)
+			a.expand(row, score*s.Probability, left, add)
+			a.path = a.path[:len(a.path)-1]
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package baseline
+
+import "github.com/sdnpu/sdnpu/spec"
+
+// Automaton is a suffix automaton over a growing text (sd.npu section 4.4; SAM
+// decoding). It finds the longest suffix of the text that occurred before, and
+// where it occurred, in constant time per token.
+//
+// States hold their latest end, not the first: copying the first end to clones
+// would make every draft the earliest occurrence forever.
+type Automaton struct {
+	text   []int32
+	states []state
+	edges  []arc
+	last   int32
+}
+
+type state struct {
+	length, link int32
+	end          int32 // index of the last token of the occurrence before the newest
+	latest       int32 // index of the last token of the newest occurrence
+	first        int32 // index of the first edge, or -1
+}
+
+type arc struct{ token, to, next int32 }
+
+// maxRefresh bounds the suffixes of the text whose end Append updates per token.
+const maxRefresh = 16
+
+// NewAutomaton returns the automaton of text.
+func NewAutomaton(text []int32) *Automaton {
+	a := &Automaton{}
+	a.Reset()
+	for _, token := range text {
+		a.Append(token)
+	}
+	return a
+}
+
+// Reset empties the automaton and keeps its memory.
+func (a *Automaton) Reset() {
+	a.text, a.edges = a.text[:0], a.edges[:0]
+	a.states = append(a.states[:0], state{link: -1, end: -1, latest: -1, first: -1})
+	a.last = 0
+}
+
+// Len returns the number of tokens.
+func (a *Automaton) Len() int { return len(a.text) }
+
+// Append adds a token. It takes amortised constant time if few different tokens
+// follow each context.
+func (a *Automaton) Append(token int32) {
+	place := int32(len(a.text))
+	a.text = append(a.text, token)
+	current := int32(len(a.states))
+	a.states = append(a.states, state{length: a.states[a.last].length + 1, end: -1, latest: place, first: -1})
+	p := a.last
+	for p >= 0 && a.arc(p, token) == nil {
+		a.connect(p, token, current)
+		p = a.states[p].link
+	}
+	if p >= 0 {
+		a.states[current].link = a.suffix(p, token)
+	}
+	a.last = current
+	for s, n := a.states[current].link, 0; s > 0 && n < maxRefresh; s, n = a.states[s].link, n+1 {
+		a.states[s].end, a.states[s].latest = a.states[s].latest, place
+	}
+}
+
+// suffix returns the state of p's text followed by token. It splits that state off
+// a longer one if necessary.
+func (a *Automaton) suffix(p, token int32) int32 {
+	q := a.arc(p, token).to
+	if a.states[q].length == a.states[p].length+1 {
+		return q
+	}
+	clone := int32(len(a.states))
+	a.states = append(a.states, a.states[q])
+	c := &a.states[clone]
+	c.length, c.first = a.states[p].length+1, -1
+	for e := a.states[q].first; e >= 0; e = a.edges[e].next {
+		a.connect(clone, a.edges[e].token, a.edges[e].to)
+	}
+	for ; p >= 0; p = a.states[p].link {
+		e := a.arc(p, token)
+		if e == nil || e.to != q {
+			break
+		}
+		e.to = clone
+	}
+	a.states[q].link = clone
+	return clone
+}
+
+func (a *Automaton) arc(s, token int32) *arc {
+	for e := a.states[s].first; e >= 0; e = a.edges[e].next {
+		if a.edges[e].token == token {
+			return &a.edges[e]
+		}
+	}
+	return nil
+}
+
+func (a *Automaton) connect(s, token, to int32) {
+	a.edges = append(a.edges, arc{token: token, to: to, next: a.states[s].first})
+	a.states[s].first = int32(len(a.edges) - 1)
+}
+
+// LongestMatch returns the length of the longest suffix of the text that occurred before, and the
+// index after an earlier occurrence. The occurrence is the latest one, unless maxRefresh kept
+// Append from updating its end.
+func (a *Automaton) LongestMatch() (length, next int) {
+	s := a.states[a.last].link
+	if s <= 0 {
+		return 0, 0
+	}
+	return int(a.states[s].length), int(a.states[s].end) + 1
+}
+
+// chain drafts what followed the longest match.
+type chain struct {
+	blind
+	automaton *Automaton
+}
+
+// Begin implements [draft.Proposer].
+func (c *chain) Begin([]int32) { c.automaton.Reset() }
+
+// Propose implements [draft.Proposer].
+func (c *chain) Propose(t *spec.Tree, text []int32, rows int) {
+	c.automaton.follow(text)
+	if length, next := c.automaton.LongestMatch(); length > 0 {
+		addChain(t, text[next:min(next+rows, len(text))])
+	}
+}
+
+// follow appends the tokens of text that the automaton does not have yet.
+func (a *Automaton) follow(text []int32) {
+	for _, token := range text[a.Len():] {
+		a.Append(token)
+	}
+}

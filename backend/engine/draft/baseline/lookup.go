@@ -1,0 +1,63 @@
+package baseline
+
+import "github.com/sdnpu/sdnpu/spec"
+
+// Lookup is prompt lookup decoding, the usual baseline. It searches the text for
+// its own last few tokens and drafts what followed them there, as a single chain.
+type Lookup struct {
+	blind
+	// MaxNgram is the longest suffix of the text that is searched for; shorter ones
+	// are tried next. Zero means 3.
+	MaxNgram int
+	// Tokens is the length of the draft. Zero means 10.
+	Tokens int
+	// Latest selects the latest occurrence, even if fewer than Tokens tokens follow
+	// it. Otherwise the first occurrence with Tokens tokens after it counts, as in
+	// the published code.
+	Latest bool
+}
+
+// Begin implements [draft.Proposer].
+func (Lookup) Begin([]int32) {}
+
+// Propose implements [draft.Proposer]. It scans the text: O(len(text)·MaxNgram).
+func (l Lookup) Propose(t *spec.Tree, text []int32, rows int) {
+	longest, tokens := l.MaxNgram, l.Tokens
+	if longest == 0 {
+		longest = 3
+	}
+	if tokens == 0 {
+		tokens = 10
+	}
+	for n := min(longest, len(text)-1); n >= 1; n-- {
+		if at := l.find(text, n, tokens); at >= 0 {
+			addChain(t, text[at:min(at+tokens, at+rows, len(text))])
+			return
+		}
+	}
+}
+
+// find returns the index after an earlier occurrence of the last n tokens, or -1.
+func (l Lookup) find(text []int32, n, tokens int) int {
+	end := len(text) - n
+	found := -1
+	for at := 0; at < end && (found < 0 || l.Latest); at++ {
+		if !l.Latest && at+n+tokens > len(text) {
+			break
+		}
+		if matches(text[at:], text[end:]) {
+			found = at + n
+		}
+	}
+	return found
+}
+
+// matches reports whether text begins with prefix.
+func matches(text, prefix []int32) bool {
+	for i, token := range prefix {
+		if text[i] != token {
+			return false
+		}
+	}
+	return true
+}

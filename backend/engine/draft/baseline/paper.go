@@ -1,0 +1,202 @@
+package baseline
+
+import (
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// Weights of the sources in the published tree, and the factor by which a draft's
+// score falls from token to token. A match of l tokens begins with l/(l+1).
+const (
+	databaseScore, calibrationScore, reuseScore = 0.8, 0.9, 0.7
+	stepFactor                                  = 0.9
+	// A match in the database counts only if it is databaseBias tokens longer than the match in the
+	// text. matchTokens is the length of the longest draft.
+	databaseBias, matchTokens = 5, 40
+	// databaseDepth is the longest context that is searched for in the database.
+	databaseDepth = 8
+	// maxChildren bounds the alternatives after one token.
+	maxChildren = 4
+)
+
+// pipeline drafts as the papers do: the text after the longest match in context or
+// database, two steps of calibration after the last token, and reused drafts after
+// the most likely path, in one tree with fixed scores.
+type pipeline struct {
+	mode      draft.Mode
+	database  spec.Source // nil unless the mode has it
+	automaton *Automaton
+	anchors   *Anchors
+	reuse     reuse
+	prompt    int // length of the prompt in tokens
+	// candidates holds all candidates; rows holds each one's row in the tree, or
+	// [spec.None].
+	candidates spec.Tree
+	rows       []int32
+	levels     [2][databaseDepth + 2]float32 // scratch for known
+	first      [databaseDepth + 2]int32
+	path, end  []int32
+}
+
+func newPipeline(m draft.Mode, database spec.Source) *pipeline {
+	return &pipeline{mode: m, database: database, automaton: NewAutomaton(nil), anchors: NewAnchors()}
+}
+
+// Begin implements [draft.Proposer].
+func (p *pipeline) Begin(prompt []int32) {
+	p.automaton.Reset()
+	p.anchors.Reset()
+	p.reuse.reset()
+	p.prompt = len(prompt)
+}
+
+// Observe implements [draft.Proposer]. It uses positions of the prompt only.
+func (p *pipeline) Observe(context, tokens []int32, probabilities []float32) {
+	if len(context) <= p.prompt {
+		p.anchors.Observe(context[len(context)-1], tokens, probabilities)
+	}
+}
+
+// ObserveRejected implements [draft.Proposer].
+func (p *pipeline) ObserveRejected(_ []int32, t *spec.Tree, row int32, tokens []int32, _ []float32) {
+	p.reuse.rejected(t, row, tokens[0])
+}
+
+// Propose implements [draft.Proposer].
+func (p *pipeline) Propose(t *spec.Tree, text []int32, rows int) {
+	p.automaton.follow(text)
+	p.candidates.Reset()
+	p.match(text)
+	if p.mode.Calibration {
+		p.anchors.Tree(text[len(text)-1], spec.None, func(token, parent int32, score float32) int32 {
+			return p.add(token, parent, calibrationScore*score)
+		})
+	}
+	if p.mode.Extension {
+		p.reuse.step(text)
+		for i := range p.reuse.segments {
+			s := &p.reuse.segments[i]
+			parent, score := p.best()
+			for _, token := range s.tokens[s.next:] {
+				parent = p.add(token, parent, min(score, reuseScore*s.score()))
+			}
+		}
+	}
+	p.choose(t, rows)
+}
+
+// match adds what follows the longest match.
+func (p *pipeline) match(text []int32) {
+	length, next := p.automaton.LongestMatch()
+	if known := p.known(text); known >= 2 && known > length+databaseBias {
+		p.copyDatabase(text, float32(known))
+		return
+	}
+	if length == 0 {
+		return
+	}
+	score, parent := float32(length)/float32(length+1), spec.None
+	for _, token := range text[next:min(next+matchTokens, len(text))] {
+		parent = p.add(token, parent, score)
+		score *= stepFactor
+	}
+}
+
+// known returns the length of the longest suffix of the text, up to
+// databaseDepth, that the database holds.
+func (p *pipeline) known(text []int32) int {
+	if !p.mode.Database {
+		return 0
+	}
+	p.path = p.path[:0]
+	for i := len(text) - 1; i >= 0 && len(p.path) < databaseDepth; i-- {
+		p.path = append(p.path, text[i])
+	}
+	return p.database.Levels(p.path, p.levels[0][:], p.levels[1][:], p.first[:]) - 1
+}
+
+// copyDatabase adds the most frequent continuation in the database.
+func (p *pipeline) copyDatabase(text []int32, known float32) {
+	p.end = append(p.end[:0], text[max(0, len(text)-databaseDepth):]...)
+	score, parent := databaseScore*known/(known+1), spec.None
+	for range matchTokens {
+		n := p.known(p.end)
+		if n < 1 || p.first[n] == spec.End {
+			return
+		}
+		token, _, _ := p.database.Successor(p.first[n])
+		if token < 0 {
+			return // the text ends
+		}
+		parent = p.add(token, parent, score)
+		score *= stepFactor
+		p.end = append(p.end, token)
+	}
+}
+
+// add adds a candidate, or raises the score of an existing one.
+func (p *pipeline) add(token, parent int32, score float32) int32 {
+	if parent != spec.None {
+		score = min(score, p.candidates.Scores[parent])
+	}
+	if at := p.candidates.Child(parent, token); at != spec.None {
+		p.candidates.Scores[at] = max(p.candidates.Scores[at], score)
+		return at
+	}
+	return p.candidates.Add(token, parent, score)
+}
+
+// best returns the end of the path that takes the best child at each step.
+func (p *pipeline) best() (row int32, score float32) {
+	row, score = spec.None, 1
+	for {
+		next := spec.None
+		for i := row + 1; i < int32(p.candidates.Len()); i++ {
+			if p.candidates.Parents[i] == row && (next == spec.None || p.candidates.Scores[i] > p.candidates.Scores[next]) {
+				next = i
+			}
+		}
+		if next == spec.None {
+			return row, score
+		}
+		row, score = next, p.candidates.Scores[next]
+	}
+}
+
+// choose moves the best candidates into the tree, each parent before its children.
+func (p *pipeline) choose(t *spec.Tree, rows int) {
+	p.rows = p.rows[:0]
+	for range p.candidates.Len() {
+		p.rows = append(p.rows, spec.None)
+	}
+	for t.Len() < rows {
+		best := spec.None
+		for i, parent := range p.candidates.Parents {
+			open := p.rows[i] == spec.None && (parent == spec.None || p.rows[parent] != spec.None)
+			if open && (best == spec.None || p.candidates.Scores[i] > p.candidates.Scores[best]) && p.children(t, parent) < maxChildren {
+				best = int32(i)
+			}
+		}
+		if best == spec.None {
+			return
+		}
+		parent := p.candidates.Parents[best]
+		if parent != spec.None {
+			parent = p.rows[parent]
+		}
+		p.rows[best] = t.Add(p.candidates.Tokens[best], parent, p.candidates.Scores[best])
+	}
+}
+
+// children counts the rows that follow a candidate.
+func (p *pipeline) children(t *spec.Tree, parent int32) (n int) {
+	if parent != spec.None {
+		parent = p.rows[parent]
+	}
+	for _, other := range t.Parents {
+		if other == parent {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package baseline
+
+import (
+	"slices"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+const (
+	// reuseLife is the number of steps in which a segment is drafted again;
+	// reuseSegments bounds the segments.
+	reuseLife, reuseSegments = 8, 16
+	// reuseAlign bounds the newest tokens that are searched for in a segment.
+	reuseAlign = 4
+	// reuseFade is the factor by which a segment's score falls per step.
+	reuseFade = 0.8
+)
+
+// reuse is draft extension as published (sd.npu section 4.4). It keeps the longest
+// run of each rejected draft in which the model agreed token by token, although it
+// followed a wrong token. Texts often reach such a run a little later.
+type reuse struct {
+	segments []segment // the newest last
+	// run holds, for each row of the verified tree, the length of the agreed run that
+	// ends there. longest is the longest such run.
+	run, longest []int32
+}
+
+// segment is a run to be drafted again.
+type segment struct {
+	tokens []int32
+	age    int // in steps
+	next   int // index of the token that continues the text
+}
+
+// score returns a segment's score, which fades with age.
+func (s *segment) score() float32 {
+	w := float32(1)
+	for range s.age - 1 {
+		w *= reuseFade
+	}
+	return w
+}
+
+func (r *reuse) reset() { r.segments, r.run, r.longest = r.segments[:0], r.run[:0], r.longest[:0] }
+
+// rejected records the token that the model chose after a row that was not accepted. The caller
+// reports rows in ascending order.
+func (r *reuse) rejected(t *spec.Tree, row, token int32) {
+	child := t.Child(row, token)
+	if child == spec.None {
+		return
+	}
+	for len(r.run) <= int(child) {
+		r.run = append(r.run, 0)
+	}
+	r.run[child] = r.run[row] + 1
+	if int(r.run[child]) <= len(r.longest) {
+		return
+	}
+	r.longest = r.longest[:0]
+	for at := child; len(r.longest) < int(r.run[child]); at = t.Parents[at] {
+		r.longest = append(r.longest, t.Tokens[at])
+	}
+	slices.Reverse(r.longest)
+}
+
+// step makes a segment of the longest run, ages the others and moves each to its
+// place in the text.
+func (r *reuse) step(text []int32) {
+	if len(r.longest) > 0 {
+		if len(r.segments) == reuseSegments {
+			r.segments = slices.Delete(r.segments, 0, 1)
+		}
+		r.segments = append(r.segments, segment{tokens: slices.Clone(r.longest)})
+	}
+	r.run, r.longest = r.run[:0], r.longest[:0]
+	r.segments = slices.DeleteFunc(r.segments, func(s segment) bool {
+		return s.age == reuseLife || s.align(text) == len(s.tokens)
+	})
+	for i := range r.segments {
+		s := &r.segments[i]
+		s.age++
+		s.next = s.align(text)
+	}
+}
+
+// align returns the index of the token that continues the text: after the latest
+// occurrence of the text's longest suffix (up to reuseAlign tokens), or the old one.
+func (s *segment) align(text []int32) int {
+	for n := min(reuseAlign, len(text), len(s.tokens)); n > 0; n-- {
+		end := text[len(text)-n:]
+		for at := len(s.tokens) - n; at >= 0; at-- {
+			if slices.Equal(s.tokens[at:at+n], end) {
+				return at + n
+			}
+		}
+	}
+	return s.next
+}

@@ -1,0 +1,14 @@
+package testfile_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
+)
+
+func TestTheRepositorysModelIsFound(t *testing.T) {
+	m, tok := testfile.Open(t, testfile.Stories(t, "f32"))
+	require.Equal(t, m.Config().Vocab, tok.VocabSize())
+}

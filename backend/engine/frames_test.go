@@ -1,0 +1,48 @@
+package engine_test
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// TestADecodeTokenPassesEightFrames lists our frames between a request and the device.
+// The package comment and docs/engine.md name them.
+func TestADecodeTokenPassesEightFrames(t *testing.T) {
+	dev := newDevice()
+	e, _ := start(t, dev, small)
+	var last []string // of the last decode pass
+	dev.onRun = func(graph string) error {
+		if strings.HasPrefix(graph, "block") {
+			last = engineFrames()
+		}
+		return nil
+	}
+	_, err := e.Generate(t.Context(), engine.Request{Prompt: begin[:1], MaxTokens: 5}, func(engine.Piece) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"(*Engine).Generate", "(*generation).decode", "(*generation).compute", "(*Engine).runNextPass", "(*Engine).computeRows",
+		"(*Engine).forward", "(*passRun).runBlock", "(*Engine).runGraph",
+	}, last)
+}
+
+// engineFrames returns the functions of package engine that are on the stack, the
+// caller first.
+func engineFrames() (names []string) {
+	counters := make([]uintptr, 64)
+	frames := runtime.CallersFrames(counters[:runtime.Callers(0, counters)])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if _, name, found := strings.Cut(f.Function, "sdnpu/backend/engine."); found {
+			names = append(names, name)
+		}
+	}
+	slices.Reverse(names)
+	return names
+}

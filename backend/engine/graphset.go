@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/buffers"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// graphSet holds the graphs of all blocks at one context tier, and the memory that
+// they bind.
+type graphSet struct {
+	*residency.Set
+	context int // tokens of one sequence
+	slots   int // of all sequences
+	memory  *buffers.Buffers
+	// start holds the graphs of each block to load at first. If it is nil, the plan decides.
+	start []graphswap.Variant
+}
+
+// newGraphSet allocates the memory of a context tier; loadBlocks or loadBlocksAndHead
+// loads the graphs. The memory comes first, because a device must place the KV cache in one piece.
+func (e *Engine) newGraphSet(context int) (*graphSet, error) {
+	o := &e.options
+	f := &graphSet{Set: residency.NewSet(e.costs), context: context, slots: context * o.Sequences}
+	var err error
+	f.memory, err = buffers.New(e.dev, o.buffers(e.model, context))
+	return f, err
+}
+
+// loadBlocks makes and loads the programs of every block; the head is loaded
+// already.
+func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
+	c := e.options.images()
+	sets, err := images.WriteBlocks(e.model, c, f.slots)
+	if err != nil {
+		return err
+	}
+	return f.Load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, sets), sets, e.layout(f))
+}
+
+// layout returns the layout of a graph set.
+func (e *Engine) layout(f *graphSet) residency.Layout {
+	return residency.Layout{
+		Rows: e.options.Rows, Layers: e.config.Layers, Switched: e.options.separate, Start: e.options.start, Used: e.options.used, Resident: f.start,
+		Ports: func(b *residency.Block, rows int) []map[string]*arena.Region {
+			return f.memory.Ports(b.Index, b.First, b.End, rows)
+		},
+	}
+}
+
+// loadBlocksAndHead makes and loads the programs of every block and of the head.
+func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
+	c := e.options.images()
+	sets, err := images.WriteBlocks(e.model, c, f.slots)
+	if err != nil {
+		return err
+	}
+	graphs, err := images.WriteHead(e.model, c)
+	if err != nil {
+		return err
+	}
+	l := images.NewLoader(e.dev, e.model, c, f.slots, append(slices.Clone(sets), graphs))
+	if err := f.Load(ctx, l, sets, e.layout(f)); err != nil {
+		return err
+	}
+	if err := e.head.load(ctx, l, graphs); err != nil {
+		return err
+	}
+	return e.costs.MeasureHead(ctx, e.head.rows, e.head.widths)
+}
+
+// reloadGraphs loads all programs again, after the device has restarted or a block
+// was left without a graph. Keys and values are on the host, so no text is lost. The
+// caller holds the device lock. If it fails, the next caller tries again.
+func (e *Engine) reloadGraphs(ctx context.Context) error {
+	if e.switcher != nil {
+		e.switcher.Stop()
+	}
+	f := e.graphs.Load()
+	err := f.Reload(ctx)
+	if err == nil {
+		err = e.head.reload(ctx, f.Loader())
+	}
+	if err != nil {
+		return fmt.Errorf("engine: load the graphs again: %w", err)
+	}
+	e.mustReload = false
+	e.options.Logger.Warn("the graphs were lost and are loaded again", "blocks", len(f.Blocks))
+	return nil
+}
+
+// reloadAfterRestart reports whether a failed pass may run once more: the device
+// has restarted, and its programs are loaded again. Keys and values are on the
+// host, and nothing of a pass counts before its end, so no text is lost. Clock votes
+// are lost with the device, so the next pass votes again.
+func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
+	if err != nil {
+		e.power.Forget()
+	}
+	return errors.Is(err, backend.ErrRestarted) && e.ensureLoaded() == nil
+}
+
+// sizeBytes returns the memory of programs and buffers.
+func (f *graphSet) sizeBytes() int64 { return f.ProgramBytes() + f.memory.TotalBytes() }
+
+func (f *graphSet) close() error { return errors.Join(f.Unload(), f.memory.Close()) }

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/buffers"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Types of package images that are part of an engine's options and results.
+type (
+	// Progress tells how much of the images is compiled and loaded.
+	Progress = images.Progress
+	// Job describes an image to be compiled.
+	Job = images.Job
+	// Prepared is an image that an engine will need.
+	Prepared = images.Prepared
+	// MeasureOptions tunes [Measure].
+	MeasureOptions = images.MeasureOptions
+	// Measurement holds the times of one graph.
+	Measurement = images.Measurement
+	// Measurements holds the measurements of all graphs of a model.
+	Measurements = images.Measurements
+)
+
+// ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
+// made from.
+var ErrJob = images.ErrJob
+
+// images returns the config of package images.
+func (o *resolved) images() images.Config {
+	return images.Config{
+		Recipe:   o.Recipe,
+		Rows:     o.Rows,
+		HeadRows: o.headRows,
+		Blocks:   o.Blocks,
+		Top:      o.Top,
+		Separate: o.separate,
+		Swap:     o.deviceSwitches,
+		Cache:    o.Cache,
+		Name:     o.Name,
+		Compile:  o.Compile,
+		Logger:   o.Logger,
+		Progress: o.Progress,
+	}
+}
+
+// contexts returns the context tiers that an engine starts with and grows to,
+// ascending.
+func (o *resolved) contexts() []int {
+	list := []int{o.contextFor(0)}
+	for list[len(list)-1] < o.Context {
+		list = append(list, o.contextFor(list[len(list)-1]+1))
+	}
+	return list
+}
+
+// Prepare compiles every image that an engine of these arguments can need, at each
+// context that it grows to, into the options' cache: see [images.Prepare].
+func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Options) ([]Prepared, error) {
+	o, err := options.resolve(m.Config(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.Cache == nil {
+		return nil, fmt.Errorf("engine: %w: prepare: no image cache to keep images in", ErrOptions)
+	}
+	return images.Prepare(ctx, dev, m, o.images(), o.contexts(), o.Sequences)
+}
+
+// Measure loads and runs every graph of a model alone and times it, in the widths
+// and blocks of the options: see [images.Measure].
+func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
+	options.Plan = "" // its widths may be any
+	o, err := options.resolve(m.Config(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return images.Measure(ctx, dev, m, o.images(), m.Views(o.Context), o.contextFor(0)*o.Sequences, mo)
+}
+
+// buffers returns the shape of the memory that graphs of a context tier bind.
+func (o *resolved) buffers(m *model.Model, context int) buffers.Config {
+	c := buffers.Config{
+		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: o.Rows[0], PartRows: o.partRows(),
+		Sequences: o.Sequences, Context: context,
+	}
+	for block := range o.Blocks {
+		_, end := o.blockRange(block, c.Model.Layers)
+		c.Ends = append(c.Ends, end)
+	}
+	return c
+}

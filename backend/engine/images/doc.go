@@ -1,0 +1,30 @@
+// Package images turns the graphs of a model into programs on a device.
+//
+// A set of graphs belongs together: all widths of one block, or of the head. [WriteBlocks] and
+// [WriteHead] write the sets, and a [Loader] makes an [Image] of each: it takes the image from the
+// image cache or compiles it, loads it, and checks its ports against the ports of the graphs. If
+// the device shares constants between graphs, one image holds a whole set and its weights once.
+// Otherwise each graph has its own image.
+//
+// [Prepare] compiles all images and loads none, for another machine. [Measure]
+// loads and runs each graph alone and times it.
+//
+// The package does not decide which graphs stay loaded (package residency does),
+// and it runs no graph except to measure it.
+//
+// # Invariants
+//
+//   - an image's key covers everything that decides whether the image is valid:
+//     the graphs with their weights, and the device's fingerprint;
+//   - one process compiles an image at a time; others wait and take the result;
+//   - an image from the cache that the device rejects is compiled again, once;
+//   - the program of an image is closed before the bytes that it runs on.
+//
+// # Cost
+//
+// Compiling takes seconds to minutes per image and needs a buffer of the image's
+// size. A key costs one hash over all weights of its graphs.
+//
+// A Loader is for one goroutine at a time; [Loader.Silent] returns one for another
+// goroutine. The package has no locks.
+package images

@@ -1,0 +1,69 @@
+package images
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// layersMark precedes a block's number of layers in the names of its graphs, as in
+// block0_rows32_layers14of28. The emulator sees one graph at a time and reads the graph's share of
+// the model from this name.
+const layersMark = "_layers"
+
+// blockSources returns the sources of each block's graphs for a number of past
+// slots, the smallest width first. The graphs of a block bind the same memory.
+func blockSources(c Config, layers, slots int) [][]Source {
+	sets := make([][]Source, c.Blocks)
+	for block := range sets {
+		first, end := BlockRange(block, c.Blocks, layers)
+		for _, rows := range slices.Backward(c.Rows) {
+			sets[block] = append(sets[block], Source{Block: &model.Block{
+				Name:  fmt.Sprintf("block%d_rows%d%s%dof%d", block, rows, layersMark, end-first, layers),
+				First: first, End: end, Rows: rows, Context: slots, Recipe: c.Recipe,
+			}})
+		}
+	}
+	return sets
+}
+
+// headSources returns the sources of the head's graphs. They depend on no context.
+func headSources(c Config) []Source {
+	var set []Source
+	for _, rows := range c.HeadRows {
+		set = append(set, Source{Head: &model.Head{Name: fmt.Sprintf("head_rows%d", rows), Rows: rows, Top: c.Top, Recipe: c.Recipe}})
+	}
+	return set
+}
+
+// WriteBlocks writes one graph set per block for a number of past slots, each with
+// the smallest width first.
+func WriteBlocks(m *model.Model, c Config, slots int) ([][]*backend.Graph, error) {
+	var sets [][]*backend.Graph
+	for _, sources := range blockSources(c, m.Config().Layers, slots) {
+		set, err := writeAll(m, sources)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// WriteHead writes the head's graph set, the smallest width first.
+func WriteHead(m *model.Model, c Config) ([]*backend.Graph, error) {
+	return writeAll(m, headSources(c))
+}
+
+func writeAll(m *model.Model, sources []Source) ([]*backend.Graph, error) {
+	set := make([]*backend.Graph, len(sources))
+	for i, s := range sources {
+		var err error
+		if set[i], err = s.write(m); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
+	return set, nil
+}

@@ -1,0 +1,103 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
+// made from.
+var ErrJob = errors.New("the graphs are not those that were asked for: the model's file or the program has changed")
+
+// Source describes a graph of a model: one of its fields is set. A graph holds
+// functions for its constants; a Source can be sent to another process.
+type Source struct {
+	Block *model.Block
+	Head  *model.Head
+}
+
+func (s Source) name() string {
+	if s.Block != nil {
+		return s.Block.Name
+	}
+	return s.Head.Name
+}
+
+// Recipe returns the graph's recipe.
+func (s Source) Recipe() model.Recipe {
+	switch {
+	case s.Block != nil:
+		return s.Block.Recipe
+	case s.Head != nil:
+		return s.Head.Recipe
+	}
+	return model.Recipe{}
+}
+
+func (s Source) write(m *model.Model) (*backend.Graph, error) {
+	switch {
+	case s.Block != nil:
+		return m.Block(*s.Block)
+	case s.Head != nil:
+		return m.Head(*s.Head)
+	}
+	return nil, fmt.Errorf("%w: a graph that is neither block nor head", ErrJob)
+}
+
+// Job describes an image to be compiled.
+type Job struct {
+	Graphs []Source
+	// Digest identifies the graphs. Each process must build equal graphs from the job.
+	Digest [sha256.Size]byte
+	// Weights is the size of their constants, as a measure of the work.
+	Weights int64
+}
+
+// Compile writes the job's graphs from m and compiles them to w. It calls filled
+// with the size of each constant once it is written. If the graphs differ from
+// the job's, because the model or this program is another, it returns [ErrJob].
+func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {
+	graphs, err := writeAll(m, j.Graphs)
+	if err != nil {
+		return err
+	}
+	if digestOf(graphs) != j.Digest {
+		return fmt.Errorf("engine: %w", ErrJob)
+	}
+	return dev.Compile(ctx, w, countFills(ctx, graphs, filled)...)
+}
+
+// digestOf identifies a list of graphs.
+func digestOf(graphs []*backend.Graph) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, g := range graphs {
+		fmt.Fprintf(h, "%x\n", g.Digest())
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// job returns the job that compiles graphs of the loader's model.
+func (l *Loader) job(graphs []*backend.Graph, weights int64) (Job, error) {
+	j := Job{Digest: digestOf(graphs), Weights: weights}
+	known := make(map[string]Source)
+	for _, set := range append(blockSources(l.config, l.layers, l.slots), headSources(l.config)) {
+		for _, s := range set {
+			known[s.name()] = s
+		}
+	}
+	for _, g := range graphs {
+		s, found := known[g.Name]
+		if !found {
+			return Job{}, fmt.Errorf("engine: %w: no source of graph %q", ErrJob, g.Name)
+		}
+		j.Graphs = append(j.Graphs, s)
+	}
+	return j, nil
+}

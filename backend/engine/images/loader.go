@@ -1,0 +1,297 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// imageVersion is part of each key. Raise it when an image of equal graphs and
+// equal device gets another meaning.
+const imageVersion = 2
+
+// Loader makes images of graphs and loads them.
+type Loader struct {
+	dev    backend.Device
+	config Config
+	digest string // of the model's file
+	layers int    // of the model
+	slots  int    // past slots of the block graphs
+	// shares is set if the graphs of a set go into one image.
+	shares bool
+	// prefersShared is set if a set needs a shared image even when the cache already holds an image
+	// of each graph.
+	prefersShared bool
+	// progress is the state of the work before the current image.
+	progress Progress
+	// cache is the config's. It becomes nil when it cannot keep an image: otherwise
+	// each image would be compiled twice.
+	cache *imagecache.Store
+}
+
+// NewLoader returns a loader of graph sets of a model, whose block graphs have the given number of
+// past slots. Graphs of one set hold mostly equal constants.
+func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][]*backend.Graph) *Loader {
+	l := &Loader{
+		dev: dev, config: c, digest: m.Digest(), layers: m.Config().Layers, slots: slots, cache: c.Cache,
+		shares: !c.Separate && (c.Swap || dev.Capabilities().SharesConstants),
+	}
+	l.countWork(sets)
+	return l
+}
+
+// countWork resets the progress to the work of loading the sets.
+func (l *Loader) countWork(sets [][]*backend.Graph) {
+	l.progress = Progress{}
+	for _, set := range sets {
+		for _, graphs := range l.Images(set) {
+			l.progress.Total++
+			l.progress.Weights += ConstantBytes(graphs)
+		}
+	}
+}
+
+// Silent returns a loader of the same images that reports no progress.
+func (l *Loader) Silent() *Loader {
+	q := *l
+	q.config.Progress = func(Progress) {}
+	return &q
+}
+
+// Images splits a set into the lists of graphs that share an image.
+func (l *Loader) Images(set []*backend.Graph) [][]*backend.Graph {
+	if l.shares && (l.prefersShared || !l.preparedSeparately(set)) {
+		return [][]*backend.Graph{set}
+	}
+	split := make([][]*backend.Graph, len(set))
+	for i := range set {
+		split[i] = set[i : i+1]
+	}
+	return split
+}
+
+// preparedSeparately reports whether the cache holds an image of each graph of a set and no image
+// of the whole set. The cache was then prepared for a device that cannot load a shared image.
+func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
+	if l.cache == nil || len(set) == 1 || l.cache.Has(l.Key(set)) {
+		return false
+	}
+	return !slices.ContainsFunc(set, func(g *backend.Graph) bool { return !l.cache.Has(l.Key([]*backend.Graph{g})) })
+}
+
+// ConstantBytes returns the size of the graphs' distinct constants, which is nearly
+// the size of an image that holds each of them once.
+func ConstantBytes(graphs []*backend.Graph) (size int64) {
+	known := make(map[string]bool)
+	for _, g := range graphs {
+		for i := range g.Tensors {
+			t := &g.Tensors[i]
+			if id := constantID(t); t.Kind == backend.Constant && !known[id] {
+				known[id] = true
+				size += int64(t.SizeBytes())
+			}
+		}
+	}
+	return size
+}
+
+// constantID is equal for constants that a device may store once.
+func constantID(t *backend.Tensor) string {
+	return fmt.Sprintf("%v %v %v %s", t.Type, t.Shape, t.Encoding, t.Values.ID)
+}
+
+// Key identifies everything that decides whether an image of the graphs is valid.
+func (l *Loader) Key(graphs []*backend.Graph) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "sdnpu image %d\n", imageVersion)
+	for _, g := range graphs {
+		fmt.Fprintf(h, "%x\n", g.Digest())
+	}
+	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // a hash takes everything
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// label describes an image in the cache to people.
+func (l *Loader) label(graphs []*backend.Graph) imagecache.Label {
+	c, device := l.config, l.dev.Capabilities()
+	return imagecache.Label{
+		"model":       c.Name,
+		"digest":      l.digest,
+		"graphs":      Name(graphs),
+		"recipe":      c.Recipe.Name,
+		"rows":        strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Rows), " ", ","), "[]"),
+		"context":     fmt.Sprint(l.slots),
+		"device":      device.Name,
+		"fingerprint": device.Fingerprint,
+	}
+}
+
+// Load loads a set of graphs into the device, in one image or several. The caller
+// closes the images, after an error too.
+func (l *Loader) Load(ctx context.Context, set []*backend.Graph) (graphs []*Graph, list []*Image, err error) {
+	for _, part := range l.Images(set) {
+		i, err := l.LoadImage(ctx, part)
+		if err != nil {
+			return nil, list, err
+		}
+		list, graphs = append(list, i), append(graphs, i.graphs...)
+	}
+	return graphs, list, nil
+}
+
+// LoadImage takes the image of the given graphs from the cache, or compiles it, and loads it.
+func (l *Loader) LoadImage(ctx context.Context, graphs []*backend.Graph) (*Image, error) {
+	r := newReporter(l.config.Progress, l.progress, graphs)
+	defer r.start()()
+	key, miss := l.Key(graphs), error(nil)
+	if l.cache != nil {
+		i, err := l.fromCache(ctx, key, graphs, r)
+		if !mustCompile(err) {
+			return l.finish(i, err, r)
+		}
+		miss = err
+		r.cached.Store(false)
+	}
+	i, err := l.compile(ctx, key, graphs, r, errors.Is(miss, imagecache.ErrMiss))
+	return l.finish(i, err, r)
+}
+
+// mustCompile reports whether an error of fromCache means that the image must be
+// compiled.
+func mustCompile(err error) bool {
+	return errors.Is(err, imagecache.ErrMiss) || errors.Is(err, backend.ErrImage)
+}
+
+// finish counts an image as done, unless there is an error.
+func (l *Loader) finish(i *Image, err error, r *reporter) (*Image, error) {
+	if err != nil {
+		return nil, err
+	}
+	l.done(r)
+	return i, nil
+}
+
+func (l *Loader) done(r *reporter) {
+	l.progress.Done++
+	l.progress.WeightsDone += r.weights
+	r.done.Store(true)
+}
+
+// fromCache loads an image of the cache. It returns [imagecache.ErrMiss] if there
+// is none, and [backend.ErrImage] if the device rejects it.
+func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*Image, error) {
+	entry, err := l.cache.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	r.cached.Store(true)
+	r.bytes.Store(int64(len(entry.Bytes())))
+	i, err := l.openEntry(ctx, graphs, entry)
+	if errors.Is(err, backend.ErrImage) {
+		l.config.Logger.Warn("an image from the cache is compiled again", "graph", r.base.Graph, "reason", err)
+	}
+	return i, err
+}
+
+// openEntry loads an image of the cache. After an error the entry is closed.
+func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *imagecache.Entry) (*Image, error) {
+	i, err := l.open(ctx, graphs, entry.Bytes())
+	if err != nil {
+		return nil, errors.Join(err, entry.Close())
+	}
+	i.entry = entry
+	return i, nil
+}
+
+// compile makes an image in the cache, or in memory if the cache fails. If look is set, it looks
+// into the cache again after it has got the image's lock.
+func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
+	if l.cache != nil {
+		i, err := l.compileToCache(ctx, key, graphs, r, look)
+		if !errors.Is(err, imagecache.ErrStore) {
+			return i, err
+		}
+		l.config.Logger.Warn("continuing without the image cache: every start will compile", "reason", err,
+			"remedy", "give the cache a folder that can be written and has room for the images, or turn it off")
+		l.cache = nil
+	}
+	var image bytes.Buffer
+	if err := l.write(ctx, &image, graphs, r); err != nil {
+		return nil, err
+	}
+	return l.open(ctx, graphs, image.Bytes())
+}
+
+// compileToCache makes an image in the cache and loads it from there. It holds the
+// lock of the image, which all processes respect.
+func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
+	release, err := l.cache.Lock(ctx, key, func() { r.waiting.Store(true) })
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	r.waiting.Store(false)
+	if look {
+		i, err := l.fromCache(ctx, key, graphs, r)
+		if !mustCompile(err) {
+			return i, err
+		}
+		r.cached.Store(false)
+	}
+	if err := l.put(ctx, key, graphs, r); err != nil {
+		return nil, err
+	}
+	entry, err := l.cache.Get(key)
+	if err != nil { // the image was written a moment ago and is gone: the disk is not reliable
+		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
+	}
+	return l.openEntry(ctx, graphs, entry)
+}
+
+// put compiles an image into the cache.
+func (l *Loader) put(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) error {
+	if err := l.cache.Reserve(r.weights); err != nil {
+		return err
+	}
+	return l.cache.Put(key, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
+}
+
+// write compiles an image to w.
+func (l *Loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
+	// A device allocates buffers as large as an image. Free them now: the next garbage collection
+	// may run only after gigabytes of further allocations.
+	defer debug.FreeOSMemory()
+	r.bytes.Store(0)
+	r.filled.Store(0)
+	if err := l.compileGraphs(ctx, io.MultiWriter(w, countBytes{&r.bytes}), graphs, r); err != nil {
+		return fmt.Errorf("engine: compile %s: %w", r.base.Graph, err)
+	}
+	return nil
+}
+
+func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
+	filled := func(bytes int) { r.filled.Add(int64(bytes)) }
+	if l.config.Compile == nil {
+		return l.dev.Compile(ctx, w, countFills(ctx, graphs, filled)...)
+	}
+	job, err := l.job(graphs, r.weights)
+	if err != nil {
+		return err
+	}
+	return l.config.Compile(ctx, w, job, filled)
+}
+
+// Logger returns the config's logger.
+func (l *Loader) Logger() *slog.Logger { return l.config.Logger }

@@ -1,0 +1,235 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// measurer loads and runs graphs and times them.
+type measurer struct {
+	dev     backend.Device
+	loader  *Loader
+	repeats int
+	views   []model.View
+	result  *Measurements
+	virtual bool // the device's time does not pass on the host's clock
+}
+
+// runnable is a loaded graph with memory to run on.
+type runnable struct {
+	image    *Image
+	buffer   backend.Buffer
+	ports    map[string]*arena.Region
+	bindings []backend.Binding
+}
+
+func (r *runnable) close() error {
+	var err error
+	if r.buffer != nil {
+		err = r.buffer.Close()
+	}
+	return errors.Join(r.image.Close(), err)
+}
+
+// open loads a graph and allocates its memory: zeros, and masks with which the
+// middle row sees context tokens.
+func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *runnable, err error) {
+	i, err := s.loader.LoadImage(ctx, []*backend.Graph{g})
+	if err != nil {
+		return nil, err
+	}
+	r := &runnable{image: i, ports: make(map[string]*arena.Region)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	var a arena.Arena
+	signature := i.graphs[0].Signature
+	for _, p := range slices.Concat(signature.Inputs, signature.Outputs) {
+		r.ports[p.Name] = &arena.Region{}
+		a.Place(r.ports[p.Name], p.SizeBytes())
+	}
+	if r.buffer, err = a.Allocate(s.dev); err != nil {
+		return nil, err
+	}
+	r.bindings, err = arena.Bind(g.Name, signature, r.ports)
+	s.fillMasks(r, context)
+	return r, err
+}
+
+// fillMasks writes masks: each row sees the first tokens and itself, and the middle
+// row is token number context.
+func (s *measurer) fillMasks(r *runnable, context int) {
+	for _, p := range r.image.graphs[0].Signature.Inputs {
+		if !slices.ContainsFunc(s.views, func(v model.View) bool { return v.Mask == p.Name }) {
+			continue
+		}
+		n, columns, element := p.Shape[len(p.Shape)-2], p.Shape[len(p.Shape)-1], p.Type.Size()
+		rows := rowsOf(r.image.sources[0])
+		past := min(max(0, context-rows/2), columns-rows)
+		hidden := model.HiddenRow(columns, p.Type)
+		for i := range n {
+			row := r.ports[p.Name].All()[i*columns*element : (i+1)*columns*element]
+			copy(row, hidden)
+			clear(row[:past*element])
+			own := columns - rows + i%rows
+			clear(row[own*element : (own+1)*element])
+		}
+	}
+}
+
+// rowsOf returns the width of a graph: its first input is x [rows,hidden].
+func rowsOf(g *backend.Graph) int { return g.Signature().Inputs[0].Shape[0] }
+
+// measure measures one graph and closes it.
+func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement, err error) {
+	m = Measurement{Graph: g.Name, Rows: rowsOf(g)}
+	r, err := s.open(ctx, g, s.result.Context)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	m.SizeBytes = r.image.SizeBytes()
+	if m.Load, err = s.loads(ctx, r); err != nil {
+		return m, err
+	}
+	if m.Run, m.Overruns, err = s.runs(ctx, r); err != nil {
+		return m, err
+	}
+	s.fillMasks(r, 0)
+	m.Short, _, err = s.runs(ctx, r)
+	return m, err
+}
+
+// time returns the time of a call that took own on the host's clock. If an emulator simulates a
+// device, it returns the device's time, and late reports that the call took longer than on the
+// device.
+func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {
+	c := CallCost(p, cost)
+	if c.Paced == "" {
+		return own, false
+	}
+	s.result.Paced, s.virtual = c.Paced, c.Virtual
+	return c.Took, c.Overrun > c.Took/100
+}
+
+// CallCost returns what the device reports of the last load or run of a program, or
+// zero if it reports nothing.
+func CallCost(p backend.Program, cost func(backend.Timed) backend.Cost) backend.Cost {
+	t, ok := p.(backend.Timed)
+	if !ok {
+		return backend.Cost{}
+	}
+	return cost(t)
+}
+
+// loads frees and loads the graph's program repeatedly and returns the median time
+// of a load.
+func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error) {
+	var times []time.Duration
+	for range s.repeats {
+		if err := r.image.Free(); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		if err := r.image.Reload(ctx, s.loader); err != nil {
+			return 0, err
+		}
+		t, _ := s.time(time.Since(began), backend.Timed.LoadCost, r.image.program)
+		times = append(times, t)
+	}
+	return median(times), nil
+}
+
+// runs returns the median time of a run and the number of late ones.
+func (s *measurer) runs(ctx context.Context, r *runnable) (_ time.Duration, overruns int, err error) {
+	var times []time.Duration
+	for i := range WarmUps + s.repeats {
+		t, late, err := s.run(ctx, r)
+		if err != nil {
+			return 0, 0, err
+		}
+		if i >= WarmUps {
+			times = append(times, t)
+			if late {
+				overruns++
+			}
+		}
+	}
+	return median(times), overruns, nil
+}
+
+func (s *measurer) run(ctx context.Context, r *runnable) (_ time.Duration, late bool, err error) {
+	program := r.image.program
+	began := time.Now()
+	if err := program.Run(ctx, r.image.graphs[0].Name, r.bindings); err != nil {
+		return 0, false, err
+	}
+	t, late := s.time(time.Since(began), backend.Timed.RunCost, program)
+	return t, late, nil
+}
+
+// runSlowdown compares runs of one graph during loads of another one to runs alone.
+// It returns zero if the device's calls cannot overlap.
+func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) (_ float64, err error) {
+	if s.virtual {
+		return 0, nil
+	}
+	s = s.silent()
+	r, err := s.open(ctx, runs, s.result.Context)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	other, err := s.open(ctx, loads, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, other.close()) }()
+	alone, _, err := s.runs(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	done, second := make(chan error, 1), s.silent()
+	go func() {
+		_, err := second.loads(ctx, other)
+		done <- err
+	}()
+	var during []time.Duration
+	for {
+		t, _, runErr := s.run(ctx, r)
+		select {
+		case err := <-done:
+			// The last run does not count, because it may have begun after the last load.
+			if err != nil || runErr != nil || len(during) == 0 {
+				return 0, errors.Join(err, runErr)
+			}
+			return float64(median(during)) / float64(alone), nil
+		default:
+			during = append(during, t)
+		}
+		if runErr != nil {
+			return 0, errors.Join(runErr, <-done)
+		}
+	}
+}
+
+// silent returns a measurer for another goroutine. It reports no progress, and its
+// notes on the device's time are dropped.
+func (s *measurer) silent() *measurer {
+	q := *s
+	q.loader, q.result = s.loader.Silent(), &Measurements{Context: s.result.Context}
+	return &q
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}

@@ -1,0 +1,84 @@
+package images
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Prepared is an image that an engine will need.
+type Prepared struct {
+	// Key is the image's key in the cache, Graphs its name in a [Progress].
+	Key, Graphs string
+	// Names are the names of its graphs, ascending by rows.
+	Names []string
+	// Context is the number of past tokens per sequence; zero for the head.
+	Context int
+}
+
+// Prepare compiles every image that an engine with the given number of sequences can need, for each
+// of the contexts, into the config's cache. It loads none: dev may compile for another machine's
+// chip, and this one may be unable to load the result. If the device shares constants, the images
+// of each set are shared, even if separate ones are in the cache.
+func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, contexts []int, sequences int) (list []Prepared, err error) {
+	head, err := WriteHead(m, c)
+	if err != nil {
+		return nil, err
+	}
+	for i, context := range contexts {
+		sets, err := WriteBlocks(m, c, context*sequences)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 { // the head is the same at each context
+			sets = append(sets, head)
+		}
+		l := NewLoader(dev, m, c, context*sequences, sets)
+		l.prefersShared = true
+		l.countWork(sets)
+		for i, set := range sets {
+			p := Prepared{Context: context}
+			if i == c.Blocks {
+				p.Context = 0
+			}
+			for _, graphs := range l.Images(set) {
+				p.Key, p.Graphs, p.Names = l.Key(graphs), Name(graphs), graphNames(graphs)
+				if err := l.prepare(ctx, graphs); err != nil {
+					return nil, err
+				}
+				list = append(list, p)
+			}
+		}
+	}
+	return list, nil
+}
+
+func graphNames(graphs []*backend.Graph) (names []string) {
+	for _, g := range graphs {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// prepare compiles an image into the cache, unless it is there.
+func (l *Loader) prepare(ctx context.Context, graphs []*backend.Graph) error {
+	r := newReporter(l.config.Progress, l.progress, graphs)
+	defer r.start()()
+	key := l.Key(graphs)
+	entry, err := l.cache.Get(key)
+	if err == nil {
+		r.cached.Store(true)
+		r.bytes.Store(int64(len(entry.Bytes())))
+		err = entry.Close()
+	} else if errors.Is(err, imagecache.ErrMiss) {
+		err = l.put(ctx, key, graphs, r)
+	}
+	if err != nil {
+		return err
+	}
+	l.done(r)
+	return nil
+}

@@ -1,0 +1,56 @@
+package kvcache
+
+import "github.com/sdnpu/sdnpu/backend"
+
+// Layout is the shape of a cache.
+type Layout struct {
+	Layers, KVHeads, HeadDim int
+	// Type is the element type of keys and values.
+	Type backend.DataType
+	// Sequences and Context are the number of sequences and of slots that each
+	// of them owns.
+	Sequences, Context int
+	// Rows is the width of the widest graph.
+	Rows int
+}
+
+// Slots returns the number of slots of all sequences.
+func (l Layout) Slots() int { return l.Sequences * l.Context }
+
+// Slot returns the slot of a sequence's token at a position, counted over all
+// sequences. It is also the token's column in an attention mask.
+func (l Layout) Slot(sequence, position int) int { return sequence*l.Context + position }
+
+// rowBytes returns the size of one head's key or value of one token.
+func (l Layout) rowBytes() int { return l.HeadDim * l.Type.Size() }
+
+// pastBytes and newBytes return the sizes of one layer's keys, or values: of all
+// slots, and of the rows of the widest graph.
+func (l Layout) pastBytes() int { return l.KVHeads * l.Slots() * l.rowBytes() }
+func (l Layout) newBytes() int  { return l.KVHeads * l.Rows * l.rowBytes() }
+
+// span returns the byte range of n slots of one head, from a slot on.
+func (l Layout) span(head, slot, n int) (from, to int) {
+	from = (head*l.Slots() + slot) * l.rowBytes()
+	return from, from + n*l.rowBytes()
+}
+
+// Run maps n neighbouring rows of a pass to n neighbouring slots of one sequence.
+type Run struct {
+	// Row is the first row, Position the position of its token in the sequence.
+	Row, Sequence, Position, N int
+}
+
+// Runs groups rows [first, end) of a pass into runs. The caller returns the
+// sequence and the position of each row.
+func Runs(first, end int, place func(row int) (sequence, position int)) (runs []Run) {
+	for row := first; row < end; row++ {
+		sequence, position := place(row)
+		if n := len(runs) - 1; n >= 0 && runs[n].Sequence == sequence && runs[n].Position+runs[n].N == position {
+			runs[n].N++
+			continue
+		}
+		runs = append(runs, Run{row, sequence, position, 1})
+	}
+	return runs
+}

@@ -1,0 +1,117 @@
+package kvcache
+
+import (
+	"encoding/binary"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// Computed notes that a graph of a width has written all rows of a pass for the
+// layers [first, end).
+func (c *Cache) Computed(first, end, width int) {
+	for i := first; i < end; i++ {
+		c.layers[i].width, c.layers[i].inParts = width, false
+	}
+}
+
+// Collect keeps what a graph of a width has just written for the layers
+// [first, end): n rows, which are the rows of the pass from row on.
+func (c *Cache) Collect(first, end, width, row, n int) {
+	size := c.layout.rowBytes()
+	for i := first; i < end; i++ {
+		l := &c.layers[i]
+		for kv := range 2 {
+			if l.collected[kv] == nil {
+				l.collected[kv] = make([]byte, c.layout.newBytes())
+			}
+			for head := range c.layout.KVHeads {
+				from := l.fresh[kv].All()[head*width*size:]
+				copy(l.collected[kv][(head*c.layout.Rows+row)*size:], from[:n*size])
+			}
+		}
+		l.width, l.inParts = c.layout.Rows, true
+	}
+}
+
+// Store copies rows of the last pass to their slots, for the layers [first, end).
+func (c *Cache) Store(first, end int, runs []Run) {
+	for i := first; i < end; i++ {
+		for _, run := range runs {
+			c.copyRows(i, run.Row, c.layout.Slot(run.Sequence, run.Position), run.N)
+		}
+	}
+}
+
+// ClearSlots makes the slots of the runs zero, for the layers [first, end).
+func (c *Cache) ClearSlots(first, end int, runs []Run) {
+	for i := first; i < end; i++ {
+		for _, r := range c.layers[i].past {
+			for head := range c.layout.KVHeads {
+				for _, run := range runs {
+					from, to := c.layout.span(head, c.layout.Slot(run.Sequence, run.Position), run.N)
+					clear(r.All()[from:to])
+				}
+			}
+		}
+	}
+}
+
+// copyRows copies n rows of the last pass, from row on, to the slots from slot
+// on, for all heads of one layer.
+func (c *Cache) copyRows(layer, row, slot, n int) {
+	l, size := &c.layers[layer], c.layout.rowBytes()
+	for kv := range 2 {
+		past, rows := l.past[kv].All(), l.rows(kv)
+		for head := range c.layout.KVHeads {
+			from, to := c.layout.span(head, slot, n)
+			copy(past[from:to], rows[(head*l.width+row)*size:])
+		}
+	}
+}
+
+// rows returns the array that holds the last pass's rows.
+func (l *layer) rows(kv int) []byte {
+	if l.inParts {
+		return l.collected[kv]
+	}
+	return l.fresh[kv].All()
+}
+
+// FirstNotFinite returns the first of the layers [first, end) that has an
+// infinity or a NaN in the first n rows of the last pass, or -1.
+//
+// Attention adds masks, so one such slot would turn every row that must not see
+// it into NaN, in this pass and, once committed, in all later ones.
+func (c *Cache) FirstNotFinite(first, end, n int) (layer int) {
+	size := c.layout.rowBytes()
+	for i := first; i < end; i++ {
+		l := &c.layers[i]
+		for kv := range 2 {
+			for head := range c.layout.KVHeads {
+				from := head * l.width * size
+				if !finite(l.rows(kv)[from:from+n*size], c.layout.Type) {
+					return i
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// finite reports whether no element is an infinity or a NaN.
+func finite(b []byte, t backend.DataType) bool {
+	switch {
+	case t == backend.Float16:
+		return quant.FirstNotFiniteF16(b) < 0
+	case t.Fixed(): // every bit pattern of an integer is a number
+		return true
+	}
+	const exponent = 0x7f800000 // all its bits are set in infinities and NaNs
+	for ; len(b) >= 4; b = b[4:] {
+		if binary.LittleEndian.Uint32(b)&exponent == exponent {
+			return false
+		}
+	}
+	return true
+}

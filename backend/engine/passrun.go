@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+)
+
+// passRun is a batch on its way through the blocks. Each block may compute it on
+// a graph of another width, so masks and angles are filled when the first graph of
+// a width is about to run.
+type passRun struct {
+	engine *Engine
+	graphs *graphSet
+	batch  *batch
+	result *Result
+	// written counts the rows of x that hold finite numbers.
+	written int
+	// hidden keeps x while another pass of a window uses it.
+	hidden []byte
+	// finished tells that a window has delivered the pass.
+	finished bool
+}
+
+// embed starts a pass: it writes the embeddings of the tokens, which the first
+// block reads.
+func (e *Engine) embed(b *batch) (*passRun, error) {
+	e.last = nil
+	set := e.graphs.Load()
+	tokens := make([]int32, len(b.rows))
+	for i, r := range b.rows {
+		tokens[i] = r.Token
+	}
+	if err := e.model.Embed(set.memory.Hidden(0, len(tokens)), tokens, e.options.Recipe); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return &passRun{
+		engine: e, graphs: set, batch: b, written: len(tokens),
+		result: &Result{
+			Logits: make([][]float32, len(b.rows)), Top: make([]sampler.Top, len(b.rows)),
+			ValidRows: len(b.rows), Ops: make(map[backend.Lane]int64),
+		},
+	}, nil
+}
+
+// runHead computes the logits and ends the pass.
+func (r *passRun) runHead(ctx context.Context) (*Result, error) {
+	b := r.batch
+	b.hidden = r.graphs.memory.Hidden(len(r.graphs.Blocks), len(b.rows))
+	if err := r.engine.computeLogits(ctx, b, r.result); err != nil {
+		return nil, err
+	}
+	b.rows = slices.Clone(b.rows) // the caller may reuse its slice
+	r.engine.last = b
+	return r.result, nil
+}
+
+// runBlock computes the rows in one block, on the graph that the plan names or, without a plan, on
+// the loaded graph.
+func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
+	e, came, began := r.engine, time.Now(), time.Time{}
+	var x *residency.Run
+	var g *residency.BlockGraph
+	if e.switcher == nil {
+		g = b.Narrowest(r.batch.width)
+	} else {
+		var err error
+		if g, x, began, err = e.switcher.Acquire(ctx, b, r.batch.chunk, r.batch.width); err != nil {
+			e.mustReload = e.mustReload || errors.Is(err, residency.ErrNotResident)
+			return err
+		}
+		defer e.switcher.Release()
+	}
+	parts, err := r.fill(b, g)
+	for part := 0; part < parts && err == nil; part++ {
+		if err = e.runGraph(ctx, g.Bound(), part, r.result); err == nil {
+			r.collect(b, g, part, parts)
+		}
+	}
+	r.endBlock(b, g, parts)
+	if err == nil && x != nil && r.batch.chunk != unplanned {
+		x.RecordStep(b, g, r.batch.chunk, len(r.batch.rows), came, began)
+	}
+	return err
+}
+
+// runGraph runs a graph on the memory of one part of the batch.
+func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int, r *Result) error {
+	if err := g.Program.Run(ctx, g.Name, g.Bindings(part)); err != nil {
+		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
+		return fmt.Errorf("engine: run %s: %w", g.Name, err)
+	}
+	if t, ok := g.Program.(backend.Timed); ok && t.RunCost().Virtual {
+		r.virtual += t.RunCost().Took
+	}
+	r.Ops[e.laneName] += int64(g.Signature.Nodes)
+	return nil
+}
+
+// fill writes what a graph of the block reads, and returns the number of parts in
+// which it computes the batch. Padding rows may hold anything that an earlier pass left
+// there. They must be finite, so fill clears them.
+func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, err error) {
+	m, rows := r.graphs.memory, len(r.batch.rows)
+	parts = (rows + g.Rows - 1) / g.Rows
+	if parts > g.Parts() {
+		return 0, fmt.Errorf("engine: %w: %d rows on a graph of %d", ErrPass, rows, g.Rows)
+	}
+	if covered := g.Rows * parts; covered > r.written {
+		m.ClearHidden(b.Index, r.written, covered)
+	}
+	r.written = g.Rows * parts
+	r.result.PaddingRows = max(r.result.PaddingRows, r.written-rows)
+	for part := range parts {
+		m.Fill(r.batch.tree, g.Rows, part, g.Parts())
+	}
+	return parts, nil
+}
+
+// collect keeps the keys and values of one of several parts before the next part
+// overwrites them, and stores them in free slots, where the next parts see them.
+func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, parts int) {
+	if parts == 1 {
+		return
+	}
+	cache, first := r.graphs.memory.Cache(), part*g.Rows
+	end := min(first+g.Rows, len(r.batch.rows))
+	cache.Collect(b.First, b.End, g.Rows, first, end-first)
+	if part < parts-1 {
+		cache.Store(b.First, b.End, r.batch.runs(first, end))
+	}
+}
+
+// endBlock ends the block, also after an error: it notes where keys and values are,
+// and clears the slots that parts used.
+func (r *passRun) endBlock(b *residency.Block, g *residency.BlockGraph, parts int) {
+	cache := r.graphs.memory.Cache()
+	if parts > 1 {
+		cache.ClearSlots(b.First, b.End, r.batch.runs(0, (parts-1)*g.Rows))
+		return
+	}
+	cache.Computed(b.First, b.End, g.Rows)
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"cmp"
+
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// PlanReport describes what a plan did until the request's end.
+type PlanReport struct {
+	// Name and Reason are the plan's. Costs names the source of the costs that the plan is based on.
+	Name, Reason, Costs string
+	// Spare is set if there was a spare slot.
+	Spare bool
+	// Switches counts the graphs that were loaded.
+	Switches int
+	// Timeline lists what was done. Its times count from the prompt's start. Predicted is
+	// the forecast, or nil. Problem is the problem that the plan solves.
+	Timeline  graphswap.Timeline
+	Predicted *graphswap.Timeline
+	Problem   *graphswap.Problem
+	// Failed is the error text of failed loads, or empty.
+	Failed string
+}
+
+// planReport returns what a run has done so far, or nil if there is none.
+func (e *Engine) planReport(x *residency.Run) *PlanReport {
+	if x == nil {
+		return nil
+	}
+	r := &PlanReport{
+		Name: x.Plan.Name, Reason: e.planReason(x), Costs: e.costs.Source(), Spare: x.Plan.Spare,
+		Timeline: x.Log.Snapshot(x.Forecast.Problem), Predicted: x.Forecast.Timeline, Problem: x.Forecast.Problem,
+	}
+	var err error
+	if r.Switches, err = x.Outcome(); err != nil {
+		r.Failed = err.Error()
+	}
+	x.TeachCosts(&r.Timeline)
+	return r
+}
+
+// planReason explains why a run has its plan, and what the plan is based on.
+func (e *Engine) planReason(x *residency.Run) string {
+	reason := cmp.Or(e.options.reason, x.Plan.Reason)
+	if x.Forecast.InOrder {
+		why := "chunks go through all blocks one by one, because other requests are under way whose rows can then go along"
+		if reason == "" {
+			reason = why
+		} else {
+			reason += "; " + why
+		}
+	}
+	if line := x.Forecast.Timeline; reason == "" && line != nil {
+		reason = line.Reason(x.Forecast.Problem)
+	}
+	if source := e.costs.Source(); source != "" && x.Plan.Reason == "" { // other reasons name their source
+		reason += "; planned " + source
+	}
+	return reason
+}
+
+// residentReport returns the report of a request that ran on the graphs that were
+// loaded. It lists the prompt's passes, each through all blocks, and, if graphs were
+// measured, their forecast.
+func (g *generation) residentReport() *PlanReport {
+	e := g.engine
+	passes := g.report.PromptPasses
+	if len(passes) == 0 {
+		return nil
+	}
+	plan := &graphswap.Plan{
+		Name: e.residencyName(), Blocks: e.options.Blocks, PrefillRows: e.options.Rows[0], DecodeRows: e.options.Rows[len(e.options.Rows)-1],
+		Reason: e.stayReason(),
+	}
+	log := residency.NewRecorder(passes[0].Began, plan)
+	r := &PlanReport{Name: plan.Name, Reason: plan.Reason}
+	if e.costs.Measured() {
+		r.Costs = e.costs.Source()
+		r.Predicted = &graphswap.Timeline{Source: graphswap.Simulated, Kind: graphswap.Measured, Plan: plan}
+	}
+	done, predicted := 0.0, 0.0
+	for i, p := range passes {
+		task := graphswap.Task{
+			Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: log.At(p.Began), EndMs: log.At(p.Began.Add(p.Pass)), Block: -1, Index: -1,
+			Variant: graphswap.Decode, Chunk: i, Runs: e.options.Blocks, Rows: p.Width, Valid: p.Rows,
+		}
+		if p.Device > 0 {
+			task.StartMs, task.EndMs = done, done+residency.Milliseconds(p.Device)
+		}
+		if p.Width == plan.PrefillRows {
+			task.Variant = graphswap.Prefill
+		}
+		done = task.EndMs
+		log.Add(task)
+		if r.Predicted != nil {
+			task.StartMs, task.EndMs = predicted, predicted+e.costs.PassMs(p.Width, e.head.runs(p.Logits))
+			predicted = task.EndMs
+			r.Predicted.Tasks = append(r.Predicted.Tasks, task)
+		}
+	}
+	addDecode(log, g.report.Verifications, g.report.CPU, e.options.Blocks, plan.PrefillRows)
+	r.Timeline = log.Timeline()
+	for _, t := range []*graphswap.Timeline{&r.Timeline, r.Predicted} {
+		if t != nil {
+			t.SumResident(e.Memory().total())
+		}
+	}
+	return r
+}
+
+// stayReason explains why graphs were not switched.
+func (e *Engine) stayReason() string {
+	switch {
+	case e.switcher != nil:
+		return "no plan was made for the prompt: it ran on the graphs that were there"
+	case e.options.reason != "":
+		return e.options.reason
+	case e.residencyName() == graphswap.PlanResident:
+		return "all graphs of every block are in the device, which stores their weights once"
+	}
+	return "all graphs of every block are in the device, each with its weights"
+}
+
+// runs returns the widths of the head's runs for n rows.
+func (h *head) runs(n int) (widths []int) {
+	for n > 0 {
+		_, rows := h.fitting(n)
+		widths = append(widths, rows)
+		n -= rows
+	}
+	return widths
+}

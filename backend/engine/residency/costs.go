@@ -1,0 +1,252 @@
+package residency
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// correction is the weight of the latest ratio of a lane's time to its forecast.
+const correction = 0.3
+
+// Costs are the times and sizes that plans are made from: a given cost model of the
+// device, or measurements of each graph when it was first loaded. They learn from
+// plans by how much forecasts are off. A nil Costs measures nothing.
+type Costs struct {
+	given *graphswap.Cost // nil if graphs are measured
+	rows  []int           // widths of the graphs, descending
+
+	mu sync.Mutex // guards what follows
+	// blocks and head hold the graphs that were ever loaded.
+	blocks []measured
+	head   measured
+	// npu and io are the ratios of actual times to forecasts.
+	npu, io float64
+	// noSpare is set if the device had no room for a spare slot.
+	noSpare bool
+}
+
+// NewCosts returns the costs of blocks with some numbers of layers, whose graphs have
+// widths rows, descending. If given is nil, graphs are measured.
+func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
+	c := &Costs{given: given, npu: 1, io: 1, rows: rows, blocks: make([]measured, len(layers)), head: newMeasured(0)}
+	for i, n := range layers {
+		c.blocks[i] = newMeasured(n)
+	}
+	return c
+}
+
+// Measured reports whether the costs are measured here, and not given.
+func (c *Costs) Measured() bool { return c != nil && c.given == nil }
+
+// SpareRefused reports whether the device had no room for a spare slot.
+func (c *Costs) SpareRefused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noSpare
+}
+
+func (c *Costs) refuseSpare() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noSpare = true
+}
+
+// measured are the graphs of a block, or of the head, that were ever loaded.
+type measured graphswap.MeasuredGraph
+
+func newMeasured(layers int) measured {
+	return measured{Layers: layers, Widths: make(map[int]graphswap.MeasuredWidth)}
+}
+
+// at returns the cost of a graph. A graph that was never loaded, because the plan
+// does not use it, is assumed to take as long as the narrowest known graph that holds
+// its rows, or as the widest known one for as many rows.
+func (m measured) at(rows int) graphswap.MeasuredWidth {
+	if w, known := m.Widths[rows]; known || len(m.Widths) == 0 {
+		return w
+	}
+	known := slices.Sorted(maps.Keys(m.Widths))
+	width := known[len(known)-1]
+	if i, _ := slices.BinarySearch(known, rows); i < len(known) {
+		width = known[i]
+	}
+	w := m.Widths[width]
+	w.RunMs *= max(1, float64(rows)/float64(width))
+	return w
+}
+
+// measure measures a graph whose load took some time. The graph runs on what its
+// memory holds, and nothing reads the results.
+func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswap.MeasuredWidth, err error) {
+	w.LoadMs, w.Bytes = Milliseconds(planTime(g.Program, backend.Timed.LoadCost, load)), g.Program.SizeBytes()
+	for range images.WarmUps { // the last run counts
+		begin := time.Now()
+		if err := g.Program.Run(ctx, g.Name, g.bindings[0]); err != nil {
+			return w, fmt.Errorf("engine: measure %s: %w", g.Name, err)
+		}
+		w.RunMs = Milliseconds(planTime(g.Program, backend.Timed.RunCost, time.Since(begin)))
+	}
+	return w, nil
+}
+
+// planTime returns the time of a call on the clock of plans: the device's if its
+// time does not pass on the host's clock, else the host's, even if an emulator makes
+// calls last longer than the device would.
+func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
+	if c := images.CallCost(p, cost); c.Virtual {
+		return c.Took
+	}
+	return host
+}
+
+// measureBlock measures a block's graph that was just loaded, unless its cost is
+// known: at a longer context tier graphs are loaded while passes use the device.
+func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGraph, load time.Duration) error {
+	if !c.Measured() {
+		return nil
+	}
+	c.mu.Lock()
+	_, known := c.blocks[b.Index].Widths[rows]
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	w, err := measure(ctx, g, load)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocks[b.Index].Widths[rows] = w
+	return nil
+}
+
+// MeasureHead measures the head's graphs, of widths rows.
+func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGraph) error {
+	if !c.Measured() {
+		return nil
+	}
+	for i, g := range graphs {
+		w, err := measure(ctx, g, 0)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.head.Widths[rows[i]] = w
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// PassMs returns the time of a pass through all blocks and of the head's runs at the given widths,
+// in milliseconds.
+func (c *Costs) PassMs(width int, heads []int) (ms float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.blocks {
+		ms += b.at(width).RunMs
+	}
+	for _, rows := range heads {
+		ms += c.head.Widths[rows].RunMs
+	}
+	return ms
+}
+
+// Source returns the end of a sentence that names the source of the times in plans.
+func (c *Costs) Source() string {
+	switch {
+	case c.given == nil:
+		return "by what its graphs took as they were loaded"
+	case c.given.Profile == nil:
+		return ""
+	}
+	if c.given.Profile.Kind == graphswap.Measured {
+		return "by the measured profile of this device and model"
+	}
+	return "by the " + c.given.Profile.Kind + " profile " + c.given.Profile.ID
+}
+
+// ModelSizes are the sizes of a model that its cost model names.
+type ModelSizes struct{ Layers, Hidden, Vocab int }
+
+// Model returns the cost model of a device, corrected by measured times.
+func (c *Costs) Model(device string, sizes ModelSizes) *graphswap.Cost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given != nil {
+		return c.corrected()
+	}
+	m := graphswap.Model{Layers: sizes.Layers, Hidden: sizes.Hidden, Vocab: sizes.Vocab, Blocks: make([]graphswap.MeasuredGraph, len(c.blocks))}
+	for i, b := range c.blocks {
+		m.Blocks[i] = graphswap.MeasuredGraph{Layers: b.Layers, Widths: make(map[int]graphswap.MeasuredWidth)}
+		for _, rows := range c.rows {
+			m.Blocks[i].Widths[rows] = c.correct(b.at(rows))
+		}
+		m.BodyBytes += b.at(c.rows[0]).Bytes
+	}
+	if len(c.head.Widths) > 0 {
+		m.Head = &graphswap.MeasuredGraph{Widths: maps.Clone(c.head.Widths)}
+	}
+	p := &graphswap.Profile{
+		Kind: graphswap.Measured, ID: device, Device: device,
+		Compute: graphswap.Compute{TileRows: 1, RowContextRef: 1}, Load: graphswap.LoadCost{BandwidthGBps: 1, Slowdown: 1},
+		Models: map[string]graphswap.Model{device: m},
+	}
+	return &graphswap.Cost{Profile: p, Name: device, Model: m}
+}
+
+// corrected returns the given cost model. If the model was measured on this device, the times of
+// later requests correct it. Other models describe another device.
+func (c *Costs) corrected() *graphswap.Cost {
+	if p := c.given.Profile; p == nil || p.Kind != graphswap.Measured {
+		return c.given
+	}
+	own := *c.given
+	own.Model.Blocks = slices.Clone(own.Model.Blocks)
+	for i := range own.Model.Blocks {
+		b := &own.Model.Blocks[i]
+		b.Widths = maps.Clone(b.Widths)
+		for rows, w := range b.Widths {
+			b.Widths[rows] = c.correct(w)
+		}
+	}
+	return &own
+}
+
+// correct applies what was learned to a measurement.
+func (c *Costs) correct(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
+	w.LoadMs, w.RunMs, w.ShortContextMs = w.LoadMs*c.io, w.RunMs*c.npu, w.ShortContextMs*c.npu
+	return w
+}
+
+// Learn compares the timeline of a plan, which was carried out as planned, with its
+// forecast.
+func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if forecast.NPUBusyMs > 0 && actual.NPUBusyMs > 0 {
+		c.npu *= 1 + correction*(actual.NPUBusyMs/forecast.NPUBusyMs-1)
+	}
+	a, f := loadMs(actual), loadMs(forecast)
+	if a > 0 && f > 0 {
+		c.io *= 1 + correction*(a/f-1)
+	}
+}
+
+// loadMs returns the loader's busy time.
+func loadMs(t *graphswap.Timeline) (sum float64) {
+	for _, task := range t.Tasks {
+		if task.Kind == graphswap.Create {
+			sum += task.EndMs - task.StartMs
+		}
+	}
+	return sum
+}

@@ -1,0 +1,160 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// runLoads is the loader's goroutine: it makes the plan's loads in their order.
+func (x *Run) runLoads() {
+	var err error
+	for i := range x.Plan.Loads {
+		if !x.waitToLoad(i) {
+			break
+		}
+		if err = x.switchGraph(i); err != nil {
+			break
+		}
+	}
+	last := false
+	x.switcher.update(func() {
+		x.loaderDone, x.err = true, err
+		last = x.switcher.countFailure(x, err)
+	})
+	x.finish(last)
+}
+
+// finish ends the run. last tells that its failure disabled switching.
+func (x *Run) finish(last bool) {
+	if last {
+		x.loader.Logger().Warn("graph switching is off, because graphs cannot be loaded: the loaded graphs stay",
+			"plans_that_failed", maxFailures, "reason", x.err)
+	}
+	x.cancel()
+	close(x.done)
+}
+
+// waitToLoad blocks until a load may start. It returns false if it never may.
+func (x *Run) waitToLoad(load int) bool {
+	x.switcher.mu.Lock()
+	defer x.switcher.mu.Unlock()
+	after := x.Plan.Loads[load].After
+	err := x.switcher.wait(x.ctx, func() bool { return x.noMoreLoads || x.promptDone || x.steps > after })
+	return err == nil && !x.noMoreLoads
+}
+
+// graphsOf returns the graph that a load brings in, and the graph that it replaces.
+func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
+	b = x.set.Blocks[load.Block]
+	return b, b.Graph(load.Variant), b.Graph(graphswap.Both ^ load.Variant)
+}
+
+// switchGraph loads one graph of a block and frees the other one: before the load,
+// or after it if there is a spare slot. If the load fails, the block keeps its old
+// graph.
+func (x *Run) switchGraph(i int) error {
+	s, load := x.switcher, x.Plan.Loads[i]
+	b, to, from := x.graphsOf(load)
+	task := graphswap.Task{Lane: graphswap.IO, Kind: graphswap.Create, StartMs: x.Log.Now(), Block: load.Block, Variant: load.Variant, Index: i}
+	s.update(func() { x.loading = i })
+	bound, err := x.loadReplacement(b, to, from)
+	s.update(func() {
+		task.EndMs = x.Log.Now() // before any pass can run the graph
+		x.loading = -1
+		if x.loaded[i] = err == nil; err == nil {
+			to.bound, b.latest = bound, load.Variant
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("engine: switch block %d to %d rows: %w", load.Block, to.Rows, err)
+	}
+	task.Bytes = to.sizeBytes()
+	x.Log.Add(task)
+	if x.Plan.Spare {
+		return x.freeGraph(b, from)
+	}
+	return nil
+}
+
+// loadReplacement loads to, which replaces from. Without a spare slot it frees from
+// first, and loads from again if the load of to fails.
+func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
+	if to.bound != nil { // the plan did not know that it is loaded
+		return to.bound, nil
+	}
+	if !x.Plan.Spare {
+		if err := x.freeGraph(b, from); err != nil {
+			return nil, err
+		}
+	}
+	bound, err := x.open(x.ctx, to)
+	if err == nil {
+		return bound, nil
+	}
+	if x.Plan.Spare && errors.Is(err, backend.ErrNoMemory) {
+		x.set.costs.refuseSpare()
+	}
+	if from.bound != nil {
+		return nil, err
+	}
+	back, again := x.open(context.WithoutCancel(x.ctx), from)
+	x.switcher.update(func() { from.bound = back })
+	return nil, errors.Join(err, again)
+}
+
+func (x *Run) open(ctx context.Context, g *BlockGraph) (*BoundGraph, error) {
+	bound, err := g.open(ctx, x.loader)
+	if err == nil {
+		x.set.programBytes.Add(g.sizeBytes())
+	}
+	return bound, err
+}
+
+// freeGraph frees a graph of a block once no pass runs the block.
+func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
+	s := x.switcher
+	s.mu.Lock()
+	err := s.wait(context.Background(), func() bool { return s.busyBlock != b }) // an execute ends by itself
+	g.bound = nil
+	s.broadcast()
+	s.mu.Unlock()
+	size := g.sizeBytes()
+	err = errors.Join(err, g.free())
+	x.set.programBytes.Add(-size)
+	return err
+}
+
+// LoadNow makes a load of a run in virtual time and returns its time on the device.
+func (x *Run) LoadNow(i int) (ms float64, err error) {
+	load := x.Plan.Loads[i]
+	b, to, from := x.graphsOf(load)
+	bound, err := x.loadReplacement(b, to, from)
+	if err != nil {
+		return 0, err
+	}
+	x.switcher.update(func() { to.bound, b.latest, x.loaded[i] = bound, load.Variant, true })
+	return Milliseconds(bound.Program.(backend.Timed).LoadCost().Took), nil
+}
+
+// FreeNow frees the graph that a load with a spare slot has replaced, in virtual
+// time.
+func (x *Run) FreeNow(i int) error {
+	b, _, from := x.graphsOf(x.Plan.Loads[i])
+	return x.freeGraph(b, from)
+}
+
+// EndVirtual ends a run in virtual time. err is the error of the run, and loadErr the error of a
+// load.
+func (x *Run) EndVirtual(err, loadErr error) {
+	last := false
+	x.switcher.update(func() {
+		x.loaderDone, x.promptDone, x.err = true, err == nil, err
+		x.noMoreLoads = err != nil
+		last = x.switcher.countFailure(x, loadErr)
+	})
+	x.finish(last)
+}

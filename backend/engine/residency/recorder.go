@@ -1,0 +1,73 @@
+package residency
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// maxTasks bounds what a [Recorder] keeps: a prompt of a thousand chunks.
+const maxTasks = 1 << 14
+
+// Recorder writes down what a run does, in the form of the plan's forecast.
+type Recorder struct {
+	began time.Time
+
+	mu       sync.Mutex
+	timeline graphswap.Timeline // guarded by mu
+}
+
+// NewRecorder returns a recorder of a plan that began at a time.
+func NewRecorder(began time.Time, plan *graphswap.Plan) *Recorder {
+	return &Recorder{began: began, timeline: graphswap.Timeline{Source: graphswap.Executed, Plan: plan}}
+}
+
+// Now returns the milliseconds since the plan began.
+func (r *Recorder) Now() float64 { return r.At(time.Now()) }
+
+// At returns a time in milliseconds since the plan began.
+func (r *Recorder) At(t time.Time) float64 { return Milliseconds(t.Sub(r.began)) }
+
+// Milliseconds converts a duration to the unit of timelines.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Add records a task.
+func (r *Recorder) Add(t graphswap.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.timeline.Tasks) < maxTasks {
+		r.timeline.Tasks = append(r.timeline.Tasks, t)
+	}
+}
+
+// Set replaces the timeline.
+func (r *Recorder) Set(t *graphswap.Timeline) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timeline = *t
+}
+
+// Update calls f with the timeline, which f may change.
+func (r *Recorder) Update(f func(*graphswap.Timeline)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.timeline)
+}
+
+// Timeline returns what is recorded so far.
+func (r *Recorder) Timeline() graphswap.Timeline {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.timeline
+	t.Tasks = slices.Clone(t.Tasks)
+	return t
+}
+
+// Snapshot returns what is recorded so far, with the sums of a problem.
+func (r *Recorder) Snapshot(p *graphswap.Problem) graphswap.Timeline {
+	t := r.Timeline()
+	t.Sum(p)
+	return t
+}

@@ -1,0 +1,211 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// Set holds the graphs of all blocks at one context tier.
+type Set struct {
+	// Blocks are empty until Load.
+	Blocks []*Block
+
+	images []*images.Image // shared ones; other graphs have their own
+	loader *images.Loader  // made all programs, and makes the switched programs again
+	costs  *Costs          // nil if nothing is measured
+	// programBytes is the device memory of the loaded images.
+	programBytes atomic.Int64
+}
+
+// NewSet returns a set without graphs. costs, if not nil, learns what its graphs
+// take.
+func NewSet(costs *Costs) *Set { return &Set{costs: costs} }
+
+// Layout lists the graphs that a set loads.
+type Layout struct {
+	// Rows are the widths of each block's graphs, descending.
+	Rows []int
+	// Layers is the number of the model's layers.
+	Layers int
+	// Ports returns the memory of a block's graph of a width, for each part of a pass
+	// that it runs.
+	Ports func(b *Block, rows int) []map[string]*arena.Region
+	// Switched is set if each graph has its own image, so that a block need not have all of its
+	// graphs loaded. Start is the set of graphs of each block to load now, and Used the set of
+	// graphs that are ever loaded. If Resident is set, it replaces Start for each block that has a
+	// graph there.
+	Switched    bool
+	Start, Used graphswap.Variant
+	Resident    []graphswap.Variant
+}
+
+// starts reports whether a block's graph is loaded at the start.
+func (o Layout) starts(b *Block, v graphswap.Variant) bool {
+	if o.Resident == nil || o.Resident[b.Index] == graphswap.None {
+		return o.Start&v != 0
+	}
+	return o.Resident[b.Index]&v != 0
+}
+
+// Load makes and loads the graphs of each block. sets has one graph set per block,
+// the smallest width first. After an error nothing is loaded.
+func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Graph, o Layout) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Unload())
+		}
+	}()
+	s.Blocks, s.loader = newBlocks(sets, o), l
+	if o.Switched {
+		return s.loadSwitched(ctx, l, o)
+	}
+	for i, graphs := range sets {
+		begin := time.Now()
+		loaded, list, err := l.Load(ctx, graphs)
+		s.images = append(s.images, list...)
+		if err != nil {
+			return err
+		}
+		took := time.Since(begin) / time.Duration(len(graphs))
+		for j, g := range s.Blocks[i].graphs {
+			if g.bound, err = Bind(loaded[j], g.ports); err != nil {
+				return err
+			}
+			if err := s.costs.measureBlock(ctx, s.Blocks[i], g.Rows, g.bound, took); err != nil {
+				return err
+			}
+		}
+	}
+	s.programBytes.Store(images.TotalBytes(s.images))
+	return nil
+}
+
+// newBlocks returns blocks of which nothing is loaded.
+func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
+	blocks := make([]*Block, len(sets))
+	for i, graphs := range sets {
+		b := &Block{Index: i}
+		b.First, b.End = images.BlockRange(i, len(sets), o.Layers)
+		for at, rows := range slices.Backward(o.Rows) {
+			b.graphs = append(b.graphs, &BlockGraph{Rows: rows, source: graphs[len(o.Rows)-1-at], ports: o.Ports(b, rows)})
+		}
+		blocks[i] = b
+	}
+	return blocks
+}
+
+// loadSwitched loads the graphs that the set starts with. It loads and frees the
+// others first, so that their images exist when a plan needs them.
+func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
+	for _, keep := range []bool{false, true} {
+		for _, b := range s.Blocks {
+			for _, v := range []graphswap.Variant{graphswap.Decode, graphswap.Prefill} {
+				if o.Used&v == 0 || o.starts(b, v) != keep {
+					continue
+				}
+				if err := s.loadGraph(ctx, l, b, v, keep); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graphswap.Variant, keep bool) error {
+	g, begin := b.Graph(v), time.Now()
+	bound, err := g.open(ctx, l)
+	if err != nil {
+		return err
+	}
+	if err := s.costs.measureBlock(ctx, b, g.Rows, bound, time.Since(begin)); err != nil {
+		return errors.Join(err, g.free())
+	}
+	if !keep {
+		return g.free()
+	}
+	g.bound, b.latest = bound, v
+	s.programBytes.Add(g.sizeBytes())
+	return nil
+}
+
+// Reload loads the graphs again after the device has lost them, or a block has no graph. If a
+// block's graphs are switched, it loads the graphs that were loaded before, or the prefill graph.
+// No pass and no loader may work meanwhile.
+func (s *Set) Reload(ctx context.Context) error {
+	loaded, err := images.ReloadAll(ctx, s.loader.Silent(), s.images)
+	if err != nil {
+		return err
+	}
+	for _, b := range s.Blocks {
+		for i, g := range b.graphs {
+			if g.image != nil {
+				err = s.reloadGraph(ctx, g, g.bound != nil || i == len(b.graphs)-1 && b.Narrowest(1) == nil)
+			} else if len(s.images) > 0 {
+				g.bound, err = Bind(loaded[0], g.ports)
+				loaded = loaded[1:]
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reloadGraph frees a graph with its own image, and loads it if load is set.
+func (s *Set) reloadGraph(ctx context.Context, g *BlockGraph, load bool) (err error) {
+	s.programBytes.Add(-g.sizeBytes())
+	if freed := g.free(); freed != nil { // the device has lost it
+		s.loader.Logger().Debug("a lost graph cannot be freed", "reason", freed)
+	}
+	if !load {
+		return nil
+	}
+	g.bound, err = g.open(ctx, s.loader.Silent())
+	s.programBytes.Add(g.sizeBytes())
+	return err
+}
+
+// Unload frees all programs and images.
+func (s *Set) Unload() error {
+	err := images.CloseAll(s.images)
+	for _, b := range s.Blocks {
+		for _, g := range b.graphs {
+			err = errors.Join(err, g.close())
+		}
+	}
+	s.images, s.Blocks = nil, nil
+	s.programBytes.Store(0)
+	return err
+}
+
+// ProgramBytes returns the device memory of the loaded images.
+func (s *Set) ProgramBytes() int64 { return s.programBytes.Load() }
+
+// Loader returns the loader of the set's images.
+func (s *Set) Loader() *images.Loader { return s.loader }
+
+// LoadCost returns what the device reports of the load of a graph, which tells whose
+// clock its calls keep. ok is false if it reports nothing.
+func (s *Set) LoadCost() (c backend.Cost, ok bool) {
+	for _, b := range s.Blocks {
+		for _, g := range b.graphs {
+			if g.bound == nil {
+				continue
+			}
+			if t, ok := g.bound.Program.(backend.Timed); ok {
+				return t.LoadCost(), true
+			}
+		}
+	}
+	return c, false
+}

@@ -1,0 +1,23 @@
+package sequences_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend/engine/sequences"
+)
+
+// The second request continues the conversation of the first one.
+func Example() {
+	pool := sequences.NewPool(2)
+	first, held, _ := pool.Acquire(context.Background(), []int32{1, 2, 3}, true)
+	pool.Extend(first, []int32{1, 2, 3, 4})
+	pool.Release(first)
+	fmt.Println(first, held)
+
+	second, held, _ := pool.Acquire(context.Background(), []int32{1, 2, 3, 4, 5}, true)
+	fmt.Println(second, held)
+	// Output:
+	// 0 0
+	// 0 4
+}

@@ -1,0 +1,164 @@
+// Package sequences keeps the tokens of each sequence, and lends sequences to
+// requests.
+//
+// A sequence is one conversation's tokens whose keys and values are in the KV cache.
+// The cache itself is package kvcache's; a [Pool] only knows how many slots are in
+// use and for which tokens. A request acquires a sequence that begins like its
+// prompt, if there is a good one, extends it as tokens are committed, and releases
+// it. The tokens stay for the next request.
+//
+// # Invariants
+//
+//   - a sequence has one user at a time, and only its user changes it;
+//   - requests that wait are served in the order in which they came.
+//
+// All methods may be called by several goroutines. Pool.mu guards the sequences and
+// is never held while a request waits. Acquire compares the prompt with each free
+// sequence; the other methods cost one copy of the tokens at most.
+package sequences
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Pool holds a fixed number of sequences. Create one with [NewPool].
+type Pool struct {
+	free chan struct{} // has one element for each sequence without a user
+
+	mu        sync.Mutex
+	sequences []sequence // guarded by mu
+	clock     uint64     // guarded by mu; counts releases
+}
+
+type sequence struct {
+	tokens []int32 // committed
+	busy   bool
+	used   uint64 // clock at its last release
+}
+
+// NewPool returns a pool of n empty sequences.
+func NewPool(n int) *Pool {
+	p := &Pool{free: make(chan struct{}, n), sequences: make([]sequence, n)}
+	for range n {
+		p.free <- struct{}{}
+	}
+	return p
+}
+
+// Acquire waits for a free sequence and returns its index and the number of the
+// prompt's first tokens that it holds. With reuse it prefers the sequence that holds
+// most of them, if that is at least half of the sequence or of the prompt, whichever
+// is shorter. Otherwise it returns the sequence that was unused for longest.
+func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, fmt.Errorf("engine: %w", err)
+	}
+	select {
+	case <-p.free:
+	case <-ctx.Done():
+		return 0, 0, fmt.Errorf("engine: wait for a sequence: %w", ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	index = -1
+	worthwhile := false // common is enough to prefer the sequence
+	for i := range p.sequences {
+		s := &p.sequences[i]
+		if s.busy {
+			continue
+		}
+		n, w := 0, false
+		if reuse {
+			n = commonPrefix(s.tokens, prompt)
+			w = n > 0 && 2*n >= min(len(s.tokens), len(prompt))
+		}
+		var better bool
+		switch {
+		case index < 0 || w != worthwhile:
+			better = index < 0 || w
+		case w && n != common:
+			better = n > common
+		default:
+			better = s.used < p.sequences[index].used
+		}
+		if better {
+			index, common, worthwhile = i, n, w
+		}
+	}
+	p.sequences[index].busy = true
+	return index, common, nil
+}
+
+// Release ends the use of a sequence. Its tokens stay.
+func (p *Pool) Release(index int) {
+	p.mu.Lock()
+	p.clock++
+	p.sequences[index].busy, p.sequences[index].used = false, p.clock
+	p.mu.Unlock()
+	p.free <- struct{}{}
+}
+
+// Busy returns the number of sequences in use.
+func (p *Pool) Busy() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sequences {
+		if s.busy {
+			n++
+		}
+	}
+	return n
+}
+
+// Len returns the number of tokens of a sequence.
+func (p *Pool) Len(index int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.sequences[index].tokens)
+}
+
+// Lengths returns the number of tokens of each sequence.
+func (p *Pool) Lengths() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := make([]int, len(p.sequences))
+	for i, s := range p.sequences {
+		n[i] = len(s.tokens)
+	}
+	return n
+}
+
+// Extend appends committed tokens to a sequence.
+func (p *Pool) Extend(index int, tokens []int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sequences[index].tokens = append(p.sequences[index].tokens, tokens...)
+}
+
+// Cut drops a sequence's tokens from length on.
+func (p *Pool) Cut(index, length int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sequences[index].tokens = p.sequences[index].tokens[:length]
+}
+
+// Tokens returns a copy of a sequence's tokens, or nil if there is no such sequence.
+func (p *Pool) Tokens(index int) []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if index < 0 || index >= len(p.sequences) {
+		return nil
+	}
+	return slices.Clone(p.sequences[index].tokens)
+}
+
+func commonPrefix(a, b []int32) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine/detok"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// verify draws the tokens after the item's tokens. As long as a draw equals a draft, it
+// draws the next token from that draft's row. It returns the accepted drafts. A draw
+// depends on logits of accepted rows only, so drafts never change it.
+func (g *generation) verify(o *passOutput) (path []int32, err error) {
+	if !o.rows.last() {
+		g.learn(o, nil, nil)
+		return nil, nil
+	}
+	drafts := &spec.Tree{}
+	if o.rows.drafts > 0 {
+		drafts = g.item.drafts.Head(o.rows.drafts)
+	}
+	before := g.report.OutputTokens
+	if before == 0 {
+		g.report.Prefill = time.Since(g.began)
+	}
+	began := time.Now()
+	path, _ = spec.Verify(drafts, func(draft int32) (token int32, more bool) {
+		token, more, err = g.draw(o, o.indexOf(draft))
+		return token, more
+	}, nil, nil)
+	g.recordCPU(graphswap.Sample, Elapsed{Began: began, Wall: time.Since(began)})
+	if before > 0 {
+		g.report.DecodeSteps++
+		g.report.DraftedRows += drafts.Len()
+		g.report.AcceptedRows += len(path)
+	}
+	if err == nil {
+		g.learn(o, path, g.report.Output[before:])
+	}
+	return path, err
+}
+
+// draw draws the token after a row and adds it to the output. more tells that the output
+// continues after it.
+func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err error) {
+	r := &g.request
+	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
+		g.ending = StopLimit
+		return 0, false, nil
+	}
+	token, logits, err := g.sample(o, row)
+	if err != nil {
+		return 0, false, fmt.Errorf("engine: %w", err)
+	}
+	g.sampler.Accept(token)
+	if r.Mask != nil {
+		r.Mask.Accept(token)
+	}
+	if g.report.OutputTokens == 0 {
+		g.report.FirstToken = time.Since(g.began)
+	}
+	g.report.OutputTokens++
+	g.item.answering = true
+	g.report.Output = append(g.report.Output, token)
+	if !r.IgnoreEOS && g.engine.tokenizer.IsEOG(token) {
+		g.ending = StopEOS
+		return token, false, nil
+	}
+	g.pieces = append(g.pieces, g.text.Add(g.tokenBytes(token), g.logprob(token, logits)))
+	switch {
+	case g.text.Stopped():
+		g.ending = StopWord
+	case r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens:
+		g.ending = StopLimit
+	}
+	return token, g.ending == "", nil
+}
+
+// sample draws from the best logits of a row. If they do not determine the token,
+// or the request wants log-probabilities, it draws from all logits and returns
+// them.
+func (g *generation) sample(o *passOutput, row int) (token int32, logits []float32, err error) {
+	if !g.item.allLogits {
+		if token, ok := g.sampler.SampleTop(o.tops[row], g.request.Mask); ok {
+			g.report.TopDraws++
+			return token, nil, nil
+		}
+	}
+	g.report.RowDraws++
+	if logits, err = o.wholeRow(row); err != nil {
+		return 0, nil, err
+	}
+	token, err = g.sampler.Sample(logits, g.request.Mask)
+	return token, logits, err
+}
+
+// tokenBytes returns the bytes that a token adds to the output.
+func (g *generation) tokenBytes(token int32) []byte {
+	if slices.Contains(g.request.Preserve, token) {
+		return g.engine.tokenizer.PieceSpecial(token)
+	}
+	return g.engine.tokenizer.Piece(token)
+}
+
+func (g *generation) logprob(token int32, logits []float32) TokenLogprob {
+	spell := func(id int32) string { return detok.TokenText(g.engine.tokenizer.PieceSpecial(id)) }
+	if g.request.Logprobs == 0 {
+		return TokenLogprob{ID: token, Text: spell(token)}
+	}
+	return detok.Logprobs(logits, token, g.request.Logprobs, spell)
+}

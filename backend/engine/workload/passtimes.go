@@ -1,0 +1,74 @@
+package workload
+
+import (
+	"slices"
+	"time"
+)
+
+// PassCost is the fixed cost of a pass, in rows: a pass of w rows takes as long as w+PassCost rows.
+// It models reading the weights, which a pass of any width does once. 11 follows from the only
+// published pair of one model on an NPU: 51 ms for 1 row, 182 ms for 32 (Qwen2.5-1.5B, sd.npu).
+const PassCost = 11
+
+// unconfirmedPasses is the number of passes of a width, after its first, before its
+// time is believed.
+const unconfirmedPasses = 2
+
+// PassTimes are the times of passes by width. Create them with [NewPassTimes].
+type PassTimes struct {
+	widths      []int // descending
+	times       map[int]time.Duration
+	unconfirmed map[int]int // passes of a width until its time is believed
+}
+
+// NewPassTimes returns the times of passes of the given widths, which are in descending order.
+// Nothing is measured yet.
+func NewPassTimes(widths []int) *PassTimes {
+	return &PassTimes{widths: widths, times: make(map[int]time.Duration), unconfirmed: make(map[int]int)}
+}
+
+// Measured returns the measured time of a pass, or zero.
+func (p *PassTimes) Measured(width int) time.Duration { return p.times[width] }
+
+// Expected returns the expected time of a pass: the measured one or, if there is none,
+// the estimate from another width. Until a measured time is believed, the smaller of
+// the two counts: the first pass of a width may have waited for its pages or for other
+// work, and a width that seems too slow is never measured again.
+func (p *PassTimes) Expected(width int) time.Duration {
+	t, measured := p.times[width]
+	estimate, fromNarrower := p.estimate(width)
+	switch {
+	case !measured:
+		return estimate
+	case fromNarrower && p.unconfirmed[width] > 0:
+		return min(t, estimate)
+	}
+	return t
+}
+
+// estimate derives the time of a width from the narrowest other one that was measured,
+// and reports whether that one is narrower.
+func (p *PassTimes) estimate(width int) (t time.Duration, fromNarrower bool) {
+	for _, w := range slices.Backward(p.widths) {
+		if t, ok := p.times[w]; ok && w != width {
+			return t * time.Duration(width+PassCost) / time.Duration(w+PassCost), w < width
+		}
+	}
+	return time.Duration(width+PassCost) * time.Millisecond, false
+}
+
+// Record records the time of a pass. Of the first ones of a width the shortest counts,
+// then a mean.
+func (p *PassTimes) Record(width int, t time.Duration) {
+	old, known := p.times[width]
+	switch {
+	case !known:
+		p.unconfirmed[width] = unconfirmedPasses
+	case p.unconfirmed[width] > 0:
+		p.unconfirmed[width]--
+		t = min(t, old)
+	default:
+		t = old + time.Duration(learningRate*float64(t-old))
+	}
+	p.times[width] = t
+}

@@ -1,0 +1,44 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
+	var h Statistics
+	cost, gain := h.Calibration(1000, -1)
+	require.Zero(t, cost)
+	require.Zero(t, gain, "nothing is known")
+	h.HeadRan(1, time.Hour) // says nothing about many rows
+	h.Answered(1, 9, time.Hour)
+	h.Answered(101, 2, 1*time.Second)
+	cost, gain = h.Calibration(1000, -1)
+	require.Zero(t, cost)
+	require.Zero(t, gain, "the head is not known")
+	h.HeadRan(32, 32*time.Millisecond)
+	for _, c := range []struct {
+		rows, limit int
+		cost, gain  time.Duration
+	}{
+		{1, -1, 0, 90900 * time.Microsecond},
+		{92, -1, 91 * time.Millisecond, 90900 * time.Microsecond},
+		{92, 1000, 91 * time.Millisecond, 90900 * time.Microsecond},
+		{11, 10, 10 * time.Millisecond, 9 * time.Millisecond},
+		{11, 0, 10 * time.Millisecond, 0},
+	} {
+		cost, gain = h.Calibration(c.rows, c.limit)
+		require.Equal(t, c.cost, cost)
+		require.InDelta(t, c.gain, gain, 1e3, "%d rows, %d tokens", c.rows, c.limit)
+	}
+	for range 100 { // it follows what changes
+		h.Answered(11, 3, 400*time.Millisecond)
+		h.HeadRan(8, 80*time.Millisecond)
+	}
+	require.InDelta(t, 11, h.outputs, 1e-3)
+	require.InDelta(t, 3, h.accepted, 1e-3)
+	require.InDelta(t, 40*time.Millisecond, h.perToken, 1e4)
+	require.InDelta(t, 10*time.Millisecond, h.headRow, 1e4)
+}

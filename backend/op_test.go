@@ -1,0 +1,183 @@
+package backend
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// use is one application of an operator. Its inputs have only type and shape.
+type use struct {
+	name   string
+	op     Op
+	in     []Tensor
+	params []Param
+	// shape and dtype describe the result; refusal is a part of the error.
+	shape   []int
+	dtype   DataType
+	refusal string
+}
+
+func in(t DataType, shape ...int) Tensor { return Tensor{Kind: Input, Type: t, Shape: shape} }
+
+func fixed(t DataType, shape ...int) Tensor { return Tensor{Kind: Constant, Type: t, Shape: shape} }
+
+func list(t DataType, shape []int, values ...int32) Array { return Array{t, shape, values} }
+
+// encoded returns a bound fixed-point tensor; scaled returns a constant one
+// with scales.
+func encoded(t DataType, shape ...int) Tensor {
+	return Tensor{Kind: Input, Type: t, Shape: shape, Encoding: Encoding{Scale: 0.5, Offset: -3}}
+}
+
+func scaled(t DataType, e Encoding, shape ...int) Tensor {
+	return Tensor{Kind: Constant, Type: t, Shape: shape, Encoding: e}
+}
+
+var byRow, byBlock = Encoding{Grain: PerRow}, Encoding{Grain: PerBlock, Block: 2, Bits: 4}
+
+// resultScale returns the parameters of a result's encoding, followed by more.
+func resultScale(more ...Param) []Param {
+	return append([]Param{{"scale", float32(0.25)}, {"offset", int32(-7)}}, more...)
+}
+
+var uses = []use{
+	{name: "plain", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4)}, shape: []int{8, 6}, dtype: Float16},
+	{name: "bias", op: FullyConnected, in: []Tensor{in(Float32, 8, 4), fixed(Float32, 6, 4), fixed(Float32, 6)}, shape: []int{8, 6}, dtype: Float32},
+	{name: "wrong K", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 5)}, refusal: "constant weight of [N,K]"},
+	{name: "weight is no constant", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), in(Float16, 6, 4)}, refusal: "constant weight"},
+	{name: "vector", op: FullyConnected, in: []Tensor{in(Float16, 4), fixed(Float16, 6, 4)}, refusal: "x of [M,K]"},
+	{name: "rank 3", op: FullyConnected, in: []Tensor{in(Float16, 1, 8, 4), fixed(Float16, 6, 4)}, refusal: "x of [M,K]"},
+	{name: "bias size", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 6, 4), fixed(Float16, 4)}, refusal: "constant of [6]"},
+	{name: "two types", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), fixed(Float32, 6, 4)}, refusal: "one floating-point type"},
+	{name: "one input", op: FullyConnected, in: []Tensor{in(Float16, 8, 4)}, refusal: "1 inputs: want 2..3"},
+
+	{name: "weights by rows", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), scaled(Sfixed8, byRow, 6, 4), fixed(Float16, 6)}, shape: []int{8, 6}, dtype: Float16},
+	{name: "weights by blocks", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), scaled(Sfixed8, byBlock, 6, 4)}, shape: []int{8, 6}, dtype: Float16},
+	{name: "fixed-point", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), scaled(Sfixed8, byRow, 6, 4), scaled(Sfixed32, byRow, 6)}, params: resultScale(), shape: []int{8, 6}, dtype: Ufixed16},
+	{name: "fixed-point without encoding", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), scaled(Sfixed8, byRow, 6, 4)}, refusal: "scale and offset"},
+	{name: "encoded floats", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), scaled(Sfixed8, byRow, 6, 4)}, params: resultScale(), refusal: "scale and offset"},
+	{name: "weights of one scale", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), scaled(Sfixed8, Encoding{Scale: 1}, 6, 4)}, refusal: "by rows or blocks"},
+	{name: "fixed-point by blocks", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), scaled(Sfixed8, byBlock, 6, 4)}, params: resultScale(), refusal: "weights by rows"},
+	{name: "f32 by rows", op: FullyConnected, in: []Tensor{in(Float32, 8, 4), scaled(Sfixed8, byRow, 6, 4)}, refusal: "x of f16"},
+	{name: "float bias under fixed-point", op: FullyConnected, in: []Tensor{encoded(Ufixed16, 8, 4), scaled(Sfixed8, byRow, 6, 4), fixed(Float16, 6)}, params: resultScale(), refusal: "s32 by rows"},
+	{name: "fixed-point bias under floats", op: FullyConnected, in: []Tensor{in(Float16, 8, 4), scaled(Sfixed8, byRow, 6, 4), scaled(Sfixed32, byRow, 6)}, refusal: "want f16"},
+
+	{name: "plain", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: resultScale(Param{"to", uint32(Ufixed16)}), shape: []int{3, 4}, dtype: Ufixed16},
+	{name: "to a signed type", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: resultScale(Param{"to", uint32(Sfixed8)}), refusal: "to u8 or u16"},
+	{name: "twice", op: Quantize, in: []Tensor{encoded(Ufixed8, 3, 4)}, params: resultScale(Param{"to", uint32(Ufixed16)}), refusal: "want floating-point to u8 or u16"},
+	{name: "no scale", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"offset", int32(0)}, {"to", uint32(Ufixed8)}}, refusal: "scale is missing"},
+	{name: "scale of zero", op: Quantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"scale", float32(0)}, {"offset", int32(0)}, {"to", uint32(Ufixed8)}}, refusal: "not positive"},
+	{name: "plain", op: Dequantize, in: []Tensor{encoded(Ufixed8, 3, 4)}, params: []Param{{"to", uint32(Float16)}}, shape: []int{3, 4}, dtype: Float16},
+	{name: "floats", op: Dequantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"to", uint32(Float16)}}, refusal: "want u8 or u16 to floating-point"},
+	{name: "different encodings", op: Concat, in: []Tensor{encoded(Ufixed8, 3, 4), {Kind: Input, Type: Ufixed8, Shape: []int{3, 4}, Encoding: Encoding{Scale: 1}}}, params: []Param{{"axis", uint32(0)}}, refusal: "do not join"},
+
+	{name: "plain", op: MatMul, in: []Tensor{in(Float32, 2, 3, 4), in(Float32, 2, 4, 5)}, shape: []int{2, 3, 5}, dtype: Float32},
+	{name: "flip right", op: MatMul, in: []Tensor{in(Float32, 1, 3, 4), in(Float32, 2, 5, 4)}, params: []Param{{"transpose_in1", true}}, shape: []int{2, 3, 5}, dtype: Float32},
+	{name: "flip left", op: MatMul, in: []Tensor{in(Float32, 4, 3), in(Float32, 4, 5)}, params: []Param{{"transpose_in0", true}}, shape: []int{3, 5}, dtype: Float32},
+	{name: "inner", op: MatMul, in: []Tensor{in(Float32, 3, 4), in(Float32, 5, 4)}, refusal: "inner sizes differ"},
+	{name: "ranks", op: MatMul, in: []Tensor{in(Float32, 1, 3, 4), in(Float32, 4, 4)}, refusal: "ranks 3 and 2"},
+	{name: "vectors", op: MatMul, in: []Tensor{in(Float32, 4), in(Float32, 4)}, refusal: "ranks 1 and 1"},
+	{name: "batches", op: MatMul, in: []Tensor{in(Float32, 2, 3, 4), in(Float32, 3, 4, 5)}, refusal: "do not broadcast"},
+	{name: "flag type", op: MatMul, in: []Tensor{in(Float32, 3, 4), in(Float32, 4, 4)}, params: []Param{{"transpose_in0", uint32(1)}}, refusal: "has a wrong type"},
+
+	{name: "plain", op: RmsNorm, in: []Tensor{in(Float16, 1, 8, 4), fixed(Float16, 4), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(1e-5)}}, shape: []int{1, 8, 4}, dtype: Float16},
+	{name: "rank 4", op: RmsNorm, in: []Tensor{in(Float16, 1, 2, 8, 4), fixed(Float16, 4), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(1e-5)}}, refusal: "rank 4"},
+	{name: "no epsilon", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 4), fixed(Float16, 4)}, refusal: "epsilon is missing"},
+	{name: "epsilon below zero", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 4), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(-1)}}, refusal: "negative"},
+	{name: "epsilon twice", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 4), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(1)}, {"epsilon", float32(1)}}, refusal: "given twice"},
+	{name: "no beta", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(1)}}, refusal: "2 inputs: want 3"},
+	{name: "gamma size", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 8), fixed(Float16, 4)}, params: []Param{{"epsilon", float32(1)}}, refusal: "constant of [4]"},
+	{name: "beta is bound", op: RmsNorm, in: []Tensor{in(Float16, 8, 4), fixed(Float16, 4), in(Float16, 4)}, params: []Param{{"epsilon", float32(1)}}, refusal: "beta"},
+
+	{name: "plain", op: Softmax, in: []Tensor{in(Float16, 2, 3)}, shape: []int{2, 3}, dtype: Float16},
+	{name: "integers", op: Softmax, in: []Tensor{in(Int32, 2, 3)}, refusal: "floating-point"},
+	{name: "unknown parameter", op: Softmax, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"axis", uint32(1)}}, refusal: "axis uint32 is unknown"},
+	{name: "plain", op: Sigmoid, in: []Tensor{in(Float32, 7)}, shape: []int{7}, dtype: Float32},
+	{name: "encoded", op: Sigmoid, in: []Tensor{in(Float32, 7)}, params: resultScale(), refusal: "scale and offset: want them present: false"},
+	{name: "fixed-point", op: Sigmoid, in: []Tensor{encoded(Ufixed8, 7)}, params: resultScale(), shape: []int{7}, dtype: Ufixed8},
+
+	{name: "equal", op: Add, in: []Tensor{in(Float32, 2, 3), in(Float32, 2, 3)}, shape: []int{2, 3}, dtype: Float32},
+	{name: "broadcast", op: Subtract, in: []Tensor{in(Float32, 2, 1, 3), in(Float32, 4, 1)}, shape: []int{2, 4, 3}, dtype: Float32},
+	{name: "scalar", op: Multiply, in: []Tensor{fixed(Float32, 1), in(Float32, 4, 5)}, shape: []int{4, 5}, dtype: Float32},
+	{name: "misfit", op: Add, in: []Tensor{in(Float32, 2, 3), in(Float32, 3, 2)}, refusal: "do not broadcast"},
+	{name: "types", op: Multiply, in: []Tensor{in(Float32, 2), in(Float16, 2)}, refusal: "one floating-point type"},
+	{name: "fixed types", op: Multiply, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed8, 2)}, params: resultScale(), refusal: "want all of u8 or all of u16"},
+	{name: "fixed and not", op: Multiply, in: []Tensor{encoded(Ufixed16, 2), in(Float16, 2)}, params: resultScale(), refusal: "want all of u8 or all of u16"},
+	{name: "signed", op: Multiply, in: []Tensor{encoded(Sfixed8, 2), encoded(Sfixed8, 2)}, params: resultScale(), refusal: "want all of u8 or all of u16"},
+	{name: "no encoding", op: Multiply, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "scale and offset: want them present: true"},
+	{name: "fixed-point", op: Multiply, in: []Tensor{encoded(Ufixed16, 2, 3), encoded(Ufixed16, 3)}, params: resultScale(), shape: []int{2, 3}, dtype: Ufixed16},
+	{name: "fixed sum", op: Add, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "one floating-point type"},
+
+	{name: "plain", op: Reshape, in: []Tensor{in(Int32, 2, 6)}, params: []Param{{"shape", list(Uint32, []int{3}, 1, 3, 4)}}, shape: []int{1, 3, 4}, dtype: Int32},
+	{name: "size", op: Reshape, in: []Tensor{in(Int32, 2, 6)}, params: []Param{{"shape", list(Uint32, []int{2}, 3, 5)}}, refusal: "cannot become"},
+	{name: "below zero", op: Reshape, in: []Tensor{in(Int32, 2, 6)}, params: []Param{{"shape", list(Uint32, []int{2}, -3, -4)}}, refusal: "not positive"},
+	{name: "to nothing", op: Reshape, in: []Tensor{in(Int32, 1)}, params: []Param{{"shape", list(Uint32, []int{0})}}, refusal: "rank 0"},
+	{name: "rank 6", op: Reshape, in: []Tensor{in(Int32, 1)}, params: []Param{{"shape", list(Uint32, []int{6}, 1, 1, 1, 1, 1, 1)}}, refusal: "rank 6"},
+	{name: "array type", op: Reshape, in: []Tensor{in(Int32, 4)}, params: []Param{{"shape", list(Int32, []int{2}, 2, 2)}}, refusal: "want u32"},
+	{name: "array shape", op: Reshape, in: []Tensor{in(Int32, 4)}, params: []Param{{"shape", list(Uint32, []int{1, 2}, 2, 2)}}, refusal: "has shape [1 2]"},
+
+	{name: "plain", op: Transpose, in: []Tensor{in(Bool8, 2, 3, 4)}, params: []Param{{"perm", list(Uint32, []int{3}, 2, 0, 1)}}, shape: []int{4, 2, 3}, dtype: Bool8},
+	{name: "twice", op: Transpose, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"perm", list(Uint32, []int{2}, 1, 1)}}, refusal: "not a permutation"},
+	{name: "outside", op: Transpose, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"perm", list(Uint32, []int{2}, 0, 2)}}, refusal: "not a permutation"},
+	{name: "short", op: Transpose, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"perm", list(Uint32, []int{1}, 0)}}, refusal: "want [2]"},
+	{name: "missing", op: Transpose, in: []Tensor{in(Float16, 2, 3)}, refusal: "perm is missing"},
+
+	{name: "plain", op: StridedSlice, in: []Tensor{in(Uint32, 5, 9)}, params: []Param{{"ranges", list(Int32, []int{2, 3}, 1, 5, 1, 0, 9, 4)}}, shape: []int{4, 3}, dtype: Uint32},
+	{name: "backwards", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 4, 0, -1)}}, refusal: "does not fit"},
+	{name: "past the end", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 0, 6, 1)}}, refusal: "does not fit"},
+	{name: "empty", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 2, 2, 1)}}, refusal: "does not fit"},
+	{name: "no stride", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 0, 5, 0)}}, refusal: "does not fit"},
+	{name: "values missing", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 0, 5)}}, refusal: "2 values for shape"},
+
+	{name: "plain", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float16, 2, 1), in(Float16, 2, 2)}, params: []Param{{"axis", uint32(1)}}, shape: []int{2, 6}, dtype: Float16},
+	{name: "sizes", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float16, 3, 3)}, params: []Param{{"axis", uint32(1)}}, refusal: "do not join"},
+	{name: "types", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float32, 2, 3)}, params: []Param{{"axis", uint32(1)}}, refusal: "do not join"},
+	{name: "axis", op: Concat, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"axis", uint32(2)}}, refusal: "axis 2 of rank 2"},
+	{name: "huge axis", op: Concat, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"axis", ^uint32(0)}}, refusal: "of rank 2"},
+	{name: "too large", op: Concat, in: []Tensor{in(Float16, 1<<31), in(Float16, 1<<31)}, params: []Param{{"axis", uint32(0)}}, refusal: "too large"},
+
+	{name: "plain", op: Cast, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"to", uint32(Float32)}}, shape: []int{2, 3}, dtype: Float32},
+	{name: "to integers", op: Cast, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"to", uint32(Int32)}}, refusal: "want floating-point types"},
+	{name: "to what wraps to f16", op: Cast, in: []Tensor{in(Float16, 2, 3)}, params: []Param{{"to", uint32(Float16) + 256}}, refusal: "type 258"},
+
+	{name: "plain", op: TopK, in: []Tensor{in(Float16, 2, 9)}, params: []Param{{"k", uint32(9)}}, shape: []int{2, 9}, dtype: Float16},
+	{name: "more than there are", op: TopK, in: []Tensor{in(Float16, 2, 9)}, params: []Param{{"k", uint32(10)}}, refusal: "k=10"},
+	{name: "none", op: TopK, in: []Tensor{in(Float16, 2, 9)}, params: []Param{{"k", uint32(0)}}, refusal: "k=0"},
+	{name: "integers", op: TopK, in: []Tensor{in(Int32, 2, 9)}, params: []Param{{"k", uint32(1)}}, refusal: "floating-point"},
+	{name: "no k", op: TopK, in: []Tensor{in(Float16, 2, 9)}, refusal: "k is missing"},
+
+	{name: "unknown", op: "Swish", in: []Tensor{in(Float16, 2, 3)}, refusal: "unknown operator"},
+}
+
+func TestOperatorsInferResultsOrReject(t *testing.T) {
+	accepted := make(map[Op]bool)
+	for _, u := range uses {
+		t.Run(string(u.op)+"/"+u.name, func(t *testing.T) {
+			pointers := make([]*Tensor, len(u.in))
+			for i := range u.in {
+				pointers[i] = &u.in[i]
+			}
+			got, err := infer(&Node{Op: u.op, Params: u.params}, pointers)
+			if u.refusal != "" {
+				require.ErrorContains(t, err, u.refusal)
+				return
+			}
+			require.NoError(t, err)
+			want := Tensor{Type: u.dtype, Shape: u.shape}
+			if want.Type.Fixed() {
+				want.Encoding = Encoding{Scale: 0.25, Offset: -7} // of resultScale
+			}
+			require.Equal(t, want, got[0])
+			if u.op == TopK {
+				require.Equal(t, Tensor{Type: Uint32, Shape: u.shape}, got[1])
+				got = got[:1]
+			}
+			require.Len(t, got, 1)
+			accepted[u.op] = true
+		})
+	}
+	for _, op := range Ops() {
+		require.True(t, accepted[op], "no accepted use of %s in the table", op)
+	}
+}

@@ -1,0 +1,126 @@
+package baseline
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// The plans by the names that tables and files have.
+const (
+	PrefillOnly    = "g1_only"          // no switch; decode passes are padded
+	DecodeOnly     = "g2_only"          // the decode graphs for everything
+	Sync           = "sync"             // all loads after the prefill
+	Lazy           = "lazy"             // as the vendor's own switching: each load inside the first execute that needs it
+	Naive          = "naive_async"      // each block loads after its last chunk
+	Greedy         = "greedy"           // the published rule
+	GreedyDeferred = "greedy_deferred"  // the published rule, started as late as it pays
+	SwitchInOrder  = "descent_in_order" // the planner in the papers' order, chunk by chunk
+	ExactInOrder   = "exact_in_order"   // the best plan in the papers' order
+	Switch         = "descent"          // the planner
+	Exact          = "exact"            // the best plan in the planner's orders
+	Separate       = "both_resident"    // both graphs resident, weights stored twice
+	Resident       = "shared_pair"      // both graphs resident, weights stored once
+)
+
+// Names lists the plans in the order of a table.
+func Names() []string {
+	return []string{
+		PrefillOnly, DecodeOnly, Sync, Lazy, Naive, Greedy, GreedyDeferred,
+		SwitchInOrder, ExactInOrder, Switch, Exact, Separate, Resident,
+	}
+}
+
+// Switches reports whether a plan switches graphs, and so can use a spare slot.
+func Switches(name string) bool {
+	return !slices.Contains([]string{PrefillOnly, DecodeOnly, Separate, Resident}, name)
+}
+
+// current maps the names to the plans that the product makes.
+var current = map[string]string{
+	PrefillOnly: graphswap.PlanPrefillOnly, DecodeOnly: graphswap.PlanDecodeOnly,
+	SwitchInOrder: graphswap.PlanSwitchInOrder, Switch: graphswap.PlanSwitch,
+	Separate: graphswap.PlanSeparate, Resident: graphswap.PlanResident,
+}
+
+// reasons maps the names of plans that need no search to their explanations.
+var reasons = map[string]string{
+	PrefillOnly:    "baseline: nothing is switched, decode passes run padded on the prefill graphs",
+	Sync:           "baseline: everything is loaded after the prefill",
+	Lazy:           "baseline: as the vendor's own switching, each load inside the first execute that needs it",
+	Naive:          "baseline: each block is loaded after its last chunk",
+	Greedy:         "baseline: the published rule, from the first step on",
+	GreedyDeferred: "baseline: the published rule, started as late as it pays",
+	SwitchInOrder:  "baseline: the planner in the papers' order, chunk by chunk",
+	ExactInOrder:   "reference: the best plan in the papers' order, chunk by chunk",
+	DecodeOnly:     "nothing is switched: prompts run on the decode graphs too",
+	Separate:       "both graphs of every block are resident, each with weights of its own",
+	Resident:       "both graphs of every block are resident and share their weights",
+}
+
+// Plan makes a plan of [Names], with or without a spare slot. It does not check
+// that the plan fits into the session: see [graphswap.Timeline.Check].
+func Plan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, error) {
+	plan, err := makePlan(name, p, spare)
+	if err != nil {
+		return nil, err
+	}
+	plan.Name, plan.Reason = name, reasons[name]
+	if spare && Switches(name) && !slices.Contains(plan.Before, graphswap.None) {
+		plan.UseSpareSlot()
+	}
+	return plan, nil
+}
+
+func makePlan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, error) {
+	switch name {
+	case Sync, Lazy:
+		return loadsAfter(p, func(plan *graphswap.Plan, _ int) int { return len(plan.Steps) - 1 })
+	case Naive:
+		return loadsAfter(p, func(plan *graphswap.Plan, b int) int { return len(plan.Steps) - plan.Blocks + b })
+	case Greedy:
+		plan, _ := p.Greedy(name, graphswap.GreedyOptions{Spare: spare})
+		return plan, nil
+	case GreedyDeferred:
+		return deferred(p, spare), nil
+	case Exact, ExactInOrder:
+		return p.Exact(name, spare, name == ExactInOrder), nil
+	}
+	if product, ok := current[name]; ok {
+		return p.Make(product, spare)
+	}
+	return nil, fmt.Errorf("baseline: %w: plan %.80q: want one of %s", graphswap.ErrRequest, name, strings.Join(Names(), ", "))
+}
+
+// loadsAfter returns a prefill on the prefill graphs, in which each block loads its
+// decode graph after a step.
+func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int) int) (*graphswap.Plan, error) {
+	plan, err := p.Make(graphswap.PlanPrefillOnly, false)
+	if err != nil {
+		return nil, err
+	}
+	for b := range plan.Blocks {
+		plan.Loads = append(plan.Loads, graphswap.Load{Block: b, Variant: graphswap.Decode, After: step(plan, b)})
+		plan.After[b] = graphswap.Decode
+	}
+	return plan, nil
+}
+
+// deferred starts the greedy rule at every step, and returns the latest start of
+// those with the earliest end.
+func deferred(p *graphswap.Problem, spare bool) *graphswap.Plan {
+	var best *graphswap.Plan
+	least := math.Inf(1)
+	for _, skip := range []bool{false, true} {
+		for first := range p.Blocks()*len(p.Chunks) + 1 {
+			plan, end := p.Greedy(GreedyDeferred, graphswap.GreedyOptions{Skip: skip, WaitForLoad: true, FirstStep: first, Spare: spare})
+			if end <= least+graphswap.Epsilon {
+				best, least = plan, min(least, end)
+			}
+		}
+	}
+	return best
+}

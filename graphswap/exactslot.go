@@ -1,0 +1,157 @@
+package graphswap
+
+// exactSlot finds the best loads with a spare slot in one order of the NPU's work. It
+// tries all orders of loads, each starting when the slot is free or at the end of any
+// later step. All blocks must start with prefill graphs.
+type exactSlot struct {
+	*slotSearch
+	loads, bestLoads []Load
+	best             float64
+	loadsLeft        float64
+	rest             [][2][]float64 // per block: see exact.restPrefill and restDecode
+	npuLeft          float64        // lower bound of the NPU's remaining time
+}
+
+// best implements [searcher].
+func (s *slotSearch) best(known candidate) candidate {
+	e := &exactSlot{slotSearch: s, best: known.score.end, bestLoads: known.loads, loadsLeft: s.search.allLoadsMs}
+	for b := range s.blocks {
+		prefill, decode := s.rests(b)
+		e.rest = append(e.rest, [2][]float64{prefill, decode})
+		e.npuLeft += prefill[0]
+	}
+	clear(s.switched)
+	e.idle(0, 0, 0, runningLoad{block: -1})
+	if e.best == known.score.end {
+		return known
+	}
+	return candidate{search: s, loads: e.bestLoads, score: s.eval(e.bestLoads, never)}
+}
+
+// runningLoad is the load that runs now; block -1 means none.
+type runningLoad struct {
+	block int
+	end   float64
+}
+
+// idle tries both choices at step i, after all ended loads are settled: to start a load, or not.
+func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
+	if *e.effort--; *e.effort < 0 {
+		return
+	}
+	io := max(free, now)
+	if run.block >= 0 {
+		io = run.end
+	}
+	if max(now+e.npuLeft, io+e.loadsLeft) >= e.best-Epsilon {
+		return
+	}
+	if run.block < 0 {
+		e.beginEach(i, max(free, now), func(run runningLoad) { e.step(i, now, free, run) })
+	}
+	e.step(i, now, free, run)
+}
+
+// beginEach starts each remaining load in turn, after step i-1.
+func (e *exactSlot) beginEach(i int, at float64, then func(runningLoad)) {
+	for b := range e.blocks {
+		if e.hasBegun(b) {
+			continue
+		}
+		load := e.problem.LoadMs[1][b]
+		e.loads = append(e.loads, Load{Block: b, Variant: Decode, After: i - 1})
+		e.loadsLeft -= load
+		then(runningLoad{b, at + load})
+		e.loadsLeft += load
+		e.loads = e.loads[:len(e.loads)-1]
+	}
+}
+
+// hasBegun reports whether a block's load has started.
+func (e *exactSlot) hasBegun(b int) bool {
+	for _, l := range e.loads {
+		if l.Block == b {
+			return true
+		}
+	}
+	return false
+}
+
+// step runs step i and settles the loads that end during it.
+func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
+	if i == len(e.steps) {
+		e.finish(now, free, run)
+		return
+	}
+	l := &e.steps[i]
+	kind, time, count := 0, l.prefill, l.prefillRuns
+	if e.switched[l.block] {
+		kind, time, count = 1, l.decode, l.decodeRuns
+	}
+	busy := 0.0
+	if run.block >= 0 {
+		busy = run.end
+	}
+	end := now + e.time(time, count, now, busy)
+	rest := e.rest[l.block][kind]
+	spent := rest[l.first] - rest[l.end]
+	e.npuLeft -= spent
+	e.during(i, end, free, run)
+	e.npuLeft += spent
+}
+
+// during settles the loads that end while step i runs, until the step ends.
+func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
+	if run.block < 0 || run.end > end {
+		e.idle(i+1, end, free, run)
+		return
+	}
+	done := run.block
+	free = run.end
+	if e.steps[i].block == done && !e.switched[done] {
+		free = end // the slot stays taken until the block's step ends
+	}
+	was := e.switched[done]
+	e.switched[done] = true
+	more := 0.0
+	if next := e.nextChunk(done, i); next < e.chunks {
+		more = e.rest[done][1][next] - e.rest[done][0][next]
+	}
+	e.npuLeft += more
+	if free < end {
+		e.beginEach(i, free, func(run runningLoad) { e.during(i, end, free, run) })
+	}
+	e.idle(i+1, end, free, runningLoad{block: -1})
+	e.npuLeft -= more
+	e.switched[done] = was
+}
+
+// nextChunk returns the first chunk that a block runs after step i.
+func (e *exactSlot) nextChunk(block, i int) int {
+	for j := i + 1; j < len(e.steps); j++ {
+		if e.steps[j].block == block {
+			return e.steps[j].first
+		}
+	}
+	return e.chunks
+}
+
+// finish loads the remaining blocks after the last step, in any order.
+func (e *exactSlot) finish(now, free float64, run runningLoad) {
+	io := free
+	if run.block >= 0 {
+		io = run.end
+	}
+	if e.loadsLeft > 0 {
+		io = max(io, now) + e.loadsLeft
+	}
+	if end := max(now, io); end < e.best-Epsilon {
+		e.best = end
+		e.bestLoads = append([]Load(nil), e.loads...)
+		for b := range e.blocks {
+			if !e.hasBegun(b) {
+				e.bestLoads = append(e.bestLoads, Load{Block: b, Variant: Decode, After: len(e.steps) - 1})
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package graphswap
+
+import "slices"
+
+// fixedPlan returns a plan that runs every step on one variant. It first loads that
+// variant into the blocks that start without it, in ascending order.
+func (p *Problem) fixedPlan(name string, v Variant) *Plan {
+	plan := p.newPlan(name, chunkByChunk(len(p.Chunks)))
+	for b := range plan.Blocks {
+		if v == Decode {
+			plan.DecodeFrom[b] = 0
+		}
+		if plan.Before[b]&v == 0 {
+			plan.load(b, v, -1)
+		}
+	}
+	for i := range plan.Steps {
+		plan.Steps[i].Variant = v
+	}
+	return plan
+}
+
+// withResident returns the problem with a variant resident at the start, if the
+// problem does not say what is. A plan for Both cannot start with less.
+func (p *Problem) withResident(v Variant) *Problem {
+	if p.Before != nil && v != Both {
+		return p
+	}
+	with := *p
+	with.Before = slices.Repeat([]Variant{v}, p.Blocks())
+	return &with
+}
+
+// fastestPlan returns a plan for two resident graphs: each step runs on the faster
+// one, which for the rest of a prompt is often the decode graph.
+func (p *Problem) fastestPlan(name string) *Plan {
+	plan := p.fixedPlan(name, Prefill)
+	for i := range plan.Steps {
+		s := &plan.Steps[i]
+		if p.DecodeMs[s.Chunk][s.Block] < p.PrefillMs[s.Chunk][s.Block] {
+			s.Variant = Decode
+			plan.DecodeFrom[s.Block] = min(plan.DecodeFrom[s.Block], s.Chunk)
+		}
+	}
+	return plan
+}

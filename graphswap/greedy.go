@@ -1,0 +1,126 @@
+package graphswap
+
+// GreedyOptions selects an interpretation of the published greedy rule.
+type GreedyOptions struct {
+	// Skip applies if a block is needed before its load can end. If it is true, the rule tries the
+	// next lower block, or loads nothing. If it is false, the rule loads anyway and the NPU waits.
+	Skip bool
+	// WaitForLoad ends a round when its load ends. False ends it after the steps
+	// that cover the load.
+	WaitForLoad bool
+	Spare       bool
+	FirstStep   int // no load before this step
+}
+
+// Greedy returns the plan of the published rule. Before a step the rule takes the last
+// block that has not switched and the smallest number of next steps whose time covers
+// its load, including steps of the block itself. It loads during these steps and
+// repeats. The second result is the rule's own estimate of the end.
+func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
+	plan := p.fixedPlan(name, Prefill)
+	plan.Spare = o.Spare
+	s := greedyState{problem: p, plan: plan, rule: o, loaded: make([]float64, plan.Blocks), waiting: plan.Blocks}
+	for b := range s.loaded {
+		s.loaded[b] = never
+	}
+	for i := range plan.Steps {
+		s.decide(i)
+		s.run(i)
+	}
+	end := max(s.now, s.idle)
+	for b := range plan.Blocks {
+		if s.loaded[b] == never {
+			plan.load(b, Decode, len(plan.Steps)-1)
+			end += p.LoadMs[1][b]
+		}
+	}
+	plan.sortTrailingLoads()
+	return plan, end
+}
+
+// never is a time later than any other.
+const never = 1e300
+
+// greedyState is the rule's forecast while it plans.
+type greedyState struct {
+	problem *Problem
+	plan    *Plan
+	rule    GreedyOptions
+	now     float64
+	idle    float64   // loader and slot are free from this time on
+	loaded  []float64 // per block: when its load ends
+	waiting int       // blocks whose load has not started
+	round   int       // the next step at which the rule decides
+}
+
+// graph returns the variant of a block at a time.
+func (s *greedyState) graph(b int, at float64) Variant {
+	if s.loaded[b] == never || s.rule.Spare && s.loaded[b] > at {
+		return Prefill
+	}
+	return Decode
+}
+
+// decide starts a load before step i if the rule says so.
+func (s *greedyState) decide(i int) {
+	if i < s.rule.FirstStep || s.waiting == 0 || s.now < s.idle || !s.rule.WaitForLoad && i < s.round {
+		return
+	}
+	for b := s.plan.Blocks - 1; b >= 0; b-- {
+		if s.loaded[b] != never {
+			continue
+		}
+		k, conflict := s.cover(i, b)
+		if s.rule.Skip && conflict {
+			continue
+		}
+		s.plan.load(b, Decode, i-1)
+		s.loaded[b] = s.now + s.problem.LoadMs[1][b]
+		s.idle, s.round = s.loaded[b], i+k
+		s.waiting--
+		return
+	}
+}
+
+// cover returns the smallest number of steps from i on whose time covers the load of b,
+// and whether a step of b is among them: that step must wait.
+func (s *greedyState) cover(i, b int) (k int, conflict bool) {
+	total := 0.0
+	for j := i; j < len(s.plan.Steps) && total < s.problem.LoadMs[1][b]; j++ {
+		step := s.plan.Steps[j]
+		conflict = conflict || step.Block == b && !s.rule.Spare
+		total += s.time(step, s.graph(step.Block, s.now))
+		k++
+	}
+	return k, conflict
+}
+
+// time returns the time of a step on a graph.
+func (s *greedyState) time(step Step, g Variant) float64 {
+	if g == Decode {
+		return s.problem.DecodeMs[step.Chunk][step.Block]
+	}
+	return s.problem.PrefillMs[step.Chunk][step.Block]
+}
+
+// run advances the clock by step i and sets its variant in the plan.
+func (s *greedyState) run(i int) {
+	step := &s.plan.Steps[i]
+	b := step.Block
+	if s.loaded[b] != never && !s.rule.Spare {
+		s.now = max(s.now, s.loaded[b])
+	}
+	g := s.graph(b, s.now)
+	step.Variant = g
+	if g == Decode {
+		s.plan.DecodeFrom[b] = min(s.plan.DecodeFrom[b], step.Chunk)
+	}
+	begin := s.now
+	s.now += s.time(*step, g)
+	if s.rule.Spare {
+		step.Variant = Both
+		if g == Prefill && s.loaded[b] > begin && s.loaded[b] < s.now {
+			s.idle = max(s.idle, s.now) // the slot stays taken until the step of b ends
+		}
+	}
+}

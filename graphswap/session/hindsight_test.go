@@ -1,0 +1,140 @@
+package session
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// game is a conversation against an adversary. All prompts are equal; the adversary
+// sees which configuration is resident and makes each answer short or long. A
+// change of configuration takes the time of its loads.
+type game struct {
+	turns  int
+	ms     [][2]float64 // per configuration: a turn with a short, with a long answer
+	change [][]float64  // from a configuration to another
+}
+
+// hindsight returns the shortest time of a conversation with a number of long
+// answers, if it stays in one configuration.
+func (g *game) hindsight(long int) float64 {
+	best := math.Inf(1)
+	for _, ms := range g.ms {
+		best = min(best, float64(g.turns-long)*ms[0]+float64(long)*ms[1])
+	}
+	return best
+}
+
+// lost reports whether every rule that cannot foresee answers takes, in some
+// conversation, at least ratio times as long as the best configuration with
+// hindsight. It computes the value of the game over all choices of both sides.
+func (g *game) lost(ratio float64) bool {
+	// value[long][config] is the most that the rule exceeds ratio times the final
+	// hindsight from here on, after a number of turns with long of them long.
+	value := make([][]float64, g.turns+1)
+	for long := range value {
+		for range g.ms {
+			value[long] = append(value[long], -ratio*g.hindsight(long))
+		}
+	}
+	for turn := g.turns - 1; turn >= 0; turn-- {
+		for long := 0; long <= turn; long++ {
+			now := make([]float64, len(g.ms))
+			for from := range g.ms {
+				now[from] = math.Inf(1)
+				for to, ms := range g.ms {
+					change := g.change[from][to]
+					if turn == 0 {
+						change = 0 // nothing is resident yet
+					}
+					after := max(ms[0]+value[long][to], ms[1]+value[long+1][to])
+					now[from] = min(now[from], change+after)
+				}
+			}
+			value[long] = now
+		}
+	}
+	least := math.Inf(1)
+	for _, v := range value[0] {
+		least = min(least, v)
+	}
+	return least > 0
+}
+
+// worst returns the lowest ratio that a rule can promise.
+func (g *game) worst() float64 {
+	low, high := 1.0, 2.0
+	for high-low > 1e-4 {
+		if mid := (low + high) / 2; g.lost(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// newGame returns a game with the times of a session's plans.
+func newGame(t *testing.T, device, model string, prompt, cached int, answers [2]float64) *game {
+	c, err := New(modelCost(t, device, model), graphswap.Setting{
+		Blocks: []int{4, 7}, PrefillRows: []int{128, 256}, DecodeRows: []int{8, 16, 32}, Context: 4096, Accept: 4.21,
+	})
+	require.NoError(t, err)
+	require.Equal(t, graphswap.OneGraph, c.configs[0].Residency)
+	g := &game{turns: 20}
+	least := func(cfg graphswap.Config, resident []graphswap.Variant, output float64) float64 {
+		plans, err := c.plans(cfg, resident, prompt, cached)
+		require.NoError(t, err)
+		ms := math.Inf(1)
+		for i := range plans {
+			ms = min(ms, c.chooser.TurnMs(&plans[i], output))
+		}
+		return ms
+	}
+	for _, cfg := range c.configs {
+		var ms [2]float64
+		for i, output := range answers {
+			ms[i] = least(cfg, steady(cfg), output)
+		}
+		g.ms = append(g.ms, ms)
+	}
+	for _, from := range c.configs {
+		var row []float64
+		for i, to := range c.configs {
+			c.config, c.resident = from, steady(from)
+			// Append the extra time over a turn in the steady state. It does not depend on the
+			// answer's length.
+			row = append(row, max(least(to, c.kept(to), answers[0])-g.ms[i][0], 0))
+		}
+		g.change = append(g.change, row)
+	}
+	return g
+}
+
+// If one set of graphs fits, its widths must be loaded before the answers' lengths
+// are known. The test finds conversations in which no rule can stay within 5 % of
+// the best plan with hindsight.
+func TestNoRuleIsAlwaysNearTheBestPlan(t *testing.T) {
+	highest := 0.0
+	for _, device := range []string{"sd8gen2", "sd8gen3", "sd8elite"} {
+		for _, prompt := range []int{24, 64, 128} {
+			g := newGame(t, device, "llama3.2-3b", prompt, 2048, [2]float64{8, 96})
+			worst := g.worst()
+			t.Logf("%s, prompts of %d: no rule can promise less than %.3f of the best", device, prompt, worst)
+			highest = max(highest, worst)
+		}
+	}
+	require.Greater(t, highest, 1.05)
+}
+
+// If one configuration always wins, nothing is lost. If one turn decides, the
+// adversary wins the difference of the two answers.
+func TestGamesHaveTheirValue(t *testing.T) {
+	won := &game{turns: 5, ms: [][2]float64{{1, 2}, {2, 3}}, change: [][]float64{{0, 1}, {1, 0}}}
+	require.InDelta(t, 1, won.worst(), 1e-3)
+	toss := &game{turns: 1, ms: [][2]float64{{1, 1.5}, {1.5, 1}}, change: [][]float64{{0, 9}, {9, 0}}}
+	require.InDelta(t, 1.5, toss.worst(), 1e-3)
+}

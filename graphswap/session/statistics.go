@@ -1,0 +1,241 @@
+package session
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// statistics are the workload statistics of a conversation.
+type statistics struct {
+	priorPrefillMs []float64 // per configuration: the mean prefill of usual prompts
+	turns          []turn    // the last ones
+	count          int       // of all turns
+}
+
+// turn is a turn that has ended, or the one to come.
+type turn struct {
+	prefillMs []float64 // per configuration, from its steady state
+	prompt    int
+	output    float64
+	context   float64 // at half of the answer
+}
+
+func (st *statistics) add(t turn) {
+	st.count++
+	if st.turns = append(st.turns, t); len(st.turns) > remembered {
+		st.turns = st.turns[1:]
+	}
+}
+
+// Weights of past turns against the prior. A random search found them on conversations with other
+// seeds than the tests use.
+const (
+	remembered = 16  // turns that count
+	fading     = 0.9 // weight of a turn relative to the turn after it
+	// The constants below weigh the prior against the observed turns, for the usual prompts, the
+	// expected answer and a usual turn's tokens.
+	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
+
+	usualTurn = 300 // tokens of a prompt
+	// A conversation is assumed to have 20 turns. After four turns the conversation's kind is
+	// known. At least two further turns are always assumed.
+	conversation, learned, atLeast = 20.0, 4.0, 2.0
+	// minTurns must have ended before a turn waits for other widths; from
+	// exceptionTurns on, the turn with the longest prompt is left out.
+	minTurns, exceptionTurns = 2, 3
+)
+
+// A change of widths needs a loss: the turns so far must have lost a share of the
+// loads' time to the configuration in use. Forecasts can be wrong, losses cannot.
+// lostWaiting holds if a turn waits for the loads, lostBackground if the loads run
+// during turns.
+const (
+	lostWaiting    = 0.05
+	lostBackground = 0.02
+)
+
+// usual are the turns of the prior: short and long prompts, short and long
+// answers.
+var usual = struct {
+	prompts []int
+	outputs []float64
+}{[]int{24, 128, 512, 1536}, []float64{16, 64, 256}}
+
+// prefillMs returns the prefill time of a prompt in each configuration, from its
+// steady state.
+func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
+	all := make([]float64, len(s.configs))
+	for i, cfg := range s.configs {
+		choice, err := s.best(cfg, steady(cfg), prompt, cached)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = choice.Forecast.SwitchEndMs
+	}
+	return all, nil
+}
+
+// priorPrefillMs returns the mean prefill time of the usual prompts in each
+// configuration.
+func (s *Session) priorPrefillMs() ([]float64, error) {
+	mean := make([]float64, len(s.configs))
+	for _, prompt := range usual.prompts {
+		all, err := s.prefillMs(s.bounded(prompt), s.chooser.Setting.Context/2)
+		if err != nil {
+			return nil, err
+		}
+		for i, ms := range all {
+			mean[i] += ms / float64(len(usual.prompts))
+		}
+	}
+	return mean, nil
+}
+
+// bounded cuts a prompt so that the context has room for several such turns.
+func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
+
+// expectedOutput returns the expected tokens of the next answer: about the mean of
+// the past ones.
+func (s *Session) expectedOutput() float64 {
+	sum, weight := s.chooser.Setting.Expected()*usualAnswer, usualAnswer
+	for _, t := range s.statistics.turns {
+		sum, weight = sum+t.output, weight+1
+	}
+	return sum / weight
+}
+
+// horizon estimates how many turns remain, at least two. A conversation longer
+// than the assumed length is assumed to last as long again.
+func (s *Session) horizon() float64 {
+	return max(math.Abs(conversation-float64(s.statistics.count)), atLeast)
+}
+
+// futureContext estimates the context at half of the remaining turns.
+func (s *Session) futureContext(context int) int {
+	tokens, weight := (usualTurn+s.chooser.Setting.Expected())*usualTokens, usualTokens
+	for _, t := range s.statistics.turns {
+		tokens, weight = tokens+float64(t.prompt)+t.output, weight+1
+	}
+	return min(context+int(tokens/weight*s.horizon()/2), s.chooser.Setting.Context)
+}
+
+// expectedTurnMs returns the expected time of a future turn in each configuration,
+// if it is like the given ones. Older turns weigh less.
+func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
+	ms, output := slices.Clone(s.statistics.priorPrefillMs), s.expectedOutput()
+	for i := range ms {
+		weight := usualPrompts
+		ms[i] *= weight
+		for _, t := range turns {
+			ms[i] = ms[i]*fading + t.prefillMs[i]
+			weight = weight*fading + 1
+		}
+		ms[i] = ms[i]/weight + output*s.perToken(i, float64(context))
+	}
+	return ms
+}
+
+// lostMs returns the time that turns lost because the configuration in use was
+// resident instead of configuration i.
+func (s *Session) lostMs(turns []turn, i int) (lost float64) {
+	now := slices.Index(s.configs, s.config)
+	for _, t := range turns {
+		lost += t.prefillMs[now] - t.prefillMs[i]
+		lost += t.output * (s.perToken(now, t.context) - s.perToken(i, t.context))
+	}
+	return lost
+}
+
+// perToken returns the time per answered token on the decode graphs of
+// configuration i.
+func (s *Session) perToken(i int, context float64) float64 {
+	return s.chooser.Cost.PerToken(&s.chooser.Setting, s.configs[i], graphswap.Decode, context)
+}
+
+// withTurn returns the past turns and a turn with the expected answer.
+func (s *Session) withTurn(prompt, cached int) ([]turn, error) {
+	prefill, err := s.prefillMs(prompt, cached)
+	next := turn{prefill, prompt, s.expectedOutput(), float64(cached+prompt) + s.expectedOutput()/2}
+	return append(slices.Clone(s.statistics.turns), next), err
+}
+
+// withoutLongestPrompt drops the turn with the longest prompt: many conversations
+// begin with a document and continue with questions.
+func withoutLongestPrompt(turns []turn) []turn {
+	if len(turns) < exceptionTurns {
+		return turns
+	}
+	longest := 0
+	for k, t := range turns {
+		if t.prompt > turns[longest].prompt {
+			longest = k
+		}
+	}
+	return slices.Delete(slices.Clone(turns), longest, longest+1)
+}
+
+// cheapestFromHere returns the choice with the least expected time for this turn
+// and the remaining ones. The turn waits for the loads of a change.
+func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error) {
+	turns, err := s.withTurn(prompt, cached)
+	if err != nil {
+		return nil, err
+	}
+	turns = withoutLongestPrompt(turns)
+	future := s.expectedTurnMs(turns, s.futureContext(cached+prompt))
+	var best *graphswap.Choice
+	least := math.Inf(1)
+	for i, cfg := range s.configs {
+		loads := s.changeMs(s.config, cfg)
+		if loads > 0 && (s.statistics.count < minTurns || s.lostMs(turns, i) < lostWaiting*loads) {
+			continue
+		}
+		choice, err := s.best(cfg, s.kept(cfg), prompt, cached)
+		if err != nil {
+			return nil, err
+		}
+		total := s.turnMs(choice) + s.horizon()*future[i]
+		if total < least-graphswap.Epsilon || total < least+graphswap.Epsilon && cfg == s.config {
+			best, least = choice, total
+		}
+	}
+	return best, nil
+}
+
+// kept returns what stays resident after a change of configuration: the graphs
+// whose block and width stay.
+func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
+	kept := make([]graphswap.Variant, to.Blocks)
+	if to.Blocks != s.config.Blocks {
+		return kept
+	}
+	for b, v := range s.resident {
+		if to.PrefillRows == s.config.PrefillRows {
+			kept[b] |= v & graphswap.Prefill
+		}
+		if to.DecodeRows == s.config.DecodeRows {
+			kept[b] |= v & graphswap.Decode
+		}
+	}
+	return kept
+}
+
+// changeMs returns the time of the loads between the steady states of two
+// configurations.
+func (s *Session) changeMs(from, to graphswap.Config) (ms float64) {
+	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, to, nil, 1, 0)
+	if err != nil {
+		return math.Inf(1)
+	}
+	for b := range p.Blocks() {
+		if from.Blocks != to.Blocks || from.DecodeRows != to.DecodeRows {
+			ms += p.LoadMs[1][b]
+		}
+		if to.Residency == graphswap.BothGraphs && (from.Blocks != to.Blocks || from.PrefillRows != to.PrefillRows) {
+			ms += p.LoadMs[0][b]
+		}
+	}
+	return ms
+}

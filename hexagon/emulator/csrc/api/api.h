@@ -1,0 +1,304 @@
+/* api.h: the types and functions that the files of api/ share. Operators do not include it.
+ *
+ * Handles: a handle is a number that is never reused, so a stale handle is always detected. A call
+ * holds the object it works on. Freeing an object first removes its handle and then waits until no
+ * call holds it.
+ *
+ * Lock order: a context's `build` lock (adding, finalizing, saving), then the device lock of
+ * execute.c (running graphs), then the registry lock of handle.c (held for a few instructions).
+ * There is one device lock per process, because the emulated NPU runs one graph at a time. Other
+ * threads create, load and free contexts at the same time.
+ *
+ * Logs: `log` is the id of the logger that receives messages; 0 means the newest logger.
+ */
+#ifndef SDNPU_API_H
+#define SDNPU_API_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "emu.h"
+#include "api/qnn_abi.h"
+
+#define API_VERSION "v0.1.0"
+#define API_PACKAGE "qti.aisw"
+#define API_PRINTF(at) __attribute__((format(printf, at, at + 1)))
+
+enum { API_ALIGN = 64, API_DEFAULT_SOC = 30 };
+/* The ABI stores a buffer's size in 32 bits. */
+#define API_MAX_TENSOR_BYTES ((uint64_t)UINT32_MAX)
+
+/* api_padded rounds a size up to a multiple of API_ALIGN. */
+static inline uint64_t api_padded(uint64_t size) {
+  return (size + API_ALIGN - 1) / API_ALIGN * API_ALIGN;
+}
+
+/* handle.c */
+typedef enum {
+  API_LOG,
+  API_BACKEND,
+  API_DEVICE,
+  API_CONTEXT,
+  API_GRAPH,
+  API_PROFILE,
+  API_MEMORY,
+  API_SYSTEM,
+  API_KINDS
+} api_kind;
+
+typedef struct api_object {
+  uint32_t id;
+  uint32_t holders;         /* calls that hold the object; guarded by the registry lock */
+  struct api_object *owner; /* a graph's context: holding the graph holds its context too */
+} api_object;
+
+qnn_handle api_register(api_kind kind, api_object *object); /* NULL: out of memory */
+void *api_acquire(api_kind kind, qnn_handle handle);        /* NULL: unknown handle */
+void *api_acquire_newest(api_kind kind);
+void api_release(void *object);
+/* api_unregister removes the handle, and the handles of a context's graphs. It waits until no call
+ * holds the object and returns it; the caller then owns it. NULL: unknown handle. */
+void *api_unregister(api_kind kind, qnn_handle handle);
+/* api_first_memory returns the handle of any registered memory of a context, or NULL if there is
+   none. */
+qnn_handle api_first_memory(uint32_t context);
+
+/* log.c */
+typedef struct {
+  api_object base;
+  qnn_log_callback callback;
+  atomic_uint level;
+} api_logger;
+
+void api_log(uint32_t log, uint32_t level, const char *format, ...) API_PRINTF(3);
+qnn_status api_fail(uint32_t log, qnn_status code, const char *format, ...) API_PRINTF(3);
+uint64_t api_now_us(void);
+
+/* store.c: the constant bytes of a context. Equal contents are stored once. */
+typedef struct api_chunk {
+  const void *data;
+  size_t size;
+  uint64_t hash;
+  uint32_t refs;
+  uint32_t index; /* position in a binary; set by the writer */
+  bool checked;   /* data has been verified against hash; false only for a binary's chunk before its
+                     first use */
+  bool borrowed;  /* data is in the client's persistent binary */
+  struct api_chunk *next;
+} api_chunk;
+
+typedef struct {
+  api_chunk *first, *last;
+} api_store;
+
+void *api_aligned(size_t size);
+uint64_t api_hash(const void *data, size_t size, uint64_t seed);
+api_chunk *api_store_copy(api_store *store, const void *data, size_t size);
+api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size);
+api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
+                          bool borrow);
+bool api_store_check(api_chunk *chunk); /* false: the bytes do not match the saved hash */
+void api_store_drop(api_store *store, api_chunk *chunk);
+void api_store_clear(api_store *store);
+
+/* Backends and devices */
+typedef struct {
+  api_object base;
+  uint32_t log;
+} api_backend;
+
+typedef struct {
+  api_object base;
+  uint32_t log;
+  uint32_t soc, arch;
+  qnn_htp_device_extension extension;
+  qnn_core_info core;
+  qnn_hw_device_info hardware;
+  qnn_platform_info platform;
+} api_device;
+
+uint32_t api_arch_of(uint32_t soc); /* such as 73 for SM8550; 0: unknown */
+
+/* Profiles */
+typedef struct api_profile api_profile;
+api_profile *api_profile_begin(qnn_handle handle, uint32_t log, qnn_status *status);
+bool api_profile_detailed(const api_profile *profile);
+/* api_profile_add appends an event and returns its number. Parent 0 is the top level. */
+uint32_t api_profile_add(api_profile *profile, uint32_t parent, uint32_t type, uint32_t unit,
+                         uint64_t value, const char *identifier);
+void api_profile_set(api_profile *profile, uint32_t number, uint64_t value);
+void api_profile_end(api_profile *profile);
+
+/* Graphs */
+typedef struct {
+  emu_tensor t; /* first field: nodes point to it */
+  uint64_t bytes;
+  api_chunk *quant_chunk; /* quantization arrays that are too large for quant_block */
+  void *quant_block;      /* the small arrays, or NULL */
+  api_chunk *chunk;       /* static data, as long as something reads it */
+  int32_t producer;       /* number of the node that writes it; -1: none yet */
+  int32_t last_use;       /* number of the last node that reads it; -1: none */
+  uint32_t readers;       /* inputs and parameters that refer to it */
+  uint32_t raw_uses;      /* readers that read the elements during a run */
+  uint64_t offset;        /* native tensors: offset in the arena */
+  bool bound;             /* set while an execute checks its buffers */
+} api_tensor;
+
+typedef struct {
+  emu_node n;
+  api_chunk *packed;
+} api_node;
+
+typedef struct {
+  const char **slots;
+  uint32_t used, capacity;
+} api_names;
+
+typedef struct api_context api_context;
+
+typedef struct api_graph {
+  api_object base;
+  api_context *context;
+  struct api_graph *next;
+  char *name;
+  api_tensor **tensors; /* in ascending order of ids */
+  uint32_t n_tensors, cap_tensors;
+  api_node **nodes;
+  uint32_t n_nodes, cap_nodes;
+  api_names tensor_names, node_names;
+  uint32_t n_inputs, n_outputs; /* APP_WRITE and APP_READ tensors */
+  uint64_t arena_size;
+  size_t scratch_size;
+  atomic_bool finalized;
+  bool checked; /* its chunks match their hashes; guarded by the device lock */
+} api_graph;
+
+struct api_context {
+  api_object base;
+  uint32_t log;
+  uint32_t soc;
+  bool from_binary;
+  pthread_mutex_t build;
+  api_store store;
+  api_graph *graphs, **graphs_end;
+  uint32_t next_id;     /* tensor ids are unique in a context */
+  double session_bytes; /* bytes reserved in the phone's session; see pace.h */
+  uint32_t connection;  /* number of the DSP connection that the context belongs to */
+};
+
+/* connection.c: the number of the current DSP connection, and checks that a context's connection
+ * still exists. api_check_execute also injects the failures that tests request. */
+uint32_t api_connection_number(void);
+qnn_status api_check_connection(uint32_t log, uint32_t session);
+qnn_status api_check_execute(uint32_t log, uint32_t session);
+void api_power_lost(void); /* device.c */
+
+/* context.c */
+/* These create and free a context without handle and device, which describes a binary. */
+qnn_status api_context_unregistered(api_context **out);
+void api_context_discard(api_context *context);
+api_graph *api_context_find_graph(const api_context *context, const char *name, size_t length);
+
+/* graph.c */
+api_graph *api_graph_new(api_context *context, const char *name, size_t length);
+void api_graph_destroy(api_graph *graph);
+int api_names_add(api_names *names,
+                  const char *name); /* returns 0: added, 1: already present, -1: out of memory */
+
+/* tensor.c: checks for tensors from the client and from binaries. `where` is the graph's name. */
+qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec,
+                           uint64_t *bytes);
+/* If quant is not NULL, it holds the arrays of spec's quantization; otherwise they are copied. */
+qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
+                                api_chunk *quant);
+api_tensor *api_graph_tensor(const api_graph *graph, uint32_t id);
+/* out points into *quant; the caller frees *quant after it. */
+qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in, emu_tensor *out,
+                           uint64_t *bytes, void **quant);
+
+/* quant.c */
+enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores arrays of up to this many bytes */
+qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
+                          emu_tensor *spec, void **block);
+const char *api_quant_check(const emu_tensor *spec);
+size_t api_quant_size(const emu_quant *q); /* bytes of all arrays */
+size_t api_quant_block_scales(const emu_quant *q);
+void api_quant_point(emu_quant *q, const void *block);
+
+/* node.c: the caller keeps spec and everything it points to. */
+qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec);
+bool api_node_packs(const emu_node *node, size_t *size);
+
+/* finalize.c */
+qnn_status api_graph_connected(const api_graph *graph, qnn_status code);
+qnn_status
+api_graph_ready(api_graph *graph); /* counts readers and plans the arena of a packed graph */
+
+/* plan.c: fails only if memory runs out */
+int api_plan_arena(api_graph *graph);
+
+/* execute.c */
+void api_execute_trim(void); /* frees the arena and the scratch memory, after the last context */
+
+/* binary_write.c, binary_read.c */
+typedef struct {
+  const char *const *enabled; /* NULL: all graphs */
+  bool persistent;
+  bool inspect; /* only describe the binary: accept any chip and alignment, copy nothing */
+} api_load_options;
+
+qnn_status api_binary_size(api_context *context, uint64_t *size);
+qnn_status api_binary_write(api_context *context, void *buffer, uint64_t size, uint64_t *written);
+qnn_status api_binary_read(api_context *context, const void *blob, uint64_t size,
+                           const api_load_options *options);
+
+/* memory.c */
+uint32_t api_memory_context(const api_object *memory);
+void api_memory_release_all(uint32_t context);
+qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
+
+/* device.c: the newest power vote of an option; NULL: none. Tests only. */
+const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
+
+/* Entries of the function table */
+qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out);
+qnn_status api_backend_build_id(const char **out);
+qnn_status api_backend_validate(qnn_handle backend, qnn_op_config config);
+qnn_status api_backend_free(qnn_handle backend);
+qnn_status api_property(uint32_t key);
+qnn_status api_error_message(qnn_status code, const char **message);
+qnn_status api_memory_register(qnn_handle context, const qnn_mem_descriptor *in, uint32_t n,
+                               qnn_handle *out);
+qnn_status api_memory_deregister(const qnn_handle *handles, uint32_t n);
+qnn_status api_log_create(qnn_log_callback callback, uint32_t level, qnn_handle *out);
+qnn_status api_log_set_level(qnn_handle log, uint32_t level);
+qnn_status api_log_free(qnn_handle log);
+qnn_status api_device_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out);
+qnn_status api_device_free(qnn_handle device);
+qnn_status api_device_info(qnn_handle device, const qnn_platform_info **out);
+qnn_status api_device_infrastructure(const qnn_infrastructure **out);
+qnn_status api_context_create(qnn_handle backend, qnn_handle device,
+                              const qnn_config *const *config, qnn_handle *out);
+qnn_status api_context_free(qnn_handle context, qnn_handle profile);
+qnn_status api_context_binary_size(qnn_handle context, uint64_t *size);
+qnn_status api_context_binary(qnn_handle context, void *buffer, uint64_t size, uint64_t *written);
+qnn_status api_context_from_binary(qnn_handle backend, qnn_handle device,
+                                   const qnn_config *const *config, const void *blob, uint64_t size,
+                                   qnn_handle *out, qnn_handle profile);
+qnn_status api_graph_create(qnn_handle context, const char *name, const qnn_config *const *config,
+                            qnn_handle *out);
+qnn_status api_graph_retrieve(qnn_handle context, const char *name, qnn_handle *out);
+qnn_status api_graph_node(qnn_handle graph, qnn_op_config config);
+qnn_status api_graph_finalize(qnn_handle graph, qnn_handle profile, qnn_handle signal);
+qnn_status api_graph_execute(qnn_handle graph, const qnn_tensor *inputs, uint32_t n_inputs,
+                             const qnn_tensor *outputs, uint32_t n_outputs, qnn_handle profile,
+                             qnn_handle signal);
+qnn_status api_graph_create_tensor(qnn_handle graph, qnn_tensor *tensor);
+qnn_status api_profile_create(qnn_handle backend, uint32_t level, qnn_handle *out);
+qnn_status api_profile_extended(uint64_t event, qnn_extended_event_data *out);
+qnn_status api_profile_events(qnn_handle profile, const uint64_t **ids, uint32_t *n);
+qnn_status api_profile_sub_events(uint64_t event, const uint64_t **ids, uint32_t *n);
+qnn_status api_profile_event_data(uint64_t event, qnn_event_data *out);
+qnn_status api_profile_free(qnn_handle profile);
+
+#endif

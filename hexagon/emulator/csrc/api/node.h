@@ -1,0 +1,29 @@
+/* node.h: turns an op config into a node, for addNode and for validation. */
+#ifndef SDNPU_API_NODE_H
+#define SDNPU_API_NODE_H
+
+#include "api/api.h"
+
+/* A parsed node borrows all strings. `described` holds tensors that belong to no graph, and
+ * `quant` the arrays of their quantizations; api_free_parsed_node frees them. */
+typedef struct {
+  emu_node node;
+  emu_tensor *in[EMU_MAX_PORTS], *out[EMU_MAX_PORTS];
+  emu_param params[EMU_MAX_PARAMS];
+  emu_tensor described[2 * EMU_MAX_PORTS + EMU_MAX_PARAMS];
+  void *quant[2 * EMU_MAX_PORTS + EMU_MAX_PARAMS];
+  uint32_t n_described;
+} api_parsed_node;
+
+/* api_parse_node finds tensors by id if graph is given; otherwise it uses their descriptions. */
+qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *config,
+                          const api_graph *graph, api_parsed_node *out);
+void api_free_parsed_node(api_parsed_node *parsed); /* NULL is allowed */
+/* api_check_node runs the checks for all operators and then the operator's own. Without a
+ * context (at validation) the chip is unknown. A node that only finalize rejects passes here;
+ * api_check_prepared rejects it. */
+qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
+                          const api_context *context);
+qnn_status api_check_prepared(const api_graph *graph, const emu_node *node);
+
+#endif

@@ -1,0 +1,352 @@
+/* api/pace.c: the paced clock: makes calls take as long as on a phone, or report that time.
+ *
+ * Two resources exist: the device (one run at a time; the run holds the device lock for its full
+ * time on the phone) and the loader (one load at a time). A run that starts during a load is slower
+ * by the profile's factor. With pace=wall a call sleeps for the rest of its time. With pace=virtual
+ * nothing sleeps, and the client that keeps the clock must know which calls overlap.
+ *
+ * The emulator recognizes a graph's role from the graph. A block has inputs past_k<layer> and a
+ * name with _layers<K>of<T>. A head's name begins with "head". The number of rows comes from the
+ * input x. The tokens before a run are the slots that its mask shows. Any other graph costs one
+ * submission.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "api/pace.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until(uint64_t ns) {
+  struct timespec until = {.tv_sec = (time_t)(ns / 1000000000u),
+                           .tv_nsec = (long)(ns % 1000000000u)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+  }
+}
+
+static const api_tensor *input(const api_graph *graph, const char *name) {
+  for (uint32_t i = 0; i < graph->n_tensors; i++) {
+    const api_tensor *tensor = graph->tensors[i];
+    if (tensor->t.kind == EMU_APP_WRITE && (name == NULL || strcmp(tensor->t.name, name) == 0)) {
+      return tensor;
+    }
+  }
+  return NULL;
+}
+
+static uint32_t dim_from_end(const emu_tensor *t, uint32_t at) {
+  return t->rank > at ? t->dims[t->rank - 1 - at] : 1;
+}
+
+/* constant_bytes returns the bytes of the graph's constants. */
+static double constant_bytes(const api_graph *graph) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < graph->n_tensors; i++) {
+    bytes += graph->tensors[i]->chunk != NULL ? (double)graph->tensors[i]->chunk->size : 0;
+  }
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    bytes += graph->nodes[i]->packed != NULL ? (double)graph->nodes[i]->packed->size : 0;
+  }
+  return bytes;
+}
+
+static pace_part part_of(const api_graph *graph) {
+  pace_part part = {.first = UINT32_MAX, .bytes = constant_bytes(graph)};
+  for (uint32_t i = 0; i < graph->n_tensors; i++) {
+    const emu_tensor *t = &graph->tensors[i]->t;
+    unsigned layer = 0;
+    if (t->kind == EMU_APP_WRITE && sscanf(t->name, "past_k%u", &layer) == 1) {
+      part.layers++;
+      part.first = layer < part.first ? layer : part.first;
+    }
+  }
+  const char *mark = strstr(graph->name, "_layers");
+  unsigned layers = 0, total = 0;
+  if (mark != NULL && sscanf(mark, "_layers%uof%u", &layers, &total) == 2) {
+    part.layers = layers;
+    part.total = total;
+  }
+  if (part.layers > 0) {
+    part.kind = PACE_BODY;
+  } else if (strncmp(graph->name, "head", 4) == 0) {
+    part.kind = PACE_HEAD;
+  }
+  const api_tensor *x = input(graph, "x");
+  x = x != NULL ? x : input(graph, NULL);
+  part.rows = x != NULL ? dim_from_end(&x->t, 1) : 1;
+  part.hidden = x != NULL ? dim_from_end(&x->t, 0) : 1;
+  return part;
+}
+
+/* is_visible reports whether an element of a mask shows its slot. A hidden slot has a large
+ * negative number. */
+static bool is_visible(const emu_tensor *t, size_t at) {
+  switch (t->dtype) {
+  case EMU_F16: {
+    uint16_t bits = ((const uint16_t *)t->data)[at];
+    return (bits & 0x8000) == 0 || (bits & 0x7fff) < 0x3c00; /* above -1 */
+  }
+  case EMU_F32:
+    return ((const float *)t->data)[at] > -1;
+  case EMU_QU8:
+    return t->quant.scales[0] *
+               ((float)((const uint8_t *)t->data)[at] + (float)t->quant.offsets[0]) >
+           -1;
+  case EMU_QU16:
+    return t->quant.scales[0] *
+               ((float)((const uint16_t *)t->data)[at] + (float)t->quant.offsets[0]) >
+           -1;
+  default:
+    return false;
+  }
+}
+
+static bool readable(const emu_tensor *t) {
+  bool fixed = t->dtype == EMU_QU8 || t->dtype == EMU_QU16;
+  return t->data != NULL && (fixed ? t->quant.count == 1 && t->quant.offsets != NULL
+                                   : t->dtype == EMU_F16 || t->dtype == EMU_F32);
+}
+
+/* context_of returns the tokens before a run plus half of its rows. A row that shows no past is
+ * padding or the start of a sequence. The other rows are averaged, because several sequences may
+ * share a run. */
+static double context_of(const pace_profile *profile, const api_graph *graph,
+                         const pace_part *part) {
+  const api_tensor *mask = input(graph, "mask");
+  uint32_t columns = mask != NULL ? dim_from_end(&mask->t, 0) : 0;
+  if (mask == NULL || columns < part->rows || dim_from_end(&mask->t, 1) < part->rows ||
+      !readable(&mask->t)) {
+    return profile->row_context_ref;
+  }
+  uint64_t seen = 0, rows = 0;
+  for (uint32_t row = 0; row < part->rows; row++) {
+    uint64_t own = 0;
+    for (uint32_t slot = 0; slot < columns - part->rows; slot++) {
+      own += is_visible(&mask->t, (size_t)row * columns + slot);
+    }
+    seen += own;
+    rows += own > 0;
+  }
+  return (rows > 0 ? (double)seen / (double)rows : 0) + part->rows / 2.0;
+}
+
+static atomic_uint loads; /* loads in progress */
+
+api_charge api_pace_begin_run(const api_graph *graph) {
+  const pace_settings *s = pace_get();
+  api_charge charge = {.start_ns = now_ns()};
+  if (s->mode == PACE_OFF) {
+    return charge;
+  }
+  pace_part part = part_of(graph);
+  charge.ms =
+      pace_execute(s, &part, part.kind == PACE_BODY ? context_of(s->profile, graph, &part) : 0);
+  if (s->mode == PACE_WALL && atomic_load(&loads) > 0) {
+    charge.ms *= s->slowdown;
+  }
+  return charge;
+}
+
+/* Event types of our own, which no vendor uses. Charge and overrun are in nanoseconds; the text
+ * of the first event names the phone. */
+enum {
+  EVENT_PACED = 9100,
+  EVENT_CHARGED = 9101,
+  EVENT_OVERRUN = 9102,
+  EVENT_SCALE = 9103,
+  UNIT_NONE = 6
+};
+
+uint64_t api_pace_end(const api_charge *charge, uint64_t took_us) {
+  const pace_settings *s = pace_get();
+  if (s->mode == PACE_OFF) {
+    return took_us;
+  }
+  if (s->mode == PACE_VIRTUAL) {
+    return (uint64_t)llround(charge->ms * 1e3);
+  }
+  sleep_until(charge->start_ns + (uint64_t)llround(charge->ms * s->scale * 1e6));
+  return (now_ns() - charge->start_ns) / 1000u;
+}
+
+void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t took_us) {
+  const pace_settings *s = pace_get();
+  if (s->mode == PACE_OFF) {
+    return;
+  }
+  double overrun = s->mode == PACE_WALL ? (double)took_us * 1e3 - charge->ms * s->scale * 1e6 : 0;
+  api_profile_add(profile, 0, EVENT_PACED, UNIT_NONE, s->mode, s->name);
+  api_profile_add(profile, 0, EVENT_CHARGED, UNIT_NONE, (uint64_t)llround(charge->ms * 1e6),
+                  "Charged time (ns)");
+  api_profile_add(profile, 0, EVENT_OVERRUN, UNIT_NONE, overrun > 0 ? (uint64_t)overrun : 0,
+                  "Time beyond the charge (ns)");
+  if (s->mode == PACE_WALL) {
+    api_profile_add(profile, 0, EVENT_SCALE, UNIT_NONE, (uint64_t)llround(s->scale * 1e6),
+                    "Scale of the charge (millionths)");
+  }
+}
+
+/* The memory of one session of the phone. A file that is registered several times is mapped
+ * once. */
+typedef struct mapping {
+  api_file file;
+  uint32_t uses;
+  struct mapping *next;
+} mapping;
+static struct {
+  pthread_mutex_t lock;
+  double bytes;
+  mapping *mappings;
+} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool reserve(const pace_settings *s, double bytes) {
+  bool fits = session.bytes + bytes <= s->profile->session_window_gb * 1e9;
+  session.bytes += fits ? bytes : 0;
+  return fits;
+}
+
+static qnn_status reject_full(const pace_settings *s, uint32_t log, qnn_status code,
+                              const char *what, double bytes) {
+  return api_fail(log, code,
+                  "%s of %.1f MB does not fit: %.1f of the session's %.1f MB are taken on %s", what,
+                  bytes / 1e6, session.bytes / 1e6, s->profile->session_window_gb * 1e3, s->name);
+}
+
+/* Graphs of different widths share the weights of their block or of the head. */
+static bool shares_weights(const pace_part *part, const pace_part *parts, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (parts[i].kind == part->kind && parts[i].first == part->first) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static double stored_bytes(const api_context *context) {
+  double bytes = 0;
+  for (const api_chunk *chunk = context->store.first; chunk != NULL; chunk = chunk->next) {
+    bytes += (double)chunk->size;
+  }
+  return bytes;
+}
+
+enum { MAX_PARTS = 64 }; /* graphs of a context that share weights */
+
+static double context_bytes(const pace_settings *s, const api_context *context) {
+  if (s->as == NULL) {
+    return stored_bytes(context);
+  }
+  pace_part parts[MAX_PARTS];
+  uint32_t n = 0;
+  double bytes = 0;
+  for (const api_graph *graph = context->graphs; graph != NULL; graph = graph->next) {
+    pace_part part = part_of(graph);
+    bool again = part.kind != PACE_OTHER && shares_weights(&part, parts, n);
+    bytes += again ? 0 : pace_bytes(s, &part);
+    if (!again && n < MAX_PARTS) {
+      parts[n++] = part;
+    }
+  }
+  return bytes;
+}
+
+static pthread_mutex_t loader = PTHREAD_MUTEX_INITIALIZER;
+
+void api_pace_begin_load(void) {
+  if (pace_get()->mode != PACE_OFF) {
+    pthread_mutex_lock(&loader);
+    atomic_fetch_add(&loads, 1);
+  }
+}
+
+qnn_status api_pace_reserve(api_context *context, api_charge *charge) {
+  const pace_settings *s = pace_get();
+  if (s->mode == PACE_OFF) {
+    return QNN_OK;
+  }
+  double bytes = context_bytes(s, context);
+  qnn_status status = QNN_OK;
+  pthread_mutex_lock(&session.lock);
+  if (reserve(s, bytes)) {
+    context->session_bytes = bytes;
+  } else {
+    status = reject_full(s, context->log, QNN_MEMORY, "a context", bytes);
+  }
+  pthread_mutex_unlock(&session.lock);
+  charge->ms = pace_load(s, bytes);
+  return status;
+}
+
+void api_pace_end_load(void) {
+  if (pace_get()->mode != PACE_OFF) {
+    atomic_fetch_sub(&loads, 1);
+    pthread_mutex_unlock(&loader);
+  }
+}
+
+api_charge api_pace_begin(void) { return (api_charge){.start_ns = now_ns()}; }
+
+void api_pace_release(api_context *context) {
+  pthread_mutex_lock(&session.lock);
+  session.bytes -= context->session_bytes;
+  context->session_bytes = 0;
+  pthread_mutex_unlock(&session.lock);
+}
+
+void api_pace_unload(api_charge *charge) {
+  const pace_settings *s = pace_get();
+  charge->ms = s->mode != PACE_OFF ? s->profile->unload_ms : 0;
+}
+
+static mapping **find(const api_file *file) {
+  mapping **at = &session.mappings;
+  while (*at != NULL && ((*at)->file.device != file->device || (*at)->file.inode != file->inode)) {
+    at = &(*at)->next;
+  }
+  return at;
+}
+
+qnn_status api_pace_map(uint32_t log, const api_file *file) {
+  const pace_settings *s = pace_get();
+  qnn_status status = QNN_OK;
+  if (s->mode == PACE_OFF) {
+    return status;
+  }
+  pthread_mutex_lock(&session.lock);
+  mapping **at = find(file);
+  if (*at != NULL) {
+    (*at)->uses++;
+  } else if (!reserve(s, (double)file->size)) {
+    status = reject_full(s, log, QNN_MEMORY_MAPPING, "registered memory", (double)file->size);
+  } else if ((*at = malloc(sizeof **at)) == NULL) {
+    session.bytes -= (double)file->size;
+    status = QNN_MEMORY;
+  } else {
+    **at = (mapping){.file = *file, .uses = 1};
+  }
+  pthread_mutex_unlock(&session.lock);
+  return status;
+}
+
+void api_pace_unmap(const api_file *file) {
+  if (pace_get()->mode == PACE_OFF) {
+    return;
+  }
+  pthread_mutex_lock(&session.lock);
+  mapping **at = find(file);
+  if (*at != NULL && --(*at)->uses == 0) {
+    mapping *gone = *at;
+    session.bytes -= (double)gone->file.size;
+    *at = gone->next;
+    free(gone);
+  }
+  pthread_mutex_unlock(&session.lock);
+}

@@ -1,0 +1,495 @@
+/* qnn_abi.h: the structs and constants of the vendor's C ABI that the emulator uses.
+ *
+ * They are our own declarations of measured layouts (core API 2.40.0, LP64, little-endian). Holes
+ * in the ABI's structs are named fields, and every offset that a caller relies on is asserted at
+ * the end. Handles are ids, never addresses.
+ */
+#ifndef SDNPU_QNN_ABI_H
+#define SDNPU_QNN_ABI_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t qnn_status;  /* Qnn_ErrorHandle_t */
+typedef void *qnn_handle;     /* every Qnn_*Handle_t */
+typedef void (*qnn_fn)(void); /* an entry of a function table */
+
+enum {
+  QNN_BACKEND_HTP = 6,
+  QNN_CORE_MAJOR = 2,
+  QNN_CORE_MINOR = 40,
+  QNN_CORE_PATCH = 0,
+  QNN_HTP_MAJOR = 5,
+  QNN_HTP_MINOR = 51,
+  QNN_HTP_PATCH = 0,
+  QNN_SYSTEM_MAJOR = 1,
+  QNN_SYSTEM_MINOR = 15,
+  QNN_SYSTEM_TABLE_USED = 16,
+  QNN_TABLE_USED = 71,    /* entries 0..70 have a name */
+  QNN_TABLE_ENTRIES = 80, /* a 2.40 client may look up entries to 74; the last ones are NULL here */
+};
+
+/* Error codes: the base of each range plus the case. */
+enum {
+  QNN_OK = 0,
+  QNN_NOT_SUPPORTED = 1000,
+  QNN_MEMORY = 1002,
+  QNN_SYSTEM = 1003,
+  QNN_INVALID_ARGUMENT = 1004,
+  QNN_COMMUNICATION = 1007,
+  QNN_FATAL_COMMUNICATION = 1011,
+  QNN_GENERAL = 1100,
+  QNN_UNKNOWN_PROPERTY = 2000,
+  QNN_OP_VALIDATION = 3110,
+  QNN_BACKEND_ARGUMENT = 4000,
+  QNN_BACKEND_NO_OP = 4005,
+  QNN_BACKEND_HANDLE = 4011,
+  QNN_BACKEND_CONFIG = 4012,
+  QNN_CONTEXT_ARGUMENT = 5000,
+  QNN_CONTEXT_HANDLE = 5002,
+  QNN_CONTEXT_NOT_FINALIZED = 5003,
+  QNN_CONTEXT_VERSION = 5004,
+  QNN_CONTEXT_FROM_BINARY = 5005,
+  QNN_CONTEXT_GET_BINARY = 5007,
+  QNN_CONTEXT_CONFIG = 5010,
+  QNN_GRAPH_ARGUMENT = 6000,
+  QNN_GRAPH_HANDLE = 6001,
+  QNN_GRAPH_NAME = 6003,
+  QNN_GRAPH_TENSOR = 6004,
+  QNN_GRAPH_OP_CONFIG = 6005,
+  QNN_GRAPH_UNCONNECTED = 6007,
+  QNN_GRAPH_FINALIZE = 6022,
+  QNN_GRAPH_NOT_FINALIZED = 6023,
+  QNN_GRAPH_FINALIZED = 6024,
+  QNN_TENSOR_HANDLE = 7001,
+  QNN_TENSOR_EXISTS = 7003,
+  QNN_TENSOR_PARAMETER = 7004,
+  QNN_MEMORY_HANDLE = 8001,
+  QNN_MEMORY_MAPPING = 8003,
+  QNN_ERROR_UNKNOWN = 10001,
+  QNN_LOG_ARGUMENT = 11003,
+  QNN_PROFILE_HANDLE = 12000,
+  QNN_PERF_INPUT = 13001,
+  QNN_PERF_OPTION = 13002,
+  QNN_DEVICE_HANDLE = 14000,
+  QNN_DEVICE_CONFIG = 14001,
+  QNN_SYSTEM_HANDLE = 30000,
+  QNN_BLOB_FOREIGN = 30001,   /* not a binary of this library */
+  QNN_BLOB_TRUNCATED = 30010, /* shorter than its header says */
+};
+
+enum {
+  QNN_LOG_ERROR = 1,
+  QNN_LOG_WARN = 2,
+  QNN_LOG_INFO = 3,
+  QNN_LOG_VERBOSE = 4,
+  QNN_LOG_DEBUG = 5
+};
+
+enum { QNN_UNDEFINED = 0x7fffffff };
+
+typedef void (*qnn_log_callback)(const char *format, uint32_t level, uint64_t timestamp,
+                                 va_list args);
+
+/* QnnInterface_t: the provider that QnnInterface_getProviders returns */
+typedef struct {
+  uint32_t backend_id;
+  uint32_t hole4;
+  const char *provider_name;
+  uint32_t core_version[3];
+  uint32_t backend_version[3];
+  qnn_fn table[QNN_TABLE_ENTRIES];
+} qnn_interface;
+
+/* Qnn_ScaleOffset_t (8): real = scale * (stored + offset) */
+typedef struct {
+  float scale;
+  int32_t offset;
+} qnn_scale_offset;
+
+/* The pair of the float block encodings (8) */
+typedef struct {
+  float scale;
+  float offset;
+} qnn_float_scale_offset;
+
+/* The bodies of qnn_quantize_params by encoding. Encoding 0: a qnn_scale_offset. Encoding 1: */
+typedef struct {
+  int32_t axis;
+  uint32_t n;
+  const qnn_scale_offset *pairs;
+} qnn_axis_scale_offset;
+
+/* 2 */
+typedef struct {
+  uint32_t bitwidth;
+  float scale;
+  int32_t offset;
+} qnn_bw_scale_offset;
+
+/* 3 (32): offsets may be NULL */
+typedef struct {
+  uint32_t bitwidth;
+  int32_t axis;
+  uint32_t n;
+  uint32_t hole12;
+  const float *scales;
+  const int32_t *offsets;
+} qnn_bw_axis_scale_offset;
+
+/* 4: one block size per dimension */
+typedef struct {
+  const uint32_t *block_size;
+  const qnn_scale_offset *pairs;
+} qnn_block;
+
+/* 5: the body is a pointer to this (40) */
+typedef struct {
+  int32_t axis;
+  uint32_t hole4;
+  const qnn_scale_offset *pairs; /* one per index along axis */
+  uint32_t blocks_per_axis;
+  uint32_t block_scale_bits;
+  uint32_t storage; /* 0: 8-bit block scales, 1: 16-bit */
+  uint32_t hole28;
+  const void *block_scales; /* [channel][block] */
+} qnn_blockwise_expansion;
+
+/* 7 */
+typedef struct {
+  const uint32_t *block_size;
+  const qnn_float_scale_offset *pairs;
+} qnn_float_block;
+
+/* 11 */
+typedef struct {
+  uint32_t bitwidth;
+  uint32_t hole4;
+  const uint32_t *block_size;
+  const qnn_float_scale_offset *pairs;
+} qnn_bw_float_block;
+
+/* Qnn_QuantizeParams_t (40) */
+typedef struct {
+  uint32_t definition; /* 0: chosen by the library, 1: given, QNN_UNDEFINED: none */
+  uint32_t encoding;
+  union {
+    uint64_t encoding_body[4];
+    qnn_axis_scale_offset axis;        /* 1 */
+    qnn_bw_axis_scale_offset bw_axis;  /* 3 */
+    qnn_bw_float_block bw_float_block; /* 11 */
+  };
+} qnn_quantize_params;
+
+/* Qnn_Tensor_t (144): version 1 ends at 120, version 2 at 144; arrays stride 144 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t id;
+  uint32_t hole12;
+  const char *name;
+  uint32_t type;
+  uint32_t data_format;
+  uint32_t data_type;
+  uint32_t hole36;
+  qnn_quantize_params quantize;
+  uint32_t rank;
+  uint32_t hole84;
+  const uint32_t *dimensions;
+  uint32_t mem_type; /* 0 raw */
+  uint32_t hole100;
+  void *data; /* clientBuf.data, or the memory handle */
+  uint32_t data_size;
+  uint32_t hole116;
+  const uint8_t *is_dynamic_dimensions;
+  uint32_t sparse[3];
+  uint8_t is_produced;
+  uint8_t hole141[3];
+} qnn_tensor;
+
+/* Qnn_Scalar_t (16) */
+typedef struct {
+  uint32_t data_type;
+  uint32_t hole4;
+  union {
+    uint8_t b8;
+    uint32_t u32;
+    int32_t i32;
+    float f32;
+    uint64_t u64;
+  } value;
+} qnn_scalar;
+
+/* Qnn_Param_t (160) */
+typedef struct {
+  uint32_t kind; /* 0 scalar, 1 tensor */
+  uint32_t hole4;
+  const char *name;
+  union {
+    qnn_scalar scalar;
+    qnn_tensor tensor;
+  } value;
+} qnn_param;
+
+/* Qnn_OpConfig_t (80), passed by value */
+typedef struct {
+  uint32_t version; /* 1 */
+  uint32_t hole4;
+  const char *name;
+  const char *package;
+  const char *type;
+  uint32_t n_params;
+  uint32_t hole36;
+  const qnn_param *params;
+  uint32_t n_inputs;
+  uint32_t hole52;
+  const qnn_tensor *inputs;
+  uint32_t n_outputs;
+  uint32_t hole68;
+  const qnn_tensor *outputs;
+} qnn_op_config;
+
+/* QnnBackend/Device/Context/Graph/Profile_Config_t (16): an option and a union */
+typedef struct {
+  uint32_t option;
+  uint32_t hole4;
+  union {
+    const void *custom;
+    const char *const *names;
+    uint64_t u64;
+    uint32_t u32;
+    uint8_t u8;
+  } value;
+} qnn_config;
+
+/* QnnHtp*_CustomConfig_t: the reader reads only the fields of the option; the union is at 8 */
+typedef struct {
+  uint32_t option;
+  uint32_t hole4;
+  uint32_t word0;
+  uint32_t word1;
+} qnn_htp_config;
+
+/* QnnHtpDevice_DeviceInfoExtension_t (32) */
+typedef struct {
+  uint32_t type;
+  uint32_t hole4;
+  uint64_t vtcm_mb;
+  uint32_t soc_model;
+  uint8_t signed_pd;
+  uint8_t dlbc;
+  uint8_t hole22[2];
+  uint32_t arch;
+  uint32_t hole28;
+} qnn_htp_device_extension;
+
+/* QnnDevice_CoreInfo_t (24) */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t core_id;
+  uint32_t core_type; /* 0 NSP */
+  const void *extension;
+} qnn_core_info;
+
+/* QnnDevice_HardwareDeviceInfo_t (40) */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t device_id;
+  uint32_t device_type;
+  uint32_t n_cores;
+  uint32_t hole20;
+  const qnn_core_info *cores;
+  const qnn_htp_device_extension *extension;
+} qnn_hw_device_info;
+
+/* QnnDevice_PlatformInfo_t (24) */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t n_devices;
+  uint32_t hole12;
+  const qnn_hw_device_info *devices;
+} qnn_platform_info;
+
+/* QnnHtpDevice_Infrastructure_t (40): type 0 is the performance infrastructure */
+typedef struct {
+  uint32_t type;
+  uint32_t hole4;
+  qnn_status (*create_power_config_id)(uint32_t device_id, uint32_t core_id, uint32_t *id);
+  qnn_status (*destroy_power_config_id)(uint32_t id);
+  qnn_status (*set_power_config)(uint32_t id, const void *const *configs);
+  qnn_fn set_memory_config;
+} qnn_infrastructure;
+
+/* QnnHtpPerfInfrastructure_PowerConfig_t (68) */
+typedef struct {
+  uint32_t option;
+  uint32_t words[16];
+} qnn_power_config;
+
+/* QnnProfile_EventData_t (24) */
+typedef struct {
+  uint32_t type;
+  uint32_t unit; /* 1 microseconds, 4 count */
+  uint64_t value;
+  const char *identifier;
+} qnn_event_data;
+
+/* QnnProfile_ExtendedEventData_t (56), version 1 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t type;
+  uint32_t unit;
+  qnn_scalar value;
+  uint64_t hole32;
+  uint64_t timestamp;
+  const char *identifier;
+} qnn_extended_event_data;
+
+/* QnnMemHtp_Descriptor_t (32): a part of a buffer that many tensors share */
+typedef struct {
+  uint32_t type; /* 1 */
+  uint32_t hole4;
+  uint64_t size; /* of the whole buffer */
+  int32_t fd;
+  uint32_t hole20;
+  uint64_t offset;
+} qnn_shared_buffer;
+
+/* Qnn_MemDescriptor_t (48) */
+typedef struct {
+  uint32_t rank;
+  uint32_t hole4;
+  const uint32_t *dims;
+  const char *shape_config;
+  uint32_t data_type;
+  uint32_t mem_type; /* 1 ION, 2 custom, 3 dma-buf */
+  union {
+    int32_t fd;
+    const qnn_shared_buffer *custom;
+    uint64_t words[2];
+  } info;
+} qnn_mem_descriptor;
+
+/* QnnSystemContext_GraphInfo_t (88), version 3 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  const char *name;
+  uint32_t n_inputs;
+  uint32_t hole20;
+  const qnn_tensor *inputs;
+  uint32_t n_outputs;
+  uint32_t hole36;
+  const qnn_tensor *outputs;
+  uint32_t n_updateable;
+  uint32_t hole52;
+  const qnn_tensor *updateable;
+  uint32_t blob_info_size;
+  uint32_t hole68;
+  const void *blob_info;
+  uint32_t start_op;
+  uint32_t end_op;
+} qnn_graph_info;
+
+/* QnnSystemContext_BinaryInfo_t, version 3 */
+typedef struct {
+  uint32_t version;
+  uint32_t hole4;
+  uint32_t backend_id;
+  uint32_t hole12;
+  const char *build_id;
+  uint32_t core_version[3];
+  uint32_t backend_version[3];
+  const char *soc_version;
+  uint32_t blob_version[3];
+  uint32_t hole68;
+  uint64_t blob_size;
+  uint32_t n_context_tensors;
+  uint32_t hole84;
+  const qnn_tensor *context_tensors;
+  uint32_t n_graphs;
+  uint32_t hole100;
+  const qnn_graph_info *graphs;
+  const qnn_platform_info *platform;
+  uint32_t metadata_size;
+  uint32_t hole124;
+  const void *metadata;
+  uint32_t soc_model;
+  uint32_t hole140;
+} qnn_binary_info;
+
+/* QnnSystemInterface_t: the provider that QnnSystemInterface_getProviders returns */
+typedef struct {
+  uint32_t backend_id; /* 0 */
+  uint32_t hole4;
+  const char *provider_name;
+  uint32_t version[3];
+  uint32_t hole28;
+  qnn_fn table[QNN_TABLE_ENTRIES];
+} qnn_system_interface;
+
+#define QNN_LAYOUT(type, field, offset)                                                            \
+  _Static_assert(offsetof(type, field) == (offset), #type "." #field " is misplaced")
+QNN_LAYOUT(qnn_interface, core_version, 16);
+QNN_LAYOUT(qnn_interface, backend_version, 28);
+QNN_LAYOUT(qnn_interface, table, 40);
+QNN_LAYOUT(qnn_quantize_params, encoding_body, 8);
+QNN_LAYOUT(qnn_axis_scale_offset, pairs, 8);
+QNN_LAYOUT(qnn_bw_axis_scale_offset, scales, 16);
+QNN_LAYOUT(qnn_bw_axis_scale_offset, offsets, 24);
+QNN_LAYOUT(qnn_blockwise_expansion, pairs, 8);
+QNN_LAYOUT(qnn_blockwise_expansion, storage, 24);
+QNN_LAYOUT(qnn_blockwise_expansion, block_scales, 32);
+QNN_LAYOUT(qnn_bw_float_block, pairs, 16);
+QNN_LAYOUT(qnn_extended_event_data, value, 16);
+QNN_LAYOUT(qnn_extended_event_data, timestamp, 40);
+QNN_LAYOUT(qnn_shared_buffer, fd, 16);
+QNN_LAYOUT(qnn_mem_descriptor, info, 32);
+QNN_LAYOUT(qnn_graph_info, blob_info, 72);
+QNN_LAYOUT(qnn_binary_info, blob_size, 72);
+QNN_LAYOUT(qnn_binary_info, graphs, 104);
+QNN_LAYOUT(qnn_binary_info, soc_model, 136);
+QNN_LAYOUT(qnn_system_interface, table, 32);
+QNN_LAYOUT(qnn_tensor, id, 8);
+QNN_LAYOUT(qnn_tensor, name, 16);
+QNN_LAYOUT(qnn_tensor, data_type, 32);
+QNN_LAYOUT(qnn_tensor, quantize, 40);
+QNN_LAYOUT(qnn_tensor, rank, 80);
+QNN_LAYOUT(qnn_tensor, dimensions, 88);
+QNN_LAYOUT(qnn_tensor, mem_type, 96);
+QNN_LAYOUT(qnn_tensor, data, 104);
+QNN_LAYOUT(qnn_tensor, data_size, 112);
+QNN_LAYOUT(qnn_tensor, is_dynamic_dimensions, 120);
+QNN_LAYOUT(qnn_tensor, sparse, 128);
+QNN_LAYOUT(qnn_tensor, is_produced, 140);
+QNN_LAYOUT(qnn_param, value, 16);
+QNN_LAYOUT(qnn_op_config, n_params, 32);
+QNN_LAYOUT(qnn_op_config, inputs, 56);
+QNN_LAYOUT(qnn_op_config, outputs, 72);
+QNN_LAYOUT(qnn_htp_config, word0, 8);
+QNN_LAYOUT(qnn_htp_device_extension, soc_model, 16);
+QNN_LAYOUT(qnn_htp_device_extension, arch, 24);
+QNN_LAYOUT(qnn_hw_device_info, cores, 24);
+QNN_LAYOUT(qnn_infrastructure, create_power_config_id, 8);
+_Static_assert(sizeof(qnn_bw_axis_scale_offset) == 32, "Qnn_BwAxisScaleOffset_t");
+_Static_assert(sizeof(qnn_blockwise_expansion) == 40, "Qnn_BlockwiseExpansion_t");
+_Static_assert(sizeof(qnn_tensor) == 144, "Qnn_Tensor_t");
+_Static_assert(sizeof(qnn_param) == 160, "Qnn_Param_t");
+_Static_assert(sizeof(qnn_op_config) == 80, "Qnn_OpConfig_t");
+_Static_assert(sizeof(qnn_config) == 16, "Qnn*_Config_t");
+_Static_assert(sizeof(qnn_hw_device_info) == 40, "QnnDevice_HardwareDeviceInfo_t");
+_Static_assert(sizeof(qnn_core_info) == 24, "QnnDevice_CoreInfo_t");
+_Static_assert(sizeof(qnn_infrastructure) == 40, "QnnDevice_Infrastructure_t");
+_Static_assert(sizeof(qnn_power_config) == 68, "PowerConfig_t");
+_Static_assert(sizeof(qnn_extended_event_data) == 56, "QnnProfile_ExtendedEventData_t");
+_Static_assert(sizeof(qnn_shared_buffer) == 32, "QnnMemHtp_Descriptor_t");
+_Static_assert(sizeof(qnn_mem_descriptor) == 48, "Qnn_MemDescriptor_t");
+_Static_assert(sizeof(qnn_graph_info) == 88, "QnnSystemContext_GraphInfo_t");
+_Static_assert(sizeof(qnn_event_data) == 24, "QnnProfile_EventData_t");
+#undef QNN_LAYOUT
+#endif

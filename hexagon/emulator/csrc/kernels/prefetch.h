@@ -1,0 +1,50 @@
+/* kernels/prefetch.h: prefetches weights from memory while a tile computes.
+ *
+ * A tile of one panel reads a single stream. The hardware prefetches that stream too late if it
+ * comes from memory: 4 rows read 16 GB/s without software prefetch and 21 GB/s with it (on the
+ * machine of the first measurements). A tile of several panels gains nothing, unless it has enough
+ * rows for computing to take as long as reading. Then the tile prefetches the panels that the next
+ * tile reads.
+ *
+ * Lines are prefetched into the first-level cache, although the next panels do not fit there
+ * together with the current ones; they are evicted to the second level. Prefetching into the second
+ * level directly is 2 to 8 % slower on a Zen 5 and equally fast on a Zen 4.
+ */
+enum { PREFETCH_DISTANCE = 2048, LINE_BYTES = 64 };
+
+typedef struct {
+  const char *from, *end;
+  size_t step; /* bytes per step */
+} prefetch_stream;
+
+/* prefetch_stream_of returns what one of several passes prefetches, when each pass takes `steps`
+ * steps over a tile's weights. */
+KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, size_t pass,
+                                                 size_t passes, size_t steps, const void *panel,
+                                                 size_t panel_step) {
+  if (prefetch->bytes == 0 || steps == 0) {
+    return (prefetch_stream){(const char *)panel + PREFETCH_DISTANCE, NULL, panel_step};
+  }
+  size_t share = prefetch->bytes / passes;
+  return (prefetch_stream){prefetch->from + pass * share, prefetch->end,
+                           (share + steps - 1) / steps};
+}
+
+/* prefetch_line prefetches for step s. A Zen 4 drops a prefetch if the line's page is not in its
+ * TLB. A load is never dropped, so every TOUCH_PERIOD steps a load touches a line one page
+ * ahead. Without these loads 8 rows of f16 take 10 to 50 % longer on a Zen 4, and 3 to 6 %
+ * longer on a Zen 5, which does not drop prefetches. One load per page is not enough. */
+KERNEL_INLINE void prefetch_line(const prefetch_stream *f, size_t s) {
+  enum { TOUCH_DISTANCE = 4096, TOUCH_PERIOD = 16 };
+  const char *line = f->from + s * f->step, *lead = line + TOUCH_DISTANCE;
+  __builtin_prefetch(line, 0, 3);
+  if (f->step > LINE_BYTES) {
+    __builtin_prefetch(line + LINE_BYTES, 0, 3);
+  }
+  if (f->step > 2 * LINE_BYTES) {
+    __builtin_prefetch(line + 2 * LINE_BYTES, 0, 3);
+  }
+  if (s % TOUCH_PERIOD == 0 && lead < f->end) {
+    (void)*(const volatile char *)lead;
+  }
+}

@@ -1,0 +1,173 @@
+package models
+
+import (
+	_ "embed"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/integration_test/randommodel"
+)
+
+const (
+	// The prompt is one pass of promptRows tokens. Decode passes have one.
+	promptRows = 32
+	// headRows is the width of the head graph.
+	headRows = 8
+)
+
+// subject is a complete model to run.
+type subject struct {
+	// name is its name in the table.
+	name string
+	// file is the GGUF. layers is the number of its layers to run, 0 for all.
+	file   func(t testing.TB) string
+	layers int
+	// blocks is the number of blocks, 0 for one per layer.
+	blocks int
+	// text is the prompt as text. If it is empty, the prompt is the beginning of the recorded
+	// story named story.
+	text, story string
+}
+
+// story returns one of the repository's models.
+func story(name string, blocks int, called string) subject {
+	file := func(testing.TB) string {
+		return filepath.Join("..", "..", "integration_test", "models", "stories260K-"+name+".gguf")
+	}
+	return subject{name: called, file: file, blocks: blocks, story: name}
+}
+
+// river is SmolLM2's prompt. It is the text of the measured rows, so it must not change.
+//
+//go:embed testdata/river.txt
+var river string
+
+// smollm returns SmolLM2-135M-Instruct, or its first layers.
+func smollm(layers int, called string) subject {
+	return subject{
+		name: called, file: librarytest.SmolLM2, layers: layers,
+		text: river,
+	}
+}
+
+// sized returns a random model of one layer in Q4_0 with matrices of realistic sizes, because
+// the vendor's compiler treats sizes differently.
+func sized(called string, hidden, feed, heads, kvHeads int) subject {
+	s := randommodel.Shape{Name: called, Layers: 1, Hidden: hidden, FFN: feed, Heads: heads, KVHeads: kvHeads, Vocabulary: 512, Context: 512}
+	file := func(t testing.TB) string {
+		path := filepath.Join(t.TempDir(), "random.gguf")
+		f, err := os.Create(path)
+		require.NoError(t, err)
+		require.NoError(t, randommodel.Write(f, s, quant.Q4_0, nil, 1))
+		require.NoError(t, f.Close())
+		return path
+	}
+	return subject{name: called, file: file, text: "Sizes matter here, words do not, but there have to be some of them."}
+}
+
+// lab is an open subject.
+type lab struct {
+	subject
+	model     *model.Model
+	tokenizer *tokenizer.Tokenizer
+	prompt    []int32 // promptRows tokens
+	// ranges are the activation ranges of the float device's run.
+	ranges *model.Ranges
+}
+
+// open loads the subject's model. For fewer layers it first writes a smaller file.
+func (s subject) open(t *testing.T) *lab {
+	t.Helper()
+	f, err := gguf.Open(s.file(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	if s.layers > 0 {
+		path := filepath.Join(t.TempDir(), "cut.gguf")
+		out, err := os.Create(path)
+		require.NoError(t, err)
+		require.NoError(t, randommodel.Cut(out, f, s.layers))
+		require.NoError(t, out.Close())
+		f, err = gguf.Open(path)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+	}
+	l := &lab{subject: s}
+	l.model, err = model.Load(f)
+	require.NoError(t, err)
+	l.tokenizer, err = tokenizer.New(f)
+	require.NoError(t, err)
+	if l.prompt = recorded(t, s.story); s.text != "" {
+		l.prompt, err = l.tokenizer.Encode(s.text, tokenizer.EncodeOptions{AddSpecial: true})
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, len(l.prompt), promptRows)
+	l.prompt = l.prompt[:promptRows]
+	return l
+}
+
+// recorded returns the beginning of a story that llama.cpp generated.
+func recorded(t *testing.T, name string) []int32 {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "integration_test", "models", "expected.json"))
+	require.NoError(t, err)
+	var expected map[string]struct {
+		Generations []struct {
+			Prompt []int32 `json:"prompt_ids"`
+			Greedy []int32 `json:"greedy_ids"`
+		} `json:"generations"`
+	}
+	require.NoError(t, json.Unmarshal(data, &expected))
+	if name == "" {
+		return nil
+	}
+	require.NotEmpty(t, expected[name].Generations)
+	g := expected[name].Generations[0]
+	return append(g.Prompt, g.Greedy...)
+}
+
+// calibrate takes the ranges from the text of the comparison itself, because this test judges
+// arithmetic. sdnpu check measures how well the ranges of another text fit.
+func (l *lab) calibrate(t *testing.T, chosen []int32) {
+	t.Helper()
+	exact, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	text := append(append([]int32(nil), l.prompt...), chosen...)
+	float := cpu.New(cpu.Options{})
+	l.ranges, err = chain.Calibrate(t.Context(), float, l.model, [][]int32{text}, chain.Options{Recipe: exact, Rows: 64}, nil)
+	require.NoError(t, err)
+	require.NoError(t, float.Close())
+}
+
+// engine returns an engine for the subject on a device.
+func (l *lab) engine(t *testing.T, d backend.Device, recipe string, cache *imagecache.Store) *engine.Engine {
+	t.Helper()
+	r, err := model.FindRecipe(recipe)
+	require.NoError(t, err)
+	if r.NeedsRanges() {
+		r.Ranges = l.ranges
+	}
+	blocks := l.blocks
+	if blocks == 0 {
+		blocks = l.model.Config().Layers
+	}
+	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
+		Recipe: r, Rows: []int{promptRows, 1}, HeadRows: headRows, Blocks: blocks, Context: 128, FirstContext: 128, Cache: cache,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}

@@ -1,0 +1,97 @@
+package hexagon
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
+)
+
+// probeOnce returns a function that runs the probe at its first call and remembers
+// the answer. what completes the log line "the library does not ...".
+func (d *Device) probeOnce(what string, probe func() error) func() bool {
+	return sync.OnceValue(func() bool {
+		err := probe()
+		if err != nil {
+			d.options.Logger.Debug("the library does not "+what, "reason", err)
+		}
+		return err == nil
+	})
+}
+
+// probeSide is the width and height of the probe's constant. It is large because the
+// vendor's compiler keeps small constants outside the shared section, and an image
+// without a shared section loads everywhere.
+const probeSide = 64
+
+// probeConstantSharing compiles and loads an image with shared constants. The
+// vendor's x86-64 library compiles such images, claims the capability and then
+// refuses to load them (1000). A phone's library may refuse to compile them. Any
+// failure means no.
+func (d *Device) probeConstantSharing() error {
+	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
+}
+
+// probeGraphSwapping loads an image whose graphs the library swaps by itself. The
+// vendor's x86-64 library claims the capability and refuses the call (1000).
+func (d *Device) probeGraphSwapping() error {
+	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
+}
+
+// swapOptions returns the options for an image whose graphs the library swaps by
+// itself. The image is used in place, and the memory hint fits one graph.
+func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
+	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
+}
+
+// probe compiles an image of two graphs with equal weights and loads it.
+func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
+	c, err := d.backend.NewContext(d.device, build)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	weights := make([]byte, 2*probeSide*probeSide)
+	for i := range weights {
+		weights[i] = byte(i*7) & 0x3b // small float16 numbers; all rows differ
+	}
+	for rows := range 2 {
+		if err := probeGraph(c, fmt.Sprintf("rows%d", rows+1), uint32(rows+1), weights); err != nil {
+			return err
+		}
+	}
+	size, err := c.BinarySize()
+	if err != nil {
+		return err
+	}
+	image, err := c.Binary(aligned(int(size)))
+	if err != nil {
+		return err
+	}
+	loaded, err := d.backend.LoadContext(d.device, image, load, nil)
+	if err != nil {
+		return err
+	}
+	return loaded.Close()
+}
+
+// probeGraph builds and finalizes the graph y = x·wᵀ.
+func probeGraph(c *qnn.Context, name string, rows uint32, weights []byte) error {
+	g, err := c.NewGraph(name, qnn.GraphOptions{Optimization: 1})
+	if err != nil {
+		return err
+	}
+	x := qnn.Tensor{Name: "x", Kind: qnn.AppWrite, Type: qnn.Float16, Dims: []uint32{rows, probeSide}}
+	w := qnn.Tensor{Name: "w", Kind: qnn.Static, Type: qnn.Float16, Dims: []uint32{probeSide, probeSide}, Data: weights}
+	y := qnn.Tensor{Name: "y", Kind: qnn.AppRead, Type: qnn.Float16, Dims: []uint32{rows, probeSide}}
+	for _, t := range []*qnn.Tensor{&x, &w, &y} {
+		if err := g.CreateTensor(t); err != nil {
+			return err
+		}
+	}
+	err = g.AddNode(&qnn.Op{Name: "fc", Type: "FullyConnected", Inputs: []*qnn.Tensor{&x, &w}, Outputs: []*qnn.Tensor{&y}})
+	if err != nil {
+		return err
+	}
+	return g.Finalize(nil)
+}

@@ -1,0 +1,104 @@
+package qnn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// FastRPC allocates shared memory, which a library maps by its file descriptor. On a
+// phone it is the memory of the system's FastRPC library. Elsewhere on Linux it is
+// anonymous files, which the emulator can map and a DSP cannot.
+type FastRPC struct {
+	library  uintptr // the loaded FastRPC library; 0 for anonymous files
+	allocate func(size int) (*SharedMemory, error)
+}
+
+// SharedMemory is zeroed memory with a file descriptor. It starts at a page.
+type SharedMemory struct {
+	bytes []byte
+	fd    int
+	free  func() error
+}
+
+// Bytes returns the memory. It is valid until Close.
+func (m *SharedMemory) Bytes() []byte { return m.bytes }
+
+// FD returns the file descriptor for [MemoryOptions].
+func (m *SharedMemory) FD() int { return m.fd }
+
+// Close frees the memory. Close each [Memory] that registers it first.
+func (m *SharedMemory) Close() error {
+	if m.free == nil {
+		return nil
+	}
+	free := m.free
+	m.bytes, m.free = nil, nil
+	return free()
+}
+
+// OpenFastRPC loads a FastRPC library, libcdsprpc.so on phones. Without one it uses
+// anonymous files. If the system has neither, it returns [errors.ErrUnsupported].
+func OpenFastRPC(fastRPC string) (*FastRPC, error) {
+	library, err := loadLibrary(fastRPC)
+	if err != nil {
+		return openAnonymousFiles()
+	}
+	var calls rpcMemory
+	for name, to := range map[string]*uintptr{"rpcmem_alloc": &calls.alloc, "rpcmem_free": &calls.free, "rpcmem_to_fd": &calls.toFD} {
+		if *to, err = findSymbol(library, name); err != nil {
+			return nil, errors.Join(fmt.Errorf("qnn: open %s: it has no function %s: %w", fastRPC, name, errors.ErrUnsupported), unloadLibrary(library))
+		}
+	}
+	return &FastRPC{library: library, allocate: calls.allocate}, nil
+}
+
+// Allocate allocates size bytes.
+func (s *FastRPC) Allocate(size int) (*SharedMemory, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("qnn: allocate %d bytes of shared memory: want a positive size: %w", size, ErrSize)
+	}
+	return s.allocate(size)
+}
+
+// Close unloads the library. Close all of its memory first.
+func (s *FastRPC) Close() error {
+	if s.library == 0 {
+		return nil
+	}
+	library := s.library
+	s.library = 0
+	return unloadLibrary(library)
+}
+
+// rpcMemory holds FastRPC's functions: void *rpcmem_alloc(int heap, uint32_t flags,
+// int size), void rpcmem_free(void *), int rpcmem_to_fd(void *).
+type rpcMemory struct{ alloc, free, toFD uintptr }
+
+// The system heap and the flags of the vendor's examples.
+const (
+	rpcHeap  = 25
+	rpcFlags = 1
+)
+
+func (r rpcMemory) allocate(size int) (*SharedMemory, error) {
+	if size > math.MaxInt32 {
+		return nil, fmt.Errorf("qnn: rpcmem_alloc: %d bytes, at most 2147483647 are allowed: %w", size, ErrNoMemory)
+	}
+	at := invoke(r.alloc, rpcHeap, rpcFlags, uintptr(size))
+	if at == 0 {
+		return nil, fmt.Errorf("qnn: rpcmem_alloc of %d bytes: %w", size, ErrNoMemory)
+	}
+	free := func() error {
+		invoke(r.free, at)
+		return nil
+	}
+	fd := int32(invoke(r.toFD, at))
+	if fd < 0 {
+		return nil, errors.Join(fmt.Errorf("qnn: rpcmem_to_fd: result %d, want a file descriptor", fd), free())
+	}
+	bytes := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size) // C's memory, which the garbage collector does not move
+	clear(bytes)
+	return &SharedMemory{bytes: bytes, fd: int(fd), free: free}, nil
+}

@@ -1,0 +1,59 @@
+package qnn
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// buildFastRPC compiles a replacement for a phone's libcdsprpc.so.
+func buildFastRPC(t *testing.T) string {
+	library := filepath.Join(t.TempDir(), "libcdsprpc.so")
+	out, err := exec.CommandContext(t.Context(), compiler(t), "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+		"-o", library, filepath.Join("testdata", "rpcmem.c")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return library
+}
+
+// TestSharedMemoryIsSharedAndFreed maps FastRPC's memory and anonymous files a second time. Each
+// mapping sees the other's writes, and everything is freed.
+func TestSharedMemoryIsSharedAndFreed(t *testing.T) {
+	fastRPC := buildFastRPC(t)
+	for name, library := range map[string]string{"FastRPC": fastRPC, "files": filepath.Join(t.TempDir(), "none.so")} {
+		t.Run(name, func(t *testing.T) {
+			s, err := OpenFastRPC(library)
+			require.NoError(t, err)
+			require.Equal(t, name == "FastRPC", s.library != 0)
+			_, err = s.Allocate(0)
+			require.ErrorIs(t, err, ErrSize)
+			const size = 10_000
+			m, err := s.Allocate(size)
+			require.NoError(t, err)
+			require.Equal(t, make([]byte, size), m.Bytes(), "zeros")
+			other, err := unix.Mmap(m.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			require.NoError(t, err)
+			m.Bytes()[size-1] = 7
+			require.EqualValues(t, 7, other[size-1])
+			other[0] = 9
+			require.EqualValues(t, 9, m.Bytes()[0])
+			require.NoError(t, unix.Munmap(other))
+			fd := m.FD()
+			require.NoError(t, m.Close())
+			require.NoError(t, m.Close())
+			var stat unix.Stat_t
+			require.ErrorIs(t, unix.Fstat(fd, &stat), unix.EBADF, "the file is closed")
+			if name == "FastRPC" {
+				live, err := findSymbol(s.library, "rpcmem_live")
+				require.NoError(t, err)
+				require.Zero(t, invoke(live))
+				_, err = s.Allocate(1 << 31)
+				require.ErrorIs(t, err, ErrNoMemory, "more than an int")
+			}
+			require.NoError(t, s.Close())
+			require.NoError(t, s.Close())
+		})
+	}
+}

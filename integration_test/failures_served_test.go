@@ -1,0 +1,173 @@
+package integration_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// runnerProcess is our llama-server, started without Ollama.
+type runnerProcess struct {
+	cmd *exec.Cmd
+	url string
+	log string // the file of its stderr
+}
+
+// said returns the text that the process has written to stderr.
+func (r *runnerProcess) said(t *testing.T) string {
+	text, err := os.ReadFile(r.log)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// startRunner starts a runner for the scenario's model. The caller ends it.
+func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
+	t.Helper()
+	name := filepath.Join(d.dir, "llama-server")
+	require.NoError(t, os.Symlink(program(t), name))
+	r := &runnerProcess{url: "http://127.0.0.1:" + port, log: filepath.Join(d.dir, "stderr")}
+	log, err := os.Create(r.log)
+	require.NoError(t, err)
+	defer log.Close()
+	r.cmd = exec.Command(name, "--model", d.model, "--host", "127.0.0.1", "--port", port, "-c", "512")
+	r.cmd.Env = append(os.Environ(), "HOME="+d.dir, "SDNPU_ENABLED=true", "SDNPU_LIBRARY="+d.library, "SDNPU_CACHE="+d.cache)
+	r.cmd.Env = append(r.cmd.Env, d.env...)
+	r.cmd.Stderr = log
+	require.NoError(t, r.cmd.Start())
+	return r
+}
+
+// end kills the process and waits for it.
+func (r *runnerProcess) end() {
+	_ = r.cmd.Process.Kill() // it may have ended
+	_ = r.cmd.Wait()
+}
+
+// ask posts a completion and returns the answer's status and body.
+func (r *runnerProcess) ask(t *testing.T, prompt string) (int, string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"prompt":%q,"n_predict":8,"temperature":0,"stream":false}`, prompt)
+	answer, err := http.Post(r.url+"/completion", "application/json", strings.NewReader(body))
+	require.NoError(t, err, "the server is gone")
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+// healthy waits until the model is loaded.
+func (r *runnerProcess) healthy(t *testing.T) {
+	t.Helper()
+	eventually(t, "the model is not loaded", func() bool {
+		answer, err := http.Get(r.url + "/health")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
+}
+
+// freePort returns a port without a listener.
+func freePort(t *testing.T) string {
+	port, err := host.FreePort()
+	require.NoError(t, err)
+	return strconv.Itoa(port)
+}
+
+func TestServerReportsPortInUse(t *testing.T) {
+	port := freePort(t)
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	require.NoError(t, err)
+	first := startRunner(t, newScenario(t), port)
+	require.Error(t, first.cmd.Wait())
+	require.Contains(t, first.said(t), "error: llamaserver: port "+port+" of 127.0.0.1 is in use")
+	require.Contains(t, first.said(t), "--port")
+	require.NoError(t, l.Close())
+	second := startRunner(t, newScenario(t), port)
+	defer second.end()
+	second.healthy(t)
+}
+
+// The model file is cut short while its embeddings are still read, and restored.
+func TestModelShortenedWhileServedFailsOneRequest(t *testing.T) {
+	d := newScenario(t)
+	whole, err := os.ReadFile(d.model)
+	require.NoError(t, err)
+	d.model = d.file(t, "model.gguf", whole)
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	r.healthy(t)
+	status, before := r.ask(t, "One day")
+	require.Equal(t, http.StatusOK, status, before)
+
+	require.NoError(t, os.Truncate(d.model, 4096))
+	for range 2 {
+		status, text := r.ask(t, "Once upon a time")
+		require.Equal(t, http.StatusInternalServerError, status, text)
+		require.Contains(t, text, "shortened")
+		require.Contains(t, text, "load the model again")
+	}
+	d.file(t, "model.gguf", whole)
+	status, text := r.ask(t, "Once upon a time")
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+func TestKilledRunnerLeavesNoCompiler(t *testing.T) {
+	d := newScenario(t)
+	d.env = []string{"SDNPU_EMULATOR=print_finalize=FINALIZING,hang_finalize=block0", "OLLAMA_DEBUG=1"}
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	child := 0
+	eventually(t, "no child compiles", func() bool {
+		child = childOf(t, r.cmd.Process.Pid)
+		return child != 0 && strings.Contains(r.said(t), "FINALIZING")
+	})
+	defer func() {
+		if !gone(child) {
+			kill(t, child) // the test has failed: leave no process
+		}
+	}()
+	require.NoError(t, r.cmd.Process.Kill())
+	eventually(t, "the child outlives its parent", func() bool { return gone(child) })
+}
+
+// childOf returns the process that compiles for a runner, or 0.
+func childOf(t *testing.T, parent int) int {
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || parentOf(pid) != parent {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.Contains(string(line), "compile-child") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// Under the real Ollama, the client reads the graph and the failed step. Other models
+// and Ollama itself are not affected.
+func TestLibraryCrashReachesTheClient(t *testing.T) {
+	s := server(t, "SDNPU_EMULATOR=crash_finalize=block0_rows7")
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, "crashes", file, adapter(t, t.TempDir(), file, "rows=7,1"))
+	create(t, s, "sound", file, adapter(t, t.TempDir(), file))
+	r := references(t, "f16")[1]
+	for range 2 {
+		said := refusal(t, s, "/api/generate", generate("crashes", r.Prompt, greedy(5)))
+		require.Contains(t, said, "the QNN library crashed while it compiled")
+		require.Contains(t, said, `graph \"block0_rows7_`)
+		requireWorking(t, s, "sound")
+	}
+}

@@ -1,0 +1,139 @@
+package integration_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// failureCase is a row of the table: a user runs the command although something is
+// wrong.
+type failureCase struct {
+	name string
+	// make causes the failure. It changes the scenario's arguments, its environment
+	// or its cache.
+	make func(t *testing.T, d *scenario)
+	// says lists texts that the user must read, including the remedy.
+	says []string
+	// fine is true if the command still answers and prints says as a warning.
+	fine bool
+	// later checks the state after the failure. In addition, each case checks that
+	// a sound model runs from the same cache.
+	later func(t *testing.T, d *scenario)
+}
+
+// scenario is one run of the command with its files and environment.
+type scenario struct {
+	dir, cache     string
+	model, library string
+	prompt         string
+	env            []string
+	// unprivileged runs the command as an unprivileged user.
+	unprivileged bool
+	// patience is the longest silence of a compiling process. Zero keeps the
+	// program's default.
+	patience time.Duration
+}
+
+// failureCases returns all rows in the order of the printed table.
+func failureCases() []failureCase {
+	return slices.Concat(badModels, badLibraries, badCaches, badPrompts)
+}
+
+// TestFailures runs the real command for every row. With -v it prints the table.
+func TestFailures(t *testing.T) {
+	t.Logf("| failure | what the user reads | the answer comes |")
+	for _, row := range failureCases() {
+		t.Run(row.name, func(t *testing.T) {
+			d := newScenario(t)
+			row.make(t, d)
+			got := d.run(t)
+			for d.patience > 0 && d.patience < time.Minute && !saysAll(got.stderr, row.says) {
+				d.patience *= 4 // a busy machine may be slow before it reaches the hang
+				got = d.run(t)
+			}
+			t.Logf("| %s | %s | %v |", row.name, lastLine(got.stderr), row.fine)
+			for _, s := range row.says {
+				require.Contains(t, got.stderr, s)
+			}
+			require.NotContains(t, got.stderr, "goroutine ", "no traces")
+			if row.fine {
+				require.Zero(t, got.code, got.stderr)
+				require.Equal(t, d.answer(t), got.stdout)
+			} else {
+				require.Equal(t, 1, got.code, got.stderr)
+				require.Empty(t, got.stdout)
+				require.Contains(t, lastLine(got.stderr), "error: ")
+			}
+			if row.later != nil {
+				row.later(t, d)
+			}
+			sound := newScenario(t)
+			sound.cache = d.cache
+			got = sound.run(t)
+			require.Zero(t, got.code, got.stderr)
+			require.Equal(t, sound.answer(t), got.stdout, "nothing is lost")
+		})
+	}
+}
+
+// newScenario returns a scenario that succeeds.
+func newScenario(t *testing.T) *scenario {
+	dir, err := os.MkdirTemp("", "sdnpu-scenario-") // not t.TempDir, which other users cannot read
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return &scenario{
+		dir: dir, cache: filepath.Join(dir, "images"), model: modelFile(t, "stories260K-f16.gguf"),
+		library: emulatorLibrary(t), prompt: references(t, "f16")[1].Prompt,
+	}
+}
+
+// answer returns the output of a successful run.
+func (d *scenario) answer(t *testing.T) string { return references(t, "f16")[1].answer() + "\n" }
+
+func (d *scenario) run(t *testing.T, env ...string) outcome {
+	t.Helper()
+	env = slices.Concat([]string{"SDNPU_CACHE=" + d.cache}, d.env, env)
+	if d.patience > 0 {
+		env = append(env, "SDNPU_COMPILE="+d.patience.String())
+	}
+	n := len(references(t, "f16")[1].IDs)
+	args := []string{"run", "--model", d.model, "--library", d.library, "--prompt", d.prompt, "-n", itoa(n)}
+	if d.unprivileged {
+		return runUnprivileged(t, d, env, args)
+	}
+	return command(t, env, program(t), args...)
+}
+
+func saysAll(text string, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(s string) bool { return !strings.Contains(text, s) })
+}
+
+// file writes a file into the scenario's folder.
+func (d *scenario) file(t *testing.T, name string, content []byte) string {
+	path := filepath.Join(d.dir, name)
+	require.NoError(t, os.WriteFile(path, content, 0o644))
+	return path
+}
+
+// images fills the cache and returns its files.
+func (d *scenario) images(t *testing.T) []string {
+	t.Helper()
+	got := d.run(t)
+	require.Zero(t, got.code, got.stderr)
+	files, err := filepath.Glob(filepath.Join(d.cache, "*"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 2)
+	return files
+}
+
+func lastLine(text string) string {
+	text = strings.TrimRight(text, "\n")
+	return text[strings.LastIndex(text, "\n")+1:]
+}

@@ -1,0 +1,84 @@
+package mapped
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+)
+
+// ErrNotRegular is returned for anything other than a regular file, such as a
+// folder or a pipe.
+var ErrNotRegular = errors.New("not a regular file")
+
+// File is a mapped file. Its methods may be called from any goroutine. Call
+// Close only after the last read of the bytes.
+type File struct {
+	mu    sync.Mutex
+	bytes []byte // guarded by mu; nil after Close
+}
+
+// Open maps the regular file at path. An empty file has no bytes and is no
+// error. On a system without an implementation, the error is
+// [errors.ErrUnsupported].
+func Open(path string) (*File, error) {
+	// Check the type first: opening a pipe would wait for its writer.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, notRegular(path, info)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("mapped: %w", err)
+	}
+	defer f.Close()
+	return Map(f)
+}
+
+// Map maps an open file as [Open] does. The caller keeps f and may close it at
+// once: the mapping does not need the descriptor.
+func Map(f *os.File) (*File, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("mapped: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, notRegular(f.Name(), info)
+	case info.Size() == 0:
+		return &File{}, nil
+	case info.Size() > math.MaxInt:
+		return nil, fmt.Errorf("mapped: %s: %d bytes exceed the address space", f.Name(), info.Size())
+	}
+	b, err := mapFile(f, int(info.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("mapped: map %d bytes of %s: %w", info.Size(), f.Name(), err)
+	}
+	return &File{bytes: b}, nil
+}
+
+func notRegular(path string, info os.FileInfo) error {
+	return fmt.Errorf("mapped: %s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
+}
+
+// Bytes returns the bytes of the whole file, or nil after Close. The slice is
+// read-only (a write faults), belongs to f and is invalid after Close.
+func (f *File) Bytes() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes
+}
+
+// Close removes the mapping. A second call does nothing.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.bytes
+	f.bytes = nil
+	if b == nil {
+		return nil
+	}
+	if err := unmapFile(b); err != nil {
+		return fmt.Errorf("mapped: unmap %d bytes: %w", len(b), err)
+	}
+	return nil
+}

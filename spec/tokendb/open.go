@@ -1,0 +1,185 @@
+package tokendb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// defaultMaxBytes is the default of [Options].MaxBytes.
+const defaultMaxBytes = 256 << 20
+
+// Options selects the tokenizer, size and mode of a database.
+type Options struct {
+	// Fingerprint identifies the tokenizer; Vocab is the size of its
+	// vocabulary.
+	Fingerprint [32]byte
+	Vocab       int
+	// MaxBytes is the size on disk above which the oldest documents are
+	// dropped. Zero means 256 MiB.
+	MaxBytes int64
+	// ReadOnly opens the database of another process for reading.
+	ReadOnly bool
+	// Logger receives warnings about background work. Nil means silence.
+	Logger *slog.Logger
+}
+
+// Open opens the database in a folder. Unless ReadOnly is set, it creates a
+// missing one.
+func Open(dir string, o Options) (_ *DB, err error) {
+	if o.Vocab < 1 || o.Vocab > maxVocab {
+		return nil, fmt.Errorf("tokendb: vocabulary of %d tokens: want 1..%d", o.Vocab, maxVocab)
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return open(&DB{disk: disk{dir: dir}, options: o})
+}
+
+func open(d *DB) (_ *DB, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("tokendb: %s: %w", d.disk.dir, err), d.Close())
+		}
+	}()
+	if !d.options.ReadOnly {
+		if err := d.createAndLock(); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.load(); err != nil {
+		return nil, err
+	}
+	if !d.options.ReadOnly {
+		if err := d.openLog(); err != nil {
+			return nil, err
+		}
+		d.removeUnnamed()
+	}
+	return d, nil
+}
+
+// load reads the manifest and the files that it names. If the writer replaces
+// files in between, load reads the new manifest.
+func (d *DB) load() error {
+	for range 20 {
+		err := d.loadOnce()
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, gone := os.Stat(d.disk.path(manifestName)); gone != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: a file that the %s names is missing", ErrDamaged, manifestName)
+}
+
+func (d *DB) loadOnce() (err error) {
+	info, err := os.Stat(d.disk.path(manifestName))
+	if err != nil {
+		return err
+	}
+	m, err := d.readManifest()
+	if err != nil {
+		return err
+	}
+	var parts []*part
+	defer func() {
+		if err != nil {
+			for _, p := range parts {
+				err = errors.Join(err, p.release(d.parts))
+			}
+		}
+	}()
+	for _, id := range m.segments {
+		p, err := d.openPart(id)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, p)
+	}
+	tail, size, err := d.readLog(m.log)
+	if err != nil {
+		return err
+	}
+	d.adopt(m, parts, tail)
+	d.logSize, d.listed = size, info
+	return nil
+}
+
+// readManifest reads and checks the manifest.
+func (d *DB) readManifest() (manifest, error) {
+	b, err := os.ReadFile(d.disk.path(manifestName))
+	if err != nil {
+		return manifest{}, err
+	}
+	m, err := parseManifest(b)
+	if err == nil && (m.fingerprint != d.options.Fingerprint || int(m.vocab) != d.options.Vocab) {
+		err = ErrFingerprint
+	}
+	return m, err
+}
+
+// readLog returns the documents of a log and the number of valid bytes.
+func (d *DB) readLog(id uint64) ([]Document, int64, error) {
+	b, err := os.ReadFile(d.disk.path(logName(id)))
+	if err != nil {
+		return nil, 0, err
+	}
+	vocab, fingerprint, err := parseLogHeader(b)
+	if err != nil {
+		return nil, 0, err
+	}
+	if fingerprint != d.options.Fingerprint || int(vocab) != d.options.Vocab {
+		return nil, 0, ErrFingerprint
+	}
+	documents, n := parseRecords(b[logHeaderSize:], vocab)
+	return documents, int64(logHeaderSize + n), nil
+}
+
+// adopt makes the given files the database that queries see, and releases the
+// old ones.
+func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
+	old := d.parts
+	d.manifest, d.parts, d.tail = m, parts, tail
+	d.index = spec.NewIndex(depth)
+	for _, document := range tail {
+		d.remember(document)
+	}
+	d.query.forget()
+	for _, p := range old {
+		if err := p.release(parts); err != nil {
+			d.options.Logger.Warn("token database: a segment was not unmapped", "detail", err)
+		}
+	}
+}
+
+// remember adds a document to the index of the log.
+func (d *DB) remember(document Document) {
+	d.index.Append(spec.Separator)
+	for _, token := range document.Tokens {
+		d.index.Append(token)
+	}
+	d.query.forget()
+}
+
+// Owner returns the options that open the database in a folder for reading.
+func Owner(dir string) (Options, error) {
+	d := disk{dir: dir}
+	b, err := os.ReadFile(d.path(manifestName))
+	if err != nil {
+		return Options{}, fmt.Errorf("tokendb: %w", err)
+	}
+	m, err := parseManifest(b)
+	if err != nil {
+		return Options{}, fmt.Errorf("tokendb: %s: %w", dir, err)
+	}
+	return Options{Fingerprint: m.fingerprint, Vocab: int(m.vocab), ReadOnly: true}, nil
+}
