@@ -1,7 +1,7 @@
 package spec
 
-// bag sums scores by token. Emptying it takes constant time: a place is in use
-// only if it carries the current round.
+// bag sums candidate scores by token in a small hash table. Emptying a bag only
+// increments its round number: a table entry with an older round counts as free.
 type bag struct {
 	entries []scored
 	places  []place // hash table; its length is a power of two
@@ -18,7 +18,8 @@ type place struct {
 	entry uint32
 }
 
-// maxBag is the number of tokens that a bag takes, a quarter of its table.
+// maxBag is the largest number of different tokens in a bag, a quarter of the
+// length of its hash table.
 const maxBag = 512
 
 func newBag() bag { return bag{places: make([]place, 4*maxBag), entries: make([]scored, 0, maxBag)} }
@@ -31,7 +32,8 @@ func (b *bag) empty() {
 	}
 }
 
-// add adds to a token's score. A full bag ignores new tokens.
+// add adds score to the token's sum. If the bag is full, a token that it does not
+// hold yet is ignored.
 func (b *bag) add(token int32, score float32) {
 	mask := uint32(len(b.places) - 1)
 	for i := uint32(token) * 0x9e3779b1 >> 21 & mask; ; i = (i + 1) & mask {

@@ -2,22 +2,26 @@
 // model's choices: speculative decoding by retrieval.
 //
 // A verification graph has a fixed number of rows and takes the same time whether
-// they are used or not. A [Drafter] fills the rows with a [Tree] of tokens that
-// followed the end of the text elsewhere: earlier in the text, or in other texts
-// that a [Source] knows. [Verify] keeps the path that the model chooses too, so
-// drafts change the time and never the text.
+// they hold tokens or padding. A [Drafter] fills these rows with a [Tree] of draft
+// tokens: tokens that followed the same context earlier in the text, or in other
+// texts that a [Source] knows. [Verify] keeps only the drafts that equal the
+// model's choices, so drafts change the time and never the text.
 //
-// The package knows tokens only: no model, device, clock or file. It does not
-// choose a graph width, and it remembers only the texts that an [Index] was given.
+// The package knows tokens only: it uses no model, device, clock or file. The
+// package does not choose a graph width, and remembers only the texts that an
+// [Index] was given.
 //
 // # Invariants
 //
-//   - Trees: a row's parent precedes it, and siblings have different tokens.
+//   - In a tree, a row's parent precedes the row, and siblings have different
+//     tokens.
 //   - Equal texts, weights and numbers of rows give equal trees.
-//   - [Verify] asks for one token per emitted token, in order, with any tree.
+//   - [Verify] calls the model's choice function once per emitted token, in order,
+//     whatever the tree is.
 //
 // # Cost
 //
-// A token costs an [Index] a few table look-ups and about 50 bytes. A tree of 31
-// rows takes about 20 µs. Neither allocates once warm, except when a table grows.
+// An [Index] needs a few table look-ups and about 50 bytes of memory for each token
+// of its text. A [Drafter] needs about 20 µs to draw a tree of 31 rows. Neither an
+// [Index] nor a [Drafter] allocates memory once warm, except when a table grows.
 package spec

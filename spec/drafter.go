@@ -2,30 +2,36 @@ package spec
 
 import "fmt"
 
-// maxDepth bounds the contexts of a [Drafter].
+// maxDepth is the length in tokens of the longest context that a [Drafter] looks
+// up.
 const maxDepth = 32
 
 // Drafter draws draft trees from several sources.
 //
-// It estimates the probability of a token by blending all context lengths. The
-// longest comes first, and each length passes a share of its probability (its
-// escape) on to shorter ones (PPM; Witten and Bell). Within a length the weighted
-// counts of all sources add up, so a source that never saw a context costs nothing.
+// A Drafter estimates the probability of a token by blending the counts of all
+// context lengths. The longest known context comes first; each context passes a
+// share of its probability (its escape) on to the shorter contexts, as in PPM
+// (prediction by partial matching; Witten and Bell). For each context length, the
+// weighted counts of all sources are added, so a source that never saw the context
+// changes nothing.
 //
-// A tree grows best-first by the product of the probabilities on each path. That
-// gives the rows with the largest expected number of accepted tokens. Learn adapts
-// the weights of sources and context lengths to the model's choices.
+// A tree grows best-first: the next row is the one whose path has the largest
+// product of probabilities. This order gives the rows with the largest expected
+// number of accepted tokens. Learn adapts the weights of sources and context
+// lengths to the model's choices.
 //
-// A Drafter allocates nothing once warm. It is not safe for concurrent use.
+// A Drafter allocates no memory once warm. A Drafter is not safe for concurrent
+// use.
 type Drafter struct {
-	// First, if set, reports whether a token may come next. Propose leaves out first
-	// rows that it rejects, and does not ask about later rows.
+	// First, if set, reports whether a token may be the next token of the text.
+	// Propose leaves out root rows whose token First rejects. It calls First for
+	// root rows only.
 	First func(token int32) bool
-	// Weights holds the weights of the sources and context lengths. Use sets the weights of a
-	// source, and Learn adapts them.
+	// Weights holds the weights of the sources and context lengths. Use sets the
+	// weights of a new source, and Learn adapts them.
 	Weights Weights
 	sources []weighted
-	queue   []candidate // by falling score; never longer than the number of free rows
+	queue   []candidate // candidates by falling score; never more than the tree has free rows
 	bag     bag
 	votes   [maxDepth + 1]vote
 	context [maxDepth]int32
@@ -40,13 +46,13 @@ type weighted struct {
 	first           [maxDepth + 1]int32
 }
 
-// candidate is a row that the tree may get.
+// candidate is a row that may be added to the tree.
 type candidate struct {
 	score         float32
 	token, parent int32
 }
 
-// NewDrafter returns a drafter without sources, with the same escape for all
+// NewDrafter returns a drafter without sources that uses the same escape for all
 // context lengths.
 func NewDrafter(escape float32) *Drafter {
 	d := &Drafter{bag: newBag()}
@@ -56,8 +62,9 @@ func NewDrafter(escape float32) *Drafter {
 	return d
 }
 
-// Use adds a source whose counts are multiplied by weight. A drafter has at most
-// four sources and reads them in Propose and Learn; Use panics if there is one more.
+// Use adds a source to the drafter and multiplies its counts by weight. A drafter
+// has at most four sources, and reads them in Propose and Learn. A fifth source
+// makes Use panic.
 func (d *Drafter) Use(s Source, weight float32) {
 	if len(d.sources) == maxSources {
 		panic(fmt.Sprintf("spec: a drafter has at most %d sources: raise maxSources", maxSources))
@@ -68,8 +75,8 @@ func (d *Drafter) Use(s Source, weight float32) {
 	d.sources = append(d.sources, weighted{Source: s})
 }
 
-// Propose fills an empty tree with up to rows rows that continue text. The tree has
-// fewer rows only if the sources know no more continuations.
+// Propose fills an empty tree with at most rows draft tokens that continue text.
+// The tree has fewer rows only if the sources know no further continuation.
 func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	if rows < 1 {
 		return
@@ -87,7 +94,8 @@ func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	}
 }
 
-// end returns the last maxDepth tokens of a text, the newest first.
+// end returns the last maxDepth tokens of a text in reverse order, the newest
+// first.
 func (d *Drafter) end(text []int32) []int32 {
 	end := d.context[:min(maxDepth, len(text))]
 	for i := range end {
@@ -96,8 +104,8 @@ func (d *Drafter) end(text []int32) []int32 {
 	return end
 }
 
-// tail returns the last maxDepth tokens of the path to a row, preceded by the text's
-// end, the newest first.
+// tail returns the last maxDepth tokens of the text followed by the path to a row,
+// in reverse order, the newest first.
 func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	n := 0
 	for ; row != None && n < maxDepth; row = t.Parents[row] {
@@ -107,8 +115,8 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	return d.path[:n+copy(d.path[n:], end)]
 }
 
-// expand queues the tokens that may follow a row with the given score and context.
-// The tree has room for free more rows.
+// expand queues the tokens that may follow a row, given the row's score and its
+// context. free is the number of rows that the tree can still take.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
 	longest := d.look(context)
 	d.bag.empty()
@@ -124,8 +132,8 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 	}
 }
 
-// look queries all sources for a context and returns the number of context lengths
-// that at least one source knows.
+// look queries all sources for a context. It returns how many of the context's
+// suffixes, counted from the empty one, at least one source knows.
 func (d *Drafter) look(context []int32) (longest int) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -135,13 +143,14 @@ func (d *Drafter) look(context []int32) (longest int) {
 	return longest
 }
 
-// negligible divides the least useful score: smaller contributions are left out.
-// It is not 1, because the contributions of several lengths add up to a score.
+// negligible divides the score of the worst useful candidate: blend leaves out
+// contributions that are smaller than this quotient. negligible is above 1, because
+// several contributions below the worst useful score can add up to a useful score.
 const negligible = 8
 
-// blend distributes the probability mass among the successors of the context of k
-// tokens and returns the rest, which is for shorter contexts. It may leave out
-// contributions below threshold.
+// blend distributes the probability mass among the tokens that followed the context
+// of k tokens, and returns the rest of the mass for shorter contexts. blend may
+// leave out contributions below threshold.
 func (d *Drafter) blend(k int, mass, threshold float32) float32 {
 	var total, distinct float32
 	escape := d.Weights.Escapes[level(k)]
@@ -174,10 +183,11 @@ func (d *Drafter) blend(k int, mass, threshold float32) float32 {
 	return share * escape * distinct
 }
 
-// maxSuccessors bounds the successors that are read per context and source.
+// maxSuccessors is the number of successors that blend reads per context and
+// source.
 const maxSuccessors = 24
 
-// least returns the score that a new candidate must exceed.
+// least returns the score that a new candidate must exceed to be useful.
 func (d *Drafter) least(free int) float32 {
 	if len(d.queue) < free {
 		return 0
@@ -185,7 +195,8 @@ func (d *Drafter) least(free int) float32 {
 	return d.queue[free-1].score
 }
 
-// push queues a candidate unless the queue holds free better ones.
+// push queues a candidate, unless the queue already holds free candidates that are
+// better.
 func (d *Drafter) push(c candidate, free int) {
 	if c.score <= d.least(free) {
 		return

@@ -6,25 +6,26 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// Separator separates documents in an [Index]: no context crosses it. Every negative token
-// separates documents; Separator is the conventional one.
+// Separator separates two documents in an [Index]; a context never reaches across
+// it. Every negative token acts as a separator. Separator is the one to use.
 const Separator int32 = -1
 
-// maxFanout bounds the successors of a context. A new successor replaces the
-// rarest one. This bounds the time per token, and no draft has more than 64
-// alternatives.
+// maxFanout is the largest number of different successors that an [Index] stores
+// per context. If a context has more successors, a new one replaces the rarest. The
+// limit bounds the time per token, and no draft needs more than 64 alternatives.
 const maxFanout = 64
 
 // Index counts which tokens followed each context of up to depth tokens in a
 // growing text.
 //
-// It returns the counts of a table of all n-grams, but stores less. A context that
-// occurred once has one entry, at its shortest unique length, with its place in
-// the text; longer contexts get entries when that one occurs again. So a token
-// costs one or two entries instead of depth entries.
+// An Index returns the same counts as a table of all n-grams, but uses less memory:
+// A context that occurred once gets no entry for each longer context around it. One
+// entry, for the shortest context that is unique, stores the place in the text;
+// when this context occurs again, the longer contexts get entries. So a new token
+// adds one or two table entries instead of depth entries.
 //
-// An Index holds no pointers and allocates only when it grows. It is not safe for
-// concurrent use.
+// An Index holds no pointers and allocates only when its tables grow. An Index is
+// not safe for concurrent use.
 type Index struct {
 	depth int
 	text  []int32
@@ -33,14 +34,16 @@ type Index struct {
 	edges []edge
 }
 
-// slot is one context.
+// slot is the table entry of one context.
 type slot struct {
-	check uint32 // of the context's hash; 0 marks an empty slot
-	// counts holds the number of tokens that followed in its low totalBits bits and
-	// the number of different ones above. Both saturate.
+	check uint32 // ngram.Hash.Check of the context; 0 marks an empty slot
+	// counts holds two numbers: in its low totalBits bits, how many tokens followed
+	// the context, and in the bits above, how many different tokens did. Both
+	// numbers stop at their largest value.
 	counts uint32
-	// first is the head of the list of successors. If one token followed, it is that
-	// token's place in the text instead.
+	// first is the index in edges of the context's most frequent successor. If only
+	// one token followed the context, first is that token's place in the text
+	// instead.
 	first int32
 }
 
@@ -53,40 +56,43 @@ const (
 func (s *slot) total() uint32    { return s.counts & maxTotal }
 func (s *slot) distinct() uint32 { return s.counts >> totalBits }
 
-// edge is an entry of a list of successors. A list runs from the most to the least
-// frequent successor; among equals the most recent one comes first.
+// edge is one successor of a context, in a linked list. A list runs from the most
+// to the least frequent successor; of equally frequent ones, the most recent comes
+// first.
 type edge struct {
 	token int32
 	count uint32
-	next  int32 // End after the last
+	next  int32 // index of the next edge; End after the last one
 }
 
-// minSlots is the size of a new table.
+// minSlots is the number of slots of a new table.
 const minSlots = 64
 
-// NewIndex returns an empty index of contexts of 0 to depth tokens.
+// NewIndex returns an empty index for contexts of at most depth tokens.
 func NewIndex(depth int) *Index {
 	return &Index{depth: depth, slots: make([]slot, minSlots)}
 }
 
-// Reset empties the index and keeps its memory.
+// Reset empties the index and keeps its allocated memory.
 func (x *Index) Reset() {
 	clear(x.slots)
 	x.text, x.edges, x.used = x.text[:0], x.edges[:0], 0
 }
 
-// Len returns the number of tokens, including separators.
+// Len returns the number of tokens in the index, including separators.
 func (x *Index) Len() int { return len(x.text) }
 
-// Text returns the tokens. The caller must not change them.
+// Text returns the tokens of the index. The caller must not change the returned
+// tokens.
 func (x *Index) Text() []int32 { return x.text }
 
-// SizeBytes returns the memory that the index holds.
+// SizeBytes returns the memory that the index uses.
 func (x *Index) SizeBytes() int {
 	return cap(x.text)*4 + len(x.slots)*12 + cap(x.edges)*12
 }
 
-// find returns the slot of a context, or the empty slot where it belongs.
+// find returns the slot of a context, or the empty slot where the context would be
+// stored.
 func (x *Index) find(check uint32) *slot {
 	slots := x.slots
 	for i := ngram.Slot(check, len(slots)); ; i++ {
@@ -99,14 +105,16 @@ func (x *Index) find(check uint32) *slot {
 	}
 }
 
-// Append adds a token to the text. A [Separator] starts a new document.
+// Append adds a token to the text and counts it as a successor of the contexts
+// before it. A [Separator] starts a new document.
 func (x *Index) Append(token int32) {
 	place := len(x.text)
 	x.text = append(x.text, token)
 	if token < 0 {
 		return
 	}
-	// A token adds at most two slots. An eighth of the table stays empty.
+	// One token adds at most two slots to the table. At least an eighth of the
+	// slots stays empty, so that searches end soon.
 	if 8*(x.used+2) > 7*len(x.slots) {
 		x.resize(len(x.slots) + len(x.slots)/4)
 	}
@@ -134,7 +142,8 @@ func (x *Index) Append(token int32) {
 }
 
 // add fills an empty slot with a context that occurred once. If the slot is taken,
-// two contexts have the same check and the older one stays.
+// a different context has the same 31-bit check value; the older context keeps the
+// slot.
 func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	if s.check != 0 {
 		return
@@ -143,21 +152,22 @@ func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	x.used++
 }
 
-// startList gives a context that occurred once a list of successors.
+// startList gives a context a list of successors. Until then the context had
+// occurred only once.
 func (x *Index) startList(s *slot, token int32) {
 	s.first = int32(len(x.edges))
 	x.edges = append(x.edges, edge{token: token, count: 1, next: End})
 }
 
-// count adds one occurrence of token to the list of a context.
+// count counts one more occurrence of token as a successor of a context.
 func (x *Index) count(s *slot, token int32) {
 	if s.total() < maxTotal {
 		s.counts++
 	}
-	// One walk along the list finds the token's edge (at) and the edge that it has
-	// to follow once its count has grown (ahead): the last one with a larger count
-	// than the new one. group is the last edge with a larger count than the current
-	// edge's, which is last.
+	// One walk along the list, which is ordered by falling count, finds the token's
+	// edge (at) and the edge that it must follow after its count has grown (ahead).
+	// last is the count of the current group of equal counts, and group is the edge
+	// before that group.
 	ahead, group, last := End, End, uint32(0)
 	previous, before, at, n := End, End, s.first, 0
 	for edges := x.edges; at != End; {
@@ -183,7 +193,7 @@ func (x *Index) count(s *slot, token int32) {
 		if n < maxFanout {
 			at = int32(len(x.edges))
 			x.edges = append(x.edges, edge{token: token})
-		} else { // replace the rarest
+		} else { // replace the rarest successor
 			at, before = before, previous
 			x.link(s, before, End)
 			x.edges[at] = edge{token: token}
@@ -201,8 +211,8 @@ func (x *Index) count(s *slot, token int32) {
 	x.link(s, ahead, at)
 }
 
-// link makes next follow the edge before. If before is [End], next becomes the head
-// of the list.
+// link makes next the edge that follows the edge before. If before is [End], next
+// becomes the head of the list.
 func (x *Index) link(s *slot, before, next int32) {
 	if before == End {
 		s.first = next
@@ -211,8 +221,8 @@ func (x *Index) link(s *slot, before, next int32) {
 	}
 }
 
-// Reserve makes room for n more tokens of ordinary text, so that appending them
-// rarely resizes the table.
+// Reserve allocates memory for n more tokens of ordinary text, so that appending
+// them rarely resizes the table.
 func (x *Index) Reserve(n int) {
 	x.text, x.edges = slices.Grow(x.text, n), slices.Grow(x.edges, 2*n)
 	if slots := 8 * (x.used + 2*n) / 7; slots > len(x.slots) {
@@ -220,7 +230,7 @@ func (x *Index) Reserve(n int) {
 	}
 }
 
-// resize gives the table n slots.
+// resize moves the contexts to a table of n slots.
 func (x *Index) resize(n int) {
 	old := x.slots
 	x.slots = make([]slot, n)

@@ -2,21 +2,24 @@ package spec
 
 import "github.com/sdnpu/sdnpu/spec/ngram"
 
-// Source knows which tokens followed contexts. Its methods take and return plain
-// numbers, so other packages can implement it without importing this one.
+// Source tells which tokens followed a context and how often. The methods use plain
+// numbers only, so other packages can implement Source without importing this one.
 type Source interface {
-	// Levels writes what followed the contexts of 0, 1, 2, … tokens at the end of a text. It
-	// returns the number of contexts that the source knows. It knows no context that is longer than
-	// these. context holds the last tokens, the newest first. For each context, total counts the
-	// tokens that followed, distinct counts the different ones, and first is the first entry of
-	// their list. All three slices have room for len(context)+1 values.
+	// Levels counts what followed the last 0, 1, 2, … tokens of a text. Levels
+	// returns how many of these contexts the source knows; unknown contexts are
+	// always longer than known ones. context holds the text's last tokens, the
+	// newest first. For the context of k tokens, total[k] is the number of tokens
+	// that followed it, distinct[k] the number of different ones, and first[k] the
+	// first entry of their list. The slices total, distinct and first must have
+	// room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
-	// Successor returns an entry of such a list and the place of the next entry,
-	// [End] after the last. Counts never grow along a list.
+	// Successor returns the entry at of a list of successors, and the place of the
+	// list's next entry. After the last entry, next is [End]. Counts never grow
+	// along a list of successors.
 	Successor(at int32) (token int32, count float32, next int32)
 }
 
-// End is the place after the last successor.
+// End is the place that marks the end of a list of successors.
 const End = ngram.End
 
 // Levels implements [Source].
@@ -39,7 +42,7 @@ func (x *Index) Levels(context []int32, total, distinct []float32, first []int32
 }
 
 // follow writes the levels of a context of k tokens that occurred once, and of all
-// longer ones that agree with the text before that place.
+// longer contexts that equal the text before that occurrence.
 func (x *Index) follow(place int32, k int, context []int32, total, distinct []float32, first []int32) int {
 	for {
 		total[k], distinct[k], first[k] = 1, 1, ^place
@@ -51,8 +54,8 @@ func (x *Index) follow(place int32, k int, context []int32, total, distinct []fl
 	}
 }
 
-// Successor implements [Source]. A negative place is the complement of an index of
-// the text.
+// Successor implements [Source]. A negative place is the bitwise complement of an
+// index of the text: the list then has one entry, the token there.
 func (x *Index) Successor(at int32) (token int32, count float32, next int32) {
 	if at < 0 {
 		return x.text[^at], 1, End

@@ -1,28 +1,30 @@
 package spec
 
-// None is the parent of rows that follow the last committed token.
+// None is the parent of the rows that directly follow the last committed token.
 const None int32 = -1
 
-// Tree is a draft tree: rows that continue the committed text, each with a parent
-// among the rows before it. Siblings have different tokens. The zero value is an
-// empty draft.
+// Tree is a draft tree: its rows continue the committed text, and the parent of
+// each row is an earlier row or [None]. Rows with the same parent have different
+// tokens. The zero value is an empty tree.
 type Tree struct {
-	// Tokens and Parents describe row i. Parents[i] is less than i, or [None].
+	// Tokens[i] and Parents[i] are the token and the parent of row i. Parents[i] is
+	// less than i, or [None].
 	Tokens, Parents []int32
-	// Scores estimate the probability that row i is accepted. A child's score is at
-	// most its parent's.
+	// Scores[i] estimates the probability that row i is accepted. The score of a
+	// row is at most that of its parent.
 	Scores []float32
 }
 
-// Len returns the number of rows.
+// Len returns the number of rows in the tree.
 func (t *Tree) Len() int { return len(t.Tokens) }
 
-// Reset empties the tree and keeps its memory.
+// Reset empties the tree and keeps its allocated memory.
 func (t *Tree) Reset() {
 	t.Tokens, t.Parents, t.Scores = t.Tokens[:0], t.Parents[:0], t.Scores[:0]
 }
 
-// Add appends a row and returns its index. The caller keeps siblings distinct.
+// Add appends a row and returns its index. The caller must not add two rows with
+// the same parent and token.
 func (t *Tree) Add(token, parent int32, score float32) int32 {
 	t.Tokens = append(t.Tokens, token)
 	t.Parents = append(t.Parents, parent)
@@ -30,7 +32,8 @@ func (t *Tree) Add(token, parent int32, score float32) int32 {
 	return int32(len(t.Tokens) - 1)
 }
 
-// Head returns the first n rows, which are a tree too. It shares t's memory.
+// Head returns a tree of the first n rows. The returned tree shares the memory of
+// t.
 func (t *Tree) Head(n int) *Tree {
 	return &Tree{Tokens: t.Tokens[:n], Parents: t.Parents[:n], Scores: t.Scores[:n]}
 }
@@ -45,8 +48,9 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep removes the first rows whose token allowed rejects, with all rows that
-// follow them. It does not ask about later rows.
+// Keep calls allowed for the tokens that directly follow the committed text. It
+// removes the rows whose token is rejected, with all rows below them. Keep does not
+// check the tokens of deeper rows.
 func (t *Tree) Keep(allowed func(token int32) bool) {
 	moved, n := make([]int32, t.Len()), int32(0)
 	for i, parent := range t.Parents {
@@ -64,5 +68,5 @@ func (t *Tree) Keep(allowed func(token int32) bool) {
 	t.Tokens, t.Parents, t.Scores = t.Tokens[:n], t.Parents[:n], t.Scores[:n]
 }
 
-// removed marks a row that Keep removes.
+// removed marks, as a parent, a row that Keep removes.
 const removed int32 = -2

@@ -1,13 +1,14 @@
 package spec
 
-// Verify walks a tree along the model's choices. choose returns the token that the
-// model chooses after a row, or after the committed text for [None]. It must draw
-// with the same rule and random numbers as plain decoding. Verify calls it once per
-// emitted token, in order, so a seed gives the same text with any tree or none.
+// Verify walks a draft tree from its root along the model's choices. choose returns
+// the token that the model chooses after a row, or after the committed text if row
+// is [None]. choose must use the same rule and the same random numbers as decoding
+// without drafts. Verify calls choose once per emitted token, in order, so a seed
+// gives the same text with any tree or none.
 //
-// Verify appends the accepted rows to path. It appends the tokens of these rows and one further
-// token to tokens. choose ends the walk by returning false with a token after which nothing may
-// follow.
+// Verify appends the indices of the accepted rows to path. It appends the tokens of
+// the accepted rows, and then the model's next token, to tokens. If choose returns
+// false, its token is the last one and the walk ends.
 func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, tokens []int32) ([]int32, []int32) {
 	row := None
 	for {
@@ -23,16 +24,18 @@ func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, toke
 	}
 }
 
-// Trust measures how many drafts are accepted per expected one. Scores estimate the probability of
-// acceptance. Within a text they are off by about the same factor. The zero value trusts the
-// scores.
+// Trust compares how many drafts were accepted with how many their scores promised.
+// Scores estimate the probability that a draft is accepted. Within one text, these
+// estimates are wrong by about the same factor, so Trust measures that factor. A
+// Trust with the zero value does not correct the scores.
 type Trust struct{ expected, accepted float64 }
 
-// forget is the decay of old trees, so that only the last few dozen count.
+// forget is the factor by which older trees count less than the next one, so that
+// only the last few dozen matter.
 const forget = 0.97
 
-// Observe adds a verified tree: the scores of its rows and the number of accepted
-// ones.
+// Observe records a verified tree: the scores of its rows and how many rows were
+// accepted.
 func (t *Trust) Observe(scores []float32, accepted int) {
 	t.expected *= forget
 	t.accepted *= forget
@@ -42,5 +45,6 @@ func (t *Trust) Observe(scores []float32, accepted int) {
 	t.accepted += float64(accepted)
 }
 
-// Factor returns the number of accepted drafts per expected one. It starts at one.
+// Factor returns the number of accepted drafts per expected accepted draft. The
+// factor is one before the first observation.
 func (t *Trust) Factor() float64 { return (t.accepted + 1) / (t.expected + 1) }

@@ -3,49 +3,53 @@ package spec
 import "math"
 
 const (
-	// levels is the number of context lengths with weights of their own. All longer contexts have
-	// the last weight.
+	// levels is the number of context lengths that have their own weights. All
+	// longer contexts share the last weight.
 	levels = 9
-	// maxSources bounds the sources of a [Drafter].
+	// maxSources is the largest number of sources of a [Drafter].
 	maxSources = 4
 )
 
 // level returns the index of the weights for contexts of k tokens.
 func level(k int) int { return min(k, levels-1) }
 
-// Weights are the learned parameters of a [Drafter]. A drafter may continue with
-// the weights of another one that has the same sources.
+// Weights are the learned parameters of a [Drafter]. Another drafter with the same
+// sources may start with these weights.
 type Weights struct {
-	// Sources multiply the counts of each source, by context length. For example, a
-	// database may be useful after contexts of eight tokens and not after two.
+	// Sources[i][k] multiplies the counts of source i for contexts of k tokens. For
+	// example, counts of a database may be useful after contexts of eight tokens
+	// and useless after two.
 	Sources [maxSources][levels]float32
-	// Escapes are the weights of an unseen token by context length: each different
-	// successor counts as so much evidence for one. Witten and Bell's method C is 1;
-	// recorded texts do best with about 3.
+	// Escapes[k] sets how likely a token is that never followed the context of k
+	// tokens: each different successor adds this number to the evidence for such a
+	// token. In Witten and Bell's method C the escape is 1; on recorded texts,
+	// about 3 gives the best drafts.
 	Escapes [levels]float32
 }
 
-// vote holds the contribution of contexts of one length to a token's probability.
+// vote holds what contexts of one length contribute to the probability of a token.
 type vote struct {
-	counts          [maxSources]float32 // of the token, weighted
-	hits            float32             // sum of counts
-	total, distinct float32             // of all tokens; total is weighted
-	all             float32             // total plus escape
-	probability     float32             // contribution to the blend
+	counts          [maxSources]float32 // weighted counts of the token, per source
+	hits            float32             // sum of counts over the sources
+	total, distinct float32             // total: weighted count of all tokens; distinct: number of different ones
+	all             float32             // total plus the weight of unseen tokens
+	probability     float32             // contribution to the blended probability
 }
 
-// unseen is the probability of a token that no source has seen.
+// unseen is the probability that is assumed for a token that no source has seen.
 const unseen = 1e-4
 
 // Learn adapts the weights to a token that followed text, so that the blend would
-// have given it a larger probability. Call it before the token is added to any
-// source. rate is the step size.
+// have given the token a larger probability. Learn must be called before the token
+// is added to any source. rate is the step size of the gradient ascent.
 //
-// Learn climbs the gradient of the logarithm of the blended probability p in the
-// logarithms of the weights. Let contexts of k tokens add P to p, and all shorter
-// ones Q. For a source let n and N be its weighted counts of the token and of all
-// tokens there. Let T be the sum of N over the sources, and E the weighted number of
-// successors. Then
+// Learn follows the gradient of log p, where p is the blended probability of the
+// token, with respect to the logarithms of the weights. Let P be the contribution
+// of contexts of k tokens to p, and Q the contribution of all shorter contexts. For
+// each source, let n be its weighted count of the token after the context, and N
+// its weighted count of all tokens there. Let T be the sum of N over the sources,
+// and E the weight of unseen tokens there (escape times successors). Then the
+// gradient is
 //
 //	p·∂ln p/∂ln w = P·n/Σn − (P+Q)·N/(T+E)
 //	p·∂ln p/∂ln e = Q − (P+Q)·E/(T+E)
@@ -71,7 +75,7 @@ func (d *Drafter) Learn(text []int32, token int32, rate float32) {
 }
 
 // vote reads from the sources how often token followed the last k tokens of the
-// context that look has set.
+// current context, which look has set.
 func (d *Drafter) vote(k int, token int32) (l vote) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -97,8 +101,9 @@ func (d *Drafter) vote(k int, token int32) (l vote) {
 	return l
 }
 
-// climb moves the weights of contexts of k tokens. They contributed the share own of
-// the blended probability, and shorter contexts contributed the share shorter.
+// climb adjusts the weights for contexts of k tokens by one gradient step. These
+// contexts contributed the share own of the blended probability, and shorter
+// contexts the share shorter.
 func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -116,14 +121,15 @@ func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	*e = scale(*e, rate*(shorter-(own+shorter)*(l.all-l.total)/l.all))
 }
 
-// scale multiplies a weight by e to the power of x.
+// scale multiplies a weight by e to the power of x, within the limits of bound.
 func scale(w, x float32) float32 { return bound(w * float32(math.Exp(float64(x)))) }
 
-// bound limits a weight, so that a source that was useless for long can recover
-// quickly.
+// bound limits a weight to 1/64 to 64, so that a source that was useless for long
+// can recover quickly.
 func bound(w float32) float32 { return min(max(w, 1.0/64), 64) }
 
-// Change multiplies each weight by the factor by which it grew from before to after.
+// Change multiplies each weight by the factor by which it grew from before to
+// after.
 func (w *Weights) Change(before, after *Weights) {
 	for i := range w.Sources {
 		for k := range w.Sources[i] {
@@ -135,7 +141,8 @@ func (w *Weights) Change(before, after *Weights) {
 	}
 }
 
-// grow multiplies w by after/before. A weight of zero belongs to no source.
+// grow multiplies w by after/before. A weight of zero in before belongs to no
+// source, so w stays as it is.
 func grow(w, before, after float32) float32 {
 	if before == 0 {
 		return w

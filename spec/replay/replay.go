@@ -1,38 +1,41 @@
 // Package replay scores a drafter on recorded texts without running the model. It is
 // part of the laboratory.
 //
-// Under greedy decoding the text is a function of the prompt: drafts change the number
-// of steps, never the tokens. So replay computes the exact accept length of a drafter
-// that uses tokens or recorded probabilities. It cannot replay draft extension, which
-// needs the model's choices after wrong tokens.
+// Under greedy decoding the text is a function of the prompt: drafts change the
+// number of passes, never the tokens. So replay computes the exact accept length of
+// a drafter, if the drafter reads only tokens or recorded probabilities. Replay
+// cannot score draft extension, because it needs the model's choices after wrong
+// tokens.
 //
-// Equal traces give equal counts; times come from the clock that the caller passes. A
-// step costs one call of the drafter's Propose and Commit.
+// Equal traces give equal counts; times come from the clock that the caller passes.
+// One step costs one call of the drafter's Propose and one of its Commit.
 package replay
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Drafter is a drafter to be scored.
+// Drafter is the interface of a drafter that replay scores.
 type Drafter interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe reports the tokens that the model found likely after the token at
-	// a position, as soon as the model has run on that token.
+	// Observe reports the tokens that the model found likely after the token at a
+	// position. Replay calls it as soon as the model would have computed that
+	// token.
 	Observe(position int, tokens []int32, probabilities []float32)
-	// Propose fills an empty tree with at most rows rows.
+	// Propose fills an empty tree with at most rows draft tokens.
 	Propose(tree *spec.Tree, rows int)
-	// Commit appends emitted tokens.
+	// Commit appends emitted tokens to the drafter's text.
 	Commit(tokens []int32)
-	// End finishes the request and reports whether it succeeded.
+	// End finishes the request and reports whether the request succeeded.
 	End(success bool)
 }
 
-// Trace is one recorded request. The output includes the end token, if any.
+// Trace is one recorded request. The output includes the end-of-text token, if the
+// model emitted one.
 type Trace struct {
 	Task           string
 	Prompt, Output []int32
-	// Top holds the likely next tokens of each position of prompt and output,
-	// or nil if they were not recorded.
+	// Top holds the most likely next tokens of each position of the prompt and the
+	// output. It is nil if they were not recorded.
 	Top []Top
 }
 
@@ -42,17 +45,17 @@ type Top struct {
 	Probabilities []float32
 }
 
-// Count sums steps over requests.
+// Count sums steps over requests; a step is one verification pass.
 type Count struct {
 	Requests, Steps, Committed, Drafted, Accepted, Empty int
-	// FreshSteps and FreshCommitted count the steps before the text begins to
-	// repeat itself.
+	// FreshSteps and FreshCommitted count the steps and tokens before the output
+	// begins to repeat itself.
 	FreshSteps, FreshCommitted int
-	// Propose and Commit are the times of each step in the clock's unit.
+	// Propose and Commit hold one duration per step, in the clock's unit.
 	Propose, Commit []int64
 }
 
-// Add adds another count.
+// Add adds the counts of o.
 func (c *Count) Add(o *Count) {
 	c.Requests += o.Requests
 	c.Steps += o.Steps
@@ -66,9 +69,9 @@ func (c *Count) Add(o *Count) {
 	c.Commit = append(c.Commit, o.Commit...)
 }
 
-// Run replays one request and adds its steps to c. A tree has at most rows
-// rows, in addition to the row of the last committed token. The prefill emits
-// the first token and is not a step.
+// Run replays one request and adds its steps to c. A tree has at most rows rows.
+// The pass computes one more row, for the last committed token. The prefill emits
+// the first token and does not count as a step.
 func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	c.Requests++
 	d.Begin(t.Prompt)
@@ -107,12 +110,12 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	d.End(true)
 }
 
-// loopLength is the number of repeated tokens that make a loop.
+// loopLength is the number of consecutive repeated tokens that count as a loop.
 const loopLength = 8
 
-// LoopAt returns the number of tokens before the output first completes eight
-// tokens in a row that it contains already. Small models fall into loops, which
-// any drafter predicts.
+// LoopAt returns how many tokens the output has before it starts to loop: before it
+// first repeats eight consecutive tokens that occur earlier. Small models fall into
+// loops, which any drafter predicts, so scores are also given without loops.
 func LoopAt(output []int32) int {
 	seen := make(map[[loopLength]int32]bool)
 	for i := loopLength; i <= len(output); i++ {
@@ -125,16 +128,17 @@ func LoopAt(output []int32) int {
 	return len(output)
 }
 
-// observe reports the recorded tokens of the positions [from,to) to the
-// drafter.
+// observe reports the recorded tokens of the positions from (inclusive) to to
+// (exclusive) to the drafter.
 func (t Trace) observe(d Drafter, from, to int) {
 	for i := from; i < min(to, len(t.Top)); i++ {
 		d.Observe(i, t.Top[i].Tokens, t.Top[i].Probabilities)
 	}
 }
 
-// accept returns the number of accepted rows for a step that emitted said. The
-// last emitted token is always the model's own.
+// accept returns how many rows of the tree were accepted in a step that emitted the
+// tokens said. The last token that a step emits comes from the model, not from a
+// draft.
 func accept(tree *spec.Tree, said []int32) int {
 	node := spec.None
 	for i := range len(said) - 1 {

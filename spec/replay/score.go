@@ -4,22 +4,24 @@ import "slices"
 
 // Score summarises a [Count].
 type Score struct {
-	// MAT is the mean number of tokens per step, including the model's own.
-	// MATSpecBench also counts the prefill as a step, as Spec-Bench does.
+	// MAT (mean accepted tokens) is the mean number of tokens that a step emits,
+	// including the model's own token. MATSpecBench also counts the prefill as a
+	// step, as the benchmark Spec-Bench does.
 	MAT          float64 `json:"mat"`
 	MATSpecBench float64 `json:"mat_specbench"`
 	// MATLoopsCut is the MAT of the steps before texts begin to repeat
 	// themselves.
 	MATLoopsCut float64 `json:"mat_loops_cut"`
 	// Utilisation is the share of drafted rows that were accepted. Waste is the
-	// mean number of rejected rows per step.
+	// mean number of rejected draft rows per step.
 	Utilisation float64 `json:"utilisation"`
 	Waste       float64 `json:"waste"`
-	// Fill is the mean share of the graph's rows that are in use. RowsPerStep
-	// is their mean number, including the row of the last committed token.
+	// Fill is the mean share of the graph's rows that hold tokens. RowsPerStep is
+	// the mean number of rows that hold tokens, including the row of the last
+	// committed token.
 	Fill        float64 `json:"fill"`
 	RowsPerStep float64 `json:"rows_per_step"`
-	// Empty is the share of steps without drafts.
+	// Empty is the share of steps that had no drafts.
 	Empty   float64 `json:"empty"`
 	Propose Times   `json:"propose_us"`
 	Commit  Times   `json:"commit_us"`
@@ -31,8 +33,8 @@ type Times struct {
 	P99 float64 `json:"p99"`
 }
 
-// Score evaluates a count of steps through graphs with the given number of
-// rows. Times must be in nanoseconds. A count without steps scores zero.
+// Score computes the scores for graphs with the given number of rows. The times in
+// c must be nanoseconds. If c has no steps, all scores are zero.
 func (c *Count) Score(rows int) Score {
 	if c.Steps == 0 {
 		return Score{}

@@ -9,13 +9,13 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// image holds a segment's sections before they are written.
+// image holds the sections of a new segment before they are written to its file.
 type image struct {
 	header   header
 	sections [sectionCount][]byte
 }
 
-// build makes a segment of documents whose tokens are below vocab.
+// build makes a segment from documents whose tokens are all below vocab.
 func build(documents []Document, vocab int) *image {
 	text, places := concatenate(documents)
 	order := sortContexts(text, vocab)
@@ -33,8 +33,8 @@ func build(documents []Document, vocab int) *image {
 	return im
 }
 
-// concatenate concatenates documents, with a separator before each, and returns the
-// places where they begin.
+// concatenate joins the documents' tokens, with a separator before each document.
+// starts are the places where the documents begin.
 func concatenate(documents []Document) (text, starts []uint32) {
 	n := 0
 	for _, d := range documents {
@@ -74,10 +74,12 @@ type builder struct {
 	fences      []uint32
 }
 
-// run is the range of one context's places in the order.
+// run is the range of one context's places in the order section, in which places
+// are sorted by context.
 type run struct{ from, to int }
 
-// count makes a node for the empty context and each context that is not rare.
+// count makes a node for the empty context and for each context that is frequent
+// enough to have its successors stored.
 func (b *builder) count() {
 	var shorter map[run]node
 	for k := 0; k <= depth; k++ {
@@ -98,9 +100,9 @@ func (b *builder) count() {
 	}
 }
 
-// node adds the node of a context of k tokens. If the context one token shorter
-// has the same places, isSame is set and same is its node, whose list the new
-// node shares.
+// node adds the node of a context of k tokens. isSame reports that the context one
+// token shorter occurs at the same places. same is then the node of that context,
+// and the new node shares its list.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {
@@ -122,7 +124,8 @@ func (b *builder) node(r run, k int, same node, isSame bool) node {
 	return n
 }
 
-// appendList encodes a list: tokens and counts, with a mark on the last count.
+// appendList encodes a list of successors: tokens and counts, with a mark on the
+// last count.
 func appendList(b []byte, list []successor) []byte {
 	for i, s := range list {
 		count := min(s.count, maxCount)
@@ -134,8 +137,9 @@ func appendList(b []byte, list []successor) []byte {
 	return b
 }
 
-// table lays out the nodes as a hash table. Two fifths of it are empty, because
-// most queries end with a context that the segment does not have.
+// table lays out the nodes as a hash table. Two fifths of the table stay empty,
+// because most queries end with a context that the segment does not have and must
+// find that out quickly.
 func (b *builder) table() []byte {
 	slots := len(b.nodes) + len(b.nodes)*2/3 + 1
 	table := make([]byte, slots*nodeSize)
@@ -150,8 +154,8 @@ func (b *builder) table() []byte {
 	return table
 }
 
-// pack writes numbers of width bytes in little-endian order. Padding follows,
-// because reading a number accesses four bytes.
+// pack writes numbers in little-endian order, each in width bytes. pack appends
+// padding, because reading a number accesses four bytes.
 func pack(numbers []uint32, width int) []byte {
 	b := make([]byte, 0, len(numbers)*width+padding)
 	for _, n := range numbers {
@@ -184,5 +188,5 @@ func (im *image) writeTo(w io.Writer, fingerprint [32]byte) (size int64, err err
 	return size, nil
 }
 
-// aligned rounds a size up to sectionAlign.
+// aligned rounds n up to a multiple of sectionAlign.
 func aligned(n uint64) uint64 { return (n + sectionAlign - 1) / sectionAlign * sectionAlign }

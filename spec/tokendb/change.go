@@ -8,28 +8,29 @@ import (
 	"slices"
 )
 
-// A change writes new segments and a new log next to the current ones and then
-// names them in a new manifest. The rename of the manifest switches from the
-// old database to the new one. One change runs at a time; commits may continue
-// meanwhile.
+// A change of the database writes new segments and a new log next to the current
+// files, and then a new manifest that names them. Renaming the new manifest over
+// the old one switches to the new files in one step. One change runs at a time;
+// Commit can append to the log meanwhile.
 
-// maxSegmentTokens bounds a segment, because its places have three bytes.
+// maxSegmentTokens limits the length of a segment, because places in its text are
+// stored in three bytes.
 const maxSegmentTokens = 12 << 20
 
-// piece describes a segment of the changed database: an old one that stays, or
+// piece describes a segment of the changed database: an old segment that stays, or
 // the documents of a new one.
 type piece struct {
 	keep      *part
 	documents []Document
 }
 
-// absorb bounds the segments that a merge includes: each has at most absorb times
-// the size of the new documents. Few segments make queries fast; few merges make
-// commits cheap.
+// absorb limits which segments a merge rewrites: each has at most absorb times the
+// size of the new documents. A larger absorb gives fewer segments, so queries are
+// faster, but more merges, so commits cost more.
 const absorb = 4
 
-// seal makes a segment of the log and of more documents, merged with segments
-// that are not much larger, without repeated texts. changing is held.
+// seal makes a segment of the log and of more documents, merges it with segments
+// that are not much larger, and drops repeated texts. The caller holds changing.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
 	tail, parts, err := d.tail, d.parts, d.ready(true)
@@ -72,7 +73,8 @@ func (d *DB) seal(more []Document) error {
 	return nil
 }
 
-// tokensOf returns the number of tokens and separators of documents.
+// tokensOf returns the number of tokens of the documents, plus one separator for
+// each document.
 func tokensOf(documents []Document) (tokens int) {
 	for _, document := range documents {
 		tokens += 1 + len(document.Tokens)
@@ -80,7 +82,7 @@ func tokensOf(documents []Document) (tokens int) {
 	return tokens
 }
 
-// split cuts documents into pieces that each fit into a segment.
+// split cuts documents into groups that each fit into one segment.
 func split(documents []Document) (pieces []piece) {
 	for len(documents) > 0 {
 		n, size := 0, 0
@@ -94,7 +96,7 @@ func split(documents []Document) (pieces []piece) {
 	return pieces
 }
 
-// bytesPerToken is the expected size of a token in a new segment.
+// bytesPerToken is the expected size of one token in a new segment's file.
 const bytesPerToken = 8
 
 func (p piece) sizeBytes() int64 {
@@ -104,7 +106,7 @@ func (p piece) sizeBytes() int64 {
 	return int64(tokensOf(p.documents) * bytesPerToken)
 }
 
-// documentsIn returns the number of documents in pieces.
+// documentsIn returns the number of documents in all pieces.
 func documentsIn(pieces []piece) (n int) {
 	for _, p := range pieces {
 		if n += len(p.documents); p.keep != nil {
@@ -114,8 +116,8 @@ func documentsIn(pieces []piece) (n int) {
 	return n
 }
 
-// evict drops the oldest documents if the database would be too large. It makes
-// room for an eighth more than necessary, so that it rarely runs.
+// evict drops the oldest documents if the database would exceed its size limit. It
+// frees an eighth more than necessary, so that it rarely has to run.
 func (d *DB) evict(pieces []piece) ([]piece, error) {
 	total := int64(0)
 	for _, p := range pieces {
@@ -150,8 +152,9 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 	return append([]piece{first}, pieces[1:]...), nil
 }
 
-// change replaces all files: the segments by pieces, and the log by a log without its first sealed
-// documents and without documents that keep rejects. changing is held.
+// change replaces all files of the database: the segments by pieces, and the log by
+// a log without its first sealed documents and without documents that keep rejects.
+// The caller holds changing.
 func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err error) {
 	m, parts := d.manifest, []*part(nil)
 	m.segments = nil
@@ -170,7 +173,7 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 		parts, m.segments = append(parts, p.keep), append(m.segments, p.keep.id)
 	}
 	if len(parts) > maxSegments {
-		return fmt.Errorf("%d segments: %d at most", len(parts), maxSegments)
+		return fmt.Errorf("the change needs %d segments: want at most %d", len(parts), maxSegments)
 	}
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -187,8 +190,8 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	return d.install(m, parts, tail)
 }
 
-// install writes the log and the manifest and switches to them. writing is
-// held.
+// install writes the log and the manifest, and then uses them. The caller holds
+// writing.
 func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err
@@ -201,7 +204,8 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 		return errors.Join(err, log.Close())
 	}
 	if err := d.disk.replace(manifestName, m.encode()); err != nil {
-		// Either manifest may be on disk.
+		// After a failed flush, the disk may hold the old or the new manifest, so
+		// writing is forbidden.
 		return errors.Join(d.fail(fmt.Errorf("replace the %s: %w", manifestName, err)), log.Close())
 	}
 	old := d.log
@@ -221,12 +225,12 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	return nil
 }
 
-// abandon removes the files of a failed change.
+// abandon removes the new files of a failed change.
 func (d *DB) abandon(parts []*part, log uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed != nil {
-		return nil // the manifest on disk may name them
+		return nil // keep the new files: the manifest on disk may name them
 	}
 	var errs []error
 	for _, p := range parts {

@@ -10,36 +10,37 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// sealTokens is the size at which the log becomes a segment. Reading a log of
-// that size when a database is opened takes a moment.
+// sealTokens is the number of tokens at which the log is turned into a segment. A
+// log of this size is read in a moment when a database is opened.
 const sealTokens = 1 << 15
 
-// Document is a remembered text.
+// Document is a text that the database remembers.
 type Document struct {
-	// Conversation groups the texts that are forgotten together.
+	// Conversation is the same for all texts of a conversation, so that they can be
+	// forgotten together.
 	Conversation uint64
 	// Time is the time of the commit in seconds since 1970.
 	Time int64
-	// Tokens are the text's tokens.
+	// Tokens are the tokens of the document.
 	Tokens []int32
 }
 
-// DB is an open database. Its methods may be called from any goroutine, but
+// DB is an open database. All methods may be called from any goroutine, but
 // [DB.Levels] and [DB.Successor] only inside [DB.Read].
 type DB struct {
 	disk    disk
 	options Options
-	lock    *os.File // nil for readers
+	lock    *os.File // locked file of the writer; nil for readers
 	seals   sync.WaitGroup
 
-	// The locks are taken in this order. changing is held while files are
-	// replaced, writing while the log is written, and mu while the fields below
-	// are read or changed. mu is never held during a disk access of the writer,
-	// so queries do not wait for the disk.
+	// Locks are taken in the order changing, writing, mu. changing is held while
+	// files are replaced, writing while the log is written, and mu while the fields
+	// below are read or changed. The writer never holds mu during a disk access, so
+	// queries do not wait for the disk.
 	//
-	// All fields below are guarded by mu, except log, which writing guards. A
-	// writer changes manifest, parts, tail and logSize only while it also holds
-	// writing, so the holder of writing may read them without mu.
+	// mu guards all fields below except log, which writing guards. A writer changes
+	// manifest, parts, tail and logSize only while it holds both writing and mu. So
+	// the holder of writing may read these fields without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex
@@ -47,18 +48,18 @@ type DB struct {
 	failed   error // the error that made the database read-only, or nil
 	gone     error // the error that made the database unreadable, or nil
 	manifest manifest
-	listed   os.FileInfo // describes the file from which manifest was read
+	listed   os.FileInfo // describes the file from which the manifest was read
 	parts    []*part
-	tail     []Document // documents of the log
+	tail     []Document // documents in the log
 	index    *spec.Index
-	log      *file // nil for readers
+	log      *file // log file, open for appending; nil for readers
 	logSize  int64
 	evicted  int // see Stats.Evicted
 	query    query
 }
 
-// ready returns an error unless the database can be read or, if write is set,
-// written. mu is held.
+// ready returns an error unless the database can be read. If write is set, the
+// database must also be writable. The caller holds mu.
 func (d *DB) ready(write bool) error {
 	switch {
 	case d.closed:
@@ -80,7 +81,7 @@ func (d *DB) readyToWrite() error {
 	return d.ready(true)
 }
 
-// fail forbids writing from now on, because of err.
+// fail forbids all further writes after the error err.
 func (d *DB) fail(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +104,8 @@ func (d *DB) Commit(document Document) error {
 		return d.removeIncomplete(err)
 	}
 	if err := d.log.Sync(); err != nil {
-		// The record may or may not be on disk, so the log cannot be continued.
+		// After a failed flush the record may or may not be on disk, so nothing
+		// more is appended to the log.
 		return fmt.Errorf("tokendb: %w", d.fail(fmt.Errorf("flush the log: %w", err)))
 	}
 	d.mu.Lock()
@@ -116,14 +118,15 @@ func (d *DB) Commit(document Document) error {
 		d.seals.Go(func() {
 			defer d.changing.Unlock()
 			if err := d.seal(nil); err != nil && !errors.Is(err, ErrClosed) {
-				d.options.Logger.Warn("token database: the log was not sealed: it stays and is tried again", "detail", err)
+				d.options.Logger.Warn("token database: the log could not be turned into a segment; the next commit tries again", "detail", err)
 			}
 		})
 	}
 	return nil
 }
 
-// removeIncomplete removes an incomplete record from the log.
+// removeIncomplete cuts an incomplete record off the log's end after a failed
+// write.
 func (d *DB) removeIncomplete(err error) error {
 	if cut := d.log.Truncate(d.logSize); cut != nil {
 		return fmt.Errorf("tokendb: %w", d.fail(errors.Join(err, cut)))
@@ -131,25 +134,25 @@ func (d *DB) removeIncomplete(err error) error {
 	return fmt.Errorf("tokendb: append to the log: %w", err)
 }
 
-// check rejects a document that the format cannot hold.
+// check rejects a document that is too long or has tokens outside the vocabulary.
 func (d *DB) check(document Document) error {
 	if len(document.Tokens) > maxDocument {
-		return fmt.Errorf("%w: %d tokens, want at most %d", ErrDocument, len(document.Tokens), maxDocument)
+		return fmt.Errorf("%w: it has %d tokens, want at most %d", ErrDocument, len(document.Tokens), maxDocument)
 	}
 	for _, token := range document.Tokens {
 		if token < 0 || int(token) >= d.options.Vocab {
-			return fmt.Errorf("%w: token %d, want less than %d", ErrDocument, token, d.options.Vocab)
+			return fmt.Errorf("%w: it contains token %d, want less than %d", ErrDocument, token, d.options.Vocab)
 		}
 	}
 	return nil
 }
 
-// maxDocument is the length of the longest document in tokens. A segment has
-// room for several.
+// maxDocument is the length of the longest document in tokens. A segment can hold
+// several documents of this length.
 const maxDocument = 1 << 22
 
-// Close waits for background work and releases the database. It may be called
-// twice.
+// Close waits for background work, closes all files and unmaps the segments. Close
+// may be called twice.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	d.closed = true

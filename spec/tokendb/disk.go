@@ -9,11 +9,11 @@ import (
 	"runtime"
 )
 
-// disk is the folder of a database. All changes of the folder go through it.
+// disk performs all changes in the folder of a database.
 type disk struct {
 	dir string
-	// before, if set, is called before every change and may reject it. Tests
-	// use it to stop the process at any change.
+	// before, if set, is called before every change and can reject the change.
+	// Tests use before to simulate a process that stops at any point.
 	before func(call, name string) error
 }
 
@@ -33,7 +33,7 @@ type file struct {
 	name string
 }
 
-// open opens a file for writing. flag may create it.
+// open opens a file for writing. The flag os.O_CREATE creates a missing file.
 func (d *disk) open(name string, flag int) (*file, error) {
 	if err := d.ask("open", name); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (d *disk) open(name string, flag int) (*file, error) {
 	return &file{f, d, name}, nil
 }
 
-// Write implements [io.Writer]. A rejected write still writes half of p, like a process that stops
-// during a write.
+// Write implements [io.Writer]. If the test hook rejects a write, Write still
+// writes half of p, like a process that stops during a write.
 func (f *file) Write(p []byte) (int, error) {
 	if err := f.disk.ask("write", f.name); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])
@@ -69,7 +69,8 @@ func (f *file) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// create writes and flushes a new file. It does not flush the folder.
+// create writes a new file and flushes it to the disk. create does not flush the
+// folder that holds the file.
 func (d *disk) create(name string, fill func(io.Writer) error) error {
 	f, err := d.open(name, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -78,8 +79,8 @@ func (d *disk) create(name string, fill func(io.Writer) error) error {
 	return errors.Join(fill(f), f.Sync(), f.Close())
 }
 
-// replace writes a file and renames it over an existing one. If it fails, the
-// old file stays.
+// replace writes a new file and renames it over an existing one. If replace fails,
+// the old file stays.
 func (d *disk) replace(name string, content []byte) error {
 	temporary := temporaryPrefix + name
 	err := d.create(temporary, func(w io.Writer) error {
@@ -98,7 +99,7 @@ func (d *disk) replace(name string, content []byte) error {
 	return d.sync()
 }
 
-// remove removes a file if it exists.
+// remove removes a file; a missing file is no error.
 func (d *disk) remove(name string) error {
 	if err := d.ask("remove", name); err != nil {
 		return err
@@ -109,8 +110,8 @@ func (d *disk) remove(name string) error {
 	return nil
 }
 
-// sync makes the names in the folder survive a power cut. Windows cannot flush
-// folders; its file systems log renames.
+// sync flushes the folder, so that names of new files survive a power cut. Windows
+// cannot flush folders, but its file systems keep a journal of renames.
 func (d *disk) sync() error {
 	if err := d.ask("sync", "."); err != nil {
 		return err

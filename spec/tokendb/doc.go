@@ -1,50 +1,62 @@
-// Package tokendb keeps texts on disk as tokens and counts which tokens followed a
-// context in them. It is a source of drafts (spec.Source) that outlives the process,
-// and the only package below spec with files.
+// Package tokendb stores texts on disk as tokens and counts which tokens followed
+// each context in them. A database is a source of drafts (it implements
+// spec.Source) that outlives the process. No other package of the drafting core
+// uses files.
 //
-// A database is a folder with a log of the latest documents, which a [DB] indexes in
-// memory, and immutable segments, which are mapped and searched in place. The
-// MANIFEST names both. A query counts over log and segments together what spec.Index
-// would count of the same texts, for contexts of up to eight tokens. Lists end after
-// 24 successors.
+// A database is a folder with a log and segments. The log has the latest documents,
+// which a [DB] also indexes in memory. Segments are immutable files, which are
+// mapped into memory and searched there. A file named MANIFEST lists the log and
+// the segments. A query returns the counts of the log and all segments together:
+// what one spec.Index of all these texts would return for contexts of up to eight
+// tokens. A list of successors has at most 24 entries.
 //
 // # A segment
 //
-// The text section holds the tokens of all documents, with a separator before each document that no
-// context crosses. The order section is a suffix array read backwards: the places of all tokens,
-// ordered by the tokens before them, the newest first. So the places of a context are consecutive
-// and include the places of every longer context. Each look-up narrows the range for the next
-// length.
+// A segment's text section holds the tokens of all its documents, with a separator
+// before each document; no context reaches across a separator. A segment's order
+// section works like a suffix array, read backwards: it lists the places of all
+// tokens, sorted by the tokens before each place, the newest first. So all places
+// of one context are consecutive, and a longer context has a part of the places of
+// each shorter one. A query looks up the context of one token, then of two, and so
+// on; each look-up narrows the range of places for the next.
 //
-// Successors of contexts with more than 32 places are counted when the segment is built and stored
-// in a hash table. Rarer contexts are counted during the query. Their places are found by binary
-// search among the places of the context one token shorter. Every 32nd of these has its preceding
-// token stored (a fence).
+// If a context has more than 32 places, its successors are counted when the segment
+// is built, and stored in a hash table. The successors of rarer contexts are
+// counted during the query. The places of a rare context are found by binary search
+// among the places of the context that is one token shorter. For every 32nd of
+// these places the segment stores the preceding token (a fence), so that the search
+// touches few pages.
 //
-// No file holds a pointer. Sections begin at page boundaries and have checksums of
-// their own. A token takes two bytes if the vocabulary allows it, else three.
+// Database files contain no pointers. Each section of a segment begins at a page
+// boundary and has its own checksum. A token takes two bytes if the vocabulary
+// allows it, otherwise three.
 //
 // # Invariants
 //
 //   - When Commit returns, the document is on disk. If the process or the machine
-//     stops at any write or flush, the next process finds a prefix of the committed
-//     documents, each one complete, and nothing else.
-//   - Only the log's end ever changes. A change writes new files and then a new
-//     MANIFEST; files that the MANIFEST does not name are removed.
-//   - One writer holds LOCK. Any number of readers keep their mapped files until
-//     [DB.Refresh].
-//   - A merge of segments may drop a document of which nine tenths occur in a newer
-//     one. If the database is full, the oldest documents are dropped.
-//   - When Forget returns, the document is in no file of the database. (The file
-//     system may keep blocks of removed files.)
-//   - Contents without a valid checksum, databases of another tokenizer and foreign
-//     folders are rejected. Reading a segment is safe even if the file is damaged.
+//     stops during a write or flush, the next process finds the first documents
+//     that were committed, each one complete, and nothing else.
+//   - Files are never changed in place; only the log grows at its end. To replace
+//     files, the database writes new files and then a new MANIFEST; files that the
+//     MANIFEST does not name are removed.
+//   - The process that writes holds a lock on the file LOCK, so there is one
+//     writer. Any number of processes may read; each keeps its mapped files until
+//     it calls [DB.Refresh].
+//   - A merge of segments drops a document if nine tenths of its text occur in a
+//     newer document. If the database exceeds its size limit, the oldest documents
+//     are dropped.
+//   - When Forget returns, no file of the database contains the forgotten
+//     documents. (The file system may keep blocks of removed files.)
+//   - The database rejects contents with a wrong checksum, databases of another
+//     tokenizer, and folders that hold other files. Reading a segment never panics,
+//     even if its file is damaged.
 //
 // # Cost
 //
-// On disk a token takes 6 to 8 bytes. Memory holds the log (32768 tokens of about 55
-// bytes) and, while a segment is built, 30 bytes per token of it. Opening reads every
-// byte once for its checksum. A query of up to eight lengths touches about ten
-// scattered cache lines and allocates nothing once warm. A full log is merged with
-// segments of up to four times its size.
+// On disk a token takes 6 to 8 bytes. In memory the database holds the log (at most
+// 32768 tokens of about 55 bytes), and while it builds a segment, 30 bytes per
+// token of the segment. Opening a database reads every byte once to verify
+// checksums. A query for all eight context lengths touches about ten cache lines
+// and allocates no memory once warm. A full log is merged with segments of up to
+// four times its size.
 package tokendb

@@ -3,22 +3,22 @@ package tokendb
 import "errors"
 
 var (
-	// ErrForeign is returned for a folder or file that is not a token database
-	// of this format.
+	// ErrForeign is returned for a folder or file that is not a token database of
+	// this format.
 	ErrForeign = errors.New("not a token database of this version")
 	// ErrFingerprint is returned if a database belongs to another tokenizer,
-	// for which its tokens are other words.
+	// because the same token numbers then stand for other words.
 	ErrFingerprint = errors.New("the token database belongs to another tokenizer")
-	// ErrDamaged is returned for contents with a wrong checksum.
+	// ErrDamaged is returned if the content of a file does not match its checksum.
 	ErrDamaged = errors.New("the token database is damaged")
 	// ErrBusy is returned if another process writes to the database.
 	ErrBusy = errors.New("another process writes to the token database")
 	// ErrReadOnly is returned for a change to a database that was opened for
 	// reading.
 	ErrReadOnly = errors.New("the token database was opened for reading")
-	// ErrDocument is returned for a document that has too many tokens or a
-	// token outside the vocabulary.
-	ErrDocument = errors.New("not a document of this vocabulary")
-	// ErrClosed is returned after Close.
+	// ErrDocument is returned for a document that has too many tokens or a token
+	// outside the vocabulary.
+	ErrDocument = errors.New("document does not fit the token database")
+	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("the token database is closed")
 )

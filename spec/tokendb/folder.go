@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// createAndLock creates the folder, makes it private to the user, locks it for writing
-// and writes an empty database if there is none.
+// createAndLock creates the folder, makes it readable for its user only, locks it
+// for writing and, if it is empty, writes an empty database.
 func (d *DB) createAndLock() (err error) {
 	if err := os.MkdirAll(d.disk.dir, 0o700); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (d *DB) createAndLock() (err error) {
 	return d.disk.replace(manifestName, m.encode())
 }
 
-// rejectForeign rejects a folder that holds foreign files.
+// rejectForeign rejects a folder that holds files of other programs.
 func (d *DB) rejectForeign() error {
 	entries, err := os.ReadDir(d.disk.dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *DB) rejectForeign() error {
 	}
 	for _, e := range entries {
 		if !isDatabaseFile(e.Name()) || e.IsDir() {
-			return fmt.Errorf("%w: the folder holds %s", ErrForeign, e.Name())
+			return fmt.Errorf("%w: the folder also holds %s", ErrForeign, e.Name())
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func lockFolder(d *disk) (*os.File, error) {
 	return f, nil
 }
 
-// writeLog writes a log of documents.
+// writeLog writes a new log file with the given documents.
 func (d *DB) writeLog(id uint64, documents []Document) error {
 	b := encodeLogHeader(uint32(d.options.Vocab), d.options.Fingerprint)
 	for _, document := range documents {
@@ -77,7 +77,7 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 	})
 }
 
-// openLog opens the log for commits and cuts off an incomplete record.
+// openLog opens the log for commits and cuts off an incomplete last record.
 func (d *DB) openLog() (err error) {
 	if d.log, err = d.disk.open(logName(d.manifest.log), os.O_APPEND); err != nil {
 		return err
@@ -86,15 +86,15 @@ func (d *DB) openLog() (err error) {
 	if err != nil || info.Size() == d.logSize {
 		return err
 	}
-	d.options.Logger.Warn("token database: the end of the log is not whole and was cut off", "bytes", info.Size()-d.logSize)
+	d.options.Logger.Warn("token database: the last record of the log was incomplete and was removed", "bytes", info.Size()-d.logSize)
 	if err := d.log.Truncate(d.logSize); err != nil {
 		return err
 	}
 	return d.log.Sync()
 }
 
-// removeUnnamed removes files that the manifest does not name: replaced files, and files of a
-// process that stopped while writing.
+// removeUnnamed removes files that the manifest does not name. They were replaced,
+// or a process stopped while it wrote them.
 func (d *DB) removeUnnamed() {
 	entries, err := os.ReadDir(d.disk.dir)
 	if err != nil {
@@ -103,13 +103,13 @@ func (d *DB) removeUnnamed() {
 	for _, e := range entries {
 		if !slices.Contains(d.manifest.names(), e.Name()) && isDatabaseFile(e.Name()) {
 			if err := d.disk.remove(e.Name()); err != nil {
-				d.options.Logger.Warn("token database: a file that is not needed any more stays", "detail", err)
+				d.options.Logger.Warn("token database: an unused file could not be removed", "detail", err)
 			}
 		}
 	}
 }
 
-// Purge removes a database and its folder. It returns [ErrBusy] while a process
+// Purge removes a database and its folder. Purge returns [ErrBusy] if a process
 // writes to the database.
 func Purge(dir string) error {
 	d := &DB{disk: disk{dir: dir}}
@@ -134,7 +134,7 @@ func (d *DB) purge() error {
 	if err != nil {
 		return err
 	}
-	// Remove the manifest first: without it the rest is not a database.
+	// Remove the manifest first: a folder without it is not a database any more.
 	errs := []error{d.disk.remove(manifestName)}
 	for _, e := range entries {
 		if e.Name() != lockName {

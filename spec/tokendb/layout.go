@@ -6,14 +6,14 @@ import (
 	"hash/crc32"
 )
 
-// The sections of a segment, in the order of the file.
+// Numbers of a segment's sections, in the order of the file.
 const (
-	documentSection = iota // records of documentSize bytes
+	documentSection = iota // one record of documentSize bytes per document
 	textSection            // tokens, with a separator before each document
-	orderSection           // places of tokens, ordered by their contexts
+	orderSection           // places in the text section, sorted by the tokens before them
 	nodeSection            // hash table of frequent contexts
 	listSection            // successors of frequent contexts
-	fenceSection           // the token before every fenceStep-th place of a context
+	fenceSection           // the token before every fenceStep-th place of each context
 	sectionCount
 )
 
@@ -25,22 +25,24 @@ const (
 	documentSize  = 24
 	nodeSize      = 24
 	listSize      = 6
-	lastMark      = 1 << 23 // set on the count of a list's last entry
+	lastMark      = 1 << 23 // bit that marks the last entry of a list, set in its count
 	placeWidth    = 3
-	maxPlaces     = 1<<24 - 1 // bound of the tokens and separators of a segment
+	maxPlaces     = 1<<24 - 1 // largest number of tokens and separators in a segment
 	padding       = 4
 )
 
-// castagnoli is the polynomial for which processors have an instruction.
+// castagnoli is the CRC32C polynomial, which processors compute with one
+// instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header is the first block of a segment:
+// header is the first block of a segment's file:
 //
 //	magic [8] · version u32 · width u32 · vocab u32 · tokens u32 · places u32 ·
 //	documents u32 · fingerprint [32] · 6 × (offset u64 · size u64 · crc u32) ·
 //	zeros · crc u32 of all before
 //
-// Numbers are little-endian, checksums CRC32C, offsets from the file's start.
+// Numbers are little-endian, checksums are CRC32C, and offsets count from the start
+// of the file.
 type header struct {
 	width, vocab, tokens, places, documents uint32
 	fingerprint                             [32]byte
@@ -70,14 +72,14 @@ func (h *header) encode() []byte {
 // parseHeader reads and checks the header of a segment file.
 func parseHeader(file []byte) (h header, err error) {
 	if len(file) < headerSize || string(file[:len(segmentMagic)]) != segmentMagic {
-		return h, fmt.Errorf("%w: no segment of a token database", ErrForeign)
+		return h, fmt.Errorf("%w: the file is not a segment of a token database", ErrForeign)
 	}
 	b := file[:headerSize]
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return h, fmt.Errorf("%w: format %d, this version reads %d", ErrForeign, v, formatVersion)
+		return h, fmt.Errorf("%w: the segment has format %d, this version reads %d", ErrForeign, v, formatVersion)
 	}
 	if crc32.Checksum(b[:headerSize-4], castagnoli) != binary.LittleEndian.Uint32(b[headerSize-4:]) {
-		return h, fmt.Errorf("%w: checksum of the header", ErrDamaged)
+		return h, fmt.Errorf("%w: the segment's header has a wrong checksum", ErrDamaged)
 	}
 	for i, field := range []*uint32{&h.width, &h.vocab, &h.tokens, &h.places, &h.documents} {
 		*field = binary.LittleEndian.Uint32(b[12+4*i:])
@@ -90,14 +92,14 @@ func parseHeader(file []byte) (h header, err error) {
 	return h, h.check(uint64(len(file)))
 }
 
-// check rejects a header that does not fit the file's size.
+// check rejects a header whose sections do not fit the size of the file.
 func (h *header) check(size uint64) error {
 	if h.width != 2 && h.width != 3 || h.vocab > separatorOf(int(h.width)) || h.tokens > maxPlaces || h.places > h.tokens {
-		return fmt.Errorf("%w: impossible header", ErrDamaged)
+		return fmt.Errorf("%w: the segment's header has impossible values", ErrDamaged)
 	}
 	for i, s := range h.sections {
 		if s.offset%sectionAlign != 0 || s.offset > size || s.size > size-s.offset {
-			return fmt.Errorf("%w: section %d lies outside the file of %d bytes: it was cut", ErrDamaged, i, size)
+			return fmt.Errorf("%w: section %d ends outside the file of %d bytes, so the file was cut", ErrDamaged, i, size)
 		}
 	}
 	for i, want := range map[int]uint64{
@@ -106,17 +108,17 @@ func (h *header) check(size uint64) error {
 		orderSection:    uint64(h.places)*placeWidth + padding,
 	} {
 		if h.sections[i].size != want {
-			return fmt.Errorf("%w: section %d has %d bytes instead of %d", ErrDamaged, i, h.sections[i].size, want)
+			return fmt.Errorf("%w: section %d of the segment has %d bytes, want %d", ErrDamaged, i, h.sections[i].size, want)
 		}
 	}
 	if s := &h.sections; s[nodeSection].size%nodeSize != 0 || s[nodeSection].size == 0 || s[listSection].size%listSize != 0 || s[listSection].size/listSize >= 1<<segmentBits || s[fenceSection].size < padding {
-		return fmt.Errorf("%w: impossible sections", ErrDamaged)
+		return fmt.Errorf("%w: the sizes of the segment's sections contradict each other", ErrDamaged)
 	}
 	return nil
 }
 
-// widthOf returns the number of bytes of a token. The largest number of that
-// width is the separator.
+// widthOf returns the number of bytes in which a token is stored. The largest
+// number of this width stands for the separator.
 func widthOf(vocab int) int {
 	if vocab < 1<<16 {
 		return 2
@@ -126,9 +128,9 @@ func widthOf(vocab int) int {
 
 func separatorOf(width int) uint32 { return 1<<(8*width) - 1 }
 
-// node is a frequent context: its first place in the order, the number of
-// tokens that followed it, the number of different ones, its list and its
-// fences.
+// node describes a frequent context: its first place in the order section, how many
+// tokens followed it, how many different ones, and where its list of successors and
+// its fences begin.
 type node struct {
 	check, from, total, distinct, list, fence uint32
 }

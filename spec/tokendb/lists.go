@@ -1,29 +1,29 @@
 package tokendb
 
-// level is the answer of one part of a database for one context: the number of
-// tokens that followed, the number of different ones, and the first entry of
-// their list.
+// level holds the answer of one segment, or of the log, for one context: how many tokens
+// followed it, how many different ones, and the first entry of their list.
 type level struct {
 	total, distinct uint32
 	first           int32
-	counted         bool // the list is in lists; otherwise first is an entry of a segment
+	counted         bool // the list was counted for this query and is in lists; otherwise it is stored in a segment
 }
 
-// occurrence is one place of a rare context.
+// occurrence is one place in the text at which a rare context, or a suffix of it,
+// ends.
 type occurrence struct {
 	token, place uint32
-	shared       int // number of tokens of the context that precede the place
+	shared       int // number of tokens before the place that equal the end of the context
 }
 
-// listed is an entry of a list that a query made.
+// listed is one successor in a list that was counted during a query.
 type listed struct {
 	token int32
 	count uint32
 	last  bool
 }
 
-// lists holds the lists that one query makes. It keeps its memory for the next
-// query.
+// lists holds the lists of successors that one query counts. The memory of lists is
+// reused by the next query.
 type lists struct {
 	entries []listed
 	kept    int // number of entries that reset keeps
@@ -31,10 +31,11 @@ type lists struct {
 	tally   []successor
 }
 
-// reset removes the lists of the previous query, except the kept entries.
+// reset removes the lists of the previous query, except the first kept entries.
 func (l *lists) reset() { l.entries = l.entries[:l.kept] }
 
-// count fills the levels k to longest from the places in found.
+// count fills the levels of k to longest tokens by counting the occurrences in
+// found.
 func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	l.tally = l.tally[:0]
 	total := uint32(0)
@@ -46,7 +47,7 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 				total++
 			}
 		}
-		if at < longest && total == before { // the same places
+		if at < longest && total == before { // no further occurrence: same list as one token longer
 			out[at] = out[at+1]
 			continue
 		}
@@ -54,7 +55,8 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	}
 }
 
-// add adds an occurrence to the tally, which stays ordered.
+// add counts an occurrence of token in the tally, which stays sorted by falling
+// count.
 func (l *lists) add(token, place uint32) {
 	s := successor{token: token, count: 1, last: place}
 	for i, t := range l.tally {
@@ -68,7 +70,7 @@ func (l *lists) add(token, place uint32) {
 	l.tally = insert(l.tally, s, rare)
 }
 
-// store appends the tally as a list and returns its first entry.
+// store appends the tally as a list and returns the index of its first entry.
 func (l *lists) store() int32 {
 	first := int32(len(l.entries))
 	for i, s := range l.tally {
@@ -77,11 +79,12 @@ func (l *lists) store() int32 {
 	return first
 }
 
-// mixer adds up the lists of several parts. Emptying it takes constant time: a
-// place of the table is in use only if it carries the current round.
+// mixer adds up the lists of successors that several segments and the log have for
+// one context. Emptying a mixer only increments its round number: a table entry
+// with an older round counts as free.
 type mixer struct {
 	entries []listed
-	table   [1024]struct{ round, entry uint32 } // larger than the lists of all parts together
+	table   [1024]struct{ round, entry uint32 } // has more entries than the lists of all segments together
 	round   uint32
 }
 
@@ -93,7 +96,7 @@ func (m *mixer) begin() {
 	}
 }
 
-// add adds to a token's count and reports whether the mixer already had the
+// add adds count to the token's sum and reports whether the mixer already had the
 // token.
 func (m *mixer) add(token int32, count uint32) bool {
 	for i := uint32(token) * 0x9e3779b1 >> 22; ; i = (i + 1) % uint32(len(m.table)) {
@@ -112,8 +115,8 @@ func (m *mixer) add(token int32, count uint32) bool {
 	}
 }
 
-// store orders the entries by count, stores the first ones as a list and
-// returns its first entry. Among equals the entry that was added first comes
+// store sorts the sums, stores the largest ones as a list and returns the index of
+// its first entry. Of tokens with equal sums, the token that was added first comes
 // first.
 func (m *mixer) store(l *lists) int32 {
 	for i, e := range m.entries {

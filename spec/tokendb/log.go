@@ -7,12 +7,12 @@ import (
 )
 
 // A log holds the documents that are in no segment yet, in the order of their
-// commits: a header, followed by records of
+// commits. A log file is a header, followed by records of
 //
 //	length u32 · crc u32 · kind u8 · conversation u64 · time u64 · tokens
 //
-// length and crc describe the bytes after them. The first incomplete record ends the log: the
-// process stopped while writing it.
+// length and crc describe the bytes that follow them. The log ends before the first
+// incomplete record: a process stopped while it wrote that record.
 const (
 	logMagic      = "sdnpulog"
 	logHeaderSize = 8 + 4 + 4 + 32 + 4
@@ -30,16 +30,16 @@ func encodeLogHeader(vocab uint32, fingerprint [32]byte) []byte {
 // parseLogHeader returns the vocabulary and fingerprint of a log.
 func parseLogHeader(b []byte) (vocab uint32, fingerprint [32]byte, err error) {
 	if len(b) < logHeaderSize || string(b[:len(logMagic)]) != logMagic {
-		return 0, fingerprint, fmt.Errorf("%w: the log is none", ErrDamaged)
+		return 0, fingerprint, fmt.Errorf("%w: the file is not the log of a token database", ErrDamaged)
 	}
 	if crc32.Checksum(b[:logHeaderSize-4], castagnoli) != binary.LittleEndian.Uint32(b[logHeaderSize-4:]) {
-		return 0, fingerprint, fmt.Errorf("%w: checksum of the log's header", ErrDamaged)
+		return 0, fingerprint, fmt.Errorf("%w: the log's header has a wrong checksum", ErrDamaged)
 	}
 	copy(fingerprint[:], b[16:48])
 	return binary.LittleEndian.Uint32(b[12:]), fingerprint, nil
 }
 
-// appendRecord encodes a document whose tokens are below vocab.
+// appendRecord encodes a document, whose tokens must be below vocab.
 func appendRecord(b []byte, d Document, vocab uint32) []byte {
 	from := len(b)
 	b = append(b, make([]byte, recordHead)...)
@@ -59,8 +59,8 @@ func appendRecord(b []byte, d Document, vocab uint32) []byte {
 	return b
 }
 
-// parseRecords reads the records after a log's header and returns the number of
-// bytes that they take.
+// parseRecords reads the complete records after a log's header. whole is the number
+// of bytes that they take.
 func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
 	for {
 		d, n := parseRecord(b[whole:], vocab)
@@ -72,7 +72,8 @@ func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
 	}
 }
 
-// parseRecord reads one record and returns its size, or 0 if it is incomplete.
+// parseRecord reads one record and returns its size, or 0 if the record is
+// incomplete.
 func parseRecord(b []byte, vocab uint32) (d Document, size int) {
 	if len(b) < recordHead {
 		return d, 0

@@ -9,10 +9,12 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Seal makes a segment of the log. A full log is sealed automatically.
+// Seal turns the log into a segment. A commit that fills the log does this
+// automatically.
 func (d *DB) Seal() error { return d.Import(nil) }
 
-// Import adds documents. If it fails, it adds none.
+// Import adds documents to the database in a new segment. If Import fails, it adds
+// none of them.
 func (d *DB) Import(documents []Document) error {
 	for _, document := range documents {
 		if err := d.check(document); err != nil {
@@ -27,8 +29,8 @@ func (d *DB) Import(documents []Document) error {
 	return nil
 }
 
-// Forget removes all documents that match from the disk and returns their
-// number. It rewrites the segments that hold them and keeps the others.
+// Forget removes all documents for which match returns true from the disk, and
+// returns their number. Forget rewrites only the segments that hold such documents.
 func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -95,10 +97,10 @@ func (d *DB) Documents(visit func(Document)) error {
 // Stats describes the contents of a database.
 type Stats struct {
 	Documents, Tokens, Segments int
-	// LogTokens counts the tokens that are in no segment yet.
+	// LogTokens counts the tokens in the log, which are in no segment yet.
 	LogTokens int
-	// Evicted counts the documents that were dropped since the database was opened,
-	// because of [Options].MaxBytes.
+	// Evicted counts the documents that were dropped since the database was opened
+	// because it exceeded [Options].MaxBytes.
 	Evicted int
 	// Bytes is the size on disk.
 	Bytes int64
@@ -121,8 +123,9 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// Verify rebuilds every segment from its documents and compares the bytes, and
-// reads the log to its end. Wrong checksums are found by [Open] already.
+// Verify builds every segment again from its documents, compares the bytes, and
+// reads the log to its end. Checksums are not part of Verify, because [Open] has
+// checked them.
 func (d *DB) Verify() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -142,12 +145,13 @@ func (d *DB) Verify() error {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	if info.Size() > good {
-		return fmt.Errorf("tokendb: %s: %w: %d bytes follow the last complete record: the next writer cuts them off", name, ErrDamaged, info.Size()-good)
+		return fmt.Errorf("tokendb: %s: %w: the log has %d bytes after its last complete record; the next process that writes removes them", name, ErrDamaged, info.Size()-good)
 	}
 	return nil
 }
 
-// verify compares the segment with one that is rebuilt from its documents.
+// verify compares the segment with a new one that is built from the segment's
+// documents.
 func (p *part) verify() error {
 	documents, err := p.readDocuments()
 	if err != nil {
@@ -157,7 +161,7 @@ func (p *part) verify() error {
 	return mapped.Guard(func() error {
 		for i, b := range again.sections {
 			if s := p.sections[i]; !bytes.Equal(b, p.file.Bytes()[s.offset:s.offset+s.size]) {
-				return fmt.Errorf("%w: section %d is not what its documents give", ErrDamaged, i)
+				return fmt.Errorf("%w: section %d of the segment does not agree with the documents", ErrDamaged, i)
 			}
 		}
 		return nil

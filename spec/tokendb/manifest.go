@@ -12,18 +12,18 @@ const (
 	lockName        = "LOCK"
 	temporaryPrefix = "new-"
 	manifestMagic   = "sdnpumft"
-	// maxSegments bounds the segments that a query searches.
+	// maxSegments limits the number of segments that a query has to search.
 	maxSegments = 24
 )
 
-// manifest lists the files of a database:
+// manifest lists the files of a database. Its file has these fields:
 //
 //	magic [8] · version u32 · vocab u32 · fingerprint [32] · next u64 · log u64 ·
 //	segments u32 · segments × id u64, the oldest first · crc u32 of all before
 type manifest struct {
 	vocab       uint32
 	fingerprint [32]byte
-	next        uint64 // the next unused file number
+	next        uint64 // number for the next new file
 	log         uint64
 	segments    []uint64
 }
@@ -32,12 +32,12 @@ func segmentName(id uint64) string { return fmt.Sprintf("segment-%08d", id) }
 
 func logName(id uint64) string { return fmt.Sprintf("log-%08d", id) }
 
-// isDatabaseFile reports whether a file of this name belongs to a database.
+// isDatabaseFile reports whether a file with this name can belong to a database.
 func isDatabaseFile(name string) bool {
 	return name == manifestName || name == lockName || strings.HasPrefix(name, "segment-") || strings.HasPrefix(name, "log-") || strings.HasPrefix(name, temporaryPrefix)
 }
 
-// names returns the names of the files that the manifest needs.
+// names returns the names of all files that the manifest lists.
 func (m *manifest) names() []string {
 	names := []string{manifestName, lockName, logName(m.log)}
 	for _, id := range m.segments {
@@ -60,27 +60,27 @@ func (m *manifest) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseManifest reads the output of encode.
+// parseManifest parses what encode wrote.
 func parseManifest(b []byte) (m manifest, err error) {
 	const fixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
 	if len(b) < len(manifestMagic)+4 && strings.HasPrefix(manifestMagic, string(b[:min(len(b), len(manifestMagic))])) {
-		return m, fmt.Errorf("%w: the %s ends after %d bytes", ErrDamaged, manifestName, len(b))
+		return m, fmt.Errorf("%w: the file %s ends after %d bytes", ErrDamaged, manifestName, len(b))
 	}
 	if len(b) < len(manifestMagic)+4 || string(b[:len(manifestMagic)]) != manifestMagic {
-		return m, fmt.Errorf("%w: %s is none", ErrForeign, manifestName)
+		return m, fmt.Errorf("%w: the file %s is not a manifest of a token database", ErrForeign, manifestName)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return m, fmt.Errorf("%w: format %d, this version reads %d", ErrForeign, v, formatVersion)
+		return m, fmt.Errorf("%w: the manifest has format %d, this version reads %d", ErrForeign, v, formatVersion)
 	}
 	if len(b) < fixed+4 || len(b) > fixed+4+8*maxSegments || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
-		return m, fmt.Errorf("%w: checksum of the %s", ErrDamaged, manifestName)
+		return m, fmt.Errorf("%w: the file %s has a wrong checksum", ErrDamaged, manifestName)
 	}
 	m.vocab = binary.LittleEndian.Uint32(b[12:])
 	copy(m.fingerprint[:], b[16:48])
 	m.next, m.log = binary.LittleEndian.Uint64(b[48:]), binary.LittleEndian.Uint64(b[56:])
 	n := binary.LittleEndian.Uint32(b[64:])
 	if uint64(len(b)) != fixed+4+8*uint64(n) || m.vocab < 1 || m.vocab > maxVocab {
-		return m, fmt.Errorf("%w: impossible %s", ErrDamaged, manifestName)
+		return m, fmt.Errorf("%w: the file %s has impossible values", ErrDamaged, manifestName)
 	}
 	for i := range n {
 		m.segments = append(m.segments, binary.LittleEndian.Uint64(b[fixed+8*i:]))
@@ -88,5 +88,6 @@ func parseManifest(b []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// maxVocab is the largest vocabulary. The next number is the separator.
+// maxVocab is the size of the largest supported vocabulary. The largest three-byte
+// number is needed for the separator.
 const maxVocab = 1<<24 - 1

@@ -13,23 +13,24 @@ import (
 // defaultMaxBytes is the default of [Options].MaxBytes.
 const defaultMaxBytes = 256 << 20
 
-// Options selects the tokenizer, size and mode of a database.
+// Options selects the tokenizer, the size limit and the mode of a database.
 type Options struct {
-	// Fingerprint identifies the tokenizer; Vocab is the size of its
+	// Fingerprint identifies the tokenizer. Vocab is the size of the tokenizer's
 	// vocabulary.
 	Fingerprint [32]byte
 	Vocab       int
-	// MaxBytes is the size on disk above which the oldest documents are
-	// dropped. Zero means 256 MiB.
+	// MaxBytes is the size on disk above which the oldest documents are dropped.
+	// Zero means 256 MiB.
 	MaxBytes int64
-	// ReadOnly opens the database of another process for reading.
+	// ReadOnly opens a database for reading, also while another process writes to
+	// it.
 	ReadOnly bool
 	// Logger receives warnings about background work. Nil means silence.
 	Logger *slog.Logger
 }
 
-// Open opens the database in a folder. Unless ReadOnly is set, it creates a
-// missing one.
+// Open opens the database in a folder. Unless ReadOnly is set, Open creates the
+// database if the folder has none.
 func Open(dir string, o Options) (_ *DB, err error) {
 	if o.Vocab < 1 || o.Vocab > maxVocab {
 		return nil, fmt.Errorf("tokendb: vocabulary of %d tokens: want 1..%d", o.Vocab, maxVocab)
@@ -66,8 +67,8 @@ func open(d *DB) (_ *DB, err error) {
 	return d, nil
 }
 
-// load reads the manifest and the files that it names. If the writer replaces
-// files in between, load reads the new manifest.
+// load reads the manifest and the files that it names. If the writer replaces files
+// while load reads, load starts again with the new manifest.
 func (d *DB) load() error {
 	for range 20 {
 		err := d.loadOnce()
@@ -78,7 +79,7 @@ func (d *DB) load() error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: a file that the %s names is missing", ErrDamaged, manifestName)
+	return fmt.Errorf("%w: a file that %s names is missing", ErrDamaged, manifestName)
 }
 
 func (d *DB) loadOnce() (err error) {
@@ -127,7 +128,8 @@ func (d *DB) readManifest() (manifest, error) {
 	return m, err
 }
 
-// readLog returns the documents of a log and the number of valid bytes.
+// readLog returns the documents of a log and the number of bytes of its complete
+// records.
 func (d *DB) readLog(id uint64) ([]Document, int64, error) {
 	b, err := os.ReadFile(d.disk.path(logName(id)))
 	if err != nil {
@@ -144,8 +146,7 @@ func (d *DB) readLog(id uint64) ([]Document, int64, error) {
 	return documents, int64(logHeaderSize + n), nil
 }
 
-// adopt makes the given files the database that queries see, and releases the
-// old ones.
+// adopt makes queries use the given files, and releases the files used before.
 func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
 	old := d.parts
 	d.manifest, d.parts, d.tail = m, parts, tail
@@ -156,12 +157,12 @@ func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
 	d.query.forget()
 	for _, p := range old {
 		if err := p.release(parts); err != nil {
-			d.options.Logger.Warn("token database: a segment was not unmapped", "detail", err)
+			d.options.Logger.Warn("token database: a segment's file could not be unmapped", "detail", err)
 		}
 	}
 }
 
-// remember adds a document to the index of the log.
+// remember adds a document to the in-memory index of the log.
 func (d *DB) remember(document Document) {
 	d.index.Append(spec.Separator)
 	for _, token := range document.Tokens {
@@ -170,7 +171,8 @@ func (d *DB) remember(document Document) {
 	d.query.forget()
 }
 
-// Owner returns the options that open the database in a folder for reading.
+// Owner reads the tokenizer's fingerprint and vocabulary from a database. The
+// returned options open it for reading.
 func Owner(dir string) (Options, error) {
 	d := disk{dir: dir}
 	b, err := os.ReadFile(d.path(manifestName))

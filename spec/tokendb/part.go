@@ -8,14 +8,15 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// part is a segment of an open database.
+// part is a mapped segment of an open database.
 type part struct {
 	*segment
 	id   uint64
 	file *mapped.File
 }
 
-// openPart maps a segment, or returns the already mapped segment: a segment's file never changes.
+// openPart maps a segment. If the segment is mapped already, it returns the
+// existing part, because a segment's file never changes.
 func (d *DB) openPart(id uint64) (*part, error) {
 	if i := slices.IndexFunc(d.parts, func(p *part) bool { return p.id == id }); i >= 0 {
 		return d.parts[i], nil
@@ -38,7 +39,7 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	return p, nil
 }
 
-// release unmaps the segment unless used holds it.
+// release unmaps the segment, unless the list used contains it.
 func (p *part) release(used []*part) error {
 	if slices.Contains(used, p) {
 		return nil
@@ -46,7 +47,7 @@ func (p *part) release(used []*part) error {
 	return p.file.Close()
 }
 
-// sizeBytes returns the size of the file.
+// sizeBytes returns the size of the segment's file.
 func (p *part) sizeBytes() int64 { return int64(len(p.file.Bytes())) }
 
 // readDocuments returns the segment's documents.
@@ -57,7 +58,7 @@ func (p *part) readDocuments() ([]Document, error) {
 			documents[i] = p.document(i)
 			for _, token := range documents[i].Tokens {
 				if uint32(token) >= p.vocab {
-					return fmt.Errorf("%s: %w: a document holds a separator", segmentName(p.id), ErrDamaged)
+					return fmt.Errorf("%s: %w: a document contains a separator", segmentName(p.id), ErrDamaged)
 				}
 			}
 		}

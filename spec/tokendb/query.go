@@ -9,23 +9,23 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// A place of a list is one of three things. In a database without segments, it
-// is a place of the log's index. Otherwise it is an entry of the query's own
-// lists, or, with inSegment set and the segment's number above segmentBits, an
-// entry of a segment.
+// A place of a list of successors is one of three things. In a database without
+// segments, a place belongs to the index of the log. Otherwise a place is an entry
+// of the lists that the query counted. If its bit inSegment is set, the place is an
+// entry stored in a segment, whose number is in the bits from segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
 )
 
-// query holds the results of one call of Levels. It keeps its memory for the
-// next call.
+// query holds the results of one call of Levels. Its memory is reused by the next
+// call.
 type query struct {
 	lists lists
-	parts []partLevels // one for each segment
+	parts []partLevels // results of each segment
 	mixed mixer
-	empty level // for the empty context; its list stays in lists
-	kept  bool  // empty is valid
+	empty level // result for the empty context, the same for all queries; its list stays in lists
+	kept  bool  // empty was computed since the texts last changed
 	log   struct {
 		found           int
 		total, distinct [depth + 1]float32
@@ -38,12 +38,14 @@ type partLevels struct {
 	levels [depth + 1]level
 }
 
-// forget invalidates the kept results after the texts have changed.
+// forget discards the results that are kept between queries. It must be called when
+// the texts have changed.
 func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
 
-// Read calls f. Inside f the database is a [spec.Source] and does not change.
-// If a mapped file can no longer be read, Read returns [mapped.ErrGone] and the
-// caller must discard the results of f. Otherwise it returns f's error.
+// Read calls f while the database cannot change. Inside f the database may be used
+// as a [spec.Source]. If a mapped file became unreadable, for example because it
+// was cut, Read returns [mapped.ErrGone], and the caller must discard the results
+// of f. Otherwise Read returns the error of f.
 func (d *DB) Read(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +84,8 @@ func (d *DB) Levels(context []int32, total, distinct []float32, first []int32) i
 	return found
 }
 
-// level returns the answer of all parts together for the context of k tokens.
+// level returns the sum of the levels of the log and all segments, for the context
+// of k tokens.
 func (d *DB) level(k int) (l level) {
 	q := &d.query
 	if k == 0 && q.kept {
@@ -111,7 +114,8 @@ func (d *DB) level(k int) (l level) {
 	return l
 }
 
-// mix adds up the lists of several parts, the newest part first.
+// mix adds up the lists of successors that several segments and the log have for
+// the context of k tokens, the newest first.
 func (d *DB) mix(k int) level {
 	q := &d.query
 	m, l := &q.mixed, level{counted: true}
@@ -167,8 +171,8 @@ func (d *DB) Successor(at int32) (token int32, count float32, next int32) {
 	return e.token, float32(e.count), next
 }
 
-// Refresh makes a reader see the writer's changes. If nothing changed, it costs
-// the status of two files.
+// Refresh makes a database that is open for reading see what the writer has
+// changed. If nothing changed, Refresh only asks for the status of two files.
 func (d *DB) Refresh() error {
 	if !d.options.ReadOnly || !d.changing.TryLock() {
 		return nil

@@ -6,25 +6,27 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// A text that is repeated often would displace others. A merge therefore drops
-// documents that a newer one repeats.
+// Copies of one text would fill the database and displace other texts. When
+// segments are merged, a document is therefore dropped if a newer document repeats
+// it.
 const (
-	shingle = 32 // tokens per hash
-	// sampled is the reciprocal share of shingles that are compared. The hash of a shingle decides
-	// whether it is sampled, so every document samples the same shingles.
+	shingle = 32 // number of consecutive tokens (a shingle) that are hashed together
+	// sampled selects every 16th shingle on average for the comparison. The hash of
+	// a shingle decides whether it is selected, so every document selects the same
+	// shingles.
 	sampled = 16
-	// fewest is the smallest useful number of samples. A document with fewer is
-	// dropped only if a newer one equals it.
+	// fewest is the smallest number of samples with which documents are compared. A
+	// document with fewer samples is dropped only if a newer document is equal.
 	fewest = 8
-	// known is the share of samples in newer documents above which a document
-	// is dropped.
+	// A document is dropped if more than this share of its samples occurs in newer
+	// documents.
 	known = 0.9
 )
 
 const shingleBase = 0x9e3779b97f4a7c15
 
-// withoutRepeats returns the documents that no newer one repeats. documents are in
-// the order of their commits.
+// withoutRepeats returns the documents that no newer document repeats. The argument
+// is in the order of commits.
 func withoutRepeats(documents []Document) []Document {
 	seen := make(map[uint64]struct{})
 	var samples []uint64
@@ -48,8 +50,8 @@ func withoutRepeats(documents []Document) []Document {
 	return kept
 }
 
-// sample appends the hashes of a text's samples, or one hash of the whole text
-// if there are too few.
+// sample appends the hashes of a text's selected shingles, or one hash of the whole
+// text if there are too few.
 func sample(to []uint64, tokens []int32) []uint64 {
 	begin, rolling, leaving := len(to), uint64(0), uint64(1)
 	for range shingle {

@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// segment is an immutable part of a database: a mapped file. Reading stays within the file and
-// never panics, even if the file is damaged.
+// segment is an immutable part of a database, read from a mapped file. Reading a
+// segment never leaves the file and never panics, even if the file is damaged.
 type segment struct {
 	header
 	text, order, nodes, lists, fences, documents []byte
@@ -17,8 +17,8 @@ type segment struct {
 	fenceCount                                   uint32
 }
 
-// openSegment reads the header of a mapped file and checks the checksums of all
-// sections, which touches every page once.
+// openSegment reads the header of a mapped file and verifies the checksums of all
+// sections, which reads the whole file once.
 func openSegment(file []byte) (*segment, error) {
 	h, err := parseHeader(file)
 	if err != nil {
@@ -26,7 +26,7 @@ func openSegment(file []byte) (*segment, error) {
 	}
 	for i, s := range h.sections {
 		if crc32.Checksum(file[s.offset:s.offset+s.size], castagnoli) != s.sum {
-			return nil, fmt.Errorf("%w: checksum of section %d", ErrDamaged, i)
+			return nil, fmt.Errorf("%w: section %d of the segment has a wrong checksum", ErrDamaged, i)
 		}
 	}
 	return newSegment(h, file), nil
@@ -43,8 +43,8 @@ func newSegment(h header, file []byte) *segment {
 	return s
 }
 
-// token returns the token at a place of the text, or a separator outside the
-// text.
+// token returns the token at a place of the segment's text, or a separator if the
+// place is outside the text.
 func (s *segment) token(p uint32) uint32 {
 	if p >= s.tokens {
 		return ^uint32(0)
@@ -52,7 +52,8 @@ func (s *segment) token(p uint32) uint32 {
 	return s.number(s.text, p)
 }
 
-// number returns the i-th number of the text's width.
+// number returns the i-th number of b, whose numbers have the width of the
+// segment's tokens.
 func (s *segment) number(b []byte, i uint32) uint32 {
 	if s.width == 2 {
 		return uint32(binary.LittleEndian.Uint16(b[2*i:]))
@@ -60,17 +61,18 @@ func (s *segment) number(b []byte, i uint32) uint32 {
 	return binary.LittleEndian.Uint32(b[3*i:]) & 0xffffff
 }
 
-// place returns the i-th place in the order of contexts. i must be less than
-// places.
+// place returns the i-th entry of the order section, a place in the text. i must be
+// less than places.
 func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
 
-// node returns the node of a context whose places are in [from,to).
+// node returns the node of a context. Its places must lie between from and to in
+// the order section.
 func (s *segment) node(check, from, to uint32) (node, bool) {
 	for i, n := ngram.Slot(check, s.slots), 0; n < s.slots; n++ {
 		switch b := s.nodes[i*nodeSize : (i+1)*nodeSize]; binary.LittleEndian.Uint32(b) {
-		case check: // another context may have the same check
+		case check: // another context may have the same hash bits
 			if n := decodeNode(b); n.from >= from && n.from <= to && n.total <= to-n.from {
 				return n, true
 			}
@@ -84,8 +86,8 @@ func (s *segment) node(check, from, to uint32) (node, bool) {
 	return node{}, false
 }
 
-// levels finds the contexts at the end of a text, the newest token first. It
-// returns how many of them the segment has.
+// levels finds the contexts at the end of a text, which is given with its newest
+// token first. It returns how many of these contexts the segment contains.
 func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	outer := node{total: s.places}
 	h := ngram.Empty
@@ -106,8 +108,9 @@ func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	}
 }
 
-// rare counts the successors of the context of k tokens and of longer ones. Their few places are
-// among the places of outer, the context of k-1 tokens.
+// rare counts the successors of the context of k tokens, which has few places, and
+// of all longer contexts. The places of these contexts are among those of outer,
+// the node of the context of k-1 tokens.
 func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level, l *lists) int {
 	l.found = l.found[:0]
 	longest := 0
@@ -128,8 +131,8 @@ func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level
 	return longest + 1
 }
 
-// shared returns the number of tokens of the context that precede a place. The
-// caller has compared the first k.
+// shared returns how many tokens before the place p equal the end of the context.
+// The caller has already compared the first k tokens.
 func (s *segment) shared(p uint32, k int, context []int32) int {
 	for ; k < depth && k < len(context); k++ {
 		if token := s.token(p - 1 - uint32(k)); token != uint32(context[k]) {
@@ -139,9 +142,9 @@ func (s *segment) shared(p uint32, k int, context []int32) int {
 	return k
 }
 
-// lowerBound returns the first place of outer, the context of k tokens, that
-// follows a token of at least want. It searches the fences, then the places
-// between two of them.
+// lowerBound returns the first place of outer, the context of k tokens, whose next
+// older token is at least want. lowerBound first searches the stored fences and
+// then the places between two of them.
 func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	from, to := uint32(0), (outer.total+fenceStep-1)/fenceStep
 	if outer.fence > s.fenceCount || to > s.fenceCount-outer.fence {
@@ -168,7 +171,7 @@ func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	return low
 }
 
-// entry returns an entry of the lists and reports whether it is the last one of
+// entry returns the i-th stored successor and reports whether it is the last one of
 // its list.
 func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	if i >= uint32(s.entries) {
@@ -179,7 +182,7 @@ func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	return int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16), v & maxCount, v&lastMark != 0
 }
 
-// document returns the i-th document. i must be less than documents.
+// document returns the i-th document of the segment. i must be less than documents.
 func (s *segment) document(i int) Document {
 	b := s.documents[i*documentSize:]
 	from, n := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])

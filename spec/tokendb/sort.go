@@ -1,12 +1,14 @@
 package tokendb
 
-// depth is the longest context in tokens, also of the index in memory.
+// depth is the length in tokens of the longest context, in segments and in the
+// index of the log.
 const depth = 8
 
-// sortContexts returns the places of text that hold a token, ordered by the
-// tokens before them, the newest first. Equal contexts keep the order of the
-// text. Tokens are below vocab, or the separator. It is a radix sort from the
-// oldest token of a context to the newest: O(depth·(len(text)+vocab)).
+// sortContexts returns the places of all tokens of text, sorted by the tokens
+// before each place, the newest first. Places with equal contexts stay in the order
+// of the text. Each number in text is a token below vocab, or the separator. The
+// function is a radix sort from the oldest token of a context to the newest. Its
+// time is O(depth·(len(text)+vocab)).
 func sortContexts(text []uint32, vocab int) []uint32 {
 	order := make([]uint32, 0, len(text))
 	for p, token := range text {
@@ -34,7 +36,8 @@ func sortContexts(text []uint32, vocab int) []uint32 {
 	return order
 }
 
-// tokenBefore returns the token k+1 places before p, or a separator.
+// tokenBefore returns the token k+1 places before place p, or a separator if there
+// is none.
 func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	if at := int(p) - 1 - k; at >= 0 {
 		return text[at]
@@ -42,8 +45,8 @@ func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	return ^uint32(0)
 }
 
-// sharedWithPrevious returns, for each place of order, how many tokens its context shares with the
-// context of the previous place, at most depth.
+// sharedWithPrevious compares the context of each place in order with the context
+// of the place before it, and returns how many tokens they share, at most depth.
 func sharedWithPrevious(text, order []uint32, vocab int) []uint8 {
 	shared := make([]uint8, len(order))
 	for i := 1; i < len(order); i++ {

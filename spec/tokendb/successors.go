@@ -1,19 +1,22 @@
 package tokendb
 
 const (
-	// rare is the largest number of occurrences that a query counts itself.
-	// Successors of more frequent contexts are counted when a segment is built.
+	// A context with at most rare occurrences has its successors counted during a
+	// query. The successors of more frequent contexts are counted when a segment is
+	// built.
 	rare = 32
-	// fenceStep is the number of a context's places per fence.
+	// A fence (a stored preceding token) exists for every fenceStep-th place of a
+	// context.
 	fenceStep = 32
-	// maxSuccessors bounds a stored list: a drafter reads no more.
+	// maxSuccessors limits a stored list of successors, because a drafter reads no
+	// more.
 	maxSuccessors = 24
-	// maxCount is the largest count that the format can store.
+	// maxCount is the largest count that fits the file format.
 	maxCount = 1<<23 - 1
 )
 
-// successor is an entry of a list, ordered by falling count. Among equals the
-// most recent token comes first.
+// successor is an entry of a list that is sorted by falling count. Of successors
+// with equal counts, the most recent token comes first.
 type successor struct {
 	token, count, last uint32
 }
@@ -31,8 +34,9 @@ type census struct {
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at some places. It returns the most frequent ones and
-// the number of different ones. The list is valid until the next call.
+// take counts the tokens at the given places of text. It returns the most frequent
+// tokens and the number of different ones. The returned list is valid until the
+// next call.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	c.touched, c.list = c.touched[:0], c.list[:0]
 	for _, p := range places {
@@ -51,7 +55,7 @@ func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	return c.list, len(c.touched)
 }
 
-// insert inserts s into an ordered list of at most limit entries.
+// insert inserts s into a sorted list and cuts the list to at most limit entries.
 func insert(list []successor, s successor, limit int) []successor {
 	if len(list) == limit {
 		if !s.ahead(list[limit-1]) {
