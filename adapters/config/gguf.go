@@ -32,6 +32,10 @@ func GGUF(name string, f *gguf.File) (Source, error) {
 	return s, nil
 }
 
+// maxElements limits the arrays of a model file, which anyone may have written.
+// The longest that a key takes is a list of rows or contexts.
+const maxElements = 256
+
 // text returns a key's value as text.
 func text(f *gguf.File, key gguf.Key) (string, error) {
 	switch key.Type {
@@ -44,6 +48,9 @@ func text(f *gguf.File, key gguf.Key) (string, error) {
 		v, err := f.Float(key.Name)
 		return strconv.FormatFloat(v, 'g', -1, 64), err
 	case gguf.Array:
+		if key.Len > maxElements {
+			return "", fmt.Errorf("an array of %d elements: want at most %d", key.Len, maxElements)
+		}
 		v, err := f.Ints(key.Name)
 		parts := make([]string, len(v))
 		for i, n := range v {

@@ -8,9 +8,10 @@ import (
 // cursor reads the bytes of a header. It keeps the first error. Later reads return zero, so callers
 // check err once per entry.
 type cursor struct {
-	data []byte
-	pos  int
-	err  error
+	data  []byte
+	pos   int
+	limit int // pos may not pass it, even in a longer file; zero means no limit
+	err   error
 }
 
 // fail keeps the first error.
@@ -28,6 +29,10 @@ func (c *cursor) take(n uint64, what string) []byte {
 	if left := uint64(len(c.data) - c.pos); n > left {
 		c.fail(fmt.Errorf("%w: %s at byte %d takes %d bytes, the file of %d has %d left",
 			ErrTruncated, what, c.pos, n, len(c.data), left))
+		return nil
+	}
+	if c.limit > 0 && n > uint64(c.limit-c.pos) {
+		c.fail(fmt.Errorf("%w: %s ends at byte %d: all keys must end before byte %d", ErrMalformed, what, uint64(c.pos)+n, c.limit))
 		return nil
 	}
 	b := c.data[c.pos : c.pos+int(n)]
@@ -50,8 +55,10 @@ func (c *cursor) uint64(what string) uint64 {
 }
 
 // count reads the number of entries that follow, each of at least minBytes. It
-// fails if they exceed the file, so the caller may allocate for them.
-func (c *cursor) count(what string, minBytes uint64) int {
+// fails if they exceed the file or if there are more than most. A file may be
+// sparse, so its size proves nothing: callers allocate for an entry when they
+// have read it.
+func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {
 		return 0
@@ -59,6 +66,10 @@ func (c *cursor) count(what string, minBytes uint64) int {
 	if left := uint64(len(c.data) - c.pos); n > left/minBytes {
 		c.fail(fmt.Errorf("%w: %d %s take at least %d bytes each, the file of %d has %d left",
 			ErrTruncated, n, what, minBytes, len(c.data), left))
+		return 0
+	}
+	if n > most {
+		c.fail(fmt.Errorf("%w: %d %s: want at most %d", ErrMalformed, n, what, most))
 		return 0
 	}
 	return int(n)
@@ -73,9 +84,30 @@ func (c *cursor) bytes(what string) []byte {
 	return c.take(n, what)
 }
 
+// name reads the name of a key or tensor.
+func (c *cursor) name(what string) string {
+	b := c.bytes(what)
+	if len(b) > maxNameBytes {
+		c.fail(fmt.Errorf("%w: %s of %d bytes: want at most %d", ErrMalformed, what, len(b), maxNameBytes))
+		return ""
+	}
+	return string(b)
+}
+
 // maxStringBytes and maxArray are the limits of Ollama's own reader, which
 // reads every file first.
 const (
 	maxStringBytes = 16 << 20
 	maxArray       = 64 << 20
+)
+
+// These limits are ours. Every model that Ollama loads is opened, wherever it
+// comes from, so a header must not cost more than tens of megabytes. The largest
+// published files have about 100 keys, 2,000 tensors and 17 MiB of keys (a
+// vocabulary of 262,144 tokens and its merges).
+const (
+	maxKeys      = 16 << 10
+	maxTensors   = 100_000
+	maxNameBytes = 256
+	maxKeysBytes = 40 << 20
 )

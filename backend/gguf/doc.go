@@ -16,6 +16,8 @@
 //     wraps [ErrUnsupported] and names the reason);
 //   - counts and lengths beyond the end of the file, unknown value types, arrays of
 //     arrays, empty or repeated names of keys and tensors;
+//   - more than 16,384 keys, 100,000 tensors, 256 bytes of a name or 40 MiB of keys:
+//     far more than published models have, and little enough to read for every model;
 //   - tensors of unknown format, with more than four dimensions or an empty one, sizes
 //     that overflow, rows of incomplete blocks, misaligned or overlapping data;
 //   - files shorter than their tensors need (the error states both sizes);
@@ -27,7 +29,8 @@
 // # Invariants and cost
 //
 //   - The bytes of a [Tensor] are in the mapping and valid until [File.Close]. Values of
-//     keys are in a copy of the header and stay valid.
+//     keys are in a copy of the header and stay valid; after [OpenKeys], they must be read
+//     before Close.
 //   - A File may be read from any goroutine.
 //
 // Opening a vocabulary of 151936 tokens takes a few milliseconds (BenchmarkOpen).

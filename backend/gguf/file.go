@@ -16,7 +16,7 @@ type File struct {
 	mapping  *mapped.File
 	data     []byte
 	header   header
-	keyBytes string         // the file up to the end of the keys; stays valid after Close
+	keyBytes string         // the file up to the end of the keys, valid after Close; empty after OpenKeys
 	keys     map[string]int // name to index in header.keys
 	tensors  map[string]int // name to index in header.tensors
 	digest   func() [sha256.Size]byte
@@ -27,7 +27,8 @@ type File struct {
 func Open(path string) (*File, error) { return open(path, true) }
 
 // OpenKeys maps a file and reads its keys only. It accepts files whose tensors
-// [Open] rejects, and parts of a split model.
+// [Open] rejects, and parts of a split model. It copies no value, so values must be
+// read before [File.Close].
 func OpenKeys(path string) (*File, error) { return open(path, false) }
 
 func open(path string, whole bool) (*File, error) {
@@ -54,7 +55,6 @@ func (f *File) read(whole bool) error {
 		return c.err
 	}
 	f.header = h
-	f.keyBytes = string(f.data[:h.keysEnd])
 	f.keys = make(map[string]int, len(h.keys))
 	for i, k := range h.keys {
 		f.keys[k.Name] = i
@@ -66,6 +66,7 @@ func (f *File) read(whole bool) error {
 	if !whole {
 		return nil
 	}
+	f.keyBytes = string(f.data[:h.keysEnd])
 	switch parts, err := f.Uint("split.count", 1); {
 	case err != nil:
 		return err

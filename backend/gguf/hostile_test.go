@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -218,4 +220,104 @@ func TestOtherThanFilesAreRejected(t *testing.T) {
 		_, err = open(folder)
 		require.ErrorContains(t, err, folder)
 	}
+}
+
+// sparse writes a file that starts with head and ends at size. The rest is a hole,
+// which takes no disk.
+func sparse(t testing.TB, head []byte, size int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sparse.gguf")
+	require.NoError(t, os.WriteFile(path, head, 0o600))
+	require.NoError(t, os.Truncate(path, size))
+	return path
+}
+
+// TestHugeSparseFilesCostLittle opens files whose size allows any count. They take
+// 4 KiB of disk and must not take more than a moment and a little memory.
+func TestHugeSparseFilesCostLittle(t *testing.T) {
+	const size = 2 << 30
+	array := func(elem gguf.ValueType, n uint64) *raw {
+		return (&raw{}).put("k", uint32(gguf.Array), uint32(elem), n)
+	}
+	many := func(entry *raw, n int) []byte { return bytes.Repeat(entry.Bytes(), n) }
+	for _, c := range []struct {
+		name string
+		head []byte
+		says string
+	}{
+		{"as many keys as fit", start(0, size/14-2).Bytes(), "153391687 keys: want at most 16384"},
+		{"as many tensors as fit", start(size/25-2, 0).Bytes(), "85899343 tensors: want at most 100000"},
+		{"as many empty strings as an array may have", start(0, 1).put(array(gguf.String, 64<<20).Bytes()).Bytes(), "before byte 41943040"},
+		{"more than an array may have", start(0, 1).put(array(gguf.Uint8, 64<<20+1).Bytes()).Bytes(), "67108865 elements of k: want at most 67108864"},
+		{"a large array of bytes", start(0, 1).put(array(gguf.Uint8, 64<<20).Bytes()).Bytes(), "before byte 41943040"},
+		{"long names", start(0, 16384).put("a", uint32(gguf.Uint8), uint8(1), uint64(16<<20)).Bytes(), "key of 16777216 bytes: want at most 256"},
+		{"tensors with long names", start(1, 0).put(uint64(300)).Bytes(), "name of tensor of 300 bytes: want at most 256"},
+		{"tensors without end", start(100_000, 0).put(many((&raw{}).tensor("t", quant.F32, 0, 1), 2)).Bytes(), `tensor "t" twice`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := sparse(t, c.head, size)
+			for _, open := range []func(string) (*gguf.File, error){gguf.OpenKeys, gguf.Open} {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				began := time.Now()
+				f, err := open(path)
+				took := time.Since(began)
+				runtime.ReadMemStats(&after)
+				if err == nil { // only the tensors are wrong
+					require.NoError(t, f.Close())
+					continue
+				}
+				require.ErrorIs(t, err, gguf.ErrMalformed)
+				require.ErrorContains(t, err, c.says)
+				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+				require.Less(t, took, time.Second)
+			}
+			_, err := gguf.Open(path)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// TestFullHeadersCostLittle opens the largest headers within the limits.
+func TestFullHeadersCostLittle(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("%0256d", i) }
+	keys := start(0, 16384)
+	for i := range 16384 {
+		keys.put(name(i), uint32(gguf.Uint8), uint8(1))
+	}
+	big := start(0, 1).put("k", uint32(gguf.Array), uint32(gguf.Uint8), uint64(39<<20), make([]byte, 39<<20))
+	for _, c := range []struct {
+		name string
+		file []byte
+		most uint64
+	}{
+		{"keys", keys.Bytes(), 24 << 20},
+		{"an array", big.Bytes(), 1 << 20},
+	} {
+		path := filepath.Join(t.TempDir(), "full.gguf")
+		require.NoError(t, os.WriteFile(path, c.file, 0o600))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f, err := gguf.OpenKeys(path)
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, c.most, c.name)
+		require.NoError(t, f.Close())
+		whole, err := gguf.Open(path)
+		require.NoError(t, err)
+		require.NoError(t, whole.Close())
+	}
+}
+
+func TestValuesEndWithTheFileThatWasOpenedForItsKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, os.WriteFile(path, start(0, 1).put("k", uint32(gguf.String), "value").Bytes(), 0o600))
+	f, err := gguf.OpenKeys(path)
+	require.NoError(t, err)
+	text, err := f.Str("k")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, "value", text)
+	_, err = f.Str("k")
+	require.ErrorIs(t, err, os.ErrClosed)
 }

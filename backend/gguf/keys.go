@@ -159,7 +159,11 @@ func get[T any](f *File, key string, fallback []T, want string, read func(Key, v
 		return none, fmt.Errorf("%w: %s", ErrNoKey, key)
 	}
 	k := f.header.keys[i]
-	v, ok := read(k, f.payload(k))
+	raw, err := f.payload(k)
+	if err != nil {
+		return none, err
+	}
+	v, ok := read(k, raw)
 	if !ok {
 		return none, fmt.Errorf("%w: %s is %s, not a %s", ErrKeyType, key, k.describe(), want)
 	}

@@ -79,14 +79,14 @@ func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
 	// Two counts follow. The tensors' entries come after the keys, so this
 	// bound is loose; scanTensors applies the tight one.
-	tensors = c.count("tensors", minTensorBytes)
-	keys := c.count("keys", minKeyBytes)
+	tensors = c.count("tensors", minTensorBytes, maxTensors)
+	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {
 		return h, 0
 	}
-	h.keys = make([]Key, 0, keys)
+	c.limit = maxKeysBytes
 	h.alignment = defaultAlignment
-	seen := make(map[string]bool, keys)
+	seen := make(map[string]bool)
 	for i := range keys {
 		k := scanKey(c)
 		switch {
@@ -103,6 +103,7 @@ func scanKeys(c *cursor) (h header, tensors int) {
 		h.keys = append(h.keys, k)
 	}
 	h.keysEnd = c.pos
+	c.limit = 0
 	return h, tensors
 }
 
@@ -124,7 +125,7 @@ func scanVersion(c *cursor) uint32 {
 
 func scanKey(c *cursor) (k Key) {
 	k.start = c.pos
-	k.Name = string(c.bytes("key"))
+	k.Name = c.name("key")
 	k.Type = ValueType(c.uint32("type of key"))
 	switch {
 	case c.err != nil:
@@ -154,10 +155,7 @@ func scanArray(c *cursor, k Key) int {
 		return 0
 	}
 	size := valueTypes[k.Elem].sizeBytes
-	n := c.count("elements of "+k.Name, cmp.Or(size, 8))
-	if n > maxArray {
-		c.fail(fmt.Errorf("%w: key %q has %d elements: want at most %d", ErrMalformed, k.Name, n, maxArray))
-	}
+	n := c.count("elements of "+k.Name, cmp.Or(size, 8), maxArray)
 	if k.Elem != String {
 		c.take(uint64(n)*size, k.Name)
 		return n

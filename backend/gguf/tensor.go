@@ -45,8 +45,7 @@ func (h *header) scanTensors(c *cursor, count int) {
 	if c.err != nil {
 		return
 	}
-	h.tensors = make([]Tensor, 0, count)
-	seen := make(map[string]bool, count)
+	seen := make(map[string]bool)
 	for i := range count {
 		t := h.scanTensor(c)
 		switch {
@@ -67,7 +66,7 @@ func (h *header) scanTensors(c *cursor, count int) {
 // scanTensor reads one entry. Its Offset is still relative to the start of the
 // data.
 func (h *header) scanTensor(c *cursor) Tensor {
-	t := Tensor{Name: string(c.bytes("name of tensor"))}
+	t := Tensor{Name: c.name("name of tensor")}
 	dims := c.uint32("dimensions of tensor")
 	if c.err == nil && dims > maxDims {
 		c.fail(fmt.Errorf("%w: tensor %q has %d dimensions: want at most %d", ErrMalformed, t.Name, dims, maxDims))

@@ -2,7 +2,9 @@ package gguf
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"os"
 )
 
 // value is a key's value as stored: a number, a string with its length, or
@@ -11,13 +13,21 @@ import (
 type value string
 
 // payload returns a key's value: the entry without the name, the type and, for
-// an array, the element type and number.
-func (f *File) payload(k Key) value {
+// an array, the element type and number. After [OpenKeys] it copies the value,
+// which fails once the file is closed.
+func (f *File) payload(k Key) (value, error) {
 	start := k.start + 8 + len(k.Name) + 4
 	if k.Type == Array {
 		start += 4 + 8
 	}
-	return value(f.keyBytes[start:k.end])
+	if f.keyBytes != "" {
+		return value(f.keyBytes[start:k.end]), nil
+	}
+	b := f.mapping.Bytes()
+	if b == nil {
+		return "", fmt.Errorf("gguf: read key %s: %w", k.Name, os.ErrClosed)
+	}
+	return value(b[start:k.end]), nil
 }
 
 // bits returns element i of a number type.
