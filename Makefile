@@ -13,7 +13,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race soak sanitize bench fuzz lint check cross emulator generate vendor models test-vendor test-vendor-full clean
+.PHONY: help build demo test test-full race soak sanitize bench fuzz lint audit check cross emulator generate vendor models test-vendor test-vendor-full clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,9 @@ lint: ## run gofumpt, vet and staticcheck
 	@bad=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$bad" ] || { echo "not gofumpt-clean: $$bad"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
+
+audit: ## check the licences of all dependencies, and govulncheck's list of known vulnerabilities
+	.ci/audit.sh
 
 cross: ## build for the systems that need no cgo
 	for t in linux/amd64 linux/arm64 windows/amd64 windows/arm64; do \
