@@ -39,7 +39,8 @@ var walls = []wall{
 	{folder: "internal/golden"}, // tests only
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
-	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
+	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // in front of every library, image and database
+	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock", "internal/trust"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
 	{folder: "graphswap", stdOnly: true},
 	{folder: "graphswap/session", internal: []string{"graphswap"}, stdOnly: true},
 	{folder: "graphswap/baseline", internal: []string{"graphswap"}, stdOnly: true}, // the laboratory's
@@ -50,7 +51,7 @@ var walls = []wall{
 	{folder: "backend/quant/quanttest", internal: []string{"backend/quant"}},
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
 	{folder: "backend/sampler"},
-	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped"}, modules: []string{"golang.org/x/sys"}},
+	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // which vector unit there is
@@ -80,9 +81,9 @@ var walls = []wall{
 		"backend/...", "graphswap", "graphswap/baseline",
 	}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
-	{folder: "hexagon/qnn", modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
+	{folder: "hexagon/qnn", internal: []string{"internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/estimator", internal: []string{"backend", "hexagon", "hexagon/qnn"}},
-	{folder: "hexagon/emulator"},
+	{folder: "hexagon/emulator", internal: []string{"internal/trust"}},
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
 	{folder: "hexagon/forms"},  // tests only
 	{folder: "hexagon/models"}, // tests only
@@ -93,10 +94,12 @@ var walls = []wall{
 	}},
 	{folder: "adapters/atomicfile"},
 	{folder: "adapters/findings", internal: []string{
+		"internal/trust",
 		"adapters/atomicfile", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
-	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb"}},
+	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
+		"internal/trust",
 		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
@@ -110,20 +113,22 @@ var walls = []wall{
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/qnnruntime"},
-	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap"}},
+	{folder: "adapters/qnnruntime", internal: []string{"internal/trust"}},
+	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
 	{folder: "adapters/doctor", internal: []string{
+		"internal/trust",
 		"adapters/cmdline", "adapters/config", "adapters/findings", "adapters/launch", "adapters/ollama", "adapters/qnnruntime",
 		"backend", "backend/engine", "backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "hexagon", "internal/filelock",
 	}},
 	{folder: "adapters/runner", internal: []string{
+		"internal/trust",
 		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
 		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/ollama", modules: []string{"golang.org/x/sys"}},
+	{folder: "adapters/ollama", internal: []string{"internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},

@@ -1,0 +1,44 @@
+// Package trust decides whether a library, image, database file or folder may be
+// used. Such a file acts with the user's rights: a library runs in this process,
+// and an image reaches the vendor's parser.
+//
+// [Check] asks one question: can a user other than this one and root change what
+// the path leads to? It follows the path as the system does and checks each
+// folder and symbolic link on the way. The rules are those of OpenSSH's
+// StrictModes, with Debian's exception for private groups:
+//
+//   - Each entry belongs to this user, to root, or to the owner of this program.
+//     The owner of the program is included because that user could replace the
+//     program itself. An example is an Ollama service with a user of its own that
+//     runs a program from a user's home.
+//   - No entry is writable by everybody. A folder with the sticky bit, such as
+//     /tmp, is accepted on the way to another entry: its users cannot replace
+//     entries of others. It is not accepted as the folder to use.
+//   - No entry is writable by a group, unless only trusted users belong to the
+//     group. Systems with private groups use umask 002, so an ordinary home is
+//     full of such folders. Members are read from /etc/passwd and /etc/group.
+//     Three groups need no list of members: group 0, a group that the system
+//     reserves (below 100) and that has no members, and a group that is not
+//     listed and has the number of the owner, as directory services and
+//     containers number private groups. An access control list that comes with a
+//     group's write permission is refused.
+//   - In a user namespace, an owner that is not mapped is accepted for a folder on
+//     the way, because the system's own folders look like that. It is not accepted
+//     for the entry itself.
+//
+// On Windows, Check compares the owner of the entry and of its folder with the
+// user, the Administrators, SYSTEM and TrustedInstaller. It does not read access
+// lists.
+//
+// Members that only a directory service knows, and access lists of NFS and macOS,
+// are not seen. Check itself changes nothing. Between a check and the use, only
+// trusted users can change the result.
+//
+// A check costs one system call per folder of the path.
+package trust
+
+import "errors"
+
+// ErrUntrusted is returned if users other than this one and root can change a
+// file or folder.
+var ErrUntrusted = errors.New("other users can change it")

@@ -1,0 +1,102 @@
+//go:build unix
+
+package trust
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// systemGroupLimit is the first number of a group that the distribution does not
+// reserve.
+const systemGroupLimit = 100
+
+// groups finds the members of groups.
+type groups struct {
+	users, list string // the files /etc/passwd and /etc/group
+	system      string // runtime.GOOS
+}
+
+func systemGroups() groups {
+	return groups{users: "/etc/passwd", list: "/etc/group", system: runtime.GOOS}
+}
+
+// private reports whether only trusted users belong to a group. owner is the
+// trusted owner of an entry of that group.
+func (g groups) private(gid, owner int, trusted func(uid int) bool) bool {
+	switch {
+	case gid == 0:
+		return true
+	case g.system == "android": // no list of members: each program's group has its user's number
+		return gid == owner || gid == androidSystem
+	case g.system == "darwin": // the files do not list the users
+		return false
+	}
+	members, known := g.members(gid)
+	for _, uid := range members {
+		if !trusted(uid) {
+			return false
+		}
+	}
+	return known && len(members) > 0 || len(members) == 0 && (gid == owner || known && gid < systemGroupLimit)
+}
+
+// members returns the users of a group, those with it as their first group
+// included. A member that the file of users does not have is -1, and so is
+// whatever stands in a file that cannot be read. known reports whether the group
+// is listed.
+func (g groups) members(gid int) (members []int, known bool) {
+	number := strconv.Itoa(gid)
+	ids := map[string]int{}
+	users, err := lines(g.users)
+	if err != nil {
+		members = append(members, -1)
+	}
+	for _, f := range users { // name:password:user:group:…
+		if len(f) < 4 {
+			continue
+		}
+		uid, err := strconv.Atoi(f[2])
+		if err != nil {
+			uid = -1
+		}
+		ids[f[0]] = uid
+		if f[3] == number {
+			members = append(members, uid)
+		}
+	}
+	list, err := lines(g.list)
+	if err != nil {
+		members = append(members, -1)
+	}
+	for _, f := range list { // name:password:group:member,member
+		if len(f) < 4 || f[2] != number {
+			continue
+		}
+		known = true
+		for _, name := range strings.FieldsFunc(f[3], func(c rune) bool { return c == ',' || c == ' ' }) {
+			uid, listed := ids[name]
+			if !listed {
+				uid = -1
+			}
+			members = append(members, uid)
+		}
+	}
+	return members, known || len(members) > 0
+}
+
+// lines returns the fields of each line of a file. A missing file has no lines.
+func lines(path string) (fields [][]string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		fields = append(fields, strings.Split(strings.TrimSpace(line), ":"))
+	}
+	return fields, nil
+}
