@@ -2,10 +2,10 @@ package backend
 
 import "fmt"
 
-// Builder writes a [Graph] node by node. Its methods infer shapes. They keep
-// the first error, which [Builder.Graph] returns, so a model reads as a
-// sequence of operators. The first argument of each method names the node; the
-// node's first output has the same name.
+// Builder writes a [Graph] node by node. Its methods compute the shapes of results. If
+// a method fails, the builder keeps the first error and [Builder.Graph] returns it, so
+// a model reads as a sequence of operators without error checks. The first argument of
+// each method names the node; the node's first output has the same name.
 type Builder struct {
 	graph Graph
 	err   error
@@ -73,13 +73,13 @@ func (b *Builder) EncodedConstant(name string, t DataType, e Encoding, values Va
 // Output turns a node's result into an output of the graph.
 func (b *Builder) Output(id TensorID) {
 	if id < 0 || int(id) >= len(b.graph.Tensors) || b.graph.Tensors[id].Kind != Intermediate {
-		b.Fail(fmt.Errorf("backend: %w %q: tensor %d is not a node's result", ErrInvalidGraph, b.graph.Name, id))
+		b.Fail(fmt.Errorf("backend: %w %q: tensor %d cannot be an output: no node computes it", ErrInvalidGraph, b.graph.Name, id))
 		return
 	}
 	b.graph.Tensors[id].Kind = Output
 }
 
-// Fail makes [Builder.Graph] return err, unless an earlier error is kept.
+// Fail makes [Builder.Graph] return err, unless an earlier call has failed already.
 func (b *Builder) Fail(err error) {
 	if b.err == nil {
 		b.err = err
@@ -95,7 +95,7 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 	in := make([]*Tensor, len(inputs))
 	for i, id := range inputs {
 		if id < 0 || int(id) >= len(b.graph.Tensors) {
-			b.Fail(fmt.Errorf("backend: %w %q: node %q: input %d is tensor %d", ErrInvalidGraph, b.graph.Name, name, i, id))
+			b.Fail(fmt.Errorf("backend: %w %q: node %q: input %d is tensor %d, which does not exist", ErrInvalidGraph, b.graph.Name, name, i, id))
 			return -1
 		}
 		in[i] = &b.graph.Tensors[id]
@@ -126,8 +126,8 @@ func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID
 	return b.Apply(name, FullyConnected, []TensorID{x, weight, bias})
 }
 
-// EncodedFullyConnected does the same as FullyConnected, for a fixed-point x. e is
-// the encoding of the result.
+// EncodedFullyConnected multiplies a fixed-point x by weight and adds bias, as
+// FullyConnected does. e is the encoding of the result.
 func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e Encoding) TensorID {
 	in := []TensorID{x, weight}
 	if bias >= 0 {
@@ -152,7 +152,8 @@ func (b *Builder) Dequantize(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Dequantize, []TensorID{x}, Param{"to", uint32(to)})
 }
 
-// MatMul multiplies a by c; transpose reads c as […,N,K].
+// MatMul multiplies a by c. If transpose is set, c has the shape […,N,K] in place of
+// […,K,N].
 func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
 	if !transpose {
 		return b.Apply(name, MatMul, []TensorID{a, c})
@@ -175,7 +176,8 @@ func (b *Builder) Transpose(name string, x TensorID, perm ...int) TensorID {
 	return b.Apply(name, Transpose, []TensorID{x}, Param{"perm", ints(Uint32, perm, len(perm))})
 }
 
-// Slice takes [begin,end) of one axis, and all of the other axes.
+// Slice returns the elements [begin,end) of x along one axis; the other axes stay
+// whole.
 func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID {
 	shape := b.Shape(x)
 	ranges := make([]int, 0, 3*len(shape))

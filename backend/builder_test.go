@@ -34,7 +34,7 @@ func TestBuilderRejectsOutputsOfNoNode(t *testing.T) {
 		b.Output(pick(x))
 		_, err := b.Graph()
 		require.ErrorIs(t, err, backend.ErrInvalidGraph)
-		require.ErrorContains(t, err, "not a node's result")
+		require.ErrorContains(t, err, "no node computes it")
 	}
 }
 

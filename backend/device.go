@@ -19,31 +19,32 @@ type Device interface {
 	// name. The error wraps [ErrImage] if another device or version made the
 	// image, and [ErrNoMemory] if the device is out of memory.
 	Load(ctx context.Context, image Image) (Program, error)
-	// NewBuffer allocates zeroed memory that programs use in runs, such as the
-	// KV cache. The error wraps [ErrNoMemory] if there is no room.
+	// NewBuffer allocates zeroed memory that programs use in runs, such as the KV
+	// cache. The error wraps [ErrNoMemory] if the device has no memory left for it.
 	NewBuffer(sizeBytes int) (Buffer, error)
 	// Close releases the device. It may be called twice.
 	Close() error
 }
 
-// Lane is the unit that runs a device's graphs. Reports count operators per
-// lane.
+// Lane is the unit of the phone that runs a device's graphs, NPU or CPU. The engine's
+// reports count operators per lane.
 type Lane string
 
-// The lanes that run graphs.
+// The lanes that can run graphs.
 const (
 	NPU Lane = "npu"
 	CPU Lane = "cpu"
 )
 
-// Capabilities describes a device, for people and for the keys of image caches.
+// Capabilities describes a device, for people who read it and for the keys of image
+// caches.
 type Capabilities struct {
 	// Lane is the unit that runs the graphs of this device.
 	Lane Lane
-	// Name is the name with which the device was selected: "float", "emulator"
-	// or a path.
+	// Name is the name that the user gave to select the device: "float", "emulator" or
+	// a path.
 	Name string
-	// Provider and BuildID are the library's own description.
+	// Provider and BuildID are the names that the device's library gives itself.
 	Provider, BuildID string
 	// SoC is the chip that images are compiled for, or empty if images fit any
 	// chip.
@@ -52,11 +53,11 @@ type Capabilities struct {
 	// constants once. Several widths of a block then take the memory of one
 	// block's weights.
 	SharesConstants bool
-	// SwapsGraphs reports that the device itself can exchange the graphs of an
-	// image: a run loads the graph that it needs. See [Image].
+	// SwapsGraphs reports that the device itself can swap the graphs of an image: each
+	// run first loads the graph that it needs. See [Image].
 	SwapsGraphs bool
-	// Fingerprint changes with everything that makes older images invalid:
-	// versions, chip, compile options.
+	// Fingerprint changes whenever older images become invalid: it covers versions,
+	// chip and compile options.
 	Fingerprint string
 }
 
@@ -65,9 +66,9 @@ type Capabilities struct {
 // place.
 type Image struct {
 	Bytes []byte
-	// Swap makes the device keep fewer graphs of the image in memory than it
-	// has. It exchanges them inside the runs that need them, which then take
-	// longer. Unless Capabilities.SwapsGraphs is set, Load returns
+	// Swap makes the device keep fewer graphs of the image in memory than it has. The
+	// device swaps graphs inside the runs that need them, and these runs then take
+	// longer. If Swap is set and Capabilities.SwapsGraphs is not, Load returns
 	// [errors.ErrUnsupported].
 	Swap bool
 }
@@ -75,7 +76,8 @@ type Image struct {
 // Program is a loaded image. The caller makes one run of a program at a time. Runs
 // of different programs may overlap, with each other and with Load and Close.
 type Program interface {
-	// Signature returns the ports of a graph. An unknown name is [ErrNoGraph].
+	// Signature returns the ports of a graph. For an unknown name it returns
+	// [ErrNoGraph].
 	Signature(graph string) (Signature, error)
 	// Run executes a graph once. bindings are in the order of the signature,
 	// inputs first. If their number is wrong or a buffer is too small, Run
@@ -92,7 +94,7 @@ type Program interface {
 // Signature lists the ports of a graph.
 type Signature struct {
 	Inputs, Outputs []Port
-	// Nodes is the number of operators that a run executes.
+	// Nodes is the number of operators in the graph.
 	Nodes int
 }
 

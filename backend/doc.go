@@ -2,8 +2,8 @@
 //
 // A model is written as [Graph] values: data that says which operators run on which
 // tensors. A [Device] compiles graphs into one image, loads images as [Program]s and
-// runs their graphs on [Buffer]s. The contract knows nothing about transformers, QNN or
-// files. The usual sequence is
+// runs their graphs on [Buffer]s. Nothing in the package depends on transformers, QNN
+// or files. The usual sequence is
 //
 //	Builder -> Graph -> Device.Compile -> image -> Device.Load -> Program
 //	Device.NewBuffer -> Buffer -> Binding -> Program.Run
@@ -12,7 +12,8 @@
 //
 // Operators, layouts and parameters have QNN's names and meaning (see [Op]), because
 // the Hexagon NPU is the target: a graph that passes [Graph.Validate] is lowered one to
-// one. The set holds the operators that a transformer needs, not all of QNN's.
+// one. Package backend has only the operators that a transformer needs, not all of
+// QNN's.
 //
 // # Invariants
 //
@@ -24,14 +25,15 @@
 //
 // # Ownership
 //
-// The caller closes what a device returns, and closes the device last. The caller keeps
-// an image's bytes unchanged until its programs are closed, and does not touch the
-// bytes of a buffer that a running graph uses. A [Builder] and [Literal] keep the
-// slices that they are given; do not change them afterwards.
+// The caller closes each program and buffer that a device returns, and closes the
+// device last. The caller keeps an image's bytes unchanged until its programs are
+// closed, and does not touch the bytes of a buffer that a running graph uses. A
+// [Builder] and a [Literal] keep the slices that the caller passes to them; the caller
+// must not change these slices afterwards.
 //
 // # Extending the contract
 //
-// A new operator needs
+// To add an operator, change
 //
 //   - its constant and its row in rules (op.go), its infer function (infer.go, or
 //     infer_fixed.go for fixed point), its method of [Builder] (builder.go) and a case
@@ -45,9 +47,9 @@
 //   - rows in a table of hexagon/forms (table_*_test.go), and its testdata written
 //     again with -update.
 //
-// A new device implements [Device] and passes backendtest.Run; optional.go
-// lists what it may implement in addition.
+// A new device implements [Device] and passes backendtest.Run; optional.go lists the
+// interfaces that it may implement in addition.
 //
-// Validation costs time linear in the graph's size. The package imports the standard
-// library only and never touches a device.
+// The time to validate a graph is linear in the graph's size. The package imports the
+// standard library only and never touches a device.
 package backend

@@ -5,50 +5,52 @@ import (
 	"math"
 )
 
-// Encoding defines the real numbers of a fixed-point tensor: (stored + offset) · scale, as in QNN.
-// It is zero for all other types.
+// Encoding maps the integers of a fixed-point tensor to real numbers: (stored + offset)
+// · scale, as in QNN. Tensors of other types have the zero Encoding.
 type Encoding struct {
-	// Grain selects the elements that share a scale and an offset.
+	// Grain tells which elements share a scale and an offset: the whole tensor, a row
+	// or a block.
 	Grain Grain
-	// Scale and Offset apply to PerTensor. Finer grains have theirs among the
-	// constant's values, see [Values].
+	// Scale and Offset are set for PerTensor only. With PerRow and PerBlock, the
+	// constant's [Values] contain the scales and offsets.
 	Scale  float32
 	Offset int32
-	// Block is the number of neighbours along the last dimension that share a
-	// scale (PerBlock) or a multiple (PerRow, see [Encoding.Multiplied]).
+	// Block is the number of neighbouring elements along the last dimension that share
+	// a scale (PerBlock) or a multiple (PerRow, see [Encoding.Multiplied]).
 	Block int
-	// Bits is the number of significant bits of an element; the other bits
-	// repeat its sign. Zero means all bits.
+	// Bits is the number of significant bits of an element; the other bits are copies
+	// of its sign bit. Zero means that all bits are significant.
 	Bits int
 }
 
-// MostMultiple is the largest multiple of a block, see [Encoding.Multiplied].
+// MostMultiple is the largest integer multiple that a block can have, see
+// [Encoding.Multiplied].
 const MostMultiple = 16
 
-// Multiplied reports whether a row's blocks have multiples: each element is an
-// integer of Bits bits, times an integer of its block from 1 to [MostMultiple].
-// The tensor stores the products in units of the row's scale.
+// Multiplied reports whether each block of a row has an integer multiple: an element is
+// an integer of Bits bits times its block's multiple, which is from 1 to
+// [MostMultiple]. The tensor stores these products, in units of the row's scale.
 func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 
-// Grain is the part of a tensor that has a scale of its own.
+// Grain is the part of a tensor that has its own scale.
 type Grain uint8
 
-// The grains. Only constants may have one that is finer than PerTensor. A row
-// is a row of a matrix [N,K], so each output channel has a scale. In a vector,
-// each element has one.
+// The grains. Only constants may have a grain finer than PerTensor. A row is a row of a
+// weight matrix [N,K], so each output channel has a scale. In a vector, each element is
+// a row. In a vector, each element has one.
 const (
 	PerTensor Grain = iota
 	PerRow
 	PerBlock
 )
 
-// ScaleOffset is the encoding of a row or block: real numbers are (stored +
-// Offset) · Scale. Offset is the negative of the zero point. It is zero in
-// rows, and may be fractional in blocks.
+// ScaleOffset holds the scale and the offset of one row or block: the real numbers are
+// (stored + Offset) · Scale. Offset is the negative of the zero point. Offset is zero
+// for rows, and may be fractional for blocks.
 type ScaleOffset struct{ Scale, Offset float32 }
 
-// ScaleCount returns the number of scales among a constant's values. It is zero
-// if the scale is part of the encoding.
+// ScaleCount returns the number of scales that the constant's Values contain. It is
+// zero if the scale is part of the tensor's Encoding.
 func (t *Tensor) ScaleCount() int {
 	switch t.Encoding.Grain {
 	case PerRow:
@@ -59,8 +61,8 @@ func (t *Tensor) ScaleCount() int {
 	return 0
 }
 
-// Limits returns the smallest and the largest integer that a tensor of type t
-// can hold. Both are zero for types that are not fixed-point.
+// Limits returns the smallest and the largest integer that a tensor of type t can hold.
+// Both are zero if t is not a fixed-point type.
 func (e Encoding) Limits(t DataType) (low, high float64) {
 	if !t.Fixed() {
 		return 0, 0
@@ -79,7 +81,7 @@ func (e Encoding) Limits(t DataType) (low, high float64) {
 	return -half, half - 1
 }
 
-// form describes the properties of a tensor that rules check.
+// form returns the type, shape and encoding of a tensor as text, for error messages.
 func (t *Tensor) form() string {
 	text := fmt.Sprintf("%v%v", t.Type, t.Shape)
 	if t.Type.Fixed() {
@@ -88,28 +90,29 @@ func (t *Tensor) form() string {
 	return text
 }
 
-// checkEncoding rejects encodings without a meaning.
+// checkEncoding rejects encodings that are invalid for the tensor's type, kind or
+// shape.
 func (t *Tensor) checkEncoding() error {
 	e := t.Encoding
 	switch {
 	case !t.Type.Fixed():
 		if e != (Encoding{}) {
-			return fmt.Errorf("%v has no encoding", t.Type)
+			return fmt.Errorf("a tensor of type %v must not have an encoding", t.Type)
 		}
 		return nil
 	case e.Bits < 0 || e.Bits == 1 || e.Bits > 8*t.Type.Size():
-		return fmt.Errorf("%d significant bits of %v", e.Bits, t.Type)
+		return fmt.Errorf("encoding has %d significant bits, which type %v cannot have", e.Bits, t.Type)
 	case e.Grain == PerTensor:
 		if !(e.Scale > 0) || math.IsInf(float64(e.Scale), 0) || e.Block != 0 {
-			return fmt.Errorf("encoding %+v: want a positive scale", e)
+			return fmt.Errorf("encoding %+v: want a positive finite scale and no blocks", e)
 		}
 		return nil
 	case e.Grain > PerBlock || e.Scale != 0 || e.Offset != 0 || t.Kind != Constant:
-		return fmt.Errorf("encoding %+v: scales of rows and blocks belong to the values of a constant", e)
+		return fmt.Errorf("encoding %+v: only constants may have scales per row or block, and their Values must contain them", e)
 	case e.Multiplied() && (t.Type != Sfixed8 || e.Bits == 0 || e.Bits > 4):
-		return fmt.Errorf("encoding %+v of %v: want multiples of up to 4 bits in s8", e, t.Type)
+		return fmt.Errorf("encoding %+v of %v: multiples need up to 4 bits in s8", e, t.Type)
 	case (e.Multiplied() || e.Grain == PerBlock) && (e.Block < 1 || len(t.Shape) != 2 || t.Shape[1]%e.Block != 0):
-		return fmt.Errorf("encoding %+v of shape %v", e, t.Shape)
+		return fmt.Errorf("encoding %+v: its blocks do not fit shape %v", e, t.Shape)
 	}
 	return nil
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// masked is the number that is added to a masked score. Both types can hold it, and no score
-// compensates it.
+// masked is the number that a mask adds to the score of a hidden slot. Float16 and
+// float32 can hold it, and no real score is large enough to outweigh it.
 const masked = -30000
 
-// Sizes of the suite's transformer block, which is small and has grouped heads.
+// Sizes of the transformer block that the suite runs: it is small and has grouped
+// heads.
 const (
 	hidden, feed   = 64, 160
 	heads, kvHeads = 4, 2
@@ -22,9 +23,10 @@ const (
 	epsilon        = 1e-5
 )
 
-// block returns one transformer layer of the given rows in the form that is fastest on the NPU:
-// scores stay grouped by key head, and the mask is repeated for the group. q is scaled before the
-// scores, which keeps float16 in range. Equal types give equal constants for any number of rows.
+// block returns the graph of one transformer layer for a number of rows, written as it
+// is fastest on the NPU: scores stay grouped by key head, and the mask is repeated for
+// each group. q is scaled before the scores are computed, which keeps float16 in range.
+// Two blocks of one element type have equal constants, whatever their numbers of rows.
 func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend.Graph {
 	m := newMaker(t, fmt.Sprintf("block %v", dtype), dtype)
 	m.Builder = backend.NewBuilder(name)
@@ -67,7 +69,8 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 	return m.graph(m.Apply("y", backend.Add, []backend.TensorID{after, down}), k, v)
 }
 
-// rope rotates pairs of the two halves of each head. The result is called name.
+// rope rotates pairs of the two halves of each head. The result tensor has the given
+// name.
 func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID {
 	a := m.Slice(name+".a", x, 3, 0, headDim/2)
 	b := m.Slice(name+".b", x, 3, headDim/2, headDim)
@@ -79,7 +82,7 @@ func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID
 	return m.Concat(name, 3, first, second)
 }
 
-// blockCases compares whole blocks with the reference in every width.
+// blockCases compares whole transformer blocks with the reference at every graph width.
 func blockCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
 		for _, rows := range rowCounts {

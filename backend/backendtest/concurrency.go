@@ -13,7 +13,7 @@ import (
 
 const rounds = 20
 
-var errChanged = errors.New("a result changed during other work")
+var errChanged = errors.New("the result of a graph changed while the device did other work")
 
 // repeat runs a graph several times and compares each result with the first.
 func (s *suite) repeat(t *testing.T, p backend.Program, name string, inputs, want map[string][]byte) error {
@@ -81,7 +81,7 @@ func concurrencyCases() []testCase {
 				done := make(chan error)
 				go func() { done <- p.Run(t.Context(), "g", m.bindings) }()
 				require.NoError(t, p.Close())
-				if err := <-done; err != nil { // the run came second
+				if err := <-done; err != nil { // Close came first, so the run must fail
 					require.ErrorIs(t, err, backend.ErrClosed)
 				}
 				require.NoError(t, m.buffer.Close())

@@ -15,14 +15,14 @@
 // # Exceptions
 //
 // A device may reject forms named "optional-…" with [errors.ErrUnsupported]. The suite
-// knows no device: [Options.Known] lists the case names that a device is known to fail,
-// which are skipped with their reason. A name that matches no case fails, so the list
-// cannot outlive its reasons.
+// contains no case for one particular device: [Options.Known] lists the case names that
+// a device is known to fail, and Run skips these cases with their reason. Run fails if
+// a listed name matches no case, so that outdated entries are noticed.
 //
 // # Extending
 //
-// A new operator needs forms (operators.go) and a definition (reference.go);
-// TestEveryOperatorHasACase fails without them. mutants_test.go holds devices
-// with one mistake each, which the suite must find. A run takes about a second on the
-// float device.
+// A new operator needs test forms (operators.go) and a definition (reference.go);
+// TestEveryOperatorHasACase fails if one is missing. mutants_test.go holds devices with
+// one mistake each, and the suite must find every mistake. A run takes about a second
+// on the float device.
 package backendtest

@@ -9,39 +9,43 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// fixedRows are the widths of fixed-point forms: one row, a few, and a tile.
+// fixedRows are the graph widths at which operators on fixed-point numbers are tested:
+// one row, a few, and a whole tile.
 var fixedRows = []int{1, 8, 128}
 
-// byRow and byBlock are the grains of weights. Blocks have four bits.
+// byRow and byBlock give each weight row, or each block of a row, its own scale.
+// Weights with a scale per block have four bits.
 var (
 	byRow   = backend.Encoding{Grain: backend.PerRow}
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
 	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
-	// times has four bits and an integer multiple per block.
+	// times is the encoding with four-bit weights, a scale per row and an integer
+	// multiple per block.
 	times = backend.Encoding{Grain: backend.PerRow, Block: 32, Bits: 4}
 )
 
-// activation returns the encoding of standard normal numbers, or of sums of k
-// products of two of them. It covers more than four deviations on each side,
-// and zero is not in the middle.
+// activation returns the encoding of an activation tensor whose elements are standard
+// normal numbers, or sums of k products of two of them. Its range covers more than four
+// standard deviations on each side of zero, and zero is not in the middle of the
+// integers.
 func activation(t backend.DataType, k int) backend.Encoding {
 	_, levels := backend.Encoding{}.Limits(t)
 	scale := float32(10 / levels * math.Sqrt(float64(k)))
 	return backend.Encoding{Scale: scale, Offset: int32(math.Round(-0.45 * levels))}
 }
 
-// scaled declares a constant of integers and their scales.
+// scaled declares a constant that consists of integers and their scales.
 func (m *maker) scaled(name string, t backend.DataType, e backend.Encoding, data []byte, scales []backend.ScaleOffset, shape ...int) backend.TensorID {
 	return m.EncodedConstant(name, t, e, backend.Values{ID: m.t.Name() + name, FillScaled: func(dst []byte, to []backend.ScaleOffset) error {
 		if copy(dst, data) != len(data) || copy(to, scales) != len(scales) || len(dst) != len(data) || len(to) != len(scales) {
-			return fmt.Errorf("%s: %d bytes and %d scales asked for", name, len(dst), len(to))
+			return fmt.Errorf("constant %s: Fill received %d bytes and %d scales: want all elements and all scales", name, len(dst), len(to))
 		}
 		return nil
 	}}, shape...)
 }
 
-// weights declares a random matrix [n,k] of small integers that stand for
-// roughly standard normal numbers. It also returns the scales.
+// weights declares a random weight matrix [n,k] of small integers whose real values are
+// roughly standard normal numbers. weights also returns the scales of the matrix.
 func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backend.ScaleOffset) {
 	t := backend.Tensor{Type: backend.Sfixed8, Shape: []int{n, k}, Encoding: e}
 	low, high := e.Limits(t.Type)
@@ -63,7 +67,8 @@ func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backe
 	return m.scaled("weight", t.Type, e, data, scales, n, k), scales
 }
 
-// bias declares integers. Their scales are x's scale times the weights' scales.
+// bias declares integers. Each scale of the bias is x's scale times the scale of the
+// weight row.
 func (m *maker) bias(scale float32, weights []backend.ScaleOffset) backend.TensorID {
 	n := len(weights)
 	data, scales := make([]byte, 4*n), make([]backend.ScaleOffset, n)
@@ -75,7 +80,7 @@ func (m *maker) bias(scale float32, weights []backend.ScaleOffset) backend.Tenso
 	return m.scaled("bias", backend.Sfixed32, byRow, data, scales, n)
 }
 
-// fixedCases returns the operators on fixed-point numbers.
+// fixedCases returns the test cases of operators on fixed-point numbers.
 func fixedCases() (cases []testCase) {
 	add := func(name string, op backend.Op, build func(m *maker, rows int) []backend.TensorID) {
 		for _, rows := range fixedRows {
@@ -95,7 +100,7 @@ func fixedCases() (cases []testCase) {
 	}
 	add("weights-only/offsets", backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
 		w, scales := m.weights(byBlock, 96, 160)
-		for i := range scales { // the elements' mean is anywhere in their range
+		for i := range scales { // random offsets move the mean of the weights to anywhere in their range
 			scales[i].Offset = float32(8 * m.rng.NormFloat64())
 		}
 		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}

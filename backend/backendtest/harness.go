@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// maker builds a graph and random elements for its inputs and constants. Equal
-// names give equal graphs and elements in every run.
+// maker builds a graph for a test, with random elements for its inputs and constants.
+// Makers with equal names produce equal graphs and elements in every run.
 type maker struct {
 	*backend.Builder
 	t      *testing.T
@@ -66,8 +66,8 @@ func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	return g
 }
 
-// compile returns the image of graphs. If the device rejects one of them, as
-// Options.Refuses announces, the case is skipped.
+// compile returns the image of the given graphs. If Options.Refuses announces that the
+// device rejects one of the graphs, the case is skipped.
 func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 	t.Helper()
 	var image bytes.Buffer
@@ -84,7 +84,7 @@ func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 	return backend.Image{Bytes: image.Bytes()}
 }
 
-// load returns a program that the test closes.
+// load returns the program of an image and closes it at the end of the test.
 func (s *suite) load(t *testing.T, image backend.Image) backend.Program {
 	t.Helper()
 	p, err := s.device.Load(t.Context(), image)
@@ -93,8 +93,8 @@ func (s *suite) load(t *testing.T, image backend.Image) backend.Program {
 	return p
 }
 
-// memory is the bound memory of a graph: one buffer, with an offset for each
-// port.
+// memory is the memory that a test binds to a graph: one buffer, with one offset for
+// each port.
 type memory struct {
 	buffer   backend.Buffer
 	ports    []backend.Port
@@ -104,7 +104,7 @@ type memory struct {
 // bind allocates memory for a graph and fills its inputs.
 func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*memory, error) {
 	m := &memory{}
-	size := 64 // the first port has an offset, too
+	size := 64 // start at 64, so that no port has offset 0
 	for _, p := range append(append([]backend.Port(nil), signature.Inputs...), signature.Outputs...) {
 		m.ports = append(m.ports, p)
 		m.bindings = append(m.bindings, backend.Binding{Offset: size})
@@ -124,13 +124,13 @@ func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*me
 	return m, nil
 }
 
-// bytes returns the memory of a port.
+// bytes returns the part of the buffer that belongs to a port.
 func (m *memory) bytes(port int) []byte {
 	return m.buffer.Bytes()[m.bindings[port].Offset:][:m.ports[port].SizeBytes()]
 }
 
-// execute runs a graph once in new memory and returns its outputs by name. It
-// may be called from any goroutine.
+// execute runs a graph once in newly allocated memory and returns its outputs by name.
+// execute may be called from any goroutine.
 func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) (map[string][]byte, error) {
 	signature, err := p.Signature(graph)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs ma
 	return out, m.buffer.Close()
 }
 
-// run calls execute and fails the test on an error. Only the test's own goroutine may
+// run calls execute and fails the test on an error. Only the goroutine of the test may
 // call it.
 func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
 	t.Helper()

@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// passage is a sequence of hidden states that goes through a block, with the KV
-// cache that the host keeps. Each run fills unused cache slots and padding
-// rows, which a graph must ignore, with new noise.
+// passage is a sequence of hidden states that a test sends through a transformer block,
+// with the KV cache that the host keeps for it. Each run fills unused cache slots and
+// padding rows with new noise, which the graph must ignore.
 type passage struct {
 	dtype backend.DataType
 	noise *rand.Rand
@@ -30,8 +30,8 @@ func newPassage(dtype backend.DataType) *passage {
 	}
 }
 
-// inputs returns the inputs of a graph of the given rows for valid tokens from
-// position past on.
+// inputs returns the inputs of a graph with rows rows, of which the first valid ones
+// hold tokens from position past on.
 func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	const half = headDim / 2
 	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)
@@ -50,7 +50,7 @@ func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	return raw
 }
 
-// withNoise copies a cache and overwrites the slots from past on.
+// withNoise returns a copy of a KV cache in which all slots from past on hold noise.
 func (p *passage) withNoise(cache []float64, past int) []float64 {
 	out := normal(p.noise, len(cache), 3)
 	for h := range kvHeads {
@@ -60,8 +60,8 @@ func (p *passage) withNoise(cache []float64, past int) []float64 {
 	return out
 }
 
-// mask shows a valid row the past and the valid rows up to itself. It shows a
-// padding row random slots or only itself.
+// mask returns an attention mask: a valid row sees the past and the valid rows up to
+// itself. A padding row sees random slots or only itself.
 func (p *passage) mask(past, valid, rows int) []float64 {
 	slots := cacheSlots + rows
 	out := make([]float64, group*rows*slots)
@@ -80,7 +80,7 @@ func (p *passage) mask(past, valid, rows int) []float64 {
 	return out
 }
 
-// commit writes new keys and values of valid rows to the cache.
+// commit writes the new keys and values of valid rows to the KV cache.
 func (p *passage) commit(past, valid, rows int, k, v []float64) {
 	for h := range kvHeads {
 		to, from := (h*cacheSlots+past)*headDim, h*rows*headDim
@@ -89,11 +89,12 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 	}
 }
 
-// states holds the results of a passage: hidden states and caches.
+// states holds the results of sending a passage through a block: hidden states, keys
+// and values.
 type states struct{ y, k, v []float64 }
 
-// through sends positions 0 to n through a block of the given rows, valid rows
-// at a time.
+// through sends positions 0 to n through a block graph with rows rows, of which each
+// run fills valid ones with tokens.
 func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
 	t.Helper()
 	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)
@@ -108,8 +109,8 @@ func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int
 	return states{y, p.k, p.v}
 }
 
-// independenceCases sends the same positions through blocks of all widths, full
-// and partly padded.
+// independenceCases sends the same positions through blocks of all widths, once with
+// every row valid and once with padding rows, and requires equal results.
 func independenceCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
 		cases = append(cases, testCase{fmt.Sprintf("independence/padding/%v", dtype), func(t *testing.T, s *suite) {
@@ -131,8 +132,8 @@ func independenceCases() (cases []testCase) {
 	return cases
 }
 
-// padding runs the same valid rows several times with different noise around
-// them.
+// padding runs the same valid rows several times, each time with different noise in the
+// padding rows and unused cache slots.
 func (s *suite) padding(t *testing.T, dtype backend.DataType) {
 	const past, valid, rows = 20, 5, 32
 	g := block(t, "padded", dtype, rows)
@@ -162,8 +163,8 @@ func validRows(x []float64, valid, rows int) (out []float64) {
 	return out
 }
 
-// same requires equal elements under RowExact. Otherwise it logs how many
-// differ and requires that they do so within a block's tolerance.
+// same requires equal elements if RowExact is set. Otherwise it logs how many elements
+// differ and requires that the differences are within a block's tolerance.
 func (s *suite) same(t *testing.T, dtype backend.DataType, what string, want, got []float64) {
 	t.Helper()
 	if s.options.RowExact {

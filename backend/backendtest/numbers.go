@@ -13,7 +13,7 @@ import (
 func decodeFloats(raw []byte, t backend.DataType) []float64 {
 	values := make([]float32, len(raw)/t.Size())
 	if err := quant.DecodeFloats(values, raw, t); err != nil {
-		panic(err) // a mistake in the suite
+		panic(err) // the suite passed a type that is not floating-point
 	}
 	out := make([]float64, len(values))
 	for i, v := range values {
@@ -22,7 +22,7 @@ func decodeFloats(raw []byte, t backend.DataType) []float64 {
 	return out
 }
 
-// encoded is the inverse of numbers, with rounding.
+// encoded is the inverse of decodeFloats and rounds to the tensor's type.
 func encoded(values []float64, t backend.DataType) []byte {
 	out := make([]byte, len(values)*t.Size())
 	for i, v := range values {

@@ -12,22 +12,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// rowCounts are the widths of the engine's graphs.
+// rowCounts are the graph widths that the engine uses.
 var rowCounts = []int{1, 8, 32, 128}
 
 var floatTypes = []backend.DataType{backend.Float32, backend.Float16}
 
-// form is a use of an operator at a number of rows.
+// form is one use of an operator, for example with broadcasting, at a given number of
+// rows.
 type form struct {
 	op    backend.Op
 	name  string
 	build func(m *maker, rows int) backend.TensorID
 }
 
-// optional is the name prefix of forms that a device may reject.
+// optional is the name prefix of operator forms that a device may reject.
 const optional = "optional-"
 
-// operatorCases returns all forms in all types and widths.
+// operatorCases returns the test cases of all operator forms, in all types and widths.
 func operatorCases() (cases []testCase) {
 	for _, f := range forms() {
 		for _, dtype := range floatTypes {
@@ -47,8 +48,8 @@ func operatorCases() (cases []testCase) {
 	return append(append(cases, maskCases()...), topCases()...)
 }
 
-// refusesForm reports whether the device rejects a graph. The error must name
-// it.
+// refusesForm reports whether the device rejects a graph. The error must name the
+// graph.
 func (s *suite) refusesForm(t *testing.T, g *backend.Graph) bool {
 	err := s.device.Compile(t.Context(), io.Discard, g)
 	if !errors.Is(err, errors.ErrUnsupported) {
@@ -139,8 +140,8 @@ func norms() []form {
 	}
 }
 
-// pairs returns the element-wise operators with every kind of broadcasting that
-// a block uses, and some others.
+// pairs returns the forms of element-wise operators: every kind of broadcasting that a
+// transformer block uses, and some others.
 func pairs() (all []form) {
 	shapes := []struct {
 		name string
@@ -210,7 +211,7 @@ func movements() []form {
 	}
 }
 
-// maskCases checks that masked elements have a share of exactly zero.
+// maskCases checks that Softmax gives masked elements a share of exactly zero.
 func maskCases() (cases []testCase) {
 	for _, dtype := range floatTypes {
 		name := fmt.Sprintf("mask/%v", dtype)
@@ -219,7 +220,7 @@ func maskCases() (cases []testCase) {
 			m := newMaker(t, name, dtype)
 			mask := make([]float64, rows*slots)
 			for i := range mask {
-				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot is never masked
+				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot is never masked, so each row sees at least one slot
 					mask[i] = masked
 				}
 			}

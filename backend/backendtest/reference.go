@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// array is a tensor of the reference.
+// array is a tensor in the reference implementation, with float64 elements.
 type array struct {
 	shape []int
 	data  []float64
@@ -18,8 +18,8 @@ func newArray(shape []int) array {
 	return array{shape, make([]float64, t.Elements())}
 }
 
-// at returns the place of an index. Dimensions of size 1 and missing leading
-// dimensions are broadcast.
+// at returns the offset of the element with a multi-dimensional index. Dimensions of
+// size 1 and missing leading dimensions are broadcast.
 func (a array) at(index []int) int {
 	i := 0
 	lead := len(index) - len(a.shape)
@@ -32,7 +32,7 @@ func (a array) at(index []int) int {
 	return i
 }
 
-// fill computes each element from its index.
+// fill sets each element to f of its index.
 func (a array) fill(f func(index []int) float64) array {
 	index := make([]int, len(a.shape))
 	for i := range a.data {
@@ -46,8 +46,9 @@ func (a array) fill(f func(index []int) float64) array {
 	return a
 }
 
-// evaluate computes a graph in float64 and rounds only fixed-point results.
-// inputs are the bound bytes by tensor name. It returns the graph's outputs.
+// evaluate computes a graph in float64 and rounds only fixed-point results. inputs
+// holds the bytes bound to each input, by tensor name. evaluate returns the graph's
+// outputs by name.
 func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64, error) {
 	values := make([]array, len(g.Tensors))
 	for i := range g.Tensors {
@@ -76,7 +77,7 @@ func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64,
 		out := &g.Tensors[n.Outputs[0]]
 		define, ok := definitions[n.Op]
 		if !ok {
-			return nil, fmt.Errorf("backendtest: no definition of %s", n.Op)
+			return nil, fmt.Errorf("backendtest: reference.go has no definition of operator %s", n.Op)
 		}
 		result := roundToTensor(out, define(n, in, newArray(out.Shape)))
 		values[n.Outputs[0]] = result
@@ -137,7 +138,8 @@ func defineMatMul(n *backend.Node, in []array, out array) array {
 	if n.Param("transpose_in1") == false || n.Param("transpose_in1") == nil {
 		b = flipped(b)
 	}
-	// Both operands are now [...,rows,k]: an element is a row times a row.
+	// Both operands now have the shape [...,rows,k], so each result is the dot product
+	// of two rows.
 	r := len(out.shape)
 	k := a.shape[r-1]
 	from := make([]int, r)

@@ -11,7 +11,8 @@ import (
 // Options describes what a device promises. The zero value describes a device that computes in
 // float16 and promises nothing about rows.
 type Options struct {
-	// Tolerance limits errors relative to the reference. Nil means [Half].
+	// Tolerance returns the largest error that is allowed relative to the reference.
+	// Nil means [Half].
 	Tolerance Tolerance
 	// RowExact requires that a row has the same bits in graphs of any width and
 	// with any padding.
@@ -20,11 +21,11 @@ type Options struct {
 	// Compiling such a graph must fail with [errors.ErrUnsupported], and any other must run. Nil
 	// means that the device computes everything.
 	Refuses func(g *backend.Graph) string
-	// Type is the element type of cases that are not about numbers. Zero means
+	// Type is the element type of test cases that do not check arithmetic. Zero means
 	// float16.
 	Type backend.DataType
-	// Known maps the names of cases that the device fails to the reason. A name
-	// covers itself and all names that continue it after a slash:
+	// Known maps the name of each case that the device is known to fail to the reason.
+	// A name covers itself and all names that continue it after a slash:
 	// "operator/RmsNorm" covers all types and shapes.
 	Known map[string]string
 }
@@ -36,14 +37,14 @@ type testCase struct {
 	run  func(t *testing.T, s *suite)
 }
 
-// suite holds the data that the cases share.
+// suite holds the device and the options that all cases share.
 type suite struct {
 	device  backend.Device
 	options Options
 }
 
-// Run tests the device that open returns against the contract, and closes it at
-// the end.
+// Run tests the device that open returns against the contract of package backend, and
+// closes the device at the end.
 func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) {
 	t.Helper()
 	if options.Tolerance == nil {
@@ -80,7 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) 
 	}
 }
 
-// known returns the longest listed name that covers a case.
+// known returns the longest name in Options.Known that covers a case.
 func (s *suite) known(name string) (known, reason string) {
 	for k, r := range s.options.Known {
 		if (k == name || strings.HasPrefix(name, k+"/")) && len(k) > len(known) {

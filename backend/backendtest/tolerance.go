@@ -6,16 +6,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Block selects a whole transformer block in a [Tolerance].
+// Block stands for a whole transformer block where a [Tolerance] is asked about an
+// operator.
 const Block backend.Op = "block"
 
-// Tolerance returns the largest allowed error of an operator whose tensors have
-// type t: rms(error)/rms(reference) over the result. Zero requires equal
+// Tolerance returns the largest allowed error of an operator whose tensors have type t:
+// rms(error)/rms(reference) over the result. A tolerance of zero requires equal
 // elements.
 type Tolerance func(op backend.Op, t backend.DataType) float64
 
-// Single is for devices that compute in float32 and round each result to its type once. Rounding to
-// float16 alone gives 2.1e-4 for every operator.
+// Single is the tolerance of devices that compute in float32 and round each result to
+// its type once. Rounding to float16 alone gives 2.1e-4 for every operator.
 func Single(op backend.Op, t backend.DataType) float64 {
 	switch {
 	case moves(op):
@@ -24,7 +25,7 @@ func Single(op backend.Op, t backend.DataType) float64 {
 		return 2e-3
 	case op == Block:
 		return 2e-6
-	case t == backend.Ufixed16: // a value between two representable numbers may be rounded up or down
+	case t == backend.Ufixed16: // allow the neighbouring integer if a value lies between two representable numbers
 		return 5e-5
 	case t == backend.Ufixed8, op == backend.Quantize:
 		return 5e-3
@@ -34,10 +35,11 @@ func Single(op backend.Op, t backend.DataType) float64 {
 	return 1e-6
 }
 
-// Half is for devices that compute every type in float16, as the NPU does. The limits are about
-// twice the errors measured with the vendor's x86-64 library (build v2.51.0.260929181845, SM8650).
+// Half is the tolerance of devices that compute every type in float16, as the NPU does.
+// The limits are about twice the errors measured with the vendor's x86-64 library
+// (build v2.51.0.260929181845, SM8650).
 func Half(op backend.Op, t backend.DataType) float64 {
-	switch { // one integer up or down, and a few with 16 bits
+	switch { // allow the neighbouring integer with 8 bits, and a few integers with 16 bits
 	case t == backend.Ufixed16:
 		return 1e-3
 	case t == backend.Ufixed8, op == backend.Quantize:
@@ -57,7 +59,8 @@ func Half(op backend.Op, t backend.DataType) float64 {
 	return 8e-4
 }
 
-// moves reports whether an operator's results are elements of its inputs.
+// moves reports whether an operator only moves elements of its inputs, without
+// computing new ones.
 func moves(op backend.Op) bool {
 	switch op {
 	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
@@ -66,8 +69,8 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// relativeError returns rms(got-want)/rms(want). It is infinite if got is not
-// finite, and 0 only for equal elements.
+// relativeError returns rms(got-want)/rms(want). The result is infinite if got is not
+// finite, and 0 only if all elements are equal.
 func relativeError(got, want []float64) float64 {
 	var wrong, size float64
 	for i := range want {

@@ -45,7 +45,7 @@ func topCases() (cases []testCase) {
 	return cases
 }
 
-// roundToEighths rounds elements to eighths, so that many are equal.
+// roundToEighths rounds elements to multiples of 1/8, so that many elements are equal.
 func roundToEighths(raw []byte, dtype backend.DataType) []byte {
 	values := decodeFloats(raw, dtype)
 	for i, v := range values {
@@ -54,7 +54,8 @@ func roundToEighths(raw []byte, dtype backend.DataType) []byte {
 	return encoded(values, dtype)
 }
 
-// checkTop runs a graph of one TopK and compares the result with a sorted row.
+// checkTop runs a graph with one TopK node and compares the result with a sorted copy
+// of each row.
 func (s *suite) checkTop(t *testing.T, g *backend.Graph, raw []byte, n, k int, dtype backend.DataType) {
 	t.Helper()
 	got := s.run(t, s.load(t, s.compile(t, g)), g.Name, map[string][]byte{"x": raw})

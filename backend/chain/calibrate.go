@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Calibrate returns the activation ranges of a model in texts. The device must
-// compute in the recipe's floats: the float device with f32. progress, if not
+// Calibrate measures the ranges of a model's activations in the given texts. The device
+// must compute in the recipe's float types: the float device with f32. progress, if not
 // nil, is called with the number of finished parts of the model.
 func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts [][]int32, o Options, progress func(done, total int)) (_ *model.Ranges, err error) {
 	o.Observe = true
@@ -46,12 +46,12 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 type survey struct {
 	config  model.Config
 	ranges  *model.Ranges
-	cache   map[string]bool       // the names of the layer's new keys and values
-	squares map[string]meanSquare // of the tensors since the last finish
+	cache   map[string]bool       // names of the layer's new keys and values
+	squares map[string]meanSquare // squares of the tensors collected since the last call of finish
 }
 
 func (s *survey) observe(tensor string, values []float32) {
-	if tensor != model.PortY { // hidden states have one name after all layers
+	if tensor != model.PortY { // hidden states have one name, whichever layer writes them
 		s.ranges.Add(tensor, values)
 		s.squares[tensor] = s.squares[tensor].with(values)
 	}
@@ -70,8 +70,8 @@ func (s *survey) finish() {
 	clear(s.squares)
 }
 
-// calibrateLayer surveys a layer and, if the options ask for it, rounds its
-// matrices.
+// calibrateLayer measures the activation ranges of a layer and, if Options.Round is
+// set, rounds the layer's matrices.
 func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	s.cache = map[string]bool{model.NewKey(i): true, model.NewValue(i): true}
 	if c.options.Round == nil {
@@ -103,9 +103,10 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	return r.round(names, c.options.Round)
 }
 
-// rounded returns the names of layer i's matrices that some recipe with the
-// options' Block holds as integers by rows. They depend on the ranges: rounding
-// all matrices would be twice the work, for some that have blocks instead.
+// rounded returns the names of the matrices of layer i that at least one recipe with
+// this Options.Block stores as integers with a scale per row. The names depend on the
+// measured ranges. Rounding all matrices would double the work, because recipes store
+// some of them with scales per block.
 func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, recipe := range model.Recipes {
@@ -126,7 +127,7 @@ func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	return names, nil
 }
 
-// calibrateHead reports the head's outputs to observe.
+// calibrateHead runs the head on all texts and passes its outputs to observe.
 func (c *Chain) calibrateHead(ctx context.Context, observe Observer) (err error) {
 	head, err := c.Head(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrText is returned when a text is empty or longer than the options allow.
-var ErrText = errors.New("text does not fit")
+var ErrText = errors.New("text is empty or longer than Options.Context")
 
 // Options tunes a Chain. The zero value runs the first recipe on 128 rows.
 type Options struct {
@@ -21,16 +21,17 @@ type Options struct {
 	Recipe model.Recipe
 	// Rows is the width of the graphs. Zero means 128.
 	Rows int
-	// Context is the longest text. Zero means 512.
+	// Context is the length in tokens of the longest text. Zero means 512.
 	Context int
-	// Observe adds the inputs and results of projections to the outputs.
+	// Observe makes the inputs and results of projections outputs of the graphs.
 	Observe bool
-	// Round, if set, receives from [Calibrate] the layers' matrices that
-	// recipes hold as integers by rows, rounded so that errors compensate each
-	// other in the texts ([quant.Compensator]). The recipe must be f32.
+	// Round, if set, receives from [Calibrate] the matrices of each layer that recipes
+	// store as integers with a scale per row. Their rounding errors are chosen to
+	// compensate each other in the texts ([quant.Compensator]). If Round is set, the
+	// recipe must be f32.
 	Round Keep
-	// Block, if positive, makes Round use 4 bits and a multiple for each Block
-	// inputs ([quant.FitMultiples]). Zero means 8 bits.
+	// Block, if positive, makes Round use 4 bits and one integer multiple for each
+	// Block inputs ([quant.FitMultiples]). Zero makes Round use 8 bits.
 	Block int
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
@@ -43,16 +44,16 @@ type Chain struct {
 	options Options
 	texts   [][]int32
 	hidden  [][]byte // hidden states of each text, by (token, hidden)
-	// Sizes counts the images compiled so far and their programs.
+	// Sizes adds up the sizes of the images compiled so far and of their programs.
 	Sizes Sizes
-	// Spent is the processor time of running graphs, if [Options].Processor is
-	// set.
+	// Spent is the processor time that running graphs has taken so far, if
+	// [Options].Processor is set.
 	Spent time.Duration
 }
 
-// Sizes are numbers of bytes: of images, of programs on the device, and of the
-// graphs' constants. The last counts packed numbers in the recipe's precision,
-// without scales; a device may store them differently.
+// Sizes holds numbers of bytes: of compiled images, of their programs on the device,
+// and of the graphs' constants. The size of constants counts packed numbers in the
+// recipe's precision, without scales; a device may store them differently.
 type Sizes struct{ Image, Program, Weights int64 }
 
 // New returns a chain for the given texts and looks up their embeddings. The caller must not change
@@ -82,16 +83,16 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	return c, nil
 }
 
-// slots returns the number of past slots of the graphs.
+// slots returns the number of slots for past tokens that the graphs have.
 func (c *Chain) slots() int { return max(1, c.options.Context-1) }
 
-// Hidden returns the hidden states of a text after the last layer that ran, row
-// by row.
+// Hidden returns the hidden states of a text after the last layer that ran, one row
+// after the other.
 func (c *Chain) Hidden(text int) []float32 {
 	return floats(c.hidden[text], c.options.Recipe.Activations)
 }
 
-// Observer receives an output of a graph: the valid rows of one run for one text.
+// Observer receives one output of a graph: its valid rows in one run for one text.
 type Observer func(tensor string, values []float32)
 
 // Layer runs all texts through layer i, which must be the next one. observe, if not
@@ -154,18 +155,19 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, obser
 	return nil
 }
 
-// commit appends new keys or values, (head, row), to the at past ones, (head,
-// slot).
+// commit copies the keys or values of one run, (head, row), into the cache, (head,
+// slot), after the at slots that are in use.
 func (c *Chain) commit(past, fresh []byte, at, valid int) {
 	config, rows, slots := c.model.Config(), c.options.Rows, c.slots()
 	size := config.HeadDim * c.options.Recipe.Cache.Size()
 	for head := range config.KVHeads {
-		n := min(valid, slots-at) // no row sees the last row of the longest text
+		n := min(valid, slots-at) // the last token of the longest text has no slot, because no row sees it
 		copy(past[(head*slots+at)*size:][:n*size], fresh[head*rows*size:])
 	}
 }
 
-// fillViews writes angles and masks of the rows from position at on.
+// fillViews writes the rotary angles and masks of a run's rows, which start at position
+// at.
 func (c *Chain) fillViews(r *runner, at, valid int) {
 	o, config, slots := c.options, c.model.Config(), c.slots()
 	positions := make([]int32, o.Rows)
@@ -174,7 +176,7 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // a view of other layers
+		if !r.has(v.Mask) { // a view of other layers only
 			continue
 		}
 		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
@@ -182,16 +184,16 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 }
 
-// fillMask writes a mask, (group, row, column). The first slots columns are
-// past slots, of which at are in use. The other columns are the rows of the
-// run, of which valid hold tokens.
+// fillMask writes an attention mask, (group, row, column). Its first slots columns
+// stand for past slots, of which the first at are in use. The other columns stand for
+// the rows of the run, of which the first valid ones hold tokens.
 func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
 	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
 	for row := range rows {
 		shown := mask[row*len(hidden) : (row+1)*len(hidden)]
 		copy(shown, hidden)
 		show := func(from, to int) { clear(shown[from*element : max(from, to)*element]) }
-		show(slots+row, slots+row+1) // itself, also if it is padding
+		show(slots+row, slots+row+1) // each row sees itself, also a padding row
 		if row < valid {
 			oldest := v.Oldest(int32(at + row))
 			show(oldest, at)
@@ -204,8 +206,8 @@ func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t b
 	}
 }
 
-// validRows returns the elements of the valid rows of an output. Rows are the
-// dimension before the last.
+// validRows returns the elements of an output that belong to valid rows. Rows are the
+// last but one dimension of the output.
 func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	width := p.Shape[len(p.Shape)-1]
 	all := floats(b, p.Type)
@@ -220,12 +222,12 @@ func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 func floats(b []byte, t backend.DataType) []float32 {
 	values := make([]float32, len(b)/t.Size())
 	if err := quant.DecodeFloats(values, b, t); err != nil {
-		panic(err) // the callers pass float tensors only
+		panic(err) // cannot fail: the callers pass float tensors only
 	}
 	return values
 }
 
-// open compiles and loads a graph and allocates memory for its ports.
+// open compiles and loads a graph, and allocates memory for its ports.
 func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err error) {
 	r := &runner{graph: g.Name, signature: g.Signature(), buffers: make(map[string]backend.Buffer)}
 	defer func() {
@@ -263,7 +265,7 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 	return r, nil
 }
 
-// run runs a graph and adds its processor time.
+// run runs the graph and adds the processor time to Chain.Spent.
 func (c *Chain) run(ctx context.Context, r *runner) error {
 	if c.options.Processor == nil {
 		return r.run(ctx)

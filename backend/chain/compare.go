@@ -9,39 +9,41 @@ import (
 	"time"
 )
 
-// Comparison describes the difference between two chains with the same texts:
-// the reference and the tested one.
+// Comparison describes the difference between two chains with the same texts: the
+// reference chain and the tested chain.
 type Comparison struct {
-	// SQNR is, for each layer, the ratio in decibels of the reference's hidden
-	// states to the difference after that layer. It is +Inf if there is no
-	// difference.
+	// SQNR is the signal-to-noise ratio of the hidden states after each layer, in
+	// decibels: the reference's hidden states relative to the difference of the two
+	// chains. The ratio is +Inf if there is no difference.
 	SQNR []float64
-	// Positions is the number of positions whose next tokens were compared. Same counts the
-	// positions at which both chains have the same most likely token. Tied counts further positions
-	// at which the reference's token is equally likely in the tested chain.
+	// Positions is the number of positions whose predicted next tokens were compared.
+	// Same counts the positions at which both chains have the same most likely token.
+	// Tied counts the other positions at which the tested chain gives its highest logit
+	// also to the reference's most likely token.
 	Positions, Same, Tied int
 	// Divergence is the mean Kullback-Leibler divergence of the tested chain
 	// from the reference in nats.
 	Divergence float64
-	// Reference and Tested are the perplexities of the texts. Uncertainty is
-	// the standard error of the logarithm of their ratio, which is the mean of
-	// the positions' differences in loss. It is NaN for a single position.
+	// Reference and Tested are the perplexities of the texts. Uncertainty is the
+	// standard error of the logarithm of the ratio of the two perplexities. The
+	// logarithm is the mean difference in loss over all positions. Uncertainty is NaN
+	// for a single position.
 	Reference, Tested, Uncertainty float64
-	// Sizes describes the tested chain. Spent is its processor time per token of the texts.
+	// Sizes describes the tested chain. Spent is the processor time that the tested
+	// chain takes per token of the texts.
 	Sizes Sizes
 	Spent time.Duration
 }
 
-// Agreement returns the share of positions at which the reference's most likely
-// token is also the tested chain's, or tied.
+// Agreement returns the share of positions at which the tested chain gives its highest
+// logit to the reference's most likely token.
 func (c *Comparison) Agreement() float64 { return float64(c.Same+c.Tied) / float64(c.Positions) }
 
-// Compare runs two new chains with equal texts through their models layer by
-// layer. progress, if not nil, is called with the number of finished parts of
-// the model.
+// Compare runs two new chains with the same texts through their models, layer by layer.
+// progress, if not nil, is called with the number of finished parts of the model.
 func Compare(ctx context.Context, reference, tested *Chain, progress func(done, total int)) (*Comparison, error) {
 	if !slices.EqualFunc(reference.texts, tested.texts, slices.Equal[[]int32]) {
-		return nil, fmt.Errorf("chain: compare: %w: the chains have different texts", ErrText)
+		return nil, fmt.Errorf("chain: compare: %w: the two chains have different texts", ErrText)
 	}
 	if progress == nil {
 		progress = func(int, int) {}
@@ -76,7 +78,7 @@ func Compare(ctx context.Context, reference, tested *Chain, progress func(done, 
 	return c, nil
 }
 
-// heads compares the heads' logits.
+// heads compares the logits of the two chains' heads.
 func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err error) {
 	var heads [2]*Head
 	for i, chain := range []*Chain{reference, tested} {
@@ -86,10 +88,10 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 		defer func() { err = errors.Join(err, heads[i].Close()) }()
 	}
 	if heads[0].Rows() != heads[1].Rows() {
-		return fmt.Errorf("chain: compare: %d and %d rows", heads[0].Rows(), heads[1].Rows())
+		return fmt.Errorf("chain: compare: the two chains have %d and %d rows per graph: want equal numbers", heads[0].Rows(), heads[1].Rows())
 	}
 	var loss [2]float64
-	var squares float64 // of the differences in loss
+	var squares float64 // squares of the differences in loss
 	for i, text := range reference.texts {
 		for at := 0; at < len(text)-1; at += heads[0].Rows() {
 			want, err := heads[0].Logits(ctx, i, at, nil)
@@ -111,7 +113,7 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 		}
 	}
 	if c.Positions == 0 {
-		return fmt.Errorf("chain: compare: %w: no text has two tokens", ErrText)
+		return fmt.Errorf("chain: compare: %w: each text has one token only: want at least two in one text", ErrText)
 	}
 	n := float64(c.Positions)
 	c.Divergence /= n
@@ -121,8 +123,8 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 	return nil
 }
 
-// add compares the logits of one position and returns both losses of the token
-// that follows.
+// add compares the two chains' logits at one position and returns both losses for the
+// token that follows in the text.
 func (c *Comparison) add(want, got []float32, next int32) (loss [2]float64) {
 	c.Positions++
 	first := [2]int{largest(want), largest(got)}
@@ -140,7 +142,8 @@ func (c *Comparison) add(want, got []float32, next int32) (loss [2]float64) {
 	return [2]float64{sum[0] - float64(want[next]), sum[1] - float64(got[next])}
 }
 
-// largest returns the lowest index of the largest element.
+// largest returns the index of the largest element, the lowest one if several are
+// equal.
 func largest(x []float32) int {
 	best := 0
 	for i, v := range x {
@@ -151,8 +154,8 @@ func largest(x []float32) int {
 	return best
 }
 
-// logSum returns the logarithm of the sum of exponentials. top is the largest
-// element.
+// logSum returns the logarithm of the sum of the elements' exponentials. top is the
+// largest element.
 func logSum(x []float32, top float32) float64 {
 	var sum float64
 	for _, v := range x {

@@ -1,9 +1,10 @@
 // Package chain runs texts through a model one layer at a time.
 //
-// The engine keeps a whole model on its device; a chain keeps one layer, and the hidden
-// states of all its texts. So it can measure models that do not fit: the ranges of
-// activations ([Calibrate]), and the effect of another recipe or device after each layer
-// ([Compare]). It generates no text.
+// The engine keeps a whole model on its device; a chain keeps only one layer there, and
+// the hidden states of all texts on the host. So a chain can measure models that do not
+// fit into the device's memory: it finds the ranges of activations ([Calibrate]), and
+// the effect of another recipe or device after each layer ([Compare]). A chain
+// generates no text.
 //
 // # Invariants
 //
@@ -14,6 +15,7 @@
 //
 // # Cost
 //
-// The device holds one layer and its KV cache for one text. The host holds hidden × 2 or
-// 4 bytes per token of all texts. A Chain belongs to one goroutine.
+// The device holds one layer and its KV cache for one text. For each token of all
+// texts, the host holds one hidden state: 2 or 4 bytes per element. A Chain belongs to
+// one goroutine.
 package chain

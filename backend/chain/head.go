@@ -13,7 +13,7 @@ type Head struct {
 	runner *runner
 }
 
-// Head loads the head. The caller closes it.
+// Head compiles and loads the model's head. The caller closes the returned Head.
 func (c *Chain) Head(ctx context.Context) (*Head, error) {
 	g, err := c.model.Head(model.Head{Name: "head", Rows: c.options.Rows, Recipe: c.options.Recipe, Observe: c.options.Observe})
 	if err != nil {
@@ -26,12 +26,11 @@ func (c *Chain) Head(ctx context.Context) (*Head, error) {
 	return &Head{c, r}, nil
 }
 
-// Rows returns the number of positions that one call of Logits computes at
-// most.
+// Rows returns the largest number of positions that one call of Logits computes.
 func (h *Head) Rows() int { return h.chain.options.Rows }
 
-// Logits computes the logits of a text from position at on, for at most Rows
-// positions. observe, if not nil, receives the graph's outputs.
+// Logits computes the logits of a text for up to Rows positions, starting at position
+// at. observe, if not nil, receives the graph's outputs.
 func (h *Head) Logits(ctx context.Context, text, at int, observe Observer) ([][]float32, error) {
 	o, r, config := h.chain.options, h.runner, h.chain.model.Config()
 	row := config.Hidden * o.Recipe.Activations.Size()
@@ -54,5 +53,5 @@ func (h *Head) Logits(ctx context.Context, text, at int, observe Observer) ([][]
 	return logits, nil
 }
 
-// Close frees the head.
+// Close frees the head's program and buffers.
 func (h *Head) Close() error { return h.runner.close() }

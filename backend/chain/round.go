@@ -12,21 +12,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// largestGroup bounds the inputs that are rounded together. The cost of a matrix grows linearly
-// with it, and the cost of its moments quadratically. Inputs of different groups do not compensate
-// each other's errors.
+// largestGroup bounds the number of inputs of a matrix that are rounded together as one
+// group. The cost of rounding a matrix grows linearly with the size of a group, and the
+// cost of a group's second moments quadratically. Rounding errors of inputs in
+// different groups do not compensate each other.
 const largestGroup = 640
 
-// mostRows bounds the rows of an input that are kept, evenly spread. They are
-// kept until the whole layer has run, because the ranges then tell which
-// matrices are rounded.
+// mostRows bounds the number of activation rows that are kept for rounding; the kept
+// rows are evenly spread over the texts. Rows are kept until the whole layer has run,
+// because only the measured ranges decide which matrices are rounded.
 const mostRows = 4096
 
-// Keep receives the integers of a matrix, (row, column), and the name of the
-// graph's constant. It must not retain codes.
+// Keep receives the rounded integers of a matrix, (row, column), and the name of the
+// matrix in the graph. Keep must not retain the slice codes.
 type Keep func(constant string, codes []byte) error
 
-// rounder rounds the matrices of one layer after it has seen their inputs.
+// rounder rounds the matrices of one layer, after it has seen the activations that they
+// multiply.
 type rounder struct {
 	inputs map[string]*inputs // by tensor
 	nodes  []*backend.Node    // projections
@@ -34,14 +36,14 @@ type rounder struct {
 	block  int // [Options].Block
 }
 
-// inputs holds rows of a tensor, one of every few.
+// inputs holds evenly spaced rows of an activation tensor.
 type inputs struct {
 	width, every, seen int
 	rows               []float32 // (row, input)
-	groups             [][2]int  // first and end of each group
+	groups             [][2]int  // first input and end of each group
 }
 
-// newRounder returns a rounder for a layer's graph that sees the given number
+// newRounder returns a rounder for the graph of a layer that will run the given number
 // of rows. block is [Options].Block.
 func newRounder(g *backend.Graph, rows, block int) *rounder {
 	r := &rounder{inputs: make(map[string]*inputs), graph: g, block: block}
@@ -68,7 +70,7 @@ func newInputs(width, rows int) *inputs {
 	return in
 }
 
-// observe adds rows of a tensor.
+// observe keeps some of the rows of a tensor.
 func (r *rounder) observe(tensor string, values []float32) {
 	if in := r.inputs[tensor]; in != nil {
 		in.add(values)
@@ -84,12 +86,12 @@ func (in *inputs) add(values []float32) {
 	}
 }
 
-// momentRows is the number of rows whose products are summed before the sum
-// joins the total: that part of a group fits the second-level cache.
+// momentRows is the number of rows whose products are added up before the sum is added
+// to the total. That part of a group fits the second-level cache.
 const momentRows = 256
 
-// moments returns the sums of products of any two inputs of a group, (input,
-// input).
+// moments returns a matrix, (input, input): for any two inputs of a group, the sum of
+// their products over the kept rows.
 func (in *inputs) moments(group [2]int) []float32 {
 	n, rows := group[1]-group[0], len(in.rows)/in.width
 	sums, columns := make([]float32, n*n), make([]float32, n*min(rows, momentRows)) // (input, row)
@@ -120,8 +122,8 @@ func (in *inputs) moments(group [2]int) []float32 {
 	return sums
 }
 
-// products returns the sums of products of a and b with c. It sums in three
-// independent parts, so additions do not wait for each other.
+// products returns two sums: of the products of a with c, and of b with c. products
+// adds in three independent parts, so that one addition does not wait for another.
 func products(a, b, c []float32) (sa, sb float32) {
 	var a0, a1, a2, b0, b1, b2 float32
 	b, c = b[:len(a)], c[:len(a)]
@@ -142,7 +144,7 @@ func products(a, b, c []float32) (sa, sb float32) {
 	return a0 + a1 + a2, b0 + b1 + b2
 }
 
-// compensators returns one compensator per group.
+// compensators returns one compensator for each group.
 func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	list, errs := make([]*quant.Compensator, len(in.groups)), make([]error, len(in.groups))
 	moments := make([][]float32, len(in.groups))
@@ -155,7 +157,8 @@ func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	return list, errors.Join(errs...)
 }
 
-// round passes the layer's matrices in names to keep, in the graph's order.
+// round rounds those of the layer's matrices that names contains, and passes them to
+// keep in the graph's order.
 func (r *rounder) round(names map[string]bool, keep Keep) error {
 	made := make(map[string][]*quant.Compensator)
 	for _, n := range r.nodes {
@@ -182,8 +185,8 @@ func (r *rounder) round(names map[string]bool, keep Keep) error {
 	return nil
 }
 
-// codes returns the integers of a float32 matrix: 8 bits with a scale per row,
-// or 4 bits times the multiples of blocks if rows consist of whole blocks.
+// codes rounds a float32 matrix to integers: 8 bits with a scale per row, or 4 bits
+// with a multiple per block if rows consist of whole blocks.
 func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block int) ([]byte, error) {
 	raw := make([]byte, matrix.SizeBytes())
 	if err := matrix.Values.Fill(raw); err != nil {
@@ -216,8 +219,8 @@ func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block
 	return codes, nil
 }
 
-// gridOf returns the grid to which a row is rounded and, unless block is 0, the
-// multiples of its blocks.
+// gridOf returns the scale to which a row is rounded and, unless block is 0, the
+// multiples of the row's blocks.
 func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	if block == 0 {
 		_, high := backend.Encoding{}.Limits(backend.Sfixed8)
@@ -232,13 +235,13 @@ func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	return grid, multiples
 }
 
-// split calls work for each number below n, on all cores.
+// split calls work with each number from 0 to n-1, on all cores.
 func split(n int, work func(i int)) {
 	parts := min(runtime.GOMAXPROCS(0), n)
 	var group sync.WaitGroup
 	for part := range parts {
 		group.Go(func() {
-			for i := part; i < n; i += parts { // interleaved, because early rows may cost more
+			for i := part; i < n; i += parts { // each core takes every parts-th index, because lower indices may take longer
 				work(i)
 			}
 		})

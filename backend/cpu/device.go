@@ -8,13 +8,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options tunes a Device. The zero value is ready to use.
+// Options configures a Device. The zero value is ready to use.
 type Options struct {
-	// Workers is the number of goroutines that share an operator. Zero means
-	// GOMAXPROCS.
+	// Workers is the number of goroutines that compute one operator together. Zero
+	// means GOMAXPROCS.
 	Workers int
-	// MemoryLimit bounds the bytes of each program and of each buffer; more is
-	// [backend.ErrNoMemory]. Zero means 16 GiB.
+	// MemoryLimit bounds the bytes of each program and of each buffer. A larger one
+	// fails with [backend.ErrNoMemory]. Zero means 16 GiB.
 	MemoryLimit int64
 }
 
@@ -28,8 +28,8 @@ type Device struct {
 
 var _ backend.Device = (*Device)(nil)
 
-// New returns a device. Closing it frees nothing, because programs and buffers
-// are ordinary memory.
+// New returns a float device. Closing the device frees nothing, because programs and
+// buffers are ordinary Go memory.
 func New(options Options) *Device {
 	d := &Device{workers: workers(options.Workers), limit: options.MemoryLimit}
 	if d.workers <= 0 {
@@ -41,8 +41,8 @@ func New(options Options) *Device {
 	return d
 }
 
-// Capabilities describes the device. The fingerprint identifies the image format only: images hold
-// graphs and constants and do not depend on the machine.
+// Capabilities describes the device. The fingerprint identifies only the image format:
+// images hold graphs and constants and do not depend on the machine.
 func (d *Device) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
 		Lane:        backend.CPU,
@@ -67,7 +67,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return &buffer{bytes: make([]byte, sizeBytes)}, nil
 }
 
-// Close makes later calls fail. It may be called twice.
+// Close makes later calls of the device fail. Close may be called twice.
 func (d *Device) Close() error {
 	d.closed.Store(true)
 	return nil

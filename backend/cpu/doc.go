@@ -1,13 +1,14 @@
 // Package cpu is the float reference device: every operator of the contract in ordinary
-// Go. Matrix products of many rows use the vector unit of x86-64 processors, with the same
-// bits. Other devices are compared with it. It runs only when named, never as a silent
-// fallback.
+// Go. Matrix products of many rows use the vector unit of x86-64 processors and give
+// the same bits as the Go code. The results of other devices are compared with the
+// results of this one. The float device runs only if the user names it, never as a
+// silent fallback.
 //
 // # Arithmetic
 //
-// Arithmetic is float32; the sums of RmsNorm and Softmax are float64. Each node's result
-// is rounded to its tensor's type, so an f16 graph rounds once per node and not inside
-// one.
+// Operators compute in float32, except the sums of RmsNorm and Softmax, which are
+// float64. Each node's result is rounded to its tensor's type, so an f16 graph rounds
+// after each node, but not inside a node.
 //
 // # Invariants
 //
@@ -25,9 +26,9 @@
 //
 // # Cost and locks
 //
-// A program holds each constant once as float32 for all graphs that use it, and scratch memory for
-// one run. On one core of an EPYC 7003, matrix products reach 8.1 GFLOP/s at one row (5.0 if the
-// weights come from memory) and 9.6 at 128 rows without the vector unit. With it, 128 rows are five
-// to nine times as fast, measured on a busy machine (BenchmarkFullyConnected). Each program has one
-// lock, which a run holds.
+// A program holds each constant once as float32 for all graphs that use it, and scratch
+// memory for one run. On one core of an EPYC 7003, matrix products reach 8.1 GFLOP/s at
+// one row (5.0 if the weights come from memory) and 9.6 at 128 rows without the vector
+// unit. With it, 128 rows are five to nine times as fast, measured on a busy machine
+// (BenchmarkFullyConnected). Each program has one lock, which is held during a run.
 package cpu

@@ -1,18 +1,18 @@
 package cpu
 
-// blockK is the number of products that are summed before their sum joins the
-// total. It bounds the rounding error of long rows, and a block of 128 rows of
-// the left operand fits the second-level cache.
+// blockK is the number of products that are added up before the sum is added to the
+// total. Adding in blocks bounds the rounding error of long rows, and a block of 128
+// rows of the left operand fits the second-level cache.
 const blockK = 256
 
 // dotTile multiplies rows of x with rows of w:
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
-// It sums every output in the same order, along i in blocks of blockK, whatever rows, lo
-// and hi are: a row of a wide product has the same bits alone. The conversions around
-// products keep compilers from fusing them with the sum, which would make results differ
-// between machines.
+// The order of additions, along i in blocks of blockK, is the same for every output and
+// for any rows, lo and hi. So a row has the same bits in a product of many rows and
+// alone. The float32 conversions around products keep compilers from fusing a product
+// with the sum, which would make results differ between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -35,8 +35,9 @@ func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi
 	}
 }
 
-// dotRow does the same as dotTile, for one row. It computes six columns at a time, because
-// there are no other rows to keep the adders busy.
+// dotRow computes what dotTile computes, for a single row of x. dotRow computes six
+// columns at a time: with a single row, these are the only independent sums that keep
+// the processor's adders busy.
 func dotRow(y, x, w []float32, k, lo, hi int) {
 	c := lo
 	for ; c+6 <= hi; c += 6 {
@@ -53,7 +54,7 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put stores the sum of the first block and adds the sums of later blocks.
+// put stores sum if it belongs to the first block of a dot product, and else adds it.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum
@@ -70,9 +71,9 @@ func dot(x, w []float32) (s float32) {
 	return s
 }
 
-// dotTriple multiplies a block of three rows of x, at distance ldx, with two
-// rows of w. Six running sums keep the adders busy. With eight, Go's compiler
-// spills them and is half as fast.
+// dotTriple multiplies a block of three rows of x with two rows of w. ldx is the
+// distance between rows of x. Six running sums keep the adders busy. With eight running
+// sums, Go's compiler moves them to the stack, and the loop is half as fast.
 func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, first bool) {
 	n := len(w0)
 	x0, x1, x2 := x[:n], x[ldx:][:n], x[2*ldx:][:n]
@@ -98,7 +99,8 @@ func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, fir
 	put(&y[2*ldy+1], s21, first)
 }
 
-// dotSextet multiplies a block of a row with six rows of w, at distance ldw.
+// dotSextet multiplies a block of one row with six rows of w. ldw is the distance
+// between rows of w.
 func dotSextet(y, x, w []float32, ldw int, first bool) {
 	n := len(x)
 	w0, w1, w2 := w[:n], w[ldw:][:n], w[2*ldw:][:n]
@@ -121,8 +123,9 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //
-// It sums in the order of i and leaves out exact zeros of a, so the contents of a masked slot cost
-// nothing and change nothing. taken is scratch memory of len(a).
+// It adds in the order of i and skips elements of a that are exactly zero, so a masked
+// slot costs nothing and its contents change nothing. taken is scratch memory of
+// len(a).
 func accumulate(y, a, b []float32, taken []int) {
 	used := taken[:0]
 	for i, v := range a {
@@ -145,8 +148,8 @@ func accumulate(y, a, b []float32, taken []int) {
 	}
 }
 
-// add4 adds four weighted rows, one after the other for each element, with one
-// load and store of y.
+// add4 adds four weighted rows to y, one after the other for each element, and loads
+// and stores y once.
 func add4(y, b0, b1, b2, b3 []float32, a0, a1, a2, a3 float32) {
 	n := len(y)
 	b0, b1, b2, b3 = b0[:n], b1[:n], b2[:n], b3[:n]

@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// run computes a contiguous row from two rows of equal length.
+// run is a function that computes a contiguous row from two rows of equal length.
 type run func(y, a, b []float32)
 
 func addRun(y, a, b []float32) {
@@ -26,8 +26,8 @@ func multiplyRun(y, a, b []float32) {
 	}
 }
 
-// elementWise returns the kernel of an operator. fast is op for rows without
-// inner broadcasting.
+// elementWise returns the kernel of an element-wise operator. fast computes op on rows
+// without broadcasting.
 func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
 		shape, sa, sb := collapse(out.Shape, in[0].Shape, in[1].Shape)
@@ -42,7 +42,7 @@ func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []
 			row = fast
 		}
 		return func(w workers, y []float32, in [][]float32) {
-			if r == 1 && da == 1 && db == 1 { // split one long row
+			if r == 1 && da == 1 && db == 1 { // split one long row among the goroutines
 				w.each(len(y), grain, func(lo, hi int) { fast(y[lo:hi], in[0][lo:], in[1][lo:]) })
 				return
 			}
@@ -56,9 +56,10 @@ func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []
 	}
 }
 
-// collapse returns the output's shape and the operands' steps in it, which are
-// 0 where an operand broadcasts. It joins neighbouring dimensions that both
-// operands traverse alike: equal shapes become one row.
+// collapse returns the output's shape and the operands' steps in it. The step of a
+// dimension along which an operand is broadcast is 0. collapse joins neighbouring
+// dimensions that both operands traverse alike, so operands of equal shape become one
+// row.
 func collapse(out, a, b []int) (shape, stepA, stepB []int) {
 	fullA, fullB := spread(out, a), spread(out, b)
 	for i, d := range out {
@@ -79,7 +80,7 @@ func collapse(out, a, b []int) (shape, stepA, stepB []int) {
 	return shape, stepA, stepB
 }
 
-// spread returns the steps of an operand in the output's dimensions.
+// spread returns the steps of an operand in the dimensions of the output.
 func spread(out, shape []int) []int {
 	s := make([]int, len(out))
 	lead := len(out) - len(shape)

@@ -2,5 +2,5 @@ package cpu
 
 import "errors"
 
-// errSize is returned for a buffer without bytes.
-var errSize = errors.New("size is not positive")
+// errSize is returned for a buffer size that is zero or negative.
+var errSize = errors.New("buffer size is not positive")

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// roundFixed rounds every element to the nearest number that the tensor can
-// hold; ties go to the even integer. NaN becomes the least number.
+// roundFixed rounds every element to the nearest number that the tensor can hold; ties
+// go to the even integer. NaN becomes the smallest number of the tensor.
 func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	scale, offset := float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	low, high := t.Encoding.Limits(t.Type)
@@ -27,7 +27,7 @@ func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	}
 }
 
-// load decodes a bound tensor.
+// load decodes the bound bytes of a tensor.
 func (g *graph) load(w workers, i int, src []byte) {
 	t := &g.tensors[i]
 	decode(w, g.memory[i], src, t.Type)
@@ -36,7 +36,7 @@ func (g *graph) load(w workers, i int, src []byte) {
 	}
 }
 
-// store encodes a result into its bound memory.
+// store encodes a result into the bytes that are bound to a tensor.
 func (g *graph) store(w workers, i int, dst []byte) {
 	t := &g.tensors[i]
 	if !t.Type.Fixed() {
@@ -45,7 +45,7 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	}
 	size, scale, offset := t.Type.Size(), float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	w.each(len(g.memory[i]), grain, func(lo, hi int) {
-		for j, v := range g.memory[i][lo:hi] { // rounded already, when it was computed
+		for j, v := range g.memory[i][lo:hi] { // v was rounded when it was computed
 			n := int64(math.RoundToEven(float64(v)/scale) - offset)
 			at := dst[(lo+j)*size:]
 			if size == 1 {
@@ -57,9 +57,9 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	})
 }
 
-// dequantize converts decoded integers to the numbers that they stand for.
+// dequantize converts decoded integers to the real numbers that they encode.
 func dequantize(w workers, x []float32, t *backend.Tensor, scales []backend.ScaleOffset) {
-	size := len(x) // elements that share a scale
+	size := len(x) // number of elements that share a scale
 	if len(scales) == 0 {
 		scales = []backend.ScaleOffset{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
 	} else {
@@ -73,7 +73,7 @@ func dequantize(w workers, x []float32, t *backend.Tensor, scales []backend.Scal
 	})
 }
 
-// storeScales writes scales in the form of an image.
+// storeScales writes scales in the byte layout of an image.
 func storeScales(scales []backend.ScaleOffset) []byte {
 	b := make([]byte, 0, scaleOffsetSize*len(scales))
 	for _, s := range scales {

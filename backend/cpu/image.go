@@ -24,35 +24,36 @@ const (
 	formatVersion = 2
 	preambleSize  = 64
 	alignment     = 64
-	// maxHeader bounds the memory that a hostile image makes the JSON reader
-	// allocate.
+	// maxHeader bounds the memory that the JSON reader allocates for the header of a
+	// hostile image.
 	maxHeader = 256 << 20
 )
 
-// header is the JSON part: the graphs, which refer to constants by number.
+// header is the JSON part of an image: the graphs, which refer to constants by number.
 type header struct {
 	Constants []constant    `json:"constants"`
 	Graphs    []graphRecord `json:"graphs"`
 }
 
-// constant is stored once for all tensors of equal ID, type and shape.
+// constant describes the stored elements that all tensors of equal ID, type and shape
+// share.
 type constant struct {
 	ID       string            `json:"id"`
 	Type     backend.DataType  `json:"type"`
 	Shape    []int             `json:"shape"`
 	Encoding *backend.Encoding `json:"encoding,omitempty"` // of fixed-point types
-	Offset   int64             `json:"offset"`             // in bytes from the first constant
+	Offset   int64             `json:"offset"`             // offset in bytes after the start of the first constant
 }
 
 func (c *constant) tensor() *backend.Tensor {
 	return &backend.Tensor{Type: c.Type, Shape: c.Shape, Encoding: encodingOf(c.Encoding)}
 }
 
-// scaleOffsetSize is the size of a scale and its offset in bytes.
+// scaleOffsetSize is the size in bytes of one scale with its offset.
 const scaleOffsetSize = 8
 
-// scalesAt returns the offset of a constant's scales from its first element,
-// and end, the offset after the last scale.
+// scalesAt returns two offsets from a constant's first element: of its scales, and of
+// the end of its last scale.
 func scalesAt(t *backend.Tensor) (at, end int) {
 	at = (t.SizeBytes() + 3) &^ 3
 	return at, at + scaleOffsetSize*t.ScaleCount()
@@ -84,9 +85,9 @@ type tensorRecord struct {
 	Kind  backend.Kind     `json:"kind"`
 	Type  backend.DataType `json:"type"`
 	Shape []int            `json:"shape"`
-	// Encoding is set for fixed-point types.
+	// Encoding is set for tensors of fixed-point types.
 	Encoding *backend.Encoding `json:"encoding,omitempty"`
-	// Constant is the number of the constant, for that kind only.
+	// Constant is the number of the tensor's constant, if the tensor is one.
 	Constant int `json:"constant,omitempty"`
 }
 
@@ -98,8 +99,8 @@ type nodeRecord struct {
 	Params  []paramRecord      `json:"params,omitempty"`
 }
 
-// paramRecord is a parameter with one value set. Floats are stored as bits,
-// because JSON has no infinity.
+// paramRecord is a node's parameter in the JSON header. Exactly one of its values is
+// set. Floats are stored as their bits, because JSON has no infinity.
 type paramRecord struct {
 	Name   string         `json:"name"`
 	Bool   *bool          `json:"bool,omitempty"`
@@ -124,7 +125,7 @@ func newParamRecord(p backend.Param) (paramRecord, error) {
 	case backend.Array:
 		r.Array = &v
 	default:
-		return r, fmt.Errorf("parameter %s is a %T: %w", p.Name, p.Value, errors.ErrUnsupported)
+		return r, fmt.Errorf("parameter %s has type %T: %w", p.Name, p.Value, errors.ErrUnsupported)
 	}
 	return r, nil
 }
@@ -147,7 +148,7 @@ func (r paramRecord) param() (backend.Param, error) {
 		values = append(values, *r.Array)
 	}
 	if len(values) != 1 {
-		return backend.Param{}, fmt.Errorf("parameter %s has %d values", r.Name, len(values))
+		return backend.Param{}, fmt.Errorf("parameter %s has %d values: want 1", r.Name, len(values))
 	}
 	return backend.Param{Name: r.Name, Value: values[0]}, nil
 }

@@ -5,12 +5,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// kernel computes a node. All elements have type float32; an integer is stored as
-// the bits of a float32. out does not overlap in, and its old contents do not
-// matter. If the node has a second result, it is the last element of in.
+// kernel computes the result of a node. All elements have type float32; an integer is
+// stored as the bits of a float32. out does not overlap in, and the kernel overwrites
+// its old contents. If the node has a second result, its memory is the last element of
+// in.
 type kernel func(w workers, out []float32, in [][]float32)
 
-// kernels returns the kernel of a node that passed [backend.Graph.Validate].
+// kernels maps each operator to the function that returns its kernel, for a node that
+// passed [backend.Graph.Validate].
 var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel{
 	backend.FullyConnected: fullyConnected,
 	backend.MatMul:         matMul,
@@ -30,14 +32,14 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Dequantize:     same,
 }
 
-// same copies elements. For conversions, the rounding after each kernel does
-// the work.
+// same copies elements. For conversions, the rounding after each kernel changes the
+// type.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }
 
-// moves reports whether an operator's results are elements of its inputs, which
-// need no rounding.
+// moves reports whether an operator only moves elements of its inputs, so that its
+// results need no rounding.
 func moves(op backend.Op) bool {
 	switch op {
 	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
@@ -70,7 +72,8 @@ func roundHalf(w workers, x []float32) {
 	})
 }
 
-// steps returns the row-major distances between elements.
+// steps returns the distance between neighbouring elements of each dimension in
+// row-major order.
 func steps(shape []int) []int {
 	s := make([]int, len(shape))
 	n := 1

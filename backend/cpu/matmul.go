@@ -2,11 +2,11 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// maxRows bounds the rows of a tile: with blockK, its part of the left operand
-// fits the second-level cache.
+// maxRows bounds the rows of a tile: maxRows rows of blockK elements of the left
+// operand fit the second-level cache.
 const maxRows = 128
 
-// dense is a FullyConnected: [rows,k] times transposed [n,k].
+// dense computes FullyConnected: [rows,k] times the transpose of [n,k].
 type dense struct{ rows, k, n int }
 
 func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
@@ -16,7 +16,8 @@ func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) 
 
 func (d dense) run(w workers, y []float32, in [][]float32) {
 	x, weight := in[0], in[1]
-	// A task takes at least 2 µs and has whole groups of six columns.
+	// One goroutine's share takes at least 2 µs and consists of whole groups of six
+	// columns.
 	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
 	wide := newWideOperand(w, x, d.rows, d.k)
 	w.each(d.n, step, func(lo, hi int) {
@@ -43,13 +44,13 @@ func addBias(y []float32, ldy, rows int, bias []float32, lo, hi int) {
 	}
 }
 
-// product is a MatMul: batches of [m,k] times [k,n].
+// product computes MatMul: batches of [m,k] times [k,n].
 type product struct {
 	m, k, n int
-	// flipA and flipB read an operand transposed.
+	// flipA and flipB are set if an operand is read transposed.
 	flipA, flipB bool
-	// batch holds the leading dimensions. stepA and stepB are the distances of
-	// the operands in them, 0 where one broadcasts.
+	// batch holds the sizes of the leading dimensions. stepA and stepB are the steps of
+	// the operands in these dimensions, 0 if an operand is broadcast.
 	batch, stepA, stepB []int
 }
 
@@ -81,8 +82,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	if p.flipA {
 		a = flip(w, a, p.k, p.m)
 	}
-	// The rows of all batches form a line. A task takes at least 2 µs and has
-	// whole groups of three rows.
+	// The rows of all batches are numbered consecutively. One goroutine's share takes
+	// at least 2 µs and consists of whole groups of three rows.
 	rows := len(y) / p.n
 	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
 	step = (step + 2) / 3 * 3
@@ -98,8 +99,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	})
 }
 
-// tile computes rows of one batch: dot products if b is transposed, else
-// accumulation. Both sum each element in one order.
+// tile computes rows of one batch: by dot products if b is transposed, else by
+// accumulating rows. Both ways add the products of an element in the same order.
 func (p *product) tile(y, a, b []float32, rows int) {
 	if p.flipB {
 		dotTile(y, p.n, a, rows, b, p.k, 0, p.n)
@@ -113,7 +114,7 @@ func (p *product) tile(y, a, b []float32, rows int) {
 	}
 }
 
-// flip transposes the last two dimensions, each [rows,cols].
+// flip transposes the last two dimensions of x, which have the sizes rows and cols.
 func flip(w workers, x []float32, rows, cols int) []float32 {
 	out := make([]float32, len(x))
 	size := rows * cols

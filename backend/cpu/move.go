@@ -47,7 +47,8 @@ func (g gather) run(w workers, out []float32, in [][]float32) {
 	})
 }
 
-// offset returns Σ index·step of the i-th row-major index of shape.
+// offset returns Σ index·step for the multi-dimensional index of element i in row-major
+// order.
 func offset(i int, shape, step []int) (at int) {
 	for d := len(shape) - 1; d >= 0; d-- {
 		at += i % shape[d] * step[d]
@@ -58,7 +59,7 @@ func offset(i int, shape, step []int) (at int) {
 
 func concat(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
 	axis := int(n.Param("axis").(uint32))
-	size := make([]int, len(in)) // elements of one outer index
+	size := make([]int, len(in)) // number of elements of each input per outer index
 	outer, total := 1, 0
 	for _, d := range out.Shape[:axis] {
 		outer *= d

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// program is a loaded image. Its lock makes concurrent runs and Close wait for
-// each other.
+// program is an image that was loaded. Concurrent runs and Close wait for each other on
+// its lock.
 type program struct {
 	workers workers
 
@@ -23,29 +23,31 @@ type program struct {
 	sizeBytes int64
 }
 
-// graph is a graph that is ready to run.
+// graph is one graph of a program, ready to run.
 type graph struct {
 	signature backend.Signature
 	// inputs and outputs are the tensors in the signature's order.
 	inputs, outputs []int
 	steps           []step
-	// memory holds the elements of each tensor, of a constant or in a slot. Fixed-point tensors are
-	// stored as the real numbers of their elements.
+	// memory holds the elements of each tensor: of a constant, or in a scratch slot.
+	// For fixed-point tensors it holds the real numbers that the integers encode.
 	memory  [][]float32
 	tensors []backend.Tensor
 }
 
-// step is one node.
+// step is one node that is ready to run.
 type step struct {
 	run kernel
-	// inputs are the node's inputs, followed by its second result.
+	// inputs are the tensors that the node reads, followed by its second result if it
+	// has one.
 	inputs []backend.TensorID
 	output backend.TensorID
-	// round rounds the result to its type, or is nil if that is not needed.
+	// round rounds the result to its type. It is nil if the result needs no rounding.
 	round func(w workers, x []float32)
 }
 
-// Load decodes the constants of an image, which is not needed afterwards.
+// Load decodes the constants of an image. The program does not need the image
+// afterwards.
 func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu: load: device %w", backend.ErrClosed)
@@ -54,7 +56,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 		return nil, fmt.Errorf("cpu: load: %w", err)
 	}
 	if image.Swap {
-		return nil, fmt.Errorf("cpu: load: graphs that the device swaps: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("cpu: load: Image.Swap is set, but this device cannot swap graphs: %w", errors.ErrUnsupported)
 	}
 	c, err := readImage(image.Bytes)
 	if err != nil {
@@ -78,7 +80,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 		p.sizeBytes += 4 * int64(n)
 	}
 	if p.sizeBytes > d.limit {
-		return nil, fmt.Errorf("cpu: load: %w: %d bytes, the limit is %d", backend.ErrNoMemory, p.sizeBytes, d.limit)
+		return nil, fmt.Errorf("cpu: load: %w: the program needs %d bytes, the limit is %d", backend.ErrNoMemory, p.sizeBytes, d.limit)
 	}
 	for _, s := range c.constants {
 		elements := make([]float32, s.tensor.Elements())
@@ -97,7 +99,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	return p, nil
 }
 
-// prepare assigns memory to a graph's tensors and kernels to its nodes.
+// prepare assigns memory to the tensors of a graph and kernels to its nodes.
 func (p *program) prepare(g *backend.Graph, uses []int, l layout) *graph {
 	r := &graph{signature: g.Signature(), memory: make([][]float32, len(g.Tensors)), tensors: g.Tensors}
 	for i := range g.Tensors {
@@ -142,7 +144,7 @@ func (p *program) find(name string) (*graph, error) {
 	return g, nil
 }
 
-// Signature returns the ports of a graph.
+// Signature returns the input and output ports of a graph.
 func (p *program) Signature(name string) (backend.Signature, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,8 +155,8 @@ func (p *program) Signature(name string) (backend.Signature, error) {
 	return g.signature, nil
 }
 
-// Run executes a graph. It reads inputs before the first node and writes
-// outputs after the last.
+// Run executes a graph. Run reads all inputs before the first node and writes all
+// outputs after the last one.
 func (p *program) Run(ctx context.Context, name string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,10 +197,10 @@ func (g *graph) run(w workers) {
 	}
 }
 
-// bind returns the bytes of each port.
+// bind returns the bytes that bindings assign to each port.
 func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][]byte, err error) {
 	if n := len(s.Inputs) + len(s.Outputs); len(bindings) != n {
-		return nil, nil, fmt.Errorf("%w: %d bindings: want %d", backend.ErrBinding, len(bindings), n)
+		return nil, nil, fmt.Errorf("%w: %d bindings for the graph's ports: want %d", backend.ErrBinding, len(bindings), n)
 	}
 	for i, b := range bindings {
 		port, list := backend.Port{}, &inputs
@@ -208,18 +210,18 @@ func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][
 			port, list = s.Outputs[i-len(s.Inputs)], &outputs
 		}
 		if b.Buffer == nil || b.Offset < 0 || b.Offset%alignment != 0 {
-			return nil, nil, fmt.Errorf("%w: %q has no buffer or offset %d", backend.ErrBinding, port.Name, b.Offset)
+			return nil, nil, fmt.Errorf("%w: port %q: no buffer, or offset %d is not a multiple of 64", backend.ErrBinding, port.Name, b.Offset)
 		}
 		bytes, size := b.Buffer.Bytes(), port.SizeBytes()
 		if b.Offset > len(bytes)-size {
-			return nil, nil, fmt.Errorf("%w: %q needs %d bytes at %d of %d", backend.ErrBinding, port.Name, size, b.Offset, len(bytes))
+			return nil, nil, fmt.Errorf("%w: port %q needs %d bytes from offset %d on, but the buffer has %d bytes", backend.ErrBinding, port.Name, size, b.Offset, len(bytes))
 		}
 		*list = append(*list, bytes[b.Offset:][:size])
 	}
 	return inputs, outputs, nil
 }
 
-// SizeBytes returns the size of constants and scratch memory.
+// SizeBytes returns the size of the program's constants and scratch memory.
 func (p *program) SizeBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

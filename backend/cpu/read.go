@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// contents is a parsed and valid image.
+// contents is the result of parsing a valid image.
 type contents struct {
 	graphs []*backend.Graph
-	// constants holds the elements in place. uses maps each graph's tensors to
-	// their constants, -1 for other kinds.
+	// constants holds slices of the image, without copies. uses[g][t] is the number of
+	// the constant that tensor t of graph g uses, or -1 if it is no constant.
 	constants []stored
 	uses      [][]int
 }
@@ -25,8 +25,9 @@ type stored struct {
 	scales []byte
 }
 
-// readImage checks an image: length, checksum, header, places of the constants,
-// graphs. A length that the image only claims never allocates memory.
+// readImage checks all parts of an image: length, checksum, header, offsets of the
+// constants, graphs. A length that the image claims but does not have never makes
+// readImage allocate memory.
 func readImage(image []byte) (*contents, error) {
 	text, data, err := split(image)
 	if err != nil {
@@ -63,64 +64,64 @@ func readImage(image []byte) (*contents, error) {
 	return c, nil
 }
 
-// split returns the header text and the constants of an image with a valid
+// split returns the header text and the constants of an image, after it has checked the
 // checksum.
 func split(image []byte) (text, data []byte, err error) {
 	if len(image) < preambleSize+sha256.Size {
-		return nil, nil, fmt.Errorf("%d bytes: too short", len(image))
+		return nil, nil, fmt.Errorf("image of %d bytes is too short", len(image))
 	}
 	if string(image[:len(magic)]) != magic {
-		return nil, nil, errors.New("not an image of the float device")
+		return nil, nil, errors.New("this is not an image of the float device")
 	}
 	if v := binary.LittleEndian.Uint32(image[8:]); v != formatVersion {
-		return nil, nil, fmt.Errorf("format %d: want %d", v, formatVersion)
+		return nil, nil, fmt.Errorf("image has format %d: want %d", v, formatVersion)
 	}
 	if n := binary.LittleEndian.Uint64(image[24:]); n != uint64(len(image)) {
-		return nil, nil, fmt.Errorf("%d bytes: want %d", len(image), n)
+		return nil, nil, fmt.Errorf("image has %d bytes, but its preamble says %d", len(image), n)
 	}
 	end := len(image) - sha256.Size
 	if sum := sha256.Sum256(image[:end]); string(sum[:]) != string(image[end:]) {
-		return nil, nil, errors.New("checksum is wrong")
+		return nil, nil, errors.New("the checksum does not match the image")
 	}
 	size := binary.LittleEndian.Uint64(image[16:])
 	if size > maxHeader || size > uint64(end-preambleSize) {
-		return nil, nil, fmt.Errorf("header of %d bytes in %d", size, end)
+		return nil, nil, fmt.Errorf("header claims %d bytes in an image of %d", size, end)
 	}
 	base := align(preambleSize + int64(size))
 	if base > int64(end) {
-		return nil, nil, fmt.Errorf("constants start at %d of %d", base, end)
+		return nil, nil, fmt.Errorf("constants start at byte %d, after the end of the image at %d", base, end)
 	}
 	return image[preambleSize : preambleSize+size], image[base:end], nil
 }
 
-// locate finds the elements of a constant.
+// locate returns the elements and scales of a constant, as slices of the image.
 func (k *constant) locate(data []byte) (stored, error) {
-	// Validate checks the graphs' shapes, which must equal this one, so a
-	// product that overflows must be found here.
+	// Check here that the product of the dimensions does not overflow. Validate checks
+	// the shapes of graphs, and these must equal the constant's.
 	n := int64(k.Type.Size())
 	for _, d := range k.Shape {
 		if d <= 0 || n > int64(len(data))/int64(d) {
-			return stored{}, fmt.Errorf("shape %v does not fit %d bytes", k.Shape, len(data))
+			return stored{}, fmt.Errorf("constant of shape %v does not fit the %d bytes of constants", k.Shape, len(data))
 		}
 		n *= int64(d)
 	}
 	t := k.tensor()
 	if n == 0 || len(k.Shape) == 0 || t.Encoding.Grain == backend.PerBlock && t.Encoding.Block < 1 {
-		return stored{}, fmt.Errorf("%v%v with encoding %+v", k.Type, k.Shape, t.Encoding)
+		return stored{}, fmt.Errorf("constant %v%v has encoding %+v, which is not valid", k.Type, k.Shape, t.Encoding)
 	}
 	at, end := scalesAt(t)
 	if k.Offset < 0 || k.Offset%alignment != 0 || k.Offset > int64(len(data)-end) {
-		return stored{}, fmt.Errorf("%v%v at %d of %d bytes", k.Type, k.Shape, k.Offset, len(data))
+		return stored{}, fmt.Errorf("constant %v%v at offset %d exceeds the %d bytes of constants", k.Type, k.Shape, k.Offset, len(data))
 	}
 	bytes := data[k.Offset:][:end]
 	return stored{t, bytes[:n], bytes[at:]}, nil
 }
 
-// errStored is returned by the Fill of constants of a graph from an image,
-// whose elements are in the image.
-var errStored = errors.New("elements are in the image")
+// errStored is returned by Values.Fill for a graph that was read from an image: Load
+// takes the elements from the image.
+var errStored = errors.New("the constant's elements are in the image")
 
-// graph rebuilds and validates a graph.
+// graph builds a graph from its JSON record and validates it.
 func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error) {
 	g := &backend.Graph{Name: r.Name}
 	uses := make([]int, len(r.Tensors))
@@ -129,11 +130,11 @@ func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error)
 		tensor := backend.Tensor{Name: t.Name, Kind: t.Kind, Type: t.Type, Shape: t.Shape, Encoding: encodingOf(t.Encoding)}
 		if t.Kind == backend.Constant {
 			if t.Constant < 0 || t.Constant >= len(constants) {
-				return nil, nil, fmt.Errorf("tensor %q is constant %d of %d", t.Name, t.Constant, len(constants))
+				return nil, nil, fmt.Errorf("tensor %q refers to constant %d, but the image has %d constants", t.Name, t.Constant, len(constants))
 			}
 			k := &constants[t.Constant]
 			if k.Type != t.Type || !slices.Equal(k.Shape, t.Shape) || encodingOf(k.Encoding) != tensor.Encoding {
-				return nil, nil, fmt.Errorf("tensor %q is %v%v, its constant %v%v", t.Name, t.Type, t.Shape, k.Type, k.Shape)
+				return nil, nil, fmt.Errorf("tensor %q is %v%v, but its constant is %v%v", t.Name, t.Type, t.Shape, k.Type, k.Shape)
 			}
 			uses[i] = t.Constant
 			tensor.Values = backend.Values{ID: k.ID, Fill: func([]byte) error { return errStored }}

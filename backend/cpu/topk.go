@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// topK selects the largest elements of each row; among equals the lowest index
+// topK selects the largest elements of each row. Of equal elements, the lowest index
 // comes first.
 func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	d, k := last(in[0].Shape), int(n.Param("k").(uint32))
@@ -27,7 +27,8 @@ func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// topOfRow fills best with the indices of the largest elements, in order.
+// topOfRow fills best with the indices of the row's largest elements, the largest
+// first.
 func topOfRow(best []int32, row []float32) {
 	rank := func(a, b int32) int {
 		return cmp.Or(cmp.Compare(orderKey(row[b]), orderKey(row[a])), cmp.Compare(a, b))
@@ -39,7 +40,7 @@ func topOfRow(best []int32, row []float32) {
 	slices.SortFunc(best, rank)
 	bound := orderKey(row[best[k-1]])
 	for i := k; i < len(row); i++ {
-		if row[i] > bound { // false for a NaN
+		if row[i] > bound { // never true if the element is NaN
 			at, _ := slices.BinarySearchFunc(best[:k-1], int32(i), rank)
 			copy(best[at+1:], best[at:k-1])
 			best[at] = int32(i)
@@ -48,7 +49,7 @@ func topOfRow(best []int32, row []float32) {
 	}
 }
 
-// orderKey maps a NaN below all other elements.
+// orderKey returns v, or -Inf for NaN, so that NaN sorts last.
 func orderKey(v float32) float32 {
 	if v != v {
 		return float32(math.Inf(-1))

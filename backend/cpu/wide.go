@@ -1,23 +1,23 @@
 package cpu
 
-// If the processor has a supported vector unit, [dotWide] multiplies wideRows rows of the left
-// operand by wideColumns rows of the right one at a time.
+// If the processor has a supported vector unit, [dotWide] multiplies groups of wideRows
+// rows of the left operand by groups of wideColumns rows of the right operand.
 const wideRows, wideColumns = 16, 4
 
 // wideSums holds the sums of wideRows rows and wideColumns columns, (column,
 // row).
 type wideSums [wideColumns * wideRows]float32
 
-// wideOperand holds whole groups of wideRows rows, (group, element, row). The
-// vector unit's lanes are rows, so each output is summed one product after the
-// other, as in [dotTile].
+// wideOperand holds whole groups of wideRows rows, (group, element, row). Each lane of
+// the vector unit computes one row, so the products of an output are added in order, as
+// in [dotTile].
 type wideOperand struct {
 	groups, k int
 	values    []float32
 }
 
-// newWideOperand packs the rows of x that fill groups; k is the number of their
-// elements. There are no groups if rows are few or no vector unit is used.
+// newWideOperand packs as many rows of x as fill whole groups. k is the number of
+// elements of a row. The result has no groups if there are few rows or no vector unit.
 func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	if dotWide == nil || rows < wideRows {
 		return wideOperand{k: k}
@@ -37,8 +37,8 @@ func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	return o
 }
 
-// tile multiplies with rows of w, with the same bits as [dotTile]. It returns
-// the first column, from lo on, that it left out.
+// tile multiplies the packed rows with rows of w and gives the same bits as [dotTile].
+// It computes columns in whole groups and returns the first column that it left out.
 func (o wideOperand) tile(y []float32, ldy int, w []float32, lo, hi int) int {
 	end := lo + (hi-lo)/wideColumns*wideColumns
 	sums := new(wideSums)

@@ -2,9 +2,9 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// dotWide sums products of wideRows packed rows, x (element, row), with
-// wideColumns rows of w, at distance ldw, over k > 0 elements. It is nil if the
-// processor or the system does not support AVX.
+// dotWide adds up products of wideRows packed rows, x (element, row), with wideColumns
+// rows of w, over k > 0 elements. ldw is the distance between rows of w. It is nil if
+// the processor or the system does not support AVX.
 var dotWide = func() func(sums *wideSums, x, w *float32, ldw, k int) {
 	if !cpu.X86.HasAVX {
 		return nil
@@ -12,8 +12,8 @@ var dotWide = func() func(sums *wideSums, x, w *float32, ldw, k int) {
 	return dotAVX
 }()
 
-// dotAVX implements [dotWide]. It does not fuse products with sums, so every lane
-// rounds as the compiler's code does.
+// dotAVX implements [dotWide]. dotWide does not fuse products with sums, so each lane
+// rounds as the Go code does.
 //
 //go:noescape
 func dotAVX(sums *wideSums, x, w *float32, ldw, k int)

@@ -2,5 +2,5 @@
 
 package cpu
 
-// dotWide is nil: this processor's vector unit is not used.
+// dotWide is nil, because package cpu has no vector code for this processor.
 var dotWide func(sums *wideSums, x, w *float32, ldw, k int)

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// grain is the number of cheap element operations that justifies a goroutine.
+// grain is the number of cheap operations, such as additions, that justify a goroutine.
 const grain = 16 << 10
 
-// workers is the number of goroutines that share an operator.
+// workers is the number of goroutines that compute one operator together.
 type workers int
 
-// each calls f for ranges that together cover [0,n), each of at most step
-// elements, and returns when all are done. It assigns ranges one by one, so a
-// busy core does not delay the others.
+// each cuts [0,n) into ranges of at most step elements, calls f for each range, and
+// returns when all calls have returned. Each goroutine takes the next range when it is
+// free, so a busy core does not delay the others.
 func (w workers) each(n, step int, f func(lo, hi int)) {
 	step = max(step, 1)
 	tasks := (n + step - 1) / step
@@ -41,7 +41,7 @@ func (w workers) each(n, step int, f func(lo, hi int)) {
 	group.Wait()
 }
 
-// rows calls each for n rows of size elements.
+// rows calls each with n rows of size elements.
 func (w workers) rows(n, size int, f func(lo, hi int)) {
 	w.each(n, max(1, grain/size), f)
 }

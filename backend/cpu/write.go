@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Compile writes an image that holds the graphs unchanged. It writes constants
-// of equal ID, type and shape once, and holds one constant in memory at a time.
+// Compile writes an image that contains the graphs unchanged. It writes constants of
+// equal ID, type and shape once, and holds one constant in memory at a time.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: compile: device %w", backend.ErrClosed)
@@ -39,12 +39,12 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	return c.write(ctx, w)
 }
 
-// compiler collects graphs and their distinct constants.
+// compiler collects the graphs of an image and their distinct constants.
 type compiler struct {
 	header header
 	known  map[string]int
-	// tensors and owners hold each constant's description and the node that
-	// needs it.
+	// tensors and owners hold, for each constant, its description and the name of a
+	// node that reads it.
 	tensors []*backend.Tensor
 	owners  []string
 }
@@ -140,8 +140,8 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// imageWriter counts and sums the bytes that it writes, and keeps the first
-// error.
+// imageWriter counts the bytes that it writes, adds them to the checksum, and keeps the
+// first error.
 type imageWriter struct {
 	to  io.Writer
 	sum hash.Hash
@@ -158,7 +158,7 @@ func (w *imageWriter) write(b []byte) {
 	_, w.err = w.to.Write(b)
 }
 
-// pad writes zeros up to a position.
+// pad writes zeros until the image has the given length.
 func (w *imageWriter) pad(to int64) {
 	if n := to - w.at; n > 0 {
 		w.write(make([]byte, n))
