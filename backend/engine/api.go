@@ -5,38 +5,42 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// Request asks for one generation.
+// Request describes one generation of text.
 type Request struct {
-	// Prompt holds the token ids, a leading BOS included.
+	// Prompt holds the token ids, including a BOS token if the model needs one.
 	Prompt []int32
-	// MaxTokens limits the output, which then ends with [StopLimit]. If it is negative, only the
-	// context ends the output.
+	// MaxTokens limits the number of output tokens. At the limit the output ends with
+	// [StopLimit]. If MaxTokens is negative, only the end of the context limits the
+	// output.
 	MaxTokens int
-	// Shift lets a full context drop the older half of the tokens after the first
-	// Keep, and continue. Without it the output ends with [StopLimit]. Keep never
-	// covers the last four slots of a context.
+	// If Shift is set and the context is full, the engine drops the older half of the
+	// tokens after the first Keep tokens, and continues the output. If Shift is not
+	// set, the output ends with [StopLimit] when the context is full. Keep never covers
+	// the last four slots of a context, so that dropping tokens always frees a slot.
 	Shift bool
 	Keep  int
-	// CachePrompt reuses the tokens that a sequence and the prompt begin with.
+	// CachePrompt lets the engine reuse cached keys and values of the tokens with which
+	// both a sequence and the prompt begin.
 	CachePrompt bool
 	Sampling    sampler.Options
-	// Mask, if set, tells before each draw which tokens are allowed.
+	// Mask, if set, decides before each draw which tokens are allowed.
 	Mask sampler.Mask
-	// Stop strings end the output and are not part of it.
+	// The output ends before the first of the Stop strings.
 	Stop []string
 	// Preserve lists control tokens whose text appears in the output; other
 	// control tokens are never rendered.
 	Preserve []int32
-	// Logprobs is the number of alternatives that each output token reports.
+	// Logprobs is the number of alternatives to report for each output token.
 	Logprobs int
-	// IgnoreEOS continues the output after an end-of-generation token.
+	// IgnoreEOS lets the output continue after an end-of-generation token.
 	IgnoreEOS bool
 }
 
-// Piece is a part of the output: whole UTF-8, no part of a stop string.
+// Piece is a part of the output text. It consists of whole UTF-8 characters and
+// contains no part of a stop string.
 type Piece = detok.Piece
 
-// TokenLogprob is one output token. Logprob and Top are set if the request asked
+// TokenLogprob describes one output token. Logprob and Top are set if the request asked
 // for them.
 type TokenLogprob = detok.TokenLogprob
 

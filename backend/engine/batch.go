@@ -9,41 +9,45 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// batch holds the rows that one pass computes, checked, with their places in the cache.
+// batch holds the rows that one pass computes, after they were checked, with their
+// positions and cache slots.
 type batch struct {
 	rows []Row
-	// width is the number of rows that the graphs have at least.
+	// width is the smallest width of the graphs that may compute the batch.
 	width int
-	// tree are the rows' places: positions, slots and parents.
+	// tree holds each row's position, slot and parent.
 	tree *buffers.Rows
-	// open is true for each sequence with rows that may be committed: they are not committed yet,
-	// and the sequence's tokens have not changed.
+	// open is true for each sequence of which rows may still be committed: none of
+	// these rows is committed yet, and the sequence's tokens have not changed since the
+	// pass.
 	open []bool
-	// length is the context that the rows need.
+	// length is the context length that the rows need.
 	length int
-	// chunk is the batch's chunk in the plan that is carried out, or unplanned.
+	// chunk is the number of the batch's chunk in the plan that runs, or unplanned.
 	chunk int
-	// inSlots is set if each block has stored its keys and values in their slots.
+	// inSlots is set if each block has already written the rows' keys and values to
+	// their cache slots.
 	inSlots bool
-	// hidden are the rows as the last block wrote them.
+	// hidden holds the rows' hidden states after the last block.
 	hidden []byte
 }
 
-// unplanned is the chunk of batches that belong to no plan.
+// unplanned is the chunk number of batches that belong to no plan.
 const unplanned = residency.Unplanned
 
-// newBatch checks a pass against the sequences and the graphs. ahead is the number
-// of tokens, after each sequence's committed ones, that are in their slots already.
+// newBatch checks the rows of a pass and returns them as a batch. ahead is the number
+// of tokens, after the committed ones of each sequence, whose keys and values are in
+// cache slots already.
 func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 	rows, widest := pass.Rows, e.options.Rows[0]
 	if len(rows) < 1 || len(rows) > widest || pass.Width > widest {
-		return nil, fmt.Errorf("engine: %w: %d rows on graphs of at least %d: want 1..%d", ErrPass, len(rows), pass.Width, widest)
+		return nil, fmt.Errorf("engine: %w: %d rows for a graph of width %d or more: want 1..%d rows", ErrPass, len(rows), pass.Width, widest)
 	}
 	b := &batch{
 		rows: rows, width: max(pass.Width, len(rows)), tree: &buffers.Rows{Bases: make(map[int]int)},
 		open: make([]bool, e.options.Sequences), chunk: unplanned,
 	}
-	taken := make(map[int]int) // slots of each sequence
+	taken := make(map[int]int) // number of slots that the rows use in each sequence
 	for i, r := range rows {
 		if err := e.checkRow(rows, i); err != nil {
 			return nil, err
@@ -62,7 +66,7 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 		}
 		b.length = max(b.length, last+1)
 		if b.length > e.options.Context {
-			return nil, fmt.Errorf("engine: %w: row %d: position %d: the context ends at %d", ErrPass, i, last, e.options.Context)
+			return nil, fmt.Errorf("engine: %w: row %d has position %d, but the context has %d slots", ErrPass, i, last, e.options.Context)
 		}
 	}
 	return b, nil
@@ -76,13 +80,13 @@ func (e *Engine) checkRow(rows []Row, i int) error {
 	case r.Token < 0 || int(r.Token) >= e.config.Vocab:
 		return fmt.Errorf("engine: %w: row %d: token=%d: want 0..%d", ErrPass, i, r.Token, e.config.Vocab-1)
 	case r.Parent < Root || r.Parent >= i || r.Parent >= 0 && rows[r.Parent].Sequence != r.Sequence:
-		return fmt.Errorf("engine: %w: row %d: parent %d is no earlier row of its sequence", ErrPass, i, r.Parent)
+		return fmt.Errorf("engine: %w: row %d: its parent %d is not an earlier row of the same sequence", ErrPass, i, r.Parent)
 	}
 	return nil
 }
 
-// batchOf makes the batch of rows that were taken from the queue. x is the plan
-// that it belongs to, or nil.
+// batchOf makes a batch of rows that were taken from the request queue. x is the plan
+// run that the batch belongs to, or nil.
 func (e *Engine) batchOf(rows []taskRows) (b *batch, x *residency.Run, err error) {
 	if b, err = e.newBatch(passOf(rows), 0); err != nil {
 		return nil, nil, err
@@ -93,8 +97,9 @@ func (e *Engine) batchOf(rows []taskRows) (b *batch, x *residency.Run, err error
 	return b, x, nil
 }
 
-// passOf lists the rows one item after the other. A token's parent is the token before it. A
-// draft's parent comes from its draft tree.
+// passOf lists the rows of all work items, one item after the other. The parent of a
+// prompt or output token is the token before it. A draft's parent comes from its draft
+// tree.
 func passOf(rows []taskRows) (p Pass) {
 	for _, s := range rows {
 		w := s.item
@@ -116,31 +121,31 @@ func passOf(rows []taskRows) (p Pass) {
 	return p
 }
 
-// checkPath returns an error unless rows are a path of the sequence's tree that
-// begins at its root.
+// checkPath returns an error unless rows form a path in the sequence's token tree that
+// starts at the root.
 func (b *batch) checkPath(sequence int, rows []int) error {
 	parent := Root
 	for _, i := range rows {
 		if i < 0 || i >= len(b.rows) || b.rows[i].Sequence != sequence || b.rows[i].Parent != parent {
-			return fmt.Errorf("engine: %w: rows %v are no path of sequence %d", ErrPass, rows, sequence)
+			return fmt.Errorf("engine: %w: rows %v do not form a path of sequence %d that starts at its root", ErrPass, rows, sequence)
 		}
 		parent = i
 	}
 	return nil
 }
 
-// runs groups rows [first, end) by the slots that they belong to.
+// runs groups rows [first, end) into runs of neighbouring cache slots.
 func (b *batch) runs(first, end int) []kvcache.Run {
 	return kvcache.Runs(first, end, func(row int) (sequence, position int) { return b.tree.Sequences[row], b.tree.Slots[row] })
 }
 
-// checkFresh returns an error if keys or values of the batch, of the layers
-// [first, end), are infinite or no numbers.
+// checkFresh returns an error if the batch's new keys or values in layers [first, end)
+// contain an infinite number or NaN.
 func (e *Engine) checkFresh(b *batch, first, end int) error {
 	i := e.graphs.Load().memory.Cache().FirstNotFinite(first, end, len(b.rows))
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("engine: layer %d: its keys or values overflow %v: %w: recipe f32 holds larger numbers",
+	return fmt.Errorf("engine: layer %d: keys or values overflow %v: %w: take recipe f32, which holds larger numbers",
 		i, e.options.Recipe.Cache, sampler.ErrLogits)
 }

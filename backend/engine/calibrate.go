@@ -6,37 +6,40 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Calibration describes what drafts learned from the logits of a prompt's rows.
+// Calibration describes what the drafter learned from the logits of a prompt's rows.
 type Calibration struct {
-	// Rows counts the prompt rows whose logits were read: all computed ones, or none.
+	// Rows counts the prompt rows whose logits were read: all computed prompt rows, or
+	// none.
 	Rows int
-	// Cost is the predicted time of the head for these rows, and Gain the decoding time
-	// that it saves. They are 0 if nothing was measured yet or the options decide.
+	// Cost is the predicted time that the head takes for these rows, and Gain the
+	// decoding time that calibration is expected to save. Both are 0 if no times have
+	// been measured yet, or if the options decide whether to calibrate.
 	Cost, Gain time.Duration
-	// Took is the time that learning took while the device computed, CPU its processor
-	// time, if the [Policy] measures it.
+	// Took is the time that the drafter learned while the device computed. CPU is the
+	// processor time of that learning, if the [Policy] measures it.
 	Took, CPU time.Duration
 }
 
-// calibrates asks the policy whether the head runs for all of the prompt's tokens.
+// calibrates asks the policy whether the head runs for all tokens of the prompt, so
+// that the drafter can learn from them.
 func (g *generation) calibrates(rows int) bool {
 	c := g.engine.policy.CalibratePrompt(rows, g.request.MaxTokens)
 	g.report.Calibration.Cost, g.report.Calibration.Gain = c.Cost, c.Gain
 	return c.Calibrate
 }
 
-// observations are the likely tokens after consecutive tokens of the prompt, the first
-// of which has a position.
+// observations holds the tokens that the model found likely after each of several
+// consecutive prompt tokens. position is the position of the first of these.
 type observations struct {
 	position      int
-	ends          []int // for each token, the end of its part of the other slices
+	ends          []int // for each prompt token, the end of its part of tokens and probabilities
 	tokens        []int32
 	probabilities []float32
 }
 
-// observePrompt shows the drafter the likely tokens after the next tokens of the
-// prompt. The drafter learns them on the CPU while the device computes the next pass;
-// waitForDrafter waits for it.
+// observePrompt passes to the drafter the tokens that the model found likely after the
+// next prompt tokens. The drafter learns them on the CPU while the device computes the
+// next pass; waitForDrafter waits until it has finished.
 func (g *generation) observePrompt(o *passOutput) {
 	g.waitForDrafter()
 	seen := observations{position: g.prompted}
@@ -60,7 +63,7 @@ func (g *generation) observePrompt(o *passOutput) {
 	}()
 }
 
-// waitForDrafter waits until the drafter has learned the prompt's last pass.
+// waitForDrafter waits until the drafter has learned from the last pass of the prompt.
 func (g *generation) waitForDrafter() {
 	if g.observing == nil {
 		return

@@ -6,22 +6,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// Clock describes the clock that a device's calls keep. The zero value is the host's
-// clock.
+// Clock describes which clock measures the device's calls. The zero value stands for
+// the host's clock.
 type Clock struct {
-	// Paced names the device that an emulator simulates, and the source of its times: see
-	// [backend.Cost]. It is empty if the device keeps its own time.
+	// Paced names the phone whose times an emulator simulates, and the source of these
+	// times: see [backend.Cost]. Paced is empty if the device simulates no times.
 	Paced string
-	// Virtual is set if calls take no time on the host's clock. The times of plans and graphs are
-	// then the device's times.
+	// Virtual is set if the device's calls take no time on the host's clock. The times
+	// of plans and graphs are then simulated times.
 	Virtual bool
-	// Scale is the host's time per unit of the device's time, if calls last that long,
-	// and else zero.
+	// Scale is the host's time per unit of simulated time if the emulator makes calls
+	// last, and else zero.
 	Scale float64
 }
 
-// String returns "virtual", "wall" if calls last as long as the device's, "wall*20" if
-// they last 20 times as long, or "host".
+// String returns "virtual" if calls take no time, "wall" if calls last as long as on
+// the phone, "wall*20" if they last 20 times as long, or "host" if nothing is
+// simulated.
 func (c Clock) String() string {
 	switch {
 	case c.Virtual:
@@ -34,7 +35,8 @@ func (c Clock) String() string {
 	return "wall*" + strconv.FormatFloat(c.Scale, 'g', -1, 64)
 }
 
-// clockOf derives the clock of a graph set's device from the cost that the device reports for a load.
+// clockOf finds out which clock a device keeps, from the cost that the device reports
+// for a load.
 func clockOf(s *residency.Set) Clock {
 	c, _ := s.LoadCost()
 	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}

@@ -2,16 +2,17 @@ package engine
 
 import "sync"
 
-// closing lets Close end the compilation of a longer context, for which it would have to
+// closing lets Close cancel a compilation for a longer context. Without it, Close could
 // wait for minutes.
 type closing struct {
 	mu     sync.Mutex
 	closed bool   // guarded by mu
-	cancel func() // guarded by mu; ends the work under way, or is nil
+	cancel func() // guarded by mu; cancels the compilation that runs, or is nil
 }
 
-// setCancel registers the function that cancels the work that begins now, or nil after the work. It
-// returns false if the engine is closed, so that no work may begin.
+// setCancel registers the function that cancels the compilation that starts now. After
+// the compilation, setCancel(nil) removes the function. setCancel returns false if the
+// engine is closed; no compilation may start then.
 func (c *closing) setCancel(cancel func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -19,7 +20,7 @@ func (c *closing) setCancel(cancel func()) bool {
 	return !c.closed
 }
 
-// begin ends the work under way and lets no other work begin.
+// begin cancels the compilation that runs and lets no other one start.
 func (c *closing) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

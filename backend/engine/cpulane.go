@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Work is a piece of work of the CPU for a request, between passes or during them.
+// Work is a task that the CPU did for a request, between passes or during a pass.
 type Work struct {
 	// Kind is [graphswap.Draft], [graphswap.Sample] or [graphswap.Calibrate].
 	Kind  string
@@ -16,29 +16,30 @@ type Work struct {
 	Took  time.Duration
 }
 
-// maxVerified bounds the decode passes that a report keeps. A long answer can have one per token;
-// its first passes represent the rest.
+// maxVerified bounds the number of decode passes that a report lists. A long answer can
+// have one decode pass per token; the first passes represent the others.
 const maxVerified = 1 << 11
 
-// maxWork bounds the tasks of the CPU lane that a report keeps: three per decode pass.
+// maxWork bounds the number of CPU tasks that a report lists: three per decode pass.
 const maxWork = 3 * maxVerified
 
-// recordCPU adds a piece of work to the report.
+// recordCPU adds a CPU task to the report.
 func (g *generation) recordCPU(kind string, s Elapsed) {
 	if len(g.report.CPU) < maxWork {
 		g.report.CPU = append(g.report.CPU, Work{kind, s.Began, s.Wall})
 	}
 }
 
-// addDecode adds to a timeline what followed the prompt: the passes with their accepted drafts, and
-// the CPU's work. In virtual time nothing overlaps, so each task starts at the end of the task
-// before it. Tasks of the CPU keep their measured host times. The CPU lane shows one task at a
-// time: a task that overlaps an earlier one starts at its end.
+// addDecode adds to a timeline all work after the prompt: the decode passes with their
+// accepted drafts, and the CPU's tasks. In virtual time no tasks overlap, so each task
+// starts at the end of the task before it. CPU tasks keep the times that were measured
+// on the host. The CPU lane shows one task at a time: a task that overlaps an earlier
+// task is drawn at the end of that task.
 func addDecode(r *residency.Recorder, passes []Verification, work []Work, blocks, widest int) {
 	r.Update(func(t *graphswap.Timeline) { appendDecode(t, r, passes, work, blocks, widest) })
 }
 
-// appendDecode adds passes and work in the order in which they began.
+// appendDecode adds decode passes and CPU tasks in the order of their start times.
 func appendDecode(timeline *graphswap.Timeline, r *residency.Recorder, passes []Verification, work []Work, blocks, widest int) {
 	chunk, end, cpu := 0, 0.0, 0.0
 	for _, t := range timeline.Tasks {
@@ -49,7 +50,7 @@ func appendDecode(timeline *graphswap.Timeline, r *residency.Recorder, passes []
 	}
 	virtual := len(passes) > 0 && passes[0].Device > 0
 	passes = passes[:min(len(passes), maxVerified)]
-	work = slices.Clone(work) // pieces are recorded in the order in which they ended
+	work = slices.Clone(work) // sort by start time: tasks were recorded in the order in which they ended
 	slices.SortStableFunc(work, func(a, b Work) int { return a.Began.Compare(b.Began) })
 	for len(passes) > 0 || len(work) > 0 {
 		if len(passes) == 0 || len(work) > 0 && !work[0].Began.After(passes[0].Began) {

@@ -1,29 +1,32 @@
-// Package engine runs a model on a device: it loads the model's graphs, keeps the KV cache, and
-// turns prompts into text. Model, tokenizer, sampler and device meet only here. It runs on any
-// [backend.Device].
+// Package engine runs a model on a device: it loads the model's graphs, keeps the KV
+// cache, and turns prompts into text. Only this package connects model, tokenizer,
+// sampler and device. The engine runs on any [backend.Device].
 //
-// [Engine.Generate] answers a [Request]; goroutines may call it at the same time.
-// Below it, [Engine.Forward] runs a [Pass] with rows of several sequences and a tree
-// of tokens for each, [Engine.Commit] keeps accepted rows and [Engine.Truncate] drops
-// tokens. Passes have one caller at a time, and none while a Generate runs.
+// [Engine.Generate] answers a [Request]. Several goroutines may call it at the same
+// time. A caller can also compute passes itself: [Engine.Forward] runs a [Pass] with
+// rows of several sequences and a token tree for each, [Engine.Commit] keeps accepted
+// rows, and [Engine.Truncate] drops tokens. Only one goroutine at a time may call
+// Forward, and none during a call of Generate.
 //
-// docs/engine.md gives the reasons and figures: passes, calibration, exact width,
-// graph switching, growth of the context.
+// docs/engine.md gives reasons and figures for passes, calibration, exact width, graph
+// switching and growth of the context.
 //
 // # The loop
 //
-// loop.go shows it: next batch, blocks, head, verify, commit. Requests queue their
-// tokens. The goroutine that gets the device lock takes rows of several requests,
-// one for each in turn and the rest for the first ones, adds drafts, and runs the
-// batch. Then it hands each request its rows and waits: each request verifies its
-// drafts, draws and commits on its own goroutine. The device lock is released when
-// all of them have settled, so outputs stay valid while requests read them. A
-// request that is cancelled settles the rows that a pass has taken before it ends.
+// loop.go contains the central loop: next batch, blocks, head, verify, commit. Each
+// request puts its tokens into the request queue. The goroutine that gets the device
+// lock takes rows of several requests: first one row of each request, then more rows of
+// the earliest ones. It adds drafts and runs the batch. Then it hands each request its
+// rows and waits: each request verifies its drafts, draws its next token and commits
+// rows on its own goroutine. The device lock is released when all these requests have
+// settled, so outputs stay valid while requests read them. If a request is cancelled
+// after a pass has taken rows of it, the request settles these rows before it ends.
 //
-// For a block, a decode token passes eight frames, counted with Generate: Generate,
-// decode, compute, runNextPass, computeRows, forward, runBlock, runGraph; then the
-// device's Program.Run. The head's call is deeper (head.go). In virtual time, a prompt
-// with a plan goes through drive.go in place of runBlock.
+// For each block of a decode token, the call stack from Generate to the device has
+// eight functions: Generate, decode, compute, runNextPass, computeRows, forward,
+// runBlock, runGraph; runGraph calls the device's Program.Run. The call stack of the
+// head is deeper (head.go). If the device's calls take no time (virtual time), drive.go
+// runs a prompt that has a plan, in place of runBlock.
 //
 // # Where things are
 //
@@ -46,7 +49,7 @@
 //
 // # Locks
 //
-// A goroutine that holds a lock takes only later ones:
+// A goroutine that holds a lock may take only locks that are listed after it:
 //
 //  1. Engine.growing: its holder makes the graph set of a longer context;
 //  2. idleSwitch.mu: requests are counted, and idle time ends. It only tries the

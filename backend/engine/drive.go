@@ -7,13 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// virtualTime reports whether plans run on graphswap's clock. On a device whose
-// calls take no time here nothing can overlap, so one goroutine makes the calls in
-// the order in which they would begin.
+// virtualTime reports whether plans run on the event clock of package graphswap. If the
+// device's calls take no time on this machine, nothing can overlap. So one goroutine
+// makes the calls in the order in which a phone would start them.
 func (e *Engine) virtualTime() bool { return e.switcher != nil && e.clock.Virtual }
 
-// drive carries out a plan in virtual time, from the prompt's first token to the
-// last load. No other request uses the device meanwhile.
+// drive runs a whole switch plan in virtual time, from the prompt's first token to the
+// last load. Until drive returns, no other request uses the device.
 func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -30,17 +30,18 @@ func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) e
 	return err
 }
 
-// driven does the work of a pass and of the loader on one goroutine.
+// driven does the work of both the passes and the loader on one goroutine.
 type driven struct {
 	*windowRun
 	ctx   context.Context //nolint:containedctx // of one Drive
 	graph *residency.BlockGraph
 	parts int // of the step
-	// loadErr is the error of a failed load, or nil.
+	// loadErr is the error of a load that failed, or nil.
 	loadErr error
 }
 
-// Run computes one part of a step and returns the device's time for it.
+// Run computes one part of a plan step and returns the time that the device would take
+// for it.
 func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 	step := d.x.Plan.Steps[i]
 	if part == 0 {
@@ -67,11 +68,12 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 	return residency.Milliseconds(result.virtual - before), err
 }
 
-// Load loads a graph. Without a spare slot it frees the block's other graph first.
+// Load loads the graph that a plan step names. Without a spare slot, it first frees the
+// other graph of the block.
 func (d *driven) Load(i int) (ms float64, err error) {
 	ms, d.loadErr = d.x.LoadNow(i)
 	return ms, d.loadErr
 }
 
-// Free frees the graph that a load into the spare slot has replaced.
+// Free frees a block's old graph, after its new graph was loaded into the spare slot.
 func (d *driven) Free(i int) error { return d.x.FreeNow(i) }

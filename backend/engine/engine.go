@@ -23,7 +23,7 @@ import (
 
 // Engine holds a loaded model and its sequences. Create one with [New].
 type Engine struct {
-	// These fields do not change after New.
+	// New sets these fields, and nothing changes them later.
 	dev       backend.Device
 	laneName  backend.Lane
 	model     *model.Model
@@ -32,9 +32,9 @@ type Engine struct {
 	options   resolved
 	policy    Policy
 	clock     Clock
-	chunkOf   []int // rows of the next pass, by the tokens that a prompt has left
+	chunkOf   []int // indexed by the number of prompt tokens that are left: the rows of the next pass
 
-	// These have locks of their own.
+	// Each of these fields guards itself with its own lock.
 	sequences  *sequences.Pool
 	queue      *requestQueue
 	power      *power.Voter
@@ -42,46 +42,49 @@ type Engine struct {
 	switcher   *residency.Switcher // nil if all graphs stay loaded
 	costs      *residency.Costs
 	closing    closing
-	experience draft.Experience // what drafts of earlier requests taught
+	experience draft.Experience // weights of the draft sources, learned in earlier requests
 
-	// graphs are the blocks' graphs. They are replaced with growing and deviceLock
-	// held. A goroutine that holds neither reads sizes only.
+	// graphs holds the graphs of all blocks. Only a goroutine that holds growing and
+	// deviceLock may replace graphs. A goroutine that holds neither lock may read only
+	// sizes.
 	graphs  atomic.Pointer[graphSet]
 	growing chan struct{} // has an element while it is held
 
-	// deviceLock has an element while it is held. It guards all programs and
-	// buffers, and these fields.
+	// deviceLock is a lock: it is held while the channel has an element. It guards all
+	// programs and buffers, and the fields below.
 	deviceLock chan struct{}
 	closed     bool
-	broken     error // the error after which no graphs are loaded, or nil
-	mustReload bool  // programs must be loaded again
+	broken     error // why no graphs are loaded, or nil if they are
+	mustReload bool  // set if the programs must be loaded again
 	head       *head
-	last       *batch // the last pass, for commits; nil if it failed
+	last       *batch // the last pass, from which rows can be committed; nil if it failed
 	logits     []float32
 	tops       tops
 	passTimes  *workload.PassTimes
 	trust      spec.Trust
 
-	// headLock guards the head's memory while requests settle rows of a pass.
+	// headLock guards the head's memory while several requests settle their rows of a
+	// pass.
 	headLock sync.Mutex
 
-	workload workload.Statistics // has its own lock
+	workload workload.Statistics // Statistics has its own lock
 }
 
-// moreTokens bounds the number of tokens that have no embedding: Gemma 3's files have one such
-// token, for images. A prompt that holds such a token is rejected.
+// moreTokens bounds the number of tokens in the vocabulary that have no embedding: for
+// example, Gemma 3's files have one such token, for images. The engine rejects a prompt
+// that contains such a token.
 const moreTokens = 64
 
-// checkVocabulary rejects a tokenizer that belongs to another model.
+// checkVocabulary returns an error if the tokenizer does not belong to the model.
 func checkVocabulary(tokens, embeddings int) error {
 	if tokens > embeddings+moreTokens {
-		return fmt.Errorf("engine: %w: the tokenizer has %d tokens, the model embeddings of %d", ErrOptions, tokens, embeddings)
+		return fmt.Errorf("engine: %w: the tokenizer has %d tokens, but the model has embeddings for %d: the tokenizer belongs to another model", ErrOptions, tokens, embeddings)
 	}
 	return nil
 }
 
-// New compiles or loads all graphs of m on dev and allocates the cache. The
-// caller keeps dev, m and tok open until the Engine is closed.
+// New compiles or loads all graphs of m on dev and allocates the KV cache. The caller
+// must not close dev, m and tok before the Engine.
 func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
 	device := dev.Capabilities()
 	o, err := options.resolve(m.Config(), &device)
@@ -136,8 +139,8 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	return e, nil
 }
 
-// explainNoMemory adds advice to an out-of-memory error. The advice is a plan that
-// never keeps every graph, if auto decided to keep them.
+// explainNoMemory adds advice to an out-of-memory error. If plan auto decided to keep
+// all graphs loaded, the advice is a plan that never does.
 func (r *resolved) explainNoMemory(c backend.Capabilities, err error) error {
 	if !errors.Is(err, backend.ErrNoMemory) {
 		return err
@@ -160,16 +163,17 @@ func (r *resolved) explainNoMemory(c backend.Capabilities, err error) error {
 	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }
 
-// Memory is the memory that an Engine uses, in bytes.
+// Memory describes the memory that an Engine uses, in bytes.
 type Memory struct {
-	// Programs is the device memory of the loaded images, Cache the memory of keys and values, and
-	// IO the memory of the graphs' other inputs and outputs.
+	// Programs is the device memory of loaded images. Cache is the memory of keys and
+	// values. IO is the memory of all other inputs and outputs of graphs.
 	Programs, Cache, IO int64
 }
 
 func (m Memory) total() int64 { return m.Programs + m.Cache + m.IO }
 
-// Memory returns the memory in use. A growth of the context changes it.
+// Memory returns the memory that the engine uses now. The result changes when the
+// context grows.
 func (e *Engine) Memory() Memory {
 	f := e.graphs.Load()
 	return Memory{
@@ -179,13 +183,14 @@ func (e *Engine) Memory() Memory {
 	}
 }
 
-// ContextLength returns the number of tokens that one sequence can hold. The graphs
-// grow up to it.
+// ContextLength returns the largest number of tokens that one sequence can hold. The
+// engine starts with graphs for fewer tokens and changes to larger graphs up to this
+// length.
 func (e *Engine) ContextLength() int { return e.options.Context }
 
-// lock waits for the device lock and for loaded programs.
+// lock takes the device lock and makes sure that the programs are loaded.
 func (e *Engine) lock(ctx context.Context) error {
-	if err := ctx.Err(); err != nil { // select takes any ready case
+	if err := ctx.Err(); err != nil { // check ctx first, because select may choose the lock even if ctx is done
 		return fmt.Errorf("engine: %w", err)
 	}
 	select {
@@ -201,7 +206,8 @@ func (e *Engine) lock(ctx context.Context) error {
 }
 
 // ensureLoaded loads the programs again if the device has restarted. It returns an
-// error if there is nothing to run. The caller holds the device lock.
+// error if the engine is closed or has no graphs to run. The caller holds the device
+// lock.
 func (e *Engine) ensureLoaded() error {
 	switch {
 	case e.closed:
@@ -209,12 +215,12 @@ func (e *Engine) ensureLoaded() error {
 	case e.broken != nil:
 		return fmt.Errorf("engine: %w", e.broken)
 	case e.mustReload:
-		return e.reloadGraphs(context.Background()) // later requests need them, too
+		return e.reloadGraphs(context.Background()) // do not use the request's context, because later requests need the programs, too
 	}
 	return nil
 }
 
-// prepareFor calls ensureLoaded for a request, unless the request was cancelled.
+// prepareFor calls ensureLoaded for a request, unless the request is cancelled.
 func (e *Engine) prepareFor(ctx context.Context) error {
 	err := e.ensureLoaded()
 	if ctx.Err() != nil {
@@ -225,8 +231,8 @@ func (e *Engine) prepareFor(ctx context.Context) error {
 
 func (e *Engine) unlock() { <-e.deviceLock }
 
-// Close waits for the pass that runs and frees programs, images and buffers.
-// Requests under way end with [backend.ErrClosed]. It may be called twice.
+// Close waits until the current pass has ended, and frees programs, images and buffers.
+// Requests that still run end with [backend.ErrClosed]. Close may be called twice.
 func (e *Engine) Close() error {
 	e.closing.begin()
 	e.idleSwitch.close()

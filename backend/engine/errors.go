@@ -6,25 +6,26 @@ import (
 )
 
 var (
-	// ErrOptions is returned when options contradict themselves or the model.
+	// ErrOptions is returned if options contradict each other or the model.
 	ErrOptions = errors.New("invalid options")
-	// ErrRequest is returned for a request that cannot be answered, such as an empty
-	// prompt or a token outside the vocabulary.
+	// ErrRequest is returned for a request that the engine cannot answer, such as an
+	// empty prompt or a token outside the vocabulary.
 	ErrRequest = errors.New("invalid request")
 	// ErrPromptTooLong matches every [PromptTooLongError].
 	ErrPromptTooLong = errors.New("prompt is longer than the context")
-	// ErrPass is returned for rows that no graph or sequence can take, and for a commit
-	// of rows that the last pass did not compute.
+	// ErrPass is returned for a pass with rows that no graph or sequence can hold, and
+	// for a commit of rows that the last pass did not compute.
 	ErrPass = errors.New("invalid pass")
 )
 
-// PromptTooLongError is returned when a prompt does not fit the context.
+// PromptTooLongError is returned if a prompt has more tokens than the context.
 type PromptTooLongError struct {
-	// Tokens is the length of the prompt, Context the longest allowed.
+	// Tokens is the length of the prompt, and Context the longest length that is
+	// allowed.
 	Tokens, Context int
 }
 
-// Error names both lengths.
+// Error returns a text with both lengths.
 func (e *PromptTooLongError) Error() string {
 	return fmt.Sprintf("engine: %v: %d tokens: want 1..%d", ErrPromptTooLong, e.Tokens, e.Context)
 }

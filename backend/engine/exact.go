@@ -6,22 +6,24 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Lossless describes what drafts can change in a text, and everything else that
-// decides on a pass's width.
+// Lossless describes what can make a text with drafts differ from the text without
+// drafts: graph widths differ, and a token's logits may depend on the graph width.
 type Lossless struct {
-	// Exact is [Options].Exact. Width is then the width that computed each token after
-	// the prompt, and else zero.
+	// Exact is [Options].Exact. If Exact is set, Width is the graph width that computed
+	// each token after the prompt. Otherwise Width is zero.
 	Exact bool
 	Width int
-	// Flips is the measured rate at which pass width changes the top token. It counts
-	// zero positions if every pass has one row, and is nil if nothing was measured.
+	// Flips is the measured rate at which the graph width changes the top token. Flips
+	// counts zero positions if every pass has one row, and is nil if nothing was
+	// measured.
 	Flips *Flips
-	// MeasuredOn is the plan on which MeasureFlips can compare the same widths, or ""
-	// for the empty plan. Plans that switch graphs cannot compare them.
+	// MeasuredOn is the plan with which MeasureFlips can compare the widths that this
+	// engine uses, or "" for the empty plan. MeasureFlips needs a plan that does not
+	// switch graphs, because it compares widths that must all stay loaded.
 	MeasuredOn string
 }
 
-// lossless returns what drafts can change on this engine.
+// lossless returns what can make texts with and without drafts differ on this engine.
 func (e *Engine) lossless() Lossless {
 	o := &e.options
 	l := Lossless{Exact: o.Exact, Flips: o.Flips}
@@ -40,8 +42,8 @@ func (e *Engine) lossless() Lossless {
 	return l
 }
 
-// exactRows returns the width that computes each token after a prompt if the width
-// must be exact: the decode graph's, unless the plan never loads it.
+// exactRows returns the graph width that computes each token after a prompt if Exact is
+// set: the decode graph's, unless the plan never loads a decode graph.
 func exactRows(plan string, rows []int) int {
 	if _, used := planGraphs(plan); used == graphswap.Prefill {
 		return rows[0]
@@ -49,11 +51,12 @@ func exactRows(plan string, rows []int) int {
 	return rows[len(rows)-1]
 }
 
-// exactRows returns the width of each token after a prompt with [Options].Exact.
+// exactRows returns the graph width that computes each token after a prompt if
+// [Options].Exact is set.
 func (r *resolved) exactRows() int { return exactRows(r.Plan, r.Rows) }
 
-// draftRows returns the most rows that one pass has for drafts and the tokens before
-// them.
+// draftRows returns how many rows a pass can have for drafts and the tokens that they
+// follow.
 func (r *resolved) draftRows() int {
 	if r.Exact {
 		return min(r.partRows(), r.exactRows())
@@ -61,8 +64,9 @@ func (r *resolved) draftRows() int {
 	return r.partRows()
 }
 
-// CheckExact returns an error if no device can carry out [Options].Exact with a plan. With auto
-// every graph then stays loaded. With a library that switches graphs itself, every graph is always
+// CheckExact returns an error if no device can combine [Options].Exact with this plan.
+// Plan auto is allowed, because with Exact it keeps every graph loaded. A plan by which
+// QNN's library switches graphs itself is allowed, because every graph is always
 // available.
 func CheckExact(plan string) error {
 	name, _, _ := graphswap.CutSpare(plan)
@@ -73,6 +77,6 @@ func CheckExact(plan string) error {
 }
 
 func noExactWidth(plan string) error {
-	return fmt.Errorf("plan %s switches graphs, so tokens have no exact width: take %s, %s or %s, or give up the exact width",
+	return fmt.Errorf("plan %s switches graphs, so the graph width of a token is not known in advance: choose plan %s, %s or %s, or turn exact off",
 		plan, PlanAuto, graphswap.PlanSeparate, graphswap.PlanResident)
 }

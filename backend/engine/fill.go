@@ -6,11 +6,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// addDrafts adds drafts of the items whose last token is among the rows. It chooses the
-// width that gives the most tokens per time: each of these items yields one token, plus
-// the expected number of accepted drafts, which is the sum of their scores. All rows of
-// the width are filled, with the likeliest drafts of all items. With an exact width
-// there is no choice.
+// addDrafts adds drafts to the pass for each work item whose last token is among the
+// rows. It chooses the graph width that gives the most tokens per time: each of these
+// items yields one token, plus the sum of the scores of its drafts, which is the
+// expected number of accepted ones. It then fills all rows of that width with the
+// likeliest number of drafts taken from all items. If the width must be exact,
+// addDrafts cannot choose it.
 func (e *Engine) addDrafts(list []taskRows) {
 	rows, sure := 0, 0
 	for _, s := range list {
@@ -27,7 +28,7 @@ func (e *Engine) addDrafts(list []taskRows) {
 	width := e.widthFor(rows)
 	best := 0.0
 	for _, w := range slices.Backward(e.options.Rows) {
-		if w < rows || w > e.options.partRows() { // drafts are not worth a second part
+		if w < rows || w > e.options.partRows() { // a pass is not computed in two parts to verify more drafts
 			continue
 		}
 		merged.fill(w - rows)
@@ -39,7 +40,7 @@ func (e *Engine) addDrafts(list []taskRows) {
 	}
 }
 
-// merge takes drafts from several items, best score first.
+// merge collects drafts of several work items, the one with the best score first.
 type merge struct {
 	rows     []taskRows
 	taken    []int // drafts of each item
@@ -51,7 +52,7 @@ func newMerge(rows []taskRows) *merge {
 	return &merge{rows: rows, taken: make([]int, len(rows))}
 }
 
-// fill takes drafts until it has n of them.
+// fill takes drafts until n are taken.
 func (m *merge) fill(n int) {
 	for ; m.n < n; m.n++ {
 		best, score := -1, float32(0)
@@ -69,14 +70,15 @@ func (m *merge) fill(n int) {
 	}
 }
 
-// keep sets the drafts of each item to the drafts that the pass took.
+// keep sets the number of drafts in the rows of each item to the number that was taken.
 func (m *merge) keep() {
 	for i := range m.rows {
 		m.rows[i].drafts = m.taken[i]
 	}
 }
 
-// phaseOf returns the phase of a pass.
+// phaseOf returns the phase of a pass: prefill if it has several tokens of a request,
+// else verify if it has drafts, and else decode.
 func phaseOf(rows []taskRows) backend.Phase {
 	phase := backend.Decode
 	for _, s := range rows {

@@ -10,20 +10,21 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Flips is the measured rate at which pass width changes the top token. It compares a
-// text that is computed token by token on the narrowest graphs with the same text in
-// full passes of each width that passes with drafts may have.
+// Flips is the measured rate at which the graph width changes the top token. It
+// compares a text that was computed token by token on the graphs with the fewest rows
+// with the same text in full passes, once for each width that passes with drafts may
+// have.
 type Flips struct {
-	// Positions is the number of tokens that were compared. Flipped counts the compared tokens for
-	// which at least one width gave another top token.
+	// Positions is the number of tokens that were compared. Flipped counts the tokens
+	// for which at least one width gave another top token.
 	Positions int         `json:"positions"`
 	Flipped   int         `json:"flipped"`
 	Widths    []WidthFlip `json:"widths"`
 }
 
-// WidthFlip compares passes of Valid tokens on graphs of width Rows with passes of one
-// token. It counts the positions with another top token, and those with equal logits,
-// bit by bit.
+// WidthFlip describes the comparison of one graph width: passes of Valid tokens on
+// graphs of width Rows, compared with passes of one token. Flipped counts the positions
+// whose top token differs, and Equal those whose logits are equal to the bit.
 type WidthFlip struct {
 	Rows    int `json:"rows"`
 	Valid   int `json:"valid"`
@@ -31,29 +32,29 @@ type WidthFlip struct {
 	Equal   int `json:"equal"`
 }
 
-// PerThousand returns the flips per thousand positions.
+// PerThousand returns the number of flips per thousand positions.
 func (f *Flips) PerThousand() float64 {
 	return 1000 * float64(f.Flipped) / float64(max(1, f.Positions))
 }
 
-// Equal reports whether all logits were equal at each width.
+// Equal reports whether the logits of all positions were equal at each width.
 func (f *Flips) Equal() bool {
 	return !slices.ContainsFunc(f.Widths, func(w WidthFlip) bool { return w.Equal < f.Positions })
 }
 
-// MeasureFlips computes the tokens of a text after the first lead ones, in passes of
-// each width that Generate uses: see [Flips]. It takes one pass for each token and a few
-// more. The caller must not call Generate meanwhile; the first sequence is empty
-// afterwards. If a plan switches graphs, not all of them are loaded, and MeasureFlips
-// returns [ErrOptions]. If each pass has one row, it computes nothing and returns zero
-// positions.
+// MeasureFlips computes a text in passes of each width that Generate uses, and compares
+// the top token at each position after the first lead tokens: see [Flips]. MeasureFlips
+// runs one pass for each token and a few more. The caller must not call Generate before
+// MeasureFlips returns. The first sequence is empty afterwards. If the plan switches
+// graphs, not all of them are loaded, and MeasureFlips returns [ErrOptions]. If each
+// pass has only one row, MeasureFlips computes nothing and returns zero positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	if e.options.start != e.options.used {
-		return nil, fmt.Errorf("engine: %w: measure flips: plan %s does not keep all graphs loaded: take %s or %s",
+		return nil, fmt.Errorf("engine: %w: measure flips: plan %s does not keep all graphs loaded: choose plan %s or %s",
 			ErrOptions, e.options.Plan, graphswap.PlanResident, graphswap.PlanSeparate)
 	}
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
-		return nil, fmt.Errorf("engine: %w: measure flips: a lead of %d of %d tokens: want 1..%d, and a context of at least %d",
+		return nil, fmt.Errorf("engine: %w: measure flips: the first %d of %d tokens are not compared: want 1..%d, and a context of at least %d",
 			ErrPass, lead, len(text), len(text)-1, len(text))
 	}
 	least, compared := e.options.FlipWidths()
@@ -93,8 +94,8 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 }
 
 // FlipWidths returns the width that computes one token at a time, and the widths of
-// passes with drafts that are compared with it, ascending. There are none if each pass
-// has one row. Rows must be set: see [Options.Shape].
+// passes with drafts that MeasureFlips compares with it, ascending. The second result
+// is empty if each pass has one row. Options.Rows must be set: see [Options.Shape].
 func (o Options) FlipWidths() (least int, compared []int) {
 	r := resolved{Options: o}
 	least, compared = o.Rows[len(o.Rows)-1], slices.Clone(o.Rows)
@@ -106,10 +107,11 @@ func (o Options) FlipWidths() (least int, compared []int) {
 	return least, slices.DeleteFunc(compared, func(rows int) bool { return r.fullPass(rows) == 1 })
 }
 
-// fullPass returns the most tokens that a pass with drafts has on graphs of a width.
+// fullPass returns the largest number of tokens in a pass with drafts on graphs of a
+// given width.
 func (r *resolved) fullPass(rows int) int { return min(rows, r.draftRows(), maxDrafts+1) }
 
-// flipMeter computes one text repeatedly.
+// flipMeter computes one text several times, at different widths.
 type flipMeter struct {
 	engine *Engine
 	text   []int32
@@ -117,14 +119,14 @@ type flipMeter struct {
 	seed   maphash.Seed
 }
 
-// answer is the top token after a token, and a hash of all logits.
+// answer holds the top token after a position, and a hash of all logits there.
 type answer struct {
 	token int
 	bits  uint64
 }
 
-// read computes the text after the lead, with the given tokens per pass and the given least graph
-// width.
+// read computes the text after its first lead tokens. tokens is the number of tokens
+// per pass, and rows the least graph width.
 func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err
@@ -144,7 +146,8 @@ func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answe
 	return answers, nil
 }
 
-// pass computes and commits tokens. If logits is set, it returns an answer for each.
+// pass computes tokens in one pass and commits them. If logits is set, pass returns an
+// answer for each token.
 func (m *flipMeter) pass(ctx context.Context, tokens []int32, rows int, logits bool) (answers []answer, err error) {
 	p, path := Pass{Width: rows}, make([]int, len(tokens))
 	for i, token := range tokens {

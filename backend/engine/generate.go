@@ -16,9 +16,10 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// Generate continues a prompt and hands the text to emit in non-empty pieces. It waits until a
-// sequence is free. It returns the Report when the output ends. The error comes from ctx, emit or
-// the device, or it is a [PromptTooLongError] or [ErrRequest]. The report then covers the work done
+// Generate continues a prompt and passes the output to emit in non-empty pieces.
+// Generate first waits until a sequence is free. It returns the Report at the end of
+// the output. An error comes from ctx, emit or the device, or it is a
+// [PromptTooLongError] or [ErrRequest]. After an error, the report covers the work done
 // so far, and the computed rows stay in the cache.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
 	g := e.newGeneration(r, emit)
@@ -55,7 +56,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	g.finish(err)
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
-		// The cause is in the cache and must not reach the next request.
+		// The keys or values in the cache caused the error, so remove them before the
+		// next request.
 		err = errors.Join(err, e.Truncate(sequence, 0))
 	}
 	return g.report, err
@@ -68,17 +70,17 @@ func (e *Engine) checkRequest(r Request) error {
 	case len(r.Prompt) > e.options.Context:
 		return &PromptTooLongError{Tokens: len(r.Prompt), Context: e.options.Context}
 	case r.Logprobs < 0:
-		return fmt.Errorf("engine: %w: %d logprobs", ErrRequest, r.Logprobs)
+		return fmt.Errorf("engine: %w: logprobs=%d: want 0 or more", ErrRequest, r.Logprobs)
 	}
 	for i, t := range r.Prompt {
 		if t < 0 || int(t) >= e.config.Vocab {
-			return fmt.Errorf("engine: %w: token %d of the prompt is %d, the vocabulary has %d", ErrRequest, i, t, e.config.Vocab)
+			return fmt.Errorf("engine: %w: token number %d of the prompt has the id %d, but the vocabulary has %d tokens", ErrRequest, i, t, e.config.Vocab)
 		}
 	}
 	return nil
 }
 
-// generation is one call of Generate.
+// generation holds the state of one call of Generate.
 type generation struct {
 	engine  *Engine
 	request Request
@@ -88,19 +90,19 @@ type generation struct {
 	text    *detok.Text
 	report  Report
 	item    workItem
-	cached  int // tokens of the prompt that its sequence held
-	// planRun switches graphs for the prompt, or is nil.
+	cached  int // number of prompt tokens that the sequence held already
+	// planRun is the plan run that switches graphs for the prompt, or nil.
 	planRun *residency.Run
-	// drafter and tree are nil without drafts.
+	// drafter and tree are nil if the request runs without drafts.
 	drafter *draft.Drafter
 	tree    *spec.Tree
 	top     calibration.Row
-	// prompted counts the prompt's tokens that the drafter was shown. observing
-	// brings the time of the last pass's tokens once it has looked at them.
+	// prompted counts the prompt tokens that the drafter has learned from. observing
+	// delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
-	// pieces is the text of the tokens that the last pass drew. ending is the reason if the output
-	// ends with them.
+	// pieces holds the text of the tokens that the last pass drew. If the output ends
+	// with them, ending is the reason.
 	pieces []Piece
 	ending StopReason
 }
@@ -115,8 +117,8 @@ func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
 	return g
 }
 
-// prefill computes the prompt's tokens that its sequence did not hold, by a plan if
-// there is one, and draws the first token.
+// prefill computes the prompt tokens that the sequence did not hold, by a switch plan
+// if there is one, and draws the first output token.
 func (g *generation) prefill(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -149,8 +151,7 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	return err
 }
 
-// decode hands out what was drawn and computes the next pass, until the output
-// ends.
+// decode hands out the drawn tokens and computes the next pass, until the output ends.
 func (g *generation) decode(ctx context.Context) error {
 	started := time.Now()
 	defer func() { g.report.Decode = time.Since(started) }()
@@ -165,7 +166,7 @@ func (g *generation) decode(ctx context.Context) error {
 		if err == nil && more {
 			err = g.compute(ctx)
 		}
-		if err != nil && ctx.Err() == nil { // a draw failed: the tokens drawn before it are output
+		if err != nil && ctx.Err() == nil { // a draw failed: hand out the tokens that were drawn before it
 			err = errors.Join(err, g.handOut())
 		}
 		if err != nil {
@@ -177,8 +178,8 @@ func (g *generation) decode(ctx context.Context) error {
 	}
 }
 
-// prepareNext sets the item's tokens to the last one of the output, with drafts
-// after it, and makes room for them. It returns false if the context is full.
+// prepareNext sets the work item's tokens to the last output token and its drafts, and
+// makes room for them in the context. prepareNext returns false if the context is full.
 func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	token := g.report.Output[len(g.report.Output)-1]
 	length := g.engine.sequences.Len(g.item.sequence)
@@ -195,11 +196,11 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	return g.shift(ctx, token)
 }
 
-// shift makes room in a full context: after the tokens to keep it drops the older
-// half, and the rest is computed again at its new position. So the text continues
-// as after a new prompt of these tokens, to the bit on devices whose rows do not
-// depend on their pass. The cost is the prefill of half a context for each half
-// context of output.
+// shift makes room in a full context: it keeps the first tokens that the request asks
+// for, drops the older half of the others, and computes the rest again at its new
+// positions. So the text continues as after a new prompt of the remaining tokens. It is
+// equal to the bit if the device's rows do not depend on the pass that computes them.
+// The cost is one prefill of half a context for each half context of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
 	held := g.engine.Tokens(g.item.sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
@@ -216,11 +217,12 @@ func (g *generation) shift(ctx context.Context, token int32) (more bool, err err
 	return true, g.reserve(ctx, keep+len(g.item.tokens))
 }
 
-// leastShifting is the number of slots that a request's Keep never covers, so a shift can always
-// free them (llama-server's number).
+// leastShifting is the number of slots that Request.Keep never covers, so that a shift
+// always frees some. llama-server has the same number.
 const leastShifting = 4
 
-// reserve lets the context grow. No pass waits for this request meanwhile.
+// reserve waits until the context is long enough for n tokens. Passes of other requests
+// run meanwhile.
 func (g *generation) reserve(ctx context.Context, n int) error {
 	if n <= g.engine.graphs.Load().context {
 		return nil
@@ -234,8 +236,8 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	return err
 }
 
-// finish completes the report and lets the engine learn from an output that ended
-// without an error.
+// finish completes the report. If the output ended without an error, the engine learns
+// from it.
 func (g *generation) finish(err error) {
 	e := g.engine
 	g.endDrafts(err == nil)
@@ -251,7 +253,7 @@ func (g *generation) finish(err error) {
 	g.report.Context = e.graphs.Load().context
 }
 
-// handOut sends the text of the drawn tokens.
+// handOut sends the text of the drawn tokens to the caller of Generate.
 func (g *generation) handOut() error {
 	for _, piece := range g.pieces {
 		if err := g.send(piece); err != nil {
@@ -262,7 +264,7 @@ func (g *generation) handOut() error {
 	return nil
 }
 
-// end sends the text that was held back.
+// end sends the text that was held back for a stop string or an incomplete character.
 func (g *generation) end(reason StopReason) error {
 	g.report.Stop = reason
 	return g.send(g.text.Finish())

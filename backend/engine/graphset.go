@@ -14,19 +14,21 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// graphSet holds the graphs of all blocks at one context tier, and the memory that
+// graphSet holds the graphs of all blocks for one context tier, and the memory that
 // they bind.
 type graphSet struct {
 	*residency.Set
-	context int // tokens of one sequence
+	context int // number of tokens that one sequence can hold
 	slots   int // of all sequences
 	memory  *buffers.Buffers
-	// start holds the graphs of each block to load at first. If it is nil, the plan decides.
+	// start tells which graphs of each block to load first. If start is nil, the plan
+	// decides.
 	start []graphswap.Variant
 }
 
-// newGraphSet allocates the memory of a context tier; loadBlocks or loadBlocksAndHead
-// loads the graphs. The memory comes first, because a device must place the KV cache in one piece.
+// newGraphSet allocates the memory of a context tier. Afterwards, loadBlocks or
+// loadBlocksAndHead loads the graphs. The memory is allocated first, because a device
+// must place the KV cache in one piece.
 func (e *Engine) newGraphSet(context int) (*graphSet, error) {
 	o := &e.options
 	f := &graphSet{Set: residency.NewSet(e.costs), context: context, slots: context * o.Sequences}
@@ -35,8 +37,8 @@ func (e *Engine) newGraphSet(context int) (*graphSet, error) {
 	return f, err
 }
 
-// loadBlocks makes and loads the programs of every block; the head is loaded
-// already.
+// loadBlocks writes the graphs of every block, and compiles or loads them. The head is
+// loaded already.
 func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 	c := e.options.images()
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
@@ -46,7 +48,7 @@ func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 	return f.Load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, sets), sets, e.layout(f))
 }
 
-// layout returns the layout of a graph set.
+// layout lists the block graphs that a graph set loads, and the memory that they bind.
 func (e *Engine) layout(f *graphSet) residency.Layout {
 	return residency.Layout{
 		Rows: e.options.Rows, Layers: e.config.Layers, Switched: e.options.separate, Start: e.options.start, Used: e.options.used, Resident: f.start,
@@ -56,7 +58,8 @@ func (e *Engine) layout(f *graphSet) residency.Layout {
 	}
 }
 
-// loadBlocksAndHead makes and loads the programs of every block and of the head.
+// loadBlocksAndHead writes the graphs of every block and of the head, and compiles or
+// loads them.
 func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 	c := e.options.images()
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
@@ -77,9 +80,10 @@ func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 	return e.costs.MeasureHead(ctx, e.head.rows, e.head.widths)
 }
 
-// reloadGraphs loads all programs again, after the device has restarted or a block
-// was left without a graph. Keys and values are on the host, so no text is lost. The
-// caller holds the device lock. If it fails, the next caller tries again.
+// reloadGraphs loads all programs again, after the device has restarted or after a
+// failed switch has left a block without a graph. Keys and values are on the host, so
+// no text is lost. The caller holds the device lock. If reloadGraphs fails, the next
+// request that takes the device lock tries again.
 func (e *Engine) reloadGraphs(ctx context.Context) error {
 	if e.switcher != nil {
 		e.switcher.Stop()
@@ -90,17 +94,17 @@ func (e *Engine) reloadGraphs(ctx context.Context) error {
 		err = e.head.reload(ctx, f.Loader())
 	}
 	if err != nil {
-		return fmt.Errorf("engine: load the graphs again: %w", err)
+		return fmt.Errorf("engine: load all graphs again: %w", err)
 	}
 	e.mustReload = false
-	e.options.Logger.Warn("the graphs were lost and are loaded again", "blocks", len(f.Blocks))
+	e.options.Logger.Warn("all graphs were lost, and have been loaded again", "blocks", len(f.Blocks))
 	return nil
 }
 
-// reloadAfterRestart reports whether a failed pass may run once more: the device
-// has restarted, and its programs are loaded again. Keys and values are on the
-// host, and nothing of a pass counts before its end, so no text is lost. Clock votes
-// are lost with the device, so the next pass votes again.
+// reloadAfterRestart reports whether a failed pass may run once more, because the
+// device has restarted and the programs are loaded again. Keys and values are on the
+// host, and a pass changes nothing before its end, so no text is lost. A restart also
+// drops the votes for higher clocks, so the next pass votes again.
 func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 	if err != nil {
 		e.power.Forget()
@@ -108,7 +112,7 @@ func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 	return errors.Is(err, backend.ErrRestarted) && e.ensureLoaded() == nil
 }
 
-// sizeBytes returns the memory of programs and buffers.
+// sizeBytes returns the memory of the set's programs and buffers.
 func (f *graphSet) sizeBytes() int64 { return f.ProgramBytes() + f.memory.TotalBytes() }
 
 func (f *graphSet) close() error { return errors.Join(f.Unload(), f.memory.Close()) }

@@ -1,13 +1,13 @@
 // Package arena divides device buffers into regions and binds regions to the
 // ports of graphs.
 //
-// A device registers one large buffer faster than many small ones. So the
-// engine places everything that one block binds in one buffer: [Arena.Place]
-// reserves a [Region], [Arena.Allocate] makes the buffer for all of them, and
-// [Bind] lists the regions in the order that a graph's signature asks for.
+// A device registers one large buffer faster than many small buffers. So the engine
+// puts all memory that one block binds into one buffer: [Arena.Place] reserves a
+// [Region], [Arena.Allocate] allocates the buffer for all regions, and [Bind] lists the
+// regions in the order of a graph's signature.
 //
-// The package allocates and computes offsets. It does not know what a region
-// holds, runs no graph and starts no goroutine.
+// The package allocates buffers and computes offsets. It does not know the contents of
+// a region, runs no graph and starts no goroutine.
 //
 // # Invariants
 //
@@ -15,8 +15,8 @@
 //   - regions of one arena do not overlap;
 //   - a region is valid until the caller closes the buffer.
 //
-// An arena is not safe for concurrent use. Regions are values; their
-// bytes belong to the holder of the engine's device lock.
+// An arena is not safe for concurrent use. Regions are values; only the holder of the
+// engine's device lock may use their bytes.
 package arena
 
 import (
@@ -42,28 +42,29 @@ func (r Region) Bytes(n int) []byte { return r.Buffer.Bytes()[r.Offset : r.Offse
 // All returns the bytes of the whole region.
 func (r Region) All() []byte { return r.Bytes(r.Size) }
 
-// From returns the region without its first skip bytes.
+// From returns the rest of the region after its first skip bytes.
 func (r Region) From(skip int) Region {
 	return Region{Buffer: r.Buffer, Offset: r.Offset + skip, Size: r.Size - skip}
 }
 
-// Arena collects regions that will lie in one buffer. The zero value is empty.
+// Arena collects regions that will lie in one buffer. The zero value is an empty arena.
 type Arena struct {
 	sizeBytes int
 	regions   []*Region
 }
 
-// Place reserves size bytes for r, which [Arena.Allocate] completes.
+// Place reserves size bytes for r. [Arena.Allocate] then sets the buffer and offset of
+// r.
 func (a *Arena) Place(r *Region, size int) {
 	r.Offset, r.Size = a.sizeBytes, size
 	a.sizeBytes += (size + Alignment - 1) &^ (Alignment - 1)
 	a.regions = append(a.regions, r)
 }
 
-// SizeBytes returns the size of the buffer that holds the regions so far.
+// SizeBytes returns the size of the buffer that holds all regions placed so far.
 func (a *Arena) SizeBytes() int { return a.sizeBytes }
 
-// Allocate makes the buffer and points each region at it. The caller closes the
+// Allocate allocates the buffer and sets it in each region. The caller closes the
 // buffer.
 func (a *Arena) Allocate(dev backend.Device) (backend.Buffer, error) {
 	b, err := dev.NewBuffer(a.sizeBytes)
@@ -76,16 +77,15 @@ func (a *Arena) Allocate(dev backend.Device) (backend.Buffer, error) {
 	return b, nil
 }
 
-// Bind returns the regions of a graph's ports in the order of its signature. A
-// port without a region, or with one that is too small, is
-// [backend.ErrBinding].
+// Bind returns the regions of a graph's ports in the order of its signature. If a port
+// has no region, or a region that is too small, Bind returns [backend.ErrBinding].
 func Bind(graph string, s backend.Signature, ports map[string]*Region) ([]backend.Binding, error) {
 	bindings := make([]backend.Binding, 0, len(s.Inputs)+len(s.Outputs))
 	for _, list := range [][]backend.Port{s.Inputs, s.Outputs} {
 		for _, port := range list {
 			r := ports[port.Name]
 			if r == nil || port.SizeBytes() > r.Size {
-				return nil, fmt.Errorf("engine: graph %s: port %s of %d bytes: %w", graph, port.Name, port.SizeBytes(), backend.ErrBinding)
+				return nil, fmt.Errorf("engine: graph %s: port %s of %d bytes has no region, or a region that is too small: %w", graph, port.Name, port.SizeBytes(), backend.ErrBinding)
 			}
 			bindings = append(bindings, backend.Binding{Buffer: r.Buffer, Offset: r.Offset})
 		}

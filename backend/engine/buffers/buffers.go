@@ -9,48 +9,50 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Config is the shape of the memory.
+// Config describes the shape of the memory that [New] allocates.
 type Config struct {
 	Model  model.Config
 	Recipe model.Recipe
-	// Views are the kinds of attention, each with angles and a mask of its own.
+	// Views are the kinds of attention in the model. Each has its own angles and mask.
 	Views []model.View
 	// Rows is the width of the widest graph. PartRows is the width of the graphs that
-	// compute a wider pass in parts. It divides Rows, and equals Rows if there are no parts.
+	// compute a wider pass in several parts. PartRows divides Rows, and equals Rows if
+	// no pass is computed in parts.
 	Rows, PartRows int
-	// Sequences and Context are the number of sequences and of slots of each.
+	// Sequences is the number of sequences, and Context the number of slots of each.
 	Sequences, Context int
-	// Ends holds the end of each block's layers.
+	// Ends holds, for each block, the index after its last layer.
 	Ends []int
 }
 
-// Buffers is the memory of one context tier. Create it with [New].
+// Buffers is the memory of one context tier that the graphs bind. Create it with [New].
 type Buffers struct {
 	config Config
 	buffer backend.Buffer // of everything but the cache
 	cache  *kvcache.Cache
-	// hidden are the hidden states: a block's input and output, in turn.
+	// hidden holds the hidden states: a block reads one region and writes the other
+	// one.
 	hidden [2]arena.Region
-	// whole is the memory of each view for graphs that take a pass whole, parts for
-	// each part of a pass.
+	// whole is the memory of angles and masks for graphs that take a pass whole. parts
+	// is the same memory for each part of a pass that is cut.
 	whole viewSet
 	parts []viewSet
-	// blind is a row of a mask that hides everything.
+	// blind is a mask row that hides every slot.
 	blind    []byte
-	rowBytes int   // of a row of hidden states
-	ioBytes  int64 // of everything but the cache
+	rowBytes int   // size of one row of hidden states in bytes
+	ioBytes  int64 // size of everything but the KV cache
 }
 
-// viewSet is the memory of each view's angles and mask.
+// viewSet is the memory of the angles and the mask of each view.
 type viewSet struct {
 	views  []viewPorts
-	filled *Rows // the pass that they were filled for
+	filled *Rows // the pass whose angles and masks the memory holds
 }
 
 type viewPorts struct{ cos, sin, mask arena.Region }
 
-// New allocates the memory on dev. The cache comes first, because a device must
-// place each block's part of it in one piece.
+// New allocates the memory on dev. The KV cache comes first, because a device must
+// place each block's part of the cache in one piece.
 func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	b := &Buffers{config: c}
 	defer func() {
@@ -107,25 +109,26 @@ func (b *Buffers) Close() error {
 // Cache returns the KV cache.
 func (b *Buffers) Cache() *kvcache.Cache { return b.cache }
 
-// IOBytes returns the size of everything but the cache.
+// IOBytes returns the size holds everything but the KV cache.
 func (b *Buffers) IOBytes() int64 { return b.ioBytes }
 
 // TotalBytes returns the size of all buffers.
 func (b *Buffers) TotalBytes() int64 { return b.cache.SizeBytes() + b.ioBytes }
 
-// Hidden returns the first rows of the hidden states that a block reads. The hidden states of the
-// last block are read by the head.
+// Hidden returns the first n rows of the hidden states that a block reads. The head
+// reads the hidden states that follow the last block.
 func (b *Buffers) Hidden(block, rows int) []byte {
 	return b.hidden[block%2].Bytes(rows * b.rowBytes)
 }
 
-// ClearHidden makes rows [first, end) that a block reads zero.
+// ClearHidden sets rows [first, end) of the hidden states that a block reads to zero.
 func (b *Buffers) ClearHidden(block, first, end int) {
 	clear(b.Hidden(block, end)[first*b.rowBytes:])
 }
 
-// Ports maps the ports of a block's graph with the given rows to memory, once for each part of a
-// pass that the graph can compute. The block has the layers [first, end).
+// Ports maps the ports of a block's graph of the given width to memory, once for each
+// part of a pass that this graph can compute. The block consists of the layers [first,
+// end).
 func (b *Buffers) Ports(block, first, end, rows int) []map[string]*arena.Region {
 	if len(b.parts) == 0 || rows != b.config.PartRows {
 		return []map[string]*arena.Region{b.ports(block, first, end, &b.whole)}

@@ -5,21 +5,24 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Root is the parent of rows that follow a sequence's committed tokens.
+// Root is the parent of a row that directly follows the committed tokens of its
+// sequence.
 const Root = -1
 
-// Rows describes the rows of a pass as masks need them. All slices have one element
-// per row.
+// Rows describes the rows of a pass, as far as masks depend on them. All slices have
+// one element per row.
 type Rows struct {
-	// Sequences are the sequences of the rows, and Parents the rows before them in
-	// the same pass, or [Root].
+	// Sequences holds the sequence of each row. Parents holds the row before it in the
+	// same pass, or [Root].
 	Sequences, Parents []int
-	// Positions are the positions of the rows' tokens.
+	// Positions holds the position of each row's token.
 	Positions []int32
-	// Slots are the positions in the cache that rows take while a block computes them
-	// in parts: the nth row of a sequence takes its nth free slot.
+	// Slots holds the cache position at which each row is stored if a block computes
+	// the pass in parts: the nth row of a sequence takes the nth free slot of that
+	// sequence.
 	Slots []int
-	// Bases holds the number of tokens of each sequence that are in their slots.
+	// Bases holds, for each sequence, the number of tokens that are stored in their
+	// slots.
 	Bases map[int]int
 }
 
@@ -29,8 +32,9 @@ func (r *Rows) Add(sequence, parent int, position int32, slot int) {
 	r.Positions, r.Slots = append(r.Positions, position), append(r.Slots, slot)
 }
 
-// Fill writes the angles and masks of one part of a pass, for graphs of the given width. The part
-// begins at row part*width. A pass that is not cut has one part.
+// Fill writes the angles and masks of one part of a pass, for graphs of the given
+// width. Part number part starts at row part*width. A pass that is computed whole has
+// one part.
 func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	set := &b.whole
 	if parts > 1 {
@@ -53,10 +57,10 @@ func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	}
 }
 
-// fillMask writes the mask of n rows of the pass, starting at row first, for a view:
-// groups*n mask rows of slots+n columns. When the graph runs, the rows
-// before row first are in the KV cache, so the mask shows the slots of those that are
-// ancestors. blind is a mask row that hides everything.
+// fillMask writes the mask of n rows of the pass for one view, starting at row first:
+// groups*n mask rows of slots+n columns. The rows before row first are in the KV cache
+// when the graph runs, so the mask shows those of their slots that belong to ancestors.
+// blind is a mask row that hides every slot.
 func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout, element, groups, first, n int) {
 	slots := layout.Slots()
 	stride := (slots + n) * element
@@ -64,13 +68,13 @@ func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout,
 		row := mask[i*stride : (i+1)*stride]
 		show := func(from, to int) { clear(row[from*element : to*element]) }
 		copy(row, blind)
-		show(slots+i, slots+i+1) // itself, even if it is padding
+		show(slots+i, slots+i+1) // each row sees itself, even a padding row
 		if first+i >= len(r.Parents) {
 			continue
 		}
 		own := layout.Slot(r.Sequences[first+i], 0)
 		base, oldest := r.Bases[r.Sequences[first+i]], v.Oldest(r.Positions[first+i])
-		if oldest < base { // slots are in the order of positions
+		if oldest < base { // a sequence's slots are in the order of positions
 			show(own+oldest, own+base)
 		}
 		for j := r.Parents[first+i]; j != Root && int(r.Positions[j]) >= oldest; j = r.Parents[j] {

@@ -1,13 +1,13 @@
-// Package detok turns the bytes of output tokens into text: whole characters, cut
-// before the first stop string, with the log-probabilities that a client asked for.
+// Package detok turns the bytes of output tokens into text: whole characters up to the
+// first stop string, with the log-probabilities that a client asked for.
 //
-// [Text] joins bytes. It holds back what may still become a character or a stop
-// string and hands out the rest as a [Piece]. How the bytes were divided into
-// tokens does not change the text.
+// [Text] joins bytes. It holds back bytes that may still become a character or a stop
+// string, and hands out all other text as a [Piece]. The text does not depend on how
+// its bytes were divided into tokens.
 //
-// The package knows no vocabulary: the caller returns the bytes of each token. It
-// draws no token and starts no goroutine. A Text has one owner and is not safe for
-// concurrent use.
+// The package has no vocabulary: the caller passes the bytes of each token. It draws no
+// token and starts no goroutine. A Text has one owner and is not safe for concurrent
+// use.
 //
 // # Invariants
 //
@@ -16,6 +16,6 @@
 //   - bytes that are not UTF-8 become U+FFFD, one for each byte, as in a conversion
 //     to []rune.
 //
-// Cost: one step per byte and stop string (Knuth, Morris, Pratt), and one pass over
-// the logits for log-probabilities.
+// Cost: one step per byte and stop string (Knuth-Morris-Pratt search), and one pass
+// over the logits for log-probabilities.
 package detok

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// TokenLogprob is one output token. Logprob and Top are set if the request asked
+// TokenLogprob describes one output token. Logprob and Top are set if the request asked
 // for them.
 type TokenLogprob struct {
 	ID      int32
@@ -15,9 +15,9 @@ type TokenLogprob struct {
 	Top     []TokenLogprob
 }
 
-// Logprobs returns the log-probability of a token and of the n likeliest ones,
-// from the softmax of all logits before any filter of the sampler. n is positive.
-// Of equal tokens the one with the lower id comes first.
+// Logprobs returns the log-probability of a token and of the n likeliest tokens, from
+// the softmax of all logits before any sampling filter. n is positive. Of tokens with
+// equal logits, the one with the lower id comes first.
 func Logprobs(logits []float32, token int32, n int, text func(id int32) string) TokenLogprob {
 	top := float64(slices.Max(logits))
 	sum := 0.0
@@ -35,8 +35,8 @@ func Logprobs(logits []float32, token int32, n int, text func(id int32) string) 
 	return t
 }
 
-// Best returns the ids of the n largest logits, largest first. n should be small:
-// the cost is one comparison for each logit that is not among them.
+// Best returns the ids of the n largest logits, the largest first. n should be small:
+// each of the other logits costs one comparison.
 func Best(logits []float32, n int) []int32 {
 	n = min(n, len(logits))
 	ids := make([]int32, 0, n)
@@ -44,7 +44,7 @@ func Best(logits []float32, n int) []int32 {
 		if len(ids) == n && l <= logits[ids[n-1]] {
 			continue
 		}
-		// Insert after equal logits, so that ids ascend.
+		// Insert after equal logits, so that the ids of equal logits ascend.
 		at, _ := slices.BinarySearchFunc(ids, l, func(id int32, l float32) int {
 			if logits[id] >= l {
 				return -1

@@ -1,12 +1,12 @@
 package detok
 
-// matcher finds one stop string in a stream (Knuth, Morris, Pratt).
+// matcher finds one stop string in a stream of bytes (Knuth-Morris-Pratt search).
 type matcher struct {
 	text string
 	// borders[n] is the length of the longest proper prefix of text[:n] that is
 	// also its suffix.
 	borders []int
-	matched int // number of bytes of the stop string at the end of the stream
+	matched int // number of bytes at the end of the stream that begin the stop string
 }
 
 func newMatcher(s string) matcher {
@@ -23,7 +23,7 @@ func newMatcher(s string) matcher {
 	return matcher{text: s, borders: borders}
 }
 
-// add takes the next byte and reports whether the stop string is complete.
+// add takes the next byte and reports whether it completes the stop string.
 func (s *matcher) add(b byte) bool {
 	for s.matched > 0 && s.text[s.matched] != b {
 		s.matched = s.borders[s.matched]

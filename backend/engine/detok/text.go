@@ -5,35 +5,37 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a part of the output: whole UTF-8, no part of a stop string.
+// Piece is a part of the output text. It consists of whole UTF-8 characters and
+// contains no part of a stop string.
 type Piece struct {
 	Text   string
 	Tokens []TokenLogprob
 }
 
-// Text joins the bytes of tokens. Create one with [NewText].
+// Text joins the bytes of tokens to text. Create one with [NewText].
 type Text struct {
 	stops   []matcher
-	partial []byte // bytes of a character that may be incomplete
-	pending []byte // characters that were not handed out
-	// read counts the bytes that were turned into characters, written the bytes of
-	// those characters. pending ends at written.
+	partial []byte // last bytes of the output that may be an incomplete character
+	pending []byte // characters that are not handed out yet
+	// read counts the token bytes that have become characters, and written the bytes of
+	// these characters. The last pending byte is number written.
 	read, written int
-	tokens        []textToken // tokens that were not handed out
-	begin         int         // offset of the first of them in the output
+	tokens        []textToken // tokens that are not handed out yet
+	begin         int         // offset in the output of the first token that is not handed out
 	stopped       bool
 }
 
 // textToken is a token whose text was not handed out yet.
 type textToken struct {
 	token TokenLogprob
-	// end is the offset after its bytes in the input. until is the same offset in the output, or -1
-	// while it is unknown.
+	// end is the offset after the token's bytes in the input. until is the same offset
+	// in the output, or -1 while it is unknown.
 	end, until int
 }
 
-// NewText returns a text that ends before the first stop string: the stop string that is complete
-// first, or the longest if several are complete at the same byte. Empty stop strings are ignored.
+// NewText returns a text that ends before the stop string that is complete first. If
+// several are complete at the same byte, the longest counts. Empty stop strings are
+// ignored.
 func NewText(stops []string) *Text {
 	t := &Text{}
 	for _, s := range stops {
@@ -44,13 +46,14 @@ func NewText(stops []string) *Text {
 	return t
 }
 
-// toUTF8 replaces each byte that is not UTF-8.
+// toUTF8 replaces each byte that is not part of a UTF-8 character.
 func toUTF8(b []byte) string { return string([]rune(string(b))) }
 
-// Stopped reports whether a stop string was found. Nothing may be added then.
+// Stopped reports whether a stop string was found. After a stop string, the caller must
+// not add tokens.
 func (t *Text) Stopped() bool { return t.stopped }
 
-// Add takes the bytes of a token and returns the text that can be handed out.
+// Add takes the bytes of a token and returns the text that can be handed out now.
 func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
 	t.partial = append(t.partial, bytes...)
 	t.tokens = append(t.tokens, textToken{token: token, end: t.read + len(t.partial), until: -1})
@@ -61,7 +64,8 @@ func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
 	return t.take(len(t.pending) - t.held())
 }
 
-// Finish returns the text that was held back, when no more tokens follow.
+// Finish returns the text that was held back. The caller calls it when no more tokens
+// follow.
 func (t *Text) Finish() Piece {
 	for len(t.partial) > 0 && !t.stopped {
 		t.decodeRune()
@@ -70,8 +74,8 @@ func (t *Text) Finish() Piece {
 	return t.take(len(t.pending))
 }
 
-// decodeRune moves one character from partial to pending and cuts pending at a
-// stop string that the character completes.
+// decodeRune moves one character from partial to pending. If the character completes a
+// stop string, decodeRune cuts pending before the stop string.
 func (t *Text) decodeRune() {
 	r, size := utf8.DecodeRune(t.partial)
 	t.partial = t.partial[size:]
@@ -96,7 +100,8 @@ func (t *Text) decodeRune() {
 	}
 }
 
-// dropTokens forgets the tokens that begin after the cut, and shortens the token that spans it.
+// dropTokens removes the tokens that begin after the cut, and shortens a token that the
+// cut divides.
 func (t *Text) dropTokens() {
 	begin := t.begin
 	for i := range t.tokens {
@@ -112,7 +117,7 @@ func (t *Text) dropTokens() {
 	}
 }
 
-// markEnds notes where tokens end whose bytes are all characters by now.
+// markEnds sets the output offset of each token whose bytes have all become characters.
 func (t *Text) markEnds() {
 	for i := range t.tokens {
 		if t.tokens[i].until < 0 && t.tokens[i].end <= t.read {
@@ -121,7 +126,7 @@ func (t *Text) markEnds() {
 	}
 }
 
-// held returns how many pending bytes may belong to a stop string.
+// held returns how many bytes at the end of pending may belong to a stop string.
 func (t *Text) held() int {
 	n := 0
 	if t.stopped {
@@ -133,7 +138,7 @@ func (t *Text) held() int {
 	return n
 }
 
-// take hands out n pending bytes and the tokens that end in them.
+// take hands out the first n pending bytes and the tokens that end in them.
 func (t *Text) take(n int) Piece {
 	if n == 0 {
 		return Piece{}
@@ -151,5 +156,5 @@ func (t *Text) take(n int) Piece {
 	return p
 }
 
-// TokenText returns the text of one token alone.
+// TokenText returns the text of a single token, without the tokens around it.
 func TokenText(bytes []byte) string { return strings.ToValidUTF8(string(bytes), "\uFFFD") }

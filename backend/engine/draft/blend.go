@@ -8,32 +8,33 @@ import (
 )
 
 const (
-	// contextDepth is the longest context that counts are kept for; lookupDepth is
-	// the longest one of prompt lookup.
+	// contextDepth is the length of the longest context for which continuations are
+	// counted. lookupDepth is the longest context in a mode with prompt lookup.
 	contextDepth, lookupDepth = 8, 3
-	// observedDepth is the longest context of the model's probabilities.
+	// observedDepth is the length of the longest context for which the model's
+	// probabilities are kept.
 	observedDepth = 4
-	// databaseWeight is the initial value of an occurrence in an earlier text,
-	// relative to one in this text. escape is the initial weight of unseen tokens
-	// in a context; see [spec.Weights].
+	// databaseWeight is the initial weight of an occurrence in an earlier text,
+	// relative to an occurrence in the current text. escape is the initial weight of
+	// tokens that never followed a context; see [spec.Weights].
 	databaseWeight, escape = 0.15, 3
-	// learningRate is the step with which weights move. Recorded texts score the
-	// same with 0.02 to 0.1.
+	// learningRate is the step size with which the weights of the sources are learned.
+	// On recorded texts, all rates from 0.02 to 0.1 give equal results.
 	learningRate = 0.05
 )
 
-// blend is the product's [Proposer]: the counts of all sources in one tree, with
-// weights that it learns.
+// blend is the product's [Proposer]: it combines the counts of all sources in one tree,
+// with weights that it learns.
 type blend struct {
 	mode    Mode
 	learned *Experience
 	begun   spec.Weights // the weights at the start of the request
 	drafter *spec.Drafter
-	table   *calibration.Table // nil if the mode does not observe the model
+	table   *calibration.Table // nil if the mode does not learn from the model's probabilities
 	context [observedDepth]int32
 }
 
-// newBlend returns a blend of the sources that the mode has: the text so far, the
+// newBlend returns a blend of the sources that the mode selects: the text so far, the
 // model's probabilities and the database.
 func newBlend(m Mode, text *spec.Index, database spec.Source, learned *Experience) *blend {
 	b := &blend{mode: m, learned: learned, drafter: spec.NewDrafter(escape)}
@@ -60,7 +61,8 @@ func (b *blend) Begin([]int32) {
 	b.begun = b.drafter.Weights
 }
 
-// learn moves the weights: token follows text and no source has seen it yet.
+// learn adjusts the weights to the fact that token follows text. The sources must not
+// contain that token yet.
 func (b *blend) learn(text []int32, token int32) {
 	b.drafter.Learn(text, token, learningRate)
 }
@@ -73,8 +75,8 @@ func (b *blend) Observe(context, tokens []int32, probabilities []float32) {
 	b.table.Observe(context, tokens, probabilities)
 }
 
-// ObserveRejected implements [Proposer]. Without recycling it counts only a token
-// that the draft had, too.
+// ObserveRejected implements [Proposer]. Without recycling, it counts the model's token
+// only if the draft contains that token, too.
 func (b *blend) ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32) {
 	if !b.mode.Recycling {
 		if t.Child(row, tokens[0]) == spec.None {
@@ -85,7 +87,8 @@ func (b *blend) ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []
 	b.table.Observe(b.contextOf(text, t, row), tokens, probabilities)
 }
 
-// contextOf returns the last tokens of text followed by the path to a row.
+// contextOf returns the last tokens of text, followed by the tokens on the path to a
+// row.
 func (b *blend) contextOf(text []int32, t *spec.Tree, row int32) []int32 {
 	at := len(b.context)
 	for ; row != spec.None && at > 0; row = t.Parents[row] {
@@ -100,16 +103,16 @@ func (b *blend) contextOf(text []int32, t *spec.Tree, row int32) []int32 {
 // Propose implements [Proposer].
 func (b *blend) Propose(t *spec.Tree, text []int32, rows int) { b.drafter.Propose(t, text, rows) }
 
-// Experience holds the weights that requests of one mode have learned. It ends
-// with the process. It may be used from several goroutines. The zero value has
-// learned nothing.
+// Experience holds the weights of the draft sources that requests with one mode have
+// learned. The weights are lost when the process ends. An Experience may be used from
+// several goroutines. The zero value has no learned weights.
 type Experience struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards weights and known
 	weights spec.Weights
 	known   bool
 }
 
-// recall sets w to the learned weights, if there are any.
+// recall sets w to the learned weights, if any request has learned some.
 func (x *Experience) recall(w *spec.Weights) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -118,8 +121,9 @@ func (x *Experience) recall(w *spec.Weights) {
 	}
 }
 
-// add adds what a request learned from before to after. It multiplies the shared weights by this
-// request's factors of change, so concurrent requests keep each other's changes.
+// add adds to the shared weights what a request has learned: the change from before to
+// after. It multiplies the shared weights by the factors of change, so that concurrent
+// requests keep each other's changes.
 func (x *Experience) add(before, after *spec.Weights) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,22 +1,23 @@
 package draft
 
-// conversations finds requests of the same conversation, so that the
-// conversation can be forgotten as a whole. A request continues the
-// conversation whose earlier prompt is the longest prefix of its own; any other
-// request starts a new one. It knows the latest prompts of this process.
+// conversations finds out which requests belong to the same conversation, so that the
+// token database can delete a conversation as a whole. A request continues the
+// conversation whose earlier prompt is the longest prefix of the new prompt. If there
+// is none, it starts a new conversation. conversations remembers only the latest
+// prompts of this process.
 type conversations struct {
 	recent [64]promptRecord
 	next   int
 }
 
-// promptRecord is the prompt of a request.
+// promptRecord describes the prompt of a request.
 type promptRecord struct {
 	length             int
 	hash, conversation uint64
 }
 
-// of returns the conversation of a text whose first prompt tokens are its
-// prompt, and remembers that prompt.
+// of returns the conversation to which a text belongs, and remembers the text's first
+// prompt tokens as its prompt.
 func (c *conversations) of(text []int32, prompt int) uint64 {
 	hash, longest, found := uint64(fnvOffset), 0, uint64(0)
 	for n := 0; n < prompt; {

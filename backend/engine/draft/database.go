@@ -9,41 +9,40 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Database remembers the outputs of earlier requests as tokens: in memory,
-// where they end with the process, or on disk. It may be used from several
-// goroutines.
+// Database remembers the tokens of earlier outputs: in memory until the process ends,
+// or on disk. A Database may be used from several goroutines.
 type Database struct {
 	mu        sync.Mutex // guards all fields
 	index     *spec.Index
 	maxTokens int
-	// next holds the texts that were remembered since index was half full. It
-	// replaces a full index at once, so that no request waits.
+	// next contains the texts that were added after index was half full. When index is
+	// full, next replaces it at once, so no request waits.
 	next *spec.Index
 
-	// files, if set, are the database; index is not used.
+	// files, if set, is the database on disk; then index is not used.
 	files         *tokendb.DB
 	logger        *slog.Logger
-	broken        bool // the files can no longer be read
+	broken        bool // reading the files has failed
 	conversations conversations
 }
 
-// NewDatabase returns an empty database in memory. If it would exceed maxTokens
-// tokens, it forgets its older half.
+// NewDatabase returns an empty database in memory. If more than maxTokens tokens are
+// added, the database drops its older half.
 func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
 }
 
-// OnDisk returns a database in files. The caller closes them after the last
-// use. If a file fails, the database logs a warning and drafts continue without
-// it.
+// OnDisk returns a database that is stored in files. The caller closes files after the
+// last use of the database. If reading a file fails, the database logs a warning, and
+// drafts continue without the database.
 func OnDisk(files *tokendb.DB, logger *slog.Logger) *Database {
 	return &Database{files: files, logger: logger}
 }
 
-// Add remembers the output of a successful request.
+// Add adds the output of a successful request to the database.
 func (d *Database) Add(tokens []int32) { d.remember(tokens, 0) }
 
-// remember adds the tokens of a text that follow its prompt.
+// remember adds the tokens of a text that follow the prompt to the database on disk.
 func (d *Database) remember(text []int32, prompt int) {
 	d.mu.Lock()
 	if d.files == nil {
@@ -55,20 +54,20 @@ func (d *Database) remember(text []int32, prompt int) {
 	if !broken {
 		conversation = d.conversations.of(text, prompt)
 	}
-	d.mu.Unlock() // other requests draft while the disk works
+	d.mu.Unlock() // unlock first, so that other requests can draft during the disk write
 	if broken {
 		return
 	}
 	err := d.files.Commit(tokendb.Document{Conversation: conversation, Time: time.Now().Unix(), Tokens: text[prompt:]})
 	if err != nil {
-		d.logger.Warn("token database: an answer was not remembered", "detail", err)
+		d.logger.Warn("token database: could not store an answer", "detail", err)
 	}
 }
 
-// append adds a text to the index in memory.
+// append adds a text to the database in memory.
 func (d *Database) append(tokens []int32) {
 	if len(tokens) >= d.maxTokens {
-		return // longer than the whole database
+		return // the text is longer than the whole database may be
 	}
 	for d.index.Len()+1+len(tokens) > d.maxTokens {
 		if d.index, d.next = d.next, nil; d.index == nil {
@@ -89,7 +88,7 @@ func (d *Database) append(tokens []int32) {
 	}
 }
 
-// refresh reads what another process has added.
+// refresh reads texts that another process has added to the files.
 func (d *Database) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,17 +97,17 @@ func (d *Database) refresh() {
 	}
 }
 
-// check logs an error of the files once and stops using them. mu is held.
+// check logs the first error of the files and stops using them. The caller holds mu.
 func (d *Database) check(err error) {
 	if err != nil {
 		d.broken = true
-		d.logger.Warn("token database: it can no longer be read: drafts continue without it", "detail", err)
+		d.logger.Warn("token database: cannot read the files: drafts continue without the database", "detail", err)
 	}
 }
 
-// read calls f. Inside f the database is a source. It reports whether the
-// results of f are valid; if not, call it again, and f runs without the
-// database.
+// read calls f. While f runs, the database is a source of drafts. read reports whether
+// the results of f are valid. If they are not, call read again: it then runs f without
+// the database.
 func (d *Database) read(f func() error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,8 +118,8 @@ func (d *Database) read(f func() error) bool {
 	return !d.broken
 }
 
-// source returns the database as a source, or nil if it cannot be read. mu is
-// held.
+// source returns the database as a draft source, or nil if the database cannot be read.
+// The caller holds mu.
 func (d *Database) source() spec.Source {
 	switch {
 	case d.broken:
@@ -131,7 +130,7 @@ func (d *Database) source() spec.Source {
 	return d.index
 }
 
-// Len returns the number of tokens, including a separator for each text.
+// Len returns the number of tokens in the database, including one separator per text.
 func (d *Database) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,8 +141,8 @@ func (d *Database) Len() int {
 	return d.index.Len()
 }
 
-// shared is a database as a source. It is valid inside the function that
-// [Database.read] calls.
+// shared implements [spec.Source] for a database. It may be used only inside the
+// function that [Database.read] calls.
 type shared struct{ *Database }
 
 // Levels implements [spec.Source].

@@ -2,27 +2,29 @@ package draft
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Drafter drafts for one sequence. It keeps the text, asks its [Proposer] for trees and holds the
-// database's lock while the proposer reads the database. It belongs to one goroutine.
+// Drafter proposes draft tokens for one sequence. It keeps the text and asks its
+// [Proposer] for draft trees. It holds the database's lock while the proposer reads the
+// database. A Drafter belongs to one goroutine.
 type Drafter struct {
 	mode     Mode
 	database *Database
 	text     *spec.Index
-	prompt   int // length of the prompt in tokens
+	prompt   int // number of tokens in the prompt
 	proposer Proposer
-	blend    *blend // the proposer, if it learns; nil for a baseline
+	blend    *blend // the same proposer if it is a blend, which learns; nil if it is a baseline
 	allowed  func(token int32) bool
 
-	// fill draws tree; study learns from token. New makes both once, so that
-	// calling them allocates nothing.
+	// fill lets the proposer fill tree, and study lets it learn from token. New creates
+	// both functions once, so that calling them allocates nothing.
 	tree        *spec.Tree
 	rows        int
 	token       int32
 	fill, study func() error
 }
 
-// New returns a drafter. database may be nil unless the mode has Database. The
-// drafter continues from learned, which all drafters of a mode share.
+// New returns a drafter for one sequence. database may be nil unless the mode's
+// Database is set. The drafter starts with the weights in learned, which all drafters
+// of a mode share.
 func New(m Mode, database *Database, learned *Experience) *Drafter {
 	d := &Drafter{mode: m, database: database, text: spec.NewIndex(m.depth())}
 	var source spec.Source
@@ -46,7 +48,7 @@ func New(m Mode, database *Database, learned *Experience) *Drafter {
 	return d
 }
 
-// depth returns the longest context that the text is indexed for.
+// depth returns the length of the longest context for which the text is indexed.
 func (m Mode) depth() int {
 	if m.Lookup && !m.Automaton {
 		return lookupDepth
@@ -57,7 +59,7 @@ func (m Mode) depth() int {
 // Len returns the number of tokens of the text.
 func (d *Drafter) Len() int { return d.text.Len() }
 
-// Begin starts a request. The prompt holds all earlier tokens of the sequence.
+// Begin starts a request. The prompt contains all earlier tokens of the sequence.
 func (d *Drafter) Begin(prompt []int32) {
 	d.text.Reset()
 	d.text.Reserve(len(prompt))
@@ -71,8 +73,8 @@ func (d *Drafter) Begin(prompt []int32) {
 	}
 }
 
-// Commit appends emitted tokens and learns from them how much each source is
-// worth.
+// Commit appends output tokens to the text and learns from them how much each draft
+// source is worth.
 func (d *Drafter) Commit(tokens []int32) {
 	for _, token := range tokens {
 		if d.blend != nil {
@@ -87,33 +89,32 @@ func (d *Drafter) Commit(tokens []int32) {
 	}
 }
 
-// Observe reports the tokens that the model found likely after the token at a
-// position of the text, the most likely first.
+// Observe records the tokens that the model found likely after one position of the
+// text, the most likely first.
 func (d *Drafter) Observe(position int, tokens []int32, probabilities []float32) {
 	if d.mode.Calibration {
 		d.proposer.Observe(d.text.Text()[:position+1], tokens, probabilities)
 	}
 }
 
-// ObserveRejected reports the tokens that the model found likely after a drafted
-// row that was not accepted. last is the position of the token that the tree
-// followed.
+// ObserveRejected records the tokens that the model found likely after a drafted row
+// that was not accepted. last is the position of the token at the tree's root.
 func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []int32, probabilities []float32) {
 	if d.mode.Rejected() && len(tokens) > 0 {
 		d.proposer.ObserveRejected(d.text.Text()[:last+1], t, row, tokens, probabilities)
 	}
 }
 
-// Restrict limits the first token of a draft to tokens that allowed accepts, such as a grammar's
-// tokens; other drafts would be wasted. Nil allows all.
+// Restrict limits the first token of each draft to tokens that allowed accepts, such as
+// those of a grammar. The model could not choose any other token there. Nil allows all.
 func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	d.allowed = allowed
 	if d.blend != nil {
-		d.blend.drafter.First = allowed // rejects tokens before they take rows
+		d.blend.drafter.First = allowed // check allowed early, so that forbidden tokens take no rows
 	}
 }
 
-// Propose fills an empty tree with up to rows rows.
+// Propose fills an empty draft tree with at most rows rows.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
 	d.tree, d.rows = t, rows
 	if !d.mode.Database {
@@ -123,11 +124,11 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 		d.database.read(d.fill)
 	}
 	if d.allowed != nil {
-		t.Keep(d.allowed) // for proposers that do not check allowed themselves
+		t.Keep(d.allowed) // some proposers do not check allowed themselves
 	}
 }
 
-// End ends the request. If the request succeeded, its output is remembered.
+// End ends the request. If the request succeeded, End adds its output to the database.
 func (d *Drafter) End(success bool) {
 	if !success {
 		return

@@ -10,24 +10,24 @@ import (
 // ErrMode is returned for the name of an unknown mode.
 var ErrMode = errors.New("draft: unknown mode")
 
-// Mode selects the sources of drafts. The zero value drafts nothing.
+// Mode selects the sources of draft tokens. The zero value drafts nothing.
 type Mode struct {
-	// Lookup and Automaton draft from the text so far: Lookup after contexts of
-	// up to 3 tokens, Automaton after contexts of up to 8. Automaton includes
-	// Lookup.
+	// Lookup and Automaton draft tokens that followed the same context earlier in the
+	// text: Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
+	// Automaton includes Lookup.
 	Lookup, Automaton bool
-	// Calibration drafts tokens that the model found likely, in the prompt and in
-	// the output, but did not choose.
+	// Calibration drafts tokens that the model found likely, but did not choose, in the
+	// prompt or in the output.
 	Calibration bool
-	// Extension drafts a rejected token again if the model agreed with it after a
-	// wrong one (draft extension, sd.npu section 4.4). Recycling includes
-	// Extension and learns all tokens that the model found likely after rejected
-	// rows.
+	// Extension drafts a rejected token again if the model agreed with the token
+	// although it followed a wrong one (draft extension, sd.npu section 4.4). Recycling
+	// includes Extension. It learns all tokens that the model found likely after
+	// rejected rows.
 	Extension, Recycling bool
-	// Database drafts from the outputs of earlier requests.
+	// Database drafts tokens from the outputs of earlier requests.
 	Database bool
-	// Baseline, if set, replaces the blend of these sources by a published
-	// drafter. Only the laboratory sets it.
+	// Baseline, if set, is a published drafter that replaces the blend of sources. Only
+	// the laboratory sets it.
 	Baseline Baseline
 }
 
@@ -43,19 +43,20 @@ var terms = []struct {
 	{"db", func(m *Mode) *bool { return &m.Database }},
 }
 
-// Default has every source, except sources that another source includes. Calibration makes the head
-// run for every row of a prompt; the other sources need no work of the model.
+// Default selects all sources, except those that another selected source includes.
+// Calibration makes the head run for every row of a prompt; the other sources need no
+// extra work of the device.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
-// Retired reports whether s names a mode that earlier versions accepted and that
-// now only the laboratory has. Models may still carry such a name; read it as
-// "default".
+// Retired reports whether s names a mode that earlier versions of the product accepted
+// and that only the laboratory has now. The keys of a model may still contain such a
+// name; the product reads it as "default".
 func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }
 
-// Parse reads a mode: "off", "default", or terms joined by "+" (pld, sam, cal,
-// ext, rec, db).
+// Parse returns the mode that a text names: "off", "default", or terms joined by "+"
+// (pld, sam, cal, ext, rec, db).
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "off":
@@ -72,14 +73,15 @@ func Parse(s string) (Mode, error) {
 		i := slices.Index(known, name)
 		if i < 0 {
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %.80q in %.80q: want off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
+			return Mode{}, fmt.Errorf("%w: %.80q in %.80q is unknown: want off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
 		}
 		*terms[i].field(&m) = true
 	}
 	return m, nil
 }
 
-// String returns the mode in the form that [Parse] reads, or its baseline's name.
+// String returns the mode in the form that [Parse] accepts, or the name of its
+// baseline.
 func (m Mode) String() string {
 	switch {
 	case m.Baseline != nil:
@@ -98,5 +100,5 @@ func (m Mode) String() string {
 	return strings.Join(list, "+")
 }
 
-// Rejected reports whether the mode learns from rows that were not accepted.
+// Rejected reports whether the mode learns from rejected rows.
 func (m Mode) Rejected() bool { return m.Extension || m.Recycling }

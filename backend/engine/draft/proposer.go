@@ -2,28 +2,28 @@ package draft
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Baseline makes a published drafter, with which the laboratory compares the
-// product's blend of sources. The product has no implementation. Values must be
-// comparable, because modes are compared.
+// Baseline creates a published drafter, which the laboratory compares with the
+// product's blend of sources. The product contains no implementation of Baseline.
+// Implementations must be comparable with ==, because modes are compared.
 type Baseline interface {
-	// New returns the proposer of one sequence. It may read database inside
-	// Propose only; database is nil unless the mode has it.
+	// New returns a proposer for one sequence. The proposer may read database only
+	// inside Propose; database is nil unless the mode's Database is set.
 	New(m Mode, database spec.Source) Proposer
-	// Name returns the mode's name.
+	// Name returns the name of the mode.
 	Name(m Mode) string
 }
 
-// Proposer draws draft trees for one sequence. A [Drafter] keeps the text and the
-// database around it.
+// Proposer fills draft trees for one sequence. The [Drafter] that calls it keeps the
+// text and the database.
 type Proposer interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe reports the tokens that the model found likely after context, the
-	// most likely first.
+	// Observe records the tokens that the model found likely after context, the most
+	// likely first.
 	Observe(context, tokens []int32, probabilities []float32)
-	// ObserveRejected reports the same after a row that was not accepted. The tree
-	// continued text.
+	// ObserveRejected records the tokens that the model found likely after a row that
+	// was not accepted. The draft tree t continued text.
 	ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32)
-	// Propose fills an empty tree with at most rows rows that continue text.
+	// Propose fills an empty draft tree with at most rows rows that continue text.
 	Propose(t *spec.Tree, text []int32, rows int)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// sameFloats compares floats: bit by bit on exact devices, else within the tolerance.
+// sameFloats requires equal floats: bit by bit if the device is row-exact, else within
+// the tolerance.
 func (s *suite) sameFloats(t *testing.T, want, got []float32, what string) {
 	t.Helper()
 	require.Len(t, got, len(want), what)
@@ -35,7 +36,7 @@ func (s *suite) sameFloats(t *testing.T, want, got []float32, what string) {
 	}
 }
 
-// sameCache compares the tokens, keys and values of two sequences.
+// sameCache requires that two sequences have equal tokens, keys and values.
 func (s *suite) sameCache(t *testing.T, want, got *engine.Engine, wantSequence, gotSequence int, what string) {
 	t.Helper()
 	require.Equal(t, want.Tokens(wantSequence), got.Tokens(gotSequence), what)
@@ -46,7 +47,7 @@ func (s *suite) sameCache(t *testing.T, want, got *engine.Engine, wantSequence, 
 	s.sameFloats(t, s.decode(t, a), s.decode(t, b), what+": keys and values")
 }
 
-// decode decodes keys and values.
+// decode decodes keys or values to float32.
 func (s *suite) decode(t *testing.T, b []byte) []float32 {
 	t.Helper()
 	f := make([]float32, len(b)/s.recipe.Cache.Size())
@@ -54,8 +55,9 @@ func (s *suite) decode(t *testing.T, b []byte) []float32 {
 	return f
 }
 
-// sameTokens compares greedy continuations of a prompt. A first difference is accepted if
-// the reference's two best logits are close there; the tokens after it are not compared.
+// sameTokens compares two greedy continuations of a prompt. It accepts a first
+// difference if the float device's two best logits are close at that position, and does
+// not compare the tokens after it.
 func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32, what string) {
 	t.Helper()
 	i := 0
@@ -73,7 +75,7 @@ func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32,
 	t.Logf("%s: token %d is %d and not %d; the reference's gap is %.4f", what, i, got[i], want[i], gap)
 }
 
-// referenceGap returns the difference of the two best logits on the float device.
+// referenceGap returns the difference of the two best logits of the float device.
 func (s *suite) referenceGap(t *testing.T, name string, tokens []int32) float64 {
 	t.Helper()
 	exact, err := model.FindRecipe("f32")
@@ -86,8 +88,8 @@ func (s *suite) referenceGap(t *testing.T, name string, tokens []int32) float64 
 	return float64(sorted[len(sorted)-1]) - float64(sorted[len(sorted)-2])
 }
 
-// feed appends tokens to a sequence in passes with the given number of rows and returns a copy of
-// the logits after each token.
+// feed appends tokens to a sequence, in passes with the given number of rows, and
+// returns a copy of the logits after each token.
 func feed(t *testing.T, e *engine.Engine, sequence int, tokens []int32, rows int) [][]float32 {
 	t.Helper()
 	var logits [][]float32

@@ -1,9 +1,10 @@
 // Package enginetest tests package engine on a device.
 //
-// [Run] compares the engine with recorded texts of an independent implementation, and
-// with itself: a text must not depend on how it was cut into passes, on the graphs that
-// computed it, or on other requests. [Open] opens an engine for other tests.
+// [Run] compares the engine with recorded texts of an independent implementation. It
+// also compares the engine with itself: a text must not depend on how it was cut into
+// passes, on the graphs that computed it, or on other requests. [Open] opens an engine
+// for other tests.
 //
-// It uses the models in integration_test/models. They are so small that all tests take seconds on a
-// device that does not emulate hardware.
+// The tests use the models in integration_test/models. These models are so small that
+// all tests take seconds on a device that does not emulate hardware.
 package enginetest

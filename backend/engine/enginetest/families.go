@@ -17,9 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// families compares random models of every family with the plain forward pass: in passes
-// of several widths, in several blocks, across the borders of attention windows, in draft
-// trees, and after a committed branch.
+// families compares a random model of every family with a direct forward pass: in
+// passes of several widths, in several blocks, across the borders of attention windows,
+// in draft trees, and after a branch of a tree was committed.
 func families(t *testing.T, s *suite) {
 	for i, arch := range modeltest.Families {
 		t.Run(arch, func(t *testing.T) {
@@ -40,7 +40,7 @@ func families(t *testing.T, s *suite) {
 	}
 }
 
-// family is a random model on a device.
+// family holds a random model and the device that runs it.
 type family struct {
 	*suite
 	model  *modeltest.Model
@@ -48,11 +48,12 @@ type family struct {
 	path   string
 }
 
-// familyContext is the context of the engines, which the rotary angles depend on.
+// familyContext is the context length of the engines. Rotary angles depend on it.
 const familyContext = 100
 
-// drawFamily draws a model. If its family has attention windows, they are short, and not
-// all layers have one if the family allows that.
+// drawFamily returns a random model of a family. If the family has attention windows,
+// the model's windows are short, and some of its layers have none if the family allows
+// that.
 func drawFamily(rng *rand.Rand, arch string) *modeltest.Model {
 	for {
 		m := modeltest.New(rng, arch, quant.F16, false)
@@ -73,7 +74,8 @@ func (f *family) engine(t *testing.T, o engine.Options) *engine.Engine {
 	return f.suite.open(t, f.path, f.device, o)
 }
 
-// widths feeds a text in passes of several widths.
+// widths computes a text in passes of several widths and compares each result with the
+// direct forward pass.
 func (f *family) widths(t *testing.T, text []int32) {
 	want := f.model.Forward(text, familyContext)
 	settings := []engine.Options{
@@ -89,8 +91,8 @@ func (f *family) widths(t *testing.T, text []int32) {
 	}
 }
 
-// trees compares every node of random trees, commits a branch and repeats that. The same
-// passes have rows of a second sequence.
+// trees compares the logits of every node of random draft trees, commits a branch, and
+// repeats both. The passes also contain rows of a second sequence.
 func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	e := f.engine(t, engine.Options{Rows: []int{16, 4}, Sequences: 2, HeadRows: 16})
 	held := [2][]int32{text[:9], text[10:15]}
@@ -117,7 +119,8 @@ func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	}
 }
 
-// near compares logits with the oracle's, relative to the size of the row.
+// near requires that logits are close to those of the direct forward pass, relative to
+// the size of the row.
 func (f *family) near(t *testing.T, want []float64, got []float32, what string) {
 	t.Helper()
 	tolerance := map[backend.DataType]float64{backend.Float32: 2e-5, backend.Float16: 4e-2}[f.recipe.Activations]

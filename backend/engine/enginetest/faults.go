@@ -16,7 +16,7 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faulty is a device that calls before in advance of each run of a graph. If before
+// faulty wraps a device and calls before at the start of each run of a graph. If before
 // returns an error, the run fails with it.
 type faulty struct {
 	backend.Device
@@ -45,7 +45,7 @@ func (p *faultyProgram) Run(ctx context.Context, graph string, bindings []backen
 	return p.Program.Run(ctx, graph, bindings)
 }
 
-// at calls hook before the k-th run from now, and before no other.
+// at makes the device call hook before the k-th run from now, and before no other run.
 func (d *faulty) at(k int, hook func() error) {
 	runs := 0
 	before := func() error {
@@ -58,8 +58,8 @@ func (d *faulty) at(k int, hook func() error) {
 	d.before.Store(&before)
 }
 
-// failingRun makes each run of a pass fail in turn. Nothing is committed, and the same
-// pass succeeds afterwards.
+// failingRun lets each graph run of a pass fail in turn. After a failure nothing is
+// committed, and repeating the pass succeeds.
 func failingRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -69,8 +69,8 @@ func failingRun(t *testing.T, s *suite) {
 	feed(t, fresh, 0, story[:10], 8)
 	p := engine.Pass{Rows: []engine.Row{{Token: story[10], Parent: engine.Root}, {Token: story[11], Logits: true}}}
 	want := forward(t, fresh, p)
-	for k := range 4 { // three blocks and the head
-		forward(t, e, p) // leaves an uncommitted pass, which must never be committed
+	for k := range 4 { // one run for each of three blocks, and one for the head
+		forward(t, e, p) // this pass is never committed: after the failed pass, Commit must not accept its rows
 		dev.at(k, func() error { return errFault })
 		_, err := e.Forward(t.Context(), p)
 		require.ErrorIs(t, err, errFault)
@@ -81,8 +81,9 @@ func failingRun(t *testing.T, s *suite) {
 	dev.before.Store(nil)
 }
 
-// cancelledRun cancels a generation at several runs, or makes it fail there. The engine
-// then holds a beginning of the text, and answers the next request correctly.
+// cancelledRun cancels a generation during several of its graph runs, or makes the run
+// fail. Afterwards the cache must hold a prefix of the text, and the engine must answer
+// the next request correctly.
 func cancelledRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -103,7 +104,7 @@ func cancelledRun(t *testing.T, s *suite) {
 			dev.at(k, func() error {
 				if cancelled {
 					cancel()
-					return nil // this run ends normally, and the next one does not start
+					return nil // the current run ends normally, and the next run must not start
 				}
 				return errFault
 			})
@@ -120,7 +121,7 @@ func cancelledRun(t *testing.T, s *suite) {
 			again := ask(t, e, prompt, 10, true)
 			require.Equal(t, min(len(held), len(prompt)-1), again.CachedTokens)
 			s.sameTokens(t, name, prompt, want.Output, again.Output, fmt.Sprintf("after run %d", k))
-			if s.options.RowExact { // otherwise the texts may differ
+			if s.options.RowExact { // on other devices the texts may differ
 				s.sameCache(t, fresh, e, 0, 0, fmt.Sprintf("after run %d", k))
 			}
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growth runs two texts in prompts, single tokens and draft trees while the context grows,
-// and compares each step with an engine that has the longest context tier from the start.
+// growth computes two texts while the context grows, in prompts, single tokens and
+// draft trees. It compares each step with an engine that has the longest context tier
+// from the start.
 func growth(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -50,7 +51,8 @@ func growth(t *testing.T, s *suite) {
 	}
 }
 
-// randomStep returns the rows of a part of a prompt, of a token or of a draft tree.
+// randomStep returns rows at random: a part of a prompt, a single token or a draft
+// tree.
 func randomStep(rng *rand.Rand, sequence int, text []int32) []engine.Row {
 	switch rng.IntN(3) {
 	case 0:
@@ -67,8 +69,8 @@ func randomStep(rng *rand.Rand, sequence int, text []int32) []engine.Row {
 	return rows
 }
 
-// grownTexts generates across each border of a context tier, in the prompt and in the
-// answer, and continues from the cached tokens.
+// grownTexts generates texts that cross each border of a context tier, in the prompt
+// and in the answer, and continues each from its cached tokens.
 func grownTexts(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -88,7 +90,7 @@ func grownTexts(t *testing.T, s *suite) {
 				require.GreaterOrEqual(t, g.PeakBytes, e.Memory().Programs+e.Memory().Cache)
 				held = g.To
 			}
-			need := length + n - 1 // the last token drawn is not run
+			need := length + n - 1 // the last drawn token needs no slot, because the model does not run on it
 			require.Equal(t, held, report.Context)
 			require.GreaterOrEqual(t, held, need)
 			require.True(t, held == first || held < 2*need || held == o.Context, "no longer than it must be: %d for %d", held, need)
@@ -96,8 +98,9 @@ func grownTexts(t *testing.T, s *suite) {
 	}
 }
 
-// shift lets an answer run over the end of the context repeatedly. After each shift the next token
-// must equal the next token of a new text that has only the remaining tokens.
+// shift lets an answer exceed the context several times, so that the engine drops old
+// tokens. After each shift the next token must equal the first token that a new request
+// with only the remaining tokens draws.
 func shift(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -133,7 +136,7 @@ func shift(t *testing.T, s *suite) {
 	}
 }
 
-// text models the contents of a context with shifts.
+// text is the test's own model of which tokens a context holds after shifts.
 type text struct {
 	tokens          []int32
 	shifts, dropped int

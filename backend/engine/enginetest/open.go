@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// Open opens an engine of a model file until the test ends. If the options name no
-// recipe, it is f32.
+// Open opens an engine for a model file and closes it at the end of the test. If the
+// options name no recipe, the recipe is f32.
 func Open(t testing.TB, dev backend.Device, path string, o engine.Options) *engine.Engine {
 	t.Helper()
 	m, tok := testfile.Open(t, path)
@@ -28,8 +28,8 @@ func Open(t testing.TB, dev backend.Device, path string, o engine.Options) *engi
 	return e
 }
 
-// PlanBy returns an [engine.Options].Policy that plans prompts by a rule of package
-// baseline instead of the engine's planner.
+// PlanBy returns a value for [engine.Options].Policy that plans prompts by a published
+// rule of package baseline instead of the engine's planner.
 func PlanBy(rule string, spare bool) func(engine.Policy) engine.Policy {
 	return func(own engine.Policy) engine.Policy { return ruled{own, rule, spare} }
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// pair opens two engines of the same kind on one device.
+// pair opens two engines with equal options on one device.
 func (s *suite) pair(t *testing.T, name string, o engine.Options) (a, b *engine.Engine) {
 	t.Helper()
 	dev := s.device(t)
 	return s.engine(t, name, dev, o), s.engine(t, name, dev, o)
 }
 
-// split cuts one text into passes of several widths and the layers into several blocks: cache,
-// logits and the following tokens must be the same.
+// split computes one text in passes of several widths and with the layers cut into
+// several blocks. Cache, logits and the following tokens must always be the same.
 func split(t *testing.T, s *suite) {
 	name, story := s.story()
 	text, n := story[:s.some(150, 40)], s.some(20, 3)
@@ -30,7 +30,7 @@ func split(t *testing.T, s *suite) {
 	for blocks := 1; blocks <= 5; blocks++ {
 		for i, rows := range []int{128, 32, 8, 1} {
 			if s.options.Brief && i != blocks-2 {
-				continue // each width once, with several numbers of blocks
+				continue // with Brief, test each width with one number of blocks only
 			}
 			what := fmt.Sprintf("%d rows, %d blocks", rows, blocks)
 			t.Run(what, func(t *testing.T) {
@@ -64,7 +64,7 @@ func randomTree(rng *rand.Rand, n, sequence int, tokens []int32) []engine.Row {
 	return rows
 }
 
-// pathTo returns the rows from the root to row i.
+// pathTo returns the rows on the path from the root to row i.
 func pathTo(rows []engine.Row, i int) []int {
 	var path []int
 	for ; i != engine.Root; i = rows[i].Parent {
@@ -82,7 +82,8 @@ func tokensOf(rows []engine.Row, path []int) []int32 {
 	return tokens
 }
 
-// tree compares the logits of each node with those after its path alone.
+// tree requires that each node of a draft tree has the same logits as a plain text that
+// consists of the node's path.
 func tree(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 1}})
@@ -105,7 +106,7 @@ func tree(t *testing.T, s *suite) {
 	}
 }
 
-// branch commits one path of a tree and continues from there.
+// branch commits one path of a draft tree and continues the text from there.
 func branch(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 8, 1}})
@@ -128,7 +129,8 @@ func branch(t *testing.T, s *suite) {
 	}
 }
 
-// twoSequences runs trees of two texts in one pass, with their rows in random order.
+// twoSequences runs the draft trees of two texts in one pass, with their rows in random
+// order.
 func twoSequences(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -163,8 +165,8 @@ func twoSequences(t *testing.T, s *suite) {
 	}
 }
 
-// interleave mixes the rows of two sequences, each in its order, and returns the indices of each
-// sequence's rows.
+// interleave mixes the rows of two sequences at random, without changing the order
+// within a sequence. It returns the indices of each sequence's rows.
 func interleave(rng *rand.Rand, own [2][]engine.Row) (rows []engine.Row, place [2][]int) {
 	for len(place[0]) < len(own[0]) || len(place[1]) < len(own[1]) {
 		sequence := rng.IntN(2)
@@ -183,7 +185,8 @@ func interleave(rng *rand.Rand, own [2][]engine.Row) (rows []engine.Row, place [
 	return rows, place
 }
 
-// checkReport holds the counts of a request without reuse against each other.
+// checkReport requires that the counts in the report of a request without cached tokens
+// agree with each other.
 func (s *suite) checkReport(t *testing.T, lane backend.Lane, r recording, report engine.Report) {
 	t.Helper()
 	n := len(r.Greedy)

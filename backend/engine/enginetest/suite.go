@@ -14,30 +14,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Options sets how exact a device must be.
+// Options tells the suite how exact the device must be.
 type Options struct {
 	// Recipe is the name of the recipe to test. Empty means "f32".
 	Recipe string
-	// Models are the keys in expected.json of the models whose recorded texts are compared. If
-	// Models is empty, the models on which other implementations agree are compared.
+	// Models are the names in expected.json of the models whose recorded texts are
+	// compared. If Models is empty, the suite takes the models for which other
+	// implementations generate the same texts.
 	Models []string
-	// RowExact requires equal bits for each way to cut a text into passes. Without it,
-	// differences must be within Tolerance, and are logged.
+	// RowExact requires results that are equal to the bit, whichever way a text is cut
+	// into passes. If RowExact is not set, differences are logged and must be within
+	// Tolerance.
 	RowExact bool
-	// Tolerance is the largest difference of logits, keys and values.
+	// Tolerance is the largest difference that is allowed in logits, keys and values.
 	Tolerance float64
-	// Gap accepts the first different token of a text if the two best logits of the float
-	// device are closer than this. Zero accepts none.
+	// Gap is a difference of logits. If a text differs from the recorded one, the suite
+	// accepts the first different token if the float device's two best logits are
+	// closer than Gap. Zero accepts none.
 	Gap float64
-	// Brief runs a part of each test. It is for devices, and for builds with the race
-	// detector, on which one token takes a tenth of a second.
+	// Brief runs only a part of each test. It is for slow devices, and for builds with
+	// the race detector, where one token takes a tenth of a second.
 	Brief bool
 }
 
-// defaultModels are the models for which llama.cpp generates the same texts.
+// defaultModels are the models for which llama.cpp generates the recorded texts, too.
 var defaultModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
-// suite holds the state that the tests share.
+// suite holds the state that all tests share.
 type suite struct {
 	options   Options
 	recipe    model.Recipe
@@ -49,14 +52,15 @@ type suite struct {
 	images string // folder of the image cache
 }
 
-// recording is one text of an independent implementation.
+// recording is a text that an independent implementation generated.
 type recording struct {
 	Prompt []int32 `json:"prompt_ids"`
 	Greedy []int32 `json:"greedy_ids"`
 }
 
-// Run tests package engine on the devices that open returns, with the models in
-// modelDir. It opens and closes one device after another.
+// Run tests package engine on the devices that open returns, with the models in the
+// folder modelDir. Run opens the devices one after another and closes each before it
+// opens the next.
 func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, options Options) {
 	t.Helper()
 	if options.Recipe == "" {
@@ -97,7 +101,8 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	}
 }
 
-// some returns the amount of work for a test: brief if [Options].Brief is set.
+// some returns the amount of work for a test: brief if [Options].Brief is set, else
+// all.
 func (s *suite) some(all, brief int) int {
 	if s.options.Brief {
 		return brief
@@ -105,7 +110,7 @@ func (s *suite) some(all, brief int) int {
 	return all
 }
 
-// device opens a device that is closed after the test.
+// device opens a device and closes it at the end of the test.
 func (s *suite) device(t *testing.T) backend.Device {
 	t.Helper()
 	dev := s.newDevice(t)
@@ -113,7 +118,7 @@ func (s *suite) device(t *testing.T) backend.Device {
 	return dev
 }
 
-// engine loads a model by its name in expected.json.
+// engine loads the model that has the given name in expected.json.
 func (s *suite) engine(t *testing.T, name string, dev backend.Device, o engine.Options) *engine.Engine {
 	t.Helper()
 	return s.open(t, filepath.Join(s.dir, "stories260K-"+name+".gguf"), dev, o)
@@ -127,14 +132,15 @@ func (s *suite) open(t *testing.T, path string, dev backend.Device, o engine.Opt
 	}
 	if o.Cache == nil {
 		var err error
-		// One cache for the whole suite, because some devices compile slowly.
+		// All tests of the suite use the same image cache, because some devices compile
+		// slowly.
 		o.Cache, err = imagecache.Open(s.images, imagecache.Options{})
 		require.NoError(t, err)
 	}
 	return Open(t, dev, path, o)
 }
 
-// story is a text of at least 200 tokens that the first model wrote itself.
+// story returns a text of at least 200 tokens that the first of the models generated.
 func (s *suite) story() (name string, tokens []int32) {
 	name = s.options.Models[0]
 	r := s.expected[name].Generations[0]

@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// greedy reproduces every recorded text, first with compiled images, then with the same
-// images from the cache on a newly opened device.
+// greedy requires that the engine generates every recorded text: first with newly
+// compiled images, then with the same images from the cache on a newly opened device.
 func greedy(t *testing.T, s *suite) {
 	for _, name := range s.options.Models[:s.some(len(s.options.Models), 1)] {
 		t.Run(name, func(t *testing.T) {
@@ -31,9 +31,9 @@ func greedy(t *testing.T, s *suite) {
 							done = p.Done
 						}
 					}})
-					want := 3 // two widths of a block, and the head
+					want := 3 // images of two widths of the block, and of the head
 					if dev.Capabilities().SharesConstants {
-						want = 2 // the widths in one image
+						want = 2 // one image with both widths, and the head
 					}
 					require.Equal(t, want, done)
 					for i, r := range recordings {
@@ -48,11 +48,11 @@ func greedy(t *testing.T, s *suite) {
 	}
 }
 
-// prefixReuse asks for texts whose beginnings are in the KV cache.
+// prefixReuse requests texts whose first tokens are already in the KV cache.
 func prefixReuse(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, fresh := s.pair(t, name, engine.Options{Rows: []int{32, 1}, Context: 128})
-	n := s.some(20, 4) // tokens drawn; the model has run on all but the last
+	n := s.some(20, 4) // number of tokens to draw; the cache then holds all but the last of them
 	for _, tt := range []struct {
 		name   string
 		prompt []int32
@@ -79,7 +79,8 @@ func prefixReuse(t *testing.T, s *suite) {
 	}
 }
 
-// leftovers fills the context and then generates a short text.
+// leftovers fills the context and then generates a short text, which must not see
+// leftovers of the first.
 func leftovers(t *testing.T, s *suite) {
 	name, story := s.story()
 	slots := s.some(256, 110)
@@ -95,8 +96,9 @@ func leftovers(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent runs more requests at the same time than there are sequences: on graphs with
-// and without a row for each sequence, and with a context that grows.
+// concurrent sends more requests at the same time than the engine has sequences. It
+// repeats this on graphs with too few rows to hold one of each sequence, and with a
+// context that grows.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)

@@ -6,24 +6,25 @@ import (
 )
 
 const (
-	// anchorSuccessors bounds the successors of a token: the paper's figure shows
-	// three, and its text gives no number.
+	// anchorSuccessors bounds the number of successors of a token: the paper's figure
+	// shows three, and its text gives no number.
 	anchorSuccessors = 3
-	// anchorDepth is the depth of a tree below its token, the paper's two-step
-	// search; anchorNodes bounds its rows.
+	// anchorDepth is the depth of the tree that starts at a token, from the paper's
+	// two-step search. anchorNodes bounds the number of rows of that tree.
 	anchorDepth, anchorNodes = 2, 16
 )
 
-// Anchors are in-context calibration as published (sd.npu section 4.3). For each
-// token of the prompt they keep the tokens that the model found likely to follow
-// it, each with the highest probability over all occurrences of the token.
-// Package calibration's Table also knows longer contexts and the output.
+// Anchors implement in-context calibration as published (sd.npu section 4.3). For each
+// token of the prompt they keep the tokens that the model found likely as its
+// successor, each with the highest probability over all occurrences of the prompt
+// token. Package calibration's Table goes further: it also has longer contexts and
+// learns from the output.
 type Anchors struct {
 	successors map[int32][]Successor
 	path       []int32
 }
 
-// Successor is a likely next token.
+// Successor is a token that the model found likely after another token.
 type Successor struct {
 	Token       int32
 	Probability float32
@@ -35,7 +36,7 @@ func NewAnchors() *Anchors { return &Anchors{successors: make(map[int32][]Succes
 // Reset forgets the prompt.
 func (a *Anchors) Reset() { clear(a.successors) }
 
-// Observe adds the tokens that the model found likely after a token of the prompt.
+// Observe records the tokens that the model found likely after a token of the prompt.
 func (a *Anchors) Observe(token int32, tokens []int32, probabilities []float32) {
 	list := a.successors[token]
 	for i, next := range tokens[:min(anchorSuccessors, len(tokens))] {
@@ -50,10 +51,10 @@ func (a *Anchors) Observe(token int32, tokens []int32, probabilities []float32) 
 	a.successors[token] = list[:min(anchorSuccessors, len(list))]
 }
 
-// Tree calls add for each row of a token's tree, parents first. root is the row of
-// the token itself. score is the product of the probabilities on the path, and add
-// returns the row's number, which its children get as parent. No path holds a
-// token twice.
+// Tree enumerates the tree of a token's successors: it calls add for each row, parents
+// first. root is the row of the token itself. score is the product of the probabilities
+// on the path. add returns the number of the new row, which Tree passes as parent for
+// the row's children. No path of the tree contains a token twice.
 func (a *Anchors) Tree(token, root int32, add func(token, parent int32, score float32) (row int32)) {
 	left := anchorNodes
 	a.path = append(a.path[:0], token)

@@ -3,11 +3,11 @@ package baseline
 import "github.com/sdnpu/sdnpu/spec"
 
 // Automaton is a suffix automaton over a growing text (sd.npu section 4.4; SAM
-// decoding). It finds the longest suffix of the text that occurred before, and
-// where it occurred, in constant time per token.
+// decoding). It finds the longest suffix of the text that occurred earlier, and the
+// place of that occurrence, in constant time per token.
 //
-// States hold their latest end, not the first: copying the first end to clones
-// would make every draft the earliest occurrence forever.
+// A state keeps the end of its latest occurrence, not of its first one. If clones
+// copied the first end, every draft would come from the earliest occurrence.
 type Automaton struct {
 	text   []int32
 	states []state
@@ -17,17 +17,18 @@ type Automaton struct {
 
 type state struct {
 	length, link int32
-	end          int32 // index of the last token of the occurrence before the newest
+	end          int32 // index of the last token of the second newest occurrence
 	latest       int32 // index of the last token of the newest occurrence
-	first        int32 // index of the first edge, or -1
+	first        int32 // index of the state's first edge, or -1
 }
 
 type arc struct{ token, to, next int32 }
 
-// maxRefresh bounds the suffixes of the text whose end Append updates per token.
+// maxRefresh bounds the number of suffixes of the text whose latest occurrence Append
+// updates per token.
 const maxRefresh = 16
 
-// NewAutomaton returns the automaton of text.
+// NewAutomaton returns a suffix automaton of text.
 func NewAutomaton(text []int32) *Automaton {
 	a := &Automaton{}
 	a.Reset()
@@ -37,18 +38,18 @@ func NewAutomaton(text []int32) *Automaton {
 	return a
 }
 
-// Reset empties the automaton and keeps its memory.
+// Reset empties the automaton but keeps its memory.
 func (a *Automaton) Reset() {
 	a.text, a.edges = a.text[:0], a.edges[:0]
 	a.states = append(a.states[:0], state{link: -1, end: -1, latest: -1, first: -1})
 	a.last = 0
 }
 
-// Len returns the number of tokens.
+// Len returns the number of tokens in the text.
 func (a *Automaton) Len() int { return len(a.text) }
 
-// Append adds a token. It takes amortised constant time if few different tokens
-// follow each context.
+// Append appends a token to the text. Append takes amortised constant time if few
+// different tokens follow each context.
 func (a *Automaton) Append(token int32) {
 	place := int32(len(a.text))
 	a.text = append(a.text, token)
@@ -68,8 +69,8 @@ func (a *Automaton) Append(token int32) {
 	}
 }
 
-// suffix returns the state of p's text followed by token. It splits that state off
-// a longer one if necessary.
+// suffix returns the state that stands for p's text followed by token. If that text is
+// only part of a longer state, suffix splits the longer state.
 func (a *Automaton) suffix(p, token int32) int32 {
 	q := a.arc(p, token).to
 	if a.states[q].length == a.states[p].length+1 {
@@ -107,9 +108,9 @@ func (a *Automaton) connect(s, token, to int32) {
 	a.states[s].first = int32(len(a.edges) - 1)
 }
 
-// LongestMatch returns the length of the longest suffix of the text that occurred before, and the
-// index after an earlier occurrence. The occurrence is the latest one, unless maxRefresh kept
-// Append from updating its end.
+// LongestMatch returns the length of the longest suffix of the text that occurred
+// earlier, and the index of the token that followed that occurrence. The occurrence is
+// the latest one, unless Append has skipped its update because of maxRefresh.
 func (a *Automaton) LongestMatch() (length, next int) {
 	s := a.states[a.last].link
 	if s <= 0 {
@@ -118,7 +119,8 @@ func (a *Automaton) LongestMatch() (length, next int) {
 	return int(a.states[s].length), int(a.states[s].end) + 1
 }
 
-// chain drafts what followed the longest match.
+// chain is a drafter that drafts the tokens that followed the longest match, as a
+// single chain.
 type chain struct {
 	blind
 	automaton *Automaton
@@ -135,7 +137,7 @@ func (c *chain) Propose(t *spec.Tree, text []int32, rows int) {
 	}
 }
 
-// follow appends the tokens of text that the automaton does not have yet.
+// follow appends the tokens of text that the automaton does not contain yet.
 func (a *Automaton) follow(text []int32) {
 	for _, token := range text[a.Len():] {
 		a.Append(token)

@@ -1,10 +1,10 @@
-// Package baseline has the drafters that papers describe, as implementations of
-// [draft.Proposer]: prompt lookup, the suffix automaton, and sd.npu's pipeline of
-// both with calibration and draft extension.
+// Package baseline contains published drafters as implementations of [draft.Proposer]:
+// prompt lookup, the suffix automaton, and sd.npu's pipeline, which adds calibration
+// and draft extension to them.
 //
-// The laboratory compares the product's blend of sources with them. The product
-// must not import this package. [Parse] reads their names; a mode that it returns
-// goes into the engine's options like any other.
+// The laboratory compares the product's blend of draft sources with these drafters. The
+// product must not import this package. [Parse] returns the mode for a baseline's name;
+// the engine's options accept it like any other mode.
 //
 // # Invariants
 //
@@ -12,7 +12,7 @@
 //   - Trees obey the rules of [spec.Tree]: parents first, distinct siblings,
 //     scores that never grow from a row to its children.
 //
-// Prompt lookup scans the text for each proposal. The automaton takes constant
-// time per token. The paper's tree takes time quadratic in its candidates, of
-// which there are a few dozen.
+// Prompt lookup scans the whole text for each proposal. The suffix automaton takes
+// constant time per token. The tree of the sd.npu paper takes time quadratic in its
+// candidates, of which there are a few dozen.
 package baseline

@@ -2,18 +2,19 @@ package baseline
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Lookup is prompt lookup decoding, the usual baseline. It searches the text for
-// its own last few tokens and drafts what followed them there, as a single chain.
+// Lookup implements prompt lookup decoding, the usual baseline. It searches the text
+// for an earlier occurrence of its last few tokens and drafts the tokens that followed
+// them there, as a single chain.
 type Lookup struct {
 	blind
-	// MaxNgram is the longest suffix of the text that is searched for; shorter ones
-	// are tried next. Zero means 3.
+	// MaxNgram is the length of the longest suffix that is searched for; shorter
+	// suffixes are tried next. Zero means 3.
 	MaxNgram int
-	// Tokens is the length of the draft. Zero means 10.
+	// Tokens is the number of tokens in a draft. Zero means 10.
 	Tokens int
 	// Latest selects the latest occurrence, even if fewer than Tokens tokens follow
-	// it. Otherwise the first occurrence with Tokens tokens after it counts, as in
-	// the published code.
+	// that occurrence. If Latest is not set, Lookup takes the first occurrence that has
+	// Tokens tokens after it, as in the published code.
 	Latest bool
 }
 
@@ -37,7 +38,8 @@ func (l Lookup) Propose(t *spec.Tree, text []int32, rows int) {
 	}
 }
 
-// find returns the index after an earlier occurrence of the last n tokens, or -1.
+// find returns the index after an earlier occurrence of the text's last n tokens, or -1
+// if there is none.
 func (l Lookup) find(text []int32, n, tokens int) int {
 	end := len(text) - n
 	found := -1

@@ -5,17 +5,17 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// The published drafters. Paper reads the mode's fields Calibration, Extension and
-// Database, so the laboratory may switch parts of it off.
+// The published drafters. Paper obeys the fields Calibration, Extension and Database of
+// the mode, so the laboratory may switch parts of it off.
 var (
 	PromptLookup    = draft.Mode{Lookup: true, Baseline: promptLookup{}}
 	SuffixAutomaton = draft.Mode{Automaton: true, Baseline: suffixAutomaton{}}
 	Paper           = draft.Mode{Automaton: true, Calibration: true, Extension: true, Database: true, Baseline: paper{}}
 )
 
-// Parse reads a mode of the laboratory. "pld" and "sam" are the published chains,
-// "paper" is sd.npu's pipeline, and "paper-cal", "paper-ext" and "paper-cal-ext"
-// leave out parts of it. [draft.Parse] reads every other name.
+// Parse returns the mode for a name that the laboratory accepts. "pld" and "sam" are
+// the published chains. "paper" is sd.npu's pipeline; [draft.Parse] reads all other
+// names.
 func Parse(s string) (draft.Mode, error) {
 	switch s {
 	case "pld":
@@ -62,7 +62,7 @@ func (paper) Name(m draft.Mode) string {
 
 func (paper) New(m draft.Mode, database spec.Source) draft.Proposer { return newPipeline(m, database) }
 
-// blind ignores the tokens that the model found likely.
+// blind is embedded in drafters that do not use the tokens that the model found likely.
 type blind struct{}
 
 // Observe implements [draft.Proposer].
@@ -71,7 +71,8 @@ func (blind) Observe([]int32, []int32, []float32) {}
 // ObserveRejected implements [draft.Proposer].
 func (blind) ObserveRejected([]int32, *spec.Tree, int32, []int32, []float32) {}
 
-// addChain appends tokens, each the only child of the one before.
+// addChain appends tokens to the tree as a chain: each token is the only child of the
+// token before it.
 func addChain(t *spec.Tree, tokens []int32) {
 	parent := spec.None
 	for _, token := range tokens {

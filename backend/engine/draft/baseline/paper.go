@@ -5,32 +5,35 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// Weights of the sources in the published tree, and the factor by which a draft's
-// score falls from token to token. A match of l tokens begins with l/(l+1).
+// The scores of the draft sources in the published tree, and the factor by which a
+// draft's score falls from token to token. The first token after a match of l tokens
+// has the score l/(l+1).
 const (
 	databaseScore, calibrationScore, reuseScore = 0.8, 0.9, 0.7
 	stepFactor                                  = 0.9
-	// A match in the database counts only if it is databaseBias tokens longer than the match in the
-	// text. matchTokens is the length of the longest draft.
+	// A match in the database counts only if it is databaseBias tokens longer than the
+	// match in the text. matchTokens is the largest number of tokens in a draft.
 	databaseBias, matchTokens = 5, 40
-	// databaseDepth is the longest context that is searched for in the database.
+	// databaseDepth is the length of the longest context that is looked up in the
+	// database.
 	databaseDepth = 8
-	// maxChildren bounds the alternatives after one token.
+	// maxChildren bounds the number of alternative drafts after one token.
 	maxChildren = 4
 )
 
-// pipeline drafts as the papers do: the text after the longest match in context or
-// database, two steps of calibration after the last token, and reused drafts after
-// the most likely path, in one tree with fixed scores.
+// pipeline drafts as sd.npu's paper does, in one tree with fixed scores: the tokens
+// that followed the longest match in the text or the database, two levels of
+// calibration tokens after the last token, and reused drafts after the most likely
+// path.
 type pipeline struct {
 	mode      draft.Mode
-	database  spec.Source // nil unless the mode has it
+	database  spec.Source // the token database, or nil if the mode does not use it
 	automaton *Automaton
 	anchors   *Anchors
 	reuse     reuse
-	prompt    int // length of the prompt in tokens
-	// candidates holds all candidates; rows holds each one's row in the tree, or
-	// [spec.None].
+	prompt    int // number of tokens in the prompt
+	// candidates is the tree of all candidate drafts. rows holds each candidate's row
+	// in the final tree, or [spec.None].
 	candidates spec.Tree
 	rows       []int32
 	levels     [2][databaseDepth + 2]float32 // scratch for known
@@ -50,7 +53,8 @@ func (p *pipeline) Begin(prompt []int32) {
 	p.prompt = len(prompt)
 }
 
-// Observe implements [draft.Proposer]. It uses positions of the prompt only.
+// Observe implements [draft.Proposer]. It learns from positions of the prompt only, and
+// ignores the output.
 func (p *pipeline) Observe(context, tokens []int32, probabilities []float32) {
 	if len(context) <= p.prompt {
 		p.anchors.Observe(context[len(context)-1], tokens, probabilities)
@@ -85,7 +89,7 @@ func (p *pipeline) Propose(t *spec.Tree, text []int32, rows int) {
 	p.choose(t, rows)
 }
 
-// match adds what follows the longest match.
+// match adds the tokens that followed the longest match to the candidates.
 func (p *pipeline) match(text []int32) {
 	length, next := p.automaton.LongestMatch()
 	if known := p.known(text); known >= 2 && known > length+databaseBias {
@@ -102,8 +106,8 @@ func (p *pipeline) match(text []int32) {
 	}
 }
 
-// known returns the length of the longest suffix of the text, up to
-// databaseDepth, that the database holds.
+// known returns the length of the text's longest suffix that occurs in the database, at
+// most databaseDepth.
 func (p *pipeline) known(text []int32) int {
 	if !p.mode.Database {
 		return 0
@@ -115,7 +119,8 @@ func (p *pipeline) known(text []int32) int {
 	return p.database.Levels(p.path, p.levels[0][:], p.levels[1][:], p.first[:]) - 1
 }
 
-// copyDatabase adds the most frequent continuation in the database.
+// copyDatabase adds the most frequent continuation of the text in the database to the
+// candidates.
 func (p *pipeline) copyDatabase(text []int32, known float32) {
 	p.end = append(p.end[:0], text[max(0, len(text)-databaseDepth):]...)
 	score, parent := databaseScore*known/(known+1), spec.None
@@ -134,7 +139,8 @@ func (p *pipeline) copyDatabase(text []int32, known float32) {
 	}
 }
 
-// add adds a candidate, or raises the score of an existing one.
+// add adds a candidate to the tree, or raises the candidate's score if the tree already
+// contains it.
 func (p *pipeline) add(token, parent int32, score float32) int32 {
 	if parent != spec.None {
 		score = min(score, p.candidates.Scores[parent])
@@ -146,7 +152,8 @@ func (p *pipeline) add(token, parent int32, score float32) int32 {
 	return p.candidates.Add(token, parent, score)
 }
 
-// best returns the end of the path that takes the best child at each step.
+// best returns the last candidate of the path that follows the child with the highest
+// score at each step.
 func (p *pipeline) best() (row int32, score float32) {
 	row, score = spec.None, 1
 	for {
@@ -163,7 +170,8 @@ func (p *pipeline) best() (row int32, score float32) {
 	}
 }
 
-// choose moves the best candidates into the tree, each parent before its children.
+// choose copies the best candidates into the final tree, each parent before its
+// children.
 func (p *pipeline) choose(t *spec.Tree, rows int) {
 	p.rows = p.rows[:0]
 	for range p.candidates.Len() {
@@ -188,7 +196,7 @@ func (p *pipeline) choose(t *spec.Tree, rows int) {
 	}
 }
 
-// children counts the rows that follow a candidate.
+// children counts the rows of the final tree whose parent is a given candidate.
 func (p *pipeline) children(t *spec.Tree, parent int32) (n int) {
 	if parent != spec.None {
 		parent = p.rows[parent]

@@ -7,33 +7,35 @@ import (
 )
 
 const (
-	// reuseLife is the number of steps in which a segment is drafted again;
-	// reuseSegments bounds the segments.
+	// reuseLife is the number of verification passes for which a segment is drafted
+	// again. reuseSegments bounds the number of segments.
 	reuseLife, reuseSegments = 8, 16
-	// reuseAlign bounds the newest tokens that are searched for in a segment.
+	// reuseAlign bounds the number of newest text tokens that are searched for in a
+	// segment.
 	reuseAlign = 4
-	// reuseFade is the factor by which a segment's score falls per step.
+	// reuseFade is the factor by which a segment's score falls in each verification
+	// pass.
 	reuseFade = 0.8
 )
 
-// reuse is draft extension as published (sd.npu section 4.4). It keeps the longest
-// run of each rejected draft in which the model agreed token by token, although it
-// followed a wrong token. Texts often reach such a run a little later.
+// reuse implements draft extension as published (sd.npu section 4.4). If the model
+// rejects a draft, it may still agree with later tokens of that draft. reuse keeps the
+// longest run of such tokens. The text often contains the same run a few tokens later.
 type reuse struct {
 	segments []segment // the newest last
-	// run holds, for each row of the verified tree, the length of the agreed run that
-	// ends there. longest is the longest such run.
+	// run holds, for each row of the verified tree, the length of the run of agreed
+	// tokens that ends there. longest holds the tokens of the longest run.
 	run, longest []int32
 }
 
-// segment is a run to be drafted again.
+// segment is a run of rejected tokens that will be drafted again.
 type segment struct {
 	tokens []int32
 	age    int // in steps
 	next   int // index of the token that continues the text
 }
 
-// score returns a segment's score, which fades with age.
+// score returns the score of a segment, which falls with the segment's age.
 func (s *segment) score() float32 {
 	w := float32(1)
 	for range s.age - 1 {
@@ -44,8 +46,8 @@ func (s *segment) score() float32 {
 
 func (r *reuse) reset() { r.segments, r.run, r.longest = r.segments[:0], r.run[:0], r.longest[:0] }
 
-// rejected records the token that the model chose after a row that was not accepted. The caller
-// reports rows in ascending order.
+// rejected records which token the model chose after a row that was not accepted. The
+// caller reports the rows in ascending order.
 func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	child := t.Child(row, token)
 	if child == spec.None {
@@ -65,8 +67,8 @@ func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	slices.Reverse(r.longest)
 }
 
-// step makes a segment of the longest run, ages the others and moves each to its
-// place in the text.
+// step makes a segment of the longest run of this pass. It ages all segments and finds,
+// for each, the token that would continue the text.
 func (r *reuse) step(text []int32) {
 	if len(r.longest) > 0 {
 		if len(r.segments) == reuseSegments {
@@ -85,8 +87,9 @@ func (r *reuse) step(text []int32) {
 	}
 }
 
-// align returns the index of the token that continues the text: after the latest
-// occurrence of the text's longest suffix (up to reuseAlign tokens), or the old one.
+// align returns the index of the segment's token that would continue the text. It
+// searches the segment for the text's last tokens, at most reuseAlign, and returns the
+// old index if it finds none.
 func (s *segment) align(text []int32) int {
 	for n := min(reuseAlign, len(text), len(s.tokens)); n > 0; n-- {
 		end := text[len(text)-n:]

@@ -1,6 +1,6 @@
 // Package testfile opens model files for tests. It does not import package engine, so
-// tests inside of that package and of its sub-packages can use it; package enginetest
-// opens engines.
+// tests in that package and its sub-packages can use it. Package enginetest opens
+// engines.
 package testfile
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Open opens a model file and its tokenizer until the test ends.
+// Open opens a model file and its tokenizer, and closes them at the end of the test.
 func Open(t testing.TB, path string) (*model.Model, *tokenizer.Tokenizer) {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -28,8 +28,8 @@ func Open(t testing.TB, path string) (*model.Model, *tokenizer.Tokenizer) {
 	return m, tok
 }
 
-// Stories returns the path of one of the repository's models, whose name is a key of
-// expected.json: f32, f16, qwen2-f16, ….
+// Stories returns the path of one of the models in this repository. Its name is a key
+// of expected.json: f32, f16, qwen2-f16, ….
 func Stories(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
