@@ -34,13 +34,18 @@ func (r *runnerProcess) said(t *testing.T) string {
 // startRunner starts a runner for the scenario's model. The caller ends it.
 func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
 	t.Helper()
+	return startRunnerAt(t, d, "127.0.0.1", port)
+}
+
+func startRunnerAt(t *testing.T, d *scenario, address, port string) *runnerProcess {
+	t.Helper()
 	name := filepath.Join(d.dir, "llama-server")
 	require.NoError(t, os.Symlink(program(t), name))
 	r := &runnerProcess{url: "http://127.0.0.1:" + port, log: filepath.Join(d.dir, "stderr")}
 	log, err := os.Create(r.log)
 	require.NoError(t, err)
 	defer log.Close()
-	r.cmd = exec.Command(name, "--model", d.model, "--host", "127.0.0.1", "--port", port, "-c", "512")
+	r.cmd = exec.Command(name, "--model", d.model, "--host", address, "--port", port, "-c", "512")
 	r.cmd.Env = append(os.Environ(), "HOME="+d.dir, "SDNPU_ENABLED=true", "SDNPU_LIBRARY="+d.library, "SDNPU_CACHE="+d.cache)
 	r.cmd.Env = append(r.cmd.Env, d.env...)
 	r.cmd.Stderr = log

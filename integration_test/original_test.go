@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -229,4 +230,64 @@ func TestCreateWorksWithoutQuantizerAndRejectsQuantizing(t *testing.T) {
 	eventually(t, "the log has no reason", func() bool {
 		return strings.Contains(s.Log()[offset:], "type Q8_0: it can only copy: install Ollama's own llama-quantize")
 	})
+}
+
+// Flags that protect belong to the program that serves the model. One that we do not
+// have stops our server, but not the original.
+func TestOriginalGetsProtectingFlagsUnchanged(t *testing.T) {
+	dir, recorded := t.TempDir(), t.TempDir()
+	original, server := filepath.Join(dir, originalName), filepath.Join(dir, "llama-server")
+	linkStandIn(t, original)
+	require.NoError(t, os.Symlink(program(t), server))
+	args := []string{
+		"--model", modelFile(t, "stories260K-f16.gguf"), "--port", "1", "--host", "0.0.0.0", "--api-key", "s3cret", "--api_key=", "--api-key-file",
+		"/nowhere", "--ssl-key-file", "/nowhere", "--ssl-cert-file=/nowhere", "--api-prefix", "/x", "--hf-token=s3cret", "stray",
+	}
+	run := func(env ...string) (string, error) {
+		cmd := exec.Command(server, args...)
+		cmd.Env = append(os.Environ(), "SDNPU_ORIGINAL="+original, recordVariable+"="+recorded, failVariable+"=1", "HOME="+dir)
+		cmd.Env = append(cmd.Env, env...)
+		out, err := cmd.CombinedOutput()
+		require.NotContains(t, string(out), "s3cret")
+		return string(out), err
+	}
+	out, err := run()
+	require.Error(t, err)
+	require.Contains(t, out, standInFault)
+	calls := records(t, recorded)
+	require.Len(t, calls, 1)
+	for _, r := range calls {
+		require.Equal(t, args, r.Args)
+	}
+	out, err = run("SDNPU_ENABLED=true", "SDNPU_LIBRARY=float")
+	require.Error(t, err)
+	require.Contains(t, out, "error: llamaserver: bad arguments: --api-prefix: this server cannot do that")
+	require.Len(t, records(t, recorded), 1)
+}
+
+// The key and the address of a server that other machines reach are checked before
+// the model loads.
+func TestServerForOtherMachinesStartsWithAKeyOnly(t *testing.T) {
+	d := newScenario(t)
+	d.env = []string{"LLAMA_API_KEY="}
+	r := startRunnerAt(t, d, "0.0.0.0", freePort(t))
+	require.Error(t, r.cmd.Wait())
+	require.Contains(t, r.said(t), "SDNPU_ALLOW_NO_KEY=true")
+	require.NotContains(t, r.said(t), "loading")
+
+	d = newScenario(t)
+	d.env = []string{"LLAMA_API_KEY=s3cret"}
+	r = startRunnerAt(t, d, "0.0.0.0", freePort(t))
+	defer r.end()
+	r.healthy(t)
+	status, text := r.ask(t, "One day")
+	require.Equal(t, http.StatusUnauthorized, status, text)
+	request, err := http.NewRequest("POST", r.url+"/tokenize", strings.NewReader(`{"content":"One day"}`))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer s3cret")
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.NotContains(t, r.said(t), "s3cret")
 }

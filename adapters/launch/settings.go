@@ -44,9 +44,14 @@ type Settings struct {
 	// compiles, which may be silent for CompilePatience; zero means the default.
 	CompileInline   bool
 	CompilePatience time.Duration
+	// AllowNoKey lets a server without an API key answer other machines.
+	AllowNoKey bool
 	// GateOff allows recipes that a check found below their gate.
 	GateOff bool
 }
+
+// noKeyVariable allows a server without an API key to answer other machines.
+const noKeyVariable = "SDNPU_ALLOW_NO_KEY"
 
 // x86SoC is the chip that x86-64 libraries compile for unless the user names one:
 // the SM8650. The libraries' own default cannot run float32 RmsNorm.
@@ -84,6 +89,13 @@ func ReadSettings() (Settings, error) {
 		s.GateOff = true
 	default:
 		return s, fmt.Errorf("%s=%q: want on or off", findings.GateVariable, config.Short(v))
+	}
+	switch v := os.Getenv(noKeyVariable); v {
+	case "", "false":
+	case "true":
+		s.AllowNoKey = true
+	default:
+		return s, fmt.Errorf("%s=%q: want true or false", noKeyVariable, config.Short(v))
 	}
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
 		return s, err

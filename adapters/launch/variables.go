@@ -20,6 +20,7 @@ var Variables = []Variable{
 	{"SDNPU_CACHE_SIZE", "size limit of that folder: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
 	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
 	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},
+	{noKeyVariable, "true: llama-server answers other machines (--host) without an API key (default: it does not start)"},
 	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
 	{findings.GateVariable, "off: run recipes that failed their check (default: on)"},
 	{"SDNPU_EMULATOR", "profile=sd8gen2,…: the emulator takes a phone's time and memory (default: this machine's)"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,9 +61,13 @@ type Args struct {
 	SpecDraftMax             int
 	NoJinja                  bool
 	ChatTemplate             string
-	ListDevices              bool
-	Verbose                  bool
-	Help, Version            bool
+	// The flags that protect the server are nil if not given. [Args.Access] reads them.
+	APIKey, APIKeyFile, SSLKeyFile, SSLCertFile *string
+	// Unsupported lists unknown flags that sound like protection, such as --api-prefix.
+	Unsupported   []string
+	ListDevices   bool
+	Verbose       bool
+	Help, Version bool
 }
 
 // Mode returns the action that the arguments request.
@@ -99,6 +104,12 @@ func text(field func(*Args) *string) option {
 		*field(a) = v
 		return nil
 	}}
+}
+
+// protection keeps a value for [Args.Access], which rejects an invalid one. A model
+// that the original llama-server serves needs no check here.
+func protection(field func(*Args) **string) option {
+	return option{true, func(a *Args, v string) error { *field(a) = &v; return nil }}
 }
 
 func number(least, most int, field func(*Args) *int) option {
@@ -149,6 +160,10 @@ func optionTable() map[string]option {
 	add(text(func(a *Args) *string { return &a.SpecType }), "--spec-type")
 	add(text(func(a *Args) *string { return &a.SpecDraftModel }), "--spec-draft-model")
 	add(text(func(a *Args) *string { return &a.ChatTemplate }), "--chat-template")
+	add(protection(func(a *Args) **string { return &a.APIKey }), "--api-key")
+	add(protection(func(a *Args) **string { return &a.APIKeyFile }), "--api-key-file")
+	add(protection(func(a *Args) **string { return &a.SSLKeyFile }), "--ssl-key-file")
+	add(protection(func(a *Args) **string { return &a.SSLCertFile }), "--ssl-cert-file")
 	add(yes(func(a *Args) *bool { return &a.ContextShift }), "--context-shift")
 	add(yes(func(a *Args) *bool { return &a.Embedding }), "--embedding", "--embeddings")
 	add(yes(func(a *Args) *bool { return &a.NoJinja }), "--no-jinja")
@@ -176,25 +191,29 @@ func setGPULayers(a *Args, v string) error {
 }
 
 // ParseArgs parses a command line without the program's name. "--name=value"
-// means "--name value". An unknown flag becomes a warning, because each version of
-// the host adds flags. An invalid value and values that contradict each other are
+// means "--name value", and "--a_name" means "--a-name". An unknown flag becomes a
+// warning, because each version of the host adds flags, but one that sounds like
+// protection is kept for [Args.Access]. No warning holds the value of an unknown flag,
+// which may be a secret. An invalid value and values that contradict each other are
 // [ErrArguments].
 func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
+	unknown := false // the word before is an unknown flag without a value
 	for i := 0; i < len(args); i++ {
 		name, value, joined := splitJoined(args[i])
 		f, known := table[name]
 		if !known {
-			ignored := args[i]
+			warnings = append(warnings, a.unknown(name, i, unknown))
 			// Assume that the next word is its value unless it looks like a flag.
-			if !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			takesNext := !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-")
+			if takesNext {
 				i++
-				ignored += " " + args[i]
 			}
-			warnings = append(warnings, fmt.Sprintf("unknown argument %q is ignored", ignored))
+			unknown = !joined && !takesNext
 			continue
 		}
+		unknown = false
 		switch {
 		case f.value && !joined:
 			if i++; i == len(args) {
@@ -217,12 +236,42 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	return a, warnings, a.contradiction()
 }
 
-// splitJoined splits "--name=value". Short flags have no such form.
+// protective lists how flags begin that protect a server.
+var protective = []string{"--api", "--auth", "--ssl", "--tls"}
+
+// flagName matches words that are certainly names.
+var flagName = regexp.MustCompile(`^(--[A-Za-z][A-Za-z0-9-]{0,39}|-[a-z]{1,5})$`)
+
+// unknown notes an unknown word at index i and returns the warning. afterUnknown
+// reports that the word may be the value of the unknown flag before it.
+func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
+	for _, start := range protective {
+		if strings.HasPrefix(strings.ToLower(name), start) {
+			a.Unsupported = append(a.Unsupported, printable(name))
+		}
+	}
+	if afterUnknown || !flagName.MatchString(name) {
+		return fmt.Sprintf("unknown argument %d is ignored; it is not shown because it may be a secret", i+1)
+	}
+	return fmt.Sprintf("unknown argument %s is ignored", name)
+}
+
+// printable returns a flag's name, or how it begins if it may be more than a name.
+func printable(name string) string {
+	if flagName.MatchString(name) {
+		return name
+	}
+	return name[:len("--api")] + "…"
+}
+
+// splitJoined splits "--name=value". Short flags have no such form. As in
+// llama-server, an underscore in a long name means a hyphen.
 func splitJoined(arg string) (name, value string, joined bool) {
 	if !strings.HasPrefix(arg, "--") {
 		return arg, "", false
 	}
-	return strings.Cut(arg, "=")
+	name, value, joined = strings.Cut(arg, "=")
+	return strings.ReplaceAll(name, "_", "-"), value, joined
 }
 
 // contradiction rejects values that are invalid together, before the model is

@@ -24,7 +24,7 @@ func TestBodyOverTheLimitIsRejected(t *testing.T) {
 	s.SetModel(&fakeModel{})
 	answer := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, maxBody))
-	s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/completion", body))
+	s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "http://localhost"+"/completion", body))
 	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 }
 
@@ -59,7 +59,7 @@ func TestIncompleteBodyTimesOut(t *testing.T) {
 		for _, path := range []string{"/completion", "/tokenize", "/detokenize"} {
 			begin := time.Now()
 			r := &patientRecorder{httptest.NewRecorder(), make(chan struct{}), time.Time{}}
-			s.Handler().ServeHTTP(r, httptest.NewRequest("POST", path, half{r.passed}))
+			s.Handler().ServeHTTP(r, httptest.NewRequest("POST", "http://localhost"+path, half{r.passed}))
 			require.Equal(t, http.StatusRequestTimeout, r.Code)
 			require.Contains(t, r.Body.String(), "within 30s")
 			require.Equal(t, readTimeout, time.Since(begin))
@@ -74,7 +74,7 @@ func TestIncompleteBodyClosesTheConnection(t *testing.T) {
 	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
 	defer connection.Close()
-	_, err = io.WriteString(connection, "POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"prom")
+	_, err = io.WriteString(connection, "POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{\"prom")
 	require.NoError(t, err)
 	require.NoError(t, connection.(*net.TCPConn).CloseWrite())
 	answer, err := io.ReadAll(connection)

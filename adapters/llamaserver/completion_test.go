@@ -122,7 +122,7 @@ func TestRequestsWaitForASlot(t *testing.T) {
 		for range 5 {
 			wg.Go(func() {
 				answer := httptest.NewRecorder()
-				s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/completion", strings.NewReader(streamed)))
+				s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "http://localhost"+"/completion", strings.NewReader(streamed)))
 				if _, err := readStream(answer.Body.Bytes()); err == nil {
 					done.Add(1)
 				}
@@ -304,7 +304,7 @@ func TestFailedWriteCancelsTheGeneration(t *testing.T) {
 		told = emit(engine.Piece{Text: "lost"})
 		return engine.Report{}, told
 	}})
-	request := httptest.NewRequest("POST", "/completion", strings.NewReader(streamed))
+	request := httptest.NewRequest("POST", "http://localhost"+"/completion", strings.NewReader(streamed))
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
 		s.Handler().ServeHTTP(&deafWriter{}, request)
 	})

@@ -56,6 +56,10 @@ const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU o
   -m, --model FILE         GGUF file that is selected for the NPU by itself, an adapter or SDNPU_ENABLED
       --lora FILE          adapter with settings (sdnpu.*); may be repeated
       --host ADDRESS       address to listen on (127.0.0.1)
+      --api-key KEYS       keys that requests need, separated by commas; better in LLAMA_API_KEY
+      --api-key-file FILE  the same, one on each line; other machines (--host) need a key
+      --ssl-key-file FILE, --ssl-cert-file FILE
+                           encrypt with this PEM key and certificate
       --port N             port to listen on (8080); 0 selects a free one
   -c, --ctx-size N         context of all slots together, in tokens; 0: the model's context
   -np, --parallel N        number of requests that run at the same time (1)
@@ -67,6 +71,7 @@ const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU o
       --version            print the version
   -h, --help               print this text
 
-Ollama's other arguments have no effect. Unknown arguments are ignored with a warning.
+Ollama's other arguments have no effect. Unknown arguments are ignored with a warning,
+but the program does not start if one begins like a flag for keys or encryption.
 "--name=value" means "--name value". Settings: see sdnpu --help.
 `

@@ -29,7 +29,7 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 		m.seen = nil
 		path := paths[int(which)%len(paths)]
 		answer := httptest.NewRecorder()
-		s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", path, strings.NewReader(body)))
+		s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "http://localhost"+path, strings.NewReader(body)))
 		if answer.Code != http.StatusOK {
 			require.Equal(t, http.StatusBadRequest, answer.Code, "%s", answer.Body)
 			require.NotEmpty(t, answer.Body.String())

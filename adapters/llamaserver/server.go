@@ -2,6 +2,7 @@ package llamaserver
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +63,10 @@ type Options struct {
 	// not say; -1 keeps the whole prompt.
 	ContextShift bool
 	Keep         int
+	// Access says who may ask, and how connections are encrypted. A server that other
+	// machines reach needs a key, unless WithoutKey allows it to run without one.
+	Access     Access
+	WithoutKey bool
 	// Lines receives reports and failures. Nil means silence.
 	Lines *Lines
 	// Logger receives warnings. Nil means silence.
@@ -76,6 +81,8 @@ type Server struct {
 	shift    bool
 	keep     int
 	lines    *Lines
+	access   Access
+	loopback bool // only this machine reaches the server
 	state    atomic.Pointer[state]
 	serving  atomic.Bool
 	running  sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
@@ -97,13 +104,25 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llamaserver: %w", listenError(o.Addr, err))
 	}
+	loopback := onLoopback(listener.Addr())
+	if !loopback && !o.Access.HasKey() && !o.WithoutKey {
+		return nil, errors.Join(fmt.Errorf("llamaserver: %w: other machines reach %s, and the server would answer everyone: "+
+			"set a key with --api-key-file or LLAMA_API_KEY, use --host 127.0.0.1, or set SDNPU_ALLOW_NO_KEY=true",
+			ErrArguments, listener.Addr()), listener.Close())
+	}
+	if config := o.Access.encryption(); config != nil {
+		listener = tls.NewListener(listener, config)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Lines == nil {
 		o.Lines = NewLines(io.Discard)
 	}
-	s := &Server{listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines}
+	s := &Server{
+		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
+		access: o.Access, loopback: loopback,
+	}
 	s.state.Store(&state{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),
@@ -168,8 +187,14 @@ func (s *Server) Serve(ctx context.Context) error {
 // Close closes the port of a server that is not serving.
 func (s *Server) Close() error { return s.http.Close() }
 
-// Handler returns the server's handler without its port.
+// Handler returns the server's handler without its port. It rejects web pages of
+// other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
+	return guard(s.loopback, s.access.require(s.endpoints()))
+}
+
+// endpoints returns the handler of requests that may be answered.
+func (s *Server) endpoints() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /v1/health", s.health)

@@ -38,7 +38,7 @@ func TestShiftKeepsTheRequestedTokens(t *testing.T) {
 				m := &fakeModel{}
 				s.SetModel(m)
 				answer := httptest.NewRecorder()
-				s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/completion", strings.NewReader(`{"prompt":`+prompt+tt.body+`}`)))
+				s.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "http://localhost"+"/completion", strings.NewReader(`{"prompt":`+prompt+tt.body+`}`)))
 				saw := m.lastSeen(t)
 				require.Equal(t, tt.shift, saw.Shift)
 				if want := tt.want - bos; tt.want < 7 {

@@ -91,9 +91,14 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 	defer cancel(nil)
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := cmdline.NewRecordLogger(lines, hostDebugs())
+	access, err := args.Access(os.LookupEnv)
+	if err != nil {
+		return err
+	}
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
 		ContextShift: args.ContextShift, Keep: args.Keep,
+		Access: access, WithoutKey: s.AllowNoKey,
 	})
 	if err != nil {
 		return err

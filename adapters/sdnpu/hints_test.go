@@ -363,7 +363,7 @@ func TestErrorsShortenLongValues(t *testing.T) {
 		_, err := sdnpu(t, strings.Fields(strings.NewReplacer("M", story, "L", long).Replace(args))...)
 		bounded(err, args)
 	}
-	for _, name := range []string{"SDNPU_SOC", "SDNPU_CACHE_SIZE", "SDNPU_COMPILE", findings.GateVariable} {
+	for _, name := range []string{"SDNPU_SOC", "SDNPU_CACHE_SIZE", "SDNPU_COMPILE", "SDNPU_ALLOW_NO_KEY", findings.GateVariable} {
 		t.Setenv(name, long)
 		_, err := launch.ReadSettings()
 		bounded(err, name)

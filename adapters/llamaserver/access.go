@@ -1,0 +1,149 @@
+package llamaserver
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// Access says who may use a server, and how it is encrypted. The zero value allows
+// everyone who reaches the server.
+type Access struct {
+	keys [][sha256.Size]byte
+	cert *tls.Certificate
+}
+
+// Access reads the keys and the certificate that the arguments and the environment
+// name, as llama-server does. It returns an error if one of them cannot be used, or
+// if the arguments ask for a protection that this program does not have: a server
+// must not run without the protection that its user asked for.
+func (a Args) Access(lookup func(name string) (string, bool)) (Access, error) {
+	access, err := a.access(lookup)
+	if err != nil {
+		return Access{}, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
+	}
+	return access, nil
+}
+
+func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
+	var access Access
+	if len(a.Unsupported) > 0 {
+		return access, fmt.Errorf("%s: this server cannot do that: leave it out, or run the model with Ollama's own llama-server", a.Unsupported[0])
+	}
+	setting := func(given *string, flag, variable string) (value, source string, set bool) {
+		if given != nil {
+			return *given, flag, true
+		}
+		value, set = lookup(variable)
+		return value, variable, set && value != ""
+	}
+	if list, source, set := setting(a.APIKey, "--api-key", "LLAMA_API_KEY"); set {
+		if !access.add(strings.Split(list, ",")) {
+			return access, fmt.Errorf("%s holds no key", source)
+		}
+	}
+	if path, source, set := setting(a.APIKeyFile, "--api-key-file", "LLAMA_ARG_API_KEY_FILE"); set {
+		keys, err := readKeys(path)
+		if err != nil {
+			return access, fmt.Errorf("%s: %w", source, err)
+		}
+		if !access.add(keys) {
+			return access, fmt.Errorf("%s: the file %s holds no key: write one key on each line", source, path)
+		}
+	}
+	key, _, hasKey := setting(a.SSLKeyFile, "--ssl-key-file", "LLAMA_ARG_SSL_KEY_FILE")
+	cert, _, hasCert := setting(a.SSLCertFile, "--ssl-cert-file", "LLAMA_ARG_SSL_CERT_FILE")
+	switch {
+	case hasKey != hasCert:
+		return access, errors.New("encryption needs both --ssl-key-file and --ssl-cert-file")
+	case hasKey:
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return access, fmt.Errorf("--ssl-cert-file and --ssl-key-file: %w", err)
+		}
+		access.cert = &pair
+	}
+	return access, nil
+}
+
+// readKeys returns the lines of a file.
+func readKeys(path string) (keys []string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		keys = append(keys, lines.Text())
+	}
+	return keys, lines.Err()
+}
+
+// add adds keys and reports whether there was one. It ignores empty ones.
+func (a *Access) add(keys []string) bool {
+	before := len(a.keys)
+	for _, key := range keys {
+		if key = strings.TrimSpace(key); key != "" {
+			a.keys = append(a.keys, sha256.Sum256([]byte(key)))
+		}
+	}
+	return len(a.keys) > before
+}
+
+// HasKey reports whether requests need a key.
+func (a Access) HasKey() bool { return len(a.keys) > 0 }
+
+// allows reports whether a request has a key. The time it takes depends neither on
+// the keys nor on how much of one is right.
+func (a Access) allows(r *http.Request) bool {
+	given := r.Header.Get("X-Api-Key")
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
+		given = strings.TrimSpace(token)
+	}
+	sum, equal := sha256.Sum256([]byte(given)), 0
+	for i := range a.keys {
+		equal |= subtle.ConstantTimeCompare(sum[:], a.keys[i][:])
+	}
+	return equal == 1
+}
+
+// require rejects requests without a key. Health stays open, as in llama-server.
+func (a Access) require(next http.Handler) http.Handler {
+	if !a.HasKey() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" && r.URL.Path != "/v1/health" && !a.allows(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			errNoKey.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errNoKey has llama-server's form, because clients check its type.
+var errNoKey = func() *refusal {
+	r := refuse(http.StatusUnauthorized, "Invalid API key: send one of the server's keys (--api-key, LLAMA_API_KEY) "+
+		"as \"Authorization: Bearer KEY\". Ollama sends none: start ollama serve without LLAMA_API_KEY")
+	r.body = map[string]any{"error": map[string]any{
+		"code": r.status, "message": r.sentence, "type": "authentication_error",
+	}}
+	return r
+}()
+
+// encryption returns the configuration of TLS, or nil. It offers HTTP/1.1 only: the
+// limits of connections hold for one request on each.
+func (a Access) encryption() *tls.Config {
+	if a.cert == nil {
+		return nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{*a.cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+}

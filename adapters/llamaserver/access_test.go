@@ -1,0 +1,237 @@
+package llamaserver
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func none(string) (string, bool) { return "", false }
+
+// accessOf parses a command line and reads its keys.
+func accessOf(line string, env ...string) (Access, []string, error) {
+	a, warnings, err := ParseArgs(strings.Fields(line))
+	if err != nil {
+		return Access{}, warnings, err
+	}
+	access, err := a.Access(func(name string) (string, bool) {
+		for _, e := range env {
+			if n, value, _ := strings.Cut(e, "="); n == name {
+				return value, true
+			}
+		}
+		return "", false
+	})
+	return access, warnings, err
+}
+
+func TestRequestsNeedOneOfTheKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(file, []byte("three\r\n\n  four \n"), 0o600))
+	for _, c := range []struct {
+		line string
+		env  []string
+		keys []string
+	}{
+		{"-m x --api-key one", nil, []string{"one"}},
+		{"-m x --api-key=one,two", nil, []string{"one", "two"}},
+		{"-m x --api_key one", nil, []string{"one"}}, // llama-server accepts both spellings
+		{"-m x --api-key one --api-key-file " + file, nil, []string{"one", "three", "four"}},
+		{"-m x", []string{"LLAMA_API_KEY=five,six"}, []string{"five", "six"}},
+		{"-m x", []string{"LLAMA_ARG_API_KEY_FILE=" + file}, []string{"three", "four"}},
+		{"-m x --api-key one", []string{"LLAMA_API_KEY=five"}, []string{"one"}},
+	} {
+		access, warnings, err := accessOf(c.line, c.env...)
+		require.NoError(t, err, c.line)
+		require.Empty(t, warnings)
+		s, err := New(Options{Addr: "127.0.0.1:0", Access: access})
+		require.NoError(t, err)
+		m := &fakeModel{pieces: texted("ok")}
+		s.SetModel(m)
+		for _, header := range []string{
+			"", "Authorization: Bearer", "Authorization: Bearer ", "Authorization: Bearer wrong", "Authorization: Bearer one,two",
+			"Authorization: Basic one", "Authorization: one", "X-Api-Key: wrong", "Authorization: Bearer ONE", "Authorization: Bearer on",
+		} {
+			for _, path := range []string{"/completion", "/tokenize", "/detokenize", "/apply-template", "/nothing"} {
+				w := guarded(t, s, "POST", path, header)
+				require.Equal(t, http.StatusUnauthorized, w.Code, "%s %s", header, path)
+				require.Contains(t, w.Body.String(), `"type":"authentication_error"`)
+				require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			}
+		}
+		require.Empty(t, m.seen)
+		for _, key := range c.keys {
+			for _, header := range []string{"Authorization: Bearer " + key, "Authorization: bearer  " + key, "X-Api-Key: " + key} {
+				require.Equal(t, http.StatusOK, guarded(t, s, "POST", "/completion", header).Code, header)
+			}
+		}
+		for _, path := range []string{"/health", "/v1/health"} {
+			require.Equal(t, http.StatusOK, guarded(t, s, "GET", path).Code, "health is open, as in llama-server")
+		}
+		require.Equal(t, http.StatusForbidden, guarded(t, s, "POST", "/completion", "X-Api-Key: "+c.keys[0], "Origin: http://evil.example").Code)
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestProtectionThatCannotBeHadIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	empty, certificate, key := filepath.Join(dir, "empty"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	require.NoError(t, os.WriteFile(empty, []byte("\n \n"), 0o600))
+	writeCertificate(t, certificate, key)
+	for _, c := range []struct {
+		line, env, says string
+	}{
+		{"--api-key=", "", "--api-key holds no key"},
+		{"--api-key ,", "", "--api-key holds no key"},
+		{"", "LLAMA_API_KEY= ", "LLAMA_API_KEY holds no key"},
+		{"--api-key-file " + empty, "", "write one key on each line"},
+		{"--api-key-file " + filepath.Join(dir, "missing"), "", "no such file"},
+		{"--ssl-key-file " + key, "", "both"},
+		{"--ssl-cert-file " + certificate, "", "both"},
+		{"", "LLAMA_ARG_SSL_KEY_FILE=" + key, "both"},
+		{"--ssl-key-file " + empty + " --ssl-cert-file " + certificate, "", "--ssl-key-file"},
+		{"--api-prefix /s3cret", "", "--api-prefix: this server cannot do that"},
+		{"--api-keys s3cret", "", "--api-keys"},
+		{"--apikey s3cret", "", "--apikey"},
+		{"--API-KEY s3cret", "", "--API-KEY"},
+		{"--ssl s3cret", "", "--ssl"},
+		{"--ssl-ca-file=s3cret", "", "--ssl-ca-file"},
+		{"--tls-cert s3cret", "", "--tls-cert"},
+		{"--auth-token s3cret", "", "--auth-token"},
+		{"--new --api-keys s3cret", "", "--api-keys"},
+		{"--api-keys/s3cret", "", "--api…"},
+	} {
+		access, warnings, err := accessOf("-m x "+c.line, c.env)
+		require.ErrorIs(t, err, ErrArguments, c.line)
+		require.ErrorContains(t, err, c.says)
+		require.NotContains(t, err.Error()+strings.Join(warnings, ""), "s3cret")
+		require.False(t, access.HasKey())
+	}
+	_, _, err := accessOf("-m x", "LLAMA_API_KEY=")
+	require.NoError(t, err, "an empty variable is not set")
+}
+
+// A command line of llama-server may hold secrets that this program does not know.
+func TestWarningsHoldNoValues(t *testing.T) {
+	for _, line := range []string{
+		"--hf-token s3cret", "--hf-token=s3cret", "--hf-token -s3cret", "--hf-token --s3cret", "--new a s3cret", "s3cret", "-s3cret",
+		"-Hs3cret", "--hf_token=s3cret", "--new\ns3cret", "-=s3cret", "--=s3cret", "--new -a --s3cret",
+	} {
+		_, warnings, err := ParseArgs(append([]string{"-m", "x"}, strings.Split(line, " ")...))
+		require.NoError(t, err, line)
+		require.NotEmpty(t, warnings, line)
+		require.NotContains(t, strings.Join(warnings, ""), "s3cret", line)
+	}
+}
+
+func FuzzWarningsHoldNoValues(f *testing.F) {
+	f.Add("--hf-token", "s3cret", true)
+	f.Add("--new", "-x", false)
+	f.Fuzz(func(t *testing.T, flag, value string, joined bool) {
+		name, _, _ := strings.Cut(strings.ReplaceAll(flag, "_", "-"), "=")
+		if _, known := optionTable()[name]; known || !strings.HasPrefix(flag, "--") || strings.Contains(flag, "=") || len(value) < 4 {
+			return
+		}
+		if _, known := optionTable()[strings.SplitN(value, "=", 2)[0]]; known {
+			return
+		}
+		args := []string{flag, value}
+		if joined {
+			args = []string{flag + "=" + value}
+		}
+		_, warnings, err := ParseArgs(args)
+		require.NoError(t, err)
+		said := strings.ReplaceAll(strings.Join(warnings, " "), name, "")
+		const fixed = "unknown argument 1 2 is ignored; it is not shown because it may be a secret unknown argument is ignored"
+		if !strings.Contains(fixed, value) && !strings.Contains(name, value) {
+			require.NotContains(t, said, value)
+		}
+	})
+}
+
+func TestServerForOtherMachinesNeedsAKey(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", "[::]:0"} {
+		_, err := New(Options{Addr: addr})
+		require.ErrorIs(t, err, ErrArguments)
+		for _, remedy := range []string{"--api-key-file", "LLAMA_API_KEY", "--host 127.0.0.1", "SDNPU_ALLOW_NO_KEY=true"} {
+			require.ErrorContains(t, err, remedy)
+		}
+		access, _, err := accessOf("-m x --api-key one")
+		require.NoError(t, err)
+		for _, o := range []Options{{Addr: addr, Access: access}, {Addr: addr, WithoutKey: true}} {
+			s, err := New(o)
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		}
+	}
+	s, err := New(Options{Addr: "localhost:0"})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
+func writeCertificate(t *testing.T, cert, key string) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	require.NoError(t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
+}
+
+func TestConnectionsAreEncryptedIfAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeCertificate(t, certificate, key)
+	access, _, err := accessOf("-m x --ssl-cert-file "+certificate, "LLAMA_ARG_SSL_KEY_FILE="+key)
+	require.NoError(t, err)
+	s, err := New(Options{Addr: "127.0.0.1:0", Access: access})
+	require.NoError(t, err)
+	s.SetModel(&fakeModel{pieces: texted("ok")})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	defer func() { stop(); require.NoError(t, <-served) }()
+
+	root, err := os.ReadFile(certificate)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(root))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+	client := http.Client{Transport: transport}
+	response, err := client.Post("https://"+s.Addr().String()+"/completion", "application/json", strings.NewReader(streamed))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	got, err := readStream(text)
+	require.NoError(t, err)
+	require.Equal(t, "ok", got.text)
+	require.Equal(t, 1, response.ProtoMajor)
+	require.NotNil(t, response.TLS)
+
+	plain, err := http.Get("http://" + s.Addr().String() + "/health")
+	require.NoError(t, err)
+	require.NoError(t, plain.Body.Close())
+	require.Equal(t, http.StatusBadRequest, plain.StatusCode, "nothing is answered without encryption")
+}

@@ -1,0 +1,100 @@
+package llamaserver
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// guard rejects requests that a web page of another site makes the user's browser
+// send. The browser tells where such a request comes from:
+//
+//   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
+//     pages and addresses that the user typed are accepted.
+//   - Origin names the page's site. Only sites of this machine are accepted.
+//   - Host names the server that the page asked for. A site whose name first leads to
+//     the site's own server and then to this machine (DNS rebinding) keeps its name,
+//     so a server that listens on this machine only accepts this machine's names.
+//
+// Programs, such as Ollama, send no Origin and no Sec-Fetch-Site.
+func guard(loopback bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if reason := foreign(r, loopback); reason != "" {
+			refuse(http.StatusForbidden, "%s", reason).write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign returns the reason to reject a request from a web page of another site, or
+// "". The reason does not repeat what the request says, because the page chose it.
+func foreign(r *http.Request, loopback bool) string {
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "none" && site != "same-origin" {
+			return "a web page of another site sent this request (Sec-Fetch-Site): sdnpu answers programs only"
+		}
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !loopbackOrigin(origin) {
+			return "a web page of another site sent this request (Origin): sdnpu answers programs only"
+		}
+	}
+	if loopback && !loopbackHost(r.Host) {
+		return "the request names another host (Host): ask for 127.0.0.1 or localhost"
+	}
+	return ""
+}
+
+// loopbackOrigin reports whether a page comes from a server on this machine. The
+// origin "null" hides the site of a page, so it is rejected.
+func loopbackOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return u.Host != "" && loopbackHost(u.Host)
+}
+
+// loopbackHost reports whether a Host header, with or without a port, names this
+// machine. A request without the header comes from no browser.
+func loopbackHost(host string) bool {
+	if host == "" {
+		return true
+	}
+	name := host
+	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {
+		ip, rest, closed := strings.Cut(bare, "]")
+		if !closed || rest != "" && !isPort(rest) {
+			return false
+		}
+		addr, err := netip.ParseAddr(ip)
+		return err == nil && addr.Is6() && addr.Zone() == "" && addr.Unmap().IsLoopback()
+	}
+	if i := strings.IndexByte(host, ':'); i >= 0 {
+		if !isPort(host[i:]) {
+			return false
+		}
+		name = host[:i]
+	}
+	name = strings.TrimSuffix(name, ".")
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Is4() && addr.IsLoopback()
+}
+
+// isPort reports whether a text is a colon and at most five digits.
+func isPort(text string) bool {
+	digits := text[1:]
+	return text[0] == ':' && len(digits) <= 5 && strings.Trim(digits, "0123456789") == ""
+}
+
+// onLoopback reports whether only this machine reaches an address.
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
