@@ -7,9 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
 // runUnprivileged runs the command as an unprivileged user, because root can write
@@ -81,6 +85,22 @@ var badCaches = []failureCase{
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(files[1], raw, 0o600))
 		}),
+	},
+	{
+		name: "cache: locks of a stopped process", fine: true, later: requireSoundCache,
+		says: []string{"another process began to compile an image and has not finished", "head_rows", "stopped or hangs"},
+		make: func(t *testing.T, d *scenario) {
+			for _, file := range d.images(t) {
+				require.NoError(t, os.Remove(file))
+				held, err := os.Create(strings.TrimSuffix(file, ".image") + ".lock")
+				require.NoError(t, err)
+				t.Cleanup(func() { held.Close() })
+				if err := filelock.Try(held, true); err != nil {
+					t.Skipf("no locks here: %v", err)
+				}
+			}
+			d.patience = 2 * time.Second
+		},
 	},
 	{
 		name: "cache: unwritable folder", fine: true, says: []string{"every start", "permission denied", "give the cache a folder"},

@@ -261,8 +261,3 @@ func TestModelWithAnotherTimeIsCompiled(t *testing.T) {
 	c.Model.Digest[0]++
 	require.ErrorIs(t, start(t, c.Compile, nil), ErrChanged)
 }
-
-func TestLimitGrowsWithTheWeights(t *testing.T) {
-	require.Equal(t, DefaultPatience, Compiler{}.limit(engine.Job{}))
-	require.Equal(t, time.Hour+200*time.Second, Compiler{Patience: time.Hour}.limit(engine.Job{Weights: 1e9}))
-}

@@ -15,13 +15,6 @@ import (
 )
 
 const (
-	// DefaultPatience is the time that a child may be silent, in addition to the
-	// time that its work takes. Finalizing a graph is silent and takes seconds on
-	// the emulator.
-	DefaultPatience = 2 * time.Minute
-	// bytesPerSecond is a lower bound of a library's speed. The vendor's library
-	// compiles about 50 MB per second.
-	bytesPerSecond = 5e6
 	// exitTimeout is the time that a child has to exit after its answer.
 	exitTimeout = 5 * time.Second
 	// bufferBytes is the size of the pieces in which an image is copied.
@@ -36,7 +29,7 @@ type Compiler struct {
 	Device  Device
 	Model   Model
 	// Patience is the time that a child may be silent, in addition to the time that
-	// its work takes. Zero means [DefaultPatience].
+	// its work takes. Zero means [engine.DefaultPatience].
 	Patience time.Duration
 	// Logger receives, at debug level, what children write to stderr.
 	Logger *slog.Logger
@@ -76,7 +69,7 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("compile: start a process (%s): %w", withoutChild, err)
 	}
-	limit := c.limit(r.Job)
+	limit := engine.WorkTime(c.Patience, r.Job.Weights)
 	watch := time.AfterFunc(limit, func() { cancel(ErrSilent) })
 	defer watch.Stop()
 	l.in, l.alive = bufio.NewReaderSize(stdout, bufferBytes), func() { watch.Reset(limit) }
@@ -103,15 +96,6 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 
 // withoutChild is advice for systems that cannot start processes.
 const withoutChild = "SDNPU_COMPILE=inline needs none"
-
-// limit returns the longest silence that is normal for a job.
-func (c Compiler) limit(job engine.Job) time.Duration {
-	patience := c.Patience
-	if patience == 0 {
-		patience = DefaultPatience
-	}
-	return patience + time.Duration(float64(job.Weights)/bytesPerSecond*float64(time.Second))
-}
 
 // listener reads the child's replies.
 type listener struct {

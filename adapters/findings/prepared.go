@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/backend"
@@ -146,12 +147,23 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
 }
 
+// manifestPatience limits the wait for another process that writes the manifest,
+// which takes moments unless that process is stopped.
+const manifestPatience = time.Minute
+
 // Keep adds the entry to a folder's manifest. If the manifest has an entry for
 // the same model, chip, library and options, the images of both are joined.
-// Several processes may call Keep at the same time.
+// Several processes may call Keep at the same time; it fails if one of them keeps
+// the manifest locked for a minute.
 func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store) error {
-	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
-	if err != nil {
+	patient, cancel := context.WithTimeout(ctx, manifestPatience)
+	defer cancel()
+	release, err := store.Lock(patient, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
+	switch {
+	case err != nil && patient.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("%s: another process has kept its lock for %v: continue or end that process, and prepare again: the images are kept",
+			filepath.Join(folder, ManifestFile), manifestPatience)
+	case err != nil:
 		return err
 	}
 	defer release()

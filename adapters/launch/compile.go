@@ -86,8 +86,10 @@ func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (
 }
 
 // CompileInChild makes the engine compile in child processes, so that a crash of
-// the vendor's compiler does not end this one. The float device needs none.
+// the vendor's compiler does not end this one. The float device needs none. It also
+// sets how long the engine waits for other processes.
 func (s Settings) CompileInChild(device backend.Device, file *gguf.File, logger *slog.Logger, o *engine.Options) error {
+	o.CompilePatience = s.CompilePatience
 	d, ok := device.(*hexagon.Device)
 	if !ok || s.CompileInline {
 		return nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
@@ -30,6 +31,15 @@ type (
 // made from.
 var ErrJob = images.ErrJob
 
+// DefaultPatience is the default of [Options.CompilePatience].
+const DefaultPatience = images.DefaultPatience
+
+// WorkTime returns the longest time that is normal for compiling constants of the
+// given size. Zero patience means [DefaultPatience].
+func WorkTime(patience time.Duration, weights int64) time.Duration {
+	return images.WorkTime(patience, weights)
+}
+
 // images returns the config of package images.
 func (o *resolved) images() images.Config {
 	return images.Config{
@@ -41,6 +51,7 @@ func (o *resolved) images() images.Config {
 		Separate: o.separate,
 		Swap:     o.deviceSwitches,
 		Cache:    o.Cache,
+		Patience: o.CompilePatience,
 		Name:     o.Name,
 		Compile:  o.Compile,
 		Logger:   o.Logger,

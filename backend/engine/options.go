@@ -97,6 +97,10 @@ type Options struct {
 	// Compile, when set, writes the images instead of the device, for instance in
 	// another process. It calls filled with the size of each constant that is written.
 	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
+	// CompilePatience is the silence that is allowed of a process that compiles, in
+	// addition to the time that its work takes. A process that waits longer for the
+	// lock of an image compiles it too. Zero means [DefaultPatience].
+	CompilePatience time.Duration
 	// Logger receives warnings. Nil means silence.
 	Logger *slog.Logger
 	// Progress, when set, is called while images are compiled and loaded: when one

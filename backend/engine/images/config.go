@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -28,6 +29,9 @@ type Config struct {
 	Swap bool
 	// Cache keeps images. If it is nil, each start compiles them.
 	Cache *imagecache.Store
+	// Patience limits the wait for another process that compiles the same image: see
+	// [WorkTime]. Zero means [DefaultPatience].
+	Patience time.Duration
 	// Name labels the images in the cache.
 	Name string
 	// Compile, when set, writes an image instead of the device. It calls filled with

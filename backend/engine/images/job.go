@@ -1,11 +1,13 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -14,6 +16,22 @@ import (
 // ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
 // made from.
 var ErrJob = errors.New("the graphs are not those that were asked for: the model's file or the program has changed")
+
+const (
+	// DefaultPatience is the time that a library may be silent while it compiles, in
+	// addition to the time that its work takes. Finalizing a graph is silent and
+	// takes seconds on the emulator.
+	DefaultPatience = 2 * time.Minute
+	// bytesPerSecond is a lower bound of a library's speed. The vendor's library
+	// compiles about 50 MB per second.
+	bytesPerSecond = 5e6
+)
+
+// WorkTime returns the longest time that is normal for compiling constants of the
+// given size. Zero patience means [DefaultPatience].
+func WorkTime(patience time.Duration, weights int64) time.Duration {
+	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
+}
 
 // Source describes a graph of a model: one of its fields is set. A graph holds
 // functions for its constants; a Source can be sent to another process.

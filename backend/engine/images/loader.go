@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -235,14 +236,13 @@ func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 }
 
 // compileToCache makes an image in the cache and loads it from there. It holds the
-// lock of the image, which all processes respect.
+// lock of the image, unless another process keeps that for too long.
 func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
-	release, err := l.cache.Lock(ctx, key, func() { r.waiting.Store(true) })
+	release, err := l.lock(ctx, key, r)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r.waiting.Store(false)
 	if look {
 		i, err := l.fromCache(ctx, key, graphs, r)
 		if !mustCompile(err) {
@@ -258,6 +258,24 @@ func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
 	return l.openEntry(ctx, graphs, entry)
+}
+
+// lock takes the lock of an image, so that only one process compiles it. A process
+// that is stopped or hangs keeps its lock. After the longest time that the work
+// normally takes, lock logs a warning and returns without the lock: two processes
+// may put the same image.
+func (l *Loader) lock(ctx context.Context, key string, r *reporter) (release func(), err error) {
+	limit := WorkTime(l.config.Patience, r.weights)
+	patient, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	release, err = l.cache.Lock(patient, key, func() { r.waiting.Store(true) })
+	r.waiting.Store(false)
+	if err == nil || patient.Err() == nil || ctx.Err() != nil {
+		return release, err
+	}
+	l.config.Logger.Warn("another process began to compile an image and has not finished: compiling it here too",
+		"graph", r.base.Graph, "waited", limit.Round(time.Millisecond), "remedy", "look for a process that is stopped or hangs, and continue or end it")
+	return func() {}, nil
 }
 
 // put compiles an image into the cache.
