@@ -26,12 +26,12 @@ func texts(t testing.TB, dir string) int {
 // A runner leaves its answers on disk, and the next runner drafts from them.
 // Cancelled answers are not stored, and a damaged database fails no request.
 func TestDatabaseAnswersOutliveTheRunner(t *testing.T) {
-	s := server(t)
+	dir := filepath.Join(t.TempDir(), "answers")
+	s := server(t, "SDNPU_DB="+dir)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
 	const tokens = 60
-	dir := filepath.Join(t.TempDir(), "answers")
-	create(t, s, "remembering", file, adapter(t, t.TempDir(), file, "rows=32", "draft=db", "db="+dir))
+	create(t, s, "remembering", file, adapter(t, t.TempDir(), file, "rows=32", "draft=db"))
 	first := ask(t, s, "/api/generate", generate("remembering", r.Prompt, greedy(tokens)))
 	require.Equal(t, "0", first.report["accepted_rows"], "an empty database drafts nothing")
 	require.Equal(t, 1, texts(t, dir))

@@ -37,6 +37,7 @@ var walls = []wall{
 	{folder: "spec/ngram", stdOnly: true}, // hashes of contexts: spec, tokendb and calibration keep tables of them
 	// Mapping and locking files knows nothing of models, so every layer may use it.
 	{folder: "internal/golden"}, // tests only
+	{folder: "internal/printable", stdOnly: true},
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // in front of every library, image and database
@@ -88,8 +89,8 @@ var walls = []wall{
 	{folder: "hexagon/forms"},  // tests only
 	{folder: "hexagon/models"}, // tests only
 	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
-	{folder: "adapters/config", internal: []string{"backend/gguf", "backend/model", "backend/engine", "backend/engine/draft", "graphswap"}},
-	{folder: "adapters/cmdline", internal: []string{"adapters/config"}, modules: []string{
+	{folder: "adapters/config", internal: []string{"internal/printable", "backend/gguf", "backend/model", "backend/engine", "backend/engine/draft", "graphswap"}},
+	{folder: "adapters/cmdline", internal: []string{"adapters/config", "internal/printable"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "adapters/atomicfile"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // ErrSetting is returned if a key is unknown or does not accept a value.
@@ -25,9 +26,10 @@ type Config struct {
 	// Draft unless they are "auto". If Calibration is on, every prompt is
 	// calibrated, even if that is expected to cost more than it saves.
 	Calibration, Extension string
-	// Database is the folder of the token database, which stays in memory if the
-	// folder is empty.
-	Database string
+	// Database is the folder of the token database, as the user named it.
+	// DatabaseName is the plain name of a database in our own folder, as a model
+	// named it and the user permits. If both are empty, the database stays in memory.
+	Database, DatabaseName string
 	// DatabaseSize is the size limit of the database in bytes, 0 for no limit.
 	DatabaseSize int64
 	// Plan names the switch plan.
@@ -43,8 +45,11 @@ type Config struct {
 	Blocks int
 	// Origin maps each key that a source set to the name of that source.
 	Origin map[string]string
-	// Notes holds a line for the log for each value of an earlier version.
+	// Notes holds a line for the log for each value of an earlier version and for
+	// each value that a model may not set.
 	Notes []string
+
+	databaseAllowed bool // the user permits a database that a model names
 }
 
 // Source is a place that may set keys, such as a GGUF or the environment.
@@ -56,9 +61,13 @@ type Source struct {
 	// Names lists the keys with our prefix in the source, so that unknown keys are
 	// found. It is nil if the source cannot list them.
 	Names []string
+	// FromModel is set for a model and for an adapter. Their authors are unknown, so
+	// [Key.CheckModel] restricts what they may set.
+	FromModel bool
 }
 
-// Resolve reads all keys from the sources. Later sources override earlier ones.
+// Resolve reads all keys from the sources. Later sources override earlier ones. A
+// value that a model may not set is ignored and noted.
 func Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}}
 	for _, k := range Keys {
@@ -69,7 +78,7 @@ func Resolve(sources ...Source) (Config, error) {
 	for _, s := range sources {
 		for _, name := range s.Names {
 			if _, ok := find(name); !ok {
-				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: want one of %s", ErrSetting, Short(name), s.Name, strings.Join(names(), ", "))
+				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: want one of %s", ErrSetting, printable.Line(Short(name)), s.Name, strings.Join(names(), ", "))
 			}
 		}
 		for _, k := range Keys {
@@ -77,30 +86,48 @@ func Resolve(sources ...Source) (Config, error) {
 			if !ok {
 				continue
 			}
-			if err := k.setFrom(&c, s.Name, value); err != nil {
+			if err := k.setFrom(&c, s, value); err != nil {
 				return Config{}, err
 			}
-			c.Origin[k.Name] = s.Name
 		}
 	}
+	c.settleDatabase()
 	switchTerm(c.Calibration, &c.Draft.Calibration)
 	switchTerm(c.Extension, &c.Draft.Extension)
 	return c, c.check()
 }
 
-// setFrom sets the key to a source's value and notes a value of an earlier
-// version.
-func (k Key) setFrom(c *Config, source, value string) error {
-	if err := k.set(c, value); err != nil {
-		return fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), source, err)
+// setFrom sets the key to a source's value. It notes a value of an earlier version,
+// and ignores and notes a value that the source may not set.
+func (k Key) setFrom(c *Config, s Source, value string) error {
+	set := k.set
+	if s.FromModel {
+		if err := k.refuse(value); err != nil {
+			c.note("%s = %q in %s is ignored: %w", k.Name, Short(value), s.Name, err)
+			return nil
+		}
+		if k.setModel != nil {
+			set = k.setModel
+		}
+	}
+	if err := set(c, value); err != nil {
+		return fmt.Errorf("config: %w: %s = %q in %s: %w", ErrSetting, k.Name, Short(value), s.Name, err)
+	}
+	if !c.permits(k, value) {
+		c.Origin[k.Name] = s.Name
 	}
 	if k.renamed == nil {
 		return nil
 	}
 	if current := k.renamed(value); current != value {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s = %s in %s is a value of an earlier version: using %s", k.Name, value, source, current))
+		c.note("%s = %s in %s is a value of an earlier version: using %s", k.Name, value, s.Name, current)
 	}
 	return nil
+}
+
+// note adds a line to Notes.
+func (c *Config) note(format string, args ...any) {
+	c.Notes = append(c.Notes, fmt.Errorf(format, args...).Error())
 }
 
 // check rejects values that are valid alone but not together.
@@ -122,10 +149,10 @@ func switchTerm(value string, term *bool) {
 // Enabled reports whether the sources select the model. It reads no other key,
 // so an error in another key does not matter.
 func Enabled(sources ...Source) (bool, error) {
-	k, c := Keys[0], Config{}
+	k, c := Keys[0], Config{Origin: map[string]string{}}
 	for _, s := range sources {
 		if value, ok := s.Lookup(k); ok {
-			if err := k.setFrom(&c, s.Name, value); err != nil {
+			if err := k.setFrom(&c, s, value); err != nil {
 				return false, err
 			}
 		}
@@ -134,10 +161,10 @@ func Enabled(sources ...Source) (bool, error) {
 }
 
 // Environment returns the variables of the keys as a source. An empty variable
-// counts as not set.
+// counts as not set, except that an empty SDNPU_DB forbids a database on disk.
 func Environment(lookup func(name string) (string, bool)) Source {
 	return Source{Name: "environment", Lookup: func(k Key) (string, bool) {
 		value, ok := lookup(k.Variable())
-		return value, ok && value != ""
+		return value, ok && (value != "" || k.Name == databaseKey)
 	}}
 }

@@ -13,5 +13,7 @@
 //     misspelt setting is never ignored.
 //   - A value that an earlier version accepted is still accepted. [Config].Notes
 //     then names the value that is used instead.
+//   - A model or an adapter names no folder, host or library, and no size above its
+//     limit: [Key].Origins and [Key.CheckModel]. Such a value is ignored and noted.
 //   - Errors name the key, the beginning of the value and the source.
 package config

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // GGUF reads our keys from a file's metadata. Messages call the file by name.
 // Values may have any suitable type: true, "true" and 1 all select a model, and
 // rows may be "128,1" or an array.
 func GGUF(name string, f *gguf.File) (Source, error) {
-	s := Source{Name: name, Names: []string{}}
+	s := Source{Name: name, Names: []string{}, FromModel: true}
 	values := map[string]string{}
 	for key := range f.Keys() {
 		if !strings.HasPrefix(key.Name, Prefix) {
@@ -20,7 +21,7 @@ func GGUF(name string, f *gguf.File) (Source, error) {
 		}
 		text, err := text(f, key)
 		if err != nil {
-			return Source{}, fmt.Errorf("config: %w: %s in %s: %w", ErrSetting, key.Name, name, err)
+			return Source{}, fmt.Errorf("config: %w: %s in %s: %w", ErrSetting, printable.Line(Short(key.Name)), name, err)
 		}
 		values[key.Name] = text
 		s.Names = append(s.Names, key.Name)

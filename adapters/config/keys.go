@@ -27,7 +27,14 @@ type Key struct {
 	Default string
 	// Doc describes the key in one line.
 	Doc string
-	set func(c *Config, value string) error
+	// Origins says which sources may set the key.
+	Origins Origins
+	set     func(c *Config, value string) error
+	// setModel, if set, takes the place of set for a model or an adapter.
+	setModel func(c *Config, value string) error
+	// limit, if set, says why a model or an adapter may not set a value that the user
+	// may set.
+	limit func(value string) error
 	// renamed, if set, returns the current form of a value of an earlier version,
 	// and any other value unchanged.
 	renamed func(value string) string
@@ -38,7 +45,7 @@ func (k Key) Variable() string {
 	return strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
-// Check returns an error if the key does not accept the value.
+// Check returns an error if the key does not accept the value from the user.
 func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 
 // Keys lists all settings that a model's config can contain. The first one
@@ -76,13 +83,15 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.db", Type: "string", Default: "",
-		Doc: "folder that keeps answers for later drafts (sdnpu.draft must name db or default); if empty, answers are kept in memory until the process ends",
-		set: func(c *Config, v string) (err error) { c.Database, err = parseFolder(v); return err },
+		Doc: "database on disk that keeps answers for later drafts (sdnpu.draft must name db or default). A model gives a plain name, such as answers, and SDNPU_DB=allow permits it; " +
+			"SDNPU_DB=FOLDER names a folder, SDNPU_DB=off forbids a database on disk. Without one, answers are kept in memory until the process ends",
+		Origins: NameOnly, set: setDatabase, setModel: setDatabaseName, limit: limitDatabaseName,
 	},
 	{
 		Name: "sdnpu.db_size", Type: "string", Default: "256MiB",
-		Doc: "size limit of that folder: at least 1MiB, such as 256MiB or 1GiB, or unlimited; the oldest answers are dropped first",
-		set: func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
+		Doc:     "size limit of that folder: at least 1MiB, such as 256MiB or 1GiB, or unlimited; the oldest answers are dropped first",
+		Origins: UserOnly,
+		set:     func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
 	},
 	{
 		Name: "sdnpu.plan", Type: "string", Default: graphswap.PlanResident,
@@ -98,13 +107,15 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.rows", Type: "string", Default: "128,1",
-		Doc: "graph widths in rows, widest first; by default the engine adds widths for drafts (32 and 8) and for several requests (their number)",
-		set: func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
+		Doc:   "graph widths in rows, widest first; by default the engine adds widths for drafts (32 and 8) and for several requests (their number)",
+		set:   func(c *Config, v string) (err error) { c.Rows, err = parseRows(v); return err },
+		limit: limitRows,
 	},
 	{
 		Name: "sdnpu.context", Type: "string", Default: "grow",
-		Doc: "first context tier in tokens: grow (512) or a number, doubled on demand up to num_ctx, or fixed (num_ctx at once)",
-		set: func(c *Config, v string) (err error) { c.FirstContext, err = parseContext(v); return err },
+		Doc:   "first context tier in tokens: grow (512) or a number, doubled on demand up to num_ctx, or fixed (num_ctx at once)",
+		set:   func(c *Config, v string) (err error) { c.FirstContext, err = parseContext(v); return err },
+		limit: limitContext,
 	},
 	{
 		Name: "sdnpu.blocks", Type: "int", Default: "0",

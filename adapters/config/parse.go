@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,15 +70,6 @@ func parseCount(v string) (int, error) {
 		return 0, errors.New("want a number from 0 to 1024")
 	}
 	return n, nil
-}
-
-// parseFolder accepts an absolute path or one that starts with "~/" for the
-// user's home. A relative path would depend on who starts the program.
-func parseFolder(v string) (string, error) {
-	if v != "" && !filepath.IsAbs(v) && !strings.HasPrefix(v, "~/") || strings.ContainsRune(v, 0) {
-		return "", errors.New("want an absolute path, or one that starts with ~/")
-	}
-	return v, nil
 }
 
 // parseContext parses the first context tier. It returns 0 for "grow", and a

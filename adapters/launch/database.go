@@ -18,12 +18,12 @@ import (
 // nil if there is none. A model also runs without its database: problems are
 // logged, and the answers are then kept in memory only.
 func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) (*tokendb.DB, *draft.Database) {
-	if c.Database == "" {
+	path, err := databaseFolder(c)
+	if err != nil {
+		logger.Warn("no token database on disk", "detail", err, "remedy", "set SDNPU_DB to an absolute path")
 		return nil, nil
 	}
-	path, err := expandHome(c.Database)
-	if err != nil {
-		logger.Warn("no token database on disk", "detail", err, "remedy", "give sdnpu.db an absolute path")
+	if path == "" {
 		return nil, nil
 	}
 	if !c.Draft.Database {
@@ -47,8 +47,21 @@ func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) 
 		return nil, nil
 	}
 	s := db.Stats()
-	logger.Info("token database", "path", path, "texts", s.Documents, "tokens", s.Tokens, "bytes", s.Bytes)
+	logger.Info("token database", "path", path, "asked_by", c.Origin["sdnpu.db"], "texts", s.Documents, "tokens", s.Tokens, "bytes", s.Bytes)
 	return db, draft.OnDisk(db, logger)
+}
+
+// databaseFolder returns the folder of the token database, or "" if it stays in
+// memory.
+func databaseFolder(c config.Config) (string, error) {
+	switch {
+	case c.Database != "":
+		return expandHome(c.Database)
+	case c.DatabaseName == "":
+		return "", nil
+	}
+	folder, err := dataFolder("db")
+	return filepath.Join(folder, c.DatabaseName), err
 }
 
 // expandHome replaces a leading ~/ by the user's home folder.

@@ -73,15 +73,24 @@ func RuntimeFolders(program string) (folders []string) {
 // UserRuntimeFolder returns the folder of this user's runtime, or "". It must not lie in a cache
 // folder: if a cleaner removed the runtime, it would not be fetched again.
 func UserRuntimeFolder() string {
+	folder, err := dataFolder("runtime")
+	if err != nil {
+		return ""
+	}
+	return folder
+}
+
+// dataFolder returns the path of our folder of a name among this user's data.
+func dataFolder(name string) (string, error) {
 	base := cmp.Or(os.Getenv("XDG_DATA_HOME"), os.Getenv("LOCALAPPDATA"))
-	if base == "" {
+	if !filepath.IsAbs(base) { // not set, or it would mean another folder for each caller
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return ""
+			return "", err
 		}
 		base = filepath.Join(home, ".local", "share")
 	}
-	return filepath.Join(base, "sdnpu", "runtime")
+	return filepath.Join(base, "sdnpu", name), nil
 }
 
 // sdkTarget returns the vendor's name of this system in its SDK.

@@ -23,8 +23,9 @@ func newDatabaseCommand() *cobra.Command {
 		Use:   "db",
 		Short: "Fill, list, clean or remove a token database",
 		Long: "A token database keeps a model's answers as token numbers. Later requests are drafted from it\n" +
-			"and so answered faster; it never changes an answer. Answers are kept on disk only if sdnpu.db\n" +
-			"(or run --db) names a folder. Only their owner can read the files, but they are not encrypted.\n" +
+			"and so answered faster; it never changes an answer. Answers are kept on disk only if SDNPU_DB or\n" +
+			"run --db names a folder, or if SDNPU_DB=allow permits the model's own sdnpu.db. Only their owner\n" +
+			"can read the files, but they are not encrypted. The log of ollama serve shows the folder.\n" +
 			"forget removes single answers, purge removes all.",
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,

@@ -61,7 +61,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
 	flags.StringVar(&f.draft, "draft", "", cmdline.DraftUsage+" (default: the model's config)")
-	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts; see sdnpu db (default: the model's config, else memory)")
+	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts, or off or allow; see sdnpu db (default: SDNPU_DB, else memory)")
 	flags.StringVar(&f.rows, "rows", "", rowsUsage)
 	flags.StringVar(&f.plan, "plan", "", "how prefill and decode graphs share device memory: "+strings.Join(engine.Plans, ", ")+"; see sdnpu select --help (default: the model's config)")
 	flags.StringVar(&f.exact, "exact", "", "compute each token of the answer with the narrowest width of --rows: true or false (default: the model's config)")
@@ -227,7 +227,7 @@ func (f *runFlags) check() error {
 // resolve returns the model's config, overridden by the environment and flags. The
 // model need not be selected for the NPU.
 func (f *runFlags) resolve() (config.Config, error) {
-	if f.db != "" { // a path on the command line may be relative
+	if key, err := config.Find("db"); err == nil && key.Check(f.db) != nil { // a path on the command line may be relative
 		path, err := filepath.Abs(f.db)
 		if err != nil {
 			return config.Config{}, err

@@ -62,6 +62,9 @@ func keyHelp() string {
 		if k.Default != "" {
 			fmt.Fprintf(&b, " (default %s)", k.Default)
 		}
+		if k.Origins == config.UserOnly {
+			fmt.Fprintf(&b, "; not for --set: only %s in the environment sets it", k.Variable())
+		}
 		b.WriteString("\n")
 	}
 	return b.String()
@@ -79,7 +82,7 @@ func selectKeys(set []string) ([]gguf.KeyValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := key.Check(value); err != nil {
+		if err := key.CheckModel(value); err != nil {
 			return nil, fmt.Errorf("select: --set %s: %w", config.Short(s), err)
 		}
 		keys = slices.DeleteFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == key.Name })
@@ -126,7 +129,7 @@ func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	if err != nil {
 		return err
 	}
-	c, err := config.Resolve(own, config.Source{Name: "--set", Lookup: func(k config.Key) (string, bool) {
+	c, err := config.Resolve(own, config.Source{Name: "--set", FromModel: true, Lookup: func(k config.Key) (string, bool) {
 		i := slices.IndexFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == k.Name })
 		if i < 0 {
 			return "", false
@@ -150,6 +153,7 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile line, for `ollama create NAME -f Modelfile`:\n  FROM %s\n", out, launch.Absolute(out))
+	printPermission(stdout, keys)
 	return nil
 }
 
@@ -174,7 +178,17 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 		return err
 	}
 	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, launch.Absolute(from), launch.Absolute(out))
+	printPermission(stdout, keys)
 	return nil
+}
+
+// printPermission tells the user what a model needs to keep answers on disk.
+func printPermission(w io.Writer, keys []gguf.KeyValue) {
+	for _, k := range keys {
+		if name, ok := k.Value.(string); ok && k.Name == config.Prefix+"db" && name != "" {
+			fmt.Fprintf(w, "answers are kept in the database %s only if SDNPU_DB=allow is set where `ollama serve` runs\n", name)
+		}
+	}
 }
 
 // permissions returns the permissions of the model, so that a selected copy cannot

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const databaseKey = Prefix + "db"
+
+// Values of SDNPU_DB that are no folder.
+const (
+	databaseOff   = "off"   // no database on disk, whatever a model asks for
+	databaseAllow = "allow" // a model may name a database in our own folder
+)
+
+// maxDatabaseName is the length of the longest name of a database.
+const maxDatabaseName = 64
+
+// setDatabase sets the token database as the user wants it: a folder, off or allow.
+func setDatabase(c *Config, v string) error {
+	switch v {
+	case databaseAllow:
+		c.Database, c.databaseAllowed = "", true
+		return nil
+	case "", databaseOff:
+		c.Database, c.DatabaseName, c.databaseAllowed = "", "", false
+		return nil
+	}
+	folder, err := parseFolder(v)
+	if err != nil {
+		return err
+	}
+	c.Database, c.DatabaseName, c.databaseAllowed = folder, "", false
+	return nil
+}
+
+// parseFolder accepts an absolute path or one that starts with "~/" for the
+// user's home. A relative path would depend on who starts the program.
+func parseFolder(v string) (string, error) {
+	if !filepath.IsAbs(v) && !strings.HasPrefix(v, "~/") || strings.ContainsRune(v, 0) {
+		return "", errors.New("want an absolute path, one that starts with ~/, allow or off")
+	}
+	return v, nil
+}
+
+// setDatabaseName sets the name of a database that a model asks for. The name has
+// passed limitDatabaseName.
+func setDatabaseName(c *Config, v string) error {
+	if v == databaseOff {
+		v = ""
+	}
+	c.DatabaseName = v
+	return nil
+}
+
+// limitDatabaseName accepts only a plain name from a model, which becomes a folder
+// below our own.
+func limitDatabaseName(v string) error {
+	switch {
+	case v == "" || v == databaseOff:
+		return nil
+	case len(v) > maxDatabaseName || strings.Trim(v, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		return fmt.Errorf("a model may not name a folder, only a plain name of at most %d letters a-z, digits and hyphens: "+
+			"to keep answers on disk, set SDNPU_DB to a folder of your own", maxDatabaseName)
+	case v == databaseAllow || slices.Contains(deviceNames, strings.TrimRight(v, "0123456789")):
+		return errReserved
+	}
+	return nil
+}
+
+// deviceNames begin the names of Windows' devices, which are no folders.
+var deviceNames = []string{"aux", "com", "con", "lpt", "nul", "prn"}
+
+// permits reports whether a value of the user's permits the database that a model
+// asked for, so that the model stays the origin of the setting.
+func (c *Config) permits(k Key, value string) bool {
+	return k.Name == databaseKey && value == databaseAllow && c.DatabaseName != ""
+}
+
+// settleDatabase drops the name that a model gave unless the user permits it.
+func (c *Config) settleDatabase() {
+	if c.DatabaseName == "" {
+		return
+	}
+	if !c.databaseAllowed {
+		c.note("%s = %s in %s is ignored: a model keeps answers on disk only with your permission: "+
+			"set SDNPU_DB=allow to permit it, or SDNPU_DB=off to silence this line", databaseKey, c.DatabaseName, c.Origin[databaseKey])
+		c.DatabaseName = ""
+	}
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Origins says which sources may set a key. A model and an adapter come from
+// authors that the user may not know. A value of theirs must not choose a folder,
+// host or library, remove what the user keeps, or take memory without a bound.
+type Origins string
+
+const (
+	// Anyone lets every source set the key.
+	Anyone Origins = ""
+	// NameOnly lets every source set the key, but a model only to a plain name.
+	NameOnly Origins = "plain name"
+	// UserOnly lets the environment and the command line set the key, never a model.
+	UserOnly Origins = "user"
+)
+
+// Limits of what a model may set.
+const (
+	// maxModelRows is the widest graph. The logits of each row take 4 bytes per entry
+	// of the vocabulary: 156 MB for 256 rows and 152064 entries.
+	maxModelRows = 256
+	// minModelContext is the shortest first context tier. Each doubling up to num_ctx
+	// compiles all graphs again.
+	minModelContext = 64
+)
+
+// CheckModel returns an error if a model or an adapter may not set the key to the
+// value, or if the key does not accept it.
+func (k Key) CheckModel(value string) error {
+	if err := k.refuse(value); err != nil {
+		return err
+	}
+	if k.setModel != nil {
+		return k.setModel(&Config{}, value)
+	}
+	return k.Check(value)
+}
+
+// refuse says why a model may not set the key to a value, with the remedy. It
+// returns nil for a value that the key does not accept from anyone.
+func (k Key) refuse(value string) error {
+	switch {
+	case k.Origins == UserOnly:
+		return fmt.Errorf("only the user may set %s: set %s in the environment", k.Name, k.Variable())
+	case k.limit != nil:
+		return k.limit(value)
+	}
+	return nil
+}
+
+func limitRows(v string) error {
+	if rows, err := parseRows(v); err == nil && rows[0] > maxModelRows {
+		return fmt.Errorf("a model may set at most %d rows: for more, set SDNPU_ROWS in the environment", maxModelRows)
+	}
+	return nil
+}
+
+func limitContext(v string) error {
+	if n, err := parseContext(v); err == nil && n > 0 && n < minModelContext {
+		return fmt.Errorf("a model may set at least %d tokens: for less, set SDNPU_CONTEXT in the environment", minModelContext)
+	}
+	return nil
+}
+
+// errReserved is returned for a name that means something else.
+var errReserved = errors.New("the name is reserved: choose another one, such as answers")

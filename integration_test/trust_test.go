@@ -1,0 +1,98 @@
+package integration_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// hostileModel writes a copy of a model with keys that its author chose.
+func hostileModel(t *testing.T, dir string, keys map[string]any) string {
+	f, err := gguf.Open(modelFile(t, "stories260K-f16.gguf"))
+	require.NoError(t, err)
+	defer f.Close()
+	path := filepath.Join(dir, "hostile.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	defer out.Close()
+	all := []gguf.KeyValue{{Name: "sdnpu.enabled", Value: true}, {Name: "sdnpu.draft", Value: "db"}}
+	for name, value := range keys {
+		all = append(all, gguf.KeyValue{Name: name, Value: value})
+	}
+	require.NoError(t, f.WriteWith(out, all))
+	return path
+}
+
+// tree lists every path below a folder with its mode.
+func tree(t *testing.T, dir string) (list []string) {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := e.Info()
+		list = append(list, info.Mode().String()+" "+path)
+		return err
+	}))
+	return list
+}
+
+// A model names a folder for the answers. They must not arrive there, the folder must
+// keep its mode, and the model must run all the same.
+func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes of folders are not kept there")
+	}
+	for _, tt := range []struct {
+		name string
+		db   func(target, data string) string
+		env  []string
+		said string // in the log
+		kept string // folder below the user's data that holds the answers
+	}{
+		{name: "an absolute path", db: func(target, _ string) string { return target }, said: "set SDNPU_DB to a folder of your own"},
+		{name: "an absolute path with permission for names", env: []string{"SDNPU_DB=allow"}, db: func(target, _ string) string { return target }, said: "a model may not name a folder"},
+		{name: "a path out of our folder", env: []string{"SDNPU_DB=allow"}, db: func(target, data string) string {
+			relative, err := filepath.Rel(filepath.Join(data, "sdnpu", "db"), target)
+			require.NoError(t, err)
+			return relative
+		}, said: "a model may not name a folder"},
+		{name: "a name without permission", db: func(_, _ string) string { return "answers" }, said: "set SDNPU_DB=allow to permit it"},
+		{name: "a name that is switched off", env: []string{"SDNPU_DB=off"}, db: func(_, _ string) string { return "answers" }},
+		{name: "a name that is switched off by an empty variable", env: []string{"SDNPU_DB="}, db: func(_, _ string) string { return "answers" }},
+		{name: "a name with permission", env: []string{"SDNPU_DB=allow"}, db: func(_, _ string) string { return "answers" }, said: `asked_by="the model"`, kept: "answers"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newScenario(t)
+			target, data := filepath.Join(d.dir, "target"), filepath.Join(d.dir, "data")
+			require.NoError(t, os.Mkdir(target, 0o755))
+			require.NoError(t, os.Chmod(target, 0o755))
+			require.NoError(t, os.Mkdir(data, 0o755))
+			before := tree(t, target)
+			d.model = hostileModel(t, d.dir, map[string]any{"sdnpu.db": tt.db(target, data), "sdnpu.db_size": "unlimited"})
+			d.env = append(d.env, append(tt.env, "XDG_DATA_HOME="+data)...)
+			r := startRunner(t, d, freePort(t))
+			defer r.end()
+			r.healthy(t)
+			status, answer := r.ask(t, "One day")
+			require.Equal(t, http.StatusOK, status, answer)
+			require.Equal(t, before, tree(t, target), "the folder is as it was")
+			require.Contains(t, r.said(t), "only the user may set sdnpu.db_size")
+			require.Contains(t, r.said(t), tt.said)
+			if tt.kept == "" {
+				require.NotContains(t, r.said(t), "asked_by")
+				require.Len(t, tree(t, data), 1, "no answer is on disk")
+				return
+			}
+			require.Equal(t, 1, texts(t, filepath.Join(data, "sdnpu", "db", tt.kept)))
+			info, err := os.Stat(filepath.Join(data, "sdnpu", "db", tt.kept))
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+			require.Equal(t, 1, strings.Count(r.said(t), "asked_by"))
+		})
+	}
+}
