@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,9 @@ func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
 func startRunnerAt(t *testing.T, d *scenario, address, port string) *runnerProcess {
 	t.Helper()
 	name := filepath.Join(d.dir, "llama-server")
-	require.NoError(t, os.Symlink(program(t), name))
+	if _, err := os.Lstat(name); err != nil { // the test may have laid a program of its own there
+		require.NoError(t, os.Symlink(program(t), name))
+	}
 	r := &runnerProcess{url: "http://127.0.0.1:" + port, log: filepath.Join(d.dir, "stderr")}
 	log, err := os.Create(r.log)
 	require.NoError(t, err)
@@ -123,6 +126,38 @@ func TestModelShortenedWhileServedFailsOneRequest(t *testing.T) {
 	d.file(t, "model.gguf", whole)
 	status, text := r.ask(t, "Once upon a time")
 	require.Equal(t, http.StatusOK, status, text)
+}
+
+// An update removes or replaces the program's file while it runs. The program still
+// compiles, with its own version.
+func TestContextGrowsAfterTheProgramWasReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux keeps the file of a running program within reach")
+	}
+	raw, err := os.ReadFile(program(t))
+	require.NoError(t, err)
+	long := strings.Repeat("Once upon a time there was a dog. ", 10)
+	for name, update := range map[string]func(path string){
+		"removed": func(path string) { require.NoError(t, os.Remove(path)) },
+		"replaced": func(path string) {
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho 'error: another version'; exit 1\n"), 0o755))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newScenario(t)
+			d.env = []string{"SDNPU_CONTEXT=32"}
+			path := filepath.Join(d.dir, "llama-server")
+			require.NoError(t, os.WriteFile(path, raw, 0o755))
+			r := startRunner(t, d, freePort(t))
+			defer r.end()
+			r.healthy(t)
+			update(path)
+			status, text := r.ask(t, long)
+			require.Equal(t, http.StatusOK, status, text)
+			require.Contains(t, text, `"growths":[{"from":32,"to":128`)
+		})
+	}
 }
 
 func TestKilledRunnerLeavesNoCompiler(t *testing.T) {

@@ -3,6 +3,7 @@ package compile
 import (
 	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -252,6 +253,19 @@ func TestSharesAsksTheLibraryInAChild(t *testing.T) {
 	require.ErrorIs(t, err, ErrSilent)
 	_, err = (Compiler{Program: "gone", Logger: c.Logger}).Shares(t.Context())
 	require.ErrorContains(t, err, "start a process")
+}
+
+func TestAnotherVersionOfTheProgramIsRefused(t *testing.T) {
+	var in, out bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&in).Encode(request{Build: "another", Ask: true}))
+	require.NoError(t, Serve(t.Context(), &in, &out, Child{Open: func(Device, func(string, string)) (backend.Device, error) {
+		require.Fail(t, "the other version's request must not reach a library")
+		return nil, nil
+	}, Orphaned: func() {}}))
+	var r reply
+	require.NoError(t, gob.NewDecoder(&out).Decode(&r))
+	require.ErrorIs(t, r.Failure.err(), ErrReplaced)
+	require.ErrorContains(t, r.Failure.err(), "start it again")
 }
 
 func TestModelWithAnotherTimeIsCompiled(t *testing.T) {

@@ -73,6 +73,7 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	watch := time.AfterFunc(limit, func() { cancel(ErrSilent) })
 	defer watch.Stop()
 	l.in, l.alive = bufio.NewReaderSize(stdout, bufferBytes), func() { watch.Reset(limit) }
+	r.Build = build()
 	sent := gob.NewEncoder(stdin).Encode(r)
 	answered, err := l.listen()
 	if answered {

@@ -46,7 +46,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
 	final := reply{Done: true}
 	var err error
-	if r.Ask {
+	if r.Build != build() {
+		err = fmt.Errorf("compile: %w", ErrReplaced)
+	} else if r.Ask {
 		final.Shares, err = r.ask(a, child.Open)
 	} else {
 		err = r.compile(ctx, a, child)

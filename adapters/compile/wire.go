@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -31,11 +32,22 @@ type Model struct {
 
 // request is the message to the child.
 type request struct {
+	// Build describes the program of the sender.
+	Build  string
 	Device Device
 	Model  Model
 	Job    engine.Job
 	// Ask requests the device's properties instead of an image.
 	Ask bool
+}
+
+// build describes this program: its version, its modules and how it was built.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return info.String()
 }
 
 // reply is one message of the child. Zero fields mean nothing.
@@ -63,7 +75,7 @@ type failure struct {
 // kinds lists the errors that callers test with [errors.Is].
 var kinds = []error{
 	errors.ErrUnsupported, backend.ErrInvalidGraph, backend.ErrNoMemory, backend.ErrImage,
-	model.ErrInvalid, engine.ErrJob, context.Canceled, ErrChanged,
+	model.ErrInvalid, engine.ErrJob, context.Canceled, ErrChanged, ErrReplaced,
 }
 
 func newFailure(err error) *failure {

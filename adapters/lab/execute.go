@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +71,7 @@ func newExecutor(device, model string) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
+	self, err := launch.OwnProgram()
 	if err != nil {
 		return nil, err
 	}

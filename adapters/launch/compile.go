@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -50,9 +49,9 @@ func openForCompile(d compile.Device, trace func(graph, step string)) (backend.D
 
 // compiler returns the child process that compiles with a library.
 func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Compiler, error) {
-	self, err := os.Executable()
+	self, err := OwnProgram()
 	if err != nil {
-		return compile.Compiler{}, fmt.Errorf("this program's own file: %w", err)
+		return compile.Compiler{}, err
 	}
 	return compile.Compiler{
 		Program:  self,
