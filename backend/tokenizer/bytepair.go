@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -69,13 +71,17 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 	return bp, nil
 }
 
-func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
+func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool) ([]int32, error) {
 	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
 		j, ok := bp.joins[newPair(left.id, right.id)]
 		// Ranks are integers far below 2^24, hence exact.
 		return float32(j.rank), j.id, ok
 	}}
-	for _, word := range bp.rule.split(text) {
+	words := 0
+	for word := range bp.rule.words(text) {
+		if words++; words%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if bp.rule.wholeWords {
 			if id := bp.vocab.id(spellBytes(word)); id != None {
 				ids = append(ids, id)
@@ -83,17 +89,20 @@ func (bp *bytePair) encode(ids []int32, text string, _ bool) []int32 {
 			}
 		}
 		m.reset()
+		m.symbols = slices.Grow(m.symbols, len(word))
 		for i := range len(word) {
 			m.add(1, bp.bytes[word[i]])
 		}
-		m.run()
+		if err := m.run(ctx); err != nil {
+			return nil, err
+		}
 		for i := int32(0); i >= 0; i = m.symbols[i].next {
 			if id := m.symbols[i].id; id != None { // otherwise a byte without a token
 				ids = append(ids, id)
 			}
 		}
 	}
-	return ids
+	return ids, nil
 }
 
 // byteRune returns the printable character with which GPT-2 vocabularies spell

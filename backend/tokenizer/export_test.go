@@ -1,12 +1,14 @@
 package tokenizer
 
+import "slices"
+
 // Split splits a text with the named pre-tokenizer.
 func Split(name, text string) ([]string, error) {
 	p, err := newPretokenizer(name)
 	if err != nil {
 		return nil, err
 	}
-	return p.split(text), nil
+	return slices.Collect(p.words(text)), nil
 }
 
 // PretokenizerNames returns the first name of each rule.

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "container/heap"
+import (
+	"context"
+	"slices"
+)
 
 // symbol is a run of joined text: text[start:end].
 type symbol struct {
@@ -42,13 +45,22 @@ func (m *merger) add(length int, id int32) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins all pairs. The remaining symbols are reached from the first symbol through next.
-func (m *merger) run() {
+// checkEvery is the number of joins, or of words, after which a done context is noticed.
+const checkEvery = 1 << 12
+
+// run joins all pairs. The remaining symbols are reached from the first symbol through
+// next. When ctx is done, it returns the context's error.
+func (m *merger) run(ctx context.Context) error {
+	m.queue = slices.Grow(m.queue, len(m.symbols)) // growing step by step takes several times the memory
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
 	}
+	joins := 0
 	for len(m.queue) > 0 {
-		c := heap.Pop(&m.queue).(candidate)
+		if joins++; joins%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c := m.queue.pop()
 		left, right := &m.symbols[c.left], &m.symbols[c.right]
 		if left.next != c.right || right.end != c.end {
 			continue // one of the two was joined in the meantime
@@ -63,34 +75,58 @@ func (m *merger) run() {
 			m.consider(left.prev, c.left)
 		}
 	}
+	return nil
 }
 
 func (m *merger) consider(left, right int32) {
 	l, r := m.symbols[left], m.symbols[right]
 	if priority, id, ok := m.pair(l, r); ok {
-		heap.Push(&m.queue, candidate{priority, left, right, r.end, id})
+		m.queue.push(candidate{priority, left, right, r.end, id})
 	}
 }
 
-// queue is a heap of candidates.
+// queue is a heap of candidates. Package container/heap would allocate each of them.
 type queue []candidate
 
-func (q queue) Len() int { return len(q) }
-
-func (q queue) Less(i, j int) bool {
+func (q queue) less(i, j int) bool {
 	if q[i].priority != q[j].priority {
 		return q[i].priority < q[j].priority
 	}
 	return q[i].left < q[j].left
 }
 
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) push(c candidate) {
+	*q = append(*q, c)
+	h := *q
+	for child := len(h) - 1; child > 0; {
+		parent := (child - 1) / 2
+		if !h.less(child, parent) {
+			return
+		}
+		h[child], h[parent] = h[parent], h[child]
+		child = parent
+	}
+}
 
-func (q *queue) Push(c any) { *q = append(*q, c.(candidate)) }
-
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	c := (*q)[last]
-	*q = (*q)[:last]
-	return c
+// pop removes the first candidate and returns it.
+func (q *queue) pop() candidate {
+	h := *q
+	first, last := h[0], len(h)-1
+	h[0] = h[last]
+	h = h[:last]
+	*q = h
+	for parent := 0; ; {
+		child := 2*parent + 1
+		if child >= last {
+			return first
+		}
+		if right := child + 1; right < last && h.less(right, child) {
+			child = right
+		}
+		if !h.less(child, parent) {
+			return first
+		}
+		h[child], h[parent] = h[parent], h[child]
+		parent = child
+	}
 }

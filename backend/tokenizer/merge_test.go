@@ -55,7 +55,7 @@ func TestMergingAgreesWithPlainScan(t *testing.T) {
 			ids[i] = rng.Int32N(letters)
 			m.add(1, ids[i])
 		}
-		m.run()
+		require.NoError(t, m.run(t.Context()))
 		var got []int32
 		for i := int32(0); int(i) < len(m.symbols) && i >= 0; i = m.symbols[i].next {
 			got = append(got, m.symbols[i].id)

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"unicode/utf8"
@@ -27,25 +28,24 @@ func newPretokenizer(name string) (pretokenizer, error) {
 	return p, nil
 }
 
-// split returns the words of a text. Together they are the text.
-func (p pretokenizer) split(text string) []string {
-	words := []string{text}
-	for _, pattern := range p.patterns {
-		var cut []string
-		for _, w := range words {
-			cut = appendCut(cut, w, pattern)
-		}
-		words = cut
-	}
-	return words
+// words returns the words of a text in sequence. Together they are the text. A list of
+// them would take more memory than the text.
+func (p pretokenizer) words(text string) iter.Seq[string] {
+	return func(yield func(string) bool) { cut(text, p.patterns, yield) }
 }
 
-// appendCut appends the matches of a pattern and the text between them.
-func appendCut(words []string, text string, pattern *regexp.Regexp) []string {
+// cut passes the words of a text to yield: the first pattern cuts the text into its
+// matches and the text between them, and the other patterns cut these. It returns
+// false once yield does.
+func cut(text string, patterns []*regexp.Regexp, yield func(string) bool) bool {
+	if len(patterns) == 0 {
+		return text == "" || yield(text)
+	}
+	pattern, others := patterns[0], patterns[1:]
 	for len(text) > 0 {
 		m := pattern.FindStringSubmatchIndex(text)
 		if m == nil {
-			return append(words, text)
+			return cut(text, others, yield)
 		}
 		start, end := m[0], m[1]
 		if len(m) > 2 && m[2] >= 0 && end < len(text) {
@@ -55,11 +55,10 @@ func appendCut(words []string, text string, pattern *regexp.Regexp) []string {
 				end -= n
 			}
 		}
-		if start > 0 {
-			words = append(words, text[:start])
+		if !cut(text[:start], others, yield) || !cut(text[start:end], others, yield) {
+			return false
 		}
-		words = append(words, text[start:end])
 		text = text[end:]
 	}
-	return words
+	return true
 }

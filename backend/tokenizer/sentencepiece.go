@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +20,7 @@ type sentencePiece struct {
 	scores      []float32
 	bytes       [256]int32 // tokens of single bytes, or None
 	spacePrefix bool       // texts begin with a blank
+	blankFirst  bool       // tokens have blanks at their start only, so words can be encoded one by one
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
@@ -36,6 +39,7 @@ func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
 	for i, s := range scores {
 		sp.scores[i] = float32(s)
 	}
+	sp.blankFirst = !slices.ContainsFunc(v.texts, func(text string) bool { return nextWord(text) < len(text) })
 	for b := range sp.bytes {
 		sp.bytes[b] = None
 	}
@@ -57,34 +61,71 @@ func byteToken(text string) (b byte, ok bool) {
 	return byte(n), err == nil
 }
 
-func (sp *sentencePiece) encode(ids []int32, text string, first bool) []int32 {
+func (sp *sentencePiece) encode(ctx context.Context, ids []int32, text string, first bool) ([]int32, error) {
 	if first && sp.spacePrefix {
 		text = " " + text
 	}
 	text = strings.ReplaceAll(text, " ", blank)
-	m := merger{symbols: make([]symbol, 0, len(text))}
+	var m merger
+	for words := 0; text != ""; words++ {
+		word := text
+		if sp.blankFirst {
+			word = text[:nextWord(text)]
+		}
+		text = text[len(word):]
+		if words%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var err error
+		if ids, err = sp.encodeWord(ctx, &m, ids, word); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// nextWord returns the start of the second word of a text, or its length. A word
+// begins with a run of blanks. If no token spans two words, joining never does, and a
+// word takes less memory than the text.
+func nextWord(text string) int {
+	i := 0
+	for strings.HasPrefix(text[i:], blank) {
+		i += len(blank)
+	}
+	if next := strings.Index(text[i:], blank); next >= 0 {
+		return i + next
+	}
+	return len(text)
+}
+
+// encodeWord appends the ids of a word. It reuses the memory of m.
+func (sp *sentencePiece) encodeWord(ctx context.Context, m *merger, ids []int32, word string) ([]int32, error) {
+	m.reset()
+	m.symbols = slices.Grow(m.symbols, utf8.RuneCountInString(word))
 	m.pair = func(left, right symbol) (float32, int32, bool) {
-		id := sp.vocab.id(text[left.start:right.end])
+		id := sp.vocab.id(word[left.start:right.end])
 		if id == None {
 			return 0, None, false
 		}
 		return -sp.scores[id], id, true
 	}
-	for pos := 0; pos < len(text); {
-		_, n := utf8.DecodeRuneInString(text[pos:])
-		m.add(n, sp.vocab.id(text[pos:pos+n]))
+	for pos := 0; pos < len(word); {
+		_, n := utf8.DecodeRuneInString(word[pos:])
+		m.add(n, sp.vocab.id(word[pos:pos+n]))
 		pos += n
 	}
-	m.run()
+	if err := m.run(ctx); err != nil {
+		return nil, err
+	}
 	for i := int32(0); i >= 0; i = m.symbols[i].next {
 		s := m.symbols[i]
 		if s.id != None {
 			ids = append(ids, s.id)
 			continue
 		}
-		ids = sp.spell(ids, text[s.start:s.end])
+		ids = sp.spell(ids, word[s.start:s.end])
 	}
-	return ids
+	return ids, nil
 }
 
 // spell appends a character that is not a token, byte by byte.

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -43,8 +44,9 @@ type Tokenizer struct {
 
 // encoder appends the ids of a text without special tokens. first reports that
 // the text begins the sequence or follows a special token.
+// When ctx is done, it returns the context's error.
 type encoder interface {
-	encode(ids []int32, text string, first bool) []int32
+	encode(ctx context.Context, ids []int32, text string, first bool) ([]int32, error)
 }
 
 // New reads the tokenizer of a model file, which may be closed afterwards. For
@@ -89,8 +91,17 @@ func New(f *gguf.File) (*Tokenizer, error) {
 
 // Encode returns the ids of a text.
 func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
+	return t.EncodeContext(context.Background(), text, opts)
+}
+
+// EncodeContext is [Tokenizer.Encode] that stops when ctx is done and returns the
+// context's error.
+func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeOptions) ([]int32, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: %d bytes: want at most %d", ErrTooLong, len(text), MaxText)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	ids := make([]int32, 0, len(text)/4+2)
 	if opts.AddSpecial && t.vocab.addBOS && t.vocab.bos != None {
@@ -100,16 +111,24 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	if opts.ParseSpecial {
 		found = &t.parsed
 	}
+	var err error
 	first, pos := true, 0
-	for _, m := range found.find(text) {
+	for i, m := range found.find(text) {
 		if pos < m.start {
-			ids = t.encode.encode(ids, text[pos:m.start], first)
+			if ids, err = t.encode.encode(ctx, ids, text[pos:m.start], first); err != nil {
+				return nil, err
+			}
+		}
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		ids = append(ids, m.id)
 		first, pos = true, m.end
 	}
 	if pos < len(text) {
-		ids = t.encode.encode(ids, text[pos:], first)
+		if ids, err = t.encode.encode(ctx, ids, text[pos:], first); err != nil {
+			return nil, err
+		}
 	}
 	if opts.AddSpecial && t.vocab.addEOS && t.vocab.eos != None {
 		ids = append(ids, t.vocab.eos)
