@@ -13,7 +13,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race soak sanitize bench fuzz lint audit check cross emulator generate vendor models test-vendor test-vendor-full clean
+.PHONY: help build demo test test-full race soak attack sanitize bench fuzz lint audit check cross emulator generate vendor models test-vendor test-vendor-full clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,10 @@ race: ## run tests under the race detector (needs cgo)
 
 soak: ## switch graphs while loads, runs and requests fail, for SOAK (default 10m)
 	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'RequestAfterAnyFailureIsRight|SwitchedGraphsLeak' ./backend/engine ./hexagon
+
+attack: ## damage, race and kill the real program at random, each way for ATTACK (default 1m)
+	SDNPU_ATTACK=$(or $(ATTACK),1m) go test -count=1 -timeout 12h -v -run '^TestAttack' \
+	  $$(grep -rl --include=*_test.go '^func TestAttack' . | xargs -n1 dirname | sort -u)
 
 sanitize: ## run the emulator's C under the sanitizers
 	go test -count=1 -run 'Sanit|Thread|Oper' ./hexagon/emulator/...

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}, name)
+		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}, name)
 		if ours || strings.HasPrefix(name, "OLLAMA_") {
 			if err := os.Unsetenv(name); err != nil {
 				panic(err)
