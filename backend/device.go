@@ -66,6 +66,10 @@ type Capabilities struct {
 // place.
 type Image struct {
 	Bytes []byte
+	// Own is set if no other user could have written Bytes: this process compiled them, or they
+	// come from a folder that only this user can write. A device that cannot check an image
+	// against the image's own description loads only such images.
+	Own bool
 	// Swap makes the device keep fewer graphs of the image in memory than it has. The
 	// device swaps graphs inside the runs that need them, and these runs then take
 	// longer. If Swap is set and Capabilities.SwapsGraphs is not, Load returns

@@ -21,6 +21,9 @@ type Options struct {
 	// Library is the path of the library, or a bare name that the system's loader
 	// searches for.
 	Library string
+	// SystemLibrary is the path of the vendor's library that describes images. Empty means the
+	// one in the folder of Library, or Library itself if it describes images, as the emulator does.
+	SystemLibrary string
 	// Name names the device in messages and reports. Empty means Library.
 	Name string
 	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If it
@@ -78,6 +81,11 @@ type Device struct {
 	// sharesConstants and swapsGraphs probe the library at the first call and
 	// return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
+	// system is the library that describes images, or systemErr is the reason why there is none.
+	// Both are set at the first use.
+	systemOnce sync.Once
+	system     *qnn.System
+	systemErr  error
 	// fastRPC allocates buffers that contexts register; nil if the library takes
 	// no registered memory.
 	fastRPC *qnn.FastRPC
@@ -242,6 +250,10 @@ func (d *Device) Close() error {
 	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())
+	}
+	d.systemOnce.Do(func() { d.systemErr = backend.ErrClosed })
+	if d.system != nil {
+		errs = append(errs, d.system.Close())
 	}
 	if d.library != nil {
 		errs = append(errs, d.library.Close())

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,13 +65,14 @@ func TestLibraryLogsAtDebugLevel(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		var lines bytes.Buffer
 		handler := slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})
-		d, err := Open(Options{Library: path, SoC: soc, Logger: slog.New(handler)})
+		nowhere := filepath.Join(t.TempDir(), "libQnnSystem.so") // with it, the image would not reach the library
+		d, err := Open(Options{Library: path, SystemLibrary: nowhere, SoC: soc, Logger: slog.New(handler)})
 		require.NoError(t, err)
 		m, _, err := readImage(compile(t, d, double(t)))
 		require.NoError(t, err)
 		var image bytes.Buffer
 		require.NoError(t, writeImage(&image, m, []byte("no context binary")))
-		_, err = d.Load(t.Context(), backend.Image{Bytes: image.Bytes()})
+		_, err = d.Load(t.Context(), backend.Image{Bytes: image.Bytes(), Own: true})
 		require.Error(t, err)
 		require.NoError(t, d.Close())
 		require.Contains(t, lines.String(), "severity=error")

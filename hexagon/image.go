@@ -140,11 +140,25 @@ func (m *manifest) check() error {
 			return fmt.Errorf("graph name %q is empty or not unique", g.Name)
 		}
 		names[g.Name] = true
-		for _, p := range slices.Concat(g.Inputs, g.Outputs) {
-			if err := p.check(); err != nil {
-				return fmt.Errorf("graph %q: %w", g.Name, err)
-			}
+		if err := g.check(); err != nil {
+			return fmt.Errorf("graph %q: %w", g.Name, err)
 		}
+	}
+	return nil
+}
+
+// check validates the ports of a graph. Each has a name and an ID of its own: if two ports had the
+// ID of one tensor, the library would write into the buffer of another tensor.
+func (g *graphManifest) check() error {
+	names, ids := make(map[string]bool), make(map[uint32]bool)
+	for _, p := range slices.Concat(g.Inputs, g.Outputs) {
+		if err := p.check(); err != nil {
+			return err
+		}
+		if names[p.Name] || ids[p.ID] {
+			return fmt.Errorf("port %q is invalid: its name or its ID %d is used twice", p.Name, p.ID)
+		}
+		names[p.Name], ids[p.ID] = true, true
 	}
 	return nil
 }

@@ -3,76 +3,166 @@ package hexagon
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Inspect describes an image with the vendor's system library at a path. That
-// library needs no NPU and can read images that this machine cannot load. Inspect
-// checks that the context binary holds the graphs of the manifest and is compiled
-// for this device's chip; otherwise it returns [backend.ErrImage].
-func (d *Device) Inspect(image []byte, systemLibrary string) (info *qnn.BinaryInfo, err error) {
+// errUndescribed is returned if no library here can describe context binaries.
+var errUndescribed = errors.New("no library here describes the image")
+
+// Inspect describes an image. It needs no NPU and can read images that this machine
+// cannot load. It checks that the context binary holds the graphs of the manifest
+// and is compiled for this device's chip; otherwise it returns [backend.ErrImage].
+func (d *Device) Inspect(image []byte) (info *qnn.BinaryInfo, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("hexagon: inspect: %w", err)
 		}
 	}()
-	m, contextBinary, err := readImage(image)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
-	}
-	if m.Fingerprint != d.fingerprint() {
-		return nil, fmt.Errorf("%w: it was made for %s, this device is %s", backend.ErrImage, m.Fingerprint, d.fingerprint())
-	}
-	system, err := qnn.OpenSystem(systemLibrary)
+	m, contextBinary, err := d.read(image)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, system.Close()) }()
-	info, err = system.BinaryInfo(contextBinary)
+	info, err = d.describe(contextBinary)
 	if err != nil {
 		return nil, err
 	}
 	if info.SoC != 0 && info.SoC != d.chip {
 		return nil, fmt.Errorf("%w: it was compiled for SoC %d, want %d", backend.ErrImage, info.SoC, d.chip)
 	}
-	return info, m.matches(info)
+	_, err = m.declared(info)
+	return info, err
 }
 
-// matches compares the graphs of the manifest with the graphs of the context binary.
-func (m *manifest) matches(info *qnn.BinaryInfo) error {
+// read reads an image that must be made for this device.
+func (d *Device) read(image []byte) (*manifest, []byte, error) {
+	m, contextBinary, err := readImage(image)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
+	}
+	if want := d.fingerprint(); m.Fingerprint != want {
+		return nil, nil, fmt.Errorf("%w: it was made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
+	}
+	return m, contextBinary, nil
+}
+
+// describe returns the description that a context binary gives of itself.
+func (d *Device) describe(contextBinary []byte) (*qnn.BinaryInfo, error) {
+	d.systemOnce.Do(func() { d.system, d.systemErr = d.openSystem() })
+	if d.systemErr != nil {
+		return nil, fmt.Errorf("%w: %w", errUndescribed, d.systemErr)
+	}
+	info, err := d.system.BinaryInfo(contextBinary)
+	switch {
+	case errors.Is(err, qnn.ErrVersion), errors.Is(err, errors.ErrUnsupported):
+		return nil, fmt.Errorf("%w: %w", errUndescribed, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
+	}
+	return info, nil
+}
+
+// openSystem opens the library that describes images: the main library if it can, as the emulator
+// does, and otherwise the vendor's system library in the same folder.
+func (d *Device) openSystem() (*qnn.System, error) {
+	path := d.options.SystemLibrary
+	if path == "" {
+		if system, err := qnn.OpenSystem(d.options.Library); err == nil {
+			return system, nil
+		}
+		path = systemLibraryOf(d.options.Library)
+	}
+	return qnn.OpenSystem(path)
+}
+
+// systemLibraryOf returns the path of the vendor's system library that belongs to a library. For a
+// bare name it is a bare name too, which the system's loader finds.
+func systemLibraryOf(library string) string {
+	name := "libQnnSystem.so"
+	if runtime.GOOS == "windows" {
+		name = "QnnSystem.dll"
+	}
+	if filepath.Base(library) == library {
+		return name
+	}
+	return filepath.Join(filepath.Dir(library), name)
+}
+
+// declared returns the descriptions of the manifest's graphs, in the order of the manifest. They
+// are those of the context binary itself if a library here gives them. Otherwise they are made of
+// the manifest, which is allowed only if no other user could have written the image: the library reads and
+// writes as many bytes as the context binary holds, whatever the manifest says.
+func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
+	info, err := d.describe(contextBinary)
+	switch {
+	case err == nil:
+		return m.declared(info)
+	case !errors.Is(err, errUndescribed):
+		return nil, err
+	case !own:
+		return nil, fmt.Errorf("%w: its manifest cannot be checked, and it was not compiled here by this user: install the complete runtime (`sdnpu runtime install`): %w", backend.ErrImage, err)
+	}
+	d.options.Logger.Debug("images are loaded without a check of their manifest", "reason", err)
+	return m.described(), nil
+}
+
+// declared returns the binary's descriptions of the manifest's graphs. It returns
+// [backend.ErrImage] if they differ from the manifest.
+func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	if len(info.Graphs) != len(m.Graphs) {
-		return fmt.Errorf("%w: %d graphs, the manifest has %d", backend.ErrImage, len(info.Graphs), len(m.Graphs))
+		return nil, fmt.Errorf("%w: %d graphs, the manifest has %d", backend.ErrImage, len(info.Graphs), len(m.Graphs))
 	}
-	for _, g := range m.Graphs {
-		i := slices.IndexFunc(info.Graphs, func(x qnn.GraphInfo) bool { return x.Name == g.Name })
-		if i < 0 {
-			return fmt.Errorf("%w: graph %s is missing", backend.ErrImage, g.Name)
+	list := make([]qnn.GraphInfo, len(m.Graphs))
+	for i, g := range m.Graphs {
+		at := slices.IndexFunc(info.Graphs, func(x qnn.GraphInfo) bool { return x.Name == g.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("%w: graph %q of the manifest is missing", backend.ErrImage, g.Name)
 		}
-		for _, side := range []struct {
-			ports   []portManifest
-			tensors []qnn.Tensor
-		}{{g.Inputs, info.Graphs[i].Inputs}, {g.Outputs, info.Graphs[i].Outputs}} {
-			if err := samePorts(side.ports, side.tensors); err != nil {
-				return fmt.Errorf("%w: graph %s: %w", backend.ErrImage, g.Name, err)
-			}
+		list[i] = info.Graphs[at]
+		err := errors.Join(samePorts(g.Inputs, list[i].Inputs), samePorts(g.Outputs, list[i].Outputs))
+		if err != nil {
+			return nil, fmt.Errorf("%w: graph %q: %w", backend.ErrImage, g.Name, err)
 		}
 	}
-	return nil
+	return list, nil
 }
 
-// samePorts compares the ports of a graph in any order.
+// samePorts compares the ports of a graph in any order. The IDs of the ports are unique, see
+// [graphManifest.check].
 func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	if len(ports) != len(tensors) {
 		return fmt.Errorf("%d tensors, the manifest has %d", len(tensors), len(ports))
 	}
 	for _, p := range ports {
 		i := slices.IndexFunc(tensors, func(t qnn.Tensor) bool { return t.ID == p.ID })
-		if i < 0 || tensors[i].Name != p.Name || tensors[i].Type != types[p.Type] || !slices.Equal(tensors[i].Dims, dims(p.Shape)) {
-			return fmt.Errorf("tensor %s differs from the manifest or is missing", p.Name)
+		if i < 0 {
+			return fmt.Errorf("port %q of the manifest has ID %d, which no tensor has", p.Name, p.ID)
+		}
+		if t := &tensors[i]; t.Name != p.Name || t.Type != types[p.Type] || !slices.Equal(t.Dims, dims(p.Shape)) {
+			return fmt.Errorf("tensor %d is %q of type %v and shape %v, the manifest has %q of type %v and shape %v",
+				p.ID, t.Name, t.Type, t.Dims, p.Name, p.Type, p.Shape)
 		}
 	}
 	return nil
+}
+
+// described returns descriptions of the graphs that are made of the manifest.
+func (m *manifest) described() []qnn.GraphInfo {
+	list := make([]qnn.GraphInfo, len(m.Graphs))
+	for i, g := range m.Graphs {
+		list[i] = qnn.GraphInfo{Name: g.Name, Inputs: describePorts(g.Inputs, qnn.AppWrite), Outputs: describePorts(g.Outputs, qnn.AppRead)}
+	}
+	return list
+}
+
+func describePorts(ports []portManifest, kind qnn.TensorKind) []qnn.Tensor {
+	list := make([]qnn.Tensor, len(ports))
+	for i, p := range ports {
+		list[i] = qnn.Tensor{Name: p.Name, Kind: kind, Type: types[p.Type], Dims: dims(p.Shape), ID: p.ID}
+	}
+	return list
 }

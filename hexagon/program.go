@@ -37,7 +37,8 @@ type loadedGraph struct {
 	memories  map[registration]*qnn.Memory // registered memory
 }
 
-// Load loads an image and returns its graphs as a program, which the caller closes.
+// Load loads an image and returns its graphs as a program, which the caller closes. It
+// compares the image's manifest with what the context binary declares.
 func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Program, err error) {
 	defer func() {
 		if err != nil {
@@ -50,12 +51,13 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m, contextBinary, err := readImage(image.Bytes)
+	m, contextBinary, err := d.read(image.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
+		return nil, err
 	}
-	if want := d.fingerprint(); m.Fingerprint != want {
-		return nil, fmt.Errorf("%w: it was made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
+	declared, err := d.declared(m, contextBinary, image.Own)
+	if err != nil {
+		return nil, err
 	}
 	profile, err := d.newProfile()
 	if err != nil {
@@ -66,8 +68,8 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 		return nil, errors.Join(err, closeProfile(profile))
 	}
 	p := &program{device: d, context: c, profile: profile, graphs: make(map[string]*loadedGraph, len(m.Graphs)), size: int64(len(contextBinary)), image: image.Bytes}
-	for _, g := range m.Graphs {
-		loaded, err := loadGraph(c, &g)
+	for i, g := range m.Graphs {
+		loaded, err := loadGraph(c, &g, declared[i])
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: graph %q: %w", backend.ErrImage, g.Name, err), p.Close())
 		}
@@ -126,8 +128,10 @@ func callError(err error) error {
 	return err
 }
 
-func loadGraph(c *qnn.Context, m *graphManifest) (*loadedGraph, error) {
-	graph, err := c.Graph(m.Name)
+// loadGraph opens a graph of a context. The manifest must agree with what the context binary
+// declares.
+func loadGraph(c *qnn.Context, m *graphManifest, declared qnn.GraphInfo) (*loadedGraph, error) {
+	graph, err := c.Graph(declared)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +265,7 @@ func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecT
 	if err != nil {
 		return qnn.ExecTensor{}, err
 	}
-	t := qnn.ExecTensor{ID: g.ids[port], SizeBytes: uint32(len(memory))}
+	t := qnn.ExecTensor{ID: g.ids[port]}
 	if t.Memory, err = p.register(g, port, b); t.Memory == nil {
 		t.Data = memory
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -197,24 +196,6 @@ func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list [
 	return nil
 }
 
-// systemLibrary returns the library that describes images, in the folder of the
-// main library. The emulator describes images itself.
-func systemLibrary(o hexagon.Options) string {
-	name := "libQnnSystem.so"
-	if runtime.GOOS == "windows" {
-		name = "QnnSystem.dll"
-	}
-	if path := filepath.Join(filepath.Dir(o.Library), name); exists(path) {
-		return path
-	}
-	return o.Library
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // inspectImage reads the vendor's description of an image.
 func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared, share bool) (_ findings.PreparedImage, err error) {
 	entry, err := store.Get(i.Key)
@@ -222,7 +203,7 @@ func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared,
 		return findings.PreparedImage{}, err
 	}
 	defer func() { err = errors.Join(err, entry.Close()) }()
-	info, err := d.Inspect(entry.Bytes(), systemLibrary(d.Options()))
+	info, err := d.Inspect(entry.Bytes())
 	if err != nil {
 		return findings.PreparedImage{}, err
 	}

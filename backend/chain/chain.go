@@ -239,7 +239,7 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 	if err := c.dev.Compile(ctx, &image, g); err != nil {
 		return nil, err
 	}
-	if r.program, err = c.dev.Load(ctx, backend.Image{Bytes: image.Bytes()}); err != nil {
+	if r.program, err = c.dev.Load(ctx, backend.Image{Bytes: image.Bytes(), Own: true}); err != nil {
 		return nil, err
 	}
 	for i := range g.Tensors {

@@ -124,7 +124,15 @@ type Entry struct {
 	held  *os.File // keeps the file from being removed
 	file  *mapped.File
 	bytes []byte
+	path  string
+	own   bool
 }
+
+// Path returns the path of the file.
+func (e *Entry) Path() string { return e.path }
+
+// Own reports whether the file is in the store's own folder.
+func (e *Entry) Own() bool { return e.own }
 
 // Bytes returns the image, which is read-only and valid until Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
@@ -187,6 +195,7 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 	e, err := openEntry(path, want)
 	switch {
 	case err == nil:
+		e.own = true
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a read-only folder does not keep the order of use
 		return e, nil
@@ -217,7 +226,7 @@ func openEntry(path string, want key) (*Entry, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	e := &Entry{held: f, file: m}
+	e := &Entry{held: f, file: m, path: path}
 	e.bytes, err = check(m.Bytes(), want)
 	return e, err
 }

@@ -35,24 +35,12 @@ var scripts = []struct {
 	}, Outcome{"graphCreate", 6003}, Outcome{}},
 	{"graph is not there", func(b *build) error {
 		b.stage = "graphRetrieve"
-		_, err := b.context.Graph("other")
+		_, err := b.context.Graph(qnn.GraphInfo{Name: "other"})
 		return err
 	}, Outcome{"graphRetrieve", 6003}, Outcome{}},
 	{"run comes before finalize", func(b *build) error {
 		return b.steps(b.create, b.nodes, b.execute)
 	}, Outcome{"execute", 6023}, Outcome{}},
-	{"run without tensors", func(b *build) error {
-		return b.steps(b.create, b.nodes, b.finalize, func() error {
-			b.stage = "execute"
-			return b.graph.Execute(nil, nil)
-		})
-	}, Outcome{"execute", 6000}, Outcome{}},
-	{"run with an unknown tensor", func(b *build) error {
-		return b.steps(b.create, b.nodes, b.finalize, func() error {
-			b.tensors[0].ID = 4711
-			return b.execute()
-		})
-	}, Outcome{"execute", 6004}, Outcome{}},
 	{"image buffer is too small", func(b *build) error {
 		return b.steps(b.create, b.nodes, b.finalize, func() error {
 			b.stage = "contextGetBinary"

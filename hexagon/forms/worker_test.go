@@ -258,7 +258,7 @@ func (b *build) once(g *qnn.Graph) (outputs [][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		bound := qnn.ExecTensor{ID: t.ID, SizeBytes: size, Data: b.source.Tensors[i].Data}
+		bound := qnn.ExecTensor{ID: t.ID, Data: b.source.Tensors[i].Data}
 		switch t.Kind {
 		case qnn.AppWrite:
 			in = append(in, bound)
@@ -285,11 +285,25 @@ func (b *build) reload(device *qnn.Device) error {
 		return err
 	}
 	defer func() { _ = loaded.Close() }()
-	g, err := loaded.Graph("g")
+	g, err := loaded.Graph(b.info())
 	if err != nil {
 		return err
 	}
 	return b.again("reload", g)
+}
+
+// info describes the built graph.
+func (b *build) info() qnn.GraphInfo {
+	info := qnn.GraphInfo{Name: "g"}
+	for _, t := range b.tensors {
+		switch t.Kind {
+		case qnn.AppWrite:
+			info.Inputs = append(info.Inputs, *t)
+		case qnn.AppRead:
+			info.Outputs = append(info.Outputs, *t)
+		}
+	}
+	return info
 }
 
 // qnn returns the tensor in the form of package qnn.

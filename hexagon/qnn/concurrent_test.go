@@ -64,7 +64,7 @@ func loadAndRun(s *session, l *linear, image []byte) error {
 	if err != nil {
 		return err
 	}
-	g, err := c.Graph("stored")
+	g, err := c.Graph(l.info("stored"))
 	if err == nil {
 		err = runAgain(l, g, nil)
 	}

@@ -114,7 +114,7 @@ func TestNodesAreEncodedCompletely(t *testing.T) {
 	require.Equal(t, []uint32{0, 1, 0, 0}, []uint32{params[0].kind, params[1].kind, params[2].kind, params[3].kind})
 	require.Equal(t, "axes", goString(params[1].name))
 	require.EqualValues(t, 5, params[1].value.id)
-	require.Equal(t, axes.Data, unsafe.Slice((*byte)(params[1].value.buffer.data), params[1].value.buffer.size))
+	require.Equal(t, axes.Data, unsafe.Slice(*(**byte)(unsafe.Pointer(&params[1].value.buffer.data)), params[1].value.buffer.size))
 
 	in, out := unsafe.Slice(c.in, c.numIn), unsafe.Slice(c.out, c.numOut)
 	require.Equal(t, []uint32{6, 5, 7}, []uint32{in[0].id, in[1].id, out[0].id})

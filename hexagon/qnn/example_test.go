@@ -47,8 +47,8 @@ func Example() {
 			return err
 		}
 		return graph.Execute(
-			[]qnn.ExecTensor{{ID: x.ID, SizeBytes: 1024, Data: make([]byte, 1024)}},
-			[]qnn.ExecTensor{{ID: y.ID, SizeBytes: 512, Data: make([]byte, 512)}},
+			[]qnn.ExecTensor{{ID: x.ID, Data: make([]byte, 1024)}},
+			[]qnn.ExecTensor{{ID: y.ID, Data: make([]byte, 512)}},
 		)
 	}
 	if err := run(); err != nil {

@@ -2,7 +2,6 @@ package qnn
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"unsafe"
 )
@@ -12,11 +11,8 @@ type ExecTensor struct {
 	// ID is the tensor's ID from [Graph.CreateTensor]. A loaded image has the same IDs,
 	// so store them with the image.
 	ID uint32
-	// SizeBytes is the tensor's size in the graph. It must equal the size of Data: the
-	// library reads and writes this many bytes and does not check the buffer.
-	SizeBytes uint32
-	// Data is the memory, allocated by Go or by the library. For an output it must be
-	// writable.
+	// Data is the memory, allocated by Go or by the library. Its size must be the size that
+	// the graph declares for the tensor. For an output it must be writable.
 	Data []byte
 	// Memory replaces Data if the tensor is in shared memory.
 	Memory *Memory
@@ -25,94 +21,107 @@ type ExecTensor struct {
 // Binding is a graph with memory bound to its inputs and outputs. It may be executed
 // any number of times and keeps the bound memory alive.
 type Binding struct {
-	graph   *Graph
-	inputs  []cTensor
-	outputs []cTensor
-	args    [7]uintptr // of graphExecute; kept here so that Execute does not allocate
+	graph           *Graph
+	inputs, outputs boundTensors
+	args            [7]uintptr // of graphExecute; kept here so that Execute does not allocate
+}
+
+// boundTensors holds the C structs of inputs or outputs, and the memory to which they point with
+// plain numbers.
+type boundTensors struct {
+	kind    TensorKind
+	tensors []cTensor
+	memory  [][]byte
+}
+
+func newBoundTensors(kind TensorKind, n int) boundTensors {
+	return boundTensors{kind: kind, tensors: make([]cTensor, n), memory: make([][]byte, n)}
 }
 
 // Bind binds memory to all inputs and all outputs of the graph, in the order in which
-// they were created.
+// they were created. The sizes of all memory must be those that the graph declares.
 func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
 	if _, err := g.live(); err != nil {
 		return nil, err
 	}
-	b := &Binding{graph: g, inputs: make([]cTensor, len(inputs)), outputs: make([]cTensor, len(outputs))}
-	for i, t := range inputs {
-		if err := b.bind(b.inputs, i, t, AppWrite); err != nil {
-			return nil, err
-		}
+	b := &Binding{graph: g, inputs: newBoundTensors(AppWrite, len(inputs)), outputs: newBoundTensors(AppRead, len(outputs))}
+	if err := b.bindAll(&b.inputs, inputs); err != nil {
+		return nil, err
 	}
-	for i, t := range outputs {
-		if err := b.bind(b.outputs, i, t, AppRead); err != nil {
-			return nil, err
-		}
+	if err := b.bindAll(&b.outputs, outputs); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
 
-func (b *Binding) bind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
-	if t.ID == 0 {
-		return fmt.Errorf("qnn: bind graph %s: %v %d has no ID: %w", b.graph.name, kind, i, ErrGraphTensor)
+func (b *Binding) bindAll(to *boundTensors, tensors []ExecTensor) error {
+	if err := b.graph.ports.complete(tensors, to.kind); err != nil {
+		return fmt.Errorf("qnn: bind graph %s: %w", b.graph.name, err)
 	}
-	to[i] = cTensor{
-		version: 1, id: t.ID, kind: uint32(kind),
-		quantize: cQuantizeParams{definition: undefined, encoding: undefined},
-		buffer:   cClientBuffer{size: t.SizeBytes},
+	for i, t := range tensors {
+		if err := b.bind(to, i, t); err != nil {
+			return err
+		}
 	}
-	if t.Memory != nil {
-		return b.setMemory(&to[i], t)
-	}
-	return b.set(to, i, t.Data, kind)
+	return nil
 }
 
-// setMemory binds a memory handle. The handle is in the place of a buffer's address,
-// so it is written as a number that the garbage collector does not follow.
-func (b *Binding) setMemory(to *cTensor, t ExecTensor) error {
+// bind binds memory to tensor i. If the memory is rejected, the tensor keeps its old memory.
+func (b *Binding) bind(to *boundTensors, i int, t ExecTensor) error {
+	c := cTensor{
+		version: 1, id: t.ID, kind: uint32(to.kind),
+		quantize: cQuantizeParams{definition: undefined, encoding: undefined},
+	}
+	size, err := b.graph.ports.size(t.ID, to.kind)
+	if err == nil && t.Memory != nil {
+		err = c.setMemory(t, size)
+	} else if err == nil {
+		err = c.setData(t.Data, size)
+	}
+	if err != nil {
+		return fmt.Errorf("qnn: bind graph %s: %v %d (ID %d): %w", b.graph.name, to.kind, i, t.ID, err)
+	}
+	to.tensors[i], to.memory[i] = c, t.Data
+	return nil
+}
+
+// setMemory sets a handle of registered memory, which takes the place of a buffer's address.
+func (c *cTensor) setMemory(t ExecTensor, size uint32) error {
 	id, err := t.Memory.handle.live("memory")
 	if err != nil {
 		return err
 	}
-	if t.Memory.size != t.SizeBytes || t.Data != nil {
-		return fmt.Errorf("qnn: bind graph %s: ID %d: registered memory has %d bytes, want %d and no Data: %w", b.graph.name, t.ID, t.Memory.size, t.SizeBytes, ErrSize)
+	if t.Memory.size != size || t.Data != nil {
+		return fmt.Errorf("registered memory has %d bytes, want %d and no Data: %w", t.Memory.size, size, ErrSize)
 	}
-	to.memType, to.buffer.size = memoryHandle, 0
-	*(*uintptr)(unsafe.Pointer(&to.buffer.data)) = id
+	c.memType, c.buffer = memoryHandle, cClientBuffer{data: id}
+	return nil
+}
+
+// setData sets the address of a buffer. The caller keeps the buffer alive.
+func (c *cTensor) setData(data []byte, size uint32) error {
+	if uint64(len(data)) != uint64(size) {
+		return fmt.Errorf("the buffer has %d bytes, want %d: %w", len(data), size, ErrSize)
+	}
+	c.buffer = cClientBuffer{data: uintptr(unsafe.Pointer(unsafe.SliceData(data))), size: size}
 	return nil
 }
 
 // memoryHandle is Qnn_TensorMemType_t's value for registered memory.
 const memoryHandle = 1
 
-// set binds a buffer.
-func (b *Binding) set(to []cTensor, i int, data []byte, kind TensorKind) error {
-	buffer := &to[i].buffer
-	if len(data) == 0 || uint64(len(data)) > math.MaxUint32 || uint32(len(data)) != buffer.size {
-		return fmt.Errorf("qnn: bind graph %s: %v %d (ID %d) has %d bytes, want %d: %w",
-			b.graph.name, kind, i, to[i].id, len(data), buffer.size, ErrSize)
-	}
-	buffer.data = unsafe.Pointer(unsafe.SliceData(data))
-	return nil
-}
-
 // SetInput binds other memory to input i.
-func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(b.inputs, i, t, AppWrite) }
+func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(&b.inputs, i, t) }
 
 // SetOutput binds other memory to output i.
-func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(b.outputs, i, t, AppRead) }
+func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(&b.outputs, i, t) }
 
-// rebind binds other memory to a tensor. If the memory is rejected, the tensor keeps
-// its old memory.
-func (b *Binding) rebind(to []cTensor, i int, t ExecTensor, kind TensorKind) error {
-	if i < 0 || i >= len(to) || t.ID != to[i].id {
-		return fmt.Errorf("qnn: bind graph %s: it has no %v %d with ID %d: %w", b.graph.name, kind, i, t.ID, ErrGraphTensor)
+// rebind binds other memory to a tensor.
+func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
+	if i < 0 || i >= len(to.tensors) || t.ID != to.tensors[i].id {
+		return fmt.Errorf("qnn: bind graph %s: it has no %v %d with ID %d: %w", b.graph.name, to.kind, i, t.ID, ErrGraphTensor)
 	}
-	was := to[i]
-	err := b.bind(to, i, t, kind)
-	if err != nil {
-		to[i] = was
-	}
-	return err
+	return b.bind(to, i, t)
 }
 
 // Execute runs the graph once and returns when its outputs are written. The profile
@@ -127,8 +136,8 @@ func (b *Binding) Execute(p *Profile) error {
 		return err
 	}
 	b.args = [...]uintptr{
-		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs))), uintptr(len(b.inputs)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs))), uintptr(len(b.outputs)), profile, 0, // no signal
+		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs.tensors))), uintptr(len(b.inputs.tensors)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs.tensors))), uintptr(len(b.outputs.tensors)), profile, 0, // no signal
 	}
 	library := b.graph.context.handle.library
 	if library.has(quirkOneExecute) {

@@ -100,6 +100,7 @@ type Graph struct {
 	context *Context
 	id      uintptr
 	name    string
+	ports   inventory
 	// kept is memory that the library reads until the graph is finalized, see
 	// [Quantization.borrowed].
 	kept []keeper
@@ -118,11 +119,23 @@ func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	})
 }
 
-// Graph returns a graph of a loaded context by its name.
-func (c *Context) Graph(name string) (*Graph, error) {
-	return c.openGraph(name, func(context uintptr, name *byte, id *uintptr) error {
+// Graph returns a graph of a loaded context by its name. The description must be that of the
+// image, see [System.BinaryInfo]: [Graph.Bind] takes the sizes of all buffers from it, and the
+// library does not check them. If the image cannot be described, its maker's list of tensors may take
+// the place of the description, but only if no other user could have written the image.
+func (c *Context) Graph(info GraphInfo) (*Graph, error) {
+	ports, err := newInventory(&info)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.openGraph(info.Name, func(context uintptr, name *byte, id *uintptr) error {
 		return c.handle.library.call(fnGraphRetrieve, context, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(id)))
 	})
+	if err != nil {
+		return nil, err
+	}
+	g.ports = ports
+	return g, nil
 }
 
 func (c *Context) openGraph(name string, open func(context uintptr, name *byte, id *uintptr) error) (*Graph, error) {
@@ -173,6 +186,11 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	t.ID = c.id
+	if t.Kind == AppWrite || t.Kind == AppRead {
+		if err := g.ports.add(t); err != nil {
+			return fmt.Errorf("qnn: graph %s: %w", g.name, err)
+		}
+	}
 	if t.Quantization.borrowed() {
 		g.kept = append(g.kept, k)
 	}

@@ -95,8 +95,13 @@ func (l *linear) build(t testing.TB, b *Backend, c *Context, name string, p *Pro
 }
 
 func (l *linear) bindings(output []byte) (in, out []ExecTensor) {
-	return []ExecTensor{{ID: l.x.ID, SizeBytes: 2 * linearRows * linearIn, Data: l.input}},
-		[]ExecTensor{{ID: l.y.ID, SizeBytes: 2 * linearRows * linearOut, Data: output}}
+	return []ExecTensor{{ID: l.x.ID, Data: l.input}},
+		[]ExecTensor{{ID: l.y.ID, Data: output}}
+}
+
+// info describes the built graph under a name.
+func (l *linear) info(name string) GraphInfo {
+	return GraphInfo{Name: name, Inputs: []Tensor{l.x}, Outputs: []Tensor{l.y}}
 }
 
 // run executes the graph and compares the output with Go's sums.
@@ -127,10 +132,10 @@ func TestLinearGraphAgreesWithGo(t *testing.T) {
 		first := l.run(t, g)
 		require.Equal(t, first, l.run(t, g), "a second execute")
 
-		found, err := c.Graph("g")
+		found, err := c.Graph(l.info("g"))
 		require.NoError(t, err)
 		require.Equal(t, first, l.run(t, found))
-		_, err = c.Graph("other")
+		_, err = c.Graph(l.info("other"))
 		require.ErrorIs(t, err, ErrGraphName)
 	})
 }
@@ -154,7 +159,7 @@ func TestImageComputesTheSameBits(t *testing.T) {
 		loaded, err := s.backend.LoadContext(s.device, image, ContextOptions{}, nil)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, loaded.Close()) }()
-		g, err := loaded.Graph("g")
+		g, err := loaded.Graph(l.info("g"))
 		require.NoError(t, err)
 		require.Equal(t, first, l.run(t, g))
 
@@ -181,7 +186,7 @@ func TestPersistentImageComputesTheSameBitsOrIsUnsupported(t *testing.T) {
 		}
 		defer func() { require.NoError(t, loaded.Close()) }()
 		require.NotNil(t, loaded.image)
-		g, err := loaded.Graph("g")
+		g, err := loaded.Graph(l.info("g"))
 		require.NoError(t, err)
 		require.Equal(t, first, l.run(t, g))
 	})
@@ -251,9 +256,8 @@ func TestExecuteRejectsWrongBuffers(t *testing.T) {
 		require.ErrorIs(t, b.SetInput(0, out[0]), ErrGraphTensor, "another tensor")
 		require.NoError(t, b.Execute(nil), "a rejected buffer changes nothing")
 		l.check(t, output)
-		in[0].SizeBytes++
-		require.ErrorIs(t, g.Execute(in, out), ErrSize)
-		in[0].SizeBytes--
+		require.ErrorIs(t, g.Execute(nil, out), ErrGraphTensor)
+		require.ErrorIs(t, g.Execute(append(in, in[0]), out), ErrGraphTensor)
 		in[0].ID = 0
 		require.ErrorIs(t, g.Execute(in, out), ErrGraphTensor)
 		in[0].ID = 4711
@@ -275,10 +279,12 @@ func TestBrokenGraphsReturnTheirCodes(t *testing.T) {
 
 		open, err := c.NewGraph("open", GraphOptions{VTCMMegabytes: 4, HVXThreads: 2, Priority: PriorityHigh})
 		require.NoError(t, err)
-		x := l.x
+		x, y := l.x, l.y
 		require.NoError(t, open.CreateTensor(&x))
 		require.ErrorIs(t, open.CreateTensor(&x), ErrTensorExists)
+		require.NoError(t, open.CreateTensor(&y))
 		in, out := l.bindings(make([]byte, 2*linearRows*linearOut))
+		in[0].ID, out[0].ID = x.ID, y.ID
 		require.ErrorIs(t, open.Execute(in, out), ErrNotFinalized)
 
 		unknown := *l.op

@@ -27,10 +27,11 @@ type cInterface struct {
 	table     [functionCount]uintptr `c:"table"`
 }
 
-// cClientBuffer is Qnn_ClientBuffer_t.
+// cClientBuffer is Qnn_ClientBuffer_t. Its address is a plain number, because the library's handle
+// of registered memory may take its place; a keeper or a Binding keeps the memory alive.
 type cClientBuffer struct {
-	data unsafe.Pointer `c:"data"`
-	size uint32         `c:"dataSize"`
+	data uintptr `c:"data"`
+	size uint32  `c:"dataSize"`
 	_    [4]byte
 }
 

@@ -38,22 +38,22 @@ func TestRegisteredMemoryReplacesBuffers(t *testing.T) {
 		my, err := c.RegisterMemory(y)
 		require.NoError(t, err)
 		copy(shared, l.input)
-		in := []ExecTensor{{ID: l.x.ID, SizeBytes: xBytes, Memory: mx}}
-		out := []ExecTensor{{ID: l.y.ID, SizeBytes: yBytes, Memory: my}}
+		in := []ExecTensor{{ID: l.x.ID, Memory: mx}}
+		out := []ExecTensor{{ID: l.y.ID, Memory: my}}
 		require.NoError(t, g.Execute(in, out))
 		l.check(t, shared[yAt:][:yBytes])
 
 		b, err := g.Bind(in, out)
 		require.NoError(t, err)
-		require.NoError(t, b.SetInput(0, ExecTensor{ID: l.x.ID, SizeBytes: xBytes, Data: make([]byte, xBytes)}))
+		require.NoError(t, b.SetInput(0, ExecTensor{ID: l.x.ID, Data: make([]byte, xBytes)}))
 		require.NoError(t, b.Execute(nil))
 		require.Equal(t, make([]byte, yBytes), shared[yAt:][:yBytes], "zeros in a buffer give zeros in registered memory")
 		require.NoError(t, b.SetInput(0, in[0]))
 		require.NoError(t, b.Execute(nil))
 		l.check(t, shared[yAt:][:yBytes])
 		for _, wrong := range []ExecTensor{
-			{ID: l.x.ID, SizeBytes: xBytes, Memory: my},
-			{ID: l.x.ID, SizeBytes: xBytes, Memory: mx, Data: l.input},
+			{ID: l.x.ID, Memory: my},
+			{ID: l.x.ID, Memory: mx, Data: l.input},
 		} {
 			_, err = g.Bind([]ExecTensor{wrong}, out)
 			require.ErrorIs(t, err, ErrSize)

@@ -206,7 +206,7 @@ func TestClosedHandlesReturnErrClosed(t *testing.T) {
 			require.NoError(t, close(), "a second time")
 		}
 		_, sized := c.BinarySize()
-		_, named := c.Graph("g")
+		_, named := c.Graph(GraphInfo{Name: "g"})
 		_, made := s.backend.NewContext(s.device, ContextOptions{})
 		_, profiled := s.backend.NewProfile(ProfileBasic)
 		_, logged := s.library.NewBackend(s.log)

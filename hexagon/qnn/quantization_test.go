@@ -303,8 +303,8 @@ func (l *quantized) run(t *testing.T, s *session, data []byte, rng *rand.Rand) {
 	require.NoError(t, g.AddNode(op))
 	require.NoError(t, g.Finalize(nil))
 	output, again := make([]byte, 2*quantizedOut), make([]byte, 2*quantizedOut)
-	inputs := []ExecTensor{{ID: tx.ID, SizeBytes: 2 * quantizedIn, Data: input}}
-	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, SizeBytes: 2 * quantizedOut, Data: output}}))
+	inputs := []ExecTensor{{ID: tx.ID, Data: input}}
+	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, Data: output}}))
 	size, err := c.BinarySize()
 	require.NoError(t, err)
 	image, err := c.Binary(make([]byte, size))
@@ -312,9 +312,9 @@ func (l *quantized) run(t *testing.T, s *session, data []byte, rng *rand.Rand) {
 	loaded, err := s.backend.LoadContext(s.device, image, ContextOptions{}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, loaded.Close()) }()
-	g, err = loaded.Graph("g")
+	g, err = loaded.Graph(GraphInfo{Name: "g", Inputs: []Tensor{tx}, Outputs: []Tensor{ty}})
 	require.NoError(t, err)
-	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, SizeBytes: 2 * quantizedOut, Data: again}}))
+	require.NoError(t, g.Execute(inputs, []ExecTensor{{ID: ty.ID, Data: again}}))
 	require.Equal(t, output, again, "from the image")
 	for o := range want {
 		bits := binary.LittleEndian.Uint16(output[2*o:])

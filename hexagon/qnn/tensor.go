@@ -70,7 +70,7 @@ func (t *Tensor) encode(c *cTensor, k *keeper) error {
 		return fmt.Errorf("qnn: tensor %q: %w", t.Name, err)
 	}
 	if t.Data != nil {
-		c.buffer = cClientBuffer{data: unsafe.Pointer(unsafe.SliceData(t.Data)), size: size}
+		c.buffer = cClientBuffer{data: keep(k, t.Data), size: size}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type Image struct {
 	program backend.Program   // nil while the image is not loaded
 	bytes   []byte            // what the program runs on
 	entry   *imagecache.Entry // nil if the image's bytes are in ordinary memory
+	own     bool              // no other user could have written the bytes
 	graphs  []*Graph          // in the order of sources
 	sources []*backend.Graph
 }
@@ -50,7 +51,7 @@ func (i *Image) Free() error {
 
 // Reload loads a freed image again.
 func (i *Image) Reload(ctx context.Context, l *Loader) error {
-	again, err := l.open(ctx, i.sources, i.bytes)
+	again, err := l.open(ctx, i.sources, i.bytes, i.own)
 	if err != nil {
 		return err
 	}
@@ -101,12 +102,12 @@ func TotalBytes(list []*Image) (size int64) {
 }
 
 // open loads an image and checks its ports against the ports of the graphs.
-func (l *Loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte) (*Image, error) {
-	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes, Swap: l.config.Swap && len(graphs) > 1})
+func (l *Loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte, own bool) (*Image, error) {
+	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes, Own: own, Swap: l.config.Swap && len(graphs) > 1})
 	if err != nil {
 		return nil, fmt.Errorf("engine: load %s: %w", Name(graphs), err)
 	}
-	i := &Image{program: program, bytes: bytes, sources: graphs}
+	i := &Image{program: program, bytes: bytes, own: own, sources: graphs}
 	for _, g := range graphs {
 		s, err := checkedSignature(program, g)
 		if err != nil {

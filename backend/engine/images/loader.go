@@ -199,16 +199,17 @@ func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Gr
 	}
 	r.cached.Store(true)
 	r.bytes.Store(int64(len(entry.Bytes())))
+	path := entry.Path()
 	i, err := l.openEntry(ctx, graphs, entry)
 	if errors.Is(err, backend.ErrImage) {
-		l.config.Logger.Warn("an image from the cache is compiled again", "graph", r.base.Graph, "reason", err)
+		l.config.Logger.Warn("a cached or prepared image cannot be used: it is compiled again", "graph", r.base.Graph, "file", path, "reason", err)
 	}
 	return i, err
 }
 
 // openEntry loads an image of the cache. After an error the entry is closed.
 func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *imagecache.Entry) (*Image, error) {
-	i, err := l.open(ctx, graphs, entry.Bytes())
+	i, err := l.open(ctx, graphs, entry.Bytes(), entry.Own())
 	if err != nil {
 		return nil, errors.Join(err, entry.Close())
 	}
@@ -232,7 +233,7 @@ func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 	if err := l.write(ctx, &image, graphs, r); err != nil {
 		return nil, err
 	}
-	return l.open(ctx, graphs, image.Bytes())
+	return l.open(ctx, graphs, image.Bytes(), true)
 }
 
 // compileToCache makes an image in the cache and loads it from there. It holds the
