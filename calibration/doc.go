@@ -1,24 +1,29 @@
 // Package calibration counts the tokens that a model found likely, so that drafts
-// can use the model's own words.
+// use the words that this model would choose.
 //
-// A retrieved text has its author's words, but the model often uses other words. Running the head
-// for a row of the prompt gives the next-token distribution of its position. Verified rows have a
-// distribution anyway, at no extra cost. A [Table] counts the most likely tokens of each position,
-// weighted by their probability, for the contexts that end there. This is in-context distribution
-// calibration (sd.npu section 4.3, where contexts are single tokens of the prompt). Drafts add
-// these counts to the counts of the tokens that really followed. A [Row] reads these tokens from
-// all logits, or from the top-k of the device.
+// Without it, drafts copied from a text use its author's words, although the model
+// often prefers other words. Running the model's head for a row of the prompt gives
+// the distribution of the next token at that row's position. Rows that verify
+// drafts have this distribution anyway, at no extra cost. A [Table] adds up the
+// probabilities of the most likely tokens of each position, separately for each
+// context that ends there. The method is the in-context distribution calibration of
+// sd.npu, section 4.3, where contexts are single tokens of the prompt. Drafters add
+// these sums to the counts of the tokens that really followed a context. A [Row]
+// holds the most likely tokens of a position, read from all its logits or from the
+// device's top-k.
 //
-// The package only contributes to drafts and never chooses a token, so it cannot
-// change a text. It uses no clock, file or device.
+// The package proposes drafts and never chooses a token, so it cannot change a
+// text. The package uses no clock, file or device.
 //
 // # Invariants
 //
-//   - Counts never grow along a list of successors.
-//   - Probabilities outside (0,1], and rows that are no distribution, add nothing.
+//   - Weights never grow along a list of successors.
+//   - Probabilities outside (0,1], and rows whose logits are no distribution, add
+//     nothing.
 //
 // # Cost
 //
-// A position costs about 30 updates, 2 µs. Reading 49152 logits takes about 0.1 ms.
-// Tables begin empty with each request and allocate only when they grow.
+// Observing a position costs about 30 table updates, or 2 µs. Reading 49152 logits
+// of a row takes about 0.1 ms. A table starts empty for each request and allocates
+// memory only when it grows.
 package calibration

@@ -4,17 +4,18 @@ import "github.com/sdnpu/sdnpu/spec/ngram"
 
 // Options tunes a [Table]. The zero value is ready to use.
 type Options struct {
-	// Depth is the longest context in tokens. Zero means 4.
+	// Depth is the length in tokens of the longest context. Zero means 4.
 	Depth int
-	// Weight is the count of a token of probability 1. Zero means 4.
+	// Weight is the count that a token of probability 1 gets. Zero means 4.
 	Weight float32
 }
 
-// maxFanout bounds the successors of a context.
+// maxFanout is the largest number of different successors that a Table stores per
+// context.
 const maxFanout = 64
 
-// Table sums the model's probabilities by context. It implements package spec's
-// Source. It is not safe for concurrent use.
+// Table adds up the model's probabilities of tokens by context. A Table implements
+// Source of package spec. A Table is not safe for concurrent use.
 type Table struct {
 	options Options
 	slots   []slot // open-addressed hash table of contexts; holds no pointers
@@ -22,18 +23,19 @@ type Table struct {
 	edges   []edge
 }
 
-// slot is one context.
+// slot is the table entry of one context.
 type slot struct {
-	check           uint32  // of the context's hash; 0 marks an empty slot
-	total, distinct float32 // sum of weights; sum of weights of at most 1 each
-	first           int32   // head of the list of successors
+	check           uint32  // ngram.Hash.Check of the context; 0 marks an empty slot
+	total, distinct float32 // total: sum of the successors' weights; distinct: the same sum with each weight limited to 1
+	first           int32   // index in edges of the successor with the largest weight
 }
 
-// edge is an entry of a list of successors, ordered by falling weight.
+// edge is one successor of a context, in a linked list that is sorted by falling
+// weight.
 type edge struct {
 	token  int32
 	weight float32
-	next   int32 // ngram.End after the last
+	next   int32 // index of the next edge; ngram.End after the last one
 }
 
 // New returns an empty table.
@@ -49,19 +51,19 @@ func New(o Options) *Table {
 	return t
 }
 
-// Reset empties the table and keeps its memory.
+// Reset empties the table and keeps its allocated memory.
 func (t *Table) Reset() {
 	clear(t.slots)
 	t.edges, t.used = t.edges[:0], 0
 }
 
-// SizeBytes returns the memory that the table holds.
+// SizeBytes returns the memory that the table uses.
 func (t *Table) SizeBytes() int { return len(t.slots)*16 + cap(t.edges)*12 }
 
-// Observe adds the model's distribution after context. context holds the tokens up
-// to a position, the newest last; Observe uses the last Depth of them. tokens are the
-// most likely next tokens, the most likely first. Probabilities outside (0,1] are
-// ignored.
+// Observe adds the probabilities of the next token after context. context holds the
+// tokens up to a position, the newest last. Observe uses only the last Depth tokens
+// of context. tokens are the most likely next tokens, the most likely first.
+// Probabilities outside (0,1] are ignored.
 func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	if 4*(t.used+t.options.Depth) > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))
@@ -86,7 +88,8 @@ func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	}
 }
 
-// add increases a successor's weight and moves it to its place in the list.
+// add increases the weight of a successor and moves the successor forward in the
+// sorted list.
 func (t *Table) add(s *slot, token int32, weight float32) {
 	at, before, n := s.first, ngram.End, 0
 	for ; at != ngram.End && t.edges[at].token != token; at = t.edges[at].next {
@@ -100,7 +103,7 @@ func (t *Table) add(s *slot, token int32, weight float32) {
 		at = int32(len(t.edges))
 		t.edges = append(t.edges, edge{token: token})
 	default:
-		return // the list is full
+		return // the list has maxFanout successors
 	}
 	e := &t.edges[at]
 	old := e.weight
@@ -126,7 +129,7 @@ func (t *Table) unlink(s *slot, at, before int32) {
 	}
 }
 
-// Levels implements package spec's Source for contexts of 1 to Depth tokens.
+// Levels implements Source of package spec for contexts of 1 to Depth tokens.
 func (t *Table) Levels(context []int32, total, distinct []float32, first []int32) int {
 	total[0], distinct[0], first[0] = 0, 0, ngram.End
 	h := ngram.Empty
@@ -143,13 +146,14 @@ func (t *Table) Levels(context []int32, total, distinct []float32, first []int32
 	}
 }
 
-// Successor implements package spec's Source.
+// Successor implements Source of package spec.
 func (t *Table) Successor(at int32) (token int32, weight float32, next int32) {
 	e := &t.edges[at]
 	return e.token, e.weight, e.next
 }
 
-// find returns the slot of a context, or the empty slot where it belongs.
+// find returns the slot of a context, or the empty slot where the context would be
+// stored.
 func (t *Table) find(check uint32) *slot {
 	for i := ngram.Slot(check, len(t.slots)); ; i++ {
 		if i == len(t.slots) {
@@ -161,7 +165,7 @@ func (t *Table) find(check uint32) *slot {
 	}
 }
 
-// resize gives the table n slots.
+// resize moves the contexts to a table of n slots.
 func (t *Table) resize(n int) {
 	old := t.slots
 	t.slots = make([]slot, n)

@@ -2,8 +2,9 @@ package calibration
 
 import "math"
 
-// Row holds the most likely tokens of a row of logits, the most likely first, as
-// [Table.Observe] takes them. It keeps its memory between rows.
+// Row holds the most likely tokens of a row of logits, the most likely first, in
+// the form that [Table.Observe] takes. A Row reuses its memory when it reads the
+// next logits.
 type Row struct {
 	Tokens        []int32
 	Probabilities []float32 // at temperature 1
@@ -12,14 +13,14 @@ type Row struct {
 const (
 	// topTokens is the number of tokens that a row keeps.
 	topTokens = 8
-	// farBelow bounds the sum of the probabilities: logits that are further below
-	// the largest one are left out.
+	// farBelow leaves small probabilities out of the sum: logits that are more than
+	// farBelow below the largest logit count as zero.
 	farBelow = 12
 )
 
 // Read fills the row from all logits of a position. Among equal logits the lowest
-// token comes first. A row that is no distribution (no finite logit, or a NaN)
-// reads as empty.
+// token comes first. If the logits are no distribution (none is finite, or one is
+// NaN), the row becomes empty.
 func (r *Row) Read(logits []float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	least := float32(math.Inf(-1))
@@ -44,8 +45,8 @@ func (r *Row) Read(logits []float32) {
 	}
 }
 
-// insert adds a token in order of its logit, which takes the probability's place
-// until normalise replaces it.
+// insert adds a token in the order of logits. Until normalise runs, Probabilities
+// holds logits.
 func (r *Row) insert(token int32, v float32) {
 	r.Tokens, r.Probabilities = append(r.Tokens, token), append(r.Probabilities, v)
 	for i := len(r.Tokens) - 1; i > 0 && r.Probabilities[i-1] < v; i-- {
@@ -54,9 +55,10 @@ func (r *Row) insert(token int32, v float32) {
 	}
 }
 
-// ReadTop fills the row from the top-k of a position: tokens and logits, the most
-// likely first. share is the probability of the first token. If the position has no
-// distribution, share is not a probability and the row reads as empty.
+// ReadTop fills the row from the device's top-k of a position: tokens and their
+// logits, the most likely first. share is the probability of the first token. If
+// share is not a probability, the logits are no distribution and the row becomes
+// empty.
 func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	if len(tokens) == 0 || !(share > 0 && share < 1.01) || logits[0] > math.MaxFloat32 {
@@ -71,7 +73,7 @@ func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	}
 }
 
-// normalise replaces the kept logits by probabilities.
+// normalise replaces the logits in Probabilities by probabilities.
 func (r *Row) normalise(logits []float32) {
 	top := r.Probabilities[0]
 	sum := 0.0

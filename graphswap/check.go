@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Sum computes the ends, the stalls, the totals and the memory from the tasks.
+// Sum computes a timeline's ends, stalls, totals and memory from its tasks.
 func (t *Timeline) Sum(p *Problem) {
 	t.sortTasks()
 	t.PrefillMs, t.SwitchEndMs, t.StallMs, t.NPUBusyMs, t.IOBytes = 0, 0, 0, 0, 0
@@ -28,7 +28,8 @@ func (t *Timeline) Sum(p *Problem) {
 	t.sumMemory(p)
 }
 
-// SumResident does the same as Sum, for a run without loads and with a constant amount of memory.
+// SumResident does the same as Sum for a run without loads, whose memory use is
+// constant.
 func (t *Timeline) SumResident(bytes int64) {
 	*t = Timeline{Source: t.Source, Kind: t.Kind, Plan: t.Plan, Tasks: t.Tasks, Memory: []MemoryPoint{{0, bytes}}, PeakBytes: bytes}
 	t.sortTasks()
@@ -41,16 +42,17 @@ func (t *Timeline) SumResident(bytes int64) {
 	t.SwitchEndMs = t.PrefillMs
 }
 
-// sortTasks sorts by start, then by lane.
+// sortTasks sorts the tasks by start time, and tasks with equal start by lane.
 func (t *Timeline) sortTasks() {
 	slices.SortStableFunc(t.Tasks, func(a, b Task) int {
 		return cmp.Or(cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Lane, b.Lane))
 	})
 }
 
-// sumMemory computes the memory in use. A load takes its bytes when it starts. The graph
-// that it replaces is freed at the same time; with a spare slot, when the load and the
-// block's running step have ended.
+// sumMemory computes the memory in use at each time. A load occupies the memory of
+// its graph from its start. The graph that a load replaces is freed when the load
+// starts. With a spare slot, that graph is freed when the load and the block's
+// running step have both ended.
 func (t *Timeline) sumMemory(p *Problem) {
 	resident := slices.Clone(t.Plan.Before)
 	now := p.HostBytes + p.SessionBytes
@@ -77,7 +79,8 @@ func (t *Timeline) sumMemory(p *Problem) {
 	}
 }
 
-// replacedFreedAt returns when a load with a spare slot frees the graph that it replaces.
+// replacedFreedAt returns the time at which a load with a spare slot frees the
+// graph that it replaces.
 func (t *Timeline) replacedFreedAt(load Task) float64 {
 	for _, task := range t.Tasks {
 		if task.Kind == Run && task.Block == load.Block && task.StartMs < load.EndMs && task.EndMs > load.EndMs {
@@ -87,8 +90,8 @@ func (t *Timeline) replacedFreedAt(load Task) float64 {
 	return load.EndMs
 }
 
-// firstPass returns the end of a decode pass that starts after the prefill and enters
-// each block as soon as its graph is resident.
+// firstPass returns the end of a decode pass that starts after the prefill and
+// waits at each block until the block's graph is loaded.
 func (t *Timeline) firstPass(p *Problem) float64 {
 	ready := make([]float64, t.Plan.Blocks)
 	for _, task := range t.Tasks {
@@ -109,20 +112,21 @@ func (t *Timeline) firstPass(p *Problem) float64 {
 	return at
 }
 
-// slack is the largest accepted difference of two equal times: sums and the clocks of
-// executed timelines round.
+// slack is the largest difference at which two times count as equal, because sums
+// and the clocks of recorded timelines are rounded.
 const slack = 1e-6
 
-// Check returns an error for the first invariant that a timeline breaks:
+// Check returns an error for the first of these rules that a timeline breaks:
 //
-//   - a lane runs one task at a time;
-//   - every step and load of the plan runs once, after what it waits for;
-//   - a block runs only with its graph, and not while the graph is switched;
-//   - memory stays within the plan's graphs and the session's window;
+//   - each lane runs one task at a time;
+//   - every step and load of the plan runs once, after the steps and loads that it
+//     waits for;
+//   - a block runs only on a loaded graph, and not while its graph is switched;
+//   - memory use stays within the plan's graphs and the session's window;
 //   - the totals are the sums of the tasks.
 func (t *Timeline) Check(p *Problem) error {
 	if t.Plan == nil {
-		return fmt.Errorf("graphswap: %w: no plan", ErrTimeline)
+		return fmt.Errorf("graphswap: %w: it has no plan", ErrTimeline)
 	}
 	if err := t.Plan.Validate(); err != nil {
 		return err
@@ -136,22 +140,23 @@ func (t *Timeline) Check(p *Problem) error {
 	return nil
 }
 
-// checker checks a timeline against its plan and problem.
+// checker compares a timeline with its plan and problem.
 type checker struct {
 	timeline *Timeline
 	plan     *Plan
 	problem  *Problem
-	steps    []Task // by the plan's index
+	steps    []Task // in the order of the plan's Steps
 	created  []Task
 }
 
-// tasks finds the task of each step and load, exactly one for each.
+// tasks finds the task of each step and load of the plan. Each must have exactly
+// one.
 func (c *checker) tasks() error {
 	c.steps, c.created = make([]Task, len(c.plan.Steps)), make([]Task, len(c.plan.Loads))
 	seen := map[[2]int]bool{}
 	for _, t := range c.timeline.Tasks {
 		if !(t.StartMs >= 0 && t.EndMs >= t.StartMs && !math.IsInf(t.EndMs, 1)) {
-			return fmt.Errorf("a task runs from %v to %v", t.StartMs, t.EndMs)
+			return fmt.Errorf("a task starts at %v ms and ends at %v ms", t.StartMs, t.EndMs)
 		}
 		into := c.steps
 		switch t.Kind {
@@ -169,20 +174,20 @@ func (c *checker) tasks() error {
 		into[t.Index] = t
 	}
 	if want := len(c.steps) + len(c.created); len(seen) != want {
-		return fmt.Errorf("%d steps and loads ran, %d were planned", len(seen), want)
+		return fmt.Errorf("the plan has %d steps and loads, but the timeline has %d", len(seen), want)
 	}
 	for i, t := range c.steps {
 		s := c.plan.Steps[i]
 		if t.Lane != NPU || t.Block != s.Block || t.Chunk != s.Chunk || t.Variant&s.Variant == 0 || t.Variant == Both {
-			return fmt.Errorf("step %d was chunk %d of block %d on %s", i, t.Chunk, t.Block, t.Variant)
+			return fmt.Errorf("step %d ran as chunk %d of block %d on %s", i, t.Chunk, t.Block, t.Variant)
 		}
 		if want := executes(c.plan.DecodeRows, c.plan.Chunks[s.Chunk], t.Variant); t.Runs != want {
-			return fmt.Errorf("step %d ran %d times, not %d", i, t.Runs, want)
+			return fmt.Errorf("step %d has %d executes, want %d", i, t.Runs, want)
 		}
 	}
 	for j, t := range c.created {
 		if l := c.plan.Loads[j]; t.Lane != IO || t.Block != l.Block || t.Variant != l.Variant {
-			return fmt.Errorf("load %d was %s of block %d", j, t.Variant, t.Block)
+			return fmt.Errorf("load %d is recorded as %s of block %d", j, t.Variant, t.Block)
 		}
 	}
 	return nil
@@ -214,10 +219,11 @@ func (c *checker) order() error {
 			return fmt.Errorf("load %d started before load %d ended", j, j-1)
 		}
 	}
-	return nil // Validate checks the plan's order against the data dependencies
+	return nil // Validate has checked the steps' order against the data dependencies
 }
 
-// loads checks that no load starts too early, or while its own block runs.
+// loads checks that each load starts after the step that it waits for, and not
+// while its block runs.
 func (c *checker) loads() error {
 	for j, t := range c.created {
 		if after := c.plan.Loads[j].After; after >= 0 && t.StartMs < c.steps[after].EndMs-slack {
@@ -235,7 +241,7 @@ func (c *checker) loads() error {
 	return nil
 }
 
-// residency checks that every step ran on a resident graph.
+// residency checks that the graph of every step was loaded when the step ran.
 func (c *checker) residency() error {
 	for i, s := range c.steps {
 		now := c.plan.Before[s.Block]
@@ -244,21 +250,21 @@ func (c *checker) residency() error {
 			if t.EndMs > s.StartMs+slack {
 				break
 			}
-			// If the load ends just as the step starts, the step may run on either
-			// graph.
+			// If a load ends just when a step starts, the step may run on the old
+			// or the new graph.
 			if !(c.plan.Spare && t.EndMs > s.StartMs-slack && s.Variant&now != 0) {
 				now = t.Variant
 			}
 		}
 		if s.Variant&now == 0 {
-			return fmt.Errorf("step %d ran on %s when its block had %s", i, s.Variant, now)
+			return fmt.Errorf("step %d ran on the %s graph, but block %d had %s loaded", i, s.Variant, s.Block, now)
 		}
 	}
 	return nil
 }
 
-// memory checks that the peak is at most one set of graphs, a spare slot if the plan has
-// one, and the session's window.
+// memory checks the peak: at most one graph per block, one more if the plan has a
+// spare slot, and at most the session's window.
 func (c *checker) memory() error {
 	p := c.problem
 	most, largest := p.HostBytes+p.SessionBytes, int64(0)
@@ -276,7 +282,7 @@ func (c *checker) memory() error {
 		most += largest
 	}
 	if c.timeline.PeakBytes > most {
-		return fmt.Errorf("peak of %d bytes: the plan needs at most %d", c.timeline.PeakBytes, most)
+		return fmt.Errorf("the peak is %d bytes, but the plan's graphs need at most %d", c.timeline.PeakBytes, most)
 	}
 	if p.WindowBytes > 0 && c.timeline.PeakBytes-p.HostBytes > p.WindowBytes {
 		return fmt.Errorf("%w: the peak is %d bytes: want at most %d", ErrMemory, c.timeline.PeakBytes-p.HostBytes, p.WindowBytes)
@@ -299,17 +305,17 @@ func (c *checker) totals() error {
 		{float64(c.timeline.PeakBytes), float64(again.PeakBytes)},
 	} {
 		if math.Abs(pair[0]-pair[1]) > slack {
-			return fmt.Errorf("a total is %v: its tasks add up to %v", pair[0], pair[1])
+			return fmt.Errorf("a total is %v ms, but its tasks add up to %v ms", pair[0], pair[1])
 		}
 	}
 	var lanes [len(laneNames)]float64
 	for _, t := range c.timeline.Tasks {
-		if t.Kind == Run || t.Kind == Create { // decode passes may follow the switch
+		if t.Kind == Run || t.Kind == Create { // other tasks (decode passes) may follow the last load
 			lanes[t.Lane] += t.EndMs - t.StartMs
 		}
 	}
 	if c.timeline.SwitchEndMs < max(lanes[NPU], lanes[IO])-slack {
-		return fmt.Errorf("it ends at %v: the lanes are busy for %v and %v", c.timeline.SwitchEndMs, lanes[NPU], lanes[IO])
+		return fmt.Errorf("the timeline ends at %v ms, but the NPU and loader lanes are busy for %v and %v ms", c.timeline.SwitchEndMs, lanes[NPU], lanes[IO])
 	}
 	return nil
 }

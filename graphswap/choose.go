@@ -9,25 +9,28 @@ import (
 type Choice struct {
 	Config   Config
 	Plan     *Plan
-	Forecast *Timeline // the plan, simulated
-	Problem  *Problem  // the costs of both
-	// Prompt and Cached are the turn's new tokens and the tokens in the cache
-	// before them.
+	Forecast *Timeline // simulated timeline of the plan
+	Problem  *Problem  // costs of the turn, the input of the plan
+	// Prompt is the number of new tokens in this turn, and Cached the number of
+	// tokens that the KV cache already holds.
 	Prompt, Cached int
-	// Verify is the number of rows of a decode step, in one pass or several.
+	// Verify is the number of rows that a decode step verifies, in one pass or in
+	// several.
 	Verify int
 	Reason string // one sentence
 }
 
-// Chooser chooses the plan for a turn from the costs. It keeps no state, so
-// equal turns get equal plans.
+// Chooser compares plans by their costs and chooses one for each turn of a
+// conversation. A Chooser keeps no state between turns, so equal turns get equal
+// plans.
 type Chooser struct {
 	Cost    *Cost
 	Setting Setting
 }
 
-// Choose returns the plan with which a prompt and the usual answer end first, in
-// a configuration with the given variants resident.
+// Choose returns the plan with which the prompt and an answer of the expected
+// length end first. The configuration is fixed, and resident lists the graphs that
+// are loaded when the turn starts.
 func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*Choice, error) {
 	all, err := c.Candidates(cfg, resident, prompt, cached)
 	if err != nil {
@@ -36,8 +39,9 @@ func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*C
 	return c.Pick(all, c.Setting.Expected()), nil
 }
 
-// Candidates returns the plans of a configuration that can be the best one for a
-// turn. The length of the answer decides between them.
+// Candidates returns the plans of a configuration that are the best ones for some
+// length of answer. Pick then decides between the candidates by the expected
+// length.
 func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int) ([]Choice, error) {
 	p, err := c.Cost.TurnProblem(&c.Setting, cfg, resident, prompt, cached)
 	if err != nil {
@@ -56,7 +60,7 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	for _, name := range names {
 		for _, spare := range []bool{false, true} {
 			if spare && !(cfg.Spare && Switches(name)) {
-				continue // a plan may ignore an available slot
+				continue // a plan does not have to use an available spare slot
 			}
 			plan, err := p.Make(name, spare)
 			if err != nil {
@@ -72,11 +76,12 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	return all, nil
 }
 
-// reverseGain is the share of a turn's prefill that a return to the prefill graphs must save. If
-// less is gained, the decode graphs stay and nothing is loaded.
+// reverseGain is the smallest share of a turn's prefill time that going back to the
+// prefill graphs must save. If the gain is smaller, the decode graphs stay loaded
+// and the prompt runs on them.
 const reverseGain = 0.02
 
-// Pick returns a copy of the candidate with the shortest turn for an answer of
+// Pick returns a copy of the candidate whose turn is shortest if the answer has
 // output tokens.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
@@ -99,17 +104,17 @@ func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	return &choice
 }
 
-// TurnMs returns the time of a turn: the prefill with its switching, and an
-// answer of output tokens.
+// TurnMs returns the time of a turn: the prefill including switching, and an answer
+// of output tokens.
 func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
 	context := float64(choice.Cached+choice.Prompt) + output/2
 	_, perToken := c.DecodeStep(choice, context)
 	return choice.Forecast.SwitchEndMs + output*perToken
 }
 
-// DecodeStep returns the rows of a choice's decode steps at a context, and the
-// time per token of the answer. If the blocks were measured, a pass takes the sum
-// of their times; otherwise the formulas give it.
+// DecodeStep returns how many rows a decode step verifies when context tokens are
+// cached, and the time per answered token. If the blocks were measured, a pass
+// takes the sum of their measured times; otherwise the cost formulas give the time.
 func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perToken float64) {
 	cfg, variant := choice.Config, decodeVariant(choice.Plan)
 	rows := cfg.rows(variant)
@@ -123,7 +128,7 @@ func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perTo
 	return c.Cost.decodeStep(&c.Setting, rows, pass)
 }
 
-// decodeVariant returns the graphs on which a plan's decode passes run.
+// decodeVariant returns the graphs on which decode passes run after the plan.
 func decodeVariant(p *Plan) Variant {
 	for _, v := range p.After {
 		if v&Decode == 0 {
@@ -133,7 +138,7 @@ func decodeVariant(p *Plan) Variant {
 	return Decode
 }
 
-// reason says in one sentence why a choice was made, for an answer of output
+// reason explains in one sentence why the choice was made for an answer of output
 // tokens.
 func (c *Choice) reason(output float64) string {
 	cfg, window := c.Config, float64(c.Problem.WindowBytes)*1e-9

@@ -6,21 +6,25 @@ import (
 	"slices"
 )
 
-// Runner carries a plan out, or computes how long that takes. Times are milliseconds,
-// without slow-downs by concurrent loads: [Drive] adds them.
+// Runner runs the steps and loads of a plan, or only computes how long they take.
+// The times that a Runner returns are in milliseconds and leave out the slow-down
+// by loads that run at the same time. [Drive] adds this slow-down.
 type Runner interface {
-	// Run runs one execute of a step, number run, on the given graph.
+	// Run runs one execute of a step on the given graph. run counts the executes of
+	// the step.
 	Run(step, run int, g Variant) (ms float64, err error)
-	// Load loads a graph. Without a spare slot it frees the block's other graph
-	// first.
+	// Load loads a graph. Without a spare slot, Load first frees the block's other
+	// graph.
 	Load(load int) (ms float64, err error)
-	// Free frees the graph that a load has replaced, if there is a spare slot.
+	// Free frees the graph that a load has replaced. Drive calls it only if there
+	// is a spare slot.
 	Free(load int) error
 }
 
-// Drive runs a plan on one event clock. It calls the runner in the order in which
-// tasks start, and records the time of each. With a runner that only computes times it
-// is the simulator; with one that executes, it is an execution in virtual time.
+// Drive runs a plan on one virtual clock. Drive calls the runner for each task in
+// the order in which tasks start, and records the tasks with their times. If the
+// runner only computes times, Drive is a simulator. If the runner executes graphs,
+// Drive executes the plan in virtual time.
 func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -43,26 +47,27 @@ func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	return d.timeline, nil
 }
 
-// driver is the state of a run: the work of the lanes, and what is resident.
+// driver is the state of a run: when each lane becomes free, and which graphs are
+// loaded.
 type driver struct {
 	plan     *Plan
 	problem  *Problem
 	runner   Runner
 	timeline *Timeline
 
-	now      float64 // the NPU is free from this time on
+	now      float64 // time from which the NPU is free
 	resident []Variant
-	ends     []float64 // of the steps that ran
-	done     int       // number of steps that ran
+	ends     []float64 // end times of the steps that ran
+	done     int       // number of steps that have ended
 
-	next    int     // the next of Loads
-	loading bool    // the load before it runs, or has not become resident yet
-	loadEnd float64 // the end of that load
-	free    float64 // loader and spare slot are free from this time on
+	next    int     // index of the next load in the plan's Loads
+	loading bool    // a load is running, or its graph cannot be used yet
+	loadEnd float64 // end time of the running load
+	free    float64 // time from which the loader and the spare slot are free
 
-	running    int     // block of the running step, -1 for none
+	running    int     // block of the running step, or -1
 	stepBlock  int     // block of the last step that ended
-	stepBegins float64 // start of that step: it may have run when a load ended
+	stepBegins float64 // start of that step; a load may have ended while it ran
 }
 
 // step waits for the graph of step i and runs the step.
@@ -73,7 +78,7 @@ func (d *driver) step(i int) error {
 	}
 	for d.waits(i) {
 		if !d.loading {
-			return d.plan.invalid("step %d waits for a graph that no load brings in", i)
+			return d.plan.invalid("step %d waits for a graph, but no load of the plan brings it", i)
 		}
 		d.now = d.loadEnd
 		if err := d.settle(d.now); err != nil {
@@ -114,8 +119,8 @@ func (d *driver) step(i int) error {
 	return d.settle(d.now)
 }
 
-// waits reports whether a step must wait: its graph is missing, or a load that may
-// start already will free it.
+// waits reports whether step i must wait because its graph is not loaded, or
+// because a load that may already start will free that graph.
 func (d *driver) waits(i int) bool {
 	s := d.plan.Steps[i]
 	if s.Variant&d.resident[s.Block] == 0 {
@@ -124,8 +129,9 @@ func (d *driver) waits(i int) bool {
 	if d.plan.Spare {
 		return false
 	}
-	// A load that may start before this step comes first, even if the loader is
-	// still busy with another one: the step is planned on the loaded graph.
+	// A load of this block that may start before this step comes first, even if the
+	// loader is still busy with another load: the plan runs the step on the newly
+	// loaded graph.
 	for j := d.next; j < len(d.plan.Loads); j++ {
 		if l := d.plan.Loads[j]; l.Block == s.Block && l.After < i {
 			return true
@@ -134,7 +140,7 @@ func (d *driver) waits(i int) bool {
 	return false
 }
 
-// settle ends and starts loads up to a time, in the order of their times.
+// settle ends and starts loads in the order of their times, until the time now.
 func (d *driver) settle(now float64) error {
 	for {
 		if d.loading {
@@ -165,11 +171,11 @@ func (d *driver) settle(now float64) error {
 	}
 }
 
-// start starts a load at a time.
+// start starts a load at the time at.
 func (d *driver) start(l Load, at float64) error {
 	if !d.plan.Spare {
 		if d.running == l.Block {
-			return d.plan.invalid("load %d starts while its block runs", d.next)
+			return d.plan.invalid("load %d would start while its block runs", d.next)
 		}
 		d.resident[l.Block] = None
 	}
@@ -186,8 +192,9 @@ func (d *driver) start(l Load, at float64) error {
 	return nil
 }
 
-// finish reports whether the ended load's graph can become resident, and when loader
-// and slot are free: with a spare slot, not before the block's running step ends.
+// finish reports whether the graph of the ended load can be used now. With a spare
+// slot, this is not before the running step of its block ends. finish also sets
+// when the loader and the slot become free.
 func (d *driver) finish() bool {
 	l := d.plan.Loads[d.next-1]
 	if d.plan.Spare && d.running == l.Block {
@@ -200,7 +207,8 @@ func (d *driver) finish() bool {
 	return true
 }
 
-// retire makes the loaded graph resident and frees the graph that it replaces.
+// retire makes the loaded graph the one that its block uses, and frees the replaced
+// graph.
 func (d *driver) retire() error {
 	l := d.plan.Loads[d.next-1]
 	old := d.resident[l.Block]
@@ -211,10 +219,10 @@ func (d *driver) retire() error {
 	return d.runner.Free(d.next - 1)
 }
 
-// Simulate returns a plan's timeline by the problem's costs.
+// Simulate returns the timeline that a plan has with the costs of a problem.
 func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	if plan.Blocks != problem.Blocks() || len(plan.Chunks) != len(problem.PrefillMs) {
-		return nil, fmt.Errorf("graphswap: %w: the plan has %d blocks and %d chunks, the problem %d and %d",
+		return nil, fmt.Errorf("graphswap: %w: the plan has %d blocks and %d chunks, but the problem has %d and %d",
 			ErrPlan, plan.Blocks, len(plan.Chunks), problem.Blocks(), len(problem.PrefillMs))
 	}
 	line, err := Drive(plan, problem, costs{plan, problem})
@@ -225,7 +233,7 @@ func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	return line, nil
 }
 
-// costs is the runner of the simulator.
+// costs is the Runner of the simulator: it returns the times of a problem.
 type costs struct {
 	plan    *Plan
 	problem *Problem

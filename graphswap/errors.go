@@ -3,21 +3,22 @@ package graphswap
 import "errors"
 
 var (
-	// ErrDevice is returned when no profile has the requested name.
+	// ErrDevice is returned when no profile has the requested device name.
 	ErrDevice = errors.New("unknown device")
 	// ErrModel is returned when a profile does not list the requested model.
 	ErrModel = errors.New("unknown model")
 	// ErrProfile is returned when a profile cannot be parsed or has an impossible
 	// value.
 	ErrProfile = errors.New("bad profile")
-	// ErrRequest is returned when a prompt, a partition, a pair of widths or a plan's
-	// name is not possible.
+	// ErrRequest is returned for an impossible prompt, partition, pair of widths or
+	// plan name.
 	ErrRequest = errors.New("bad request")
 	// ErrMemory is returned when a plan needs more memory than the session has.
 	ErrMemory = errors.New("does not fit into the session's memory window")
-	// ErrPlan is returned when a plan contradicts itself: a step before its input, a
-	// load that frees a graph with steps left, or a deadlock.
+	// ErrPlan is returned when a plan contradicts itself: a step comes before its
+	// input, a load frees a graph that later steps need, or steps and loads wait
+	// for each other.
 	ErrPlan = errors.New("bad plan")
-	// ErrTimeline is returned when a timeline breaks an invariant.
+	// ErrTimeline is returned when a timeline breaks a rule of [Timeline.Check].
 	ErrTimeline = errors.New("bad timeline")
 )

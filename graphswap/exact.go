@@ -1,8 +1,9 @@
 package graphswap
 
-// Exact returns the best plan that cuts at any chunk allow, in the planner's orders or in the
-// papers' order alone. It is the reference for the planner and takes seconds. For blocks that do
-// not start with their prefill graph, it returns the planner's plan.
+// Exact returns the best plan whose blocks may switch at any chunk. It searches all
+// orders that the planner tries or, if inOrder is set, the papers' order alone.
+// Exact takes seconds, so it is only a reference for the planner. If some block
+// starts without its prefill graph, Exact returns the planner's plan.
 func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	effort, orders := exactEffort, p.orders(inOrder)
 	if !p.startsWith(Prefill) {
@@ -20,18 +21,20 @@ func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	return best.plan(name)
 }
 
-// exact finds the best cuts in one order by depth-first search: at the end of each step
-// a block switches to its decode graph or does not. Branches that cannot beat the best
-// plan so far are cut off. All blocks must start with prefill graphs.
+// exact finds the best cuts in one order by depth-first search: at the end of each
+// step, the block either switches to its decode graph or does not. The search
+// leaves out branches that cannot be better than the best plan so far. All blocks
+// must start with their prefill graphs.
 type exact struct {
 	*search
 	switched  []bool
 	cuts      cuts
 	best      score
 	bestCuts  cuts
-	loadsLeft float64 // loads of the blocks that have not switched
-	// restPrefill and restDecode are the least time of a block from a chunk on, if
-	// it has its prefill graph or its decode graph there (block, chunk).
+	loadsLeft float64 // total time of the loads that have not started
+	// restPrefill and restDecode hold a lower bound of a block's remaining time
+	// from a chunk on, if the block has its prefill graph or its decode graph
+	// there. Shape: (block, chunk).
 	restPrefill, restDecode [][]float64
 	npuLeft                 float64 // lower bound of the NPU's remaining time
 }
@@ -55,7 +58,7 @@ func (s *search) best(known candidate) candidate {
 	return candidate{search: s, cuts: e.bestCuts, score: s.eval(e.bestCuts, never)}
 }
 
-// begin tries all sets of blocks that switch before the first chunk.
+// begin tries every set of blocks that switch before the first chunk.
 func (e *exact) begin(b int, io float64) {
 	if b == e.blocks {
 		e.step(0, 0, io)
@@ -65,7 +68,8 @@ func (e *exact) begin(b int, io float64) {
 	e.switchBlock(b, 0, 0, io, func(io float64) { e.begin(b+1, io) })
 }
 
-// switchBlock switches a block at a cut, calls the function then, and undoes the switch.
+// switchBlock switches a block at a cut, calls the function then, and undoes the
+// switch.
 func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) {
 	load := e.problem.LoadMs[1][b]
 	more := e.restDecode[b][cut] - e.restPrefill[b][cut]
@@ -76,7 +80,7 @@ func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) 
 	e.switched[b], e.loadsLeft, e.npuLeft, e.ready[b] = false, e.loadsLeft+load, e.npuLeft-more, ready
 }
 
-// step runs step i and tries everything that can follow.
+// step runs step i and then tries every possible continuation.
 func (e *exact) step(i int, now, io float64) {
 	if i == len(e.steps) {
 		if end := max(now, io); end < e.best.end-Epsilon {
@@ -116,7 +120,8 @@ func (e *exact) step(i int, now, io float64) {
 	e.npuLeft += spent
 }
 
-// time returns the time of a step that starts at now, while the loader is busy until io.
+// time returns the duration of a step that starts at now while the loader is busy
+// until io.
 func (s *search) time(total float64, count int, now, io float64) float64 {
 	if s.slow > 1 && now < io {
 		return slowed(total, count, now, io, s.slow)
@@ -124,8 +129,8 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// rests returns the least times of a block from each chunk on: starting with its prefill
-// graph, and on its decode graph.
+// rests returns lower bounds of a block's remaining time from each chunk on, if the
+// block still has its prefill graph there and if it has its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

@@ -1,14 +1,15 @@
 package graphswap
 
-// exactSlot finds the best loads with a spare slot in one order of the NPU's work. It
-// tries all orders of loads, each starting when the slot is free or at the end of any
-// later step. All blocks must start with prefill graphs.
+// exactSlot finds the best loads with a spare slot, for one order of the NPU's
+// work. exactSlot tries all orders of loads; each load starts as soon as the slot
+// is free, or at the end of any later step. All blocks must start with their
+// prefill graphs.
 type exactSlot struct {
 	*slotSearch
 	loads, bestLoads []Load
 	best             float64
 	loadsLeft        float64
-	rest             [][2][]float64 // per block: see exact.restPrefill and restDecode
+	rest             [][2][]float64 // the same bounds as exact.restPrefill and exact.restDecode
 	npuLeft          float64        // lower bound of the NPU's remaining time
 }
 
@@ -34,7 +35,8 @@ type runningLoad struct {
 	end   float64
 }
 
-// idle tries both choices at step i, after all ended loads are settled: to start a load, or not.
+// idle tries both choices before step i: to start a load, or not. All loads that
+// have ended must be settled before.
 func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
 	if *e.effort--; *e.effort < 0 {
 		return
@@ -52,7 +54,7 @@ func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
 	e.step(i, now, free, run)
 }
 
-// beginEach starts each remaining load in turn, after step i-1.
+// beginEach tries each remaining load as the next one, started after step i-1.
 func (e *exactSlot) beginEach(i int, at float64, then func(runningLoad)) {
 	for b := range e.blocks {
 		if e.hasBegun(b) {
@@ -77,7 +79,7 @@ func (e *exactSlot) hasBegun(b int) bool {
 	return false
 }
 
-// step runs step i and settles the loads that end during it.
+// step runs step i and settles the loads that end while it runs.
 func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
 	if i == len(e.steps) {
 		e.finish(now, free, run)
@@ -100,7 +102,7 @@ func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
 	e.npuLeft += spent
 }
 
-// during settles the loads that end while step i runs, until the step ends.
+// during settles the loads that end while step i runs, one after the other.
 func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	if run.block < 0 || run.end > end {
 		e.idle(i+1, end, free, run)
@@ -109,7 +111,7 @@ func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	done := run.block
 	free = run.end
 	if e.steps[i].block == done && !e.switched[done] {
-		free = end // the slot stays taken until the block's step ends
+		free = end // the slot stays occupied until the block's step ends
 	}
 	was := e.switched[done]
 	e.switched[done] = true
@@ -126,7 +128,7 @@ func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	e.switched[done] = was
 }
 
-// nextChunk returns the first chunk that a block runs after step i.
+// nextChunk returns the first chunk that a block computes after step i.
 func (e *exactSlot) nextChunk(block, i int) int {
 	for j := i + 1; j < len(e.steps); j++ {
 		if e.steps[j].block == block {
@@ -136,7 +138,8 @@ func (e *exactSlot) nextChunk(block, i int) int {
 	return e.chunks
 }
 
-// finish loads the remaining blocks after the last step, in any order.
+// finish loads the blocks that are left after the last step, whose order then does
+// not matter.
 func (e *exactSlot) finish(now, free float64, run runningLoad) {
 	io := free
 	if run.block >= 0 {

@@ -2,8 +2,8 @@ package graphswap
 
 import "slices"
 
-// fixedPlan returns a plan that runs every step on one variant. It first loads that
-// variant into the blocks that start without it, in ascending order.
+// fixedPlan returns a plan that runs every step on one variant. The plan first
+// loads this variant into the blocks that start without it, in ascending order.
 func (p *Problem) fixedPlan(name string, v Variant) *Plan {
 	plan := p.newPlan(name, chunkByChunk(len(p.Chunks)))
 	for b := range plan.Blocks {
@@ -20,8 +20,9 @@ func (p *Problem) fixedPlan(name string, v Variant) *Plan {
 	return plan
 }
 
-// withResident returns the problem with a variant resident at the start, if the
-// problem does not say what is. A plan for Both cannot start with less.
+// withResident returns the problem with a given variant loaded at the start, unless
+// the problem already says what is loaded. For the variant Both, the result always
+// starts with both graphs.
 func (p *Problem) withResident(v Variant) *Problem {
 	if p.Before != nil && v != Both {
 		return p
@@ -31,8 +32,8 @@ func (p *Problem) withResident(v Variant) *Problem {
 	return &with
 }
 
-// fastestPlan returns a plan for two resident graphs: each step runs on the faster
-// one, which for the rest of a prompt is often the decode graph.
+// fastestPlan returns a plan for two resident graphs, in which each step runs on
+// the faster graph. For the last, short chunk this is often the decode graph.
 func (p *Problem) fastestPlan(name string) *Plan {
 	plan := p.fixedPlan(name, Prefill)
 	for i := range plan.Steps {

@@ -1,21 +1,24 @@
 package graphswap
 
-// GreedyOptions selects an interpretation of the published greedy rule.
+// GreedyOptions selects how the published greedy rule is interpreted, where the
+// papers leave it open.
 type GreedyOptions struct {
-	// Skip applies if a block is needed before its load can end. If it is true, the rule tries the
-	// next lower block, or loads nothing. If it is false, the rule loads anyway and the NPU waits.
+	// Skip matters if a block is needed before its load can end. If Skip is true,
+	// the rule then tries the next lower block, or loads nothing. If Skip is false,
+	// the rule loads anyway and the NPU waits.
 	Skip bool
-	// WaitForLoad ends a round when its load ends. False ends it after the steps
-	// that cover the load.
+	// If WaitForLoad is true, a round of the rule ends when its load ends.
+	// Otherwise a round ends after the steps whose time covers the load.
 	WaitForLoad bool
 	Spare       bool
-	FirstStep   int // no load before this step
+	FirstStep   int // first step at which a load may start
 }
 
-// Greedy returns the plan of the published rule. Before a step the rule takes the last
-// block that has not switched and the smallest number of next steps whose time covers
-// its load, including steps of the block itself. It loads during these steps and
-// repeats. The second result is the rule's own estimate of the end.
+// Greedy returns the plan of the published rule. Before a step, the rule takes the
+// last block that has not switched. It finds the smallest number of following steps
+// whose time covers the load of this block; steps of the block itself count. The
+// load runs during these steps; then the rule decides again. The second result is
+// the time at which the rule itself expects the plan to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare
@@ -41,19 +44,19 @@ func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 // never is a time later than any other.
 const never = 1e300
 
-// greedyState is the rule's forecast while it plans.
+// greedyState holds the state that the rule expects at each step, while it plans.
 type greedyState struct {
 	problem *Problem
 	plan    *Plan
 	rule    GreedyOptions
 	now     float64
-	idle    float64   // loader and slot are free from this time on
-	loaded  []float64 // per block: when its load ends
-	waiting int       // blocks whose load has not started
+	idle    float64   // time from which loader and slot are free
+	loaded  []float64 // per block: time at which its load ends
+	waiting int       // number of blocks whose load has not started
 	round   int       // the next step at which the rule decides
 }
 
-// graph returns the variant of a block at a time.
+// graph returns the variant that a block has at the time at.
 func (s *greedyState) graph(b int, at float64) Variant {
 	if s.loaded[b] == never || s.rule.Spare && s.loaded[b] > at {
 		return Prefill
@@ -61,7 +64,7 @@ func (s *greedyState) graph(b int, at float64) Variant {
 	return Decode
 }
 
-// decide starts a load before step i if the rule says so.
+// decide starts a load before step i if the rule requires one.
 func (s *greedyState) decide(i int) {
 	if i < s.rule.FirstStep || s.waiting == 0 || s.now < s.idle || !s.rule.WaitForLoad && i < s.round {
 		return
@@ -82,8 +85,9 @@ func (s *greedyState) decide(i int) {
 	}
 }
 
-// cover returns the smallest number of steps from i on whose time covers the load of b,
-// and whether a step of b is among them: that step must wait.
+// cover returns the smallest number of steps from step i on whose time covers the
+// load of block b. conflict reports whether one of them is a step of b, which must
+// then wait.
 func (s *greedyState) cover(i, b int) (k int, conflict bool) {
 	total := 0.0
 	for j := i; j < len(s.plan.Steps) && total < s.problem.LoadMs[1][b]; j++ {
@@ -95,7 +99,7 @@ func (s *greedyState) cover(i, b int) (k int, conflict bool) {
 	return k, conflict
 }
 
-// time returns the time of a step on a graph.
+// time returns the duration of a step on the given graph.
 func (s *greedyState) time(step Step, g Variant) float64 {
 	if g == Decode {
 		return s.problem.DecodeMs[step.Chunk][step.Block]
@@ -103,7 +107,7 @@ func (s *greedyState) time(step Step, g Variant) float64 {
 	return s.problem.PrefillMs[step.Chunk][step.Block]
 }
 
-// run advances the clock by step i and sets its variant in the plan.
+// run advances the clock by step i and writes the step's variant into the plan.
 func (s *greedyState) run(i int) {
 	step := &s.plan.Steps[i]
 	b := step.Block
@@ -120,7 +124,7 @@ func (s *greedyState) run(i int) {
 	if s.rule.Spare {
 		step.Variant = Both
 		if g == Prefill && s.loaded[b] > begin && s.loaded[b] < s.now {
-			s.idle = max(s.idle, s.now) // the slot stays taken until the step of b ends
+			s.idle = max(s.idle, s.now) // the slot stays occupied until the running step of b ends
 		}
 	}
 }

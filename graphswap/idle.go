@@ -1,10 +1,12 @@
 package graphswap
 
-// idleGain is the share of a turn that loads in idle time must save.
+// idleGain is the smallest share of a turn's time that loads between requests must
+// save.
 const idleGain = 0.05
 
-// IdleLoads returns the loads that give every block a variant, the first block
-// first, because the next prompt needs it first. The loads wait for no step.
+// IdleLoads returns the loads that give every block the variant v. The first block
+// comes first, because the next prompt needs it first. The loads wait for no step,
+// because nothing runs between requests.
 func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 	for b, now := range resident {
 		if now&v == 0 {
@@ -14,6 +16,6 @@ func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 	return loads
 }
 
-// IdleLoadsPay reports whether loads in idle time shorten the next turn enough,
-// given the turn's expected time without and with them.
+// IdleLoadsPay reports whether loads between requests shorten the next turn enough.
+// The arguments are the expected time of that turn without and with the loads.
 func IdleLoadsPay(withoutMs, withMs float64) bool { return withMs <= (1-idleGain)*withoutMs }

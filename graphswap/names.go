@@ -2,31 +2,34 @@ package graphswap
 
 import "strings"
 
-// The ways to hold a model's graphs in device memory: the values of the setting
-// sdnpu.plan, and the names of plans.
+// These names say how device memory holds a model's graphs. They are the values of
+// the setting sdnpu.plan and the names of plans.
 const (
-	// PlanAuto lets the engine decide from the device, the widths and the prompt.
+	// PlanAuto lets the engine decide by the device, the widths and the prompt.
 	PlanAuto = "auto"
-	// PlanResident keeps both graphs of every block loaded; a pair stores its
-	// equal weights once.
+	// PlanResident keeps both graphs of every block loaded; weights that both use
+	// are stored once.
 	PlanResident = "resident"
-	// PlanSeparate keeps both graphs of every block loaded, each with weights of
-	// its own.
+	// PlanSeparate keeps both graphs of every block loaded; each has its own copy
+	// of the weights.
 	PlanSeparate = "separate"
-	// PlanSwitch switches graphs block by block during the prefill; the planner
-	// searches for the schedule that ends first.
+	// PlanSwitch switches graphs block by block during the prefill, by the schedule
+	// that is expected to end first.
 	PlanSwitch = "switch"
-	// PlanPrefillOnly loads the prefill graphs alone; decode passes are padded.
+	// PlanPrefillOnly loads only the prefill graphs; decode passes run on them with
+	// padding rows.
 	PlanPrefillOnly = "prefill_only"
-	// PlanDecodeOnly loads the decode graphs alone; prompts take many executes.
+	// PlanDecodeOnly loads only the decode graphs; a prompt takes many executes on
+	// them.
 	PlanDecodeOnly = "decode_only"
 	// PlanLibrary lets the device's library switch the graphs of a block, inside
-	// the executes that need them. Devices that cannot do so use PlanSwitch.
+	// the execute that needs the other graph. Devices whose library cannot switch
+	// graphs use PlanSwitch instead.
 	PlanLibrary = "library"
 
-	// PlanSwitchInOrder is PlanSwitch, restricted to plans that take every chunk
-	// through all blocks before the next chunk. The engine uses it while other
-	// requests run, so that their rows can go with each chunk.
+	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all
+	// blocks before the next chunk. The engine uses this plan while other requests
+	// run, so that their rows can share the passes of the chunks.
 	PlanSwitchInOrder = "switch_in_order"
 )
 
@@ -35,11 +38,13 @@ func PlanNames() []string {
 	return []string{PlanPrefillOnly, PlanDecodeOnly, PlanSwitchInOrder, PlanSwitch, PlanSeparate, PlanResident}
 }
 
-// Switches reports whether a plan switches graphs, and so can use a spare slot.
+// Switches reports whether a plan switches graphs; only such a plan can use a spare
+// slot.
 func Switches(name string) bool { return name == PlanSwitch || name == PlanSwitchInOrder }
 
-// CutSpare splits a plan as users write it into its name and its suffix: "+spare"
-// requires a spare slot, "-spare" forbids one, and no suffix leaves it open.
+// CutSpare splits a plan name as users write it into the name and its suffix. The
+// suffix "+spare" requires a spare slot, "-spare" forbids one, and without a suffix
+// the planner decides.
 func CutSpare(text string) (name string, required, forbidden bool) {
 	if name, required = strings.CutSuffix(text, "+spare"); !required {
 		name, forbidden = strings.CutSuffix(name, "-spare")
@@ -47,7 +52,7 @@ func CutSpare(text string) (name string, required, forbidden bool) {
 	return name, required, forbidden
 }
 
-// oldPlans maps the old values of sdnpu.plan to the present ones.
+// oldPlans maps values that sdnpu.plan had in earlier versions to today's values.
 var oldPlans = map[string]string{
 	"both_resident":    PlanResident,
 	"shared_pair":      PlanResident,
@@ -64,9 +69,9 @@ var oldPlans = map[string]string{
 	"greedy_deferred":  PlanSwitch,
 }
 
-// CurrentPlan returns the plan that the product runs for a value of sdnpu.plan.
-// Models may carry values of earlier versions, with or without "+spare" or
-// "-spare"; any other value is returned as it is.
+// CurrentPlan returns today's plan name for a value of sdnpu.plan. Models may have
+// values of earlier versions, with or without "+spare" or "-spare". Any other value
+// is returned unchanged.
 func CurrentPlan(value string) string {
 	if plan, replaced := oldPlans[value]; replaced {
 		return plan

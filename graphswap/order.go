@@ -2,11 +2,13 @@ package graphswap
 
 import "slices"
 
-// order returns the NPU's work in windows of the given numbers of chunks: all chunks
-// of a window go through a block before the next block gets them. Windows of one chunk
-// are the order of the papers. With larger windows a block finishes its chunks earlier,
-// so its graph can be switched while the following blocks compute. The results are
-// equal: a chunk needs only the block before it and the chunk before it.
+// order returns the NPU's steps for windows of the given numbers of chunks. All
+// chunks of a window go through a block before the next block gets them. If every
+// window has one chunk, this is the order of the papers. With larger windows a
+// block finishes its chunks earlier, so its graph can be switched while the later
+// blocks compute. The results are the same for all window sizes, because a chunk
+// needs only the output of the previous block and the keys and values of the
+// previous chunks.
 func order(blocks int, windows []int) []Step {
 	var steps []Step
 	first := 0
@@ -21,18 +23,20 @@ func order(blocks int, windows []int) []Step {
 	return steps
 }
 
-// chunkByChunk returns the windows of the papers' order.
+// chunkByChunk returns the windows of the papers' order: one chunk each.
 func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
-// cuts say for each block which chunks run on which graph: chunks before toPrefill on
-// the decode graph, then chunks before toDecode on the prefill graph, then the rest on
-// the decode graph. A cut equal to the number of chunks comes after the last chunk.
-// Blocks that start with the prefill graph have toPrefill 0.
+// cuts says for each block which chunks run on which graph: chunks before toPrefill
+// on the decode graph, then chunks before toDecode on the prefill graph, and the
+// rest on the decode graph. A cut equal to the number of chunks means a switch
+// after the last chunk. For a block that starts with its prefill graph, toPrefill
+// is 0.
 type cuts struct{ toPrefill, toDecode []int }
 
-// plan returns the plan for the given cuts. Each load may start as soon as its block has finished
-// with the graph that it replaces, and the loads run in this order. For loads of one variant that
-// is also the order in which steps need them.
+// plan returns the plan for the given cuts. Each load may start as soon as its
+// block no longer needs the graph that the load replaces; loads run in the order in
+// which they become possible. The steps need loads of one variant in the same
+// order.
 func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
 	plan := p.newPlan(name, windows)
 	chunks := len(p.Chunks)
@@ -62,7 +66,7 @@ func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
 	return plan
 }
 
-// newPlan returns a plan without variants and loads.
+// newPlan returns a plan whose steps have no variants yet, and which has no loads.
 func (p *Problem) newPlan(name string, windows []int) *Plan {
 	blocks := p.Blocks()
 	plan := &Plan{
@@ -77,14 +81,14 @@ func (p *Problem) newPlan(name string, windows []int) *Plan {
 	return plan
 }
 
-// load appends a load.
+// load appends a load to the plan.
 func (p *Plan) load(block int, g Variant, after int) {
 	p.Loads = append(p.Loads, Load{Block: block, Variant: g, After: after})
 	p.After[block] = g
 }
 
-// sortTrailingLoads sorts the loads that follow the last step by block, because the
-// first decode pass needs them in this order.
+// sortTrailingLoads sorts the loads that start after the last step by block,
+// because the first decode pass needs the blocks in this order.
 func (p *Plan) sortTrailingLoads() {
 	last := len(p.Steps) - 1
 	tail := len(p.Loads)

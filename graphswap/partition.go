@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// partition is a model cut into blocks. Their costs are measured, or come from the
-// formulas.
+// partition is a model cut into blocks, with their costs. The costs of a partition
+// were measured, or come from the cost formulas.
 type partition struct {
 	cost     *Cost
 	shares   []float64
-	measured []MeasuredGraph // nil if this partition was not measured
+	measured []MeasuredGraph // nil if the blocks of this partition were not measured
 }
 
-// partition cuts the model into blocks.
+// partition cuts the model into the given number of blocks.
 func (c *Cost) partition(blocks int) partition {
 	g := partition{cost: c, shares: c.Model.Shares(blocks)}
 	if len(c.Model.Blocks) == blocks {
@@ -22,8 +22,9 @@ func (c *Cost) partition(blocks int) partition {
 	return g
 }
 
-// add adds one pass through graphs of a width to the time of each block. The context
-// of the pass is the tokens before it and half of its own rows.
+// add adds the time of one pass, on graphs with the given rows, to the times of the
+// blocks. The average row of the pass reads the tokens before the pass and half of
+// the pass's own rows, which is the context that counts.
 func (g partition) add(times []float64, rows, before int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
@@ -35,7 +36,7 @@ func (g partition) add(times []float64, rows, before int) {
 	}
 }
 
-// measuredWidth returns the measurement of a block's graph, if there is one.
+// measuredWidth returns the measured times of a block's graph, if they exist.
 func (g partition) measuredWidth(block, rows int) (MeasuredWidth, bool) {
 	if g.measured == nil {
 		return MeasuredWidth{}, false
@@ -44,7 +45,8 @@ func (g partition) measuredWidth(block, rows int) (MeasuredWidth, bool) {
 	return w, ok
 }
 
-// loads returns each block's load time and size.
+// loads returns the load time and the size of each block's graph with the given
+// rows.
 func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	ms, bytes = make([]float64, len(g.shares)), make([]int64, len(g.shares))
 	for b, share := range g.shares {
@@ -58,8 +60,9 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	return ms, bytes
 }
 
-// headMs returns the head's time for some rows with logits, on graphs of the given
-// widths. The time counts for the last block.
+// headMs returns the time of the head for the given number of rows with logits, if
+// its graphs have the given widths. The time of the head is added to that of the
+// last block.
 func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	for logits > 0 {
 		rows := smallestHolding(widths, logits)
@@ -69,8 +72,8 @@ func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	return ms
 }
 
-// smallestHolding returns the first of ascending widths that holds some rows, or the
-// last width.
+// smallestHolding returns the smallest width that holds the rows, or the largest
+// width if none does. widths are ascending.
 func smallestHolding(widths []int, rows int) int {
 	for _, w := range widths {
 		if w >= rows {
@@ -80,9 +83,9 @@ func smallestHolding(widths []int, rows int) int {
 	return widths[len(widths)-1]
 }
 
-// headGraphMs returns the time of the head for the given rows. It takes the smallest measured graph
-// that holds the rows, else several executes of the largest one. If the head was not measured, it
-// uses the formula.
+// headGraphMs returns the time of the head for a number of rows. It uses the
+// smallest measured graph that holds the rows, or several executes of the largest
+// one. If the head was not measured, headGraphMs uses the formula.
 func (c *Cost) headGraphMs(rows int) float64 {
 	if c.Model.Head == nil || len(c.Model.Head.Widths) == 0 {
 		return c.Head(rows)

@@ -2,22 +2,23 @@ package graphswap
 
 import "fmt"
 
-// Variant is a set of a block's two graphs, one bit for each: the graphs that are
-// loaded, or those that may run.
+// Variant is a set of the two graphs of a block, with one bit for each graph. It
+// says which graphs are loaded, or which graphs may run a step.
 type Variant uint8
 
 const (
-	// None is the empty set: the block cannot run.
+	// None is the empty set: no graph is loaded, so the block cannot run.
 	None Variant = 0
 	// Prefill is the graph for prompts (AR-128 or AR-256).
 	Prefill Variant = 1
 	// Decode is the graph for verification and decode (AR-32, AR-8 or AR-1).
 	Decode Variant = 2
-	// Both is the set of the two graphs.
+	// Both is the set of both graphs.
 	Both = Prefill | Decode
 )
 
-// variantNames are shown to people. fileNames are written to files and follow the papers.
+// variantNames are shown to users. fileNames are written to files and follow the
+// papers.
 var (
 	variantNames = [...]string{"none", "prefill", "decode", "both"}
 	fileNames    = [...]string{"none", "G1", "G2", "both"}
@@ -31,7 +32,7 @@ func (v Variant) String() string {
 	return fmt.Sprintf("Variant(%d)", uint8(v))
 }
 
-// MarshalText returns the name that timeline files have: none, G1, G2 or both.
+// MarshalText returns the variant's name in timeline files: none, G1, G2 or both.
 func (v Variant) MarshalText() ([]byte, error) {
 	if int(v) < len(fileNames) {
 		return []byte(fileNames[v]), nil
@@ -50,27 +51,29 @@ func (v *Variant) UnmarshalText(text []byte) error {
 	return fmt.Errorf("graphswap: %w: graph %q: want none, G1, G2 or both", ErrPlan, text)
 }
 
-// Step is the work of one chunk in one block: one execute on the prefill graph, or
-// as many on the decode graph as the chunk's rows need.
+// Step is the work of one chunk in one block: one execute of the prefill graph, or
+// as many executes of the decode graph as the chunk's rows need.
 type Step struct {
 	Chunk int `json:"chunk"` // from 0
 	Block int `json:"block"` // from 0
-	// Variant is the graph that runs the step; the step waits until it is resident.
-	// Both means the resident graph, or the last loaded of two: with a spare slot
-	// no step waits.
+	// Variant is the graph that runs the step; the step waits until this graph is
+	// loaded. Both means that the step takes whatever graph is loaded, of two the
+	// one that was loaded last, and never waits. Plans with a spare slot use it.
 	Variant Variant `json:"graph"`
 }
 
-// Load brings in one graph of a block.
+// Load is the loading of one graph of a block.
 //
-// Without a spare slot it first frees the block's other graph, and the block cannot
-// run until the load ends. With a spare slot the other graph stays until the load
-// has ended and the block's running step too; until then slot and loader are busy.
+// Without a spare slot, the load first frees the block's other graph, and the block
+// cannot run until the load ends. With a spare slot, the other graph stays until
+// both the load and the running step of the block have ended. Until then, slot and
+// loader are busy.
 type Load struct {
 	Block   int     `json:"block"`
-	Variant Variant `json:"graph"` // Prefill or Decode
-	// After is the step after which the load may start, as an index into Steps; -1
-	// lets it start at once. Loads run one at a time, in their order.
+	Variant Variant `json:"graph"` // the graph to load: Prefill or Decode
+	// After is the index in Steps of the step after which the load may start. With
+	// -1 the load may start at once. Loads run one at a time, in the order of
+	// Plan.Loads.
 	After int `json:"after"`
 }
 
@@ -83,20 +86,22 @@ type Plan struct {
 	Blocks      int    `json:"blocks"`
 	PrefillRows int    `json:"rows_1"` // width of the prefill graphs
 	DecodeRows  int    `json:"rows_2"` // width of the decode graphs
-	// Chunks holds the tokens of each chunk: PrefillRows, and the rest in the last.
+	// Chunks holds the number of tokens of each chunk. Each chunk has PrefillRows
+	// tokens; the last one has the rest.
 	Chunks []int `json:"chunks"`
-	Spare  bool  `json:"spare"` // there is a spare slot
+	Spare  bool  `json:"spare"` // whether the plan uses a spare slot
 
-	Before []Variant `json:"before"` // resident at the start, per block
+	Before []Variant `json:"before"` // per block: graphs that are loaded at the start
 	Steps  []Step    `json:"steps"`  // the NPU's work, in order
 	Loads  []Load    `json:"loads"`  // the loader's work, in order
-	After  []Variant `json:"after"`  // resident at the end, per block
+	After  []Variant `json:"after"`  // per block: graphs that are loaded at the end
 
-	// DecodeFrom is the first chunk of each block on the decode graph; the number of chunks if
-	// there is none. With a spare slot it comes from the simulation. It follows from Steps and
-	// Loads.
+	// DecodeFrom is, for each block, the first chunk that runs on the decode graph,
+	// or the number of chunks if none does. For plans with a spare slot, DecodeFrom
+	// comes from the simulation. DecodeFrom can be computed from Steps and Loads;
+	// it is stored for readers of the file.
 	DecodeFrom []int `json:"first"`
-	// Window is the largest number of chunks that go through a block before the next block gets
-	// them. The papers' order has windows of 1.
+	// Window is the largest number of chunks that go through a block before the
+	// next block gets them. In the papers' order, Window is 1.
 	Window int `json:"window"`
 }

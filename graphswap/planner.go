@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Effort is counted in evaluated window steps, so that equal problems get equal plans
-// on every machine. These limits keep planning below a millisecond and end the exact
-// reference after some seconds.
+// The search is limited by the number of window steps that it evaluates, not by
+// time, so that equal problems get equal plans on every machine. These limits keep
+// planning below a millisecond, and the exact search below some seconds.
 const (
 	plannerEffort = 15_000
-	slotEffort    = 9_000 // a step takes longer to evaluate with a spare slot
+	slotEffort    = 9_000 // smaller, because evaluating a step takes longer with a spare slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
 
-// Make makes a plan of [PlanNames]. It does not check that the plan fits into the
-// session: see [Timeline.Check].
+// Make makes the plan with one of the names of [PlanNames]. Make does not check
+// whether the graphs fit into the session's memory: see [Timeline.Check].
 func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	var plan *Plan
 	switch name {
@@ -39,8 +39,8 @@ func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	return plan, nil
 }
 
-// orders returns the window sizes of the orders to search: only the papers' order
-// if chunks must stay in order, else all that the planner tries.
+// orders returns the orders to search, each as a list of window sizes. If inOrder
+// is set, only the papers' order is searched.
 func (p *Problem) orders(inOrder bool) [][]int {
 	if inOrder {
 		return [][]int{chunkByChunk(len(p.Chunks))}
@@ -48,8 +48,9 @@ func (p *Problem) orders(inOrder bool) [][]int {
 	return p.candidateOrders()
 }
 
-// candidateOrders returns the orders that the planner tries: the papers', one window
-// of all chunks, and every cut into two windows. The other orders save 0.07 % on average
+// candidateOrders returns the orders that the planner tries: one chunk per window
+// (the papers'), one window for all chunks, and every split into two windows.
+// Trying all other orders too would save 0.07 % of the time on average
 // (TestTwoWindowsAreEnough).
 func (p *Problem) candidateOrders() [][]int {
 	chunks := len(p.Chunks)
@@ -66,9 +67,10 @@ func (p *Problem) candidateOrders() [][]int {
 	return all
 }
 
-// lowerBound returns a time before which no plan can end, if all blocks start with prefill graphs.
-// It is the time of the loads, or the time of the steps plus the time that the last loads add. The
-// last block that runs its last chunk on the prefill graph loads after that chunk, while the
+// lowerBound returns a time before which no plan can end if all blocks start with
+// prefill graphs. The bound is the larger of two times: all loads, and all steps
+// plus the part of the last loads that nothing can hide. The last block that runs
+// its last chunk on the prefill graph can load only after that chunk, while the
 // following blocks compute.
 func (p *Problem) lowerBound() float64 {
 	io, npu := p.leastWork()
@@ -84,7 +86,7 @@ func (p *Problem) lowerBound() float64 {
 	return max(io, npu+min(least, extra))
 }
 
-// leastWork returns the least time of the loader and of the NPU.
+// leastWork returns lower bounds of the time that the loader and the NPU are busy.
 func (p *Problem) leastWork() (io, npu float64) {
 	for _, l := range p.LoadMs[1] {
 		io += l
@@ -97,8 +99,8 @@ func (p *Problem) leastWork() (io, npu float64) {
 	return io, npu
 }
 
-// switchPlan is the planner. It returns the best plan that local search finds in the
-// given orders.
+// switchPlan searches the plan that ends first. switchPlan returns the best plan
+// that local search finds in the given orders.
 func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	effort := plannerEffort
 	if spare {
@@ -107,23 +109,25 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	return p.searchOrders(p.newSearcher(spare, &effort), orders, &effort).plan(name)
 }
 
-// searcher searches for plans in one order of the NPU's work: for cuts, or with a spare
-// slot for loads.
+// searcher searches for plans in one order of the NPU's work. It varies the cuts
+// or, with a spare slot, the loads.
 type searcher interface {
-	// rankedStarts returns starts for the local search, best first. It leaves out starts that end
-	// much later than a known plan.
+	// rankedStarts returns starting points for the local search, the best first.
+	// Starting points that end much later than the known time are left out.
 	rankedStarts(known float64) []candidate
-	// improve changes a start until no single change makes it better.
+	// improve changes a candidate until no single change makes it better.
 	improve(c candidate) candidate
-	// best searches for the best plan of all, if the blocks start with prefill
-	// graphs. It returns the known one if the effort ends before it finds a better.
+	// best searches exhaustively for the best candidate, if the blocks start with
+	// prefill graphs. If the effort is used up before best finds a better
+	// candidate, it returns the known one.
 	best(known candidate) candidate
 	plan(name string, c candidate) *Plan
-	// inOrder reports whether each chunk goes through all blocks before the next.
+	// inOrder reports whether each chunk goes through all blocks before the next
+	// chunk.
 	inOrder() bool
 }
 
-// candidate is a plan in a searcher's order: its cuts or loads, and its score.
+// candidate is a plan in the order of a searcher: its cuts or loads, and its score.
 type candidate struct {
 	search searcher
 	cuts   cuts
@@ -133,8 +137,8 @@ type candidate struct {
 
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
-// newSearcher returns a constructor of searchers: for loads if there is a spare slot,
-// else for cuts.
+// newSearcher returns a function that makes a searcher for given windows: one that
+// varies loads if there is a spare slot, otherwise one that varies cuts.
 func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searcher {
 	if spare && (p.startsWith(Prefill) || p.startsWith(Decode)) {
 		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
@@ -149,20 +153,21 @@ func (p *Problem) lowerBoundFor(s searcher) float64 {
 		return -1
 	}
 	if _, slot := s.(*slotSearch); slot {
-		// With a spare slot the last load can end while the last block runs.
+		// With a spare slot, the last load can end while the last block still runs.
 		return max(p.leastWork()) + Epsilon
 	}
 	return p.lowerBound() + Epsilon
 }
 
-// The local search improves the best improvedStarts starts in each of the first improvedOrders orders.
+// The local search improves the improvedStarts best starting points of each of the
+// first improvedOrders orders.
 const (
 	improvedOrders = 3
 	improvedStarts = 4
 )
 
-// searchOrders evaluates the starts of all orders, improves the best of them and then
-// looks for a still better plan with the effort that is left.
+// searchOrders evaluates the starting points of all orders and improves the best
+// ones. With the effort that is left, it searches exhaustively for a better plan.
 func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int, effort *int) candidate {
 	all := make([][]candidate, 0, len(orders))
 	best, bound := candidate{score: score{end: never}}, -1.0
@@ -202,14 +207,15 @@ func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int
 	}
 	for _, ranked := range all {
 		if ranked[0].search.inOrder() {
-			*effort = max(*effort, proofEffort) // search in the papers' order in any case
+			*effort = max(*effort, proofEffort) // the exhaustive search in the papers' order always gets some effort
 		}
 		best = ranked[0].search.best(best)
 	}
 	return best
 }
 
-// UseSpareSlot lets every step run on any resident graph, so that no step waits for a load.
+// UseSpareSlot lets every step run on whatever graph is loaded, so that no step
+// waits for a load.
 func (p *Plan) UseSpareSlot() {
 	p.Spare = true
 	for i := range p.Steps {

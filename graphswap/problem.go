@@ -2,38 +2,40 @@ package graphswap
 
 import "fmt"
 
-// Problem holds the costs of one prompt on one partition: the input of a plan.
-// Chunks and blocks count from 0, times are milliseconds. An index [2] selects the
-// prefill graph (0) or the decode graph (1).
+// Problem holds the costs of one prompt on one partition. It is the input for
+// making a plan. Chunks and blocks are numbered from 0; times are in milliseconds.
+// In fields with an index [2], 0 selects the prefill graph and 1 the decode graph.
 type Problem struct {
 	PrefillRows, DecodeRows int
-	Chunks                  []int // tokens per chunk
+	Chunks                  []int // number of tokens of each chunk
 
-	PrefillMs [][]float64 // (chunk, block): one execute on the prefill graph
-	DecodeMs  [][]float64 // (chunk, block): all executes on the decode graph
+	PrefillMs [][]float64 // (chunk, block): time of one execute of the prefill graph
+	DecodeMs  [][]float64 // (chunk, block): time of all executes of the decode graph
 	// VerifyMs is the time of each block in a decode pass.
 	VerifyMs [2][]float64
 
-	LoadMs [2][]float64 // per block: free the other graph and load this one
-	Bytes  [2][]int64   // per block: size of the graph; 0 if it shares the other's weights
+	LoadMs [2][]float64 // per block: time to free the other graph and load this one
+	Bytes  [2][]int64   // per block: size of the graph, or 0 if it shares the weights of the other one
 
-	Slowdown float64 // multiplies executes that start while a load runs; 0 means 1
+	Slowdown float64 // factor for executes that start while a load runs; 0 means 1
 
-	// Before lists the resident graphs at the start, per block. If it is nil, prefill graphs are,
-	// or decode graphs for decode_only.
+	// Before lists, per block, the graphs that are loaded at the start. If Before
+	// is nil, the plan decides: decode graphs for decode_only, prefill graphs for
+	// the others.
 	Before []Variant
 
-	// HostBytes is memory outside of the session. It counts for the peak only. SessionBytes is the
-	// size of everything in the session but blocks: head, cache, buffers.
+	// HostBytes is memory in the host process, outside of the device session.
+	// HostBytes counts for the reported peak, not for the limit. SessionBytes is
+	// the memory of the session without the blocks: head, KV cache and buffers.
 	HostBytes, SessionBytes int64
-	// WindowBytes limits the session's memory; 0 means no limit.
+	// WindowBytes limits the memory of the session; 0 means no limit.
 	WindowBytes int64
 }
 
 // Blocks returns the number of blocks.
 func (p *Problem) Blocks() int { return len(p.LoadMs[0]) }
 
-// variantBefore returns what a block has at the start.
+// variantBefore returns which graphs of a block are loaded at the start.
 func (p *Problem) variantBefore(block int) Variant {
 	if p.Before == nil {
 		return Prefill
@@ -41,7 +43,7 @@ func (p *Problem) variantBefore(block int) Variant {
 	return p.Before[block]
 }
 
-// startsWith reports whether every block starts with exactly this variant.
+// startsWith reports whether every block starts with exactly the variant g.
 func (p *Problem) startsWith(g Variant) bool {
 	for b := range p.Blocks() {
 		if p.variantBefore(b) != g {
@@ -53,7 +55,7 @@ func (p *Problem) startsWith(g Variant) bool {
 
 func (p *Problem) slowdown() float64 { return max(p.Slowdown, 1) }
 
-// executes returns the number of executes of a step.
+// executes returns how many executes a step with the given tokens takes on graph g.
 func executes(decodeRows, tokens int, g Variant) int {
 	if g == Decode {
 		return (tokens + decodeRows - 1) / decodeRows
@@ -61,7 +63,7 @@ func executes(decodeRows, tokens int, g Variant) int {
 	return 1
 }
 
-// executeMs returns the time of one execute of a step.
+// executeMs returns the time of one execute of a step on graph g.
 func (p *Problem) executeMs(s Step, g Variant) float64 {
 	if g == Decode {
 		return p.DecodeMs[s.Chunk][s.Block] / float64(executes(p.DecodeRows, p.Chunks[s.Chunk], Decode))
@@ -69,10 +71,10 @@ func (p *Problem) executeMs(s Step, g Variant) float64 {
 	return p.PrefillMs[s.Chunk][s.Block]
 }
 
-// loadMs returns the time of a load.
+// loadMs returns the time of the load l.
 func (p *Problem) loadMs(l Load) float64 { return p.LoadMs[l.Variant-1][l.Block] }
 
-// bytes returns the size of a block's resident graphs.
+// bytes returns the size of a block's graphs in the set g.
 func (p *Problem) bytes(block int, g Variant) (n int64) {
 	for i := range p.Bytes {
 		if g&(1<<i) != 0 {
@@ -82,8 +84,8 @@ func (p *Problem) bytes(block int, g Variant) (n int64) {
 	return n
 }
 
-// PlainPrefillMs returns the time of the prefill on prefill graphs alone, without
-// loads. Exposed time is measured against it.
+// PlainPrefillMs returns the time of the prefill if it runs on prefill graphs only
+// and nothing is loaded. Exposed time is the switching time in excess of this.
 func (p *Problem) PlainPrefillMs() (ms float64) {
 	for _, row := range p.PrefillMs {
 		for _, v := range row {
@@ -93,51 +95,54 @@ func (p *Problem) PlainPrefillMs() (ms float64) {
 	return ms
 }
 
-// Request describes a prompt and its partition.
+// Request describes a prompt and the partition that computes it.
 type Request struct {
 	Blocks                  int
 	PrefillRows, DecodeRows int
 	Prompt                  int // new tokens
-	Cached                  int // tokens in the cache before them
-	// AllLogits asks for the logits of every row of the prompt, not only the last.
+	Cached                  int // number of tokens that the KV cache already holds
+	// AllLogits asks for the logits of every row of the prompt, not only of the
+	// last row.
 	AllLogits bool
-	// Heads are the widths of the head's graphs, ascending. The head runs on the
-	// smallest graph that holds a chunk's rows with logits, or several times on the
-	// largest. If there are none, the head has the rows of a decode graph with
-	// AllLogits and one row without, and decode passes have a head of their width.
+	// Heads are the widths of the head's graphs, in ascending order. For each
+	// chunk, the head runs on the smallest graph that holds the chunk's rows with
+	// logits, or several times on the largest graph. If Heads is empty, defaults
+	// apply. With AllLogits, the prompt's head graph is as wide as the decode
+	// graph, otherwise it has one row. Decode passes use a head of their own width.
 	Heads []int
-	// Shared is set if the graphs of a block share their weights.
+	// Shared means that the graphs of a block share their weights.
 	Shared bool
 	Before []Variant // see [Problem].Before
-	// Context is the number of tokens that the cache has room for. Zero means the
-	// number that the prompt needs.
+	// Context is the number of tokens for which the KV cache has room. Zero means
+	// as many tokens as the prompt needs.
 	Context int
 }
 
-// maxTokens limits a prompt; no model has a longer context.
+// maxTokens is the longest allowed prompt; no model has a longer context.
 const maxTokens = 1 << 20
 
-// check returns an error for values that no plan can have.
+// check returns an error for values that are impossible for a model of the given
+// number of layers.
 func (r *Request) check(layers int) error {
 	switch {
 	case r.Blocks < 1 || r.Blocks > layers:
-		return fmt.Errorf("graphswap: %w: blocks=%d: want 1..%d, the layers of the model", ErrRequest, r.Blocks, layers)
+		return fmt.Errorf("graphswap: %w: blocks=%d: want 1..%d, the number of layers", ErrRequest, r.Blocks, layers)
 	case r.DecodeRows < 1 || r.PrefillRows < r.DecodeRows || r.PrefillRows%r.DecodeRows != 0:
-		return fmt.Errorf("graphswap: %w: rows=%d,%d: the first must be a multiple of the second", ErrRequest, r.PrefillRows, r.DecodeRows)
+		return fmt.Errorf("graphswap: %w: rows=%d,%d: the prefill width must be a multiple of the decode width", ErrRequest, r.PrefillRows, r.DecodeRows)
 	case r.PrefillRows > maxTokens || r.Prompt < 1 || r.Prompt > maxTokens || r.Cached < 0 || r.Cached > maxTokens:
 		return fmt.Errorf("graphswap: %w: a prompt of %d tokens after %d: want 1..%d tokens after at most %d", ErrRequest, r.Prompt, r.Cached, maxTokens, maxTokens)
 	case r.Before != nil && len(r.Before) != r.Blocks:
-		return fmt.Errorf("graphswap: %w: residency of %d blocks for a partition of %d", ErrRequest, len(r.Before), r.Blocks)
+		return fmt.Errorf("graphswap: %w: resident graphs are given for %d blocks, but the partition has %d", ErrRequest, len(r.Before), r.Blocks)
 	}
 	for i, rows := range r.Heads {
 		if rows < 1 || rows > maxTokens || i > 0 && rows <= r.Heads[i-1] {
-			return fmt.Errorf("graphswap: %w: heads of %v rows: widths must be positive and ascending", ErrRequest, r.Heads)
+			return fmt.Errorf("graphswap: %w: heads have the widths %v: want positive, ascending widths", ErrRequest, r.Heads)
 		}
 	}
 	return nil
 }
 
-// Problem applies the costs to a request.
+// Problem computes the costs of a request.
 func (c *Cost) Problem(r Request) (*Problem, error) {
 	if err := r.check(c.Model.Layers); err != nil {
 		return nil, err
@@ -146,7 +151,7 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 	cache := int64(max(r.Context, r.Cached+r.Prompt)) * c.Model.KVBytes
 	p := &Problem{
 		PrefillRows: r.PrefillRows, DecodeRows: r.DecodeRows, Before: r.Before, Slowdown: c.Profile.Load.Slowdown,
-		// The base is everything but weights; it includes the cache.
+		// Memory.BaseMB is everything except weights, and so includes the KV cache.
 		HostBytes:    max(int64(c.Profile.Memory.BaseMB*1e6)-cache, 0) + c.Model.EmbedBytes,
 		SessionBytes: c.Model.HeadBytes + cache,
 		WindowBytes:  int64(c.Profile.Memory.WindowGB * 1e9),
@@ -164,7 +169,7 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		for sub := 0; sub < tokens; sub += r.DecodeRows {
 			g.add(decode, r.DecodeRows, r.Cached+at+sub)
 		}
-		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last)) // time of the whole chunk, equal on both graphs
+		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last)) // time of the head for the chunk, equal with both graphs
 		prefill[r.Blocks-1] += logits
 		decode[r.Blocks-1] += logits
 		p.PrefillMs, p.DecodeMs = append(p.PrefillMs, prefill), append(p.DecodeMs, decode)
@@ -192,7 +197,8 @@ func (r Request) logitRows(tokens int, last bool) int {
 	return 0
 }
 
-// headWidths returns the widths of the head's graphs, or a single default.
+// headWidths returns the widths of the head's graphs, or only the given default if
+// the request has none.
 func (r Request) headWidths(single int) []int {
 	if len(r.Heads) > 0 {
 		return r.Heads

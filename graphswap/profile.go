@@ -13,15 +13,16 @@ import (
 //go:embed devices/*.json
 var deviceFiles embed.FS
 
-// Kinds of profiles by the origin of their numbers. Every result names its kind.
+// The kinds of profiles say where their numbers come from. Every result that is
+// computed from a profile names the kind.
 const (
-	Fitted    = "fitted"    // reproduces published figures; we measured no phone
+	Fitted    = "fitted"    // chosen so that published figures come out; no phone was measured by us
 	Estimated = "estimated" // computed by the vendor's compiler
-	Measured  = "measured"  // timed on the device
+	Measured  = "measured"  // timed on the device itself
 )
 
-// Profile holds the costs of a device: times in milliseconds, sizes in bytes or in GB
-// of 10^9 bytes.
+// Profile holds the costs of a device. Times are in milliseconds, sizes in bytes or
+// in GB of 10^9 bytes.
 type Profile struct {
 	Schema  string           `json:"schema"`
 	Kind    string           `json:"kind"`
@@ -41,14 +42,14 @@ type Profile struct {
 	Variants   map[string]json.RawMessage `json:"variants,omitempty"`
 }
 
-// Compute is the NPU's part of a profile.
+// Compute holds the costs of computing on the NPU.
 type Compute struct {
 	TileRows        int     `json:"tile_rows"` // rows that fill one tile of the matrix unit
 	RPCMs           float64 `json:"rpc_ms"`    // per execute
 	DispatchMs      float64 `json:"dispatch_ms_per_layer"`
 	Generic         Generic `json:"generic"`
-	RowContextShare float64 `json:"row_context_share"` // share of a row's time that grows with the context
-	RowContextRef   float64 `json:"row_context_ref"`   // context in tokens at which the row times hold
+	RowContextShare float64 `json:"row_context_share"` // share of a row's time that grows with the length of the context
+	RowContextRef   float64 `json:"row_context_ref"`   // length of the context in tokens for which the row times hold
 	JitterPct       float64 `json:"jitter_pct"`
 	MaxConcurrent   int     `json:"max_concurrent_executes"`
 }
@@ -60,34 +61,35 @@ type Generic struct {
 	RowUs      float64 `json:"row_us_per_layer_per_khidden"`
 }
 
-// LoadCost is the loader's part.
+// LoadCost holds the costs of loading graphs.
 type LoadCost struct {
 	LatencyMs     float64 `json:"latency_ms"`
 	BandwidthGBps float64 `json:"bandwidth_gbps"`
 	UnloadMs      float64 `json:"unload_ms"`
 	MaxParallel   int     `json:"max_parallel"`
-	// Slowdown multiplies executes that start while a load runs.
+	// Slowdown is the factor for executes that start while a load runs.
 	Slowdown float64 `json:"compute_slowdown_while_loading"`
-	// Residency is "replace" or "shadow": whether a device offers a spare slot.
+	// Residency says whether a device has a spare slot: "shadow" if it has one,
+	// "replace" if not.
 	Residency string `json:"residency"`
 }
 
-// Memory holds the limits of a session.
+// Memory holds the memory limits of a device session.
 type Memory struct {
-	WindowGB      float64 `json:"session_window_gb"` // address space of one session
-	BaseMB        float64 `json:"base_mb"`           // everything but weights
+	WindowGB      float64 `json:"session_window_gb"` // size of the address space of one session
+	BaseMB        float64 `json:"base_mb"`           // memory of everything except weights
 	CalibrationMB float64 `json:"calibration_budget_mb"`
 }
 
-// CPUCost holds the times of the CPU lane.
+// CPUCost holds the times of work on the CPU.
 type CPUCost struct {
 	DraftMs             float64            `json:"draft_ms_per_step"`
 	CalibrationMs       float64            `json:"calibration_ms_per_input_token"`
 	CalibrationOverlaps bool               `json:"calibration_overlaps_prefill"`
-	DecodeMs            map[string]float64 `json:"decode_ms_per_token,omitempty"` // by model, without an NPU
+	DecodeMs            map[string]float64 `json:"decode_ms_per_token,omitempty"` // by model name: decoding on the CPU alone, without an NPU
 }
 
-// Power is in watts.
+// Power holds the power of the lanes in watts.
 type Power struct {
 	NPU     float64 `json:"npu_active"`
 	CPU     float64 `json:"cpu_active"`
@@ -104,7 +106,7 @@ type Model struct {
 	HeadParams int64 `json:"head_params"`
 	BodyBytes  int64 `json:"body_bytes"`
 	HeadBytes  int64 `json:"head_bytes"`
-	EmbedBytes int64 `json:"embed_bytes"` // the float table, on the CPU
+	EmbedBytes int64 `json:"embed_bytes"` // size of the float embedding table on the CPU
 	// KVBytes is the size of a token's keys and values in all layers.
 	KVBytes int64 `json:"kv_bytes_per_token,omitempty"`
 
@@ -114,30 +116,33 @@ type Model struct {
 	RowMs      float64 `json:"row_ms"`
 	HeadRowMs  float64 `json:"head_row_ms"`
 
-	// Blocks and Head hold measured times, which replace the formulas for plans
-	// with this number of blocks. Profiles of kind fitted have none.
+	// Blocks and Head hold measured times. They replace the formulas for plans with
+	// as many blocks. Profiles of kind fitted have no measured times.
 	Blocks []MeasuredGraph `json:"blocks,omitempty"`
 	Head   *MeasuredGraph  `json:"head,omitempty"`
 }
 
-// MeasuredGraph holds the measured widths of a block or of the head.
+// MeasuredGraph holds the measurements of a block, or of the head, for several
+// graph widths.
 type MeasuredGraph struct {
 	Layers int                   `json:"layers,omitempty"`
-	Widths map[int]MeasuredWidth `json:"widths"` // by rows of the graph
+	Widths map[int]MeasuredWidth `json:"widths"` // by the number of rows of the graph
 }
 
 // MeasuredWidth holds the load time, the run time and the size of one graph.
 type MeasuredWidth struct {
 	LoadMs float64 `json:"load_ms"`
-	// RunMs is the time at a context of [Compute].RowContextRef. ShortContextMs is
-	// the time at a context of half the graph's rows, or 0 if it was not measured.
+	// RunMs is the run time when [Compute].RowContextRef tokens are cached.
+	// ShortContextMs is the run time when half the graph's rows are cached, or 0 if
+	// it was not measured.
 	RunMs          float64 `json:"run_ms"`
 	ShortContextMs float64 `json:"short_ms,omitempty"`
 	Bytes          int64   `json:"bytes"`
 }
 
-// at returns the time of a run at a context, interpolated between the two measured
-// times. A longer time at the shorter context is noise and is ignored.
+// at returns the time of a run at a given context, interpolated between the two
+// measured times. If the shorter context took longer, the difference is noise and
+// is ignored.
 func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 	short := float64(rows) / 2
 	if w.ShortContextMs <= 0 || w.ShortContextMs >= w.RunMs || measured <= short {
@@ -159,7 +164,7 @@ func DeviceNames() []string {
 	return names
 }
 
-// Device returns a profile that comes with the program, by name or as
+// Device returns a profile that is part of the program, by its name or as
 // "name+variant".
 func Device(name string) (*Profile, error) {
 	base, variant, varied := strings.Cut(name, "+")
@@ -189,7 +194,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 	return p, p.check()
 }
 
-// vary replaces fields of a profile by the fields of its named variant.
+// vary replaces fields of a profile by those of one of its variants.
 func vary(data []byte, name string) ([]byte, error) {
 	var profile map[string]any
 	if err := json.Unmarshal(data, &profile); err != nil {
@@ -208,7 +213,7 @@ func vary(data []byte, name string) ([]byte, error) {
 	return json.Marshal(profile)
 }
 
-// overlay copies the values of over into under, map by map.
+// overlay copies the values of over into under; nested maps are merged.
 func overlay(under, over map[string]any) {
 	for key, value := range over {
 		deeper, isMap := value.(map[string]any)
@@ -221,7 +226,7 @@ func overlay(under, over map[string]any) {
 	}
 }
 
-// check returns an error for values that would make costs meaningless.
+// check returns an error for values that would make the costs meaningless.
 func (p *Profile) check() error {
 	wrong := func(what string) error {
 		return fmt.Errorf("graphswap: %w: %s: %s", ErrProfile, p.ID, what)

@@ -5,32 +5,34 @@ import (
 	"slices"
 )
 
-// search evaluates cuts in one order of the NPU's work without building plans, in a few
-// nanoseconds per window step. Its times equal the simulator's, except that it spreads
-// slow-downs by loads evenly over the executes of a window step.
+// search computes the scores of cuts in one order of the NPU's work, without
+// building plans. One window step takes a few nanoseconds. The times of search
+// equal the simulator's, except that the slow-down by loads is spread evenly over
+// the executes of a window step.
 type search struct {
 	problem     *Problem
 	windows     []int
 	blocks      int
 	chunks      int
 	steps       []windowStep
-	leastFrom   []float64 // per step: the least time from it to the end
+	leastFrom   []float64 // per step: lower bound of the time from this step to the end
 	allowedCuts []int
-	allLoadsMs  float64 // of all decode graphs
+	allLoadsMs  float64 // time of loading all decode graphs
 	slow        float64
-	ready       []float64 // scratch, per block: the end of its latest load
-	effort      *int      // steps that may still be evaluated
+	ready       []float64 // scratch memory, per block: end of its latest load
+	effort      *int      // number of steps that may still be evaluated
 }
 
-// windowStep is the work of a window's chunks in one block.
+// windowStep is the work that the chunks of one window have in one block.
 type windowStep struct {
-	block, first, end       int // chunks first to end-1
+	block, first, end       int // the chunks first to end-1 run in this block
 	prefillRuns, decodeRuns int // executes
 	prefill, decode         float64
 }
 
-// newSearch returns a search in windows. Blocks switch only between windows, because a
-// block has no time to load within one.
+// newSearch returns a search for plans with the given windows. In this search
+// blocks switch only between windows, because a block has no time to load within a
+// window.
 func newSearch(p *Problem, windows []int, effort *int) *search {
 	s := &search{problem: p, windows: windows, allowedCuts: []int{0}, effort: effort}
 	first := 0
@@ -44,7 +46,8 @@ func newSearch(p *Problem, windows []int, effort *int) *search {
 	return s.prepare()
 }
 
-// newSearchIn returns a search in any order of steps, with cuts at any chunk.
+// newSearchIn returns a search for plans with the given order of steps, in which
+// blocks may switch at any chunk.
 func newSearchIn(p *Problem, steps []Step, effort *int) *search {
 	s := &search{problem: p, effort: effort}
 	for _, step := range steps {
@@ -56,14 +59,15 @@ func newSearchIn(p *Problem, steps []Step, effort *int) *search {
 	return s.prepare()
 }
 
-// newSearchAnywhere returns a search in windows, with cuts at any chunk.
+// newSearchAnywhere returns a search for plans with the given windows, in which
+// blocks may switch at any chunk.
 func newSearchAnywhere(p *Problem, windows []int, effort *int) *search {
 	s := newSearchIn(p, order(p.Blocks(), windows), effort)
 	s.windows = windows
 	return s
 }
 
-// windowStep returns the work of chunks first to end-1 in a block.
+// windowStep returns the work of the chunks first to end-1 in a block.
 func (p *Problem) windowStep(block, first, end int) windowStep {
 	l := windowStep{block: block, first: first, end: end, prefillRuns: end - first}
 	for c := first; c < end; c++ {
@@ -74,7 +78,7 @@ func (p *Problem) windowStep(block, first, end int) windowStep {
 	return l
 }
 
-// prepare computes what all evaluations share.
+// prepare computes the values that all evaluations use.
 func (s *search) prepare() *search {
 	p := s.problem
 	s.blocks, s.chunks, s.slow = p.Blocks(), len(p.Chunks), p.slowdown()
@@ -89,17 +93,19 @@ func (s *search) prepare() *search {
 	return s
 }
 
-// score compares plans: first by the end of prefill and switching, then by the stalls,
-// then by the executes on prefill graphs, which take less energy.
+// score orders plans: by the end of prefill and switching, then by stalls, then by
+// the number of executes on prefill graphs. Of otherwise equal plans, more executes
+// on prefill graphs take less energy.
 type score struct {
 	end, stall  float64
 	prefillRuns int
 }
 
-// Epsilon is the smallest difference in milliseconds between two times that counts.
+// Epsilon is the smallest difference between two times, in milliseconds, that
+// matters.
 const Epsilon = 1e-9
 
-// better reports whether a comes before b.
+// better reports whether the plan with score a is better than the one with score b.
 func (a score) better(b score) bool {
 	switch {
 	case a.end < b.end-Epsilon || a.end > b.end+Epsilon:
@@ -121,7 +127,8 @@ func (a score) compare(b score) int {
 	return 0
 }
 
-// eval returns the score of cuts. It stops early if the end must exceed a limit.
+// eval returns the score of the given cuts. eval stops early once the end is
+// certain to exceed limit.
 func (s *search) eval(at cuts, limit float64) score {
 	now, stall, prefillRuns := 0.0, 0.0, 0
 	io := s.startFirstLoads(at)
@@ -153,7 +160,7 @@ func (s *search) eval(at cuts, limit float64) score {
 	return score{end: max(now, io), stall: stall, prefillRuns: prefillRuns}
 }
 
-// startFirstLoads starts the loads that wait for no step and returns their end.
+// startFirstLoads starts the loads that wait for no step. It returns when they end.
 func (s *search) startFirstLoads(at cuts) (io float64) {
 	for b := range s.blocks {
 		s.ready[b] = 0
@@ -170,11 +177,11 @@ func (s *search) startFirstLoads(at cuts) (io float64) {
 	return io
 }
 
-// slowed returns the time of count executes if the loader is busy until io: executes that start
-// before io take longer.
+// slowed returns the time of count executes while the loader is busy until io:
+// executes that start before io take longer.
 func slowed(total float64, count int, now, io, slow float64) float64 {
 	each := total / float64(count)
-	during := (io - now) / (each * slow) // executes that fit into the load
+	during := (io - now) / (each * slow) // executes that start during the load
 	inside := min(math.Ceil(during), float64(count))
 	return total + inside*each*(slow-1)
 }
@@ -183,7 +190,8 @@ func (s *search) inOrder() bool { return len(s.windows) == s.chunks }
 
 func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.cuts) }
 
-// improve changes the cuts of one block at a time until no change helps.
+// improve changes the cuts of one block at a time until no change gives a better
+// score.
 func (s *search) improve(c candidate) candidate {
 	c.cuts = c.cuts.clone()
 	for improved := true; improved && *s.effort > 0; {
@@ -195,8 +203,8 @@ func (s *search) improve(c candidate) candidate {
 	return c
 }
 
-// improveBlock tries all cuts of one block. A block that starts with its prefill graph
-// needs no return to it, so its toPrefill stays 0.
+// improveBlock tries all cuts of block b. A block that starts with its prefill
+// graph never has to go back to it, so its toPrefill stays 0.
 func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	toPrefill, toDecode := at.toPrefill[b], at.toDecode[b]
 	improved := false
@@ -207,7 +215,7 @@ func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	for _, up := range returns {
 		for _, down := range s.allowedCuts {
 			if down < up || up == toPrefill && down == toDecode || up == down && up > 0 && up < s.chunks {
-				continue // a block that keeps its decode graph has one representation
+				continue // a block that stays on its decode graph needs only one pair of cuts
 			}
 			at.toPrefill[b], at.toDecode[b] = up, down
 			if got := s.eval(at, best.end+Epsilon); got.better(*best) {

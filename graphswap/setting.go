@@ -6,47 +6,50 @@ import (
 	"slices"
 )
 
-// Setting describes the graphs that are prepared for a model, and what a session
-// has to hold.
+// Setting describes the graphs that can be prepared for a model, and the memory
+// that a session needs for other things.
 type Setting struct {
-	Blocks                  []int // partitions to choose from
-	PrefillRows, DecodeRows []int // widths to choose from
-	Context                 int   // tokens that the cache has room for
-	// Shared is set if the graphs were compiled together, on a device that stores their equal
-	// weights once.
+	Blocks                  []int // numbers of blocks to choose from
+	PrefillRows, DecodeRows []int // graph widths to choose from
+	Context                 int   // number of tokens for which the KV cache has room
+	// Shared means that the graphs were compiled together, for a device that stores
+	// equal weights once.
 	Shared bool
-	// Accept is the accept length that drafts approach with many rows; 1 without
-	// drafts.
+	// Accept is the accept length that drafts approach if the graph has many rows;
+	// 1 means no drafts.
 	Accept float64
-	// Saturation is the number of drafted rows at which drafts reach most of
-	// Accept. Zero means 8.
+	// Saturation is the number of draft rows at which the accept length comes close
+	// to Accept. If Saturation is zero, 8 rows are assumed.
 	Saturation float64
-	// Verify lists further widths of a decode step, besides its graph's width. A wider step takes
-	// several passes.
+	// Verify lists numbers of rows that a decode step may have in addition to the
+	// width of its graph. A decode step with more rows than the graph takes several
+	// passes.
 	Verify []int
-	// ExpectedOutput is the expected length of an answer in tokens. Zero means
-	// 128.
+	// ExpectedOutput is the expected length of an answer in tokens. If
+	// ExpectedOutput is zero, 128 tokens are assumed.
 	ExpectedOutput float64
-	// AllLogits asks for the logits of every row of a prompt, not only the last.
+	// AllLogits asks for the logits of every row of a prompt, not only of the last
+	// row.
 	AllLogits bool
 	// Heads are the widths of the head's graphs, if they are known: see
 	// [Request].Heads.
 	Heads []int
-	// InOrder restricts switching to plans that take every chunk through all
-	// blocks before the next chunk, so that rows of other requests can go with it.
+	// InOrder allows only switch plans that take every chunk through all blocks
+	// before the next chunk, so that rows of other requests can share its passes.
 	InOrder bool
 }
 
 // saturation is the default of [Setting].Saturation.
 const saturation = 8
 
-// Tokens returns the expected tokens of a decode step with a number of rows.
+// Tokens returns how many tokens a decode step with the given rows is expected to
+// yield.
 func (s *Setting) Tokens(rows int) float64 {
 	enough := cmp.Or(s.Saturation, saturation)
 	return 1 + max(s.Accept-1, 0)*(1-math.Exp(-float64(rows)/enough))
 }
 
-// Expected returns ExpectedOutput or its default.
+// Expected returns ExpectedOutput, or its default.
 func (s *Setting) Expected() float64 {
 	if s.ExpectedOutput > 0 {
 		return s.ExpectedOutput
@@ -54,26 +57,26 @@ func (s *Setting) Expected() float64 {
 	return 128
 }
 
-// Residency selects how many graphs of a block a session holds.
+// Residency says how many graphs of each block stay loaded in a session.
 type Residency string
 
-// The residencies, the best first.
+// The residencies are in order of preference, the best first.
 const (
-	SharedPair Residency = "shared pair" // both graphs, equal weights stored once
-	BothGraphs Residency = "both graphs" // both graphs, weights stored twice
+	SharedPair Residency = "shared pair" // both graphs are loaded, and equal weights are stored once
+	BothGraphs Residency = "both graphs" // both graphs are loaded, and weights are stored twice
 	OneGraph   Residency = "one graph"
 )
 
-// Config is a partition, a pair of widths and how much of it is resident.
+// Config is a partition, a pair of widths, and the residency of its graphs.
 type Config struct {
 	Blocks      int       `json:"blocks"`
 	PrefillRows int       `json:"rows_1"`
 	DecodeRows  int       `json:"rows_2"`
-	Spare       bool      `json:"spare"` // the session has a spare slot
+	Spare       bool      `json:"spare"` // whether the session has a spare slot
 	Residency   Residency `json:"residency"`
 }
 
-// rows returns the width of one of the graphs.
+// rows returns the width of the graph v.
 func (c Config) rows(v Variant) int {
 	if v == Prefill {
 		return c.PrefillRows
@@ -81,9 +84,9 @@ func (c Config) rows(v Variant) int {
 	return c.DecodeRows
 }
 
-// Configs lists the configurations that fit into a session. It lists only those
-// with the best residency that any of them reaches: if both graphs fit, switching
-// can only cost.
+// Configs lists the configurations that fit into the memory of a session. Of these,
+// Configs returns only those with the best residency that any reaches: if both
+// graphs of each block can stay loaded, switching only costs time.
 func (c *Cost) Configs(s *Setting) (all []Config) {
 	for _, blocks := range s.Blocks {
 		for _, prefill := range s.PrefillRows {
@@ -106,7 +109,7 @@ func (c *Cost) Configs(s *Setting) (all []Config) {
 	return nil
 }
 
-// fit returns a configuration with the best residency that a session holds.
+// fit returns cfg with the best residency that fits into the session's memory.
 func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	p, err := c.TurnProblem(s, cfg, nil, 1, 0)
 	if err != nil {
@@ -130,8 +133,8 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	return cfg, true
 }
 
-// TurnProblem returns the problem of a turn: a prompt of new tokens after cached
-// ones.
+// TurnProblem returns the problem of a turn with prompt new tokens, if cached
+// tokens are in the KV cache.
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Prompt: prompt, Cached: cached,
@@ -139,16 +142,17 @@ func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cac
 	})
 }
 
-// PerToken returns the time per token of the answer on one of the graphs.
+// PerToken returns the time per answered token if decode passes run on the graph v.
 func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) float64 {
 	rows := cfg.rows(v)
 	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
 	return ms
 }
 
-// decodeStep returns the rows of a decode step, and its time per token, on a graph whose passes
-// take passMs. The step has as many rows as the graph. If additional passes pay, it has a larger
-// number from the setting.
+// decodeStep returns how many rows a decode step verifies and the time per token,
+// on a graph with the given rows whose passes take passMs. A decode step usually
+// has as many rows as the graph. If more passes per step pay off, the step has a
+// larger number of rows from Setting.Verify.
 func (c *Cost) decodeStep(s *Setting, rows int, passMs float64) (verify int, perToken float64) {
 	step := func(verify int) float64 {
 		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*passMs

@@ -2,17 +2,18 @@ package graphswap
 
 import "slices"
 
-// slotSearch evaluates plans with a spare slot in one order of the NPU's work. Loads
-// take no graph away, so there are no cuts: a plan is an order of loads and, for each
-// load, the step after which it may start. For blocks that start with decode graphs,
-// loads of prefill graphs come first.
+// slotSearch computes the scores of plans with a spare slot, for one order of the
+// NPU's work. With a spare slot no load takes a graph away, so there are no cuts. A
+// plan is then an order of loads and, for each load, the step after which it may
+// start. If blocks start with decode graphs, the loads of their prefill graphs come
+// first.
 type slotSearch struct {
 	*search
-	ends     []float64 // scratch, per step
-	switched []bool    // scratch, per block
+	ends     []float64 // scratch memory, per step: its end
+	switched []bool    // scratch memory, per block: whether it has switched
 }
 
-// newSlotSearch returns a search in windows.
+// newSlotSearch returns a search for plans with the given windows.
 func newSlotSearch(p *Problem, windows []int, effort *int) *slotSearch {
 	s := newSearchAnywhere(p, windows, effort)
 	return &slotSearch{search: s, ends: make([]float64, len(s.steps)), switched: make([]bool, s.blocks)}
@@ -20,13 +21,14 @@ func newSlotSearch(p *Problem, windows []int, effort *int) *slotSearch {
 
 // loaderState is the state of the loader and the spare slot.
 type loaderState struct {
-	next    int     // the next load
-	loading bool    // the load before it runs
-	end     float64 // of that load
-	free    float64 // loader and slot are free from this time on
+	next    int     // index of the next load
+	loading bool    // whether the previous load still runs
+	end     float64 // end of the running load
+	free    float64 // time from which loader and slot are free
 }
 
-// eval returns the score of loads. It stops early if the end must exceed a limit.
+// eval returns the score of the given loads. eval stops early once the end is
+// certain to exceed limit.
 func (s *slotSearch) eval(loads []Load, limit float64) score {
 	for b := range s.switched {
 		s.switched[b] = s.problem.variantBefore(b)&Prefill == 0
@@ -54,7 +56,7 @@ func (s *slotSearch) eval(loads []Load, limit float64) score {
 	return score{end: max(now, io.free), prefillRuns: prefillRuns}
 }
 
-// busy returns the end of the running load, or 0.
+// busy returns the end of the running load, or 0 if none runs.
 func (s *loaderState) busy() float64 {
 	if s.loading {
 		return s.end
@@ -62,7 +64,7 @@ func (s *loaderState) busy() float64 {
 	return 0
 }
 
-// settle ends and starts loads up to a time at which i steps have ended.
+// settle ends and starts loads up to the time now, at which i steps have ended.
 func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 	for {
 		if io.loading {
@@ -93,7 +95,8 @@ func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 	}
 }
 
-// begin returns the start of an ended step: with a spare slot no step waits.
+// begin returns when step i started, which is the end of the previous step: with a
+// spare slot, no step waits.
 func (s *slotSearch) begin(i int) float64 {
 	if i == 0 {
 		return 0
@@ -101,8 +104,8 @@ func (s *slotSearch) begin(i int) float64 {
 	return s.ends[i-1]
 }
 
-// improve swaps loads and moves the steps after which they start, until no change
-// helps.
+// improve swaps loads, and changes the steps after which they start, until no
+// change gives a better score.
 func (s *slotSearch) improve(c candidate) candidate {
 	loads := slices.Clone(c.loads)
 	best := c.score
@@ -137,7 +140,7 @@ func (s *slotSearch) improve(c candidate) candidate {
 	return candidate{search: s, loads: loads, score: best}
 }
 
-// shift moves the step after which a load may start, in both directions.
+// shift tries earlier and later steps as the one after which load k may start.
 func (s *slotSearch) shift(loads []Load, k int, try func() bool) (improved bool) {
 	for _, by := range [...]int{-s.blocks, -1, 1, s.blocks} {
 		for {

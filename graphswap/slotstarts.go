@@ -2,18 +2,19 @@ package graphswap
 
 import "slices"
 
-// minReleases and maxReleases limit releaseSteps.
+// minReleases and maxReleases are the limits of what releaseSteps returns.
 const minReleases, maxReleases = 12, 64
 
-// releaseSteps returns after how many different steps the starts of this order load.
-// Long prompts have many orders, so each gets fewer.
+// releaseSteps returns how many different steps are tried as the start of the first
+// load. Long prompts have many orders to try, so fewer steps are tried in each.
 func (s *slotSearch) releaseSteps() int {
 	return min(max(slotEffort/(s.chunks*len(s.steps)), minReleases), maxReleases)
 }
 
-// rankedStarts implements [searcher]. A start loads the blocks in ascending or descending order,
-// one load after the other, from one of many steps on. Blocks that start with decode graphs load
-// prefill graphs first, or keep their decode graphs.
+// rankedStarts implements [searcher]. A starting point loads the blocks in
+// ascending or descending order, one load after the other, from a certain step on.
+// If blocks start with decode graphs, a starting point first loads their prefill
+// graphs, or keeps the decode graphs.
 func (s *slotSearch) rankedStarts(known float64) []candidate {
 	ascending, descending := make([]int, s.blocks), make([]int, s.blocks)
 	for b := range s.blocks {
@@ -29,7 +30,7 @@ func (s *slotSearch) rankedStarts(known float64) []candidate {
 	}
 	first := s.prefillLoads()
 	if s.problem.startsWith(Decode) {
-		add(nil) // keep the decode graphs
+		add(nil) // keep the decode graphs and load nothing
 	}
 	stride := (len(s.steps) + s.releaseSteps() - 1) / s.releaseSteps()
 	loads := append(first, make([]Load, s.blocks)...)
@@ -49,7 +50,8 @@ func (s *slotSearch) rankedStarts(known float64) []candidate {
 	return all
 }
 
-// prefillLoads returns the loads of missing prefill graphs.
+// prefillLoads returns the loads of the prefill graphs that are not loaded at the
+// start.
 func (s *slotSearch) prefillLoads() []Load {
 	resident := make([]Variant, s.blocks)
 	for b := range resident {
@@ -58,7 +60,7 @@ func (s *slotSearch) prefillLoads() []Load {
 	return IdleLoads(resident, Prefill)
 }
 
-// plan returns the plan of a candidate's loads.
+// plan returns the plan with the loads of a candidate.
 func (s *slotSearch) plan(name string, c candidate) *Plan {
 	p := s.problem
 	plan := p.newPlan(name, s.windows)

@@ -2,7 +2,8 @@ package graphswap
 
 import "slices"
 
-// promising is the ratio to the best end up to which a start is kept.
+// promising limits the starting points: those that end later than promising times
+// the best end are left out.
 const promising = 1.1
 
 // rankedStarts implements [searcher].
@@ -23,7 +24,8 @@ func (s *search) rankedStarts(known float64) []candidate {
 	return all
 }
 
-// greedyCuts returns the cuts of the published rule, with both values of [GreedyOptions].Skip.
+// greedyCuts returns the cuts that the published greedy rule makes, with both
+// values of [GreedyOptions].Skip.
 func (p *Problem) greedyCuts() (all []cuts) {
 	if !p.startsWith(Prefill) {
 		return nil
@@ -35,17 +37,17 @@ func (p *Problem) greedyCuts() (all []cuts) {
 	return all
 }
 
-// starts returns the cuts from which the local search begins: all blocks at one cut,
-// the first blocks one cut later than the others, and staircases of one, two and three
-// blocks per chunk in both directions.
+// starts returns the cuts with which local search begins. All blocks switch at one
+// chunk, or the first blocks switch one chunk later than the others, or one, two or
+// three blocks switch per chunk, in ascending or descending order.
 func (s *search) starts() []cuts {
 	var all []cuts
 	if s.problem.startsWith(Decode) {
 		never := slices.Repeat([]int{s.chunks}, s.blocks)
-		all = append(all, cuts{never, never}) // keep the decode graphs
+		all = append(all, cuts{never, never}) // keep the decode graphs and load nothing
 	}
 	toPrefill := make([]int, s.blocks)
-	var room []int // one allocation for many starts
+	var room []int // memory for many starting points in one allocation
 	add := func(toDecode func(b int) int) {
 		if len(room) < s.blocks {
 			room = make([]int, 64*s.blocks)

@@ -2,10 +2,10 @@ package graphswap
 
 import "fmt"
 
-// Lane is a unit that runs one task at a time.
+// Lane is a unit that runs one task at a time: NPU, CPU or loader.
 type Lane uint8
 
-// The lanes, in the order of tasks with equal start.
+// Tasks with equal start are sorted in this order of lanes.
 const (
 	NPU Lane = iota
 	CPU
@@ -36,67 +36,69 @@ func (l *Lane) UnmarshalText(text []byte) error {
 	return fmt.Errorf("graphswap: %w: lane %q: want NPU, CPU or IO", ErrTimeline, text)
 }
 
-// Kinds of tasks.
+// These are the kinds of tasks.
 const (
-	Run       = "run"       // NPU: a step of the plan
-	Verify    = "verify"    // NPU: a block in a decode pass
-	Create    = "load"      // IO: free the old graph and load the new one
-	Draft     = "draft"     // CPU: make a draft
-	Sample    = "sample"    // CPU: sample tokens from a pass's logits
-	Calibrate = "calibrate" // CPU: learn from a prompt's logits
+	Run       = "run"       // on the NPU: a step of the plan
+	Verify    = "verify"    // on the NPU: a block in a decode pass
+	Create    = "load"      // on the loader: free the old graph and load the new one
+	Draft     = "draft"     // on the CPU: make a draft
+	Sample    = "sample"    // on the CPU: sample tokens from the logits of a pass
+	Calibrate = "calibrate" // on the CPU: learn from the logits of a prompt
 )
 
-// Task is one piece of work of a lane, forecast or recorded.
+// Task is one piece of work on a lane, with forecast or recorded times.
 type Task struct {
 	Lane    Lane    `json:"lane"`
 	Kind    string  `json:"kind"`
 	StartMs float64 `json:"start_ms"`
 	EndMs   float64 `json:"end_ms"`
-	Block   int     `json:"block"` // from 0; -1 for all of them
+	Block   int     `json:"block"` // block number from 0; -1 for all blocks
 	Variant Variant `json:"graph"`
-	// Index is the step's index in the plan's Steps, or the load's in its Loads;
-	// -1 for tasks that the plan does not list.
+	// Index is the index of the task in the plan's Steps or Loads, or -1 for tasks
+	// that the plan does not list.
 	Index int `json:"index"`
-	// Chunk is the chunk of a step, from 0. Decode passes continue the count.
+	// Chunk is the chunk number of a step, from 0. Decode passes get the numbers
+	// that follow the last chunk.
 	Chunk int `json:"chunk"`
-	// Runs is the number of executes and Rows the number of their rows: Valid rows
-	// held a token, the others are padding rows. Wasted rows held a rejected token.
+	// Runs is the number of executes, and Rows the number of rows that they
+	// computed. Valid is the number of rows that held a token; the others were
+	// padding rows. Wasted is the number of rows that held a rejected draft.
 	Runs   int `json:"runs,omitempty"`
 	Rows   int `json:"rows,omitempty"`
 	Valid  int `json:"valid,omitempty"`
 	Wasted int `json:"wasted,omitempty"`
-	// WaitMs is the stall: the time that the lane waited for this task's graph.
+	// WaitMs is the time that the lane waited for the graph of this task (a stall).
 	WaitMs float64 `json:"wait_ms,omitempty"`
 	Bytes  int64   `json:"bytes,omitempty"` // loaded
 }
 
-// MemoryPoint is the memory in use from a time on.
+// MemoryPoint is the memory in use from a certain time on.
 type MemoryPoint struct {
 	AtMs  float64 `json:"at_ms"`
 	Bytes int64   `json:"bytes"`
 }
 
-// Sources of a timeline.
+// Source says whether a timeline was simulated or executed.
 const (
 	Simulated = "simulated"
 	Executed  = "executed"
 )
 
-// Timeline records a plan's tasks with their times. The simulator returns a forecast. The engine
-// returns its measured tasks.
+// Timeline lists the tasks of a plan with their times. A timeline from the
+// simulator is a forecast. A timeline from the engine has the measured times.
 type Timeline struct {
 	Source string        `json:"source"`         // Simulated or Executed
-	Kind   string        `json:"kind,omitempty"` // kind of the profile, see [Fitted]
+	Kind   string        `json:"kind,omitempty"` // origin of the profile's numbers, such as [Fitted]
 	Plan   *Plan         `json:"plan"`
-	Tasks  []Task        `json:"tasks"` // by start, then by lane
+	Tasks  []Task        `json:"tasks"` // sorted by start, then by lane
 	Memory []MemoryPoint `json:"memory,omitempty"`
 
 	PrefillMs   float64 `json:"prefill_ms"`    // end of the last step
-	SwitchEndMs float64 `json:"switch_end_ms"` // end of the last load, at least PrefillMs
-	ExposedMs   float64 `json:"exposed_ms"`    // SwitchEndMs less a prefill on prefill graphs alone
+	SwitchEndMs float64 `json:"switch_end_ms"` // end of the last load, but at least PrefillMs
+	ExposedMs   float64 `json:"exposed_ms"`    // SwitchEndMs minus the time of a prefill on prefill graphs alone
 	StallMs     float64 `json:"stall_ms"`      // time that the NPU waited for loads
 	NPUBusyMs   float64 `json:"npu_busy_ms"`
-	FirstPassMs float64 `json:"first_pass_ms,omitempty"` // end of a first decode pass after the loads
+	FirstPassMs float64 `json:"first_pass_ms,omitempty"` // end of the first decode pass after the loads
 	IOBytes     int64   `json:"io_bytes"`
 	PeakBytes   int64   `json:"peak_bytes"`
 }

@@ -2,9 +2,9 @@ package graphswap
 
 import "fmt"
 
-// Validate returns an error for a plan that cannot run: a step comes before its input
-// or without its graph, a load frees a graph that has steps left, or a step and a load
-// wait for each other.
+// Validate returns an error for a plan that cannot run: a step comes before its
+// input or without its graph, a load frees a graph that later steps need, or a step
+// and a load wait for each other.
 func (p *Plan) Validate() error {
 	if err := p.shape(); err != nil {
 		return err
@@ -20,48 +20,48 @@ func (p *Plan) invalid(format string, args ...any) error {
 	return fmt.Errorf("graphswap: %w %q: %s", ErrPlan, p.Name, fmt.Sprintf(format, args...))
 }
 
-// shape checks lengths and indices.
+// shape checks the lengths of lists and the range of indices.
 func (p *Plan) shape() error {
 	if p.Blocks < 1 || len(p.Chunks) < 1 || len(p.Before) != p.Blocks || len(p.After) != p.Blocks || p.DecodeRows < 1 {
-		return p.invalid("%d blocks, %d chunks, residency of %d before and %d after", p.Blocks, len(p.Chunks), len(p.Before), len(p.After))
+		return p.invalid("it has %d blocks and %d chunks, but lists the resident graphs of %d blocks before and %d after", p.Blocks, len(p.Chunks), len(p.Before), len(p.After))
 	}
 	if want := p.Blocks * len(p.Chunks); len(p.Steps) != want {
-		return p.invalid("%d steps: want %d", len(p.Steps), want)
+		return p.invalid("it has %d steps, want %d", len(p.Steps), want)
 	}
 	for j, l := range p.Loads {
 		if l.Block < 0 || l.Block >= p.Blocks || l.Variant != Prefill && l.Variant != Decode || l.After < -1 || l.After >= len(p.Steps) {
-			return p.invalid("load %d is impossible: %+v", j, l)
+			return p.invalid("load %d has an impossible value: %+v", j, l)
 		}
 	}
 	return nil
 }
 
-// order checks that a chunk enters a block after the previous block, and after the
-// previous chunk, whose keys and values it reads.
+// order checks that a chunk enters a block only after the previous block, and after
+// the previous chunk, whose keys and values the block reads.
 func (p *Plan) order() error {
-	done := make([]int, p.Blocks) // per block: the next chunk
+	done := make([]int, p.Blocks) // per block: number of the next chunk
 	for i, s := range p.Steps {
 		if s.Block < 0 || s.Block >= p.Blocks || s.Chunk < 0 || s.Chunk >= len(p.Chunks) {
-			return p.invalid("step %d is impossible: %+v", i, s)
+			return p.invalid("step %d has an impossible value: %+v", i, s)
 		}
 		if s.Chunk != done[s.Block] || s.Block > 0 && done[s.Block-1] <= s.Chunk {
-			return p.invalid("step %d: chunk %d cannot enter block %d yet", i, s.Chunk, s.Block)
+			return p.invalid("step %d: chunk %d cannot enter block %d before the previous chunk and block", i, s.Chunk, s.Block)
 		}
 		done[s.Block]++
 	}
 	return nil
 }
 
-// residency checks that every step has its graph when its turn comes.
+// residency checks that the graph of every step is loaded when the step starts.
 func (p *Plan) residency() error {
 	now := append([]Variant(nil), p.Before...)
-	startsAfter := make([]int, len(p.Loads)) // the last step that must end before the load can start
+	startsAfter := make([]int, len(p.Loads)) // per load: index of the last step that must end before the load can start
 	latest := -1
 	for j, l := range p.Loads {
 		latest = max(latest, l.After)
 		startsAfter[j] = latest
 	}
-	next := make([]int, p.Blocks) // per block: its next load, as an index into Loads
+	next := make([]int, p.Blocks) // per block: index in Loads of its next load
 	for b := range next {
 		next[b] = p.loadOf(b, 0)
 	}
@@ -70,7 +70,7 @@ func (p *Plan) residency() error {
 		for j := next[b]; j < len(p.Loads) && p.Loads[j].After < i; j = next[b] {
 			if startsAfter[j] >= i {
 				if p.Spare {
-					break // the load comes later; the step runs on the resident graph
+					break // the load comes later, so the step runs on the graph that is loaded
 				}
 				return p.invalid("step %d waits for load %d, which waits for step %d", i, j, startsAfter[j])
 			}
@@ -80,7 +80,7 @@ func (p *Plan) residency() error {
 			continue
 		}
 		if s.Variant&now[b] == 0 {
-			return p.invalid("step %d: the %s graph of block %d is not resident", i, s.Variant, b)
+			return p.invalid("step %d needs the %s graph of block %d, which is not loaded", i, s.Variant, b)
 		}
 	}
 	for b, j := range next {
@@ -88,13 +88,14 @@ func (p *Plan) residency() error {
 			now[b] = p.Loads[j].Variant
 		}
 		if now[b] != p.After[b] {
-			return p.invalid("block %d ends with %s: the plan says %s", b, now[b], p.After[b])
+			return p.invalid("block %d ends with the %s graphs, but the plan says %s", b, now[b], p.After[b])
 		}
 	}
 	return nil
 }
 
-// loadOf returns the index of a block's next load, or len(Loads).
+// loadOf returns the index of a block's next load from index from on, or len(Loads)
+// if there is none.
 func (p *Plan) loadOf(block, from int) int {
 	for j := from; j < len(p.Loads); j++ {
 		if p.Loads[j].Block == block {

@@ -163,5 +163,5 @@ func TestReaderWaitsForShortExclusiveLock(t *testing.T) {
 		require.InDelta(t, lookTime.Seconds(), time.Since(began).Seconds(), 0.1)
 		require.NoError(t, f.Close())
 	})
-	require.Contains(t, log.String(), "held by another")
+	require.Contains(t, log.String(), "locked by another process")
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// The plans by the names that tables and files have.
+// These names of plans are used in the laboratory's tables and files.
 const (
-	PrefillOnly    = "g1_only"          // no switch; decode passes are padded
-	DecodeOnly     = "g2_only"          // the decode graphs for everything
-	Sync           = "sync"             // all loads after the prefill
-	Lazy           = "lazy"             // as the vendor's own switching: each load inside the first execute that needs it
-	Naive          = "naive_async"      // each block loads after its last chunk
-	Greedy         = "greedy"           // the published rule
-	GreedyDeferred = "greedy_deferred"  // the published rule, started as late as it pays
-	SwitchInOrder  = "descent_in_order" // the planner in the papers' order, chunk by chunk
-	ExactInOrder   = "exact_in_order"   // the best plan in the papers' order
+	PrefillOnly    = "g1_only"          // never switches: decode passes run on the prefill graphs, with padding rows
+	DecodeOnly     = "g2_only"          // runs prompts on the decode graphs too
+	Sync           = "sync"             // loads all decode graphs after the prefill
+	Lazy           = "lazy"             // loads each graph inside the first execute that needs it, as QNN's own switching does
+	Naive          = "naive_async"      // loads a block's decode graph after the block's last chunk
+	Greedy         = "greedy"           // the greedy rule of the papers
+	GreedyDeferred = "greedy_deferred"  // the greedy rule, started at the latest step that does not delay its end
+	SwitchInOrder  = "descent_in_order" // the product's planner, limited to the papers' order (chunk by chunk)
+	ExactInOrder   = "exact_in_order"   // the best possible plan in the papers' order (chunk by chunk)
 	Switch         = "descent"          // the planner
-	Exact          = "exact"            // the best plan in the planner's orders
-	Separate       = "both_resident"    // both graphs resident, weights stored twice
-	Resident       = "shared_pair"      // both graphs resident, weights stored once
+	Exact          = "exact"            // the best possible plan in any order that the planner tries
+	Separate       = "both_resident"    // keeps both graphs of each block loaded; weights are stored twice
+	Resident       = "shared_pair"      // keeps both graphs of each block loaded; weights are stored once
 )
 
 // Names lists the plans in the order of a table.
@@ -34,19 +34,22 @@ func Names() []string {
 	}
 }
 
-// Switches reports whether a plan switches graphs, and so can use a spare slot.
+// Switches reports whether a plan switches graphs; only such a plan can use a spare
+// slot.
 func Switches(name string) bool {
 	return !slices.Contains([]string{PrefillOnly, DecodeOnly, Separate, Resident}, name)
 }
 
-// current maps the names to the plans that the product makes.
+// current maps names of this package to the names that the product uses for the
+// same plans.
 var current = map[string]string{
 	PrefillOnly: graphswap.PlanPrefillOnly, DecodeOnly: graphswap.PlanDecodeOnly,
 	SwitchInOrder: graphswap.PlanSwitchInOrder, Switch: graphswap.PlanSwitch,
 	Separate: graphswap.PlanSeparate, Resident: graphswap.PlanResident,
 }
 
-// reasons maps the names of plans that need no search to their explanations.
+// reasons maps the names of plans that need no search to a sentence for the
+// laboratory's output.
 var reasons = map[string]string{
 	PrefillOnly:    "baseline: nothing is switched, decode passes run padded on the prefill graphs",
 	Sync:           "baseline: everything is loaded after the prefill",
@@ -61,8 +64,9 @@ var reasons = map[string]string{
 	Resident:       "both graphs of every block are resident and share their weights",
 }
 
-// Plan makes a plan of [Names], with or without a spare slot. It does not check
-// that the plan fits into the session: see [graphswap.Timeline.Check].
+// Plan makes the plan with one of the names of [Names], with or without a spare
+// slot. Plan does not check whether the graphs fit into the session's memory: see
+// [graphswap.Timeline.Check].
 func Plan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, error) {
 	plan, err := makePlan(name, p, spare)
 	if err != nil {
@@ -95,8 +99,8 @@ func makePlan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, e
 	return nil, fmt.Errorf("baseline: %w: plan %.80q: want one of %s", graphswap.ErrRequest, name, strings.Join(Names(), ", "))
 }
 
-// loadsAfter returns a prefill on the prefill graphs, in which each block loads its
-// decode graph after a step.
+// loadsAfter returns a plan whose steps all run on prefill graphs. The decode graph
+// of each block is loaded after the step that the function step returns.
 func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int) int) (*graphswap.Plan, error) {
 	plan, err := p.Make(graphswap.PlanPrefillOnly, false)
 	if err != nil {
@@ -109,8 +113,8 @@ func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int)
 	return plan, nil
 }
 
-// deferred starts the greedy rule at every step, and returns the latest start of
-// those with the earliest end.
+// deferred makes one greedy plan for each step at which the rule can start. Of the
+// plans with the earliest end, it returns the one that starts last.
 func deferred(p *graphswap.Problem, spare bool) *graphswap.Plan {
 	var best *graphswap.Plan
 	least := math.Inf(1)

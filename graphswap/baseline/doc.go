@@ -1,14 +1,16 @@
-// Package baseline makes the plans that the planner is compared with: the rules of
-// the papers, plans without a planner, and the exact reference.
+// Package baseline makes the plans that the laboratory compares with the planner:
+// the rules of the papers, plans without a planner, and the best possible plan,
+// found by exhaustive search.
 //
-// Only the laboratory imports it. The product's plans are in package graphswap;
-// under their earlier names (descent, g1_only, both_resident ...) this package
-// makes them too, so that comparisons keep their row names.
+// Only the laboratory imports it. The product's plans are in package graphswap.
+// This package also makes them under their earlier names (descent, g1_only,
+// both_resident ...), so that rows of old tables keep their names.
 //
 // # Invariants
 //
 //   - equal problems give equal plans;
 //   - every plan passes [graphswap.Plan.Validate].
 //
-// The exact plans take up to seconds; all others take less than a millisecond.
+// An exhaustive search takes up to some seconds; all other plans take less than a
+// millisecond.
 package baseline

@@ -1,24 +1,26 @@
-// Package session chooses graphs for a whole conversation: the partition and the
+// Package session chooses the graphs for a whole conversation: the partition, the
 // widths, and when to change them.
 //
-// Package graphswap chooses the best plan for one prompt on given graphs. A
-// [Session] also chooses the graphs. It learns from the turns how long prompts and
-// answers are, and decides which widths to load before the first turn, when other
-// widths will save more than their loads cost, and what to load in idle time.
-// The package computes times from the cost model and loads nothing.
+// Package graphswap chooses the best plan for one prompt if the graphs are given. A
+// [Session] also chooses the graphs. A Session learns from the turns how long
+// prompts and answers are. It decides which widths to load before the first turn,
+// when other widths will save more time than their loads cost, and what to load
+// between requests. The package computes times from the cost model; it loads no
+// graphs.
 //
-// Only the laboratory uses it today (`sdnpu-lab bench session`). The engine keeps
-// the graphs that were compiled; the figures of this package do not describe the
-// shipped `auto`.
+// Only the laboratory uses it today (`sdnpu-lab bench session`). The engine uses
+// only the widths that were compiled, so the figures of this package do not
+// describe the product's plan auto.
 //
 // # Invariants
 //
-//   - equal turns lead to equal choices; there is no clock;
-//   - widths change only after a loss: with the graphs in use, the turns so far must
-//     have lost a share of the time that the change's loads take;
-//   - if both graphs of every block are resident, no prompt waits for a change.
+//   - equal turns lead to equal choices, because there is no clock;
+//   - widths change only after a loss: compared with the new widths, the turns so
+//     far must have lost a certain share of the time that the change's loads take;
+//   - if both graphs of every block are loaded, no prompt waits for a change of
+//     widths.
 //
-// A choice takes one plan per configuration, and each plan below a millisecond;
-// plans of equal turns are remembered for the life of the session. A Session must
-// not be used by two goroutines at once.
+// A choice computes one plan per configuration, each in less than a millisecond.
+// Plans of equal turns are remembered for the life of the session. A Session is not
+// safe for concurrent use.
 package session

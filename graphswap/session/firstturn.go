@@ -7,16 +7,17 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// nearRegret is the largest distance from the least regret at which a
-// configuration can still be chosen for its first turn.
+// nearRegret limits the choice for the first turn to configurations whose regret is
+// at most this much larger than the smallest.
 const nearRegret = 0.005
 
-// contextGrain rounds contexts when kinds of conversations are compared.
+// contextGrain rounds context lengths, so that similar kinds of conversations are
+// compared once.
 const contextGrain = 256
 
-// firstTurn chooses for the first turn, before which nothing is resident. Among
-// the configurations with the least regret it takes the one with the shortest
-// first turn.
+// firstTurn chooses for the first turn, before which no graph is loaded. Of the
+// configurations with nearly the least regret, firstTurn takes the one with the
+// shortest first turn.
 func (s *Session) firstTurn(prompt, cached int) (*graphswap.Choice, error) {
 	regret, err := s.regrets(prompt)
 	if err != nil {
@@ -45,9 +46,9 @@ func (s *Session) firstTurn(prompt, cached int) (*graphswap.Choice, error) {
 	return best, nil
 }
 
-// regrets returns for each configuration how much longer conversations that begin
-// with it take than in the configuration that is best for them, as a share of the
-// best time. The mean is over conversations of the usual turns and of turns like
+// regrets returns the regret of each configuration: how much longer conversations
+// take that begin with it than with their best configuration, as a share of the
+// best time. The mean is over conversations with usual turns and with turns like
 // the given prompt.
 func (s *Session) regrets(prompt int) ([]float64, error) {
 	regrets := make([]float64, len(s.configs))
@@ -73,14 +74,14 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 	return regrets, nil
 }
 
-// conversationMs returns the time of a conversation that begins in one
-// configuration, with turns of turnMs. It stays there, or changes to a
-// configuration with turns of betterMs once its kind is known, whichever is
-// shorter.
+// conversationMs returns the time of a conversation that begins in the
+// configuration from, with turns of turnMs. The conversation stays in this
+// configuration, or changes once its kind is known to one with turns of betterMs,
+// whichever takes less time.
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {
-		// The loads run during as many turns as they take.
+		// The loads run in the background, during as many turns as they take.
 		known, loads = min(known+loads/max(turnMs, graphswap.Epsilon), conversation), 0
 	}
 	return min(conversation*turnMs, known*turnMs+loads+(conversation-known)*betterMs)

@@ -7,23 +7,23 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// IdleAfterMs is the time without a request after which idle loads begin.
+// IdleAfterMs is the time without requests after which background loads begin.
 const IdleAfterMs = 2000
 
-// Idle holds the loads for a time without requests: prefill graphs for the next prompt,
-// or graphs of other widths.
+// Idle lists loads for the time between requests: prefill graphs for the next
+// prompt, or graphs of other widths.
 type Idle struct {
 	Config graphswap.Config
-	// Loads run in their order while the time lasts. A request stops them at the end of a load, and
-	// the next plan begins with the graphs that are resident then.
+	// Loads run in this order until a request arrives. A request waits for the load
+	// under way; its plan then begins with the graphs that are loaded.
 	Loads  []graphswap.Load
-	Ms     float64 // of all loads
+	Ms     float64 // total time of the loads
 	Bytes  int64
 	Reason string // one sentence
 }
 
-// Idle returns the loads that shorten the next turn, forecast from the past ones,
-// or nil if no loads save enough of its time. It changes nothing; see
+// Idle returns the loads that should shorten the next turn, judged by the past
+// turns. If no loads save enough time, it returns nil. Idle changes nothing; see
 // [Session.Idled].
 func (s *Session) Idle(cached int) (*Idle, error) {
 	if s.allResident || s.config.Residency != graphswap.OneGraph || len(s.statistics.turns) == 0 {
@@ -55,8 +55,8 @@ func (s *Session) Idle(cached int) (*Idle, error) {
 	return best, nil
 }
 
-// meanTurnMs returns the mean time that turns like the past ones take in a configuration, starting
-// with the resident graphs.
+// meanTurnMs returns the mean time that turns like the past ones take in a
+// configuration if they start with the given graphs.
 func (s *Session) meanTurnMs(cfg graphswap.Config, resident []graphswap.Variant, cached int) (ms float64, err error) {
 	for _, t := range s.statistics.turns {
 		choice, err := s.best(cfg, resident, t.prompt, cached)
@@ -68,7 +68,8 @@ func (s *Session) meanTurnMs(cfg graphswap.Config, resident []graphswap.Variant,
 	return ms, nil
 }
 
-// idleLoads returns the loads that give every block of a configuration a variant.
+// idleLoads returns the loads that give every block of a configuration the variant
+// v.
 func (s *Session) idleLoads(cfg graphswap.Config, v graphswap.Variant) (*Idle, error) {
 	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, cfg, nil, 1, 0)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Session) idleLoads(cfg graphswap.Config, v graphswap.Variant) (*Idle, e
 	return idle, nil
 }
 
-// Idled records that the first loads of an idle time have ended.
+// Idled records that the first of these loads have ended; loads is their number.
 func (s *Session) Idled(idle *Idle, loads int) {
 	s.resident, s.config, s.preloaded = s.kept(idle.Config), idle.Config, loads > 0
 	for i, l := range idle.Loads {
@@ -92,8 +93,8 @@ func (s *Session) Idled(idle *Idle, loads int) {
 	}
 }
 
-// Within returns how many of the loads end within a time. A change of widths or
-// blocks needs all of its loads: the rest of them would delay the next turn.
+// Within returns how many of the loads end within the given time. A change of
+// widths or blocks needs all of its loads; half a change would delay the next turn.
 func (s *Session) Within(idle *Idle, ms float64) int {
 	if idle.Ms <= ms {
 		return len(idle.Loads)

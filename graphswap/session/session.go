@@ -7,44 +7,45 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Choice is the plan for a turn, and the change of widths during the turn.
+// Choice is the plan for a turn, and the change of widths that runs during the
+// turn.
 type Choice struct {
 	graphswap.Choice
 	change      widthChange
-	afterChange *graphswap.Choice // the turn on the new widths; nil without a change
+	afterChange *graphswap.Choice // the same turn on the new widths; nil if no change runs
 }
 
-// Session chooses the graphs and the plan for each turn of a conversation. It
-// learns from the turns: see [Session.Done].
+// Session chooses the graphs and the plan for each turn of a conversation. A
+// Session learns from the turns that [Session.Done] records.
 type Session struct {
 	chooser     graphswap.Chooser
-	configs     []graphswap.Config // all configurations that fit, in the best residency that any of them reaches
+	configs     []graphswap.Config // all configurations that fit into memory with the best residency that any of them reaches
 	config      graphswap.Config   // in use
-	started     bool               // the first turn has run
-	preloaded   bool               // the resident graphs were loaded in idle time
-	allResident bool               // the graphs of all widths fit at once: each turn picks its pair
+	started     bool               // set after the first turn
+	preloaded   bool               // the loaded graphs were loaded between requests
+	allResident bool               // the graphs of all widths fit into memory together, so each turn picks its pair
 	resident    []graphswap.Variant
 	statistics  statistics
-	change      widthChange // not finished yet
+	change      widthChange // a change of widths that has not finished
 	candidates  map[turnKey][]graphswap.Choice
 }
 
-// turnKey identifies turns that have equal candidates.
+// turnKey identifies turns that have the same candidate plans.
 type turnKey struct {
 	config         graphswap.Config
 	prompt, cached int
 	resident       string
 }
 
-// New returns a session with nothing resident. It fails with
-// [graphswap.ErrMemory] if no configuration fits.
+// New returns a session in which no graph is loaded. New fails with
+// [graphswap.ErrMemory] if no configuration fits into memory.
 func New(cost *graphswap.Cost, setting graphswap.Setting) (*Session, error) {
 	s := &Session{
 		chooser: graphswap.Chooser{Cost: cost, Setting: setting},
 		configs: cost.Configs(&setting), candidates: map[turnKey][]graphswap.Choice{},
 	}
 	if len(s.configs) == 0 {
-		return nil, fmt.Errorf("session: %w: %s on %s with a context of %d", graphswap.ErrMemory, cost.Name, cost.Profile.ID, setting.Context)
+		return nil, fmt.Errorf("session: %w: %s on %s with a context of %d tokens", graphswap.ErrMemory, cost.Name, cost.Profile.ID, setting.Context)
 	}
 	s.allResident = allFit(cost, &setting, s.configs[0])
 	prior, err := s.priorPrefillMs()
@@ -57,20 +58,21 @@ func New(cost *graphswap.Cost, setting graphswap.Setting) (*Session, error) {
 	return s, nil
 }
 
-// allFit reports whether the graphs of all widths fit into the session at once.
+// allFit reports whether the graphs of all widths fit into memory at once.
 func allFit(cost *graphswap.Cost, setting *graphswap.Setting, cfg graphswap.Config) bool {
 	widths := len(setting.PrefillRows) + len(setting.DecodeRows)
 	p, err := cost.TurnProblem(setting, cfg, nil, 1, 0)
 	return err == nil && (setting.Shared || p.SessionBytes+int64(widths)*cost.Model.BodyBytes <= p.WindowBytes)
 }
 
-// adopt makes a configuration the one in use, with its steady state resident.
+// adopt makes cfg the configuration in use and assumes that its usual graphs are
+// loaded.
 func (s *Session) adopt(cfg graphswap.Config) {
 	s.config = cfg
 	s.resident = steady(cfg)
 }
 
-// steady returns the variants that a configuration has resident between turns.
+// steady returns the graphs that a configuration has loaded between turns.
 func steady(cfg graphswap.Config) []graphswap.Variant {
 	v := graphswap.Both
 	if cfg.Residency == graphswap.OneGraph {
@@ -82,17 +84,19 @@ func steady(cfg graphswap.Config) []graphswap.Variant {
 // Config returns the configuration in use.
 func (s *Session) Config() graphswap.Config { return s.config }
 
-// Resident returns the variants that the session takes for resident, by block. Before the first
-// turn they are a guess, and the first plan's Before lists the graphs to load.
+// Resident returns, per block, the graphs that the session assumes to be loaded.
+// Before the first turn this is only an assumption; the field Before of the first
+// plan lists the graphs to load.
 func (s *Session) Resident() []graphswap.Variant { return slices.Clone(s.resident) }
 
-// SetResident tells the session which graphs are resident, if anything except a turn changed them.
+// SetResident tells the session which graphs are loaded, if something other than a
+// turn changed them.
 func (s *Session) SetResident(now []graphswap.Variant) {
 	s.resident, s.started = slices.Clone(now), true
 }
 
-// Choose returns the plan for a turn of prompt new tokens after cached ones. It
-// changes nothing.
+// Choose returns the plan for a turn with prompt new tokens and cached tokens in
+// the KV cache. Choose changes nothing in the session.
 func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	if !s.allResident && len(s.configs) > 1 && s.started && s.config.Residency != graphswap.OneGraph {
 		return s.chooseWithChange(prompt, cached)
@@ -104,7 +108,8 @@ func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	return &Choice{Choice: *choice}, nil
 }
 
-// choose returns the plan for a turn without a change of widths in the background.
+// choose returns the plan for a turn in which no change of widths runs in the
+// background.
 func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	switch {
 	case s.allResident:
@@ -119,8 +124,8 @@ func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	return s.cheapestFromHere(prompt, cached)
 }
 
-// anyPair returns the best choice among the width pairs of the partition, all of
-// which are resident.
+// anyPair returns the best choice among all pairs of widths of the partition, whose
+// graphs are all loaded.
 func (s *Session) anyPair(prompt, cached int) (*graphswap.Choice, error) {
 	var best *graphswap.Choice
 	for _, cfg := range s.configs {
@@ -138,13 +143,13 @@ func (s *Session) anyPair(prompt, cached int) (*graphswap.Choice, error) {
 	return best, nil
 }
 
-// turnMs returns the time of a turn with the expected answer.
+// turnMs returns the time of a turn with an answer of the expected length.
 func (s *Session) turnMs(choice *graphswap.Choice) float64 {
 	return s.chooser.TurnMs(choice, s.expectedOutput())
 }
 
-// best returns the best plan of a turn in one configuration, for the expected
-// answer.
+// best returns the best plan of a turn in one configuration, for an answer of the
+// expected length.
 func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) (*graphswap.Choice, error) {
 	all, err := s.plans(cfg, resident, prompt, cached)
 	if err != nil {
@@ -153,7 +158,8 @@ func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, promp
 	return s.chooser.Pick(all, s.expectedOutput()), nil
 }
 
-// plans returns the candidates of a turn, from memory if the turn is known.
+// plans returns the candidate plans of a turn. Plans of a turn that has been asked
+// for before come from a table.
 func (s *Session) plans(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) ([]graphswap.Choice, error) {
 	key := turnKey{cfg, prompt, cached, residentKey(resident)}
 	if all := s.candidates[key]; all != nil {
@@ -175,7 +181,8 @@ func residentKey(resident []graphswap.Variant) string {
 	return string(key)
 }
 
-// Done records that a plan ran to its end and that the answer had output tokens.
+// Done records that a choice's plan ran to its end, and that the answer had output
+// tokens.
 func (s *Session) Done(choice *Choice, output int) error {
 	s.started, s.preloaded = true, false
 	s.config, s.resident = choice.Config, slices.Clone(choice.Plan.After)
@@ -192,7 +199,8 @@ func (s *Session) Done(choice *Choice, output int) error {
 	return nil
 }
 
-// Reset forgets all turns and starts in a configuration's steady state.
+// Reset forgets all turns and starts again with the configuration cfg and its usual
+// graphs loaded.
 func (s *Session) Reset(cfg graphswap.Config) {
 	s.statistics = statistics{priorPrefillMs: s.statistics.priorPrefillMs}
 	s.change, s.started, s.preloaded = widthChange{}, false, false

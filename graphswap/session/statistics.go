@@ -7,19 +7,19 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// statistics are the workload statistics of a conversation.
+// statistics holds the workload statistics of a conversation.
 type statistics struct {
-	priorPrefillMs []float64 // per configuration: the mean prefill of usual prompts
-	turns          []turn    // the last ones
-	count          int       // of all turns
+	priorPrefillMs []float64 // per configuration: mean prefill time of typical prompts
+	turns          []turn    // the most recent turns
+	count          int       // number of all turns so far
 }
 
-// turn is a turn that has ended, or the one to come.
+// turn is a past turn, or the next one.
 type turn struct {
-	prefillMs []float64 // per configuration, from its steady state
+	prefillMs []float64 // per configuration: prefill time if its usual graphs are loaded
 	prompt    int
 	output    float64
-	context   float64 // at half of the answer
+	context   float64 // tokens in the cache at half of the answer
 }
 
 func (st *statistics) add(t turn) {
@@ -29,42 +29,45 @@ func (st *statistics) add(t turn) {
 	}
 }
 
-// Weights of past turns against the prior. A random search found them on conversations with other
-// seeds than the tests use.
+// These weights decide how much past turns count against the assumptions before the
+// first turn (the prior). A random search found the weights, on conversations with
+// other seeds than those of the tests.
 const (
-	remembered = 16  // turns that count
-	fading     = 0.9 // weight of a turn relative to the turn after it
-	// The constants below weigh the prior against the observed turns, for the usual prompts, the
-	// expected answer and a usual turn's tokens.
+	remembered = 16  // number of recent turns that count
+	fading     = 0.9 // weight of a turn divided by the weight of the turn after it
+	// Each of the following weights gives the prior as much influence as this
+	// number of observed turns: for the prompts, for the length of answers, and for
+	// the tokens of a turn.
 	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
 
-	usualTurn = 300 // tokens of a prompt
-	// A conversation is assumed to have 20 turns. After four turns the conversation's kind is
-	// known. At least two further turns are always assumed.
+	usualTurn = 300 // tokens of a typical prompt
+	// A conversation is assumed to have 20 turns. The kind of a conversation
+	// (prompt and answer lengths) counts as known after four turns. At least two
+	// further turns are always assumed.
 	conversation, learned, atLeast = 20.0, 4.0, 2.0
-	// minTurns must have ended before a turn waits for other widths; from
-	// exceptionTurns on, the turn with the longest prompt is left out.
+	// A turn waits for other widths only after minTurns turns. From exceptionTurns
+	// turns on, the turn with the longest prompt is left out.
 	minTurns, exceptionTurns = 2, 3
 )
 
-// A change of widths needs a loss: the turns so far must have lost a share of the
-// loads' time to the configuration in use. Forecasts can be wrong, losses cannot.
-// lostWaiting holds if a turn waits for the loads, lostBackground if the loads run
-// during turns.
+// Widths change only after a loss: compared with the new widths, the turns so far
+// must have lost this share of the time that the change's loads take. Forecasts can
+// be wrong, but a loss has happened. lostWaiting applies if a turn waits for the
+// loads, lostBackground if the loads run during turns.
 const (
 	lostWaiting    = 0.05
 	lostBackground = 0.02
 )
 
-// usual are the turns of the prior: short and long prompts, short and long
-// answers.
+// usual holds the typical turns that are assumed before the first turn: short and
+// long prompts, with short and long answers.
 var usual = struct {
 	prompts []int
 	outputs []float64
 }{[]int{24, 128, 512, 1536}, []float64{16, 64, 256}}
 
-// prefillMs returns the prefill time of a prompt in each configuration, from its
-// steady state.
+// prefillMs returns the prefill time of a prompt in each configuration, if its
+// usual graphs are loaded.
 func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
 	all := make([]float64, len(s.configs))
 	for i, cfg := range s.configs {
@@ -77,7 +80,7 @@ func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
 	return all, nil
 }
 
-// priorPrefillMs returns the mean prefill time of the usual prompts in each
+// priorPrefillMs returns the mean prefill time of typical prompts in each
 // configuration.
 func (s *Session) priorPrefillMs() ([]float64, error) {
 	mean := make([]float64, len(s.configs))
@@ -93,11 +96,11 @@ func (s *Session) priorPrefillMs() ([]float64, error) {
 	return mean, nil
 }
 
-// bounded cuts a prompt so that the context has room for several such turns.
+// bounded shortens a prompt so that the context has room for several turns like it.
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
-// expectedOutput returns the expected tokens of the next answer: about the mean of
-// the past ones.
+// expectedOutput returns the expected length of the next answer in tokens, about
+// the mean of the past answers.
 func (s *Session) expectedOutput() float64 {
 	sum, weight := s.chooser.Setting.Expected()*usualAnswer, usualAnswer
 	for _, t := range s.statistics.turns {
@@ -106,13 +109,14 @@ func (s *Session) expectedOutput() float64 {
 	return sum / weight
 }
 
-// horizon estimates how many turns remain, at least two. A conversation longer
-// than the assumed length is assumed to last as long again.
+// horizon estimates how many turns the conversation still has, at least two. A
+// conversation longer than the assumed length is assumed to last as long again.
 func (s *Session) horizon() float64 {
 	return max(math.Abs(conversation-float64(s.statistics.count)), atLeast)
 }
 
-// futureContext estimates the context at half of the remaining turns.
+// futureContext estimates how many tokens are cached when half of the remaining
+// turns are over.
 func (s *Session) futureContext(context int) int {
 	tokens, weight := (usualTurn+s.chooser.Setting.Expected())*usualTokens, usualTokens
 	for _, t := range s.statistics.turns {
@@ -122,7 +126,7 @@ func (s *Session) futureContext(context int) int {
 }
 
 // expectedTurnMs returns the expected time of a future turn in each configuration,
-// if it is like the given ones. Older turns weigh less.
+// if it resembles the given turns. Older turns count less in this mean.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	ms, output := slices.Clone(s.statistics.priorPrefillMs), s.expectedOutput()
 	for i := range ms {
@@ -137,8 +141,8 @@ func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	return ms
 }
 
-// lostMs returns the time that turns lost because the configuration in use was
-// resident instead of configuration i.
+// lostMs returns how much less time the given turns would have taken with
+// configuration i than with the one in use.
 func (s *Session) lostMs(turns []turn, i int) (lost float64) {
 	now := slices.Index(s.configs, s.config)
 	for _, t := range turns {
@@ -154,15 +158,16 @@ func (s *Session) perToken(i int, context float64) float64 {
 	return s.chooser.Cost.PerToken(&s.chooser.Setting, s.configs[i], graphswap.Decode, context)
 }
 
-// withTurn returns the past turns and a turn with the expected answer.
+// withTurn returns the past turns, followed by the given one with an answer of the
+// expected length.
 func (s *Session) withTurn(prompt, cached int) ([]turn, error) {
 	prefill, err := s.prefillMs(prompt, cached)
 	next := turn{prefill, prompt, s.expectedOutput(), float64(cached+prompt) + s.expectedOutput()/2}
 	return append(slices.Clone(s.statistics.turns), next), err
 }
 
-// withoutLongestPrompt drops the turn with the longest prompt: many conversations
-// begin with a document and continue with questions.
+// withoutLongestPrompt leaves out the turn with the longest prompt, because many
+// conversations begin with a document and continue with questions.
 func withoutLongestPrompt(turns []turn) []turn {
 	if len(turns) < exceptionTurns {
 		return turns
@@ -177,7 +182,8 @@ func withoutLongestPrompt(turns []turn) []turn {
 }
 
 // cheapestFromHere returns the choice with the least expected time for this turn
-// and the remaining ones. The turn waits for the loads of a change.
+// and all remaining ones. It assumes that this turn waits for the loads of a change
+// of configuration.
 func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
 	if err != nil {
@@ -204,8 +210,8 @@ func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error
 	return best, nil
 }
 
-// kept returns what stays resident after a change of configuration: the graphs
-// whose block and width stay.
+// kept returns the graphs that stay loaded when the configuration changes: those
+// with the same block and width in both.
 func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
 	kept := make([]graphswap.Variant, to.Blocks)
 	if to.Blocks != s.config.Blocks {
@@ -222,8 +228,8 @@ func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
 	return kept
 }
 
-// changeMs returns the time of the loads between the steady states of two
-// configurations.
+// changeMs returns the time of all loads that a change of configuration needs
+// between turns.
 func (s *Session) changeMs(from, to graphswap.Config) (ms float64) {
 	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, to, nil, 1, 0)
 	if err != nil {

@@ -7,27 +7,28 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// widthChange is a change to other widths during a conversation's turns. It needs
-// both graphs of every block resident and one spare slot: the loader, otherwise
-// without work, switches the graphs block by block. Every mixture of widths can
-// run: a block takes the time of its own configuration, and decode steps have the
-// rows of the smaller graphs.
+// widthChange is a change to other widths that runs while a conversation continues.
+// Such a change needs both graphs of every block loaded, and one spare slot. The
+// loader, which has no other work then, replaces the graphs block by block. Every
+// mixture of old and new widths can run: each block takes the time of its own
+// widths, and decode steps have as many rows as the narrower graphs.
 type widthChange struct {
 	from, to        graphswap.Config
-	totalMs, leftMs float64 // of its loads; if nothing is left, there is no change
+	totalMs, leftMs float64 // time of all its loads, and of those still to run; 0 left means no change
 }
 
-// canChangeInBackground reports whether a change can be made during turns.
+// canChangeInBackground reports whether a change between two configurations can be
+// made during turns.
 func canChangeInBackground(from, to graphswap.Config) bool {
 	return from.Residency == graphswap.BothGraphs && from.Spare && to.Spare && from.Blocks == to.Blocks
 }
 
-// shareRange is the largest and the smallest share of blocks with the old widths
-// during some time.
+// shareRange is the largest and the smallest share of blocks that have the old
+// widths during some time.
 type shareRange struct{ most, least float64 }
 
-// oldShare returns the share of blocks that can have the old widths while ms of
-// the change pass. A block changes when its load ends.
+// oldShare returns the range of this share while the next ms of the change's loads
+// run, if leftMs were left before. The widths of a block change when its load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{
@@ -36,8 +37,8 @@ func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	}
 }
 
-// slowestMixture returns the longest time of any mixture in the range, given the
-// time with only the old and with only the new widths.
+// slowestMixture returns the longest time that any mixture in the range takes.
+// before and after are the times with only the old and only the new widths.
 func slowestMixture(old shareRange, before, after float64) (most float64) {
 	for _, share := range []float64{old.most, old.least} {
 		most = max(most, share*before+(1-share)*after)
@@ -45,7 +46,7 @@ func slowestMixture(old shareRange, before, after float64) (most float64) {
 	return most
 }
 
-// Prefill returns the time of a choice until its answer begins, with switching.
+// Prefill returns the time of a turn until its answer begins, including switching.
 func (s *Session) Prefill(choice *Choice) float64 {
 	ms, x := choice.Forecast.SwitchEndMs, &choice.change
 	if x.leftMs <= 0 {
@@ -56,10 +57,10 @@ func (s *Session) Prefill(choice *Choice) float64 {
 	return slow * slowestMixture(x.oldShare(x.leftMs, slow*max(ms, after)), ms, after)
 }
 
-// slowdown returns the factor by which a load slows executes down.
+// slowdown returns the factor by which a running load slows executes down.
 func (s *Session) slowdown() float64 { return max(s.chooser.Cost.Profile.Load.Slowdown, 1) }
 
-// Decode returns the time of a choice's answer of output tokens.
+// Decode returns the time of an answer of output tokens with this choice.
 func (s *Session) Decode(choice *Choice, output float64) float64 {
 	x := &choice.change
 	context := float64(choice.Cached+choice.Prompt) + output/2
@@ -79,24 +80,25 @@ func (s *Session) Decode(choice *Choice, output float64) float64 {
 	return left + (output-left/during)*after
 }
 
-// perTokenDuringChange returns the longest time per token while leftMs of a change
-// remain, given the time per token before and after the change.
+// perTokenDuringChange returns the longest time per token while a change of widths
+// runs that still needs leftMs. The time per token before and after the change is
+// known.
 func (s *Session) perTokenDuringChange(choice *Choice, leftMs, output, now, after float64) float64 {
 	from, to := choice.Config.DecodeRows, choice.change.to.DecodeRows
 	slow := s.slowdown()
 	if from == to {
 		return slow * now
 	}
-	// A step takes the time of its blocks and yields the tokens of the smaller
-	// graphs.
+	// A decode step takes the time of all blocks, and yields the tokens of the
+	// narrower graphs.
 	setting := &s.chooser.Setting
 	now, after = now*setting.Tokens(from), after*setting.Tokens(to)
 	each := slow / setting.Tokens(min(from, to))
 	return each * slowestMixture(choice.change.oldShare(leftMs, output*each*max(now, after)), now, after)
 }
 
-// chooseWithChange returns the best plan of a turn while both graphs of every
-// block are resident, with the change of widths that runs during the turn.
+// chooseWithChange returns the best plan of a turn if both graphs of every block
+// are loaded, together with the change of widths that runs during the turn.
 func (s *Session) chooseWithChange(prompt, cached int) (*Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Session) chooseWithChange(prompt, cached int) (*Choice, error) {
 	return choice, err
 }
 
-// continueChange advances a choice's change by the time of its turn.
+// continueChange advances the change of widths by the time of the choice's turn.
 func (s *Session) continueChange(choice *Choice, output float64) {
 	if s.change = choice.change; s.change.leftMs <= 0 {
 		return
@@ -128,8 +130,9 @@ func (s *Session) continueChange(choice *Choice, output float64) {
 	}
 }
 
-// nextChange returns the change during the next turn: the unfinished one, its
-// reversal, or one to the configuration that saves the most.
+// nextChange returns the change of widths that runs during the next turn: the
+// unfinished one, its reversal, or a change to the configuration that saves the
+// most time.
 func (s *Session) nextChange(turns []turn, context int) widthChange {
 	if x := s.change; x.leftMs > 0 {
 		now := s.config
@@ -157,8 +160,9 @@ func (s *Session) nextChange(turns []turn, context int) widthChange {
 	return widthChange{from: s.config, to: best, totalMs: loads, leftMs: loads}
 }
 
-// savedMs returns the time that the remaining turns save in another configuration
-// whose loads run during them. If the past turns lost too little, it returns 0.
+// savedMs returns the time that the remaining turns save with another
+// configuration, whose loads run during these turns. If the past turns lost too
+// little time with the present configuration, savedMs returns 0.
 func (s *Session) savedMs(turns []turn, context int, to graphswap.Config, loadMs float64) float64 {
 	i := slices.Index(s.configs, to)
 	if s.lostMs(turns, i) < lostBackground*loadMs {

@@ -1,14 +1,16 @@
-// Package filelock locks files among processes.
+// Package filelock locks files against other processes.
 //
-// A lock is advisory and belongs to an open file. The system releases it when the
-// file is closed, at the latest when its process ends. Nothing tells which process
-// holds a lock. On a file system without locks, [Try] fails; callers may ignore
-// that error if they can work without a lock.
+// A lock is advisory: it stops only programs that ask for it. It belongs to an open
+// file. The operating system releases a lock when its file is closed, at the latest
+// when the process ends. The package cannot tell which process holds a lock. On a
+// file system without locks, [Try] fails. Callers that can work without a lock may
+// ignore the error.
 //
 // [Try] never waits and costs one system call.
 package filelock
 
 import "errors"
 
-// ErrHeld is returned when another open file holds a conflicting lock.
-var ErrHeld = errors.New("held by another")
+// ErrHeld is returned when another open file, usually of another process, holds a
+// conflicting lock.
+var ErrHeld = errors.New("the file is locked by another process")

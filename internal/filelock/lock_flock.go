@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Try locks f until it is closed: shared, or exclusive if exclusive is true. It
-// does not wait. It returns [ErrHeld] if another open file holds a conflicting
-// lock.
+// Try locks the file f until it is closed: exclusively if exclusive is set,
+// otherwise shared. Try does not wait. If another open file holds a conflicting
+// lock, Try returns [ErrHeld].
 func Try(f *os.File, exclusive bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {

@@ -1,16 +1,17 @@
-// Package golden runs golden scripts in tests: text files with commands and, below
-// "----", the output that each command must print. Run the test with -update to
-// rewrite the output.
+// Package golden runs golden scripts in tests. A script is a text file with
+// commands and, below a line "----", the output that each command must print. Run
+// the test with -update to replace the expected output by the actual one.
 //
-// An empty line ends a command with its output. Parts that begin with # are comments.
-// A command is a line of words, and can have more lines below it:
+// An empty line ends a command together with its output. Paragraphs that begin with
+// # are comments. A command is a line of words, and may have more lines below it:
 //
 //	plan switch prompt=8
 //	----
 //	  0-4   NPU  chunk 0 block 0 prefill
 //
-// The package parses scripts and compares outputs; each test brings its own commands.
-// Only tests import it. It keeps no state but the flag.
+// The package parses scripts and compares outputs; each test brings its own
+// commands. Only tests import this package. The package has no state except the
+// flag -update.
 package golden
 
 import (
@@ -27,12 +28,12 @@ var update = flag.Bool("update", false, "rewrite the expected output of golden s
 // Command is one command of a script.
 type Command struct {
 	Name     string
-	Operands []string          // the words without "="
-	Values   map[string]string // of the words key=value
-	Lines    []string          // below the first line
+	Operands []string          // words of the command that contain no "="
+	Values   map[string]string // words of the form key=value
+	Lines    []string          // further lines of the command
 }
 
-// Parse parses the text of a command, without its output.
+// Parse parses a command, without its expected output.
 func Parse(text string) Command {
 	lines := strings.Split(text, "\n")
 	c := Command{Values: map[string]string{}, Lines: lines[1:]}
@@ -49,7 +50,8 @@ func Parse(text string) Command {
 	return c
 }
 
-// Int returns the number of a key, or otherwise if the command does not have the key.
+// Int returns the number that a key has, or otherwise if the command does not have
+// the key.
 func (c Command) Int(t testing.TB, key string, otherwise int) int {
 	t.Helper()
 	text, ok := c.Values[key]
@@ -63,8 +65,9 @@ func (c Command) Int(t testing.TB, key string, otherwise int) int {
 	return n
 }
 
-// Run runs the scripts that match a pattern, each as a subtest. It calls start once for
-// each script, and the returned function for each command.
+// Run runs all scripts whose file names match a pattern, each as a subtest. Run
+// calls start once per script, and the function that start returns once per
+// command.
 func Run(t *testing.T, pattern string, start func() func(*testing.T, Command) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -85,13 +88,13 @@ func Run(t *testing.T, pattern string, start func() func(*testing.T, Command) st
 					t.Fatal(err)
 				}
 			default:
-				t.Errorf("%s: run with -update to accept the new output:\n%s", file, difference(string(want), got))
+				t.Errorf("%s: the output has changed; run the test with -update to accept it:\n%s", file, difference(string(want), got))
 			}
 		})
 	}
 }
 
-// replay returns a script with the output that its commands have now.
+// replay returns the text of a script with the output that its commands print now.
 func replay(t *testing.T, script string, run func(*testing.T, Command) string) string {
 	parts := strings.Split(strings.TrimSpace(script), "\n\n")
 	for i, part := range parts {
@@ -104,7 +107,8 @@ func replay(t *testing.T, script string, run func(*testing.T, Command) string) s
 	return strings.Join(parts, "\n\n") + "\n"
 }
 
-// difference returns the lines that differ, from the first to the last one.
+// difference returns the lines in which want and got differ, from the first to the
+// last.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	first := 0

@@ -8,12 +8,12 @@ import (
 )
 
 // ErrGone is returned when bytes of a mapped file can no longer be read.
-var ErrGone = errors.New("the file was shortened, or cannot be read any more, after it was opened")
+var ErrGone = errors.New("the mapped file was shortened, or its disk can no longer be read")
 
-// Guard calls read, which reads mapped bytes, and returns its error. If the file
-// was shortened or its disk fails, Guard returns [ErrGone] instead of ending the
-// process. It protects Go code on the calling goroutine only, and costs about ten
-// nanoseconds.
+// Guard calls read, which may read mapped bytes, and returns its error. If the file
+// was shortened or its disk fails, Guard returns [ErrGone] instead of letting the
+// process die. Guard protects only Go code on the calling goroutine, and costs
+// about ten nanoseconds.
 func Guard(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -21,7 +21,7 @@ func Guard(read func() error) (err error) {
 		case nil:
 		case interface {
 			runtime.Error
-			Addr() uintptr // only memory faults have it, not our own mistakes
+			Addr() uintptr // memory faults have an address; other run-time errors are not from mapped files
 		}:
 			err = fmt.Errorf("mapped: %w", ErrGone)
 		default:

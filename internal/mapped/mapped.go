@@ -12,18 +12,18 @@ import (
 // folder or a pipe.
 var ErrNotRegular = errors.New("not a regular file")
 
-// File is a mapped file. Its methods may be called from any goroutine. Call
-// Close only after the last read of the bytes.
+// File is a mapped file. The methods of a File may be called from any goroutine.
+// Close must be called only after the last read of the bytes.
 type File struct {
 	mu    sync.Mutex
 	bytes []byte // guarded by mu; nil after Close
 }
 
-// Open maps the regular file at path. An empty file has no bytes and is no
-// error. On a system without an implementation, the error is
+// Open maps the regular file at path. If the file is empty, the File has no bytes;
+// this is no error. On systems without memory mapping, Open returns
 // [errors.ErrUnsupported].
 func Open(path string) (*File, error) {
-	// Check the type first: opening a pipe would wait for its writer.
+	// Check the type first, because opening a pipe would wait for its writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, notRegular(path, info)
 	}
@@ -35,8 +35,8 @@ func Open(path string) (*File, error) {
 	return Map(f)
 }
 
-// Map maps an open file as [Open] does. The caller keeps f and may close it at
-// once: the mapping does not need the descriptor.
+// Map maps an open file in the way that [Open] does. The caller keeps f and may
+// close it at once, because the mapping does not need the open file.
 func Map(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	switch {
@@ -60,15 +60,15 @@ func notRegular(path string, info os.FileInfo) error {
 	return fmt.Errorf("mapped: %s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
 }
 
-// Bytes returns the bytes of the whole file, or nil after Close. The slice is
-// read-only (a write faults), belongs to f and is invalid after Close.
+// Bytes returns the bytes of the whole file, or nil after Close. The returned slice
+// belongs to f and is invalid after Close; writing to it crashes the process.
 func (f *File) Bytes() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes
 }
 
-// Close removes the mapping. A second call does nothing.
+// Close removes the mapping. A second call of Close does nothing.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
