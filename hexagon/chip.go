@@ -8,14 +8,15 @@ import (
 
 // Chip is a Snapdragon that graphs can be compiled for.
 type Chip struct {
-	// Name is the vendor's part number, Market the product name.
+	// Name is the vendor's part number, and Market the product name.
 	Name, Market string
-	// SoC is its number in QNN, Arch its Hexagon version.
+	// SoC is the chip's number in QNN, and Arch its Hexagon version.
 	SoC  uint32
 	Arch int
 }
 
-// Chips lists the chips that have a name here. Other chips are given by number.
+// Chips lists the chips that can be selected by name. Other chips must be given by
+// their SoC number.
 var Chips = []Chip{
 	{"SM8350", "Snapdragon 888", 30, 68},
 	{"SM8450", "Snapdragon 8 Gen 1", 36, 69},
@@ -27,8 +28,9 @@ var Chips = []Chip{
 	{"SM8850", "Snapdragon 8 Elite Gen 5", 87, 81},
 }
 
-// FindChip returns the chip of a name ("sm8650") or number ("57"). An unlisted
-// number is a chip without a name.
+// FindChip returns the chip that has the given name ("sm8650") or SoC number
+// ("57"). For a number that is not in the list, FindChip returns a chip without a
+// name.
 func FindChip(text string) (Chip, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	for _, c := range Chips {

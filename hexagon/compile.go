@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Compile builds the graphs in one context of the library, writes the image to w
-// and frees the context. It checks ctx between graphs.
+// Compile builds the graphs in one QNN context, writes the image to w and frees the
+// context. Compile checks ctx between graphs.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) (err error) {
 	defer func() {
 		if err != nil {
@@ -26,7 +26,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// A single graph has nothing to share, and a shared image has another format.
+	// A single graph shares nothing, and a shared image has another format.
 	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
@@ -34,8 +34,10 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	m := &manifest{Fingerprint: d.fingerprint()}
-	// With constant sharing, constants are filled once for all graphs. Without it,
-	// each graph is finished before the next one starts, as some libraries require.
+	// With constant sharing, all graphs are created first, so that each constant is
+	// passed to the library once for all of them. Without constant sharing, each
+	// graph is finished before the next one starts, because some libraries require
+	// that.
 	groups := [][]*backend.Graph{graphs}
 	if !shared {
 		groups = slices.Collect(slices.Chunk(graphs, 1))
@@ -56,16 +58,17 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil { // free its memory now; the deferred Close does nothing
+	if err := c.Close(); err != nil { // free the context's memory now; the deferred Close then does nothing
 		return err
 	}
 	d.tryLoad(contextBinary)
 	return writeImage(w, m, contextBinary)
 }
 
-// BuildAndDiscard calls build with a context that is freed afterwards, and logged
-// with each line that the library logs at level info during the build. A logged
-// line names no graph, so one build of a device runs at a time.
+// BuildAndDiscard calls build with a context and frees the context afterwards. It
+// calls logged with each line that the library logs at level info during the build.
+// A logged line does not say which graph it is about, so a device runs one build at
+// a time.
 func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(line string)) (err error) {
 	d.buildMu.Lock()
 	defer d.buildMu.Unlock()
@@ -83,8 +86,8 @@ func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(l
 	return build(c)
 }
 
-// Lower builds and finalizes one graph in a context. If o names no optimization,
-// it is the device's own.
+// Lower builds and finalizes one graph in a context. If o does not set the
+// optimization level, the device's own level is used.
 func (d *Device) Lower(ctx context.Context, c *qnn.Context, g *backend.Graph, o qnn.GraphOptions) error {
 	if err := check([]*backend.Graph{g}); err != nil {
 		return err
@@ -94,7 +97,7 @@ func (d *Device) Lower(ctx context.Context, c *qnn.Context, g *backend.Graph, o 
 	return err
 }
 
-// tryLoad loads a context binary and frees it, if Options.TryLoad is set.
+// tryLoad loads a context binary and frees it again, if Options.TryLoad is set.
 func (d *Device) tryLoad(contextBinary []byte) {
 	if !d.options.TryLoad {
 		return
@@ -105,11 +108,11 @@ func (d *Device) tryLoad(contextBinary []byte) {
 		err = c.Close()
 	}
 	if err != nil {
-		d.options.Logger.Debug("a new image does not load on this machine", "reason", err)
+		d.options.Logger.Debug("the new image cannot be loaded on this machine", "reason", err)
 	}
 }
 
-// check validates graphs against the contract before any call into the library.
+// check validates the graphs before any call into the library.
 func check(graphs []*backend.Graph) error {
 	if len(graphs) == 0 {
 		return fmt.Errorf("%w: no graphs, want at least one", backend.ErrInvalidGraph)
@@ -127,7 +130,8 @@ func check(graphs []*backend.Graph) error {
 	return nil
 }
 
-// describe returns the manifest of a graph: its name, inputs and outputs.
+// describe returns the part of the image's manifest that describes one graph: its
+// name, inputs and outputs.
 func describe(g *backend.Graph, tensors []qnn.Tensor) graphManifest {
 	m := graphManifest{Name: g.Name, Nodes: len(g.Nodes)}
 	for i, t := range g.Tensors {

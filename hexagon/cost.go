@@ -7,18 +7,20 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Events of the emulator, only when it simulates a phone's times.
+// The emulator reports these profile events only while it simulates the times of a
+// phone.
 const (
-	eventPaced   qnn.EventType = 9100 // text: the simulated device
-	eventCharged qnn.EventType = 9101 // ns: the simulated time
-	eventOverrun qnn.EventType = 9102 // ns: time by which the call exceeded the simulated time
-	eventScale   qnn.EventType = 9103 // millionths: wall time per simulated time
+	eventPaced   qnn.EventType = 9100 // text event: name of the simulated device
+	eventCharged qnn.EventType = 9101 // in ns: simulated time of the call
+	eventOverrun qnn.EventType = 9102 // in ns: how much longer than its simulated time the call really took
+	eventScale   qnn.EventType = 9103 // in millionths: wall time per simulated time
 )
 
-// pacedVirtual is the value of eventPaced if calls do not sleep.
+// pacedVirtual is the value of the event eventPaced if calls compute their
+// simulated time but do not sleep.
 const pacedVirtual = 2
 
-// newProfile opens a profile if Options.Costs is set; otherwise it returns nil.
+// newProfile opens a QNN profile if Options.Costs is set; otherwise it returns nil.
 func (d *Device) newProfile() (*qnn.Profile, error) {
 	if !d.options.Costs {
 		return nil, nil
@@ -33,8 +35,9 @@ func closeProfile(p *qnn.Profile) error {
 	return p.Close()
 }
 
-// readCost returns the cost of the last call with a profile. own is the library's
-// event for the whole call, in µs. With a nil profile the cost is zero.
+// readCost returns the cost of the last call that used a profile. own is the type
+// of the library's event for the whole call, in µs. If the profile is nil, the cost
+// is zero.
 func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	var c backend.Cost
 	if p == nil {

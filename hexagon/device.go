@@ -12,60 +12,65 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// loweringVersion is part of the fingerprint. Increase it when lowering gives
-// other QNN graphs for equal input.
+// loweringVersion is part of the fingerprint in each image. Increase
+// loweringVersion when lowering changes the QNN graphs that it makes from the same
+// input, so that old images are compiled again.
 const loweringVersion = 1
 
 // Options configures a Device.
 type Options struct {
-	// Library is the path of the library, or a bare name that the system's loader
-	// searches for.
+	// Library is the path of the QNN library, or a bare file name that the dynamic
+	// loader searches for.
 	Library string
 	// SystemLibrary is the path of the vendor's library that describes images. Empty means the
 	// one in the folder of Library, or Library itself if it describes images, as the emulator does.
 	SystemLibrary string
 	// Name names the device in messages and reports. Empty means Library.
 	Name string
-	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If it
-	// is zero the library chooses; on a phone it finds the phone's own.
+	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If SoC
+	// is zero, the library chooses; on a phone it finds the phone's own chip.
 	SoC uint32
-	// ConstantSharing chooses whether graphs that are compiled together store equal
-	// constants once. ConstantsAuto suits images for this machine, the other
-	// choices images for another machine.
+	// ConstantSharing says whether graphs that are compiled together store equal
+	// constants once. ConstantsAuto suits images for this machine; the other
+	// choices are for images that another machine will load.
 	ConstantSharing ConstantSharing
-	// Logger receives our warnings and, at debug level, the library's own lines.
-	// Nil means silence.
+	// Logger receives warnings of this package and, at debug level, the library's
+	// own lines. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
-	// Costs makes programs measure their calls with the library's profile events,
-	// see [backend.Timed]. It adds tens of microseconds to an execute.
+	// Costs makes programs measure their calls with the library's profile events;
+	// see [backend.Timed]. Costs adds tens of microseconds to an execute.
 	Costs bool
-	// FastRPC is the path of the library that allocates memory shared with the
-	// DSP. Empty means the system's.
+	// FastRPC is the path of the library that allocates memory shared with the DSP.
+	// If FastRPC is empty, the system's library is used.
 	FastRPC string
-	// Trace, if set, is called by Compile before each call into the library with
-	// the graph and the step, such as node "q0" (FullyConnected). A parent process
-	// can then name the call that crashed or hung.
+	// Trace, if set, is called by Compile before each call into the library, with
+	// the graph's name and the step, such as node "q0" (FullyConnected). If the
+	// compiling process crashes or hangs, its parent process can then tell in which
+	// step.
 	Trace func(graph, step string)
-	// TryLoad makes Compile load each new image once and free it. If the library
-	// crashes on the image, it ends the compiling process and not the serving
-	// one. A failed load is not an error here: the serving load reports it.
+	// TryLoad makes Compile load each new image once and free it again. If the
+	// library crashes on the image, it then ends the process that compiles, and not
+	// the one that serves requests. If the load fails without a crash, Compile
+	// returns no error: the process that serves will report it.
 	TryLoad bool
-	// provider is a further provider number that is accepted as the NPU's. Tests set it to the
-	// number of libQnnSaver, the vendor's library that records its calls.
+	// provider is a further provider number that Open accepts as the NPU's library.
+	// Tests set provider to the number of libQnnSaver, the vendor's library that
+	// records its calls.
 	provider uint32
 }
 
-// ConstantSharing chooses whether equal constants are stored once.
+// ConstantSharing says whether graphs that are compiled together store equal
+// constants once.
 type ConstantSharing int
 
 // The choices.
 const (
-	ConstantsAuto     ConstantSharing = iota // share if this library can load the result
+	ConstantsAuto     ConstantSharing = iota // share constants if this machine's library can load the result
 	ConstantsShared                          // always share
 	ConstantsSeparate                        // never share
 )
 
-// Device is an open NPU. Make it with [Open].
+// Device is an open QNN library with its backend and chip. [Open] returns a Device.
 type Device struct {
 	options Options
 	library *qnn.Library
@@ -73,12 +78,12 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
-	// optimization is the effort of the library's compiler, 0 if the library has
+	// optimization is the effort of the library's compiler, or 0 if the library has
 	// no such option.
 	optimization int
-	// chip is the SoC that graphs are compiled for, 0 if it is unknown.
+	// chip is the SoC number that graphs are compiled for, or 0 if it is unknown.
 	chip uint32
-	// sharesConstants and swapsGraphs probe the library at the first call and
+	// sharesConstants and swapsGraphs probe the library at their first call and
 	// return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
 	// system is the library that describes images, or systemErr is the reason why there is none.
@@ -89,17 +94,19 @@ type Device struct {
 	// fastRPC allocates buffers that contexts register; nil if the library takes
 	// no registered memory.
 	fastRPC *qnn.FastRPC
-	// memoryRefused is set once the library has refused registered memory although
-	// it claims the capability.
+	// memoryRefused is set when the library has refused to register memory,
+	// although it claims that it can.
 	memoryRefused atomic.Bool
-	// inPlaceRefused is set once the library has refused to use an image in place.
+	// inPlaceRefused is set when the library has refused to use an image without
+	// copying it.
 	inPlaceRefused atomic.Bool
 	closed         atomic.Bool
 
 	powerMu sync.Mutex
-	power   *qnn.PowerConfig // the current vote, nil if there is none; guarded by powerMu
+	power   *qnn.PowerConfig // current power vote, or nil; guarded by powerMu
 
-	// buildMu is held by BuildAndDiscard, whose listener receives all log lines.
+	// buildMu is held by BuildAndDiscard, because its listener gets all lines that
+	// the library logs.
 	buildMu  sync.Mutex
 	listener atomic.Pointer[func(line string)]
 }
@@ -125,7 +132,7 @@ func Open(o Options) (_ *Device, err error) {
 		return nil, err
 	}
 	if warning := d.library.Warning(); warning != "" {
-		o.Logger.Warn("library is newer than tested", "detail", warning)
+		o.Logger.Warn("the library is newer than the tested versions", "detail", warning)
 	}
 	if d.log, err = d.library.NewLog(qnn.LogWarn, d.logLine); err != nil {
 		return nil, err
@@ -147,8 +154,9 @@ func Open(o Options) (_ *Device, err error) {
 	return d, nil
 }
 
-// openChip opens the NPU. libQnnCpu, the vendor's float library for the CPU, has
-// no device, no chip and no compiler options. Any other backend is an error.
+// openChip opens the NPU's device in the library. libQnnCpu, the vendor's float
+// library for the CPU, has no device, no chip and no compiler options. For any
+// other backend openChip returns an error.
 func (d *Device) openChip() (err error) {
 	switch p := d.library.Provider(); p.Backend {
 	case qnn.BackendHTP, d.options.provider:
@@ -168,17 +176,17 @@ func (d *Device) openChip() (err error) {
 	return nil
 }
 
-// Options returns the options of [Open], with Name filled in.
+// Options returns the options that were passed to [Open], with Name filled in.
 func (d *Device) Options() Options { return d.options }
 
-// logLine logs the library's lines at debug level. The failed call returns errors
-// too, and the vendor's compiler warns hundreds of times per model about choices
-// that no caller can change.
+// logLine logs each line of the library at debug level, whatever its own level.
+// Errors are also part of the failed call's error, and the vendor's compiler warns
+// hundreds of times per model about choices that no caller can change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
 	if listen := d.listener.Load(); listen != nil {
 		(*listen)(text)
 	}
-	if level > qnn.LogWarn { // only BuildAndDiscard lowers the level
+	if level > qnn.LogWarn { // lines below warnings arrive only while BuildAndDiscard runs
 		return
 	}
 	severity := "warning"
@@ -188,12 +196,12 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 	d.options.Logger.Debug("library", "severity", severity, "text", strings.TrimSpace(text))
 }
 
-// Capabilities describes library and chip. The first call compiles and loads two
-// tiny images: one probes constant sharing, the other whether the library swaps
-// graphs by itself.
+// Capabilities describes what the library and the chip can do. The first call
+// compiles and loads two tiny images: one tests constant sharing, the other tests
+// whether the library swaps graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
-	if d.isCPULibrary() { // it must not be reported as the NPU
+	if d.isCPULibrary() { // this library must not be reported as the NPU
 		lane = backend.CPU
 	}
 	return backend.Capabilities{
@@ -208,8 +216,9 @@ func (d *Device) Capabilities() backend.Capabilities {
 	}
 }
 
-// ownChip returns the number of the chip that the library runs on, or 0. Images
-// that were prepared elsewhere for that number fit this device.
+// ownChip returns the SoC number of the chip that the library runs on, or 0 if it
+// reports none. Images that another machine compiled for this number can be loaded
+// here.
 func (d *Device) ownChip() uint32 {
 	devices, err := d.device.PlatformInfo()
 	if err != nil || len(devices) == 0 {
@@ -232,8 +241,8 @@ func (d *Device) fingerprint() string {
 		loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, d.soc())
 }
 
-// Close withdraws the power vote and closes device, backend, log and library.
-// Close programs and buffers first.
+// Close withdraws the power vote and closes the device, backend, log and library.
+// Programs and buffers of the device must be closed first.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil

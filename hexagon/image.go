@@ -13,9 +13,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image is a header, the manifest as JSON, zeros up to the next page, and the library's context
-// binary. The header holds the sizes and checksums of both parts and a checksum of itself. The
-// manifest's checksum includes the zeros after the manifest. All numbers are little-endian.
+// An image consists of a header, the manifest as JSON, zeros up to the next page,
+// and the library's context binary. The header holds the sizes and checksums of
+// manifest and context binary, and a checksum of the header itself. The manifest's
+// checksum includes the zeros after the manifest. All numbers are little-endian.
 const (
 	imageMagic   = "sdnpuHTP"
 	imageVersion = 1
@@ -33,7 +34,7 @@ type imageHeader struct {
 	BinarySum    uint32
 	BinaryStart  uint64
 	BinarySize   uint64
-	HeaderSum    uint32 // over the fields before
+	HeaderSum    uint32 // checksum of all fields above
 }
 
 // imageHeaderSize is the size of the header in bytes.
@@ -57,7 +58,7 @@ type graphManifest struct {
 
 type portManifest struct {
 	backend.Port
-	// ID is the library's ID of the tensor.
+	// ID is the number by which the library knows the tensor.
 	ID uint32
 }
 
@@ -68,7 +69,7 @@ func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 		return err
 	}
 	if len(text) > maxManifest {
-		return fmt.Errorf("write the manifest: it has %d bytes, at most %d are allowed", len(text), maxManifest)
+		return fmt.Errorf("write the manifest: it has %d bytes, want at most %d", len(text), maxManifest)
 	}
 	start := pages(imageHeaderSize + uint64(len(text)))
 	padded := append(text, make([]byte, start-imageHeaderSize-uint64(len(text)))...)
@@ -97,23 +98,23 @@ func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 func (h *imageHeader) sum() uint32 {
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-		panic(err) // a fixed-size struct into memory
+		panic(err) // writing a fixed-size struct to memory cannot fail
 	}
 	return crc32.Checksum(b.Bytes()[:b.Len()-4], castagnoli)
 }
 
-// readImage checks an image and returns its manifest and its context binary,
-// which is a part of image.
+// readImage checks an image and returns its manifest and its context binary, which
+// shares the image's memory.
 func readImage(image []byte) (*manifest, []byte, error) {
 	var h imageHeader
 	if err := binary.Read(bytes.NewReader(image), binary.LittleEndian, &h); err != nil {
-		return nil, nil, fmt.Errorf("read the image: %d bytes are too short", len(image))
+		return nil, nil, fmt.Errorf("read the image: %d bytes are too short for an image", len(image))
 	}
 	if string(h.Magic[:]) != imageMagic {
 		return nil, nil, fmt.Errorf("read the image: it starts with %q, not with %q", h.Magic[:], imageMagic)
 	}
 	if h.Version != imageVersion {
-		return nil, nil, fmt.Errorf("read the image: version %d, this program reads %d", h.Version, imageVersion)
+		return nil, nil, fmt.Errorf("read the image: it has version %d, this program reads %d", h.Version, imageVersion)
 	}
 	size := uint64(len(image))
 	used := imageHeaderSize + uint64(h.ManifestSize)
@@ -123,7 +124,7 @@ func readImage(image []byte) (*manifest, []byte, error) {
 	}
 	text, contextBinary := image[imageHeaderSize:used], image[h.BinaryStart:]
 	if crc32.Checksum(image[imageHeaderSize:h.BinaryStart], castagnoli) != h.ManifestSum || crc32.Checksum(contextBinary, castagnoli) != h.BinarySum {
-		return nil, nil, fmt.Errorf("read the image: the checksum differs, so the image is damaged")
+		return nil, nil, fmt.Errorf("read the image: the checksum is wrong, so the image is damaged")
 	}
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -132,7 +133,7 @@ func readImage(image []byte) (*manifest, []byte, error) {
 	return &m, contextBinary, m.check()
 }
 
-// check rejects graphs and ports that an execute could not bind.
+// check rejects graphs, inputs and outputs that an execute could not bind.
 func (m *manifest) check() error {
 	names := make(map[string]bool, len(m.Graphs))
 	for _, g := range m.Graphs {
@@ -167,11 +168,11 @@ func (g *graphManifest) check() error {
 func (p *portManifest) check() error {
 	size := p.Type.Size()
 	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {
-		return fmt.Errorf("port %q is invalid: ID %d, type %v, shape %v", p.Name, p.ID, p.Type, p.Shape)
+		return fmt.Errorf("input or output %q is invalid: ID %d, type %v, shape %v", p.Name, p.ID, p.Type, p.Shape)
 	}
 	for _, d := range p.Shape {
 		if d < 1 || size > math.MaxUint32/d {
-			return fmt.Errorf("port %q is invalid: shape %v is empty or beyond 4 GiB", p.Name, p.Shape)
+			return fmt.Errorf("input or output %q is invalid: shape %v is empty or larger than 4 GiB", p.Name, p.Shape)
 		}
 		size *= d
 	}

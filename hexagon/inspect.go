@@ -135,7 +135,7 @@ func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 // [graphManifest.check].
 func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	if len(ports) != len(tensors) {
-		return fmt.Errorf("%d tensors, the manifest has %d", len(tensors), len(ports))
+		return fmt.Errorf("the context binary has %d tensors, the manifest has %d", len(tensors), len(ports))
 	}
 	for _, p := range ports {
 		i := slices.IndexFunc(tensors, func(t qnn.Tensor) bool { return t.ID == p.ID })

@@ -32,21 +32,21 @@ var kinds = map[backend.Kind]qnn.TensorKind{
 	backend.Constant:     qnn.Static,
 }
 
-// lowering writes one backend.Graph into one QNN graph.
+// lowering translates one backend.Graph into one QNN graph.
 type lowering struct {
 	backend *qnn.Backend
 	graph   *qnn.Graph
 	source  *backend.Graph
 	tensors []qnn.Tensor
 	trace   func(graph, step string)
-	// cpuLibrary is set for libQnnCpu, see isCPULibrary.
+	// cpuLibrary is set if the library is libQnnCpu, see isCPULibrary.
 	cpuLibrary bool
-	// rank4 holds the [1,1,M,K] forms of tensors that asRank4 has created.
+	// rank4 holds the tensors with the shape [1,1,M,K] that asRank4 has created.
 	rank4 map[backend.TensorID]*qnn.Tensor
 }
 
-// lower builds and finalizes graphs in context c. It fills each constant once for all
-// of them. It checks ctx between graphs.
+// lower builds and finalizes graphs in the context c. It passes each constant to
+// the library once for all graphs. lower checks ctx between graphs.
 func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
@@ -74,7 +74,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= collectAbove { // finalize needs the memory for its own copies
+	if cap(buffer) >= collectAbove { // finalize needs this memory for its own copies of the constants
 		buffer = nil
 		debug.FreeOSMemory()
 	}
@@ -91,19 +91,21 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 	return manifests, nil
 }
 
-// collectAbove is the buffer size in bytes above which lower returns memory to the
-// system.
+// collectAbove is the size in bytes above which lower returns its buffer to the
+// operating system.
 const collectAbove = 16 << 20
 
-// constantUse is a tensor of a lowering that holds a constant.
+// constantUse is a tensor that holds a certain constant, with the lowering that
+// owns the tensor.
 type constantUse struct {
 	lowering *lowering
 	tensor   int
 }
 
-// createTensors creates the graph's tensors. With each constant it also creates the
-// tensors of other graphs that hold the same constant. It fills constants into
-// buffer, or into a larger buffer that it returns.
+// createTensors creates the tensors of a graph. For each constant, it also creates
+// the tensors of the other graphs that hold the same constant. createTensors copies
+// constants into buffer or, if that is too small, into a larger buffer, which it
+// returns.
 func (l *lowering) createTensors(constants map[string][]constantUse, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
@@ -111,7 +113,7 @@ func (l *lowering) createTensors(constants map[string][]constantUse, buffer []by
 		uses, data, scales := []constantUse{{l, i}}, []byte(nil), []backend.ScaleOffset(nil)
 		if t.Kind == backend.Constant {
 			id := constantID(t)
-			if uses = constants[id]; len(uses) == 0 { // already created with another graph
+			if uses = constants[id]; len(uses) == 0 { // already created together with another graph
 				continue
 			}
 			delete(constants, id)
@@ -141,7 +143,7 @@ func (l *lowering) createTensors(constants map[string][]constantUse, buffer []by
 	return buffer, nil
 }
 
-// constantID returns equal IDs for constants with equal elements.
+// constantID returns the same ID for constants with equal elements.
 func constantID(t *backend.Tensor) string {
 	return fmt.Sprint(t.Type, t.Shape, t.Encoding, t.Values.ID)
 }
@@ -151,11 +153,11 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
 	to.Dims, to.Data, to.Quantization = shape, data, q
 	err := l.graph.CreateTensor(to)
-	to.Data = nil // the library has its copy
+	to.Data = nil // the library has copied the data
 	return err
 }
 
-// addNodes adds the nodes and finalizes the graph, which compiles it.
+// addNodes adds the nodes and then finalizes the graph, which compiles it.
 func (l *lowering) addNodes() error {
 	name := ""
 	for i := range l.source.Nodes {
@@ -169,7 +171,7 @@ func (l *lowering) addNodes() error {
 	return l.graph.Finalize(nil)
 }
 
-// lowerNode returns the function that writes a node.
+// lowerNode returns the function that translates a node.
 func (l *lowering) lowerNode(n *backend.Node) func(n *backend.Node) error {
 	switch {
 	case l.cpuLibrary && n.Op == backend.RmsNorm:
@@ -215,7 +217,7 @@ func (l *lowering) node(n *backend.Node) error {
 // add validates a node and appends it to the graph.
 func (l *lowering) add(op *qnn.Op) error {
 	err := l.backend.Validate(op)
-	if errors.Is(err, qnn.ErrOpInvalid) { // valid by the contract, but not for this library
+	if errors.Is(err, qnn.ErrOpInvalid) { // the node is valid for package backend, but not for this library
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -224,8 +226,8 @@ func (l *lowering) add(op *qnn.Op) error {
 	return l.graph.AddNode(op)
 }
 
-// checkNorm rejects an RmsNorm with a beta other than zero. Such a node passes the
-// vendor's validation, and the vendor's library then ignores beta.
+// checkNorm rejects an RmsNorm whose beta is not zero. The vendor's library accepts
+// such a node and then ignores beta.
 func (l *lowering) checkNorm(n *backend.Node) error {
 	if n.Op != backend.RmsNorm {
 		return nil
@@ -241,14 +243,16 @@ func (l *lowering) checkNorm(n *backend.Node) error {
 	return nil
 }
 
-// droppedParams names the parameters that QNN reads from the output tensor instead.
+// droppedParams lists parameters that QNN does not take, because it reads the value
+// from the output tensor.
 var droppedParams = map[backend.Op][]string{
 	backend.Reshape: {"shape"}, backend.Cast: {"to"},
 	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
 	backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
 
-// impliedParams returns the parameters that QNN needs and the contract implies.
+// impliedParams returns the parameters that QNN requires and that package backend
+// leaves out, because they have one possible value.
 func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	last := int32(len(l.source.Tensors[n.Inputs[0]].Shape) - 1)
 	switch n.Op {
@@ -264,9 +268,9 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns the flags that a node does not set, as false. The vendor's
-// validation crashes on a MatMul without both flags if its weights have a scale per
-// channel.
+// unset returns the given flags with the value false, if the node does not set
+// them. Flags are always passed, because the vendor's validation crashes on a
+// MatMul without both flags if its weights have a scale per channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {
 		if n.Param(name) == nil {

@@ -9,28 +9,30 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// alignment suits the library's vector units. The contract requires it of offsets.
+// alignment is the alignment in bytes that the library's vector units need. Package
+// backend requires that offsets into a buffer have this alignment.
 const alignment = 64
 
-// maxBuffer is the address space of one DSP session: no device takes more.
+// maxBuffer is the size of the address space of one DSP session, so no device
+// accepts a larger buffer.
 const maxBuffer = 1 << 32
 
 // fastRPCLibrary is the system's library that allocates memory shared with the DSP.
 const fastRPCLibrary = "libcdsprpc.so"
 
-// buffer is memory for inputs and outputs. It is shared memory if the library
-// takes registered memory. Otherwise it is Go memory, which the library copies or
-// maps in each execute.
+// buffer holds inputs and outputs of graphs. If the library can register memory, a
+// buffer is memory shared with the DSP. Otherwise a buffer is Go memory, which the
+// library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
 	shared *qnn.SharedMemory // nil: Go memory
 }
 
-// openSharedMemory opens the allocator of shared memory, if the library reports
-// the capability. The vendor's x86-64 library has no memory handles.
+// openSharedMemory opens the allocator of shared memory, if the library says that
+// it can register memory. The vendor's x86-64 library cannot register memory.
 func (d *Device) openSharedMemory() {
 	if ok, err := d.library.HasCapability(qnn.CapabilityMemHandle); err != nil || !ok {
-		d.options.Logger.Debug("the library takes no registered memory: executes get addresses", "error", err)
+		d.options.Logger.Debug("the library cannot register memory, so executes get addresses", "error", err)
 		return
 	}
 	name := d.options.FastRPC
@@ -39,12 +41,12 @@ func (d *Device) openSharedMemory() {
 	}
 	var err error
 	if d.fastRPC, err = qnn.OpenFastRPC(name); err != nil {
-		d.options.Logger.Debug("no shared memory on this machine: executes get addresses", "reason", err)
+		d.options.Logger.Debug("this machine has no shared memory, so executes get addresses", "reason", err)
 	}
 }
 
-// NewBuffer allocates zeroed memory. The caller closes it after the programs that
-// use it.
+// NewBuffer allocates memory filled with zeros. The caller closes the buffer after
+// the programs that use it.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {
@@ -53,7 +55,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	case sizeBytes <= 0:
 		err = errors.New("the size must be positive")
 	case int64(sizeBytes) > maxBuffer:
-		err = fmt.Errorf("%w: a DSP session addresses at most %d bytes", backend.ErrNoMemory, int64(maxBuffer))
+		err = fmt.Errorf("%w: a DSP session can address at most %d bytes", backend.ErrNoMemory, int64(maxBuffer))
 	case d.fastRPC == nil || d.memoryRefused.Load():
 		return &buffer{bytes: aligned(sizeBytes)}, nil
 	default:
@@ -87,16 +89,17 @@ func (b *buffer) Close() error {
 	return b.shared.Close()
 }
 
-// registration identifies memory that is registered for a port of a graph.
+// registration identifies memory that is registered for one input or output of a
+// graph.
 type registration struct {
-	port   int // outputs follow the inputs
+	port   int // index of the input or output; outputs follow the inputs
 	buffer *buffer
 	offset int
 }
 
-// register registers the memory of a port with the context, once. It returns nil
-// if the execute must get an address instead: the memory is not shared, or the
-// library refuses registration.
+// register registers the memory of an input or output with the context, if it is
+// not registered yet. register returns nil if the execute must get an address
+// instead: the memory is not shared, or the library refuses registration.
 func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Memory, error) {
 	own, ok := b.Buffer.(*buffer)
 	if !ok || own.shared == nil || p.device.memoryRefused.Load() {
@@ -116,16 +119,16 @@ func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Me
 		return m, nil
 	}
 	if errors.Is(err, backend.ErrNoMemory) || errors.Is(err, backend.ErrRestarted) {
-		return nil, fmt.Errorf("register %s of %d bytes in a buffer of %d: %w", of.Name, of.SizeBytes(), len(own.bytes), err)
+		return nil, fmt.Errorf("register %s (%d bytes, in a buffer of %d bytes): %w", of.Name, of.SizeBytes(), len(own.bytes), err)
 	}
 	if !p.device.memoryRefused.Swap(true) {
-		p.device.options.Logger.Warn("the library refuses registered memory although it reports the capability: executes get addresses", "reason", err)
+		p.device.options.Logger.Warn("the library refuses to register memory, although it claims that it can, so executes get addresses", "reason", err)
 	}
 	return nil, nil
 }
 
-// Bind registers the memory of bindings before the first execute with them. It may
-// run in parallel with executes of other programs.
+// Bind registers the memory of bindings before the first execute that uses them.
+// Bind may run in parallel with executes of other programs.
 func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +145,8 @@ func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	return nil
 }
 
-// deregister ends all registrations with the context, which must be open.
+// deregister ends all registrations of memory with the context, which must still be
+// open.
 func (p *program) deregister() error {
 	var err error
 	for _, g := range p.graphs {

@@ -12,12 +12,13 @@ import (
 // hmxVoteArch is the first Hexagon version with votes for its matrix unit (HMX).
 const hmxVoteArch = 79
 
-// votes returns the vote of a phase; idle has none. Prefill is bound by the matrix
-// unit and asks for the highest clocks. Decode is bound by the memory: the bus
-// stays at its highest clock, cores and matrix unit may be slower. Verification
-// is between the two. Outside prefill the host polls for as long as the library
-// expects an execute to take. That costs less CPU time than the fixed 10 ms of a
-// burst and is as fast.
+// votes returns the power vote of a phase. The phase idle has no vote. Prefill is
+// limited by the matrix unit, so its vote asks for the highest clocks. Decode is
+// limited by the memory, so its vote keeps the memory bus at its highest clock,
+// while cores and matrix unit may be slower. The vote of verification is between
+// the votes of prefill and decode. In decode and verification, the host polls for
+// as long as the library expects an execute to take. This polling costs less CPU
+// time than the fixed 10 ms of [qnn.Burst], and is as fast.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {
@@ -37,8 +38,8 @@ func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	return v, nil
 }
 
-// Vote asks for the clocks of a phase. If a restart of the DSP lost the vote, it
-// votes again.
+// Vote asks the device for the clock rates that a phase needs. If a restart of the
+// DSP has lost the vote, Vote votes again.
 func (d *Device) Vote(p backend.Phase) (err error) {
 	defer func() {
 		if err != nil {
@@ -58,7 +59,7 @@ func (d *Device) Vote(p backend.Phase) (err error) {
 		if err := d.power.Set(v); err == nil {
 			return nil
 		}
-		d.power = nil // its number is no longer valid
+		d.power = nil // the vote's number is no longer valid after the restart
 	}
 	power, err := d.library.NewPowerConfig(0, 0)
 	if err != nil {
@@ -81,7 +82,7 @@ func (d *Device) withdrawVote() error {
 	return power.Close()
 }
 
-// arch returns the Hexagon version of the chip, 0 if it is unknown.
+// arch returns the Hexagon version of the chip, or 0 if it is unknown.
 func (d *Device) arch() int {
 	for _, c := range Chips {
 		if c.SoC == d.chip {

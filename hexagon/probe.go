@@ -19,27 +19,30 @@ func (d *Device) probeOnce(what string, probe func() error) func() bool {
 	})
 }
 
-// probeSide is the width and height of the probe's constant. It is large because the
-// vendor's compiler keeps small constants outside the shared section, and an image
-// without a shared section loads everywhere.
+// probeSide is the number of rows and of columns of the constant in a probe. The
+// constant must be large, because the vendor's compiler keeps small constants out
+// of the shared section, and every library can load an image without a shared
+// section.
 const probeSide = 64
 
-// probeConstantSharing compiles and loads an image with shared constants. The
-// vendor's x86-64 library compiles such images, claims the capability and then
-// refuses to load them (1000). A phone's library may refuse to compile them. Any
-// failure means no.
+// probeConstantSharing tests constant sharing: it compiles and loads an image with
+// shared constants. The vendor's x86-64 library compiles such images and claims
+// that it supports them, but refuses to load them (code 1000). The library on a
+// phone may refuse to compile them. Any failure counts as "not supported".
 func (d *Device) probeConstantSharing() error {
 	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
 }
 
-// probeGraphSwapping loads an image whose graphs the library swaps by itself. The
-// vendor's x86-64 library claims the capability and refuses the call (1000).
+// probeGraphSwapping tests whether the library can swap graphs by itself: it loads
+// an image with the options for that. The vendor's x86-64 library claims that it
+// can, but refuses the call (code 1000).
 func (d *Device) probeGraphSwapping() error {
 	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
 }
 
 // swapOptions returns the options for an image whose graphs the library swaps by
-// itself. The image is used in place, and the memory hint fits one graph.
+// itself. The library uses the image without copying it, and its memory hint is the
+// size of one graph.
 func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
 	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
 }
@@ -53,7 +56,7 @@ func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
 	defer func() { _ = c.Close() }()
 	weights := make([]byte, 2*probeSide*probeSide)
 	for i := range weights {
-		weights[i] = byte(i*7) & 0x3b // small float16 numbers; all rows differ
+		weights[i] = byte(i*7) & 0x3b // small float16 numbers, such that all rows differ
 	}
 	for rows := range 2 {
 		if err := probeGraph(c, fmt.Sprintf("rows%d", rows+1), uint32(rows+1), weights); err != nil {

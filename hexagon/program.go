@@ -11,27 +11,27 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// program is a loaded context and its graphs. It owns the context: Close frees it,
-// and with it the graphs.
+// program is a loaded context with its graphs. A program owns its context. Close
+// frees the context and all of its graphs.
 type program struct {
 	device *Device
-	size   int64 // of the context binary, in bytes
+	size   int64 // size of the context binary in bytes
 
-	// mu is held during an execute. It guards the fields below.
+	// mu is held during an execute. mu guards the fields below.
 	mu                sync.Mutex
 	context           *qnn.Context // nil after Close
 	graphs            map[string]*loadedGraph
-	image             []byte       // keeps an image that is used in place alive
-	profile           *qnn.Profile // of executes; nil without Options.Costs
+	image             []byte       // keeps the image alive if the library uses it without a copy
+	profile           *qnn.Profile // profile of executes; nil without Options.Costs
 	loadCost, runCost backend.Cost
 }
 
-// loadedGraph is a graph and its last bindings: an execute with equal bindings
-// binds nothing. Guarded by program.mu.
+// loadedGraph is a graph with its last bindings. An execute with the same bindings
+// does not bind anything again. All fields are guarded by program.mu.
 type loadedGraph struct {
 	graph     *qnn.Graph
 	signature backend.Signature
-	ids       []uint32 // tensor IDs of inputs, then outputs
+	ids       []uint32 // tensor IDs of the inputs, followed by those of the outputs
 	binding   *qnn.Binding
 	bound     []backend.Binding
 	memories  map[registration]*qnn.Memory // registered memory
@@ -81,8 +81,9 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	return p, nil
 }
 
-// loadContext loads a context binary, in place if the library can do that. Only a
-// try shows it: the vendor's x86-64 library claims the capability and refuses.
+// loadContext loads a context binary. If the library can use it without a copy, no
+// copy is made. Whether the library can do so is known only after a try, because
+// the vendor's x86-64 library claims that it can and then refuses.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {
@@ -90,7 +91,7 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 		}
 		c, err := d.backend.LoadContext(d.device, contextBinary, swapOptions(len(contextBinary), graphs), profile)
 		if errors.Is(err, qnn.ErrNotSupported) {
-			return nil, fmt.Errorf("have the library swap graphs: %w: %w", errors.ErrUnsupported, err)
+			return nil, fmt.Errorf("let the library swap graphs: %w: %w", errors.ErrUnsupported, err)
 		}
 		return c, callError(err)
 	}
@@ -107,11 +108,11 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 	return c, callError(err)
 }
 
-// callError adds the contract's error to a failed load or execute, and cause and
-// remedy if they are known.
+// callError translates the error of a failed load or execute into an error of
+// package backend, and adds the cause and the remedy if they are known.
 func callError(err error) error {
 	if err == nil {
-		return nil // first, because every execute calls this and must not allocate
+		return nil // checked first, because every execute calls this function, which must not allocate
 	}
 	err = explain(err)
 	switch {
@@ -192,7 +193,7 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 	return nil
 }
 
-// port returns port i; outputs follow the inputs.
+// port returns the i-th input or output; outputs follow the inputs.
 func (g *loadedGraph) port(i int) *backend.Port {
 	if n := len(g.signature.Inputs); i >= n {
 		return &g.signature.Outputs[i-n]
@@ -200,10 +201,11 @@ func (g *loadedGraph) port(i int) *backend.Port {
 	return &g.signature.Inputs[i]
 }
 
-// check compares the number and sizes of bindings with the graph.
+// check compares the number and the sizes of bindings with the inputs and outputs
+// of the graph.
 func (g *loadedGraph) check(bindings []backend.Binding) error {
 	if len(bindings) != len(g.ids) {
-		return fmt.Errorf("%w: %d bindings, the graph has %d inputs and outputs", backend.ErrBinding, len(bindings), len(g.ids))
+		return fmt.Errorf("%w: got %d bindings, but the graph has %d inputs and outputs", backend.ErrBinding, len(bindings), len(g.ids))
 	}
 	for i, b := range bindings {
 		if _, err := slice(b, g.port(i)); err != nil {
@@ -213,7 +215,7 @@ func (g *loadedGraph) check(bindings []backend.Binding) error {
 	return nil
 }
 
-// bind passes the memory of each changed port to the library.
+// bind passes the memory of each changed input and output to the library.
 func (p *program) bind(g *loadedGraph, bindings []backend.Binding) error {
 	if err := g.check(bindings); err != nil {
 		return err
@@ -259,7 +261,7 @@ func (p *program) bindAll(g *loadedGraph, bindings []backend.Binding) error {
 	return nil
 }
 
-// tensor returns the memory of a port in QNN's form.
+// tensor returns the memory of an input or output in QNN's form.
 func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecTensor, error) {
 	memory, err := slice(b, g.port(port))
 	if err != nil {
@@ -272,24 +274,25 @@ func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecT
 	return t, err
 }
 
-// slice returns the memory that a binding gives to a port.
+// slice returns the part of a buffer that a binding gives to an input or output.
 func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
 	size := p.SizeBytes()
 	if b.Buffer == nil {
-		return nil, fmt.Errorf("%w: %s: no buffer", backend.ErrBinding, p.Name)
+		return nil, fmt.Errorf("%w: %s has no buffer", backend.ErrBinding, p.Name)
 	}
 	bytes := b.Buffer.Bytes()
 	if b.Offset < 0 || b.Offset%alignment != 0 || b.Offset > len(bytes) || size > len(bytes)-b.Offset {
-		return nil, fmt.Errorf("%w: %s: %d bytes at offset %d do not fit a buffer of %d bytes, or the offset is no multiple of %d", backend.ErrBinding, p.Name, size, b.Offset, len(bytes), alignment)
+		return nil, fmt.Errorf("%w: %s: %d bytes at offset %d do not fit into a buffer of %d bytes, or the offset is not a multiple of %d", backend.ErrBinding, p.Name, size, b.Offset, len(bytes), alignment)
 	}
 	return bytes[b.Offset : b.Offset+size : b.Offset+size], nil
 }
 
-// SizeBytes returns the size of the context binary. The library does not report
-// what else the context allocates.
+// SizeBytes returns the size of the context binary. The library does not report how
+// much other memory the context allocates.
 func (p *program) SizeBytes() int64 { return p.size }
 
-// Close frees the context with all of its graphs. It waits for a running execute.
+// Close frees the context with all of its graphs. Close waits for a running
+// execute.
 func (p *program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

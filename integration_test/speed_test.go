@@ -106,7 +106,7 @@ func measureMachine(b *testing.B) machine {
 	const emulatorFolder = "../hexagon/emulator"
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
-		b.Skip("no C compiler: apt-get install gcc")
+		b.Skip("no C compiler found: install one, for example with apt-get install gcc")
 	}
 	dir := b.TempDir()
 	object, driver := filepath.Join(dir, "bench.o"), filepath.Join(dir, "bench")

@@ -12,11 +12,11 @@ import (
 func TestLoggerForPeopleWritesPlainLines(t *testing.T) {
 	var b bytes.Buffer
 	l := NewLogger(&b, true)
-	l.Info("building the emulator, once", "compiler", "/usr/bin/cc")
+	l.Info("building the emulator; this happens once", "compiler", "/usr/bin/cc")
 	l.Warn("two\nlines")
 	l.With("a", 1).WithGroup("g").With("b", 2).Error("broken", "c", 3)
 	l.Debug("library")
-	require.Equal(t, "building the emulator, once (compiler: /usr/bin/cc)\nwarning: two lines\nerror: broken (a: 1, g.b: 2, g.c: 3)\ndebug: library\n", b.String())
+	require.Equal(t, "building the emulator; this happens once (compiler: /usr/bin/cc)\nwarning: two lines\nerror: broken (a: 1, g.b: 2, g.c: 3)\ndebug: library\n", b.String())
 	require.NotContains(t, b.String(), "level=")
 
 	b.Reset()

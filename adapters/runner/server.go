@@ -142,7 +142,7 @@ const idleSwitch = 2 * time.Second
 func load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
 	loading := lines.Loading()
 	defer loading.Close()
-	s.OnEmulatorBuild = func() { loading.Step("building the emulator, once", 0, 0) }
+	s.OnEmulatorBuild = func() { loading.Step("building the emulator; this happens once", 0, 0) }
 	m, err := s.Open(ctx, program, launch.Options{
 		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleSwitch,
 		Progress: func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) },

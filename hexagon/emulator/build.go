@@ -15,31 +15,34 @@ import (
 )
 
 // ErrNoCompiler is returned when no C compiler is found.
-var ErrNoCompiler = errors.New("no C compiler: apt-get install gcc")
+var ErrNoCompiler = errors.New("no C compiler found: install one, for example with apt-get install gcc")
 
-// Options configures a build. Dir is required.
+// Options configures a build. The field Dir must be set.
 type Options struct {
-	// Dir receives one folder per build, named by a hash of sources, flags and
+	// Dir receives one folder per build, named by a hash of the sources, flags and
 	// compiler.
 	Dir string
-	// CC is the compiler. Empty means the first of cc, gcc and clang. A cross compiler
-	// builds for its system: x86_64-w64-mingw32-gcc makes a QnnHtp.dll.
+	// CC is the compiler. If CC is empty, Build takes the first of cc, gcc and
+	// clang that it finds. A cross compiler makes a library for its own target:
+	// x86_64-w64-mingw32-gcc makes QnnHtp.dll.
 	CC string
-	// Sanitize is the value of -fsanitize, such as "address,undefined". Empty
-	// means none.
+	// Sanitize is the value of the compiler flag -fsanitize, such as
+	// "address,undefined". If Sanitize is empty, the flag is not used.
 	Sanitize string
-	// Logger receives the start and the duration of a build. Nil means silence.
+	// Logger receives the start and the duration of a build. If Logger is nil,
+	// nothing is logged.
 	Logger *slog.Logger
-	// Begin, if set, is called before compilation starts, which takes seconds.
+	// Begin, if set, is called before a compilation starts, because that takes
+	// seconds.
 	Begin func()
 }
 
-// Build returns the path of libQnnHtp.so or QnnHtp.dll and compiles it if it does not
-// exist.
+// Build returns the path of libQnnHtp.so or QnnHtp.dll. If the library does not
+// exist yet, Build compiles it.
 //
-// The library gets its name only when it is complete. So several processes may build at
-// once, and a killed build leaves no broken library. A first build takes some seconds.
-// Cancelling ctx kills the compiler.
+// The library file gets its name only when it is complete. So several processes may
+// build at once, and a build that is killed leaves no broken library. A first build
+// takes some seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: Options.Dir is empty")
@@ -66,7 +69,7 @@ func Build(ctx context.Context, options Options) (string, error) {
 		return library, nil
 	}
 	if options.Logger != nil {
-		options.Logger.Info("building the emulator, once", "compiler", compiler)
+		options.Logger.Info("building the emulator; this happens once", "compiler", compiler)
 	}
 	if options.Begin != nil {
 		options.Begin()
@@ -86,12 +89,13 @@ func arguments(sanitize string) []string {
 		return flags
 	}
 	args := append(slices.Clone(flags), "-fsanitize="+sanitize, "-fno-sanitize-recover=all")
-	args[slices.Index(args, "-O2")] = "-O0" // gcc 12 takes two minutes to optimise sanitized kernels
+	args[slices.Index(args, "-O2")] = "-O0" // with -O2, gcc 12 takes two minutes to compile the kernels for a sanitizer
 	return args
 }
 
-// findCompiler returns the compiler's path and version. Both name the build, so an
-// upgraded compiler builds again.
+// findCompiler returns the compiler's path and the output of its --version. The
+// path and the version are part of a build's name, so a new version of the compiler
+// causes a new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}
 	if name != "" {
@@ -108,11 +112,11 @@ func findCompiler(ctx context.Context, name string) (path, version string, err e
 		}
 		return path, string(text), nil
 	}
-	return "", "", fmt.Errorf("%v: not found: %w", candidates, ErrNoCompiler)
+	return "", "", fmt.Errorf("no C compiler found: %v: %w", candidates, ErrNoCompiler)
 }
 
-// build compiles in a temporary folder next to the result and renames the library into
-// its place.
+// build compiles in a temporary folder next to the result, and then renames the
+// library into its place.
 func build(ctx context.Context, compiler string, args, link []string, library string) error {
 	folder, name := filepath.Split(library)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -140,8 +144,8 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	return os.Rename(filepath.Join(work, name), library)
 }
 
-// compileAll compiles the files, whose paths start at the folder work, on all
-// processors, and returns the object files' paths in the same order.
+// compileAll compiles C files on all processors. Paths are relative to the folder
+// work. The returned paths of the object files are in the order of the C files.
 func compileAll(ctx context.Context, compiler string, args []string, work string, files []string) ([]string, error) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))

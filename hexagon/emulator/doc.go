@@ -1,96 +1,107 @@
 // Package emulator builds a replacement for the vendor's libQnnHtp.so from the C
-// sources that it embeds. Everything above QNN runs on it, and is tested on it,
-// on a machine without an NPU.
+// sources that it embeds. With the emulator, all packages that use QNN run and are
+// tested on a machine without an NPU.
 //
 // The library has the vendor's entry point, function table (core API 2.40) and
-// struct layouts, so the tested binding is the shipped binding. It names itself:
-// provider "HTP_EMULATOR_SDNPU", build ID "sdnpu-emulator ...". The same file
-// has the entry point of the system library, which describes context binaries
-// without a device ("SYSTEM_EMULATOR_SDNPU").
+// struct layouts, so tests use the same binding as a phone. The library can be
+// recognised by its provider, "HTP_EMULATOR_SDNPU", and its build ID,
+// "sdnpu-emulator ...". The same file contains the entry point of the QNN system
+// library, which describes context binaries without a device
+// ("SYSTEM_EMULATOR_SDNPU").
 //
-// A compiler for Windows builds a QnnHtp.dll, so that our program can be tried
-// there: with one thread, without registered memory and without simulated times.
+// A cross compiler for Windows builds a QnnHtp.dll, to test our program there: with
+// one thread, without registered memory and without simulated times.
 //
-// Its folders are csrc/api (the QNN functions), csrc/ops (operators), csrc/kernels
-// (vector code) and csrc/pace (a phone's time and memory). A new operator goes
-// into csrc/ops.
+// The folders of the C sources are csrc/api (the QNN functions), csrc/ops
+// (operators), csrc/kernels (vector code) and csrc/pace (times and memory of a
+// phone). A new operator goes into csrc/ops.
 //
 // # What it is not
 //
-// It emulates results, not a chip. Times, power, memory limits and the SoC do not change a result,
-// and without a profile (below) its times describe no phone. Its context binaries have a format of
-// their own and fit no device. Encodings with a mapping and functions that package qnn does not
-// call answer "not supported".
+// The emulator reproduces the results of the library, not a chip. Settings of time,
+// power, memory limits and SoC do not change a result. Without a profile (see
+// below), run times say nothing about a phone. The emulator's context binaries have
+// their own format and run on no device. Encodings with a mapping, and functions
+// that package qnn does not call, return the code for "not supported".
 //
 // # Stricter than the vendor's library
 //
-// The vendor's x86-64 library accepts the following silently. The emulator rejects
-// it with a fitting code and an error line that names graph, node, tensor and
-// reason: static data or buffers of a wrong size, a wrong data type or shape at
-// execute, quantizations that do not fit their tensor, overlapping output buffers,
-// duplicate names, nodes that the operator refuses (at addNode, not at finalize),
-// tensors that no node writes or reads, damaged or foreign context binaries, a
-// binary of another SoC, options that would be ignored.
+// The vendor's x86-64 library accepts the following errors without a message. The
+// emulator rejects them with a fitting code and an error line that names graph,
+// node, tensor and reason: static data or buffers of a wrong size, a wrong data
+// type or shape at execute, quantizations that do not fit their tensor, overlapping
+// output buffers, duplicate names, nodes that the operator refuses (at addNode, not
+// at finalize), tensors that no node writes or reads, damaged or foreign context
+// binaries, a binary of another SoC, and options that would be ignored.
 //
 // # Rule of sums
 //
-// Every sum has one fixed order, with fused multiply-add in float32 and one rounding
-// to the output type at the end. It is the same on every code path, thread count and
-// graph width. A slot with probability zero is skipped. So padding, width and
-// machine change no bit of a result.
+// Every sum is computed in one fixed order, with fused multiply-add in float32 and
+// one rounding to the output type at the end. This order is the same on every code
+// path, thread count and graph width. A slot of the KV cache whose attention
+// probability is zero is skipped. Therefore padding, width and machine change no
+// bit of a result.
 //
 // # Ownership and threads
 //
-// Calls may come from any thread. Executes run one at a time in the process and
-// share one arena. Contexts are built, loaded and freed in parallel with them. The
-// client's buffers are read and written in place, and so is registered memory, which
-// an execute keeps mapped. With a persistent binary, the packed weights are used in
-// the client's mapping, which must outlive the context.
+// Functions of the library may be called from any thread. Executes run one at a
+// time in the process, and share one block of memory for intermediate results.
+// Contexts may be built, loaded and freed while an execute runs. An execute reads
+// and writes the client's buffers directly. Registered memory stays mapped between
+// executes and is used directly too. If a binary is loaded as persistent, its
+// packed weights are used directly from the client's mapping, which must outlive
+// the context.
 //
 // # Environment
 //
-// The C library reads SDNPU_EMULATOR at its first use: comma-separated keys
-// cpu=c|avx2|avx512|vnni|neon (the code path, if the machine has it) and threads=N
-// (1 to 64; default: the processors that this process may use). They change speed
-// only. Unknown keys and impossible values are rejected when a backend is created.
+// At its first use, the C library reads the environment variable SDNPU_EMULATOR:
+// comma-separated keys cpu=c|avx2|avx512|vnni|neon (the code path, if the machine
+// supports it) and threads=N (1 to 64; default: the processors that this process
+// may use). Both keys change only the speed. Unknown keys and impossible values are
+// rejected when a backend is created.
 //
 // # A phone's time
 //
 //	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
 //
-// makes loads and executes cost what they cost on a phone, by the formulas and
-// profiles of package graphswap. These times are simulated, not measured. With
-// pace=wall (the default) a call sleeps until its cost times scale has passed. With
-// pace=virtual nothing sleeps. With as, a small model costs what a large model of
-// the profile costs. Without it, a model's cost follows from its own shapes and
-// bytes and the profile's generic costs, and all of a row's cost is charged to the
-// blocks.
+// makes loads and executes take as long as on a phone, by the formulas and profiles
+// of package graphswap. Such times are simulated, not measured. With pace=wall (the
+// default), a call sleeps until its simulated time multiplied by scale has passed.
+// With pace=virtual, no call sleeps; the simulated time is only reported. With as,
+// a small model takes the time of a large model of the profile. Without as, the
+// time follows from the model's own shapes and sizes and the profile's generic
+// costs. All of a row's time is then charged to the blocks.
 //
-//   - A graph with inputs past_k<layer> is a block graph. _layers<K>of<T> in its
-//     name gives its share of the model; without that, the share is its number of
-//     past_k inputs among the layers of the model that it replaces. Its
-//     rows are the rows of the input x, including padding rows. The tokens before an execute are
-//     the slots that its input mask shows: the mean over rows that see any slot, plus
-//     half of the rows.
-//   - A graph whose name begins with "head" is charged for all of its rows and for no
-//     submission, because the profiles count submissions per block. Any other graph
-//     costs one submission, and its load costs its bytes.
-//   - Graphs of one context share the weights of their block or head: its load is
-//     charged for them once.
-//   - One execute and one load run at a time. With pace=wall an execute that starts
-//     during a load is slower by the profile's factor, or by slowdown=1.2. With
-//     pace=virtual calls do not influence each other: the caller's clock applies the
-//     factor.
-//   - A session holds the memory that loaded contexts take on the phone and the files
-//     of registered memory, each counted once, up to the profile's window. A context
-//     beyond it fails with 1002, memory with 8003. Contexts that are being compiled do not count.
+//   - A graph with inputs named past_k<layer> is a block graph. The part
+//     _layers<K>of<T> of its name gives its share of the model. Without that part,
+//     the share is its number of past_k inputs divided by the number of layers of
+//     the model given by as. The rows of a block graph are the rows of its input x,
+//     including padding rows. The number of past tokens of an execute is the number
+//     of slots that its input mask makes visible: the mean over the rows that see
+//     any slot, plus half of the rows.
+//   - A graph whose name begins with "head" is charged for all of its rows, but not
+//     for the submission of an execute, because profiles count submissions per
+//     block. For any other graph, an execute costs one submission, and a load costs
+//     its size in bytes.
+//   - Graphs of one context share the weights of their block or head, so these
+//     weights are charged once per load.
+//   - One execute and one load run at a time. With pace=wall, an execute that
+//     starts during a load is slower by the profile's factor, or by the factor of
+//     the key slowdown=1.2. With pace=virtual, calls do not influence each other; a
+//     caller that simulates overlap applies the factor itself.
+//   - A DSP session holds the memory that loaded contexts would take on the phone
+//     and the files of registered memory, each counted once. Its size is limited by
+//     the profile's window. A context that would exceed the window fails with code
+//     1002, and registered memory with code 8003. Contexts that are being compiled
+//     do not count for the window.
 //
-// Profile events report the cost: the event of the whole call in µs (with pace=wall its real
-// duration), and events of the simulation: 9100 (the simulated device, with the profile's kind as
-// text), in nanoseconds 9101 (simulated time, without scale) and 9102 (the time by which the call
-// exceeded simulated time times scale), and with pace=wall 9103, the scale in millionths.
+// Profile events report the cost of a call: the event of the whole call in µs (with
+// pace=wall its real duration), and events of the simulation: 9100 (the simulated
+// device, with the profile's kind as text), in nanoseconds 9101 (simulated time,
+// without scale) and 9102 (how much longer than simulated time multiplied by scale
+// the call took), and with pace=wall 9103, the scale in millionths.
 //
 // # Cost
 //
-// A first [Build] takes some seconds; later builds find the library by its hash.
+// The first [Build] takes some seconds; later builds find the library by its hash.
 package emulator

@@ -190,7 +190,7 @@ func runOperatorTest(t *testing.T, driver, name, setting string) (digest, path s
 func compilerOf(t testing.TB) string {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
-		t.Skip("no C compiler: apt-get install gcc")
+		t.Skip("no C compiler found: install one, for example with apt-get install gcc")
 	}
 	return compiler
 }

@@ -16,21 +16,24 @@ import (
 //go:embed csrc/*.[ch] csrc/*/*.[ch]
 var sources embed.FS
 
-// platform describes the library that a compiler makes.
+// platform describes what a compiler for one operating system needs to build the
+// library.
 type platform struct {
-	library     string   // the vendor's file name
-	flags, link []string // in addition to the sources of all platforms
+	library     string   // the library's file name on this platform
+	flags, link []string // compiler flags in addition to those of all platforms, and linker flags
 }
 
-// unix rejects undefined symbols at build time, not when a program loads the library.
+// The flags of unix make undefined symbols an error at build time; otherwise they
+// would fail only when a program loads the library.
 var unix = platform{
 	library: "libQnnHtp.so",
 	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},
 }
 
-// windows links the compiler's own libraries statically and includes replacements for
-// POSIX functions. GCC aligns the stack to 16 bytes there but spills wider vectors with
-// aligned moves, so the assembler turns these into unaligned moves.
+// The flags of windows link the compiler's own libraries statically, and include
+// replacements for POSIX functions. On Windows, GCC aligns the stack to 16 bytes
+// but saves wider vectors with aligned moves, so the assembler is set to turn
+// these into unaligned moves.
 var windows = platform{
 	library: "QnnHtp.dll",
 	flags: []string{
@@ -48,9 +51,10 @@ func platformOf(version string) platform {
 	return unix
 }
 
-// flags are a part of the library's hash. -ffp-contract=off keeps the rule of sums.
-// Only the entry points are exported. Warnings are errors only in our tests: a newer
-// compiler must not stop a user.
+// flags are part of the hash that names a library. -ffp-contract=off keeps the
+// fixed order and rounding of sums. The library exports only its entry points.
+// Warnings are errors only in tests, because a newer compiler with new warnings
+// must not stop a user.
 var flags = []string{
 	"-I.", "-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
@@ -86,8 +90,8 @@ func walkSources(visit func(path string, text []byte) error) error {
 	})
 }
 
-// sourceHash returns the name of a build: equal sources, flags and compilers
-// give equal names.
+// sourceHash returns the name of a build. Equal sources, flags and compilers give
+// equal names.
 func sourceHash(compiler string, args []string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))
@@ -100,8 +104,8 @@ func sourceHash(compiler string, args []string) (string, error) {
 }
 
 // WriteSources writes the C sources into the existing folder dir and its new
-// subfolders. A caller that compiles them itself, such as a test with a driver
-// of its own, needs the compiler flag -I for dir.
+// subfolders. A caller that compiles the sources itself, for example a test with
+// its own main function, must pass -I with this folder to the compiler.
 func WriteSources(dir string) error {
 	return walkSources(func(path string, text []byte) error {
 		name := filepath.Join(dir, filepath.FromSlash(path))

@@ -1,20 +1,21 @@
-// Package estimator estimates how long a graph runs on a chip. It asks the
-// vendor's compiler to simulate the schedule of the graph, an option that the
+// Package estimator estimates how long a graph runs on a chip. The package asks the
+// vendor's compiler to simulate the schedule of the graph, with an option that the
 // vendor calls "hextimate", and reads the trace that the compiler writes.
 //
-// The compiler's simulation knows no driver, no thermal limit and no other user
-// of the memory. Use the results as ratios between graphs, not as times of a
-// phone. The estimate is the laboratory's: nothing that runs a model calls it.
+// The compiler's simulation does not model the driver, thermal limits or other
+// users of the memory. Use the results to compare graphs with each other, not as
+// times of a phone. Only the laboratory uses estimates; nothing that runs a model
+// calls this package.
 //
 // # Invariants
 //
-//   - an estimate leaves nothing loaded: the compiled graph is discarded,
-//     because the options that make the compiler simulate also change its output;
-//   - estimates of one device run one at a time (see
-//     [hexagon.Device.BuildAndDiscard], which owns the lock);
-//   - the trace is a temporary file, bounded in size and deleted afterwards.
+//   - an estimate leaves no graph loaded: the compiled graph is discarded, because
+//     the options that make the compiler simulate also change what it compiles;
+//   - a device runs one estimate at a time (see [hexagon.Device.BuildAndDiscard],
+//     which holds the lock);
+//   - the trace is a temporary file of limited size, which is deleted afterwards.
 //
-// An estimate costs one compilation of the graph: seconds for a layer, minutes
+// An estimate takes as long as compiling the graph: seconds for a layer, minutes
 // for a large head.
 package estimator
 
@@ -36,45 +37,46 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// turboCorner is the voltage corner of the simulation: the highest corner that
-// a chip sustains.
+// turboCorner is the voltage corner that the simulation assumes: the highest one
+// that a chip can sustain.
 const turboCorner = 7
 
-// traceLimit bounds the schedule that the compiler writes, in bytes.
+// traceLimit is the largest trace, in bytes, that is accepted from the compiler.
 const traceLimit = 512 << 20
 
-// Estimate is the compiler's prediction for one run of a graph.
+// Estimate holds the compiler's predictions for one run of a graph.
 type Estimate struct {
 	Graph string
-	// Cycles of the core at MHz give Time.
+	// Time follows from Cycles, the core's clock cycles, and its clock rate MHz.
 	Cycles, MHz float64
 	Time        time.Duration
-	// ReadBytes and WriteBytes pass between the chip's memory and VTCM, the fast
-	// memory of the vector units.
+	// ReadBytes and WriteBytes are transferred between the chip's main memory and
+	// VTCM, the fast memory next to the vector units.
 	ReadBytes, WriteBytes uint64
-	// SpillBytes and FillBytes are the part of them that did not fit into VTCM.
+	// SpillBytes and FillBytes are the part of these transfers that exists because
+	// intermediate results did not fit into VTCM.
 	SpillBytes, FillBytes uint64
 	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64
 }
 
-// Options changes how the graph is compiled. The zero value compiles it as
+// Options changes how the graph is compiled. The zero value compiles the graph as
 // [hexagon.Device.Compile] does.
 type Options struct {
-	// Optimization is the compiler's effort, 1 to 3.
+	// Optimization is the effort of the compiler, from 1 to 3.
 	Optimization int
-	// VTCMMegabytes bounds VTCM.
+	// VTCMMegabytes limits how much VTCM the graph may use.
 	VTCMMegabytes uint32
 }
 
-// ErrNotSimulated is returned when the library simulates no schedules. It
-// matches [errors.ErrUnsupported].
-var ErrNotSimulated = fmt.Errorf("the library simulates no schedules: %w", errors.ErrUnsupported)
+// ErrNotSimulated is returned when the library cannot simulate schedules.
+// ErrNotSimulated matches [errors.ErrUnsupported].
+var ErrNotSimulated = fmt.Errorf("the library cannot simulate schedules: %w", errors.ErrUnsupported)
 
-// Compiler estimates graphs with the library of a device.
+// Compiler estimates graphs with the library of an open device.
 type Compiler struct{ Device *hexagon.Device }
 
-// Estimate compiles a graph with simulation and discards the result.
+// Estimate compiles a graph with simulation and discards the compiled graph.
 func (c Compiler) Estimate(ctx context.Context, g *backend.Graph, o Options) (e Estimate, err error) {
 	settings := qnn.GraphOptions{Optimization: o.Optimization, VTCMMegabytes: o.VTCMMegabytes}
 	e, err = simulate(c.Device, settings, func(context *qnn.Context, o qnn.GraphOptions) error {
@@ -87,7 +89,7 @@ func (c Compiler) Estimate(ctx context.Context, g *backend.Graph, o Options) (e 
 	return e, nil
 }
 
-// simulate has the compiler simulate the one graph that build finalizes.
+// simulate makes the compiler simulate the graph that the function build finalizes.
 func simulate(d *hexagon.Device, o qnn.GraphOptions, build func(c *qnn.Context, o qnn.GraphOptions) error) (e Estimate, err error) {
 	dir, err := os.MkdirTemp("", "sdnpu-estimate-")
 	if err != nil {
@@ -114,7 +116,8 @@ func simulate(d *hexagon.Device, o qnn.GraphOptions, build func(c *qnn.Context, 
 	return e, err
 }
 
-// readLine adds the numbers of a logged line to logged.
+// readLine finds numbers in a line that the library logged, and adds them to the
+// map logged.
 func readLine(logged map[string]uint64, line string) {
 	for _, m := range loggedBytes.FindAllStringSubmatch(line, -1) {
 		if n, err := strconv.ParseUint(m[2], 10, 64); err == nil {
@@ -123,11 +126,11 @@ func readLine(logged map[string]uint64, line string) {
 	}
 }
 
-// loggedBytes matches the numbers about VTCM that finalize logs at level info.
+// loggedBytes matches the transfer sizes that finalize logs at level info.
 var loggedBytes = regexp.MustCompile(`\b(spill_bytes|fill_bytes)\s*=\s*([0-9]+)`)
 
-// simulation is the part of the compiler's trace that is read: events in
-// Chrome's trace format, with times in cycles of the core.
+// simulation is the part of the compiler's trace that this package reads: events in
+// Chrome's trace format, with times in clock cycles.
 type simulation struct {
 	Events []struct {
 		Phase    string  `json:"ph"`
@@ -140,17 +143,17 @@ type simulation struct {
 	} `json:"DMA/L2 Access Statistics"`
 	Configuration struct {
 		MHz           float64 `json:"sim_core_freq"`
-		DDR           float64 `json:"sim_ddr_freq"`  // MHz; two transfers each
+		DDR           float64 `json:"sim_ddr_freq"`  // clock of the main memory in MHz; it transfers twice per cycle
 		DDRWidth      float64 `json:"sim_ddr_width"` // bytes
 		DDRChannels   float64 `json:"sim_ddr_channels"`
 		DDREfficiency float64 `json:"sim_ddr_efficiency"`
 	} `json:"Hextimate Configuration"`
 }
 
-// maxTime rejects traces with absurd times: no graph runs this long.
+// maxTime rejects traces with absurd times, because no graph runs this long.
 const maxTime = 24 * time.Hour
 
-// readTrace sums up the trace in a file.
+// readTrace reads a trace file and adds up its events.
 func readTrace(path string) (e Estimate, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -160,7 +163,7 @@ func readTrace(path string) (e Estimate, err error) {
 	return sumTrace(f)
 }
 
-// sumTrace sums up a trace.
+// sumTrace reads a trace and adds up its events.
 func sumTrace(r io.Reader) (e Estimate, err error) {
 	var s simulation
 	if err := json.NewDecoder(io.LimitReader(r, traceLimit)).Decode(&s); err != nil {
@@ -173,9 +176,9 @@ func sumTrace(r io.Reader) (e Estimate, err error) {
 	}
 	c := s.Configuration
 	if e.MHz = c.MHz; e.Cycles <= 0 || c.MHz <= 0 {
-		return e, fmt.Errorf("read the compiler's trace: %v cycles at %v MHz: both must be positive", e.Cycles, e.MHz)
+		return e, fmt.Errorf("read the compiler's trace: it has %v cycles at %v MHz, want positive numbers", e.Cycles, e.MHz)
 	}
-	ns := e.Cycles / c.MHz * 1e3 // a cycle is 1000/MHz ns
+	ns := e.Cycles / c.MHz * 1e3 // one cycle takes 1000/MHz ns
 	if !(ns < float64(maxTime)) {
 		return e, fmt.Errorf("read the compiler's trace: %v cycles at %v MHz take longer than %v", e.Cycles, e.MHz, maxTime)
 	}

@@ -14,6 +14,6 @@ func ExampleErrNotSimulated() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, errors.ErrUnsupported))
 	// Output:
-	// estimator: graph "block0_rows32": the library simulates no schedules: unsupported operation
+	// estimator: graph "block0_rows32": the library cannot simulate schedules: unsupported operation
 	// true
 }

@@ -1,13 +1,14 @@
-// Package forms tests every form of an operator that the project relies on:
-// operator × element types × encodings × shape × chip. It runs each form on a
-// float64 reference, the emulator, the vendor's library on request, and the float
-// device if the contract has the operator. It contains only tests.
+// Package forms tests every form of an operator that this project uses: each
+// combination of operator, element types, encodings, shape and chip. The tests run
+// each form on a float64 reference, the emulator, on request the vendor's library,
+// and, if package backend has the operator, the float device. The package contains
+// only tests.
 //
-// A form is a small graph with its inputs ([form], built by the table_*_test.go
-// files), the expected outcome (it runs, or a call refuses it with a code) and the
-// allowed error against the reference. Each library runs in a child process,
-// because some forms crash the vendor's library. The child returns bytes and
-// codes, and the parent judges them.
+// A form is a small graph with its inputs ([form], built by the files
+// table_*_test.go), the expected outcome (it runs, or a certain call refuses it
+// with a certain code) and the allowed error against the reference. Each library
+// runs in a child process, because some forms crash the vendor's library. The child
+// process returns results and error codes, and the parent process judges them.
 //
 //	go test ./hexagon/forms -v                      # prints the table of the emulator
 //	SDNPU_REQUIRE=vendor go test ./hexagon/forms -v # and of the vendor's library: minutes
@@ -18,12 +19,12 @@
 //
 // # Checks of each form
 //
-//   - emulator and vendor's library end alike, with the same call and code, unless
-//     the form states a known difference with its reason;
+//   - the emulator and the vendor's library end with the same call and code, unless
+//     the form declares a known difference with its reason;
 //   - a second execute, and an execute after saving and loading, give the same bits;
 //   - float results are within a relative rms error, quantized results within a
 //     number of units of the output's scale (LSB), and integers are equal.
 //
-// The reference computes on the inputs after encoding, so only arithmetic and the
-// rounding of the output count as error.
+// The reference computes with the inputs after quantization, so only arithmetic and
+// the rounding of the output count as errors.
 package forms

@@ -1,9 +1,10 @@
-// Package librarytest provides the QNN libraries for tests: our emulator, which it builds,
-// and the vendor's libraries in the folder SDNPU_VENDOR, which `make vendor` fills. If a
-// library is missing, the test is skipped with the reason. It fails if SDNPU_REQUIRE names
-// the library.
+// Package librarytest gives tests the paths of QNN libraries: the emulator, which
+// it builds, and the vendor's libraries in the folder SDNPU_VENDOR, which `make
+// vendor` fills. If a library is missing, the test is skipped, and the reason is
+// shown. If SDNPU_REQUIRE names the missing library, the test fails instead.
 //
-// The emulator is built once per test binary, in a temporary folder that [Main] removes.
+// The emulator is built once per test binary, in a temporary folder that [Main]
+// removes.
 package librarytest
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// folder is the emulator's folder while the tests of a package run.
+// folder holds the emulator while the tests of a package run.
 var folder string
 
 // Main runs a package's tests and returns the exit code.
@@ -53,27 +54,30 @@ func Emulator(t testing.TB) string {
 	return path
 }
 
-// Vendor returns the path of the vendor's libQnnHtp for x86-64, which emulates the NPU.
+// Vendor returns the path of the vendor's libQnnHtp for x86-64, which simulates the
+// NPU on the CPU.
 func Vendor(t testing.TB) string {
 	t.Helper()
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength does the same as Vendor, for tests that take minutes. They run only if
-// SDNPU_REQUIRE names the vendor's library, as in make test-vendor, or with SDNPU_FULL=1.
+// VendorAtLength returns the same path as Vendor, for tests that take minutes. Such
+// tests run only if SDNPU_REQUIRE names the vendor's library, as in make
+// test-vendor, or with SDNPU_FULL=1.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
 	if !Required("vendor") && !Full() {
-		t.Skip("takes minutes on the vendor's library: run make test-vendor")
+		t.Skip("this test takes minutes on the vendor's library: run make test-vendor")
 	}
 	return Vendor(t)
 }
 
-// VendorCPUAtLength does the same as VendorCPU, for tests that take half a minute.
+// VendorCPUAtLength returns the same path as VendorCPU, for tests that take half a
+// minute.
 func VendorCPUAtLength(t testing.TB) string {
 	t.Helper()
 	if !Required("vendor") && !Full() {
-		t.Skip("takes half a minute on the vendor's library: run make test-vendor")
+		t.Skip("this test takes half a minute on the vendor's library: run make test-vendor")
 	}
 	return VendorCPU(t)
 }
@@ -85,9 +89,10 @@ func VendorCPU(t testing.TB) string {
 	return vendorFile(t, "2.3.0", "onnxruntime_qnn", "libQnnCpu.so")
 }
 
-// VendorSaver returns the path of libQnnSaver, the vendor's library that records its calls.
-// For systems other than Linux on x86-64 it is in a folder named after the system, such as
-// linux-arm64, which .ci/vendor.sh fills on request.
+// VendorSaver returns the path of libQnnSaver, the vendor's library that records
+// its calls. For systems other than Linux on x86-64, libQnnSaver is in a folder
+// named after the system, such as linux-arm64, which .ci/vendor.sh fills on
+// request.
 func VendorSaver(t testing.TB) string {
 	t.Helper()
 	names := []string{"onnxruntime_qnn", "libQnnSaver.so"}
@@ -105,13 +110,13 @@ func vendorFile(t testing.TB, names ...string) string {
 	dir := os.Getenv("SDNPU_VENDOR")
 	path := filepath.Join(append([]string{dir}, names...)...)
 	if _, err := os.Stat(path); dir == "" || err != nil {
-		Missing(t, "vendor", "no %s in SDNPU_VENDOR: run make vendor", filepath.Join(names...))
+		Missing(t, "vendor", "SDNPU_VENDOR has no %s: run make vendor", filepath.Join(names...))
 	}
 	return path
 }
 
-// SmolLM2 returns the path of the model that `make models` downloads into the folder
-// SDNPU_MODELS, or of the same file in SDNPU_DATA.
+// SmolLM2 returns the path of the model file SmolLM2, which `make models` downloads
+// into the folder SDNPU_MODELS. The folder SDNPU_DATA may hold the same file.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{
@@ -122,11 +127,12 @@ func SmolLM2(t testing.TB) string {
 			return path
 		}
 	}
-	Missing(t, "models", "no SmolLM2 in SDNPU_MODELS or SDNPU_DATA: run make models")
+	Missing(t, "models", "neither SDNPU_MODELS nor SDNPU_DATA has the model SmolLM2: run make models")
 	return ""
 }
 
-// Required reports whether SDNPU_REQUIRE names what, so that its absence is a failure.
+// Required reports whether SDNPU_REQUIRE names what. Then a test fails if it is
+// missing.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
 }

@@ -1,22 +1,23 @@
 // Package models runs complete models through the engine on each available QNN
 // library: our emulator, the vendor's x86-64 library for several chips, and the
-// vendor's float library for the CPU. It contains only tests.
+// vendor's float library for the CPU. The package contains only tests.
 //
-// Each model runs in each recipe. A float device computes the same recipe with
-// exact arithmetic, so the error of the recipe and the error that a library adds are
-// reported separately.
+// Each model runs in each recipe. The float device computes the same recipe with
+// exact arithmetic, so the error of the recipe and the additional error of a
+// library are reported separately.
 //
-// A model has as many blocks as layers, or fewer. The output of each block is
-// recorded between engine and device, so the error against the float device is known
-// for each layer. Tokens are compared with teacher forcing: each library gets the
-// float device's tokens and predicts the next, so the first difference does not hide
+// A model has one block per layer, or fewer blocks. The tests record the output of
+// each block, so they know the error against the float device after each block.
+// Tokens are compared with teacher forcing: each library gets the float device's
+// tokens and predicts the next one, so that the first difference does not hide
 // later ones.
 //
-// testdata/models.md is the table of the results. models.json holds its rows. Each row is written
-// when it is measured, so a part can be measured again, and an interrupted run can be continued
-// (-missing). make test-vendor-full writes both. Their times are measured on the host and say
+// testdata/models.md is the table of results, and models.json holds its rows. A row
+// is written as soon as it is measured, so a part of the table can be measured
+// again, and an interrupted run can be continued (-missing). make test-vendor-full
+// writes both files. The times in the table are measured on the host and say
 // nothing about a phone.
 //
-// testdata/emitted.md is the table of all distinct nodes in the graphs of all model
-// families and recipes, each run alone on the same libraries.
+// testdata/emitted.md is a table of all distinct nodes in the graphs of all model
+// families and recipes, each run as a graph of its own on the same libraries.
 package models

@@ -2,7 +2,8 @@ package qnn
 
 import "unsafe"
 
-// Backend is an open backend of the library. Several may be open at once.
+// Backend is an open backend of the library. Several backends may be open at the
+// same time.
 type Backend struct{ handle handle }
 
 // NewBackend opens a backend. If log is nil, the library writes its errors to stderr
@@ -25,10 +26,11 @@ func (l *Library) NewBackend(log *Log) (*Backend, error) {
 // Close frees the backend.
 func (b *Backend) Close() error { return b.handle.free(fnBackendFree) }
 
-// Validate reports whether the library can run a node. It returns [ErrOpUnknown] for
-// an unknown operator and [ErrOpInvalid] for inputs, outputs or parameters that do
-// not fit. The vendor's [Graph.AddNode] and [Graph.Finalize] accept nodes that
-// Validate refuses, so validate every node. The tensors need no IDs.
+// Validate reports whether the library can run a node. Validate returns
+// [ErrOpUnknown] for an unknown operator and [ErrOpInvalid] for inputs, outputs or
+// parameters that do not fit. The vendor's [Graph.AddNode] and [Graph.Finalize]
+// accept nodes that Validate refuses, so every node should be validated. The
+// tensors of the node need no IDs.
 func (b *Backend) Validate(op *Op) error {
 	id, err := b.handle.live("backend")
 	if err != nil {

@@ -7,65 +7,68 @@ import (
 	"unsafe"
 )
 
-// Bounds on the content of an image.
+// These limits reject descriptions of images with absurd contents.
 const (
 	imageGraphLimit  = 1 << 10
-	imageTensorLimit = 1 << 14 // in all graphs together
+	imageTensorLimit = 1 << 14 // number of tensors in all graphs together
 	imageNameLimit   = 1 << 12
-	imageTextLimit   = 1 << 20 // in all names together
+	imageTextLimit   = 1 << 20 // bytes of all names together
 )
 
-// ErrBinaryInfo is returned when the description of an image is inconsistent.
-var ErrBinaryInfo = errors.New("the description of the image is inconsistent")
+// ErrBinaryInfo is returned when the description of an image contradicts itself.
+var ErrBinaryInfo = errors.New("the description of the image contradicts itself")
 
-// BinaryInfo describes an image.
+// BinaryInfo is a library's description of an image.
 type BinaryInfo struct {
-	Backend    uint32  // the provider number of the library that compiled it
-	BuildID    string  // of that library
-	Core       Version // of its interface
+	Backend    uint32  // provider number of the library that compiled the image
+	BuildID    string  // build ID of that library
+	Core       Version // version of that library's interface
 	BackendAPI Version
-	Blob       Version // of the image's format
+	Blob       Version // version of the image's format
 	BlobBytes  uint64
-	SoC        uint32 // chip; 0 if the description is older than version 3
+	SoC        uint32 // chip of the image; 0 if the description is older than version 3
 	Graphs     []GraphInfo
 }
 
 // GraphInfo describes a graph of an image.
 type GraphInfo struct {
 	Name string
-	// Inputs and Outputs include the IDs that executes need. Quantizations are read
-	// only if they have one scale.
+	// Inputs and Outputs include the tensor IDs that executes need. A tensor's
+	// quantization is read only if it has a single scale.
 	Inputs, Outputs []Tensor
-	// The other fields are specific to Hexagon and zero if they are unknown.
+	// These fields exist only for Hexagon, and are zero if the description does not
+	// have them.
 	SpillBytes, VTCMBytes, ConstantBytes, SharedBytes, HVXThreads uint64
 	Optimization                                                  uint32
 }
 
-// memory holds a description: this process's memory, or a test's. read copies bytes
-// from an address.
+// memory gives access to the bytes of a description: in this process, or in a test.
+// read copies bytes from an address.
 type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory is this process's memory. It can reject only NULL and overflow.
+// ownMemory gives access to this process's memory. It can detect only NULL pointers
+// and overflows of an address.
 type ownMemory struct{}
 
 func (ownMemory) read(address uintptr, to []byte) error {
 	if address == 0 || address > math.MaxUint-uintptr(len(to)) {
-		return fmt.Errorf("read at address %#x: %w", address, ErrBinaryInfo)
+		return fmt.Errorf("read memory at address %#x: %w", address, ErrBinaryInfo)
 	}
 	copy(to, unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), len(to)))
 	return nil
 }
 
-// fetch copies a struct. T must not contain Go pointers.
+// fetch copies a struct of type T from an address. T must not contain Go pointers.
 func fetch[T any](m memory, address uintptr) (v T, err error) {
 	err = m.read(address, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 	return v, err
 }
 
-// infoReader reads a description. It counts tensors and letters, because a damaged
-// description may refer to the same place many times.
+// infoReader reads the description of an image. It limits the total number of
+// tensors and characters, because a damaged description may refer to the same place
+// many times.
 type infoReader struct {
 	memory
 	tensors, letters int
@@ -91,7 +94,7 @@ func (r *infoReader) text(address uintptr) (string, error) {
 	return "", fmt.Errorf("a name is longer than %d bytes: %w", imageNameLimit, ErrBinaryInfo)
 }
 
-// readBinaryInfo reads the description at an address.
+// readBinaryInfo reads the description of an image at an address.
 func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 	r := &infoReader{memory: m}
 	info, err := r.info(address)
@@ -166,7 +169,8 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 	return g, err
 }
 
-// blob reads the part that is specific to Hexagon, as far as it is present.
+// blob reads the part of a graph's description that is specific to Hexagon, as far
+// as it exists.
 func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 	var c cGraphBlob
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))
@@ -188,7 +192,7 @@ func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 
 func (r *infoReader) list(address uintptr, n uint32) ([]Tensor, error) {
 	if r.tensors += int(min(n, imageTensorLimit+1)); r.tensors > imageTensorLimit {
-		return nil, fmt.Errorf("%d tensors, at most %d are allowed in all graphs: %w", n, imageTensorLimit, ErrBinaryInfo)
+		return nil, fmt.Errorf("%d tensors: at most %d are allowed in all graphs together: %w", n, imageTensorLimit, ErrBinaryInfo)
 	}
 	var tensors []Tensor
 	for i := range uintptr(n) {
@@ -226,7 +230,8 @@ func (r *infoReader) tensor(address uintptr) (*Tensor, error) {
 	return t, nil
 }
 
-// oneScale reads an encoding with one scale. It returns nil for other encodings.
+// oneScale returns the quantization of a tensor that has a single scale. For other
+// encodings oneScale returns nil.
 func oneScale(c *cQuantizeParams) *Quantization {
 	switch Encoding(c.encoding) {
 	case ScaleOffset:

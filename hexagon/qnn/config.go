@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// configs builds a NULL-terminated array of pointers to configs, the form in which
-// many functions take options. It keeps the memory that the configs point to.
+// configs builds a NULL-terminated array of pointers to options, the form in which
+// many C functions take their options. configs also keeps the memory alive to which
+// the options point.
 type configs struct {
 	list []*cConfig
 	keep keeper
@@ -17,7 +18,8 @@ func (c *configs) add(option uint32, value uint64) {
 	c.list = append(c.list, &cConfig{option: option, value: value})
 }
 
-// addCustom appends an option of HTP, which is option 0 of every config type.
+// addCustom appends an option that is specific to the Hexagon backend (HTP); such
+// options have the number 0.
 func (c *configs) addCustom(custom cCustomConfig) {
 	kept := &custom
 	c.keep = append(c.keep, kept)
@@ -46,8 +48,8 @@ func (c *configs) addNames(option uint32, names []string) error {
 	return nil
 }
 
-// pointer terminates the array and returns its address, or NULL if the array is
-// empty. Call done after the C call.
+// pointer terminates the array and returns its address. If the array is empty,
+// pointer returns NULL. The caller must call done after the C call.
 func (c *configs) pointer() unsafe.Pointer {
 	if len(c.list) == 0 {
 		return nil

@@ -2,24 +2,26 @@ package qnn
 
 import "fmt"
 
-// BackendHTP is the provider number of the Hexagon NPU, and BackendCPU the number of the vendor's
-// reference library for the CPU. AnyBackend matches every provider.
+// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU
+// that of the vendor's reference library for the CPU. AnyBackend matches every
+// provider.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3
 	AnyBackend uint32 = 1<<32 - 1
 )
 
-// Package is the operator package of all built-in operators.
+// Package is the name of the operator package that holds all built-in operators.
 const Package = "qti.aisw"
 
-// undefined is the C value for "no encoding".
+// undefined is QNN's number for "no encoding".
 const undefined = 0x7fffffff
 
 // DataType is the element type of a tensor or scalar (Qnn_DataType_t).
 type DataType uint32
 
-// The element types. The digits are decimal bit widths written in hex.
+// These are the element types of tensors. Their lowest hexadecimal digits, read as
+// a decimal number, are the width in bits.
 const (
 	Int8     DataType = 0x0008
 	Int16    DataType = 0x0016
@@ -32,12 +34,12 @@ const (
 	Float16  DataType = 0x0216
 	Float32  DataType = 0x0232
 	BFloat16 DataType = 0x0226
-	Fixed4   DataType = 0x0304 // one byte each here; the vendor's HTP library refuses it (7004)
+	Fixed4   DataType = 0x0304 // each element takes one byte; the vendor's HTP library refuses this type (code 7004)
 	UFixed4  DataType = 0x0404
-	Fixed8   DataType = 0x0308 // signed fixed point: needs a scale
+	Fixed8   DataType = 0x0308 // signed fixed point, needs a scale
 	Fixed16  DataType = 0x0316
 	Fixed32  DataType = 0x0332
-	UFixed8  DataType = 0x0408 // unsigned fixed point: needs a scale
+	UFixed8  DataType = 0x0408 // unsigned fixed point, needs a scale
 	UFixed16 DataType = 0x0416
 	UFixed32 DataType = 0x0432
 	Bool8    DataType = 0x0508
@@ -56,11 +58,11 @@ var dataTypes = map[DataType]struct {
 	Bool8: {"bool8", 1},
 }
 
-// Size returns the bytes of one element. It returns 0 for unknown types, which the
-// library refuses too.
+// Size returns the number of bytes of one element. For an unknown type Size returns
+// 0; the library refuses such types too.
 func (d DataType) Size() int { return dataTypes[d].size }
 
-// String returns the type's name, or its number.
+// String returns the name of the type, or its number if it has no name.
 func (d DataType) String() string {
 	if t, ok := dataTypes[d]; ok {
 		return t.name
@@ -68,15 +70,15 @@ func (d DataType) String() string {
 	return fmt.Sprintf("data type 0x%04x", uint32(d))
 }
 
-// TensorKind is the origin of a tensor's elements (Qnn_TensorType_t).
+// TensorKind says where the elements of a tensor come from (Qnn_TensorType_t).
 type TensorKind uint32
 
-// The tensor kinds.
+// These are the kinds of tensors.
 const (
-	AppWrite TensorKind = 0 // graph input: the caller writes it before an execute
-	AppRead  TensorKind = 1 // graph output: the caller reads it after an execute
-	Native   TensorKind = 3 // intermediate result, in the library's memory
-	Static   TensorKind = 4 // constant, given at creation
+	AppWrite TensorKind = 0 // input of the graph: the caller writes it before an execute
+	AppRead  TensorKind = 1 // output of the graph: the caller reads it after an execute
+	Native   TensorKind = 3 // intermediate result in the library's memory
+	Static   TensorKind = 4 // constant: its elements are given when the tensor is created
 )
 
 // String returns the kind in words.
@@ -94,7 +96,8 @@ func (k TensorKind) String() string {
 	return fmt.Sprintf("tensor kind %d", uint32(k))
 }
 
-// LogLevel is the detail of the library's log. Higher levels include lower ones.
+// LogLevel says how much the library logs. A higher level also includes all lower
+// ones.
 type LogLevel uint32
 
 // The log levels.
@@ -106,10 +109,10 @@ const (
 	LogDebug   LogLevel = 5
 )
 
-// Priority orders contexts and graphs that compete for the device.
+// Priority orders contexts or graphs that compete for the device.
 type Priority uint32
 
-// The priorities. DefaultPriority leaves the choice to the library.
+// These are the priorities. With DefaultPriority the library chooses.
 const (
 	DefaultPriority  Priority = 0
 	PriorityNormal   Priority = 100
@@ -117,12 +120,12 @@ const (
 	PriorityHigh     Priority = 200
 )
 
-// Capability is a feature for [Library.HasCapability] (QnnProperty_Key_t). The
-// answer is only a hint: the x86-64 library claims features that its calls then
-// refuse.
+// Capability is a feature that [Library.HasCapability] asks for
+// (QnnProperty_Key_t). The library's answer is only a hint: the x86-64 library
+// claims features that its calls then refuse.
 type Capability uint32
 
-// Capabilities that matter to static graphs.
+// These capabilities matter for static graphs.
 const (
 	CapabilityComposition      Capability = 107
 	CapabilityCaching          Capability = 202

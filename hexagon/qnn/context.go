@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// Options of QnnContext_Config_t and QnnHtpContext_CustomConfig_t.
+// These are the numbers of options in QnnContext_Config_t and
+// QnnHtpContext_CustomConfig_t.
 const (
 	contextPriority       = 1
 	contextEnableGraphs   = 5
@@ -23,45 +24,51 @@ const (
 	htpFastInit         = 8
 )
 
-// ContextOptions configures a [Context]. The zero value is ready to use. The x86-64
-// library refuses some fields with [ErrNotSupported].
+// ContextOptions configures a [Context]. The zero value is ready to use. Some
+// fields are refused by the vendor's x86-64 library with [ErrNotSupported].
 type ContextOptions struct {
-	// Priority orders contexts. If it is zero the library chooses.
+	// Priority orders contexts that compete for the device. If Priority is zero,
+	// the library chooses.
 	Priority Priority
-	// Persistent promises that the image for [Backend.LoadContext] stays readable and
-	// unchanged until the context is closed, so the library need not copy it. The
-	// context keeps Go memory alive. Unmap a mapped file only after Close.
+	// Persistent promises that the image for [Backend.LoadContext] stays readable
+	// and unchanged until the context is closed, so the library need not copy it.
+	// If the image is Go memory, the context keeps it alive. If the image is a
+	// mapped file, unmap it only after Close.
 	Persistent bool
-	// EnableGraphs names the graphs of the image to load. Empty means all.
+	// EnableGraphs names the graphs of the image that are loaded. If EnableGraphs
+	// is empty, all graphs are loaded.
 	EnableGraphs []string
-	// WeightSharing enables constant sharing between the graphs.
+	// WeightSharing stores equal constants of the context's graphs once.
 	WeightSharing bool
-	// MemoryHintMB together with Persistent makes the library load and free graphs
-	// by itself. The number is only a hint.
+	// MemoryHintMB makes the library load and free graphs by itself, if Persistent
+	// is set too. The library treats the number of megabytes only as a hint.
 	MemoryHintMB uint64
 	// RetentionOrder names the graphs that the library frees last, the most important
 	// first.
 	RetentionOrder []string
 	// Strict rejects an image that is not optimal for this library and chip.
 	Strict bool
-	// DeferGraphs makes [Context.Graph] load each graph.
+	// DeferGraphs delays loading: each graph is loaded by [Context.Graph].
 	DeferGraphs bool
-	// SpillFill shares one memory for intermediate results between contexts.
+	// SpillFill lets several contexts share one memory area for intermediate
+	// results.
 	SpillFill SpillFill
-	// FileReadBudgetMB bounds the memory for reading an image.
+	// FileReadBudgetMB limits the memory that is used while an image is read.
 	FileReadBudgetMB uint64
 	// EstimateIOMemory reserves memory for inputs and outputs in the DSP session.
 	EstimateIOMemory bool
-	// FastInit loads with several threads.
+	// FastInit loads the image with several threads.
 	FastInit bool
 }
 
 // SpillFill describes a group of contexts that share memory for intermediate
-// results. They must not execute at the same time.
+// results. Contexts of one group must not execute at the same time.
 type SpillFill struct {
-	// SizeBytes is the largest need of the group. Zero means no group.
+	// SizeBytes is the largest amount of memory that a context of the group needs.
+	// If SizeBytes is zero, the context belongs to no group.
 	SizeBytes uint64
-	// First is the first context of the group. Nil makes this context the first.
+	// First is the first context of the group. If First is nil, this context is the
+	// first.
 	First *Context
 }
 
@@ -112,7 +119,7 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 		var first uintptr
 		if o.SpillFill.First != nil {
 			var err error
-			if first, err = o.SpillFill.First.handle.live("first context of the spill group"); err != nil {
+			if first, err = o.SpillFill.First.handle.live("first context of the spill-fill group"); err != nil {
 				return err
 			}
 		}
@@ -121,23 +128,25 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 	return nil
 }
 
-// Context holds graphs and their weights in the library's memory. Close frees both.
+// Context holds graphs and their weights in the library's memory. Close frees the
+// graphs and their weights.
 type Context struct {
 	handle handle
-	image  []byte // kept alive for a persistent context
+	image  []byte // keeps the image alive for a persistent context
 }
 
-// NewContext creates an empty context for new graphs. A nil device means the default
-// device.
+// NewContext creates an empty context for new graphs. If the device is nil, the
+// library's default device is used.
 func (b *Backend) NewContext(d *Device, o ContextOptions) (*Context, error) {
 	return b.newContext(d, o, func(backend, device uintptr, config unsafe.Pointer, id *uintptr) error {
 		return b.handle.library.call(fnContextCreate, backend, device, uintptr(config), uintptr(unsafe.Pointer(id)))
 	})
 }
 
-// LoadContext creates a context from an image that [Context.Binary] wrote. A nil
-// device means the default device, a nil profile none. The vendor's library accepts
-// images with flipped bytes: verify a checksum first.
+// LoadContext creates a context from an image that [Context.Binary] wrote. If the
+// device is nil, the library's default device is used; the profile may be nil. The
+// vendor's library accepts images with flipped bytes, so the caller should verify a
+// checksum first.
 func (b *Backend) LoadContext(d *Device, image []byte, o ContextOptions, p *Profile) (*Context, error) {
 	profile, err := p.optional()
 	if err != nil {
@@ -180,7 +189,7 @@ func (b *Backend) newContext(d *Device, o ContextOptions, create func(backend, d
 	return context, nil
 }
 
-// Close frees the context, its graphs and their memory. It waits for a running
+// Close frees the context, its graphs and their memory. Close waits for a running
 // execute of its graphs.
 func (c *Context) Close() error {
 	err := c.handle.free(fnContextFree, 0)
@@ -188,8 +197,8 @@ func (c *Context) Close() error {
 	return err
 }
 
-// BinarySize returns the buffer size in bytes for [Context.Binary]. All graphs must be
-// finalized.
+// BinarySize returns how many bytes [Context.Binary] needs. All graphs of the
+// context must be finalized.
 func (c *Context) BinarySize() (uint64, error) {
 	id, err := c.handle.live("context")
 	if err != nil {
@@ -201,7 +210,7 @@ func (c *Context) BinarySize() (uint64, error) {
 }
 
 // Binary writes the context's image into buffer and returns the written part. The
-// buffer has at least [Context.BinarySize] bytes.
+// buffer must have at least [Context.BinarySize] bytes.
 func (c *Context) Binary(buffer []byte) ([]byte, error) {
 	id, err := c.handle.live("context")
 	if err != nil {
@@ -213,7 +222,7 @@ func (c *Context) Binary(buffer []byte) ([]byte, error) {
 		return nil, err
 	}
 	if written > uint64(len(buffer)) {
-		return nil, fmt.Errorf("qnn: contextGetBinary: %d bytes written into %d: %w", written, len(buffer), ErrSize)
+		return nil, fmt.Errorf("qnn: contextGetBinary: the library wrote %d bytes into %d: %w", written, len(buffer), ErrSize)
 	}
 	return buffer[:written], nil
 }

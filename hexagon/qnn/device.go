@@ -5,36 +5,42 @@ import (
 	"unsafe"
 )
 
-// deviceLimit bounds the devices and cores that a library may report.
+// deviceLimit is the largest number of devices and cores that is accepted from a
+// library.
 const deviceLimit = 64
 
-// Options of QnnHtpDevice_CustomConfig_t.
+// These are the numbers of options in QnnHtpDevice_CustomConfig_t.
 const (
 	socOption      = 0
 	archOption     = 1
 	signedPDOption = 2
 )
 
-// platformOption chooses devices and cores in QnnDevice_Config_t.
+// platformOption is the number of the option in QnnDevice_Config_t that chooses
+// devices and cores.
 const platformOption = 1
 
 // DeviceOptions configures a [Device].
 type DeviceOptions struct {
-	// SoC is the chip's number (57 is SM8650). On a phone leave it zero: the library
-	// finds the phone's chip. The x86-64 library compiles for SoC; for zero it takes
-	// the oldest chip (30, without float32 RmsNorm).
+	// SoC is the chip's number (57 is SM8650). On a phone, SoC should be zero: the
+	// library then finds the phone's chip. The vendor's x86-64 library compiles for
+	// this chip; for zero it takes the oldest one (30, which has no float32
+	// RmsNorm).
 	SoC uint32
-	// Arch is the Hexagon version (75). If SoC is set too, the library uses SoC.
+	// Arch is the Hexagon version, for example 75. If SoC is set too, the library
+	// ignores Arch.
 	Arch uint32
 	// SignedPD asks for a signed process on the DSP.
 	SignedPD bool
-	// Cores are the cores of device 0 to use. If it is empty the library chooses.
+	// Cores are the cores of device 0 that may be used. If Cores is empty, the
+	// library chooses.
 	Cores []uint32
 }
 
-// custom returns a device option. Its union moved from offset 4 to offset 8 between
-// core API 2.32 and 2.36. A single number is written to both places. A pair does not
-// fit twice, so it is written to the place that the library's version reads.
+// custom returns a device option that is specific to Hexagon. The union in this C
+// struct moved from offset 4 to offset 8 between core API 2.32 and 2.36. A value of
+// one word is therefore written to both offsets. A value of two words does not fit
+// twice, so it is written to the offset that the library's version reads.
 func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
 	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
 	if len(words) > 1 {
@@ -99,14 +105,14 @@ type HardwareDevice struct {
 	ID, Type  uint32
 	Cores     []uint32 // their IDs
 	SoC       uint32   // chip number
-	Arch      uint32   // Hexagon version, 75
-	VTCMBytes uint64   // fast memory of the vector units
-	SignedPD  bool     // signed processes are possible
-	DLBC      bool     // bandwidth compression is possible
+	Arch      uint32   // Hexagon version, for example 75
+	VTCMBytes uint64   // size of the fast memory of the vector units
+	SignedPD  bool     // whether signed processes are possible
+	DLBC      bool     // whether bandwidth compression (DLBC) is possible
 }
 
-// PlatformInfo lists the devices of the machine. The x86-64 library always reports
-// SoC 30.
+// PlatformInfo lists the devices of the machine. The vendor's x86-64 library always
+// reports SoC 30.
 func (d *Device) PlatformInfo() ([]HardwareDevice, error) {
 	id, err := d.handle.live("device")
 	if err != nil {
@@ -124,7 +130,7 @@ func decodePlatform(info *cPlatformInfo) ([]HardwareDevice, error) {
 		return nil, nil
 	}
 	if info.version != 1 {
-		return nil, fmt.Errorf("qnn: platform info has version %d, want 1: %w", info.version, ErrVersion)
+		return nil, fmt.Errorf("qnn: the platform info has version %d, want 1: %w", info.version, ErrVersion)
 	}
 	raw, err := list(info.devices, info.numDevices, deviceLimit)
 	if err != nil {

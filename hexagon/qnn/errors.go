@@ -7,11 +7,12 @@ import (
 )
 
 // Code is the error code of a failed call: the low 16 bits of its result. Each
-// thousand belongs to one part of the interface (5000 contexts, 6000 graphs, 7000
-// tensors, ...).
+// thousand of codes belongs to one part of the interface (5000 contexts, 6000
+// graphs, 7000 tensors, ...).
 type Code uint32
 
-// Codes that callers distinguish. Match them with [errors.Is] and the sentinels below.
+// These are the codes that callers distinguish. Compare errors with them by
+// [errors.Is] and the variables below.
 const (
 	codeNotSupported       Code = 1000
 	codeNoMemory           Code = 1002
@@ -50,34 +51,36 @@ const (
 	codeInvalidBinary      Code = 30001
 )
 
-// Sentinels for codes. Each matches a failed call of any function with this code.
+// Each of these errors stands for one code. It matches every failed call that
+// returned this code, whatever the function.
 var (
-	// ErrNotSupported is returned when the library does not have a feature. It also
-	// matches [errors.ErrUnsupported].
+	// ErrNotSupported is returned when the library does not have a feature.
+	// ErrNotSupported also matches [errors.ErrUnsupported].
 	ErrNotSupported = &Error{Code: codeNotSupported}
-	// ErrNoMemory is returned when memory ran out, and by the vendor's finalize for a
-	// graph that it cannot compile. The log lines in Detail show which of the two.
+	// ErrNoMemory is returned when memory ran out. The vendor's finalize also
+	// returns it for a graph that it cannot compile. The log lines in Detail show
+	// which of the two happened.
 	ErrNoMemory = &Error{Code: codeNoMemory}
 	// ErrInvalidArgument is returned when an argument is out of range.
 	ErrInvalidArgument = &Error{Code: codeInvalidArgument}
-	// ErrCommunication is returned when the DSP did not answer. It may have restarted;
-	// then contexts must be created again.
+	// ErrCommunication is returned when the DSP did not answer. The DSP may have
+	// restarted; then all contexts must be created again.
 	ErrCommunication = &Error{Code: codeCommunication}
 	// ErrIncompatibleBinary is returned when an image was made for another
 	// device or version.
 	ErrIncompatibleBinary = &Error{Code: codeIncompatibleBinary}
 	// ErrLoadingBinary is returned when the device could not load an image.
 	ErrLoadingBinary = &Error{Code: codeLoadingBinary}
-	// ErrUnavailable is returned when a resource of the device is in use.
+	// ErrUnavailable is returned when a resource of the device is already in use.
 	ErrUnavailable = &Error{Code: codeUnavailable}
-	// ErrFatalCommunication is returned when this process cannot reach the DSP any
-	// more. Only a new process can.
+	// ErrFatalCommunication is returned when this process has lost its connection
+	// to the DSP. Only a new process can reach the DSP again.
 	ErrFatalCommunication = &Error{Code: codeFatalCommunication}
 	// ErrOpInvalid is returned by [Backend.Validate] when inputs, outputs or
 	// parameters do not fit the operator.
 	ErrOpInvalid = &Error{Code: codeOpInvalid}
-	// ErrOpUnknown is returned by [Backend.Validate] when the library does not have the
-	// operator. It also matches [errors.ErrUnsupported].
+	// ErrOpUnknown is returned by [Backend.Validate] when the library does not have
+	// the operator. ErrOpUnknown also matches [errors.ErrUnsupported].
 	ErrOpUnknown = &Error{Code: codeOpUnknown}
 	// ErrInvalidContext is returned when a backend, device or context handle is not
 	// open.
@@ -85,7 +88,8 @@ var (
 	// ErrBinaryVersion is returned when an image has a version that the library
 	// cannot read.
 	ErrBinaryVersion = &Error{Code: codeBinaryVersion}
-	// ErrCreateFromBinary is returned when an image is damaged or refused.
+	// ErrCreateFromBinary is returned when an image is damaged or the library
+	// refuses it.
 	ErrCreateFromBinary = &Error{Code: codeCreateFromBinary}
 	// ErrInvalidGraph is returned when a graph handle is not valid.
 	ErrInvalidGraph = &Error{Code: codeGraphHandle}
@@ -93,7 +97,7 @@ var (
 	ErrGraphName = &Error{Code: codeGraphName}
 	// ErrGraphTensor is returned when an execute names an unknown tensor.
 	ErrGraphTensor = &Error{Code: codeGraphTensor}
-	// ErrOpConfig is returned when a node is refused.
+	// ErrOpConfig is returned when the library refuses a node.
 	ErrOpConfig = &Error{Code: codeGraphOpConfig}
 	// ErrNotFinalized is returned when a graph runs before it was finalized.
 	ErrNotFinalized = &Error{Code: codeGraphNotFinalized}
@@ -104,31 +108,32 @@ var (
 	ErrInvalidTensorGraph = &Error{Code: codeTensorHandle}
 	// ErrTensorExists is returned when a tensor's name is already used.
 	ErrTensorExists = &Error{Code: codeTensorExists}
-	// ErrTensorParameter is returned when a tensor's type, shape or data is
-	// refused.
+	// ErrTensorParameter is returned when the library refuses a tensor's type,
+	// shape or data.
 	ErrTensorParameter = &Error{Code: codeTensorParameter}
-	// ErrPowerInput is returned when a power vote is refused.
+	// ErrPowerInput is returned when the library refuses the values of a power
+	// vote.
 	ErrPowerInput = &Error{Code: codePowerInput}
-	// ErrPowerUnsupported is returned when the chip does not have the vote. It also
-	// matches [errors.ErrUnsupported].
+	// ErrPowerUnsupported is returned when the chip does not support a power vote.
+	// ErrPowerUnsupported also matches [errors.ErrUnsupported].
 	ErrPowerUnsupported = &Error{Code: codePowerUnsupported}
-	// ErrInvalidMemory is returned when memory is not registered.
+	// ErrInvalidMemory is returned when a memory handle is not registered.
 	ErrInvalidMemory = &Error{Code: codeMemoryHandle}
 	// ErrMapping is returned when shared memory does not fit into the DSP session.
 	ErrMapping = &Error{Code: codeMemoryMapping}
 	// ErrInvalidBackend is returned when a backend handle is not open.
 	ErrInvalidBackend = &Error{Code: codeBackendHandle}
-	// ErrContextOpen is returned when a context is saved before all its graphs
-	// are finalized.
+	// ErrContextOpen is returned when a context is saved before all its graphs are
+	// finalized.
 	ErrContextOpen = &Error{Code: codeContextOpen}
-	// ErrContextConfig is returned when a context refuses an option of its own.
+	// ErrContextConfig is returned when the library refuses an option of a context.
 	ErrContextConfig = &Error{Code: codeContextConfig}
 	// ErrInvalidDevice is returned when a device handle is not open.
 	ErrInvalidDevice = &Error{Code: codeDeviceHandle}
-	// ErrDeviceConfig is returned when a device refuses its options, such as an
-	// unknown SoC.
+	// ErrDeviceConfig is returned when the library refuses an option of a device,
+	// such as an unknown SoC.
 	ErrDeviceConfig = &Error{Code: codeDeviceConfig}
-	// ErrHardware is returned when there is no NPU.
+	// ErrHardware is returned when the machine has no NPU.
 	ErrHardware = &Error{Code: codeHardware}
 	// ErrMalformedBinary is returned when an image is truncated.
 	ErrMalformedBinary = &Error{Code: codeMalformedBinary}
@@ -136,10 +141,10 @@ var (
 	ErrInvalidBinary = &Error{Code: codeInvalidBinary}
 )
 
-// Sentinels for checks of this package.
+// These errors come from checks of this package, not from the library.
 var (
-	// ErrVersion is returned when the library's interface has a version or a kind that
-	// this package does not support.
+	// ErrVersion is returned when the library's interface has a version or a kind
+	// that this package does not support.
 	ErrVersion = errors.New("wrong library version")
 	// ErrSize is returned when a buffer does not have the size of its tensor.
 	ErrSize = errors.New("wrong size")
@@ -148,22 +153,22 @@ var (
 	ErrQuantization = errors.New("quantization does not fit its tensor")
 	// ErrName is returned when a name is empty or holds a NUL byte.
 	ErrName = errors.New("name is empty or holds a NUL byte")
-	// ErrClosed is returned when a handle is used after its Close, or a graph after the
-	// Close of its context.
+	// ErrClosed is returned when a handle is used after its Close, or a graph after
+	// the Close of its context.
 	ErrClosed = errors.New("already closed")
 )
 
-// Error is a failed call into the library.
+// Error describes a failed call into the library.
 type Error struct {
-	// Call is the C function, "contextCreateFromBinary".
+	// Call is the name of the C function, such as "contextCreateFromBinary".
 	Call string
-	// Code is the number it returned.
+	// Code is the error code that the function returned.
 	Code Code
-	// Message is the library's text for the code, "" if it has none.
+	// Message is the library's text for the code, or "" if it has none.
 	Message string
-	// Detail holds the error lines that the library logged during the call, the oldest
-	// first. It is empty without an open [Log]. It may contain lines of calls that ran
-	// at the same time.
+	// Detail holds the error lines that the library logged during the call, the
+	// oldest first. Detail is empty if no [Log] is open. Detail may contain lines
+	// of other calls that ran at the same time.
 	Detail []string
 }
 
@@ -181,8 +186,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target has the same code; the call does not matter. Codes that
-// mean "this library cannot do it" also match [errors.ErrUnsupported].
+// Is reports whether target has the same code, even if another function returned
+// it. Codes that mean "this library cannot do it" also match
+// [errors.ErrUnsupported].
 func (e *Error) Is(target error) bool {
 	if target == errors.ErrUnsupported {
 		return e.Code == codeNotSupported || e.Code == codeOpUnknown || e.Code == codePowerOption || e.Code == codePowerUnsupported

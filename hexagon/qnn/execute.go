@@ -6,20 +6,20 @@ import (
 	"unsafe"
 )
 
-// ExecTensor binds memory to an input or output of a graph.
+// ExecTensor binds memory to one input or output of a graph.
 type ExecTensor struct {
-	// ID is the tensor's ID from [Graph.CreateTensor]. A loaded image has the same IDs,
-	// so store them with the image.
+	// ID is the tensor's ID, which [Graph.CreateTensor] has set. Tensors of a
+	// loaded image keep their IDs, so a caller must store the IDs with the image.
 	ID uint32
 	// Data is the memory, allocated by Go or by the library. Its size must be the size that
 	// the graph declares for the tensor. For an output it must be writable.
 	Data []byte
-	// Memory replaces Data if the tensor is in shared memory.
+	// Memory is used instead of Data if the tensor is in shared memory.
 	Memory *Memory
 }
 
-// Binding is a graph with memory bound to its inputs and outputs. It may be executed
-// any number of times and keeps the bound memory alive.
+// Binding is a graph with memory bound to its inputs and outputs. Binding may be
+// executed any number of times and keeps the bound memory alive.
 type Binding struct {
 	graph           *Graph
 	inputs, outputs boundTensors
@@ -125,7 +125,7 @@ func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
 }
 
 // Execute runs the graph once and returns when its outputs are written. The profile
-// may be nil. The call cannot be interrupted.
+// may be nil. A running execute cannot be interrupted.
 func (b *Binding) Execute(p *Profile) error {
 	id, err := b.graph.live()
 	if err != nil {
@@ -150,7 +150,8 @@ func (b *Binding) Execute(p *Profile) error {
 	return err
 }
 
-// Execute binds memory and runs the graph once. To run it often, keep a [Binding].
+// Execute binds memory and runs the graph once. To run a graph often, keep a
+// [Binding] instead.
 func (g *Graph) Execute(inputs, outputs []ExecTensor) error {
 	b, err := g.Bind(inputs, outputs)
 	if err != nil {

@@ -7,28 +7,30 @@ import (
 	"unsafe"
 )
 
-// FastRPC allocates shared memory, which a library maps by its file descriptor. On a
-// phone it is the memory of the system's FastRPC library. Elsewhere on Linux it is
-// anonymous files, which the emulator can map and a DSP cannot.
+// FastRPC allocates shared memory, which a QNN library can map by its file
+// descriptor. On a phone, the system's FastRPC library allocates this memory.
+// Elsewhere on Linux the memory is an anonymous file, which the emulator can map
+// but a DSP cannot.
 type FastRPC struct {
-	library  uintptr // the loaded FastRPC library; 0 for anonymous files
+	library  uintptr // handle of the FastRPC library; 0 if anonymous files are used
 	allocate func(size int) (*SharedMemory, error)
 }
 
-// SharedMemory is zeroed memory with a file descriptor. It starts at a page.
+// SharedMemory is zeroed memory with a file descriptor. The memory starts at a page
+// boundary.
 type SharedMemory struct {
 	bytes []byte
 	fd    int
 	free  func() error
 }
 
-// Bytes returns the memory. It is valid until Close.
+// Bytes returns the memory as a slice. The slice is valid until Close.
 func (m *SharedMemory) Bytes() []byte { return m.bytes }
 
 // FD returns the file descriptor for [MemoryOptions].
 func (m *SharedMemory) FD() int { return m.fd }
 
-// Close frees the memory. Close each [Memory] that registers it first.
+// Close frees the memory. Each [Memory] that registers it must be closed first.
 func (m *SharedMemory) Close() error {
 	if m.free == nil {
 		return nil
@@ -38,8 +40,9 @@ func (m *SharedMemory) Close() error {
 	return free()
 }
 
-// OpenFastRPC loads a FastRPC library, libcdsprpc.so on phones. Without one it uses
-// anonymous files. If the system has neither, it returns [errors.ErrUnsupported].
+// OpenFastRPC loads a FastRPC library, which is libcdsprpc.so on phones. Without
+// such a library, OpenFastRPC uses anonymous files. If the system has neither,
+// OpenFastRPC returns [errors.ErrUnsupported].
 func OpenFastRPC(fastRPC string) (*FastRPC, error) {
 	library, err := loadLibrary(fastRPC)
 	if err != nil {
@@ -62,7 +65,8 @@ func (s *FastRPC) Allocate(size int) (*SharedMemory, error) {
 	return s.allocate(size)
 }
 
-// Close unloads the library. Close all of its memory first.
+// Close unloads the FastRPC library. All memory that it allocated must be closed
+// first.
 func (s *FastRPC) Close() error {
 	if s.library == 0 {
 		return nil
@@ -72,11 +76,11 @@ func (s *FastRPC) Close() error {
 	return unloadLibrary(library)
 }
 
-// rpcMemory holds FastRPC's functions: void *rpcmem_alloc(int heap, uint32_t flags,
-// int size), void rpcmem_free(void *), int rpcmem_to_fd(void *).
+// rpcMemory holds the addresses of three C functions: void *rpcmem_alloc(int heap,
+// uint32_t flags, int size), void rpcmem_free(void *), int rpcmem_to_fd(void *).
 type rpcMemory struct{ alloc, free, toFD uintptr }
 
-// The system heap and the flags of the vendor's examples.
+// The number of the system heap and the flags are those of the vendor's examples.
 const (
 	rpcHeap  = 25
 	rpcFlags = 1
@@ -84,7 +88,7 @@ const (
 
 func (r rpcMemory) allocate(size int) (*SharedMemory, error) {
 	if size > math.MaxInt32 {
-		return nil, fmt.Errorf("qnn: rpcmem_alloc: %d bytes, at most 2147483647 are allowed: %w", size, ErrNoMemory)
+		return nil, fmt.Errorf("qnn: rpcmem_alloc: %d bytes: want at most 2147483647: %w", size, ErrNoMemory)
 	}
 	at := invoke(r.alloc, rpcHeap, rpcFlags, uintptr(size))
 	if at == 0 {
@@ -98,7 +102,7 @@ func (r rpcMemory) allocate(size int) (*SharedMemory, error) {
 	if fd < 0 {
 		return nil, errors.Join(fmt.Errorf("qnn: rpcmem_to_fd: result %d, want a file descriptor", fd), free())
 	}
-	bytes := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size) // C's memory, which the garbage collector does not move
+	bytes := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size) // the memory belongs to C, so the garbage collector does not move it
 	clear(bytes)
 	return &SharedMemory{bytes: bytes, fd: int(fd), free: free}, nil
 }

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// Options of QnnGraph_Config_t and QnnHtpGraph_CustomConfig_t.
+// These are the numbers of options in QnnGraph_Config_t and
+// QnnHtpGraph_CustomConfig_t.
 const (
 	graphPriority     = 3
 	htpOptimization   = 1
@@ -18,40 +19,43 @@ const (
 	htpCores          = 8
 	htpVTCMBytes      = 10
 
-	finalizeLevel = 3 // a kind of htpOptimization
+	finalizeLevel = 3 // value of htpOptimization that selects the effort of finalize
 )
 
-// GraphOptions configures a [Graph]. For zero fields the library chooses.
+// GraphOptions configures a [Graph]. For fields that are zero, the library chooses.
 type GraphOptions struct {
-	// Priority orders graphs.
+	// Priority orders graphs that compete for the device.
 	Priority Priority
-	// Optimization is the effort of finalize, 1 to 3.
+	// Optimization is the effort of the compiler in Finalize, from 1 to 3.
 	Optimization int
-	// VTCMMegabytes is the VTCM (fast memory) that the graph may use.
+	// VTCMMegabytes limits how much VTCM (the fast memory of the vector units) the
+	// graph may use.
 	VTCMMegabytes uint32
-	// VTCMBytes is the same in bytes. Set one of the two.
+	// VTCMBytes is the same limit in bytes. Set only one of VTCMMegabytes and
+	// VTCMBytes.
 	VTCMBytes uint32
 	// HVXThreads is the number of vector threads that the graph may use.
 	HVXThreads uint32
-	// Half requests float16 arithmetic for float32 tensors. The vendor's library uses
-	// it anyway on chips that support it.
+	// Half requests float16 arithmetic for float32 tensors. On chips that support
+	// float16, the vendor's library uses it anyway.
 	Half bool
 	// Cores is the number of NPU cores that run the graph together.
 	Cores uint32
-	// Finalize lists options of the vendor's compiler. It ignores unknown names and
-	// types.
+	// Finalize lists options that are passed to the vendor's compiler by name. The
+	// compiler ignores unknown names and types.
 	Finalize []FinalizeOption
 }
 
-// FinalizeOption is a named option of the vendor's compiler.
+// FinalizeOption is an option of the vendor's compiler with its name.
 type FinalizeOption struct {
 	Key string
-	// Value is a number. Text replaces it if it is not empty.
+	// Value is the option's number. If Text is not empty, it is used instead of
+	// Value.
 	Value Scalar
 	Text  string
 }
 
-// stringType is the type of a scalar that is a C string.
+// stringType is the type of an option whose value is a C string.
 const stringType DataType = 0x0608
 
 func (o *GraphOptions) encode(c *configs) error {
@@ -95,7 +99,7 @@ func (o *GraphOptions) encode(c *configs) error {
 	return nil
 }
 
-// Graph is a static graph. Its context owns it and frees it.
+// Graph is a static graph of a context. The context owns the graph and frees it.
 type Graph struct {
 	context *Context
 	id      uintptr
@@ -106,7 +110,7 @@ type Graph struct {
 	kept []keeper
 }
 
-// NewGraph creates an empty graph. Its name must be unique within the context.
+// NewGraph creates an empty graph. The name must be unique within the context.
 func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	var options configs
 	if err := o.encode(&options); err != nil {
@@ -165,8 +169,8 @@ func (g *Graph) live() (uintptr, error) {
 	return g.id, nil
 }
 
-// CreateTensor creates a tensor in the graph and writes its ID into t. It checks the
-// data of a static tensor against its shape and copies it.
+// CreateTensor creates a tensor in the graph and writes its ID into t. CreateTensor
+// checks the data of a static tensor against its shape and copies it.
 func (g *Graph) CreateTensor(t *Tensor) error {
 	id, err := g.live()
 	if err != nil {
@@ -197,8 +201,8 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 	return nil
 }
 
-// AddNode appends a node. Create its tensors in this graph first, and add the nodes
-// that write its inputs first.
+// AddNode appends a node to the graph. The node's tensors must have been created in
+// this graph. Nodes that write its inputs must have been added before.
 func (g *Graph) AddNode(op *Op) error {
 	id, err := g.live()
 	if err != nil {
@@ -211,8 +215,8 @@ func (g *Graph) AddNode(op *Op) error {
 	return g.context.handle.library.callByValue(fnGraphAddNode, id, c)
 }
 
-// Finalize compiles the graph. The profile may be nil. On the vendor's x86-64 library
-// it waits for a running execute of any other graph.
+// Finalize compiles the graph. The profile may be nil. The vendor's x86-64 library
+// waits in Finalize until no graph executes.
 func (g *Graph) Finalize(p *Profile) error {
 	id, err := g.live()
 	if err != nil {

@@ -7,17 +7,20 @@ import (
 	"unsafe"
 )
 
-// textLimit bounds a string read from the library, in bytes.
+// textLimit is the largest length in bytes of a string that is read from the
+// library.
 const textLimit = 1 << 16
 
-// handle is a handle number of the library with its state. The library gives a freed
-// number to a new object, so a closed handle is never passed to it.
+// handle is the number that the library gives to an object, and whether the object
+// is open. The library gives the number of a freed object to a new one, so the
+// number of a closed handle is never passed to the library.
 type handle struct {
 	library *Library
 	id      atomic.Uintptr // zero: closed
 }
 
-// live returns the number, or [ErrClosed]. what names the object.
+// live returns the handle's number, or [ErrClosed]. what names the object in the
+// error.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
 		return id, nil
@@ -25,7 +28,8 @@ func (h *handle) live(what string) (uintptr, error) {
 	return 0, fmt.Errorf("qnn: %s %w", what, ErrClosed)
 }
 
-// free calls f with the handle and more, once.
+// free calls the function f with the handle and the arguments more. A second call
+// of free does nothing.
 func (h *handle) free(f function, more ...uintptr) error {
 	id := h.id.Swap(0)
 	if id == 0 {
@@ -42,7 +46,7 @@ func optional(h *handle, what string) (uintptr, error) {
 	return h.live(what)
 }
 
-// goString copies a C string. It returns "" for NULL.
+// goString copies a C string. goString returns "" for NULL.
 func goString(p *byte) string {
 	if p == nil {
 		return ""
@@ -54,7 +58,7 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// cString copies a name into a NUL-terminated string.
+// cString copies a name into a NUL-terminated C string.
 func cString(s string) (*byte, error) {
 	if err := checkName(s); err != nil {
 		return nil, fmt.Errorf("%q: %w", s, err)
@@ -71,13 +75,14 @@ func checkName(s string) error {
 	return nil
 }
 
-// list copies n elements that the library owns. It rejects n above limit.
+// list copies n elements of an array that the library owns. If n is above limit,
+// list returns an error.
 func list[T any](p *T, n uint32, limit int) ([]T, error) {
 	if p == nil || n == 0 {
 		return nil, nil
 	}
 	if uint64(n) > uint64(limit) {
-		return nil, fmt.Errorf("qnn: the library reports %d entries, at most %d are allowed: %w", n, limit, ErrSize)
+		return nil, fmt.Errorf("qnn: the library reports %d entries: want at most %d: %w", n, limit, ErrSize)
 	}
 	return append([]T(nil), unsafe.Slice(p, n)...), nil
 }

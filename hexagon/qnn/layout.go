@@ -2,12 +2,12 @@ package qnn
 
 import "unsafe"
 
-// This file is a table: the C structs, field by field. The tag names the C field.
-// Padding is explicit, so that an insertion cannot hide in it. A blank field with a
-// tag is a C field that this package does not read. Pointers into Go memory are Go
-// pointers: the garbage collector follows them, so keeping the outer struct alive
-// keeps everything alive. TestLayoutsEqualTheirCStructs compares every tagged field
-// with testdata/abi.c.
+// This file defines the C structs of QNN, field by field. The tag of a Go field is
+// the name of the C field. Padding bytes are written as fields, so that a missing
+// field cannot hide in them. A blank field with a tag is a C field that this
+// package does not read. Pointers into Go memory have Go pointer types: the garbage
+// collector follows them, so the outer struct keeps everything alive.
+// TestLayoutsEqualTheirCStructs compares every tagged field with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {
@@ -16,8 +16,8 @@ type cVersion struct {
 	patch uint32 `c:"patch"`
 }
 
-// cInterface is QnnInterface_t with the part of its function table that is the same
-// in all versions from core API 2.32 on.
+// cInterface is QnnInterface_t. It includes the part of the function table that is
+// the same in all versions from core API 2.32 on.
 type cInterface struct {
 	backendID uint32 `c:"backendId"`
 	_         [4]byte
@@ -35,9 +35,9 @@ type cClientBuffer struct {
 	_    [4]byte
 }
 
-// cQuantizeParams is Qnn_QuantizeParams_t. Its union holds one of the encodings
-// below. Their pointers are plain numbers, so that all encodings fit the same Go
-// type; a keeper keeps their memory alive.
+// cQuantizeParams is Qnn_QuantizeParams_t. The union of Qnn_QuantizeParams_t holds
+// one of the encodings below. Pointers in these encodings are stored as numbers, so
+// that all encodings fit into one Go type; a keeper keeps their memory alive.
 type cQuantizeParams struct {
 	definition uint32    `c:"encodingDefinition"`
 	encoding   uint32    `c:"quantizationEncoding"`
@@ -50,7 +50,8 @@ type cScaleOffset struct {
 	offset int32   `c:"offset"`
 }
 
-// cFloatScaleOffset is the pair of the float block encodings.
+// cFloatScaleOffset is the pair of a scale and an offset in encodings of float
+// blocks.
 type cFloatScaleOffset struct {
 	scale  float32 `c:"scale"`
 	offset float32 `c:"offset"`
@@ -80,13 +81,14 @@ type cBitsAxisScaleOffset struct {
 	offsets uintptr `c:"offsets"`
 }
 
-// cBlockEncoding mirrors Qnn_BlockEncoding_t and Qnn_FloatBlockEncoding_t, which have equal fields.
+// cBlockEncoding stands for both Qnn_BlockEncoding_t and Qnn_FloatBlockEncoding_t,
+// which have the same fields.
 type cBlockEncoding struct {
 	sizes uintptr `c:"blockSize"`
 	pairs uintptr `c:"scaleOffset"`
 }
 
-// cBitsFloatBlock is the body of encoding 11.
+// cBitsFloatBlock holds the fields of encoding 11.
 type cBitsFloatBlock struct {
 	bits  uint32 `c:"bitwidth"`
 	_     [4]byte
@@ -94,7 +96,8 @@ type cBitsFloatBlock struct {
 	pairs uintptr `c:"scaleOffset"`
 }
 
-// cBlockwiseExpansion is Qnn_BlockwiseExpansion_t, which the union points to.
+// cBlockwiseExpansion is Qnn_BlockwiseExpansion_t, to which the union holds a
+// pointer.
 type cBlockwiseExpansion struct {
 	axis      int32 `c:"axis"`
 	_         [4]byte
@@ -106,7 +109,7 @@ type cBlockwiseExpansion struct {
 	scales    uintptr `c:"blocksScale"`
 }
 
-// cVectorEncoding is Qnn_VectorEncoding_t, which the union points to.
+// cVectorEncoding is Qnn_VectorEncoding_t, to which the union holds a pointer.
 type cVectorEncoding struct {
 	values    cBitsAxisScaleOffset `c:"bwAxisScaleOffset"`
 	rows      uint32               `c:"rowsPerBlock"`
@@ -117,8 +120,9 @@ type cVectorEncoding struct {
 	_         [5]byte
 }
 
-// cTensor is Qnn_Tensor_t with its V1 and V2 bodies in one struct. They are equal up
-// to the client buffer, and V1 ignores the rest. Arrays of both have this stride.
+// cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct.
+// Both versions are equal up to the client buffer, and readers of V1 ignore the
+// rest. In arrays, the elements of both versions have the size of this struct.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -149,7 +153,7 @@ type cScalar struct {
 	value    uint64 `c:"value"`
 }
 
-// cParam is Qnn_Param_t. A scalar overlays the first 16 bytes of value.
+// cParam is Qnn_Param_t. For a scalar, the first 16 bytes of value hold a cScalar.
 type cParam struct {
 	kind  uint32 `c:"paramType"`
 	_     [4]byte
@@ -175,22 +179,23 @@ type cOpConfig struct {
 	out       *cTensor `c:"outputTensors"`
 }
 
-// cConfig is each of QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
-// QnnGraph_Config_t and QnnProfile_Config_t: an option and a union of eight bytes.
-// The garbage collector does not follow a pointer in the union; configs keeps its
-// memory alive.
+// cConfig stands for QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
+// QnnGraph_Config_t and QnnProfile_Config_t. Each consists of an option's number
+// and a union of eight bytes. The garbage collector does not follow a pointer in
+// this union; the type configs keeps its memory alive.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte
 	value  uint64 `c:"value"`
 }
 
-// cCustomConfig is QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
-// QnnHtpDevice_CustomConfig_t. It has 64 bytes instead of 56, 24 and 16: newer
-// versions have a larger union and must read zeros.
+// cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t
+// and QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the C
+// structs have 56, 24 and 16: newer versions have a larger union and must find
+// zeros there.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
-	early  uint32    `c:"early"` // the union of device configs up to core API 2.32
+	early  uint32    `c:"early"` // position of the union in device options up to core API 2.32
 	value  [7]uint64 `c:"value"`
 }
 
@@ -208,7 +213,7 @@ type cExtendedEventData struct {
 	_       [4]byte
 	kind    uint32    `c:"type"`
 	unit    uint32    `c:"unit"`
-	value   [3]uint64 `c:"value"` // a Qnn_Scalar_t and padding
+	value   [3]uint64 `c:"value"` // a cScalar and padding
 	stamp   uint64    `c:"timestamp"`
 	name    *byte     `c:"identifier"`
 }
@@ -221,7 +226,7 @@ type cMemDescriptor struct {
 	_        *byte   `c:"shapeConfig"`
 	dataType uint32  `c:"dataType"`
 	memType  uint32  `c:"memType"`
-	fd       uint64  `c:"fd"` // or the address of a cSharedBuffer that a keeper keeps alive
+	fd       uint64  `c:"fd"` // a file descriptor, or the address of a cSharedBuffer that a keeper keeps alive
 	_        uint64
 }
 
@@ -288,14 +293,15 @@ type cInfrastructure struct {
 	_       uintptr `c:"setMemoryConfig"`
 }
 
-// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t. Its longest option (DCVS)
-// fills all 16 words.
+// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t. The longest option of
+// this union (DCVS) fills all 16 words.
 type cPowerConfig struct {
 	option uint32     `c:"option"`
 	value  [16]uint32 `c:"value"`
 }
 
-// cSystemInterface is QnnSystemInterface_t with the used part of its function table.
+// cSystemInterface is QnnSystemInterface_t with the part of its function table that
+// is used here.
 type cSystemInterface struct {
 	_     uint32 `c:"backendId"`
 	_     [4]byte
@@ -305,10 +311,12 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The structs below describe an image. They are copied from the library's memory
-// before they are read. Their pointers are numbers, which a memory reads.
+// The structs below describe an image. These structs are copied from the library's
+// memory before they are read. Pointers in them are stored as numbers; a value of
+// type memory reads what they point to.
 
-// cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that all versions share.
+// cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that is the same in all
+// versions.
 type cBinaryInfo struct {
 	version uint32 `c:"version"`
 	_       [4]byte
@@ -320,7 +328,7 @@ type cBinaryInfo struct {
 	_       uintptr  `c:"socVersion"`
 }
 
-// cBinaryInfoV2 is versions 1 and 2 of QnnSystemContext_BinaryInfo_t.
+// cBinaryInfoV2 describes versions 1 and 2 of QnnSystemContext_BinaryInfo_t.
 type cBinaryInfoV2 struct {
 	_           [56]byte
 	_           cVersion `c:"hwInfoBlobVersion"`
@@ -337,7 +345,7 @@ type cBinaryInfoV2 struct {
 	graphs      uintptr `c:"graphs"`
 }
 
-// cBinaryInfoV3 is version 3 of QnnSystemContext_BinaryInfo_t.
+// cBinaryInfoV3 describes version 3 of QnnSystemContext_BinaryInfo_t.
 type cBinaryInfoV3 struct {
 	_           [56]byte
 	blobVersion cVersion `c:"contextBlobVersion"`
@@ -357,8 +365,9 @@ type cBinaryInfoV3 struct {
 	_           [4]byte
 }
 
-// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version extends the one before it,
-// and arrays of all versions have this stride.
+// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of this struct extends
+// the previous one. In arrays, the elements of all versions have the size of this
+// struct.
 type cGraphInfo struct {
 	version    uint32 `c:"version"`
 	_          [4]byte
@@ -379,8 +388,8 @@ type cGraphInfo struct {
 	_          uint32  `c:"endOpIndex"`
 }
 
-// cGraphBlob is the part of a graph's description that is specific to Hexagon:
-// version 1, followed by version 2.
+// cGraphBlob is the part of a graph's description that is specific to Hexagon: the
+// fields of version 1, followed by those of version 2.
 type cGraphBlob struct {
 	version   uint32 `c:"version"`
 	_         [4]byte
@@ -403,8 +412,8 @@ type cGraphBlob struct {
 	shared    uint64 `c:"sharedWeightsSize"`
 }
 
-// cTensorImage is cTensor with numbers for pointers, up to the last field that the
-// description of an image sets.
+// cTensorImage is like cTensor, but has numbers instead of pointers, and ends with
+// the last field that the description of an image sets.
 type cTensorImage struct {
 	version  uint32 `c:"version"`
 	_        [4]byte

@@ -9,8 +9,9 @@ import (
 	"unsafe"
 )
 
-// The supported core API versions. Function tables of older versions have another
-// order. Newer versions have kept the order so far.
+// These are the supported versions of the core API. In older versions, the
+// functions of the table have another order. Newer versions have kept the order so
+// far.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
@@ -23,42 +24,44 @@ func CoreAPI() (oldest, tested Version) {
 	return Version{Major: coreMajor, Minor: coreMinorOldest}, Version{Major: coreMajor, Minor: coreMinorTested}
 }
 
-// Options configures [Open]. The zero value accepts Hexagon libraries.
+// Options configures [Open]. The zero value accepts only libraries for Hexagon.
 type Options struct {
-	// Backend is the required provider number. Zero means [BackendHTP]. With
-	// [AnyBackend] the caller checks [Library.Provider].
+	// Backend is the provider number that the library must have. Zero means
+	// [BackendHTP]. If Backend is [AnyBackend], the caller should check
+	// [Library.Provider].
 	Backend uint32
 }
 
 // Version is the version of an interface.
 type Version struct{ Major, Minor, Patch uint32 }
 
-// String returns "2.40.0".
+// String returns the version in the form "2.40.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Provider describes a library.
+// Provider says what a library calls itself.
 type Provider struct {
-	Backend     uint32  // its number, such as [BackendHTP]
-	Name        string  // such as "HTP_QTI_AISW"
+	Backend     uint32  // provider number, such as [BackendHTP]
+	Name        string  // provider name, such as "HTP_QTI_AISW"
 	Core        Version // version of the interface that all backends share
 	BackendAPI  Version // version of the backend's own additions
-	LibraryPath string  // as given to Open
+	LibraryPath string  // path as it was given to Open
 }
 
-// Library is a loaded library. Close it after everything that was created with it.
+// Library is a loaded QNN library. A Library must be closed after everything that
+// was created with it.
 type Library struct {
 	provider  Provider
 	warning   string
-	handle    atomic.Uintptr // of the dynamic loader
+	handle    atomic.Uintptr // handle of the dynamic loader
 	table     [functionCount]uintptr
 	lines     errorLines
-	messages  sync.Map   // Code → string, as errorGetMessage gave it
-	executeMu sync.Mutex // held during an execute if the library has quirkOneExecute
+	messages  sync.Map   // Code → string, as the library's errorGetMessage returned it
+	executeMu sync.Mutex // held during an execute if the library can run only one (quirkOneExecute)
 }
 
-// Open loads a library, reads its interface and checks that this package supports it.
-// The path goes to the system's loader unchanged, so a bare file name is searched in
-// the loader's usual places.
+// Open loads a library, reads its interface and checks that this package supports
+// it. The path is passed to the dynamic loader unchanged, so the loader searches
+// for a bare file name in its usual places.
 func Open(path string, o Options) (*Library, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -87,7 +90,7 @@ func (l *Library) load(path string, want uint32) error {
 	l.handle.Store(handle)
 	getProviders, err := findSymbol(handle, "QnnInterface_getProviders")
 	if err != nil {
-		return fmt.Errorf("not a QNN backend library: %w", err)
+		return fmt.Errorf("the file is not a QNN backend library: %w", err)
 	}
 	var list **cInterface
 	var n uint32
@@ -100,8 +103,8 @@ func (l *Library) load(path string, want uint32) error {
 	return l.adopt(path, *list, want)
 }
 
-// adopt checks a provider and copies its function table. It checks the version first,
-// because the struct of an older version is shorter.
+// adopt checks a provider of the library and copies its function table. It checks
+// the version first, because the struct of an older version is shorter.
 func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	core := c.core.version()
 	if core.Major != coreMajor || core.Minor < coreMinorOldest {
@@ -123,14 +126,15 @@ func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	return nil
 }
 
-// Provider returns the description of the library.
+// Provider returns what the library calls itself.
 func (l *Library) Provider() Provider { return l.provider }
 
 // Warning returns a sentence for the user if the library is newer than the tested
 // versions, and "" otherwise.
 func (l *Library) Warning() string { return l.warning }
 
-// Close unloads the library. Close everything that was created with it first.
+// Close unloads the library. Everything that was created with the library must be
+// closed first.
 func (l *Library) Close() error {
 	handle := l.handle.Swap(0)
 	if handle == 0 {
@@ -142,8 +146,9 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// call calls a function of the table. Pointers that are converted in the argument list
-// stay alive until it returns, and so does the memory that they point to.
+// call calls a function of the library's table. Pointers that are converted to
+// numbers in the argument list stay alive until call returns, and so does the
+// memory that they point to.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {
@@ -161,7 +166,7 @@ func (l *Library) call(f function, args ...uintptr) error {
 	return nil
 }
 
-// callWithoutStdout does the same as call, with stdout redirected to stderr.
+// callWithoutStdout calls a function while stdout is redirected to stderr.
 //
 //go:uintptrescapes
 func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
@@ -169,10 +174,10 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 	return err
 }
 
-// callByValue calls a function whose second argument is an operator config by value.
-// The System V convention of amd64 copies its ten words onto the stack, after the six
-// argument registers. All other conventions pass the address of a copy, and op is a
-// copy.
+// callByValue calls a function whose second argument is an operator config that C
+// passes by value. In the System V calling convention of amd64, the ten words of
+// the config are copied to the stack, after the six arguments in registers. In all
+// other conventions the caller passes the address of a copy. op is such a copy.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config
@@ -189,8 +194,9 @@ func (l *Library) failure(call string, result uintptr, before uint64) *Error {
 	return &Error{Call: call, Code: code, Message: l.ErrorMessage(code), Detail: l.lines.since(before)}
 }
 
-// ErrorMessage returns the library's text for a code, "" if it has none. The vendor's
-// library does not know codes outside 1000 to 14999, so it is not called for those.
+// ErrorMessage returns the library's text for a code, or "" if it has none. The
+// vendor's library is asked only for codes from 1000 to 14999, because it does not
+// know others.
 func (l *Library) ErrorMessage(code Code) string {
 	entry := l.table[fnErrorGetMessage]
 	if code < 1000 || code >= 15000 || entry == 0 || l.handle.Load() == 0 {
@@ -208,8 +214,8 @@ func (l *Library) ErrorMessage(code Code) string {
 	return s
 }
 
-// HasCapability reports whether the library claims a feature. See [Capability]: the
-// claim may be wrong.
+// HasCapability reports whether the library claims a feature. The claim may be
+// wrong; see [Capability].
 func (l *Library) HasCapability(c Capability) (bool, error) {
 	err := l.call(fnPropertyHasCapability, uintptr(c))
 	if errors.Is(err, ErrNotSupported) {

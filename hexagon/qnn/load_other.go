@@ -11,12 +11,13 @@ import (
 func loadLibrary(string) (uintptr, error) {
 	hint := ""
 	if runtime.GOOS == "android" {
-		hint = " without cgo: build with CGO_ENABLED=1 and the NDK's compiler"
+		hint = " without cgo; build with CGO_ENABLED=1 and the NDK's compiler"
 	}
 	return 0, fmt.Errorf("QNN libraries cannot be called on %s/%s%s: %w", runtime.GOOS, runtime.GOARCH, hint, errors.ErrUnsupported)
 }
 
-// The functions below are never called, because no library can be loaded.
+// The functions below are never called, because no library can be loaded on this
+// system.
 
 func unloadLibrary(uintptr) error { return nil }
 

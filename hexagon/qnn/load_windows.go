@@ -27,12 +27,13 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback returns a C function that calls cb, which takes numbers and pointers and
-// returns a uintptr. It can never be freed.
+// newCallback returns a C function that calls the Go function cb. cb must take
+// numbers and pointers and return a uintptr. A callback can never be freed.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// vsnprintf returns 0: Windows has several C runtimes, and a va_list belongs to the
-// runtime that the library was built with.
+// vsnprintf returns 0, which means that there is no such function. Windows has
+// several C runtimes, and a va_list can be read only by the runtime of the library
+// that made it.
 func vsnprintf() uintptr { return 0 }

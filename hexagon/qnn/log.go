@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	lineLimit  = 4096 // bytes of one rendered line
-	lineMemory = 8    // error lines kept for Error.Detail
+	lineLimit  = 4096 // largest number of bytes of a formatted line
+	lineMemory = 8    // number of error lines that are kept for Error.Detail
 )
 
-// Log receives the library's log lines. Pass it to [Library.NewBackend] and
-// [Library.NewDevice], and close it after both.
+// Log receives the lines that the library logs. A Log is passed to
+// [Library.NewBackend] and [Library.NewDevice], and must be closed after both.
 type Log struct {
 	handle handle
 	slot   *logSlot
 }
 
-// NewLog opens a log for lines up to a level and passes each line to sink. The sink
-// is called from any thread, must return soon and must not call this package. A nil
-// sink drops the lines. Error lines are also kept for [Error.Detail].
+// NewLog opens a log for lines up to a level and passes each line to sink. The
+// function sink is called from any thread, must return soon and must not call this
+// package. If sink is nil, the lines are dropped. Error lines are also kept for
+// [Error.Detail].
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
 	slot := takeSlot(&logTarget{library: l, sink: sink})
 	var id uintptr
@@ -61,25 +62,26 @@ func (g *Log) optional() (uintptr, error) {
 	return optional(&g.handle, "log")
 }
 
-// logTarget is the destination of one open log's lines.
+// logTarget says where the lines of one open log go.
 type logTarget struct {
 	library *Library
 	sink    func(LogLevel, string)
 }
 
-// logSlot is one C callback and the log that currently uses it.
+// logSlot is one C callback, with the log that uses it now.
 type logSlot struct {
 	callback uintptr
 	target   atomic.Pointer[logTarget]
 }
 
-// idleSlots holds the callbacks of closed logs for reuse.
+// idleSlots holds the callbacks of closed logs, so that new logs can use them.
 var idleSlots struct {
 	sync.Mutex
-	list []*logSlot // guarded by Mutex
+	list []*logSlot // guarded by the embedded Mutex
 }
 
-// takeSlot returns a callback for target: an idle one or a new one.
+// takeSlot returns a callback that passes lines to target: an unused callback or a
+// new one.
 
 func takeSlot(target *logTarget) *logSlot {
 	idleSlots.Lock()
@@ -95,8 +97,8 @@ func takeSlot(target *logTarget) *logSlot {
 	return slot
 }
 
-// release makes the callback idle. If the library is inside the callback, that line
-// still goes to the old target.
+// release makes the callback available for another log. If the library is inside
+// the callback during release, this line still goes to the old target.
 func (s *logSlot) release() {
 	s.target.Store(nil)
 	idleSlots.Lock()
@@ -104,8 +106,8 @@ func (s *logSlot) release() {
 	idleSlots.list = append(idleSlots.list, s)
 }
 
-// line is the C callback. It truncates a line that is longer than the buffer, because
-// a va_list can be read only once.
+// line is the function that the C callback calls for each line. If a line is longer
+// than the buffer, its end is lost, because a va_list can be read only once.
 func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
 	target := s.target.Load()
 	if target == nil || format == nil {
@@ -131,7 +133,7 @@ func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintp
 	return 0
 }
 
-// trimLine removes the vendor's level mark, such as "<E> ".
+// trimLine removes the vendor's mark of the level, such as "<E> ".
 func trimLine(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > 3 && text[0] == '<' && text[2] == '>' {
@@ -140,7 +142,7 @@ func trimLine(text string) string {
 	return text
 }
 
-// errorLines keeps the last lines at error level.
+// errorLines keeps the most recent lines at error level.
 type errorLines struct {
 	mu    sync.Mutex
 	count uint64             // guarded by mu
@@ -154,14 +156,15 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of lines so far. Pass it to since.
+// mark returns the number of error lines so far. The function since takes this
+// number.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count
 }
 
-// since returns the kept lines after a mark, the oldest first.
+// since returns the kept lines that were logged after a mark, the oldest first.
 func (e *errorLines) since(mark uint64) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,44 +6,49 @@ import (
 	"unsafe"
 )
 
-// MemoryKind is the type of memory of a file descriptor.
+// MemoryKind says what kind of memory a file descriptor stands for.
 type MemoryKind uint32
 
-// The kinds of memory.
+// These are the kinds of memory.
 const (
-	// IONMemory is one buffer per tensor, from rpcmem or the kernel's ION.
+	// IONMemory is one buffer per tensor, from rpcmem or the kernel's ION
+	// allocator.
 	IONMemory MemoryKind = 1
 	// SharedBuffer is a part of a buffer that several tensors use.
 	SharedBuffer MemoryKind = 2
-	// DMABuffer is one buffer per tensor, from the kernel's dma-buf.
+	// DMABuffer is one buffer per tensor, from the kernel's dma-buf allocator.
 	DMABuffer MemoryKind = 3
 )
 
-// sharedBufferType is QnnMemHtp_Descriptor_t's value for a shared buffer.
+// sharedBufferType is the number in QnnMemHtp_Descriptor_t that stands for a shared
+// buffer.
 const sharedBufferType = 1
 
-// MemoryOptions describes memory to register.
+// MemoryOptions describes memory that is registered with a context.
 type MemoryOptions struct {
 	Kind MemoryKind
-	// FD is the file descriptor of the memory. The library maps it. The caller closes
-	// it after [Memory.Close].
+	// FD is the file descriptor of the memory. The library maps the memory by this
+	// file descriptor. The caller may close the file descriptor after
+	// [Memory.Close].
 	FD int
 	// Type and Dims describe the tensor that uses the memory.
 	Type DataType
 	Dims []uint32
-	// Offset is the tensor's start in a SharedBuffer of SizeBytes.
+	// Offset is where the tensor starts in a SharedBuffer; SizeBytes is the size of
+	// that whole buffer.
 	Offset, SizeBytes uint64
 }
 
-// Memory is shared memory that is registered with a context. Its graphs may use it in
-// place of a buffer. Close it before the context.
+// Memory is shared memory that is registered with a context. Graphs of the context
+// may use registered memory in place of a buffer. A Memory must be closed before
+// its context.
 type Memory struct {
 	handle handle
 	size   uint32
 }
 
-// RegisterMemory registers shared memory with the context. The vendor's x86-64 library
-// has no shared memory.
+// RegisterMemory registers shared memory with the context. The vendor's x86-64
+// library cannot register memory.
 func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	context, err := c.handle.live("context")
 	if err != nil {
@@ -59,7 +64,7 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	}
 	if o.Kind == SharedBuffer {
 		if o.SizeBytes < uint64(size) || o.Offset > o.SizeBytes-uint64(size) {
-			return nil, fmt.Errorf("qnn: register memory: %d bytes at offset %d do not fit a shared buffer of %d: %w", size, o.Offset, o.SizeBytes, ErrSize)
+			return nil, fmt.Errorf("qnn: register memory: %d bytes at offset %d do not fit into a shared buffer of %d bytes: %w", size, o.Offset, o.SizeBytes, ErrSize)
 		}
 		descriptor.fd = uint64(keep(&k, []cSharedBuffer{{kind: sharedBufferType, size: o.SizeBytes, fd: int32(o.FD), offset: o.Offset}}))
 	}
@@ -74,7 +79,7 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Close ends the registration. The memory itself stays.
+// Close ends the registration. The memory itself is not freed.
 func (m *Memory) Close() error {
 	id := m.handle.id.Swap(0)
 	if id == 0 {

@@ -10,14 +10,15 @@ import (
 type Op struct {
 	// Name is unique within the graph.
 	Name string
-	// Type is the operator, "FullyConnected".
+	// Type is the name of the operator, such as "FullyConnected".
 	Type string
-	// Package owns the operator. Empty means [Package].
+	// Package is the name of the package that defines the operator. If it is empty,
+	// the constant [Package] is used.
 	Package string
 	// Params are the operator's constants, in any order.
 	Params []Param
-	// Inputs and Outputs are tensors of the graph. AddNode reads their IDs, Validate
-	// the other fields.
+	// Inputs and Outputs are tensors of the graph. AddNode uses only the IDs of
+	// these tensors, Validate their other fields.
 	Inputs, Outputs []*Tensor
 }
 
@@ -25,11 +26,12 @@ type Op struct {
 type Param struct {
 	Name   string
 	Scalar Scalar
-	// Tensor is static. Create it in the graph first.
+	// Tensor must be static. Tensor must have been created in the graph.
 	Tensor *Tensor
 }
 
-// Scalar is a typed number. Create it with one of the functions below.
+// Scalar is a number with its type. Use one of the functions below to create a
+// Scalar.
 type Scalar struct {
 	kind DataType
 	bits uint64
@@ -41,7 +43,7 @@ func ScalarUint32(v uint32) Scalar { return Scalar{Uint32, uint64(v)} }
 // ScalarInt32 returns a signed number.
 func ScalarInt32(v int32) Scalar { return Scalar{Int32, uint64(uint32(v))} }
 
-// ScalarFloat32 returns a real number, such as an epsilon.
+// ScalarFloat32 returns a float number, such as an epsilon.
 func ScalarFloat32(v float32) Scalar { return Scalar{Float32, uint64(math.Float32bits(v))} }
 
 // ScalarBool returns a flag, such as keep_dims.
@@ -52,13 +54,14 @@ func ScalarBool(v bool) Scalar {
 	return Scalar{Bool8, 0}
 }
 
-// opCall is an operator config and the memory that it points to.
+// opCall is the C struct of a node, with the memory to which it points.
 type opCall struct {
 	config cOpConfig
 	keep   keeper
 }
 
-// encode builds the C struct. All memory that it points to lives as long as the result.
+// encode builds the C struct of a node. The memory to which the struct points lives
+// as long as the result of encode.
 func (o *Op) encode() (*opCall, error) {
 	pkg := o.Package
 	if pkg == "" {

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Options of QnnHtpPerfInfrastructure_PowerConfig_t.
+// These are the numbers of options in QnnHtpPerfInfrastructure_PowerConfig_t.
 const (
 	powerDCVS       = 1
 	powerRPCLatency = 2
@@ -22,7 +22,8 @@ const (
 // maxPolling is the longest polling time that the library accepts.
 const maxPolling = 9999 * time.Microsecond
 
-// Corner is a voltage corner. A higher corner is faster and takes more power.
+// Corner is a voltage level of the chip (the vendor calls it a corner). A higher
+// corner is faster and takes more power.
 type Corner uint32
 
 // The corners.
@@ -39,10 +40,11 @@ const (
 	CornerMax       Corner = 0xa0
 )
 
-// ExpandedCorner is a voltage corner of the matrix unit (HMX), on a scale of its own.
+// ExpandedCorner is a voltage corner of the matrix unit (HMX), which has its own
+// scale of corners.
 type ExpandedCorner uint32
 
-// The corners of the matrix unit.
+// These are the corners of the matrix unit.
 const (
 	HMXMin     ExpandedCorner = 0x100
 	HMXSVS     ExpandedCorner = 0x180
@@ -52,10 +54,11 @@ const (
 	HMXMax     ExpandedCorner = 0xffff
 )
 
-// PowerMode chooses how clocks follow the load while DCVS is on.
+// PowerMode says how clocks follow the load while DCVS (dynamic clock and voltage
+// scaling) is on.
 type PowerMode uint32
 
-// The power modes.
+// These are the power modes.
 const (
 	PowerUpDown      PowerMode = 0x01
 	PowerOnlyUp      PowerMode = 0x02
@@ -65,32 +68,39 @@ const (
 	PowerDutyCycle   PowerMode = 0x20
 )
 
-// Vote is a request for clocks and latencies of the NPU, see [PowerConfig].
+// Vote is a request for clock rates and latencies of the NPU; see [PowerConfig].
 type Vote struct {
-	// Mode chooses how clocks follow the load. Zero means [PowerPerformance].
+	// Mode says how clocks follow the load. If Mode is zero, [PowerPerformance] is
+	// used.
 	Mode PowerMode
 	// DCVS lets the system lower the clocks when the load is low.
 	DCVS bool
-	// Bus and Core set the voltage corners of the memory bus and of the cores. Each value is used
-	// as minimum, target and maximum. If a corner is zero, the system chooses.
+	// Bus and Core set the voltage corners of the memory bus and of the cores. Each
+	// corner is used as minimum, target and maximum. For a corner of zero, the
+	// system chooses.
 	Bus, Core Corner
-	// SleepLatency is the longest acceptable wake-up time. Zero makes no request.
+	// SleepLatency is the longest acceptable wake-up time of the DSP. If
+	// SleepLatency is zero, the vote does not contain it.
 	SleepLatency time.Duration
-	// RPCLatency is the longest acceptable time of a call. Zero makes no request.
+	// RPCLatency is the longest acceptable time of a call to the DSP. If RPCLatency
+	// is zero, the vote does not contain it.
 	RPCLatency time.Duration
-	// HMX sets the voltage corner of the matrix unit, as minimum, target and maximum. If it is zero
-	// the system chooses. Chips before v79 may not support it.
+	// HMX sets the voltage corner of the matrix unit, as minimum, target and
+	// maximum. If HMX is zero, the system chooses. Chips before Hexagon v79 may not
+	// support this field.
 	HMX ExpandedCorner
-	// HMXTimeout is the time until an idle matrix unit turns off. Zero makes no request.
+	// HMXTimeout is the time after which an idle matrix unit turns off. If
+	// HMXTimeout is zero, the vote does not contain it.
 	HMXTimeout time.Duration
-	// AdaptivePolling bounds the host's polling if the library itself predicts the time
-	// of an execute. Zero makes no request.
+	// AdaptivePolling is the longest time for which the host polls, if the library
+	// itself predicts the time of an execute. If AdaptivePolling is zero, the vote
+	// does not contain it.
 	AdaptivePolling time.Duration
-	// DDRMode is the memory's performance mode. It needs Bus at its highest corner. Zero
-	// makes no request.
+	// DDRMode is the performance mode of the main memory. DDRMode needs Bus at its
+	// highest corner. If DDRMode is zero, the vote does not contain it.
 	DDRMode uint32
-	// RPCPolling is the time that the host polls for an answer before it sleeps, at most
-	// 9999 µs. Zero makes no request.
+	// RPCPolling is the time that the host polls for an answer before it sleeps, at
+	// most 9999 µs. If RPCPolling is zero, the vote does not contain it.
 	RPCPolling time.Duration
 }
 
@@ -102,16 +112,17 @@ func Burst() Vote {
 	}
 }
 
-// PowerConfig is a vote that holds until Close. The x86-64 library accepts votes and
-// does nothing.
+// PowerConfig is a power vote that holds until Close. The vendor's x86-64 library
+// accepts votes but does nothing.
 type PowerConfig struct {
 	library *Library
-	infra   *cInfrastructure // the library's memory
+	infra   *cInfrastructure // a struct in the library's memory
 	id      uint32
 	closed  bool
 }
 
-// NewPowerConfig opens a vote for a core of a device. The first core is 0 of device 0.
+// NewPowerConfig opens a power vote for a core of a device. Devices and cores count
+// from 0.
 func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	var infra *cInfrastructure
 	if err := l.call(fnDeviceGetInfrastructure, uintptr(unsafe.Pointer(&infra))); err != nil {
@@ -128,21 +139,21 @@ func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	return p, nil
 }
 
-// Set changes the vote.
+// Set changes the power vote.
 func (p *PowerConfig) Set(v Vote) error {
 	if p.closed {
 		return fmt.Errorf("qnn: power config %w", ErrClosed)
 	}
 	if v.RPCPolling > maxPolling || min(v.RPCPolling, v.RPCLatency, v.SleepLatency, v.HMXTimeout, v.AdaptivePolling) < 0 {
-		return fmt.Errorf("qnn: set power vote %+v: times must be from 0, RPCPolling at most 9999 µs: %w", v, ErrPowerInput)
+		return fmt.Errorf("qnn: set power vote %+v: times must not be negative, and RPCPolling is at most 9999 µs: %w", v, ErrPowerInput)
 	}
 	configs := append(v.encode(p.id), nil)
 	defer runtime.KeepAlive(configs)
 	return p.call("setPowerConfig", p.infra.set, uintptr(p.id), uintptr(unsafe.Pointer(&configs[0])))
 }
 
-// encode builds one config per request. DCVS v3 has 16 words; a flag before each value
-// enables it.
+// encode builds one C config for each option that the vote contains. The DCVS
+// option (version 3) has 16 words; a flag before each value enables it.
 func (v *Vote) encode(id uint32) []*cPowerConfig {
 	mode := v.Mode
 	if mode == 0 {
@@ -174,13 +185,13 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		}
 	}
 	if hmx := uint32(v.HMX); hmx != 0 {
-		const explicit = 0 // use the corners below, not the library's
+		const explicit = 0 // use the corners of the vote, not the library's choice
 		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{explicit, hmx, hmx, hmx, 1}})
 	}
 	return configs
 }
 
-// Close withdraws the vote. Close it before the device.
+// Close withdraws the power vote. A PowerConfig must be closed before its device.
 func (p *PowerConfig) Close() error {
 	if p.closed {
 		return nil

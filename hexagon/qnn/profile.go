@@ -5,26 +5,27 @@ import (
 	"unsafe"
 )
 
-// Bounds on the events that a library reports.
+// These limits reject absurd lists of profile events.
 const (
 	eventLimit = 1 << 16
 	eventDepth = 4
 )
 
-// ProfileLevel is the detail of a [Profile].
+// ProfileLevel says how much a [Profile] measures.
 type ProfileLevel uint32
 
-// The profile levels.
+// These are the levels of profiles.
 const (
 	ProfileBasic    ProfileLevel = 1    // times of whole calls
-	ProfileDetailed ProfileLevel = 2    // and of each node
-	ProfileLinting  ProfileLevel = 7001 // and the waiting of each node; specific to Hexagon
+	ProfileDetailed ProfileLevel = 2    // also the time of each node
+	ProfileLinting  ProfileLevel = 7001 // also the time that each node waits; specific to Hexagon
 )
 
-// EventType is the kind of an event. Values from 1000 are specific to Hexagon.
+// EventType is the kind of a profile event. Event types from 1000 on are specific
+// to Hexagon.
 type EventType uint32
 
-// The types of events.
+// These are the types of events.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300
@@ -39,10 +40,10 @@ const (
 	EventLoadHostRPC    EventType = 1002
 	EventLoadRPC        EventType = 1003
 	EventLoadNPU        EventType = 1004
-	EventEstimates      EventType = 2004 // simulated cycles and bytes, as parts
+	EventEstimates      EventType = 2004 // simulated cycles and bytes, as parts of the event
 	EventExecuteHostRPC EventType = 3001
 	EventExecuteRPC     EventType = 3002
-	EventExecuteCycles  EventType = 3003 // of the accelerator
+	EventExecuteCycles  EventType = 3003 // cycles of the accelerator
 	EventExecuteNPU     EventType = 3004 // µs on the accelerator
 	EventVTCMAcquire    EventType = 3010
 	EventPowerUp        EventType = 3011
@@ -63,7 +64,7 @@ const (
 	UnitNone         EventUnit = 6
 )
 
-// String returns the unit's symbol.
+// String returns the symbol of the unit.
 func (u EventUnit) String() string {
 	if names := []string{"µs", "B", "cycles", "×", "object", ""}; u >= 1 && int(u) <= len(names) {
 		return names[u-1]
@@ -71,20 +72,20 @@ func (u EventUnit) String() string {
 	return fmt.Sprintf("unit %d", uint32(u))
 }
 
-// Event is one measurement and its parts.
+// Event is one measurement, with the measurements that are its parts.
 type Event struct {
 	Type  EventType
 	Unit  EventUnit
 	Value uint64
 	Name  string
 	Parts []Event
-	// Time is the library's clock at the end of the event, in µs. It is 0 if the library
-	// has no extended events.
+	// Time is the library's clock at the end of the event, in µs. Time is 0 if the
+	// library has no extended events.
 	Time uint64
 }
 
-// Profile collects measurements of the calls that it is passed to. The x86-64 library
-// derives its cycles from host time.
+// Profile collects measurements of the calls to which it is passed. The vendor's
+// x86-64 library computes its cycles from the time on the host.
 type Profile struct{ handle handle }
 
 // NewProfile opens a profile.
@@ -123,34 +124,35 @@ func (p *Profile) Events() ([]Event, error) {
 	return r.events(id, 0)
 }
 
-// eventSource provides events: a library, or a test.
+// eventSource provides profile events: it is a library, or a test.
 type eventSource interface {
-	// numbers lists the events of a profile (depth 0) or the parts of an event.
+	// numbers lists the events of a profile (depth 0), or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
 	// event returns an event without its parts.
 	event(number uint64) (Event, error)
 }
 
-// eventTotal bounds the events of a profile. Without it, many lists within their bounds,
-// or an event that is a part of itself, would not end.
+// eventTotal is the largest number of events of a profile. Without this limit,
+// reading would not end if an event is a part of itself, or if many lists are just
+// within their limits.
 const eventTotal = 1 << 20
 
 // eventReader reads events with their parts.
 type eventReader struct {
 	source eventSource
-	left   int // events that may still be read
+	left   int // number of events that may still be read
 }
 
 func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	if depth > eventDepth {
-		return nil, fmt.Errorf("qnn: read profile events: nested deeper than %d: %w", eventDepth, ErrSize)
+		return nil, fmt.Errorf("qnn: read profile events: they are nested deeper than %d: %w", eventDepth, ErrSize)
 	}
 	numbers, err := r.source.numbers(owner, depth)
 	if err != nil {
 		return nil, err
 	}
 	if r.left -= len(numbers); r.left < 0 {
-		return nil, fmt.Errorf("qnn: read profile events: more than %d: %w", eventTotal, ErrSize)
+		return nil, fmt.Errorf("qnn: read profile events: there are more than %d: %w", eventTotal, ErrSize)
 	}
 	events := make([]Event, len(numbers))
 	for i, number := range numbers {
@@ -164,7 +166,7 @@ func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	return events, nil
 }
 
-// libraryEvents reads events from a library.
+// libraryEvents provides the events of an open library.
 type libraryEvents struct{ library *Library }
 
 func (l libraryEvents) numbers(owner uintptr, depth int) ([]uint64, error) {

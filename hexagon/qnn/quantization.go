@@ -10,91 +10,99 @@ import (
 // Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// The encodings. In each, a real number is Scale × (stored + Offset).
+// These are the encodings. In each of them, a real number is Scale × (stored
+// integer + Offset).
 const (
-	// ScaleOffset is one scale and offset for the tensor.
+	// ScaleOffset has one scale and one offset for the whole tensor.
 	ScaleOffset Encoding = 0
-	// AxisScaleOffset is a scale and an offset per index along Axis.
+	// AxisScaleOffset has a scale and an offset for each index along Axis.
 	AxisScaleOffset Encoding = 1
-	// BitsScaleOffset is ScaleOffset for values of Bits bits in their container.
+	// BitsScaleOffset is like ScaleOffset, for values that use only Bits bits of
+	// their container.
 	BitsScaleOffset Encoding = 2
-	// BitsAxisScaleOffset is AxisScaleOffset for values of Bits bits.
+	// BitsAxisScaleOffset is like AxisScaleOffset, for values that use only Bits
+	// bits of their container.
 	BitsAxisScaleOffset Encoding = 3
-	// Block is a scale and an offset per block of BlockSizes.
+	// Block has a scale and an offset for each block of the size BlockSizes.
 	Block Encoding = 4
-	// BlockwiseExpansion (LPBQ) is a scale per index along Axis, multiplied by a small
-	// integer for each of its BlocksPerAxis blocks.
+	// BlockwiseExpansion (LPBQ) has a scale for each index along Axis. Each of the
+	// BlocksPerAxis blocks of an index multiplies this scale by a small integer of
+	// its own.
 	BlockwiseExpansion Encoding = 5
-	// Vector is BitsAxisScaleOffset with a codebook of vectors.
+	// Vector is like BitsAxisScaleOffset, with a codebook of vectors.
 	Vector Encoding = 6
-	// FloatBlock is Block with real numbers as offsets.
+	// FloatBlock is like Block, with real numbers as offsets.
 	FloatBlock Encoding = 7
-	// BitsFloatBlock is FloatBlock for values of Bits bits.
+	// BitsFloatBlock is like FloatBlock, for values that use only Bits bits of
+	// their container.
 	BitsFloatBlock Encoding = 11
 )
 
-// Quantization maps the stored integers of a tensor to real numbers. Encoding decides
-// which fields are used.
+// Quantization maps the stored integers of a tensor to real numbers. The field
+// Encoding says which of the other fields are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits is the number of significant bits of a value. The other bits are copies of
-	// its sign, or zero. For the encodings named Bits... and for Vector.
+	// Bits is the number of significant bits of a stored value. The other bits of
+	// the container are copies of the sign bit, or zero. Only BlockwiseExpansion,
+	// Vector and the encodings named Bits... use the field Bits.
 	Bits uint32
-	// Axis is the dimension with a scale per index.
+	// Axis is the dimension along which each index has its own scale.
 	Axis int32
-	// Scales are positive: one, one per index along Axis, or one per block in
-	// row-major order.
+	// Scales are positive. There is one scale for the tensor, one per index along
+	// Axis, or one per block in row-major order.
 	Scales []float32
-	// Offsets are added to stored integers. Nil means zeros. An offset is the negative
-	// of the zero point.
+	// Offsets are added to stored integers. If Offsets is nil, all offsets are
+	// zero. An offset is the negative of a zero point.
 	Offsets []int32
-	// FloatOffsets replace Offsets in FloatBlock and BitsFloatBlock.
+	// FloatOffsets are used instead of Offsets in FloatBlock and BitsFloatBlock.
 	FloatOffsets []float32
-	// BlockSizes has the size of a block along each dimension.
+	// BlockSizes holds the size of a block along each dimension.
 	BlockSizes []uint32
-	// BlocksPerAxis is the number of blocks of one index along Axis. BlockScaleBits is the
-	// width of BlockScales, which are ordered (index, block). For BlockwiseExpansion.
+	// BlocksPerAxis is the number of blocks of each index along Axis.
+	// BlockScaleBits is the width in bits of the numbers in BlockScales, which are
+	// ordered (index, block). Only BlockwiseExpansion uses these fields.
 	BlocksPerAxis, BlockScaleBits uint32
 	BlockScales                   []uint8
-	// Codebook belongs to Vector.
+	// Codebook is used by Vector only.
 	Codebook Codebook
 }
 
-// Codebook is the shape of vector quantization.
+// Codebook describes the shape of vector quantization.
 type Codebook struct {
 	RowsPerBlock, ColumnsPerBlock        uint32
 	VectorDimension, VectorStride, Index uint8 // Index is in bits
 }
 
-// count returns the number of scales of a tensor with these dimensions.
+// count returns how many scales a tensor with these dimensions must have.
 func (q *Quantization) count(dims []uint32) (uint64, error) {
 	switch q.Encoding {
 	case ScaleOffset, BitsScaleOffset:
 		return 1, nil
 	case AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector:
 		if q.Axis < 0 || int(q.Axis) >= len(dims) {
-			return 0, fmt.Errorf("axis %d is not below the %d dimensions: %w", q.Axis, len(dims), ErrQuantization)
+			return 0, fmt.Errorf("axis %d does not exist: the tensor has %d dimensions: %w", q.Axis, len(dims), ErrQuantization)
 		}
 		return uint64(dims[q.Axis]), nil
 	case Block, FloatBlock, BitsFloatBlock:
 		if len(q.BlockSizes) != len(dims) {
-			return 0, fmt.Errorf("%d block sizes, want one for each of %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
+			return 0, fmt.Errorf("%d block sizes: want one for each of %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
 		}
 		n := uint64(1)
 		for i, d := range dims {
 			if q.BlockSizes[i] == 0 || d%q.BlockSizes[i] != 0 {
 				return 0, fmt.Errorf("block sizes %v do not divide the shape %v: %w", q.BlockSizes, dims, ErrQuantization)
 			}
-			n *= uint64(d / q.BlockSizes[i]) // at most the number of elements, which SizeBytes bounds
+			n *= uint64(d / q.BlockSizes[i]) // the product is at most the number of elements, which SizeBytes limits
 		}
 		return n, nil
 	}
-	// Library 2.40 has a microscaling encoding whose number no public header gives.
+	// Library 2.40 also has a microscaling encoding, but no public header gives its
+	// number.
 	return 0, fmt.Errorf("encoding %d is unknown: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
 }
 
-// check validates the fields, because the library does not: it would read past an array
-// or compute wrong results.
+// check validates the fields, because the library does not: with wrong fields it
+// would read past an array or compute wrong results.
 func (q *Quantization) check(dims []uint32) error {
 	n, err := q.count(dims)
 	if err != nil {
@@ -102,7 +110,7 @@ func (q *Quantization) check(dims []uint32) error {
 	}
 	float := q.Encoding == FloatBlock || q.Encoding == BitsFloatBlock
 	if uint64(len(q.Scales)) != n || !fits(q.Offsets, n, !float) || !fits(q.FloatOffsets, n, float) {
-		return fmt.Errorf("%d scales, %d offsets and %d real offsets, want %d scales and as many or no offsets: %w",
+		return fmt.Errorf("%d scales, %d offsets and %d real offsets: want %d scales, and the same number of offsets or none: %w",
 			len(q.Scales), len(q.Offsets), len(q.FloatOffsets), n, ErrQuantization)
 	}
 	for i, s := range q.Scales {
@@ -120,12 +128,13 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 	return list == nil || allowed && uint64(len(list)) == n
 }
 
-// borrowed reports whether the library reads the arrays of an encoding after the tensor
-// was created. Library 2.40 copies neither sizes nor scales of float blocks: when their
-// memory was reused it crashed with SIGFPE. Of blockwise expansion it keeps a pointer:
-// when the scales of a layer of 896 by 4864 were gone it refused the node (addNode 6005,
-// "Invalid Block expansion scales configuration"). The other encodings with a pointer
-// are assumed to behave the same.
+// borrowed reports whether the library still reads the arrays of an encoding after
+// the tensor was created. Library 2.40 does not copy the sizes and scales of float
+// blocks: when their memory was reused, it crashed with SIGFPE. Of blockwise
+// expansion, library 2.40 keeps a pointer: when the scales of a layer of 896 by
+// 4864 were gone, it refused the node (addNode 6005, "Invalid Block expansion
+// scales configuration"). For the other encodings that contain a pointer, the same
+// behaviour is assumed.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false
@@ -137,7 +146,7 @@ func (q *Quantization) borrowed() bool {
 	return false
 }
 
-// encode fills in the C struct; k keeps the arrays that it points to.
+// encode fills in the C struct c. The arrays to which c points are kept alive by k.
 func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) error {
 	if q == nil {
 		c.definition, c.encoding = undefined, undefined
@@ -210,15 +219,17 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 	return c
 }
 
-// keeper keeps memory alive to which C structs point with plain numbers, which the
-// garbage collector does not follow. Keep it until the C call has returned.
+// keeper keeps memory alive to which C structs point with numbers that the garbage
+// collector does not follow. A keeper must stay reachable until the C call has
+// returned.
 type keeper []any
 
-// keep adds a slice to the keeper and returns its address. Do not append to it later.
+// keep adds a slice to the keeper and returns its address. The slice must not be
+// appended to later.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))
 }
 
-// clone copies a slice to the heap, where memory does not move.
+// clone copies a slice to the heap, where Go does not move memory.
 func clone[T any](list []T) []T { return append([]T(nil), list...) }

@@ -2,8 +2,8 @@ package qnn
 
 import "strings"
 
-// quirk is a behaviour of some versions of the vendor's library that differs from its
-// interface.
+// quirk is a behaviour of some versions of the vendor's library that deviates from
+// its documented interface.
 type quirk int
 
 const (
@@ -15,17 +15,17 @@ const (
 	quirkPrintsAtLoad
 )
 
-// quirkRow describes a quirk and its core API versions.
+// quirkRow describes a quirk and the versions of the core API that have it.
 type quirkRow struct {
 	name        string
-	first, last uint32 // minor versions of core API 2; last 0: no end
-	// seen is the evidence, act what this package does about it.
+	first, last uint32 // minor versions of core API 2; last 0 means all later ones too
+	// seen says how the quirk was observed, and act how this package deals with it.
 	seen, act string
 }
 
-// quirks is the only place that depends on versions. Ranges follow the tested versions.
-// An untested version between two tested ones counts to the older one, because the
-// remedies are harmless.
+// Only this table makes the package depend on the library's version. The ranges
+// follow from the versions that were tested. A version between two tested ones is
+// treated like the older one, because the remedies do no harm.
 var quirks = [...]quirkRow{
 	quirkEarlyDeviceUnion: {
 		name: "device options have their union at offset 4", first: 32, last: 35,
@@ -61,13 +61,13 @@ var quirks = [...]quirkRow{
 
 const option66 = "unexpected GraphHtpSettings option 66"
 
-// in reports whether a minor version of the core API has the quirk.
+// in reports whether a minor version of the core API is in the row's range.
 func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last == 0 || minor <= q.last) }
 
 // has reports whether the open library has a quirk.
 func (l *Library) has(q quirk) bool { return quirks[q].in(l.provider.Core.Minor) }
 
-// isNoise reports whether a line at error level is meaningless.
+// isNoise reports whether a line at error level is known to be meaningless.
 func (l *Library) isNoise(line string) bool {
 	return l.has(quirkOption66) && strings.Contains(line, option66)
 }

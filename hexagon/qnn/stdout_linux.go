@@ -8,12 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stdoutLock is held while stdout is redirected. It is the first lock of any call.
+// stdoutLock is held while stdout is redirected. stdoutLock is taken before all
+// other locks.
 var stdoutLock sync.Mutex
 
-// stdoutToStderr runs f while file descriptor 1 is a duplicate of stderr. It flushes
-// C's buffers before it restores the descriptor; otherwise their text would appear when
-// the process ends. If stderr is closed, f runs without redirection.
+// stdoutToStderr runs f while file descriptor 1 is a duplicate of stderr. C's
+// output buffers are flushed before the descriptor is restored; otherwise their
+// text would appear on stdout when the process ends. If stderr is closed, f runs
+// without redirection.
 func stdoutToStderr(f func()) {
 	stdoutLock.Lock()
 	defer stdoutLock.Unlock()
@@ -31,7 +33,8 @@ func stdoutToStderr(f func()) {
 		if flush := libc("fflush"); flush != 0 {
 			invoke(flush, 0)
 		}
-		// The descriptor was open before, and no remedy exists if this fails.
+		// The descriptor was open before, so this hardly fails; if it does, nothing
+		// can be done.
 		_ = unix.Dup3(saved, 1, 0)
 	}()
 	f()

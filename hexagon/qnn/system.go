@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Functions of the system library's table.
+// These are the positions of functions in the system library's table.
 const (
 	systemContextCreate = iota
 	systemGetBinaryInfo
@@ -17,13 +17,13 @@ const (
 	systemFunctionCount
 )
 
-// System is an open libQnnSystem, which describes images without a device. The
-// emulator's library has its entry points too.
+// System is an open libQnnSystem, a library that describes images without a device.
+// The emulator's file can also be opened as a system library.
 type System struct {
 	mu     sync.Mutex
-	handle uintptr // of the dynamic loader; 0 after Close; guarded by mu
+	handle uintptr // handle of the dynamic loader, 0 after Close; guarded by mu
 	table  [systemFunctionCount]uintptr
-	// Name and Version describe the library.
+	// Name and Version are the library's own name and version.
 	Name    string
 	Version Version
 }
@@ -48,7 +48,7 @@ func (s *System) load(path string) (err error) {
 	}
 	getProviders, err := findSymbol(s.handle, "QnnSystemInterface_getProviders")
 	if err != nil {
-		return fmt.Errorf("it is no QNN system library: %w", err)
+		return fmt.Errorf("the file is not a QNN system library: %w", err)
 	}
 	var list **cSystemInterface
 	var n uint32
@@ -78,8 +78,8 @@ func (s *System) Close() error {
 	return unloadLibrary(handle)
 }
 
-// BinaryInfo describes an image. It does not trust the library's answer: counts and
-// texts are bounded and copied before the next call.
+// BinaryInfo describes an image. The library's answer is not trusted: counts and
+// texts are checked against limits, and copied before the next call.
 func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

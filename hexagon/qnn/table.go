@@ -2,11 +2,12 @@ package qnn
 
 import "fmt"
 
-// function is an index into the library's function table. The order is the same in core API 2.32 to
-// 2.40. Older versions have another order.
+// function is the position of a function in the library's function table. The
+// positions are the same in core API 2.32 to 2.40. In versions before 2.32 the
+// positions are different.
 type function int
 
-// functionCount is the number of entries with a known meaning.
+// functionCount is the number of positions whose function is known.
 const functionCount = 71
 
 const (
@@ -79,7 +80,7 @@ var functionNames = [functionCount]string{
 	fnErrorGetMessage:             "errorGetMessage",
 }
 
-// String returns the C name without its Qnn prefix.
+// String returns the function's C name without the prefix Qnn.
 func (f function) String() string {
 	if f >= 0 && f < functionCount && functionNames[f] != "" {
 		return functionNames[f]

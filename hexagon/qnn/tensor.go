@@ -6,31 +6,35 @@ import (
 	"unsafe"
 )
 
-// maxRank is the largest number of dimensions here. The vendor's library supports five.
+// maxRank is the largest number of dimensions that this package accepts. The
+// vendor's library supports at most five dimensions.
 const maxRank = 8
 
 // Tensor describes a tensor of a graph.
 type Tensor struct {
 	// Name is unique within the graph.
 	Name string
-	// Kind is the origin of the elements.
+	// Kind says where the elements come from.
 	Kind TensorKind
 	// Type is the type of the elements.
 	Type DataType
-	// Dims is the shape, outermost dimension first. No dimension is zero.
+	// Dims is the shape, with the outermost dimension first. No dimension may be
+	// zero.
 	Dims []uint32
-	// Quantization is the encoding of a fixed-point type. Nil means none.
+	// Quantization is the encoding of a fixed-point type. If the type is not
+	// fixed-point, Quantization is nil.
 	Quantization *Quantization
-	// Data holds the elements of a static tensor, little-endian, with exactly
-	// [Tensor.SizeBytes]. [Graph.CreateTensor] copies them; then the field may be set to
-	// nil. Other kinds have no data.
+	// Data holds the elements of a static tensor, little-endian, with a length of
+	// exactly [Tensor.SizeBytes]. [Graph.CreateTensor] copies the data; afterwards
+	// the field may be set to nil. Tensors of other kinds have no data.
 	Data []byte
-	// ID is the library's ID, set by [Graph.CreateTensor].
+	// ID is the number that the library gave to the tensor in [Graph.CreateTensor].
 	ID uint32
 }
 
-// SizeBytes returns the size of all elements. Unknown types, tensors without a
-// dimension or with a zero dimension, and sizes beyond 4 GiB are errors.
+// SizeBytes returns the size of all elements in bytes. SizeBytes returns an error
+// if the type is unknown, a dimension is missing or zero, or the size exceeds 4
+// GiB.
 func (t *Tensor) SizeBytes() (uint32, error) {
 	n := uint64(t.Type.Size())
 	if n == 0 {
@@ -40,23 +44,24 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 		return 0, fmt.Errorf("qnn: tensor %q has %d dimensions, want 1..%d: %w", t.Name, len(t.Dims), maxRank, ErrSize)
 	}
 	for _, d := range t.Dims {
-		n *= uint64(d) // neither factor exceeds 32 bits
+		n *= uint64(d) // each factor has at most 32 bits
 		if n == 0 || n > math.MaxUint32 {
-			return 0, fmt.Errorf("qnn: tensor %q: shape %v of %v is empty or beyond 4 GiB: %w", t.Name, t.Dims, t.Type, ErrSize)
+			return 0, fmt.Errorf("qnn: tensor %q: shape %v of %v is empty or larger than 4 GiB: %w", t.Name, t.Dims, t.Type, ErrSize)
 		}
 	}
 	return uint32(n), nil
 }
 
-// encode fills in the C struct and adds the memory that it points to to k. Static data
-// may be missing, because a node is encoded after its tensors were created.
+// encode fills in the C struct c. The memory to which c points is added to k.
+// Static data may be missing, because nodes are encoded after the data of their
+// tensors was dropped.
 func (t *Tensor) encode(c *cTensor, k *keeper) error {
 	size, err := t.SizeBytes()
 	if err != nil {
 		return err
 	}
 	if t.Data != nil && (t.Kind != Static || uint64(len(t.Data)) != uint64(size)) {
-		return fmt.Errorf("qnn: %v tensor %q: %d bytes of data, want %d and only for static tensors: %w", t.Kind, t.Name, len(t.Data), size, ErrSize)
+		return fmt.Errorf("qnn: %v tensor %q has %d bytes of data, want %d; only static tensors have data: %w", t.Kind, t.Name, len(t.Data), size, ErrSize)
 	}
 	name, err := cString(t.Name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command profilegen writes graphswap's device profiles and their variants as a C table,
-// because the emulator is C and reads no JSON.
+// Command profilegen writes the device profiles of package graphswap, with their
+// variants, as a C table, because the emulator's C code reads no JSON.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// table returns the C file.
+// table returns the text of the C file.
 func table() ([]byte, error) {
 	var models, profiles bytes.Buffer
 	n := 0
@@ -46,7 +46,7 @@ func table() ([]byte, error) {
 		for _, name := range names {
 			p, err := graphswap.Device(name)
 			if name != device && errors.Is(err, graphswap.ErrProfile) {
-				continue // some variants' figures give no valid costs
+				continue // some combinations of a profile and a variant give no valid costs
 			}
 			if err != nil {
 				return nil, err
@@ -83,7 +83,7 @@ func writeProfile(out *bytes.Buffer, n int, p *graphswap.Profile) {
 	fmt.Fprintf(out, "     %s, models_%d, %d},\n", numbers(p.Memory.WindowGB), n, len(p.Models))
 }
 
-// numbers formats values so that C reads the same doubles.
+// numbers formats values so that a C compiler reads exactly the same doubles.
 func numbers(values ...float64) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -1,5 +1,5 @@
-/* rpcmem.c: replaces a phone's libcdsprpc.so. It allocates FastRPC memory as anonymous files and
- * accepts the heap and flags that a phone's DSP accepts.
+/* rpcmem.c replaces a phone's libcdsprpc.so in tests. It allocates FastRPC memory as anonymous
+ * files, and accepts only the heap and the flags that a phone's DSP accepts.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -25,7 +25,7 @@ void *rpcmem_alloc(int heap, uint32_t flags, int size) {
     if (at == MAP_FAILED) {
       return NULL;
     }
-    *(char *)at = 1; /* FastRPC promises no zeros */
+    *(char *)at = 1; /* filled, because FastRPC does not promise zeros */
     slots[i].at = at;
     slots[i].fd = fd;
     slots[i].size = size;
@@ -53,7 +53,7 @@ void rpcmem_free(void *at) {
   }
 }
 
-/* Not FastRPC's: how much was not given back. */
+/* This function does not exist in FastRPC: it returns how many allocations have not been freed. */
 int rpcmem_live(void) {
   int live = 0;
   for (int i = 0; i < SLOTS; i++) {
