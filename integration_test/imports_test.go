@@ -94,14 +94,15 @@ var walls = []wall{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "adapters/atomicfile"},
+	{folder: "adapters/signing", internal: []string{"internal/trust"}},
 	{folder: "adapters/findings", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
+		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
+		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
 	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "spec/..."}, modules: []string{

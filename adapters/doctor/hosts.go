@@ -80,14 +80,22 @@ func OllamaVersion(ctx context.Context, h ollama.Host) (string, error) {
 	return version, err
 }
 
-// CheckPrepared checks the folders of prepared images.
-func CheckPrepared(folders []string, c *backend.Capabilities) (list []Finding) {
-	for _, folder := range folders {
-		all, err := findings.ReadManifest(folder)
+// CheckPrepared checks the folders of prepared images and tells why they are trusted.
+func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
+	for _, dir := range s.Prepared {
+		opened, err := findings.OpenFolder(dir, s.Keys)
+		if errors.Is(err, findings.ErrUntrustedFolder) {
+			list = append(list, Finding{What: "prepared", Remedy: err.Error()})
+			continue
+		}
+		if err == nil {
+			err = opened.Damage
+		}
 		if err != nil {
 			list = append(list, Finding{What: "prepared", Remedy: fmt.Sprintf("%v: fill it (%s), or remove it from SDNPU_PREPARED", err, findings.PrepareHint)})
 			continue
 		}
+		all, folder := opened.Entries, fmt.Sprintf("%s (%s)", dir, opened.Reason())
 		if len(all) == 0 {
 			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
 		}

@@ -39,7 +39,7 @@ func (m Machine) Check(ctx context.Context) []Finding {
 	list = append(list, device)
 	list = append(list, m.checkDSP(capabilities)...)
 	list = append(list, checkCompiler(), checkCache(m.Settings))
-	list = append(list, CheckPrepared(m.Settings.Prepared, capabilities)...)
+	list = append(list, CheckPrepared(m.Settings.Findings(), capabilities)...)
 	list = append(list, m.checkOllama(ctx)...)
 	for _, problem := range launch.VariableProblems(os.Environ()) {
 		list = append(list, Finding{What: "environment", Remedy: problem})

@@ -8,25 +8,26 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
 
-	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/signing"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// ManifestFile lies next to prepared images and lists the model and device of each. It informs
-// people; the engine finds images by their own keys.
+// ManifestFile lies next to prepared images and lists the model, device and sum of each. The engine
+// finds images by their own keys. If the manifest is signed, only the images that it lists are used.
 const ManifestFile = "manifest.json"
 
 const (
 	manifestLimit  = 4 << 20 // bytes
-	manifestSchema = "sdnpu-prepared-2"
+	manifestSchema = "sdnpu-prepared-3"
+	// unsummedSchema is the format of manifests without sums.
+	unsummedSchema = "sdnpu-prepared-2"
 	// oneEntrySchema is the format of manifests that hold a single entry.
 	oneEntrySchema = "sdnpu-prepared-1"
 )
@@ -38,6 +39,8 @@ const PrepareHint = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
 type manifest struct {
 	Schema  string          `json:"schema"`
 	Entries []PreparedEntry `json:"prepared"`
+	// Files lists the other files of the folder that are used, by name.
+	Files map[string]fileSum `json:"files,omitempty"`
 }
 
 // PreparedEntry lists the images that were prepared for one model, chip, library
@@ -80,6 +83,8 @@ type PreparedImage struct {
 	Graphs  []string `json:"graphs"`
 	Context int      `json:"context"` // 0 for the head
 	Bytes   int64    `json:"bytes"`
+	// Sum is the sum of the image, see [imagecache.ReadSum].
+	Sum string `json:"sum,omitempty"`
 	// Shared is set if the graphs hold equal weights once.
 	Shared        bool   `json:"weights_shared"`
 	Format        string `json:"blob_version"`
@@ -110,27 +115,46 @@ func (e *PreparedEntry) onlyShared() bool {
 	return shared
 }
 
-// ReadManifest reads the entries of a folder.
+// ReadManifest reads the entries of a folder, whoever wrote them.
 func ReadManifest(folder string) ([]PreparedEntry, error) {
-	f, err := os.Open(filepath.Join(folder, ManifestFile))
+	content, err := readSmall(filepath.Join(folder, ManifestFile))
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(folder, content)
+	return m.Entries, err
+}
+
+// readSmall reads a file of at most manifestLimit bytes.
+func readSmall(path string) ([]byte, error) {
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, manifestLimit+1))
+	if err == nil && len(content) > manifestLimit {
+		err = fmt.Errorf("%s: more than %d bytes", path, manifestLimit)
+	}
+	return content, err
+}
+
+func parseManifest(folder string, content []byte) (manifest, error) {
 	var m struct {
 		manifest
 		PreparedEntry // used by oneEntrySchema
 	}
-	if err := json.NewDecoder(io.LimitReader(f, manifestLimit)).Decode(&m); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	path := filepath.Join(folder, ManifestFile)
+	if err := json.Unmarshal(content, &m); err != nil {
+		return manifest{}, fmt.Errorf("%s: %w", path, err)
 	}
 	switch m.Schema {
-	case manifestSchema:
-		return m.Entries, nil
+	case manifestSchema, unsummedSchema:
+		return m.manifest, nil
 	case oneEntrySchema:
-		return []PreparedEntry{m.PreparedEntry}, nil
+		return manifest{Schema: m.Schema, Entries: []PreparedEntry{m.PreparedEntry}}, nil
 	}
-	return nil, fmt.Errorf("%s: schema %q: want %s or %s", f.Name(), m.Schema, manifestSchema, oneEntrySchema)
+	return manifest{}, fmt.Errorf("%s: schema %q: want %s, %s or %s", path, m.Schema, manifestSchema, unsummedSchema, oneEntrySchema)
 }
 
 // ReadOrNewManifest reads the entries of a folder that may hold none yet. It
@@ -151,19 +175,12 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 // which takes moments unless that process is stopped.
 const manifestPatience = time.Minute
 
-// Keep adds the entry to a folder's manifest. If the manifest has an entry for
-// the same model, chip, library and options, the images of both are joined.
-// Several processes may call Keep at the same time; it fails if one of them keeps
-// the manifest locked for a minute.
-func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store) error {
-	patient, cancel := context.WithTimeout(ctx, manifestPatience)
-	defer cancel()
-	release, err := store.Lock(patient, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
-	switch {
-	case err != nil && patient.Err() != nil && ctx.Err() == nil:
-		return fmt.Errorf("%s: another process has kept its lock for %v: continue or end that process, and prepare again: the images are kept",
-			filepath.Join(folder, ManifestFile), manifestPatience)
-	case err != nil:
+// Keep adds the entry to a folder's manifest and signs the manifest if there is a key. If the
+// manifest has an entry for the same model, chip, library and options, the images of both are
+// joined. Several processes may call Keep at the same time.
+func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store, key *signing.PrivateKey) error {
+	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
+	if err != nil {
 		return err
 	}
 	defer release()
@@ -181,11 +198,11 @@ func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecac
 	} else {
 		all = append(all, entry)
 	}
-	return atomicfile.Write(ctx, filepath.Join(folder, ManifestFile), 0o644, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "\t")
-		return enc.Encode(manifest{manifestSchema, all})
-	})
+	m := manifest{Schema: manifestSchema, Entries: all}
+	if err := m.addSums(folder); err != nil {
+		return err
+	}
+	return m.write(ctx, folder, key)
 }
 
 // sameTarget reports whether two entries are equal except for their images and
@@ -233,28 +250,4 @@ func entriesFor(all []PreparedEntry, digest string, c backend.Capabilities) (lis
 		}
 	}
 	return nil, false
-}
-
-// LogPrepared logs which prepared images a load can use. If it can use none, the
-// log gives the reason, because the images are compiled then.
-func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.Logger) {
-	for _, folder := range s.Prepared {
-		all, err := ReadManifest(folder)
-		if err != nil {
-			logger.Warn("no prepared images: missing images are compiled here", "folder", folder, "reason", err,
-				"remedy", "remove the folder from SDNPU_PREPARED, or fill it: "+PrepareHint)
-			continue
-		}
-		list, fits := entriesFor(all, digest, c)
-		if len(list) == 0 { // a folder may serve other models
-			logger.Debug("prepared images of other models", "folder", folder, "entries", len(all))
-		}
-		for _, e := range list {
-			if fits {
-				logger.Info("prepared images", "folder", folder, "recipe", e.Recipe, "rows", e.Rows, "contexts", e.Contexts)
-			} else {
-				logger.Warn("prepared images are not used", "folder", folder, "reason", e.Mismatch(c))
-			}
-		}
-	}
 }

@@ -41,7 +41,7 @@ func TestConcurrentKeepsAreAllListed(t *testing.T) {
 			store, err := imagecache.Open(dir, imagecache.Options{Keep: true})
 			if err == nil {
 				e := PreparedEntry{Model: PreparedModel{Digest: fmt.Sprint(i)}}
-				err = e.Keep(t.Context(), dir, store)
+				err = e.Keep(t.Context(), dir, store, nil)
 			}
 			errs <- err
 		}()

@@ -59,11 +59,14 @@ func formSuffix(r model.Recipe) string {
 	return fmt.Sprintf("-x%d", r.Multiples())
 }
 
+// preparedRangesPrefix starts the names of ranges and rounded weights in a folder of prepared images.
+const preparedRangesPrefix = "ranges-"
+
 // preparedRangesName returns the name of the ranges file in a folder of prepared
 // images. The ranges travel with the images, because calibration on another
 // machine would not give the same bits and so not the same graphs.
 func preparedRangesName(digest string, r model.Recipe) string {
-	return "ranges-" + digest + formSuffix(r) + FileSuffix
+	return preparedRangesPrefix + digest + formSuffix(r) + FileSuffix
 }
 
 // ReadRanges reads the ranges of the model with this digest.
@@ -72,7 +75,13 @@ func ReadRanges(path, digest string) (*model.Ranges, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseRanges(path, digest, data, func(id string) (*model.Rounded, error) { return openCodes(CodesPath(path), id) })
+}
+
+// parseRanges reads the content of a ranges file. codes opens the rounded weights with an ID.
+func parseRanges(path, digest string, data []byte, codes func(id string) (*model.Rounded, error)) (*model.Ranges, error) {
 	var f RangesFile
+	var err error
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrRangesFile, err)
 	}
@@ -81,7 +90,7 @@ func ReadRanges(path, digest string) (*model.Ranges, error) {
 	}
 	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if f.Rounded != "" {
-		if r.Rounded, err = openCodes(CodesPath(path), f.Rounded); err != nil {
+		if r.Rounded, err = codes(f.Rounded); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		r.Rounded.Block = f.Block

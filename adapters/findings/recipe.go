@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -47,14 +46,8 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	}
 	digest := r.Model.Digest()
 	path := s.RangesPath(digest, recipe)
-	for _, stored := range append(s.preparedRangesPaths(digest, recipe), path) {
-		recipe.Ranges, err = ReadRanges(stored, digest)
-		if err == nil {
-			return recipe, nil
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			r.Logger.Warn("calibrating again", "reason", err)
-		}
+	if recipe.Ranges = s.storedRanges(digest, recipe, r.Logger); recipe.Ranges != nil {
+		return recipe, nil
 	}
 	c := Calibration{Model: r.Model, Text: CalibrationText(), Block: recipe.Multiples(), Progress: r.Progress}
 	if path != "" {
@@ -71,12 +64,24 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	return recipe, err
 }
 
-// preparedRangesPaths returns the ranges files that the prepared folders may hold.
-func (s Store) preparedRangesPaths(digest string, r model.Recipe) (paths []string) {
-	for _, folder := range s.Prepared {
-		paths = append(paths, filepath.Join(folder, preparedRangesName(digest, r)))
+// storedRanges reads the ranges of a model from the prepared folders or the cache. It returns nil
+// if none are usable.
+func (s Store) storedRanges(digest string, r model.Recipe, logger *slog.Logger) *model.Ranges {
+	reads := []func() (*model.Ranges, error){}
+	for _, f := range s.Folders() {
+		reads = append(reads, func() (*model.Ranges, error) { return f.readRanges(digest, r) })
 	}
-	return paths
+	reads = append(reads, func() (*model.Ranges, error) { return ReadRanges(s.RangesPath(digest, r), digest) })
+	for _, read := range reads {
+		ranges, err := read()
+		if err == nil {
+			return ranges
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			logger.Warn("calibrating again", "reason", err)
+		}
+	}
+	return nil
 }
 
 // inMemory calibrates without a file.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/signing"
 )
 
 // Folders of the image cache, one per kind of result. Each result is a JSON file.
@@ -45,6 +46,8 @@ type Store struct {
 	// Prepared lists folders of images that were compiled on another machine.
 	// Ranges in them take precedence over those in the cache.
 	Prepared []string
+	// Keys are accepted as signers of prepared folders.
+	Keys []signing.PublicKey
 	// GateOff permits recipes that failed their gate.
 	GateOff bool
 }

@@ -32,7 +32,7 @@ func (s Settings) OpenStore(logger *slog.Logger) (*imagecache.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Prepared, Logger: logger})
+	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Findings().ImageFolders(), Logger: logger})
 }
 
 // OpenCache opens the image cache for a model. It returns nil if there is none or

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/signing"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
@@ -36,6 +37,8 @@ type Settings struct {
 	CacheSize string
 	// Prepared are folders of images that were compiled on another machine.
 	Prepared []string
+	// PreparedKeys are accepted as signers of those folders.
+	PreparedKeys []signing.PublicKey
 	// ConstantSharing applies if images are compiled for another machine.
 	ConstantSharing hexagon.ConstantSharing
 	// Original is Ollama's own llama-server, which runs unselected models.
@@ -97,6 +100,11 @@ func ReadSettings() (Settings, error) {
 	default:
 		return s, fmt.Errorf("%s=%q: want true or false", noKeyVariable, config.Short(v))
 	}
+	keys, err := signing.ReadKeys(filepath.SplitList(os.Getenv("SDNPU_PREPARED_KEYS")))
+	if err != nil {
+		return s, fmt.Errorf("SDNPU_PREPARED_KEYS: %w", err)
+	}
+	s.PreparedKeys = keys
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
 		return s, err
 	}
@@ -133,7 +141,7 @@ func (s *Settings) readCompile(value string) error {
 
 // Findings returns the store of measured results, which lies in the image cache.
 func (s Settings) Findings() findings.Store {
-	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, GateOff: s.GateOff}
+	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, Keys: s.PreparedKeys, GateOff: s.GateOff}
 }
 
 // CacheParent returns the folder that holds the image cache, or the folder of

@@ -19,6 +19,7 @@ var Variables = []Variable{
 	{"SDNPU_CACHE", "folder of compiled images, or off (default: sdnpu/images in the user's cache folder)"},
 	{"SDNPU_CACHE_SIZE", "size limit of that folder: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
 	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
+	{"SDNPU_PREPARED_KEYS", "keys whose signatures of such folders count, or files of keys (default: none)"},
 	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},
 	{noKeyVariable, "true: llama-server answers other machines (--host) without an API key (default: it does not start)"},
 	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
@@ -27,7 +28,7 @@ var Variables = []Variable{
 }
 
 // testVariables lists the variables of this project's tests and builds.
-var testVariables = []string{"SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
+var testVariables = []string{"SDNPU_ATTACK", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
 
 // VariableProblems describes variables of an environment that are misspelt or
 // have values that their key does not accept. A misspelt variable would be

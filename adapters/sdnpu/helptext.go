@@ -34,7 +34,7 @@ func rootLong() string {
 	var b strings.Builder
 	b.WriteString(rootHelp)
 	for _, v := range launch.Variables {
-		fmt.Fprintf(&b, "  %-16s  %s\n", v.Name, v.Doc)
+		fmt.Fprintf(&b, "  %-19s  %s\n", v.Name, v.Doc)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -326,7 +326,7 @@ func TestFolderWithoutPreparedImagesIsReported(t *testing.T) {
 	s.Findings().LogPrepared("digest", backend.Capabilities{}, slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "nope")
 	require.Contains(t, log.String(), "remove the folder from SDNPU_PREPARED, or fill it: sdnpu prepare MODEL.gguf")
-	require.Contains(t, doctor.CheckPrepared(s.Prepared, nil)[0].Remedy, "sdnpu prepare MODEL.gguf")
+	require.Contains(t, doctor.CheckPrepared(s.Findings(), nil)[0].Remedy, "sdnpu prepare MODEL.gguf")
 }
 
 func TestErrorsShortenLongValues(t *testing.T) {

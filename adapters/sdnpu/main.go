@@ -54,6 +54,7 @@ func newCommand() *cobra.Command {
 		newCompileCommand(),
 		newDatabaseCommand(),
 		newPrepareCommand(),
+		newKeyCommand(),
 		newVersionCommand(),
 		newMovedCommand("bench"),
 		newMovedCommand("estimate"),

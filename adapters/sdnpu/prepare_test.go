@@ -130,7 +130,7 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 
 	s := launch.Settings{Prepared: []string{dir}}
 	c := backend.Capabilities{Fingerprint: all[0].Library.Fingerprint, BuildID: all[0].Library.BuildID, SoC: "57"}
-	list := doctor.CheckPrepared(s.Prepared, &c)
+	list := doctor.CheckPrepared(s.Findings(), &c)
 	require.Len(t, list, 4)
 	for i, f := range list {
 		require.Contains(t, f.Found, all[i].Model.Name)
@@ -148,7 +148,7 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 	require.Contains(t, told("another"), "other models")
 	c.Fingerprint, c.SoC = "x", "1"
 	require.Equal(t, 3, strings.Count(told(all[0].Model.Digest), "level=WARN"))
-	require.Contains(t, doctor.CheckPrepared(s.Prepared, &c)[1].Remedy, "this is SoC 1")
+	require.Contains(t, doctor.CheckPrepared(s.Findings(), &c)[1].Remedy, "this is SoC 1")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), []byte("{"), 0o600))
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", dir)
@@ -182,11 +182,11 @@ func TestInvalidManifestsAreReported(t *testing.T) {
 	t.Setenv("SDNPU_LIBRARY", "float")
 	s, err := launch.ReadSettings()
 	require.NoError(t, err)
-	list := doctor.CheckPrepared(s.Prepared, nil)
+	list := doctor.CheckPrepared(s.Findings(), nil)
 	require.Len(t, list, 1)
 	require.Contains(t, list[0].Remedy, "sdnpu prepare")
 	for text, says := range map[string]string{"{": "unexpected", `{"schema":"other"}`: "other"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), []byte(text), 0o600))
-		require.Contains(t, doctor.CheckPrepared(s.Prepared, nil)[0].Remedy, says)
+		require.Contains(t, doctor.CheckPrepared(s.Findings(), nil)[0].Remedy, says)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/signing"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -22,6 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // errNotShared is returned if an image should store weights once but does not.
@@ -30,7 +32,7 @@ var errNotShared = errors.New("the library did not share the weights")
 // prepareFlags are the flags of `sdnpu prepare`.
 type prepareFlags struct {
 	compileFlags
-	out               string
+	out, sign         string
 	blocks, sequences int
 	share, twin       bool
 }
@@ -44,6 +46,9 @@ func newPrepareCommand() *cobra.Command {
 			"Write them to a folder with a manifest. The folder may already hold images of other models,\n" +
 			"chips and recipes. Copy it to the device and name it in SDNPU_PREPARED. The device uses the\n" +
 			"images that match its library, chip, model and settings, and compiles missing ones.\n\n" +
+			"Images are code for the NPU's library. To share a folder, sign it: --sign names a private key of\n" +
+			"`sdnpu key new`, and its users name your public key in SDNPU_PREPARED_KEYS. The signature covers\n" +
+			"everything in the folder.\n\n" +
 			"With --share, graphs of different widths store their weights once. The x86-64 library can\n" +
 			"compile such images but not load them; --twin adds images that it can load.",
 		Example: "  sdnpu prepare model.gguf --soc sm8650 --recipe f16 --context 2048 -o prepared",
@@ -53,6 +58,7 @@ func newPrepareCommand() *cobra.Command {
 	f.register(cmd, "", rowsUsage, 0, contextUsage)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
+	flags.StringVar(&f.sign, "sign", "", "private key `file` that signs the folder")
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
@@ -77,6 +83,10 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // fail before the work
 		return fmt.Errorf("-o: %w", err)
 	}
+	key, err := f.signer()
+	if err != nil {
+		return err
+	}
 	p := &preparation{cmd: cmd, settings: s, flags: f, config: c, path: path}
 	p.manifest.Written = "sdnpu " + cmdline.Version()
 	p.manifest.Chip = findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}
@@ -89,11 +99,38 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 			return err
 		}
 	}
-	if err := p.manifest.Keep(cmd.Context(), f.out, p.store); err != nil {
+	if err := p.manifest.Keep(cmd.Context(), f.out, p.store, key); err != nil {
 		return err
 	}
 	p.print(cmd.OutOrStdout())
+	if key != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "signed; whoever uses the folder sets SDNPU_PREPARED_KEYS=%s\n", key.Public())
+	}
 	return nil
+}
+
+// signer returns the key that signs the folder, or nil. It refuses to change a signed folder
+// without a key, because the signature would become invalid, and to sign a folder that others
+// can write.
+func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
+	signature := filepath.Join(f.out, findings.SignatureFile)
+	if f.sign == "" {
+		if _, err := os.Lstat(signature); err == nil {
+			return nil, fmt.Errorf("%s is signed: sign it again with --sign, or remove %s", f.out, signature)
+		}
+		return nil, nil
+	}
+	key, err := signing.ReadPrivateKey(f.sign)
+	if err != nil {
+		return nil, fmt.Errorf("--sign: %w", err)
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return nil, err
+	}
+	if err := trust.Check(f.out); err != nil {
+		return nil, fmt.Errorf("--sign: do not sign what others may have written: %w: name a folder of your own", err)
+	}
+	return &key, nil
 }
 
 // preparation is one run of prepare.

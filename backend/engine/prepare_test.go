@@ -69,7 +69,7 @@ func TestPreparedImagesAreNotCompiled(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, made, maker.compiles.Load(), "the second time all images are cached")
 
-			o.Cache, err = imagecache.Open(t.TempDir(), imagecache.Options{Prepared: []string{prepared.Dir()}})
+			o.Cache, err = imagecache.Open(t.TempDir(), imagecache.Options{Prepared: []imagecache.Prepared{{Dir: prepared.Dir(), Own: true}}})
 			require.NoError(t, err)
 			dev := newDevice()
 			dev.unshared = tt.runner

@@ -1,8 +1,14 @@
 package imagecache
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +22,7 @@ func TestMissingImagesComeFromPreparedFolders(t *testing.T) {
 	require.NoError(t, maker.Put(key, nil, fillWith([]byte("from a PC"))))
 	require.NoError(t, maker.Put(other, nil, fillWith([]byte("another"))))
 
-	s, err := Open(t.TempDir(), Options{Prepared: []string{empty, filepath.Join(empty, "gone"), full}})
+	s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: empty, Own: true}, {Dir: filepath.Join(empty, "gone"), Own: true}, {Dir: full, Own: true}}})
 	require.NoError(t, err)
 	require.True(t, s.Has(key))
 	require.False(t, s.Has(keyOf("nowhere")))
@@ -38,4 +44,170 @@ func TestMissingImagesComeFromPreparedFolders(t *testing.T) {
 	_, err = s.Get(other)
 	require.ErrorIs(t, err, ErrMiss)
 	require.FileExists(t, path, "prepared files stay")
+}
+
+// preparedFolder returns a folder with an image of each key, and what its maker lists.
+func preparedFolder(t testing.TB, images map[string][]byte) (dir string, listed map[string]Listed) {
+	dir = t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	maker, err := Open(dir, Options{})
+	require.NoError(t, err)
+	listed = make(map[string]Listed)
+	for key, image := range images {
+		require.NoError(t, maker.Put(key, nil, fillWith(image)))
+		listed[key], err = ReadSum(filepath.Join(dir, key+suffix))
+		require.NoError(t, err)
+		require.EqualValues(t, len(image), listed[key].Bytes)
+	}
+	return dir, listed
+}
+
+// TestOnlyListedImagesOfAFolderAreUsed exchanges the images of a folder: for one of another key
+// under the right name, for another image of the same key, for an older one. All have correct
+// checksums of their own.
+func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
+	a, b, c := keyOf("a"), keyOf("b"), keyOf("c")
+	first, second := []byte("the first image"), []byte("the second image")
+	for _, own := range []bool{false, true} {
+		dir, listed := preparedFolder(t, map[string][]byte{a: first, b: second, c: first})
+		delete(listed, c)
+		s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: dir, Own: own, Listed: listed}}})
+		require.NoError(t, err)
+		use := func(key string) error {
+			e, err := s.Get(key)
+			if err != nil {
+				require.ErrorIs(t, err, ErrMiss)
+				return err
+			}
+			require.Equal(t, own, e.Own())
+			require.Equal(t, filepath.Join(dir, key+suffix), e.Path())
+			require.Equal(t, map[string][]byte{a: first, b: second}[key], e.Bytes())
+			return e.Close()
+		}
+		require.NoError(t, use(a))
+		require.NoError(t, use(b))
+		require.Error(t, use(c), "an image that is not listed")
+		require.False(t, s.Has(c))
+		require.True(t, s.Has(a))
+
+		other, _ := preparedFolder(t, map[string][]byte{a: []byte("another image!!"), b: second})
+		for to, from := range map[string]string{
+			filepath.Join(dir, a+suffix): filepath.Join(other, a+suffix), // the same key and size, other bytes
+			filepath.Join(dir, b+suffix): filepath.Join(dir, a+suffix),   // another key's image under this name
+		} {
+			before, err := os.ReadFile(to)
+			require.NoError(t, err)
+			bytes, err := os.ReadFile(from)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(to, bytes, 0o600))
+			require.Error(t, use(filepath.Base(to)[:len(a)]))
+			require.NoError(t, os.WriteFile(to, before, 0o600))
+			require.NoError(t, use(filepath.Base(to)[:len(a)]))
+		}
+	}
+	dir, _ := preparedFolder(t, map[string][]byte{a: first})
+	s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: dir}}})
+	require.NoError(t, err)
+	_, err = s.Get(a)
+	require.ErrorIs(t, err, ErrMiss, "a folder of others without a list")
+	require.False(t, s.Has(a))
+}
+
+// TestImagesOfOthersDoNotChangeAfterTheCheck: the owner of a folder overwrites an image while it is
+// used.
+func TestImagesOfOthersDoNotChangeAfterTheCheck(t *testing.T) {
+	key, image := keyOf("a"), bytes.Repeat([]byte("image "), 5000)
+	dir, listed := preparedFolder(t, map[string][]byte{key: image})
+	s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: dir, Listed: listed}}})
+	require.NoError(t, err)
+	e, err := s.Get(key)
+	require.NoError(t, err)
+	path := filepath.Join(dir, key+suffix)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(bytes.Repeat([]byte("hostile!"), 1000), headerSize)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(headerSize+100))
+	require.NoError(t, f.Close())
+	require.Equal(t, image, e.Bytes())
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	_, err = s.Get(key)
+	require.ErrorIs(t, err, ErrMiss)
+}
+
+// TestHugeFilesOfOthersAllocateNothing: a sparse file costs its owner no disk and says that it
+// holds a terabyte. Its header carries the listed sum.
+func TestHugeFilesOfOthersAllocateNothing(t *testing.T) {
+	key := keyOf("a")
+	dir, listed := preparedFolder(t, map[string][]byte{key: []byte("small")})
+	path := filepath.Join(dir, key+suffix)
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	h, err := parseHeader(file, int64(len(file)))
+	require.NoError(t, err)
+	h.size = 1 << 40
+	require.NoError(t, os.WriteFile(path, h.encode(), 0o600))
+	if err := os.Truncate(path, headerSize+1<<40); err != nil {
+		t.Skip("no sparse files here:", err)
+	}
+	s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: dir, Listed: listed}}})
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = s.Get(key)
+	require.ErrorIs(t, err, ErrMiss)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+}
+
+// TestChangedPreparedFilesAreNeverUsed flips bits and cuts files at random, and corrects the
+// header's checksum. What Get returns is the listed image.
+func TestChangedPreparedFilesAreNeverUsed(t *testing.T) {
+	key, image := keyOf("a"), bytes.Repeat([]byte("0123456789abcdef"), 600)
+	rng := rand.New(rand.NewPCG(2, 3))
+	for _, own := range []bool{false, true} {
+		dir, listed := preparedFolder(t, map[string][]byte{key: image})
+		path := filepath.Join(dir, key+suffix)
+		original, err := os.ReadFile(path)
+		require.NoError(t, err)
+		s, err := Open(t.TempDir(), Options{Prepared: []Prepared{{Dir: dir, Own: own, Listed: listed}}})
+		require.NoError(t, err)
+		used := 0
+		for range 500 {
+			file := bytes.Clone(original)
+			for range 1 + rng.IntN(2) {
+				switch rng.IntN(4) {
+				case 0:
+					file[rng.IntN(len(file))] ^= 1 << rng.IntN(8)
+				case 1:
+					file[rng.IntN(160)] ^= 1 << rng.IntN(8) // magic, size, key, sum, label
+				case 2:
+					file = file[:max(headerSize, rng.IntN(len(file)))]
+				case 3:
+					file = append(file, byte(rng.Uint32()))
+				}
+			}
+			if rng.IntN(2) == 0 {
+				binary.LittleEndian.PutUint64(file[16:], uint64(len(file)-headerSize))
+			}
+			repairHeader(file)
+			require.NoError(t, os.WriteFile(path, file, 0o600))
+			e, err := s.Get(key)
+			if err != nil {
+				require.ErrorIs(t, err, ErrMiss)
+				continue
+			}
+			used++
+			require.True(t, slices.Equal(image, e.Bytes()))
+			require.NoError(t, e.Close())
+		}
+		t.Logf("%d of 500 changed files still hold the listed image", used)
+	}
+}
+
+// repairHeader corrects the checksum of a file's header.
+func repairHeader(file []byte) {
+	s := sha256.Sum256(file[:headerSum])
+	copy(file[headerSum:headerSize], s[:])
 }

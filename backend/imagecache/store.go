@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/internal/filelock"
@@ -14,7 +15,10 @@ import (
 )
 
 const (
-	suffix     = ".image"
+	// FileSuffix ends the name of an image's file, after its key.
+	FileSuffix = ".image"
+
+	suffix     = FileSuffix
 	lockSuffix = ".lock"
 	tempNames  = "put-*.tmp"
 	// tempAge is the age at which a temporary file counts as abandoned: longer
@@ -39,7 +43,7 @@ type Options struct {
 	Keep bool
 	// Prepared are folders of images made elsewhere. Get uses them for images
 	// that the store does not have, and never changes them.
-	Prepared []string
+	Prepared []Prepared
 	// Logger receives warnings about damaged files and the names of removed
 	// ones. Nil means silence.
 	Logger *slog.Logger
@@ -50,7 +54,7 @@ type Store struct {
 	dir      string
 	limit    int64
 	keep     bool
-	prepared []string
+	prepared []Prepared
 	logger   *slog.Logger
 	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
@@ -121,8 +125,8 @@ func abandoned(name string) bool {
 
 // Entry is a mapped image.
 type Entry struct {
-	held  *os.File // keeps the file from being removed
-	file  *mapped.File
+	held  *os.File     // keeps the file from being removed; nil for a copy in memory
+	file  *mapped.File // nil for a copy in memory
 	bytes []byte
 	path  string
 	own   bool
@@ -131,7 +135,7 @@ type Entry struct {
 // Path returns the path of the file.
 func (e *Entry) Path() string { return e.path }
 
-// Own reports whether the file is in the store's own folder.
+// Own reports whether only trusted users can change the file.
 func (e *Entry) Own() bool { return e.own }
 
 // Bytes returns the image, which is read-only and valid until Close.
@@ -142,7 +146,10 @@ func (e *Entry) Close() error {
 	if e.bytes == nil && e.held == nil {
 		return nil
 	}
-	err := errors.Join(e.file.Close(), e.held.Close())
+	var err error
+	if e.held != nil {
+		err = errors.Join(e.file.Close(), e.held.Close())
+	}
 	e.bytes, e.held = nil, nil
 	if err != nil {
 		return fmt.Errorf("imagecache: %w", err)
@@ -162,18 +169,8 @@ func (s *Store) Get(key string) (*Entry, error) {
 	if !errors.Is(err, ErrMiss) {
 		return e, err
 	}
-	for _, folder := range s.prepared {
-		path := filepath.Join(folder, key+suffix)
-		e, damage := openEntry(path, want)
-		switch {
-		case damage == nil:
-			return e, nil
-		case errors.Is(damage, fs.ErrNotExist):
-			continue
-		case e != nil:
-			damage = errors.Join(damage, e.Close())
-		}
-		s.logger.Warn("a prepared image cannot be used", "file", path, "reason", damage)
+	if e := s.fromPrepared(key, want); e != nil {
+		return e, nil
 	}
 	return nil, err
 }
@@ -181,12 +178,9 @@ func (s *Store) Get(key string) (*Entry, error) {
 // Has reports whether there is a file for a key in the folder or in the
 // prepared ones. The file may be invalid.
 func (s *Store) Has(key string) bool {
-	for _, folder := range append([]string{s.dir}, s.prepared...) {
-		if info, err := os.Stat(filepath.Join(folder, key+suffix)); err == nil && info.Mode().IsRegular() {
-			return true
-		}
-	}
-	return false
+	info, err := os.Stat(s.path(key))
+	return err == nil && info.Mode().IsRegular() ||
+		slices.ContainsFunc(s.prepared, func(p Prepared) bool { return p.has(key) })
 }
 
 // own looks up an image in the store's own folder only.

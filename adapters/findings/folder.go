@@ -1,0 +1,183 @@
+package findings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/sdnpu/sdnpu/adapters/signing"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/trust"
+)
+
+// ErrUntrustedFolder is returned for a folder of prepared images, or a file in it, that must not be
+// used: other users can change it, and no accepted key has signed it. Images are code for the NPU's
+// library, so nothing of such a folder reaches the library.
+var ErrUntrustedFolder = errors.New("prepared images are not trusted")
+
+// Folder is a folder of prepared images that may be used.
+type Folder struct {
+	Dir string
+	// Own is set if only trusted users can change the folder.
+	Own bool
+	// Signer is the accepted key that has signed the manifest. It is empty if no such key has.
+	Signer signing.PublicKey
+	// Entries are the manifest's. If the manifest cannot be read, Damage is the reason; images
+	// of an Own folder are used nevertheless.
+	Entries []PreparedEntry
+	Damage  error
+
+	manifest manifest
+}
+
+// OpenFolder decides whether a folder of prepared images may be used: if only trusted users can
+// change it, or if an accepted key has signed its manifest. If a signature is there and is not
+// valid, a folder of the user's own is refused, too: it was changed after it was signed.
+func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
+	owned := trust.Check(dir)
+	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {
+		return nil, owned // such as a folder that does not exist
+	}
+	content, damage := readSmall(filepath.Join(dir, ManifestFile))
+	f := &Folder{Dir: dir, Own: owned == nil}
+	var unsigned error
+	f.Signer, unsigned = checkSignature(dir, content, accepted)
+	switch {
+	case unsigned == nil:
+	case owned != nil:
+		return nil, fmt.Errorf("%w: %w, and %w: copy the folder to a place that only you can write, or put the key of its maker into SDNPU_PREPARED_KEYS", ErrUntrustedFolder, owned, unsigned)
+	case errors.Is(unsigned, signing.ErrSignature) && !errors.Is(unsigned, signing.ErrUnknownKey):
+		return nil, fmt.Errorf("%w: %s: %w: get the folder again from its maker, or sign it with `sdnpu prepare --sign`", ErrUntrustedFolder, dir, unsigned)
+	}
+	if damage == nil {
+		f.manifest, damage = parseManifest(dir, content)
+	}
+	if f.Signer != "" && damage == nil && f.manifest.Schema != manifestSchema {
+		damage = fmt.Errorf("a signed manifest of schema %s has no sums: prepare the images again", f.manifest.Schema)
+	}
+	if f.Signer != "" && damage != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUntrustedFolder, dir, damage)
+	}
+	f.Entries, f.Damage = f.manifest.Entries, damage
+	return f, nil
+}
+
+// checkSignature returns the accepted key that has signed a manifest.
+func checkSignature(dir string, content []byte, accepted []signing.PublicKey) (signing.PublicKey, error) {
+	if len(accepted) == 0 {
+		return "", errors.New("SDNPU_PREPARED_KEYS accepts no signature")
+	}
+	signature, err := readSmall(filepath.Join(dir, SignatureFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("it has no signature (%s)", SignatureFile)
+	}
+	if err != nil {
+		return "", err
+	}
+	return signing.Verify(accepted, signaturePurpose, content, signature)
+}
+
+// Reason tells people why the folder is trusted.
+func (f *Folder) Reason() string {
+	switch {
+	case f.Signer != "":
+		return "signed by " + string(f.Signer)
+	case f.Own:
+		return "only you and the administrator can change it"
+	}
+	return "not trusted"
+}
+
+// Images returns the folder in the form of the image cache.
+func (f *Folder) Images() imagecache.Prepared {
+	p := imagecache.Prepared{Dir: f.Dir, Own: f.Own}
+	if f.Signer != "" {
+		p.Listed = f.manifest.listed()
+	}
+	return p
+}
+
+// readRanges reads the ranges of a model from the folder. Those of a signed folder are read into
+// memory and compared with the signed sums.
+func (f *Folder) readRanges(digest string, r model.Recipe) (*model.Ranges, error) {
+	name := preparedRangesName(digest, r)
+	path := filepath.Join(f.Dir, name)
+	if f.Signer == "" {
+		if err := trust.Check(path); err != nil {
+			return nil, err
+		}
+		return ReadRanges(path, digest)
+	}
+	content, err := f.manifest.readListed(f.Dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return parseRanges(path, digest, content, func(id string) (*model.Rounded, error) {
+		codes, err := f.manifest.readListed(f.Dir, CodesPath(name))
+		if err != nil {
+			return nil, err
+		}
+		rounded, err := readCodes(codes, id)
+		if err == nil {
+			rounded.Content = codes
+		}
+		return rounded, err
+	})
+}
+
+// Folders opens the folders of prepared images that may be used. LogPrepared logs the others.
+func (s Store) Folders() (list []*Folder) {
+	for _, dir := range s.Prepared {
+		if f, err := OpenFolder(dir, s.Keys); err == nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// ImageFolders returns the folders of prepared images in the form of the image cache.
+func (s Store) ImageFolders() (list []imagecache.Prepared) {
+	for _, f := range s.Folders() {
+		list = append(list, f.Images())
+	}
+	return list
+}
+
+// LogPrepared logs which prepared images a load can use. If it can use none, the
+// log gives the reason, because the images are compiled then.
+func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.Logger) {
+	for _, dir := range s.Prepared {
+		f, err := OpenFolder(dir, s.Keys)
+		if errors.Is(err, ErrUntrustedFolder) {
+			logger.Warn("a folder of prepared images is refused: missing images are compiled here", "folder", dir, "reason", err)
+			continue
+		}
+		if err == nil {
+			err = f.Damage
+		}
+		if err != nil {
+			logger.Warn("no prepared images: missing images are compiled here", "folder", dir, "reason", err,
+				"remedy", "remove the folder from SDNPU_PREPARED, or fill it: "+PrepareHint)
+			continue
+		}
+		f.log(digest, c, logger)
+	}
+}
+
+func (f *Folder) log(digest string, c backend.Capabilities, logger *slog.Logger) {
+	list, fits := entriesFor(f.Entries, digest, c)
+	if len(list) == 0 { // a folder may serve other models
+		logger.Debug("prepared images of other models", "folder", f.Dir, "entries", len(f.Entries))
+	}
+	for _, e := range list {
+		if fits {
+			logger.Info("prepared images", "folder", f.Dir, "trust", f.Reason(), "recipe", e.Recipe, "rows", e.Rows, "contexts", e.Contexts)
+		} else {
+			logger.Warn("prepared images are not used", "folder", f.Dir, "reason", e.Mismatch(c))
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package signing signs content and checks who signed it, with Ed25519.
+//
+// A private key is a PEM file with a PKCS #8 key, which `openssl genpkey -algorithm ed25519`
+// writes too. A public key is the text "ed25519-" and 64 hexadecimal digits. A signature is a text
+// file of three lines: the format, the public key and the signature in base64.
+//
+// # Invariants
+//
+//   - A signature is valid for one purpose: the purpose is part of what is signed.
+//   - A private key is written once and never replaced. It is not used if other users can read or
+//     change its file.
+//   - A file of public keys counts only if no other user can change it.
+//
+// The package knows nothing about what is signed, and reads no environment.
+package signing
+
+import "errors"
+
+var (
+	// ErrKey is returned for a key that cannot be used.
+	ErrKey = errors.New("no usable key")
+	// ErrSignature is returned if content has no valid signature of an accepted key.
+	ErrSignature = errors.New("no valid signature of an accepted key")
+	// ErrUnknownKey is returned for a signature whose key is not accepted. It is an
+	// [ErrSignature].
+	ErrUnknownKey = errors.New("the key is not accepted")
+)

@@ -1,0 +1,163 @@
+package imagecache
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sdnpu/sdnpu/internal/mapped"
+	"github.com/sdnpu/sdnpu/internal/trust"
+)
+
+// errUnlisted is returned for an image that a folder's maker did not list.
+var errUnlisted = errors.New("it is not the image that the folder's maker has signed")
+
+// Prepared is a folder of images that were made elsewhere. The caller decides
+// whether the folder may be used.
+type Prepared struct {
+	Dir string
+	// Own is set if only trusted users can change the folder. Its images are mapped.
+	// Images of another folder are copied into memory before they are checked, because
+	// another user could change a mapped file later.
+	Own bool
+	// Listed, if it is not nil, holds the only images that may be used, by key. It is
+	// required for a folder that is not Own.
+	Listed map[string]Listed
+}
+
+// Listed identifies the content of an image.
+type Listed struct {
+	// Sum is the image's sum as [ReadSum] returns it.
+	Sum string
+	// Bytes is the image's size.
+	Bytes int64
+}
+
+// ReadSum returns the sum of the image in a file of this cache, from the file's
+// header: SHA-256 over the image's length and the SHA-256 of each 4 MiB. It does
+// not compare the sum with the image, which every Get does.
+func ReadSum(path string) (Listed, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Listed{}, fmt.Errorf("imagecache: %w", err)
+	}
+	defer f.Close()
+	h, err := readHeader(f)
+	if err != nil {
+		return Listed{}, fmt.Errorf("imagecache: %s: %w", path, err)
+	}
+	return h.listed(), nil
+}
+
+func (h *header) listed() Listed {
+	return Listed{Sum: hex.EncodeToString(h.sum[:]), Bytes: int64(h.size)}
+}
+
+// readHeader reads the header of an open file.
+func readHeader(f *os.File) (*header, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, headerSize)
+	n, err := io.ReadFull(f, b)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return parseHeader(b[:n], info.Size())
+}
+
+func (p *Prepared) path(key string) string { return filepath.Join(p.Dir, key+suffix) }
+
+// has reports whether the folder has a file for a key, and may use it.
+func (p *Prepared) has(key string) bool {
+	if _, listed := p.Listed[key]; !listed && (p.Listed != nil || !p.Own) {
+		return false
+	}
+	info, err := os.Stat(p.path(key))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// open opens the image of a key. If the folder has none, the error is
+// [fs.ErrNotExist].
+func (p *Prepared) open(name string, want key) (*Entry, error) {
+	path := p.path(name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a symbolic link, or a pipe that would wait for its writer
+		return nil, fmt.Errorf("%w (%s)", mapped.ErrNotRegular, info.Mode().Type())
+	}
+	listed, found := p.Listed[name]
+	if !found && (p.Listed != nil || !p.Own) {
+		return nil, errUnlisted
+	}
+	if !p.Own {
+		return copyEntry(path, want, listed)
+	}
+	if err := trust.Check(path); err != nil {
+		return nil, err
+	}
+	e, err := openEntry(path, want)
+	if err == nil && found {
+		var h *header
+		if h, err = parseHeader(e.file.Bytes(), int64(len(e.file.Bytes()))); err == nil && h.listed() != listed {
+			err = errUnlisted
+		}
+	}
+	if err != nil && e != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if err == nil {
+		e.own = true
+	}
+	return e, err
+}
+
+// copyEntry reads an image into memory and checks the copy. It allocates no more
+// than the listed size, whatever the file says.
+func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	h, err := readHeader(f)
+	if err != nil {
+		return nil, err
+	}
+	if h.key != want || h.listed() != listed {
+		return nil, errUnlisted
+	}
+	file := make([]byte, headerSize+listed.Bytes)
+	if _, err := f.ReadAt(file, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	image, err := check(file, want)
+	if err != nil {
+		return nil, err
+	}
+	if again, err := parseHeader(file, int64(len(file))); err != nil || again.listed() != listed {
+		return nil, errors.Join(errUnlisted, err) // the header was replaced after it was read
+	}
+	return &Entry{bytes: image, path: path}, nil
+}
+
+// fromPrepared returns the image of a key from the prepared folders, or nil.
+func (s *Store) fromPrepared(name string, want key) *Entry {
+	for i := range s.prepared {
+		e, err := s.prepared[i].open(name, want)
+		if err == nil {
+			return e
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.logger.Warn("a prepared image cannot be used: it is compiled here", "file", s.prepared[i].path(name), "reason", err)
+		}
+	}
+	return nil
+}
