@@ -1,7 +1,8 @@
-/* f16.h: IEEE half precision as bits, for code without conversion instructions.
+/* f16.h: conversions of float16 numbers. A half precision number (IEEE) is handled as an integer,
+ * for machines without conversion instructions.
  *
- * Conversions behave like the x86 F16C instructions: round to nearest even, overflow to infinity,
- * keep subnormals, quiet NaNs.
+ * Conversions give the same results as the x86 instructions F16C: they round to nearest even,
+ * overflow to infinity, keep subnormals and make NaNs quiet.
  */
 #ifndef SDNPU_F16_H
 #define SDNPU_F16_H
@@ -29,7 +30,7 @@ static inline float emu_f16_to_f32(uint16_t h) {
   if (exponent == 31) {
     return emu_f32_of_bits(sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0));
   }
-  if (exponent == 0) { /* mantissa * 2^-24 is exact */
+  if (exponent == 0) { /* multiplying the mantissa by 2^-24 is exact */
     float f = (float)mantissa * 0x1p-24f;
     return emu_f32_of_bits(sign | emu_bits_of_f32(f));
   }
@@ -42,10 +43,10 @@ static inline uint16_t emu_f32_to_f16(float f) {
   if (magnitude > 0x7f800000) {
     return (uint16_t)(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x477ff000) { /* 65520, halfway to 2^16, rounds up */
+  if (magnitude >= 0x477ff000) { /* 65520 is halfway to 2^16, so it rounds up to infinity */
     return (uint16_t)(sign | 0x7c00);
   }
-  if (magnitude < 0x38800000) { /* below 2^-14: the addition rounds to a multiple of 2^-24 */
+  if (magnitude < 0x38800000) { /* below 2^-14 the addition rounds to a multiple of 2^-24 */
     float rounded = emu_f32_of_bits(magnitude) + 0.5f;
     return (uint16_t)(sign | (emu_bits_of_f32(rounded) - 0x3f000000));
   }
@@ -53,7 +54,7 @@ static inline uint16_t emu_f32_to_f16(float f) {
   return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + odd) >> 13));
 }
 
-/* emu_get and emu_put read and write element i of an f16 or f32 array. */
+/* emu_get and emu_put read and write element i of an array of f16 or f32. */
 static inline float emu_get(const void *data, size_t i, bool half) {
   return half ? emu_f16_to_f32(((const uint16_t *)data)[i]) : ((const float *)data)[i];
 }

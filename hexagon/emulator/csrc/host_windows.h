@@ -1,11 +1,12 @@
 /* host_windows.h: replaces the POSIX functions that Windows does not have.
  *
- * A Windows build includes this file before every source file. Its purpose is to try our Windows
- * program with a library; speed does not matter there.
+ * A build for Windows includes this file before each source file. The build exists to test our
+ * program for Windows with a QNN library; its speed does not matter.
  *
- * Every allocation is an aligned one, because free must also release memory of posix_memalign. The
- * pool starts no thread: unloading the library would join the threads while it holds the loader
- * lock, which the threads need to exit. The caller runs all tasks itself.
+ * Every allocation is aligned, because free must also release memory of posix_memalign. The thread
+ * pool starts no threads on Windows: unloading the library would wait for the threads while it
+ * holds the loader lock, which the threads need to exit. So the calling thread runs all tasks
+ * itself.
  */
 #ifndef HOST_WINDOWS_H
 #define HOST_WINDOWS_H
@@ -19,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOST_ALIGN = 16 }; /* the alignment of malloc */
+enum { HOST_ALIGN = 16 }; /* the alignment that malloc guarantees */
 
 static inline int posix_memalign(void **out, size_t align, size_t size) {
   *out = _aligned_malloc(size, align);
@@ -61,7 +62,7 @@ typedef struct {
 #undef pthread_sigmask
 #define pthread_sigmask(how, set, before) ((void)(set), (void)(before))
 #define sched_getaffinity(pid, size, set)                                                          \
-  ((void)(set), -1) /* unknown; the pool then uses one thread */
+  ((void)(set), -1) /* the number of processors is unknown; the pool then uses one thread */
 #define CPU_COUNT(set) 1
 
 static inline void pause(void) { nanosleep(&(struct timespec){.tv_sec = 1}, NULL); }

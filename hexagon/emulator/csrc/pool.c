@@ -1,15 +1,15 @@
 /* pool.c: one thread pool per process.
  *
  * A parallel call publishes its function and then the number of open tasks. Every thread, including
- * the caller, takes a task by decrementing that number. A thread reads the function only after it
+ * the caller, takes a task by decrementing this number. A thread reads the function only after it
  * has taken a task, and the call returns only after all taken tasks have finished. Therefore the
- * function never changes while a thread reads it. A second call at the same time, or a call inside
- * a task, runs its tasks on its own thread.
+ * function never changes while a thread reads it. If a second parallel call starts at the same
+ * time, or inside a task, it runs all its tasks on its own thread.
  *
- * The first call that needs workers starts them. Workers block all signals, because the host's
- * runtime handles signals on its own threads. They spin for at most 50 us between two calls inside
- * emu_pool_enter/leave and sleep otherwise. A forked child starts its own workers. Unloading the
- * library joins them.
+ * Worker threads are started by the first call that needs them. Workers block all signals, because
+ * the host's runtime handles signals on its own threads. Between two calls within emu_pool_enter
+ * and emu_pool_leave, workers spin for at most 50 us before they sleep. After a fork, the child
+ * process starts its own workers. Unloading the library waits for the workers to end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,13 +34,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t threads = 1;
 
 static pthread_t workers[EMU_MAX_THREADS];
-static uint32_t started; /* guarded by calls */
+static uint32_t started; /* number of workers; guarded by the lock `calls` */
 
 static void (*task_fn)(void *, uint32_t);
 static void *task_arg;
 static uint32_t task_count;
-static atomic_uint open_tasks; /* not taken yet */
-static atomic_uint busy_tasks; /* not finished yet */
+static atomic_uint open_tasks; /* number of tasks that no thread has taken yet */
+static atomic_uint busy_tasks; /* number of tasks that have not finished yet */
 static atomic_uint entered;
 static atomic_uint sleepers;
 static atomic_bool stopping;
@@ -59,7 +59,7 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* take_one runs one open task and reports whether there was one. */
+/* take_one runs one open task, if there is one, and reports whether there was. */
 static bool take_one(void) {
   uint32_t open = atomic_load(&open_tasks);
   while (open != 0) {
@@ -72,7 +72,7 @@ static bool take_one(void) {
   return false;
 }
 
-/* spin waits a short time for open tasks and reports whether there are any. */
+/* spin waits for open tasks for a short time, and reports whether there are any. */
 static bool spin(void) {
   uint64_t start = now();
   while (atomic_load(&entered) != 0 && !atomic_load(&stopping)) {
@@ -96,8 +96,9 @@ static void *work(void *unused) {
     }
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
-    /* The publisher stores tasks and then reads sleepers; a worker does the reverse. So the
-     * publisher sees the sleeper or the worker sees the task. */
+    /* The caller first stores the tasks and then reads the number of sleepers; a worker first
+     * announces that it sleeps and then looks for tasks. So either the caller sees the sleeper
+     * or the worker sees the task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }
@@ -115,8 +116,8 @@ static void wake_sleepers(void) {
   }
 }
 
-/* start_workers starts missing workers; the caller holds `calls`. If a thread cannot start, the
- * remaining threads do its share. */
+/* start_workers starts the missing workers; the caller holds `calls`. If a thread cannot be
+ * started, the other threads do its share of the work. */
 static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
@@ -138,7 +139,7 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&calls);
 }
 
-/* The child process has one thread and no workers. */
+/* After a fork, the child process has one thread and no workers. */
 static void after_fork_in_child(void) {
   static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
   wake = fresh;
@@ -196,7 +197,7 @@ void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg) {
     if (spins % SPINS_PER_LOOK == 0) {
       start = start == 0 ? now() : start;
       if (now() - start > SPIN_NANOSECONDS) {
-        sched_yield(); /* another program may occupy a worker's processor */
+        sched_yield(); /* another program may occupy the processor of a worker */
       }
     }
   }

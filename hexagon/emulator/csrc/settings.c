@@ -28,7 +28,7 @@ bool emu_setting_of(const char *at, const char *key, char *value, size_t size) {
   return false;
 }
 
-/* A word that ends in _ matches all keys with that prefix. */
+/* A key that ends in _ stands for all keys with that prefix. */
 const char emu_setting_keys[] =
     "cpu threads switching profile as pace scale slowdown votes crash_ fail_ hang_ print_";
 

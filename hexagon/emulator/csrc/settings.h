@@ -5,19 +5,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* emu_setting copies the value of key to value, truncated to size. It reports whether the key is
- * present. */
+/* emu_setting copies the value of key to value, truncated to size. The result says whether the
+ * key is present. */
 bool emu_setting(const char *key, char *value, size_t size);
 bool emu_setting_of(const char *setting, const char *key, char *value, size_t size);
 
-/* emu_setting_unknown copies the first key that no code reads, truncated to size. It returns
- * false if there is none. */
+/* emu_setting_unknown copies the first unknown key of a setting, truncated to size. If all keys
+ * are known, emu_setting_unknown returns false. */
 bool emu_setting_unknown(const char *setting, char *key, size_t size);
 extern const char emu_setting_keys[];
 
-/* emu_fault injects the faults that tests request. crash_WHERE=PART and hang_WHERE=PART crash
- * and hang if name contains PART. print_WHERE=TEXT writes a line to stdout, as some libraries
- * do. */
+/* emu_fault injects a fault that a test requests. crash_WHERE=PART and hang_WHERE=PART make the
+ * process crash or hang if name contains PART. print_WHERE=TEXT writes a line to stdout, as some
+ * libraries do. */
 void emu_fault(const char *where, const char *name);
 
 #endif

@@ -1,15 +1,17 @@
-/* api.h: the types and functions that the files of api/ share. Operators do not include it.
+/* api.h: the types and functions that the files of api/ share. The files in ops/ (operators) do not
+ * include this header.
  *
  * Handles: a handle is a number that is never reused, so a stale handle is always detected. A call
- * holds the object it works on. Freeing an object first removes its handle and then waits until no
- * call holds it.
+ * holds the object that it works on, so the object cannot be freed during the call. Freeing an object
+ * first removes its handle and then waits until no call holds it.
  *
- * Lock order: a context's `build` lock (adding, finalizing, saving), then the device lock of
- * execute.c (running graphs), then the registry lock of handle.c (held for a few instructions).
- * There is one device lock per process, because the emulated NPU runs one graph at a time. Other
- * threads create, load and free contexts at the same time.
+ * Lock order: first a context's `build` lock (held while its graphs change or are saved), then the
+ * device lock of execute.c (held while a graph runs), then the registry lock of handle.c (held for
+ * a few instructions). There is one device lock per process, because the emulated NPU runs one
+ * graph at a time. Other threads create, load and free contexts at the same time.
  *
- * Logs: `log` is the id of the logger that receives messages; 0 means the newest logger.
+ * Logs: a parameter `log` is the id of the logger that receives messages; 0 means the newest
+ * logger.
  */
 #ifndef SDNPU_API_H
 #define SDNPU_API_H
@@ -48,16 +50,18 @@ typedef enum {
 
 typedef struct api_object {
   uint32_t id;
-  uint32_t holders;         /* calls that hold the object; guarded by the registry lock */
-  struct api_object *owner; /* a graph's context: holding the graph holds its context too */
+  uint32_t holders;         /* number of calls that hold the object; guarded by the registry lock */
+  struct api_object *owner; /* for a graph: its context, which is held as long as the graph is
+                               held */
 } api_object;
 
-qnn_handle api_register(api_kind kind, api_object *object); /* NULL: out of memory */
-void *api_acquire(api_kind kind, qnn_handle handle);        /* NULL: unknown handle */
+qnn_handle api_register(api_kind kind, api_object *object); /* returns NULL if memory runs out */
+void *api_acquire(api_kind kind, qnn_handle handle);        /* returns NULL for an unknown handle */
 void *api_acquire_newest(api_kind kind);
 void api_release(void *object);
-/* api_unregister removes the handle, and the handles of a context's graphs. It waits until no call
- * holds the object and returns it; the caller then owns it. NULL: unknown handle. */
+/* api_unregister removes the handle, and the handles of a context's graphs. api_unregister waits
+ * until no call holds the object, and then returns it; the caller owns it from then on. For an
+ * unknown handle api_unregister returns NULL. */
 void *api_unregister(api_kind kind, qnn_handle handle);
 /* api_first_memory returns the handle of any registered memory of a context, or NULL if there is
    none. */
@@ -80,10 +84,11 @@ typedef struct api_chunk {
   size_t size;
   uint64_t hash;
   uint32_t refs;
-  uint32_t index; /* position in a binary; set by the writer */
-  bool checked;   /* data has been verified against hash; false only for a binary's chunk before its
-                     first use */
-  bool borrowed;  /* data is in the client's persistent binary */
+  uint32_t index; /* number of the chunk in a binary; set by the writer */
+  bool checked;   /* whether data was compared with its hash; false only for a chunk of a binary
+                     before its first use */
+  bool borrowed;  /* whether data is in the client's persistent binary, and not owned by the
+                     store */
   struct api_chunk *next;
 } api_chunk;
 
@@ -97,7 +102,7 @@ api_chunk *api_store_copy(api_store *store, const void *data, size_t size);
 api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size);
 api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
                           bool borrow);
-bool api_store_check(api_chunk *chunk); /* false: the bytes do not match the saved hash */
+bool api_store_check(api_chunk *chunk); /* returns false if the bytes do not match the saved hash */
 void api_store_drop(api_store *store, api_chunk *chunk);
 void api_store_clear(api_store *store);
 
@@ -117,13 +122,15 @@ typedef struct {
   qnn_platform_info platform;
 } api_device;
 
-uint32_t api_arch_of(uint32_t soc); /* such as 73 for SM8550; 0: unknown */
+uint32_t api_arch_of(uint32_t soc); /* returns the Hexagon version of a SoC number, such as 73
+                                       for SM8550, or 0 if unknown */
 
 /* Profiles */
 typedef struct api_profile api_profile;
 api_profile *api_profile_begin(qnn_handle handle, uint32_t log, qnn_status *status);
 bool api_profile_detailed(const api_profile *profile);
-/* api_profile_add appends an event and returns its number. Parent 0 is the top level. */
+/* api_profile_add appends an event and returns its number. The parent 0 stands for the top level
+ * of events. */
 uint32_t api_profile_add(api_profile *profile, uint32_t parent, uint32_t type, uint32_t unit,
                          uint64_t value, const char *identifier);
 void api_profile_set(api_profile *profile, uint32_t number, uint64_t value);
@@ -131,17 +138,17 @@ void api_profile_end(api_profile *profile);
 
 /* Graphs */
 typedef struct {
-  emu_tensor t; /* first field: nodes point to it */
+  emu_tensor t; /* must stay the first field, because nodes point to it */
   uint64_t bytes;
   api_chunk *quant_chunk; /* quantization arrays that are too large for quant_block */
-  void *quant_block;      /* the small arrays, or NULL */
-  api_chunk *chunk;       /* static data, as long as something reads it */
-  int32_t producer;       /* number of the node that writes it; -1: none yet */
-  int32_t last_use;       /* number of the last node that reads it; -1: none */
-  uint32_t readers;       /* inputs and parameters that refer to it */
-  uint32_t raw_uses;      /* readers that read the elements during a run */
-  uint64_t offset;        /* native tensors: offset in the arena */
-  bool bound;             /* set while an execute checks its buffers */
+  void *quant_block;      /* quantization arrays that are small, or NULL */
+  api_chunk *chunk;       /* static data; kept as long as a node reads it */
+  int32_t producer;       /* number of the node that writes this tensor, or -1 */
+  int32_t last_use;       /* number of the last node that reads this tensor, or -1 */
+  uint32_t readers;       /* number of inputs and parameters that refer to this tensor */
+  uint32_t raw_uses;      /* number of readers that need the elements during a run */
+  uint64_t offset;        /* for intermediate (native) tensors: offset in the arena */
+  bool bound;             /* set while an execute checks the buffers of this tensor */
 } api_tensor;
 
 typedef struct {
@@ -166,11 +173,11 @@ typedef struct api_graph {
   api_node **nodes;
   uint32_t n_nodes, cap_nodes;
   api_names tensor_names, node_names;
-  uint32_t n_inputs, n_outputs; /* APP_WRITE and APP_READ tensors */
+  uint32_t n_inputs, n_outputs; /* the graph's inputs (APP_WRITE) and outputs (APP_READ) */
   uint64_t arena_size;
   size_t scratch_size;
   atomic_bool finalized;
-  bool checked; /* its chunks match their hashes; guarded by the device lock */
+  bool checked; /* all its chunks match their hashes; guarded by the device lock */
 } api_graph;
 
 struct api_context {
@@ -182,7 +189,8 @@ struct api_context {
   api_store store;
   api_graph *graphs, **graphs_end;
   uint32_t next_id;     /* tensor ids are unique in a context */
-  double session_bytes; /* bytes reserved in the phone's session; see pace.h */
+  double session_bytes; /* memory that the context takes in the phone's session, in bytes; see
+                           pace.h */
   uint32_t connection;  /* number of the DSP connection that the context belongs to */
 };
 
@@ -203,16 +211,19 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
 api_graph *api_graph_new(api_context *context, const char *name, size_t length);
 void api_graph_destroy(api_graph *graph);
 int api_names_add(api_names *names,
-                  const char *name); /* returns 0: added, 1: already present, -1: out of memory */
+                  const char *name); /* returns 0 if the name was added, 1 if it exists, -1 if
+                                        memory runs out */
 
-/* tensor.c: checks for tensors from the client and from binaries. `where` is the graph's name. */
+/* tensor.c: checks tensors that come from the client or from a binary. `where` is the graph's
+ * name. */
 qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec,
                            uint64_t *bytes);
-/* If quant is not NULL, it holds the arrays of spec's quantization; otherwise they are copied. */
+/* If quant is not NULL, it holds the arrays of spec's quantization; otherwise the arrays are
+ * copied. */
 qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
                                 api_chunk *quant);
 api_tensor *api_graph_tensor(const api_graph *graph, uint32_t id);
-/* out points into *quant; the caller frees *quant after it. */
+/* out points into *quant, so the caller must free *quant after out. */
 qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in, emu_tensor *out,
                            uint64_t *bytes, void **quant);
 
@@ -221,28 +232,32 @@ enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores arrays of up to this ma
 qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
                           emu_tensor *spec, void **block);
 const char *api_quant_check(const emu_tensor *spec);
-size_t api_quant_size(const emu_quant *q); /* bytes of all arrays */
+size_t api_quant_size(const emu_quant *q); /* returns the size of all arrays of a quantization in
+                                              bytes */
 size_t api_quant_block_scales(const emu_quant *q);
 void api_quant_point(emu_quant *q, const void *block);
 
-/* node.c: the caller keeps spec and everything it points to. */
+/* node.c: api_graph_add_node copies spec; the caller keeps spec and everything to which it
+ * points. */
 qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec);
 bool api_node_packs(const emu_node *node, size_t *size);
 
 /* finalize.c */
 qnn_status api_graph_connected(const api_graph *graph, qnn_status code);
 qnn_status
-api_graph_ready(api_graph *graph); /* counts readers and plans the arena of a packed graph */
+api_graph_ready(api_graph *graph); /* counts the readers of each tensor and plans the arena of a
+                                      packed graph */
 
 /* plan.c: fails only if memory runs out */
 int api_plan_arena(api_graph *graph);
 
 /* execute.c */
-void api_execute_trim(void); /* frees the arena and the scratch memory, after the last context */
+void api_execute_trim(void); /* frees the arena and the scratch memory; called after the last
+                                context is freed */
 
 /* binary_write.c, binary_read.c */
 typedef struct {
-  const char *const *enabled; /* NULL: all graphs */
+  const char *const *enabled; /* names of the graphs to load; NULL means all */
   bool persistent;
   bool inspect; /* only describe the binary: accept any chip and alignment, copy nothing */
 } api_load_options;
@@ -257,7 +272,8 @@ uint32_t api_memory_context(const api_object *memory);
 void api_memory_release_all(uint32_t context);
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
 
-/* device.c: the newest power vote of an option; NULL: none. Tests only. */
+/* device.c: api_power_vote returns the newest power vote that contains an option. Without such a
+ * vote it returns NULL. Only tests call it. */
 const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
 
 /* Entries of the function table */

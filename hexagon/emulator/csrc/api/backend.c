@@ -1,4 +1,5 @@
-/* backend.c: backends, the settings that they check, and validation of one operator. */
+/* backend.c: creates backends, checks the settings in SDNPU_EMULATOR, and validates single
+ * operators. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "pace/pace.h"
 #include "settings.h"
 
-/* A path that other machines support is valid: this machine then uses its fastest one. */
+/* A code path that only other machines support is a valid setting: this machine then uses its
+ * own fastest path. */
 static qnn_status check_cpu(uint32_t log) {
   char value[32], known[64] = "";
   if (!emu_setting("cpu", value, sizeof value)) {
@@ -38,7 +40,7 @@ static qnn_status check_threads(uint32_t log) {
   return QNN_OK;
 }
 
-/* check_values rejects invalid values of keys whose readers accept anything. */
+/* check_values checks the values of keys whose readers would accept any value. */
 static qnn_status check_values(uint32_t log) {
   char value[512];
   qnn_status status = check_cpu(log);
@@ -63,7 +65,8 @@ static qnn_status check_values(uint32_t log) {
   return QNN_OK;
 }
 
-/* An ignored misspelled setting would make a measurement measure something else. */
+/* An unknown key is an error: if a misspelled setting were ignored, a measurement would measure
+ * something else. */
 static qnn_status check_settings(uint32_t log) {
   const char *setting = getenv("SDNPU_EMULATOR");
   const pace_settings *pace = pace_get();
@@ -96,7 +99,7 @@ qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, q
     api_release(logger);
   }
   for (; config != NULL && *config != NULL; config++) {
-    if ((*config)->option != 1) { /* 1: error reporting, which is always on here */
+    if ((*config)->option != 1) { /* option 1 is error reporting, which is always on here */
       return api_fail(log_id, QNN_BACKEND_CONFIG, "backendCreate: unknown option %u",
                       (*config)->option);
     }
@@ -142,8 +145,8 @@ qnn_status api_backend_build_id(const char **out) {
   return QNN_OK;
 }
 
-/* The tensors are fully described and belong to no graph. Static inputs may have no elements;
- * static parameters must have them. */
+/* For validation, tensors are described completely and belong to no graph. Static inputs may
+ * have no elements; static parameters must have them. */
 qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
   api_backend *backend = api_acquire(API_BACKEND, handle);
   if (backend == NULL) {

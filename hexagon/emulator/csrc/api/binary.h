@@ -1,9 +1,9 @@
-/* binary.h: the format of the emulator's context binary, shared by writer and reader.
+/* binary.h: the format of the emulator's context binary, which its writer and its reader share.
  *
  *   header, 128 bytes | metadata | chunks
  *
  * Each part starts at a multiple of 64 bytes. A binary contains offsets from its start and no
- * addresses, so it can be used where it is mapped. The metadata is a stream of little-endian
+ * addresses, so it can be used wherever it is mapped. The metadata is a stream of little-endian
  * numbers and strings (length, bytes, NUL):
  *
  *   chunk table: u64 offset, u64 size, u64 hash, for each chunk
@@ -16,12 +16,13 @@
  *             u32 parameters, each: name, u32 kind, dtype and value, or tensor id,
  *             chunk of the packed constants or none
  *
- * The reader plans the arena itself, from checked shapes.
+ * The offsets of intermediate tensors are not stored: the reader plans the arena itself, from
+ * shapes that it has checked.
  *
- * Integrity: the header and the metadata, which contains the hashes of the chunks, are verified
- * before anything is used. A chunk that is copied is verified at once. A chunk that is used in
- * place is verified before the first run of a graph that reads it: verifying a mapped model during
- * the load would read all of it, even for graphs that never run.
+ * Integrity: the header and the metadata are verified before anything in them is used. The metadata
+ * contains the hashes of the chunks. A chunk that is copied is verified when it is copied. A chunk
+ * that is used without a copy is verified before the first run of a graph that reads it. Verifying
+ * it during the load would read all of a mapped model, even for graphs that never run.
  */
 #ifndef SDNPU_API_BINARY_H
 #define SDNPU_API_BINARY_H
@@ -31,18 +32,18 @@
 enum { API_BINARY_FORMAT = 3, API_BINARY_HEADER = 128 };
 #define API_BINARY_MAGIC "SDNPUEMU"
 #define API_NO_CHUNK UINT32_MAX
-enum { API_CHUNK_ENTRY = 24 }; /* bytes per entry of the chunk table */
+enum { API_CHUNK_ENTRY = 24 }; /* size of an entry in the chunk table, in bytes */
 enum { API_HAS_OFFSETS = 1, API_HAS_ZEROS = 2 };
 
 typedef struct {
   char magic[8];
   uint32_t format;
-  uint32_t packing;    /* EMU_PACKING_VERSION of the writer */
-  uint32_t core_minor; /* of the ABI */
+  uint32_t packing;    /* EMU_PACKING_VERSION of the emulator that wrote the binary */
+  uint32_t core_minor; /* minor version of the core API */
   uint32_t soc;
   uint64_t total_size;
   uint64_t meta_size; /* the metadata follows the header */
-  uint64_t checksum;  /* computed with 0 in this field */
+  uint64_t checksum;  /* checksum of the header, computed while this field is 0 */
   uint32_t n_chunks, n_graphs;
   uint8_t reserved[72]; /* zero */
 } api_binary_header;

@@ -8,10 +8,11 @@
 #include "api/binary_reader.h"
 #include "api/node.h"
 
-/* Up to this size, elements may be parameter values, which checks read during the load. */
+/* Elements of static tensors up to this size may be values of parameters, which checks read
+ * during the load. */
 enum { SMALL_CONSTANT = 4096 };
 
-/* use_chunk adds a reference to a chunk. *out is NULL if the index says that there is none. */
+/* use_chunk adds a reference to a chunk. If the index stands for "no chunk", *out is NULL. */
 static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size, bool is_read_now,
                             api_chunk **out) {
   *out = NULL;
@@ -24,13 +25,13 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
   api_chunk_entry *e = &l->entries[index];
   if (e->chunk == NULL) {
     const uint8_t *at = l->blob + e->offset;
-    /* a binary that is only described may have any alignment */
+    /* a binary that is only described needs no alignment */
     bool borrow = l->borrow && !(is_read_now && (uintptr_t)at % API_ALIGN != 0);
     e->chunk = api_store_load(&l->context->store, at, e->size, e->hash, borrow);
     if (e->chunk == NULL) {
       return QNN_MEMORY;
     }
-    /* checks read quantization arrays during the load; they are small */
+    /* the checks of a load read quantization arrays, which are small */
     if ((!l->borrow || is_read_now) && !api_store_check(e->chunk)) {
       return api_damaged(l, "the elements of a constant are not those that were saved");
     }
@@ -41,8 +42,8 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
   return QNN_OK;
 }
 
-/* read_form reads everything except the arrays. A pointer that is not NULL means that the array
- * exists. */
+/* read_form reads all fields of a quantization except its arrays. A pointer in the result that
+ * is not NULL only means that the array exists. */
 static void read_form(api_cursor *c, emu_quant *q) {
   q->encoding = get_u32(c);
   q->bitwidth = get_u32(c);
@@ -57,7 +58,7 @@ static void read_form(api_cursor *c, emu_quant *q) {
   q->zeros = (arrays & API_HAS_ZEROS) != 0 ? &zero : NULL;
 }
 
-/* read_quant copies small arrays to `small`, which is aligned. */
+/* read_quant copies small arrays to the aligned buffer `small`. */
 static qnn_status read_quant(api_binary_reader *l, api_cursor *c, emu_tensor *spec, void *small,
                              api_chunk **chunk) {
   emu_quant *q = &spec->quant;
@@ -163,8 +164,8 @@ static qnn_status read_params(api_binary_reader *l, api_cursor *c, const api_gra
   return QNN_OK;
 }
 
-/* attach_packed checks that all elements that run reads exist: raw ones in the tensor, packed
- * ones in the node. */
+/* attach_packed checks that all elements that a run reads exist: unpacked elements in the
+ * tensor, packed ones in the node. */
 static qnn_status attach_packed(api_binary_reader *l, api_node *node, uint32_t index) {
   size_t size = 0;
   bool packs = api_node_packs(&node->n, &size);

@@ -13,7 +13,7 @@ qnn_status api_damaged(const api_binary_reader *l, const char *what) {
   return api_fail(l->context->log, QNN_CONTEXT_FROM_BINARY, "binary: %s", what);
 }
 
-/* Every chunk must be at the offset where the writer puts it, so no two overlap. */
+/* Every chunk must have the offset that the writer gives it, so no two chunks overlap. */
 static qnn_status read_chunks(api_binary_reader *l, api_cursor *c) {
   uint64_t offset = api_padded(API_BINARY_HEADER + l->header.meta_size);
   if (l->header.n_chunks > l->header.meta_size / API_CHUNK_ENTRY) {

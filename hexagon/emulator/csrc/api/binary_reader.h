@@ -1,4 +1,4 @@
-/* binary_reader.h: the reader of a context binary, shared by its two files.
+/* binary_reader.h: declarations that binary_read.c and binary_graph.c share.
  *
  * binary_read.c checks the header, the chunk table and the list of graphs. binary_graph.c reads one
  * graph.
@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
   uint64_t offset, size, hash;
-  api_chunk *chunk; /* NULL before the first use */
+  api_chunk *chunk; /* NULL before the chunk's first use */
 } api_chunk_entry;
 
 typedef struct {
@@ -52,8 +52,8 @@ static inline uint64_t get_u64(api_cursor *c) {
   return value;
 }
 
-/* get_string returns a string in the blob, including its NUL. It returns "" if the bytes are
- * invalid. */
+/* get_string returns a string of the binary, whose terminating NUL is checked. If the bytes are
+ * invalid, get_string returns "". */
 static inline const char *get_string(api_cursor *c) {
   uint32_t length = get_u32(c);
   if (c->bad || (size_t)(c->end - c->at) <= length || c->at[length] != 0 ||

@@ -1,8 +1,9 @@
-/* connection.c: the connection to the DSP, and its failures, which tests request.
+/* connection.c: the state of the connection to the DSP, and failures of it that tests request.
  *
- * fail_execute=CODE@N makes the N-th execute of the process return CODE. Code 1007 is a restart of
- * the DSP: existing contexts and power votes are lost. Code 1011 ends the connection for this
- * process. Any other code is returned once.
+ * The setting fail_execute=CODE@N makes the N-th execute of the process return CODE. Code 1007
+ * simulates a restart of the DSP: existing contexts and power votes are lost. Code 1011 simulates
+ * that this process has lost the DSP for good. Any other code is returned once, without further
+ * effect.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* context.c: creates contexts, empty ones and from a binary, and frees them. */
+/* context.c: creates contexts (empty, or from a binary) and frees them. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,9 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
   return NULL;
 }
 
-/* trim_heap returns freed memory to the system. Building allocates and frees as much as an
- * image, in pieces that glibc would keep for the thread that frees them. */
+/* trim_heap returns freed memory to the system. Building a graph allocates and frees as much
+ * memory as its image has, in pieces that glibc would otherwise keep for the thread that frees
+ * them. */
 static void trim_heap(void) {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -71,7 +72,7 @@ qnn_status api_context_unregistered(api_context **out) {
 
 void api_context_discard(api_context *context) { destroy(context); }
 
-/* new_context creates a context that is not registered yet, so no other call sees it before it
+/* new_context creates a context without registering it, so that no other call sees it before it
  * is complete. */
 static qnn_status new_context(qnn_handle backend_handle, qnn_handle device_handle,
                               api_context **out) {
@@ -107,8 +108,9 @@ static qnn_status publish(api_context *context, qnn_handle *out) {
   return QNN_OK;
 }
 
-/* The options of a context, and the calls that accept them. Options that a phone accepts are
- * accepted without effect. All other options return the code of the vendor's x86-64 library. */
+/* This table lists the options of a context that are accepted, and the calls that accept them.
+ * Options that a phone accepts are accepted here without an effect. For all other options the
+ * emulator returns the same code as the vendor's x86-64 library. */
 enum { AT_CREATE = 1, AT_LOAD = 2 };
 enum {
   OPTION_CUSTOM = 0,
@@ -126,23 +128,24 @@ static const struct {
   uint32_t option, calls;
 } options_taken[] = {
     {OPTION_PRIORITY,
-     AT_CREATE | AT_LOAD}, /* one graph runs at a time, so priorities have no effect */
+     AT_CREATE | AT_LOAD}, /* no effect, because one graph runs at a time */
     {OPTION_ERROR_REPORTING, AT_CREATE | AT_LOAD},
-    {OPTION_ASYNC_DEPTH, AT_CREATE | AT_LOAD}, /* every execute is synchronous */
+    {OPTION_ASYNC_DEPTH, AT_CREATE | AT_LOAD}, /* no effect, because every execute is synchronous */
     {OPTION_ENABLE_GRAPHS, AT_LOAD},
     {OPTION_PERSISTENT, AT_LOAD},
-    {OPTION_COMPATIBILITY, AT_LOAD},     /* compatibility is always strict */
-    {OPTION_RETENTION_ORDER, AT_CREATE}, /* every graph stays loaded */
+    {OPTION_COMPATIBILITY, AT_LOAD},     /* no effect, because compatibility is always strict */
+    {OPTION_RETENTION_ORDER, AT_CREATE}, /* no effect, because every graph stays loaded */
 };
 
-/* Custom options: weights are always shared (1), and there is no limit on file reads (3). */
+/* Custom options that are accepted: weight sharing (1; weights are always shared) and the budget
+ * for file reads (3; there is no limit). */
 static bool known_custom(const qnn_htp_config *custom) {
   return custom != NULL && (custom->option == 1 || custom->option == 3);
 }
 
-/* grants_switching: SDNPU_EMULATOR=switching=on accepts loads with a memory hint for graphs that
- * the library switches itself, as a phone may. Here all graphs stay loaded, so results and times
- * do not change. */
+/* grants_switching reports whether a load may ask the library to switch graphs itself. With
+ * SDNPU_EMULATOR=switching=on, loads with a memory hint are accepted, as they may be on a phone.
+ * In the emulator all graphs stay loaded, so results and times do not change. */
 static bool grants_switching(uint32_t call) {
   char value[8];
   return call == AT_LOAD && emu_setting("switching", value, sizeof value) &&

@@ -1,7 +1,7 @@
 /* device.c: devices, which represent a chip by its SoC number, and power votes.
  *
- * Results are the same on every chip; the number decides which binaries a device accepts. Power
- * votes are recorded and have no effect.
+ * Results are the same on every chip; the SoC number only decides which binaries a device accepts.
+ * Power votes are recorded but have no effect.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static const struct {
 };
 enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 
-enum { OPTION_PLATFORM = 1 }; /* an option of the device itself */
+enum { OPTION_PLATFORM = 1 }; /* number of the option that chooses devices and cores */
 enum { OPTION_SOC = 0, OPTION_ARCH = 1, OPTION_SIGNED_PD = 2, OPTION_SECURE_PD = 3, VTCM_MB = 8 };
 
 uint32_t api_arch_of(uint32_t soc) {
@@ -61,7 +61,7 @@ static qnn_status read_config(uint32_t log, const qnn_config *const *config, uin
       return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: unknown option %u", (*config)->option);
     }
     if (custom->option == OPTION_SIGNED_PD || custom->option == OPTION_SECURE_PD) {
-      continue; /* process domains of a DSP, which do not exist here */
+      continue; /* the option asks for a signed process, which has no meaning here */
     }
     if (custom->option == OPTION_ARCH) {
       api_log(log, QNN_LOG_WARN, "deviceCreate: the arch option is deprecated: use the SoC option");
@@ -139,11 +139,13 @@ qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
   return status;
 }
 
-/* Power votes. Ids are never reused; the newest vote of each option is kept. */
+/* This part keeps power votes. Ids of votes are never reused. Of each option, the newest vote is
+ * kept. */
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
 typedef struct {
   uint32_t id;
-  qnn_power_config newest[POWER_OPTIONS + 1]; /* by option; option 0: no vote */
+  qnn_power_config newest[POWER_OPTIONS + 1]; /* indexed by option; option 0 means that there is
+                                                 no vote */
 } vote;
 static struct {
   pthread_mutex_t lock;
@@ -167,7 +169,7 @@ __attribute__((format(printf, 1, 2))) static void append_to_log(const char *form
   }
 }
 
-/* A restart of the DSP drops all votes; their ids become invalid. */
+/* api_power_lost drops all votes after a restart of the DSP; their ids become invalid. */
 void api_power_lost(void) {
   pthread_mutex_lock(&votes.lock);
   votes.n = 0;
@@ -196,7 +198,7 @@ static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, u
   return status;
 }
 
-/* The vendor's library also returns 0 for a second destroy. */
+/* A second call with the same id also returns 0, as in the vendor's library. */
 static qnn_status destroy_power_config_id(uint32_t id) {
   pthread_mutex_lock(&votes.lock);
   uint32_t at = vote_at(id);

@@ -1,8 +1,9 @@
 /* execute.c: runs graphs, one at a time in the process, under the device lock.
  *
- * Therefore all graphs share one arena and one scratch buffer: a graph's plan has offsets, and this
- * file adds the base address. The client's buffers are read and written in place. Their sizes must
- * match exactly, because the vendor's library would access memory past their ends without an error.
+ * One graph runs at a time, so all graphs share one arena and one scratch buffer: a graph's plan
+ * has offsets, and this file adds the base address. The client's buffers are read and written
+ * without copies. Their sizes must match exactly, because the vendor's library would access memory
+ * past their ends without an error.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -50,7 +51,7 @@ static qnn_status reject(const api_graph *graph, const api_tensor *tensor, const
 
 static bool same_shape(const qnn_tensor *given, const emu_tensor *own) {
   if (given->rank == 0 || given->dimensions == NULL) {
-    return true; /* no shape given */
+    return true; /* the client gave no shape */
   }
   bool same = given->rank == own->rank;
   for (uint32_t i = 0; same && i < own->rank; i++) {
@@ -102,7 +103,8 @@ static bool overlap(const qnn_tensor *a, const qnn_tensor *b) {
   return x < y + b->data_size && y < x + a->data_size;
 }
 
-/* Outputs are written while inputs are still read, so their buffers must not overlap any other. */
+/* check_overlap rejects an output buffer that overlaps another buffer, because outputs are
+ * written while inputs are still read. */
 static qnn_status check_overlap(const api_graph *graph, const qnn_tensor *inputs, uint32_t n_inputs,
                                 const qnn_tensor *outputs, uint32_t n_outputs) {
   for (uint32_t i = 0; i < n_outputs; i++) {
@@ -138,7 +140,8 @@ static qnn_status bind_all(const api_graph *graph, const qnn_tensor *inputs, uin
   return status == QNN_OK ? check_overlap(graph, inputs, n_inputs, outputs, n_outputs) : status;
 }
 
-/* unbind clears the client's pointers: none outlives the call. */
+/* unbind clears the client's pointers in the graph's tensors, because they are not valid after
+ * the call. */
 static void unbind(const api_graph *graph) {
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
     api_tensor *tensor = graph->tensors[i];
@@ -164,7 +167,8 @@ static qnn_status place_natives(const api_graph *graph) {
   return QNN_OK;
 }
 
-/* check_chunks verifies chunks that are used in place, before their first use; see binary.h. */
+/* check_chunks verifies chunks that are used without a copy, before their first use; see
+ * binary.h. */
 static qnn_status check_chunks(api_graph *graph) {
   bool sound = true;
   for (uint32_t i = 0; !graph->checked && i < graph->n_tensors; i++) {
@@ -182,8 +186,8 @@ static qnn_status check_chunks(api_graph *graph) {
                           graph->name);
 }
 
-/* Profile events have the vendor's types, order and names. Cycles assume a clock of 1 GHz with a
- * resolution of microseconds. */
+/* Profile events have the vendor's types, order and names. Cycles are computed from the time as
+ * if the clock had 1 GHz, so they are multiples of 1000. */
 static void run_nodes(const api_graph *graph, api_profile *profile, uint64_t waited) {
   api_charge charge = api_pace_begin_run(graph);
   uint64_t start = api_now_us(), before = start;
@@ -246,8 +250,8 @@ static bool any_registered(const qnn_tensor *tensors, uint32_t n) {
   return false;
 }
 
-/* execute_registered replaces tensors in registered memory by raw buffers, and holds the memory
- * while the graph runs. */
+/* execute_registered replaces tensors in registered memory by tensors with raw buffers, and
+ * holds the memory while the graph runs. */
 static qnn_status execute_registered(api_graph *graph, const qnn_tensor *inputs, uint32_t n_inputs,
                                      const qnn_tensor *outputs, uint32_t n_outputs,
                                      api_profile *profile) {

@@ -1,7 +1,7 @@
 /* finalize.c: checks a graph as a whole, packs its constants and plans its arena.
  *
- * If only packing reads the elements of a static tensor, they are freed when the last node has
- * packed them.
+ * If the elements of a static tensor are needed only for packing, they are freed when the last node
+ * has packed them.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static bool is_used(const emu_node *node) {
   return false;
 }
 
-/* A node may have an output that nothing reads. A node or a tensor without any effect is an
- * error of the caller. */
+/* A node's output may stay unused if another output of the node is used. A node without any used
+ * output, or a tensor that is never used, is an error of the client. */
 qnn_status api_graph_connected(const api_graph *graph, qnn_status code) {
   uint32_t log = graph->context->log;
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
@@ -71,8 +71,8 @@ static void count_raw_uses(api_graph *graph) {
   }
 }
 
-/* drop_packed_constants frees elements that no node needs any more. pending[id] is the number of
- * nodes that still have to pack the tensor. */
+/* drop_packed_constants frees elements of static tensors that no node needs any more.
+ * pending[id] is the number of nodes that have not packed the tensor yet. */
 static void drop_packed_constants(api_graph *graph, const emu_node *node, uint32_t *pending) {
   for (uint32_t j = 0; j < node->n_in && j < 32; j++) {
     api_tensor *tensor = (api_tensor *)node->in[j];
@@ -85,7 +85,7 @@ static void drop_packed_constants(api_graph *graph, const emu_node *node, uint32
   }
 }
 
-/* Nodes that an earlier, failed finalize packed are not counted. */
+/* Nodes that were packed by an earlier finalize, which then failed, are not counted. */
 static void count_pending(const api_graph *graph, uint32_t *pending) {
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     const api_node *node = graph->nodes[i];
@@ -117,7 +117,7 @@ static qnn_status pack(api_graph *graph) {
       free(pending);
       return QNN_MEMORY;
     }
-    memset(memory, 0, size); /* clears gaps too, so that equal graphs give equal binaries */
+    memset(memory, 0, size); /* clears the gaps too, so that equal graphs give equal binaries */
     node->n.op->pack(&node->n, memory);
     node->packed = api_store_adopt(&graph->context->store, memory, size);
     if (node->packed == NULL) {

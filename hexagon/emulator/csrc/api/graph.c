@@ -30,7 +30,7 @@ static int grow(api_names *names) {
   return 0;
 }
 
-/* The set stores the pointer, not a copy. */
+/* The set of names stores the pointer, not a copy of the name. */
 int api_names_add(api_names *names, const char *name) {
   if (2 * (names->used + 1) > names->capacity && grow(names) != 0) {
     return -1;
@@ -59,7 +59,7 @@ api_graph *api_graph_new(api_context *context, const char *name, size_t length) 
   return graph;
 }
 
-/* api_graph_destroy does not free chunks: they belong to the context's store. */
+/* api_graph_destroy does not free chunks, because they belong to the context's store. */
 void api_graph_destroy(api_graph *graph) {
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     emu_node *node = &graph->nodes[i]->n;
@@ -87,8 +87,8 @@ void api_graph_destroy(api_graph *graph) {
 
 enum { HTP_GRAPH_OPTIONS = 18, GRAPH_OPTIONS = 7 };
 
-/* known_options checks options. They tune a compiler and a chip that do not exist here, so known
- * ones have no effect. */
+/* known_options rejects unknown options of a graph. Known options tune a compiler and a chip
+ * that do not exist here, so they have no effect. */
 static bool known_options(uint32_t log, const char *name, const qnn_config *const *config) {
   for (; config != NULL && *config != NULL; config++) {
     uint32_t option = (*config)->option;

@@ -5,7 +5,7 @@
 
 #include "api/api.h"
 
-/* Ids only grow, so appending keeps a table sorted. */
+/* Ids only grow, so a new entry is appended and the table stays sorted. */
 typedef struct {
   api_object **objects;
   uint32_t n, capacity, last_id;
@@ -118,7 +118,7 @@ qnn_handle api_first_memory(uint32_t context) {
   return (qnn_handle)(uintptr_t)id;
 }
 
-/* trim frees an empty table, so an unloaded library leaks no memory. */
+/* trim frees an empty table, so that unloading the library leaves no memory allocated. */
 static void trim(table *t) {
   if (t->n == 0) {
     free(t->objects);

@@ -1,7 +1,8 @@
-/* memory.c: shared memory that a client registers, instead of passing an address for each run.
+/* memory.c: shared memory that a client registers once, instead of passing an address for each run.
  *
- * A phone uses rpcmem; here any file descriptor that can be mapped works. Registered memory belongs
- * to its context. A run holds the memory it uses, so deregistering waits for the run.
+ * On a phone such memory comes from rpcmem; here any file descriptor that can be mapped is
+ * accepted. Registered memory belongs to its context. A run holds the memory that it uses, so a
+ * call that ends the registration waits for the run.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -16,17 +17,17 @@
 
 enum {
   MAP_UNIT = 65536
-}; /* mappings start at a multiple of this, which is a multiple of any page size */
+}; /* mappings start at a multiple of this size, which is a multiple of every page size */
 enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
 typedef struct api_memory {
   api_object base;
-  uint32_t context; /* id of the context that may use it */
+  uint32_t context; /* id of the context that may use the memory */
   struct api_memory *next;
   uint8_t *map, *data;
   size_t map_size;
   api_file file;
-  uint64_t size; /* of the tensor */
+  uint64_t size; /* size of the tensor in bytes */
 } api_memory;
 
 static void destroy(api_memory *memory) {
@@ -35,8 +36,8 @@ static void destroy(api_memory *memory) {
   free(memory);
 }
 
-/* describe finds the bytes to map: size, offset and file descriptor. It returns the reason if
- * the descriptor is invalid. */
+/* describe finds out which bytes to map: size, offset and file descriptor. If the descriptor is
+ * invalid, describe returns the reason. */
 static const char *describe(const qnn_mem_descriptor *in, uint64_t *bytes, uint64_t *offset,
                             int *fd) {
   emu_tensor spec = {.kind = EMU_NATIVE, .dtype = in->data_type, .rank = in->rank};
@@ -129,7 +130,7 @@ qnn_status api_memory_register(qnn_handle handle, const qnn_mem_descriptor *in, 
     status = add(context, &in[done], &out[done]);
     done += status == QNN_OK;
   }
-  if (status != QNN_OK && done > 0) { /* registers all or none */
+  if (status != QNN_OK && done > 0) { /* if one registration fails, the others are undone */
     api_memory_deregister(out, done);
   }
   api_release(context);
@@ -163,8 +164,8 @@ uint32_t api_memory_context(const api_object *memory) {
   return ((const api_memory *)memory)->context;
 }
 
-/* api_memory_resolve turns a tensor in registered memory into one with a raw buffer. The caller
- * releases *held after the run. */
+/* api_memory_resolve turns a tensor in registered memory into a tensor with a raw buffer. The
+ * caller must release *held after the run. */
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held) {
   api_memory *memory = tensor->mem_type == 1 ? api_acquire(API_MEMORY, tensor->data) : NULL;
   if (tensor->mem_type != 1) {

@@ -4,8 +4,9 @@
 
 #include "api/api.h"
 
-/* A parsed node borrows all strings. `described` holds tensors that belong to no graph, and
- * `quant` the arrays of their quantizations; api_free_parsed_node frees them. */
+/* api_parsed_node is the result of parsing. All its strings belong to the client. `described`
+ * holds tensors that belong to no graph, and `quant` the arrays of their quantizations;
+ * api_free_parsed_node frees both. */
 typedef struct {
   emu_node node;
   emu_tensor *in[EMU_MAX_PORTS], *out[EMU_MAX_PORTS];
@@ -15,13 +16,14 @@ typedef struct {
   uint32_t n_described;
 } api_parsed_node;
 
-/* api_parse_node finds tensors by id if graph is given; otherwise it uses their descriptions. */
+/* api_parse_node looks up tensors by id if graph is given; otherwise it uses the tensors'
+ * descriptions. */
 qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *config,
                           const api_graph *graph, api_parsed_node *out);
 void api_free_parsed_node(api_parsed_node *parsed); /* NULL is allowed */
-/* api_check_node runs the checks for all operators and then the operator's own. Without a
- * context (at validation) the chip is unknown. A node that only finalize rejects passes here;
- * api_check_prepared rejects it. */
+/* api_check_node runs the checks that all operators share, and then the operator's own check. In
+ * validation there is no context, so the chip is unknown. If the vendor's library rejects a node
+ * only in finalize, the node passes this check; api_check_prepared rejects it. */
 qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
                           const api_context *context);
 qnn_status api_check_prepared(const api_graph *graph, const emu_node *node);

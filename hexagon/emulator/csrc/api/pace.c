@@ -1,14 +1,16 @@
-/* api/pace.c: the paced clock: makes calls take as long as on a phone, or report that time.
+/* api/pace.c: the paced clock, which makes calls take as long as on a phone, or only reports that
+ * time.
  *
- * Two resources exist: the device (one run at a time; the run holds the device lock for its full
- * time on the phone) and the loader (one load at a time). A run that starts during a load is slower
- * by the profile's factor. With pace=wall a call sleeps for the rest of its time. With pace=virtual
- * nothing sleeps, and the client that keeps the clock must know which calls overlap.
+ * Two resources are simulated. The device executes one graph at a time; an execute holds the device
+ * lock for its full time on the phone. The loader loads one context at a time. An execute that
+ * starts during a load is slower by the profile's factor. With pace=wall, a call sleeps until its
+ * time on the phone has passed. With pace=virtual no call sleeps; a client that simulates time must
+ * know which calls overlap.
  *
- * The emulator recognizes a graph's role from the graph. A block has inputs past_k<layer> and a
- * name with _layers<K>of<T>. A head's name begins with "head". The number of rows comes from the
- * input x. The tokens before a run are the slots that its mask shows. Any other graph costs one
- * submission.
+ * The emulator finds out from names and inputs which part of a model a graph computes: A block has
+ * inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of a head begins with
+ * "head". The number of rows is that of the input x. The number of past tokens is the number of
+ * slots that the mask makes visible. Any other graph costs one submission per execute.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "api/pace.h"
@@ -86,8 +88,8 @@ static pace_part part_of(const api_graph *graph) {
   return part;
 }
 
-/* is_visible reports whether an element of a mask shows its slot. A hidden slot has a large
- * negative number. */
+/* is_visible reports whether an element of a mask makes its slot visible. The mask has a large
+ * negative number for a hidden slot. */
 static bool is_visible(const emu_tensor *t, size_t at) {
   switch (t->dtype) {
   case EMU_F16: {
@@ -115,9 +117,9 @@ static bool readable(const emu_tensor *t) {
                                    : t->dtype == EMU_F16 || t->dtype == EMU_F32);
 }
 
-/* context_of returns the tokens before a run plus half of its rows. A row that shows no past is
- * padding or the start of a sequence. The other rows are averaged, because several sequences may
- * share a run. */
+/* context_of returns the number of past tokens of a run, plus half of the run's rows. A row that
+ * sees no past token is padding or the start of a sequence, and is left out. The other rows are
+ * averaged, because one run may hold rows of several sequences. */
 static double context_of(const pace_profile *profile, const api_graph *graph,
                          const pace_part *part) {
   const api_tensor *mask = input(graph, "mask");
@@ -138,7 +140,7 @@ static double context_of(const pace_profile *profile, const api_graph *graph,
   return (rows > 0 ? (double)seen / (double)rows : 0) + part->rows / 2.0;
 }
 
-static atomic_uint loads; /* loads in progress */
+static atomic_uint loads; /* number of loads in progress */
 
 api_charge api_pace_begin_run(const api_graph *graph) {
   const pace_settings *s = pace_get();
@@ -155,8 +157,8 @@ api_charge api_pace_begin_run(const api_graph *graph) {
   return charge;
 }
 
-/* Event types of our own, which no vendor uses. Charge and overrun are in nanoseconds; the text
- * of the first event names the phone. */
+/* These types of profile events exist only in this emulator. Charge and overrun are times in
+ * nanoseconds; the first event's text is the name of the phone. */
 enum {
   EVENT_PACED = 9100,
   EVENT_CHARGED = 9101,
@@ -194,8 +196,8 @@ void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t to
   }
 }
 
-/* The memory of one session of the phone. A file that is registered several times is mapped
- * once. */
+/* This part keeps track of the memory of one simulated session of the phone. A file that is
+ * registered several times counts once. */
 typedef struct mapping {
   api_file file;
   uint32_t uses;
@@ -220,7 +222,8 @@ static qnn_status reject_full(const pace_settings *s, uint32_t log, qnn_status c
                   bytes / 1e6, session.bytes / 1e6, s->profile->session_window_gb * 1e3, s->name);
 }
 
-/* Graphs of different widths share the weights of their block or of the head. */
+/* shares_weights reports whether two graphs have the same weights: graphs of one block, or of
+ * the head, in different widths. */
 static bool shares_weights(const pace_part *part, const pace_part *parts, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (parts[i].kind == part->kind && parts[i].first == part->first) {
@@ -238,7 +241,7 @@ static double stored_bytes(const api_context *context) {
   return bytes;
 }
 
-enum { MAX_PARTS = 64 }; /* graphs of a context that share weights */
+enum { MAX_PARTS = 64 }; /* most graphs of a context that can share weights */
 
 static double context_bytes(const pace_settings *s, const api_context *context) {
   if (s->as == NULL) {

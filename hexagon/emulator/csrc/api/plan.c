@@ -1,9 +1,9 @@
-/* plan.c: plans the offsets of intermediate tensors in one arena.
+/* plan.c: gives each intermediate tensor an offset in one block of memory (the arena).
  *
- * Tensors may share bytes if their lifetimes do not overlap. A lifetime reaches from the node that
- * writes the tensor to the last node that reads it, both included. The largest tensor goes first,
- * into the lowest gap. This is close to optimal for layered graphs, and always the same for the
- * same graph.
+ * Two tensors may use the same bytes if their lifetimes do not overlap. A tensor lives from the
+ * node that writes it to the last node that reads it, both included. The largest tensor is placed
+ * first; each tensor gets the lowest gap that is large enough. The result is close to optimal for
+ * layered graphs, and is always the same for the same graph.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool lifetimes_overlap(const api_tensor *a, const api_tensor *b) {
   return a->producer <= end_of_life(b) && b->producer <= end_of_life(a);
 }
 
-/* lowest_gap returns the lowest offset that fits; `placed` is sorted by offset. */
+/* lowest_gap returns the lowest offset at which a tensor fits; `placed` is sorted by offset. */
 static uint64_t lowest_gap(api_tensor *const *placed, uint32_t n, const api_tensor *tensor) {
   uint64_t offset = 0;
   for (uint32_t i = 0; i < n; i++) {

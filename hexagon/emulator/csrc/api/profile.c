@@ -1,4 +1,4 @@
-/* profile.c: profiles, which record the times of one call; the next call replaces them.
+/* profile.c: a profile records the times of the last call that used it.
  *
  * Times are measured on this machine around the emulation. Without a paced clock they say nothing
  * about a phone.
@@ -12,17 +12,18 @@
 typedef struct {
   qnn_event_data data;
   char *identifier;
-  uint32_t parent; /* number of the parent event plus 1; 0: top level */
+  uint32_t parent; /* number of the parent event plus 1, or 0 at the top level */
 } event;
 
-/* Calls that use the same profile run one after the other: begin locks, end unlocks. */
+/* Two calls that use the same profile run one after the other: begin takes its lock, end
+ * releases it. */
 struct api_profile {
   api_object base;
   uint32_t level;
   pthread_mutex_t lock;
   event *events;
   uint32_t n, capacity;
-  uint64_t *ids; /* the result of the last getEvents or getSubEvents */
+  uint64_t *ids; /* ids that the last getEvents or getSubEvents returned */
 };
 
 enum { LEVEL_BASIC = 1, LEVEL_DETAILED = 2, LEVEL_LINTING = 7001 };
@@ -60,7 +61,7 @@ bool api_profile_detailed(const api_profile *profile) {
   return profile != NULL && profile->level != LEVEL_BASIC;
 }
 
-/* Without memory an event is lost; the call itself does not fail. */
+/* If memory runs out, the event is lost, but the call does not fail. */
 uint32_t api_profile_add(api_profile *profile, uint32_t parent, uint32_t type, uint32_t unit,
                          uint64_t value, const char *identifier) {
   if (profile == NULL) {
@@ -163,8 +164,8 @@ qnn_status api_profile_events(qnn_handle handle, const uint64_t **ids, uint32_t 
   return status;
 }
 
-/* profile_of returns the profile of an event, locked and held; NULL: none. An event id has its
- * profile's id in the upper half. */
+/* profile_of returns the profile of an event. The profile is locked and held. For an unknown
+ * event profile_of returns NULL. The upper half of an event id is the id of the event's profile. */
 static api_profile *profile_of(uint64_t event_id) {
   api_profile *profile = api_acquire(API_PROFILE, (qnn_handle)(uintptr_t)(event_id >> 32));
   if (profile == NULL) {

@@ -1,7 +1,7 @@
 /* provider.c: the exported symbol and its function table.
  *
- * The provider's name identifies the emulator, so that no client mistakes its answers for a phone's
- * answers. Table entries that our binding never calls return QNN_NOT_SUPPORTED.
+ * The provider's name identifies the emulator, so that no client takes its answers for those of a
+ * phone. Table entries that package qnn never calls return QNN_NOT_SUPPORTED.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -12,9 +12,10 @@
 
 static qnn_status not_supported(void) { return QNN_NOT_SUPPORTED; }
 
-/* The answers of the vendor's x86-64 library 2.40 by key, although it refuses some features that
- * it claims (207, 208, 210, 308). One answer differs: memory handles (502) work here. Groups:
- * backend 101, context 201, graph 301, operator packages 401, tensor 501. */
+/* These are the vendor's x86-64 library 2.40's answers for each capability, including features
+ * that it claims but then refuses (207, 208, 210, 308). One answer differs: memory handles (502)
+ * work in the emulator. Numbers of capabilities by group: backend from 101, context 201, graph
+ * 301, operator packages 401, tensor 501. */
 static const struct {
   uint16_t first, last;
   bool supported;

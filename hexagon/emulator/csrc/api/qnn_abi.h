@@ -1,8 +1,9 @@
 /* qnn_abi.h: the structs and constants of the vendor's C ABI that the emulator uses.
  *
- * They are our own declarations of measured layouts (core API 2.40.0, LP64, little-endian). Holes
- * in the ABI's structs are named fields, and every offset that a caller relies on is asserted at
- * the end. Handles are ids, never addresses.
+ * The structs are this project's own declarations of layouts that were found by measurement (core
+ * API 2.40.0, LP64, little-endian). Padding in the ABI's structs is declared as named fields, and
+ * every offset that a client relies on is asserted at the end of the file. Handles are ids and
+ * never addresses.
  */
 #ifndef SDNPU_QNN_ABI_H
 #define SDNPU_QNN_ABI_H
@@ -26,11 +27,12 @@ enum {
   QNN_SYSTEM_MAJOR = 1,
   QNN_SYSTEM_MINOR = 15,
   QNN_SYSTEM_TABLE_USED = 16,
-  QNN_TABLE_USED = 71,    /* entries 0..70 have a name */
-  QNN_TABLE_ENTRIES = 80, /* a 2.40 client may look up entries to 74; the last ones are NULL here */
+  QNN_TABLE_USED = 71,    /* the entries 0 to 70 have names */
+  QNN_TABLE_ENTRIES = 80, /* a client of core API 2.40 may read entries up to 74; the last ones
+                             are NULL here */
 };
 
-/* Error codes: the base of each range plus the case. */
+/* An error code is the base of its range plus a number. */
 enum {
   QNN_OK = 0,
   QNN_NOT_SUPPORTED = 1000,
@@ -75,8 +77,8 @@ enum {
   QNN_DEVICE_HANDLE = 14000,
   QNN_DEVICE_CONFIG = 14001,
   QNN_SYSTEM_HANDLE = 30000,
-  QNN_BLOB_FOREIGN = 30001,   /* not a binary of this library */
-  QNN_BLOB_TRUNCATED = 30010, /* shorter than its header says */
+  QNN_BLOB_FOREIGN = 30001,   /* the bytes are not a binary of this library */
+  QNN_BLOB_TRUNCATED = 30010, /* the binary is shorter than its header says */
 };
 
 enum {
@@ -108,13 +110,14 @@ typedef struct {
   int32_t offset;
 } qnn_scale_offset;
 
-/* The pair of the float block encodings (8) */
+/* pair of a scale and an offset in encodings of float blocks (8 bytes) */
 typedef struct {
   float scale;
   float offset;
 } qnn_float_scale_offset;
 
-/* The bodies of qnn_quantize_params by encoding. Encoding 0: a qnn_scale_offset. Encoding 1: */
+/* The following structs are the bodies of qnn_quantize_params, one per encoding. Encoding 0 has
+ * the body qnn_scale_offset. Encoding 1 has this body: */
 typedef struct {
   int32_t axis;
   uint32_t n;
@@ -128,7 +131,7 @@ typedef struct {
   int32_t offset;
 } qnn_bw_scale_offset;
 
-/* 3 (32): offsets may be NULL */
+/* Encoding 3 (32 bytes); offsets may be NULL. */
 typedef struct {
   uint32_t bitwidth;
   int32_t axis;
@@ -138,20 +141,20 @@ typedef struct {
   const int32_t *offsets;
 } qnn_bw_axis_scale_offset;
 
-/* 4: one block size per dimension */
+/* Encoding 4; there is one block size per dimension. */
 typedef struct {
   const uint32_t *block_size;
   const qnn_scale_offset *pairs;
 } qnn_block;
 
-/* 5: the body is a pointer to this (40) */
+/* Encoding 5; the body is a pointer to this struct (40 bytes). */
 typedef struct {
   int32_t axis;
   uint32_t hole4;
-  const qnn_scale_offset *pairs; /* one per index along axis */
+  const qnn_scale_offset *pairs; /* one pair per index along the axis */
   uint32_t blocks_per_axis;
   uint32_t block_scale_bits;
-  uint32_t storage; /* 0: 8-bit block scales, 1: 16-bit */
+  uint32_t storage; /* type of the block scales: 0 for 8 bits, 1 for 16 bits */
   uint32_t hole28;
   const void *block_scales; /* [channel][block] */
 } qnn_blockwise_expansion;
@@ -172,7 +175,8 @@ typedef struct {
 
 /* Qnn_QuantizeParams_t (40) */
 typedef struct {
-  uint32_t definition; /* 0: chosen by the library, 1: given, QNN_UNDEFINED: none */
+  uint32_t definition; /* 0: the library chooses the encoding; 1: it is given; QNN_UNDEFINED:
+                          there is none */
   uint32_t encoding;
   union {
     uint64_t encoding_body[4];
@@ -182,7 +186,8 @@ typedef struct {
   };
 } qnn_quantize_params;
 
-/* Qnn_Tensor_t (144): version 1 ends at 120, version 2 at 144; arrays stride 144 */
+/* Qnn_Tensor_t (144 bytes): version 1 uses 120 bytes, version 2 uses 144; in arrays, both take
+ * 144 bytes */
 typedef struct {
   uint32_t version;
   uint32_t hole4;
@@ -199,7 +204,7 @@ typedef struct {
   const uint32_t *dimensions;
   uint32_t mem_type; /* 0 raw */
   uint32_t hole100;
-  void *data; /* clientBuf.data, or the memory handle */
+  void *data; /* address of the client's buffer, or the memory handle */
   uint32_t data_size;
   uint32_t hole116;
   const uint8_t *is_dynamic_dimensions;
@@ -223,7 +228,7 @@ typedef struct {
 
 /* Qnn_Param_t (160) */
 typedef struct {
-  uint32_t kind; /* 0 scalar, 1 tensor */
+  uint32_t kind; /* 0 for a scalar, 1 for a tensor */
   uint32_t hole4;
   const char *name;
   union {
@@ -232,7 +237,7 @@ typedef struct {
   } value;
 } qnn_param;
 
-/* Qnn_OpConfig_t (80), passed by value */
+/* Qnn_OpConfig_t (80 bytes), which is passed by value */
 typedef struct {
   uint32_t version; /* 1 */
   uint32_t hole4;
@@ -250,7 +255,8 @@ typedef struct {
   const qnn_tensor *outputs;
 } qnn_op_config;
 
-/* QnnBackend/Device/Context/Graph/Profile_Config_t (16): an option and a union */
+/* QnnBackend/Device/Context/Graph/Profile_Config_t (16 bytes): the number of an option and a
+ * union */
 typedef struct {
   uint32_t option;
   uint32_t hole4;
@@ -263,7 +269,7 @@ typedef struct {
   } value;
 } qnn_config;
 
-/* QnnHtp*_CustomConfig_t: the reader reads only the fields of the option; the union is at 8 */
+/* QnnHtp*_CustomConfig_t: only the fields of the given option are read; the union is at offset 8 */
 typedef struct {
   uint32_t option;
   uint32_t hole4;
@@ -333,7 +339,7 @@ typedef struct {
 /* QnnProfile_EventData_t (24) */
 typedef struct {
   uint32_t type;
-  uint32_t unit; /* 1 microseconds, 4 count */
+  uint32_t unit; /* 1 for microseconds, 4 for a count */
   uint64_t value;
   const char *identifier;
 } qnn_event_data;
@@ -350,11 +356,11 @@ typedef struct {
   const char *identifier;
 } qnn_extended_event_data;
 
-/* QnnMemHtp_Descriptor_t (32): a part of a buffer that many tensors share */
+/* QnnMemHtp_Descriptor_t (32 bytes): a part of a buffer that several tensors share */
 typedef struct {
   uint32_t type; /* 1 */
   uint32_t hole4;
-  uint64_t size; /* of the whole buffer */
+  uint64_t size; /* size of the whole buffer */
   int32_t fd;
   uint32_t hole20;
   uint64_t offset;
@@ -367,7 +373,7 @@ typedef struct {
   const uint32_t *dims;
   const char *shape_config;
   uint32_t data_type;
-  uint32_t mem_type; /* 1 ION, 2 custom, 3 dma-buf */
+  uint32_t mem_type; /* 1 for ION, 2 for a custom descriptor, 3 for dma-buf */
   union {
     int32_t fd;
     const qnn_shared_buffer *custom;

@@ -1,10 +1,10 @@
-/* quant.c: the encodings of quantized tensors.
+/* quant.c: reads and checks the encodings of quantized tensors.
  *
- * The client's structs are copied into one block of memory: scales, then offsets, then block
- * scales. A tensor, a chunk of the store and a binary use the same layout.
+ * The arrays of the client's structs are copied into one block of memory: scales, then offsets,
+ * then block scales. Tensors, chunks of the store and binaries all use this layout.
  *
- * The vendor's library accepts zero and NaN scales, counts that do not fit, wrong axes, and block
- * sizes of zero (and later divides by them). All of these are rejected here.
+ * The vendor's library accepts scales that are zero or NaN, counts that do not fit, wrong axes, and
+ * block sizes of zero (by which it later divides). The emulator rejects all of these.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -23,8 +23,8 @@ size_t api_quant_size(const emu_quant *q) {
          api_quant_block_scales(q) * sizeof *q->block_scales;
 }
 
-/* api_quant_point sets the pointers to the arrays in block. Before the call, each non-NULL pointer
- * marks an array that exists. */
+/* api_quant_point sets the pointers to the arrays in block. Before the call, a pointer that is
+ * not NULL means that its array exists. */
 void api_quant_point(emu_quant *q, const void *block) {
   const float *at = block;
   q->scales = at;
@@ -84,8 +84,9 @@ static const char *check_blocks(const emu_quant *q, const emu_tensor *spec) {
   return NULL;
 }
 
-/* api_quant_check returns the reason why a tensor's quantization is invalid, or NULL. The shape
- * must have been checked before. Scales are checked last, when the arrays exist. */
+/* api_quant_check returns why a tensor's quantization is invalid, or NULL if it is valid. The
+ * tensor's shape must have been checked before. Scales are checked last, when the arrays have
+ * been read. */
 const char *api_quant_check(const emu_tensor *spec) {
   const emu_quant *q = &spec->quant;
   if (q->count == 0) {
@@ -113,7 +114,8 @@ const char *api_quant_check(const emu_tensor *spec) {
   return NULL;
 }
 
-/* The client's arrays. The distance between the elements of an array is `stride` words. */
+/* source describes the client's arrays. Neighbouring elements of an array have a distance of
+ * `stride` words. */
 typedef struct {
   const float *scales;
   const int32_t *offsets;
@@ -142,7 +144,7 @@ static const char *read_block_sizes(const uint32_t *sizes, const emu_tensor *spe
   return NULL;
 }
 
-/* read_form reads everything except the arrays. */
+/* read_form reads all fields of a quantization except its arrays. */
 static const char *read_form(const void *body, const emu_tensor *spec, emu_quant *q, source *from,
                              const qnn_blockwise_expansion **expansion) {
   switch (q->encoding) {
@@ -188,7 +190,8 @@ static const char *read_form(const void *body, const emu_tensor *spec, emu_quant
       return "its blockwise expansion has no block scales of 8 or 16 bits";
     }
     q->axis = (uint32_t)form->axis;
-    q->count = q->axis < spec->rank ? spec->dims[q->axis] : 1; /* 1: the check rejects it */
+    q->count = q->axis < spec->rank ? spec->dims[q->axis] : 1; /* the value 1 is a placeholder:
+                                                                  the check will reject the axis */
     q->blocks_per_axis = form->blocks_per_axis;
     q->block_scale_bits = form->block_scale_bits;
     pairs(from, form->pairs);
@@ -205,7 +208,7 @@ static bool needs_bitwidth(const emu_quant *q) {
          q->encoding == EMU_Q_BW_FLOAT_BLOCK;
 }
 
-/* check_form checks everything that determines the size of an array before an array is read. */
+/* check_form checks all values that determine the size of an array, before any array is read. */
 static const char *check_form(const emu_tensor *spec, const source *from) {
   const emu_quant *q = &spec->quant;
   if (q->count == 0) {
@@ -236,7 +239,7 @@ static void spread(void *to, const void *from, uint32_t count, uint32_t stride) 
   }
 }
 
-/* Offsets that are all zero are omitted, so that equal encodings have equal bytes. */
+/* If all offsets are zero, they are left out, so that equal encodings have equal bytes. */
 static void *read_arrays(emu_quant *q, const source *from,
                          const qnn_blockwise_expansion *expansion) {
   q->scales = from->scales;

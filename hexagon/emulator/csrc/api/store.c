@@ -1,5 +1,6 @@
-/* store.c: the constant bytes of a context. Equal bytes of any tensors, nodes and graphs are stored
- * once. Chunks are in the order of their first use, so equal graphs give equal binaries.
+/* store.c: stores the constant bytes of a context. Equal bytes are stored once, whichever tensor,
+ * node or graph they belong to. Chunks are in the order of their first use, so equal graphs give
+ * equal binaries.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -16,8 +17,8 @@ void *api_aligned(size_t size) {
   return posix_memalign(&memory, API_ALIGN, size == 0 ? API_ALIGN : size) == 0 ? memory : NULL;
 }
 
-/* api_hash multiplies and folds 8-byte words. It finds candidates for a comparison and detects
- * damage; it does not resist an attacker, who could recompute any checksum. */
+/* api_hash hashes 8-byte words by multiplying and folding. The hash finds chunks that may be
+ * equal and detects damage. It does not protect against an attacker, who could compute it too. */
 uint64_t api_hash(const void *data, size_t size, uint64_t seed) {
   const uint64_t multiplier = 0x9e3779b97f4a7c15u;
   const uint8_t *at = data;
@@ -96,9 +97,9 @@ api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size) {
   return chunk;
 }
 
-/* api_store_load adds a chunk of a binary; a persistent, aligned binary is used in place. It
- * trusts the binary's hash and does not search for equal chunks, because nothing else is added
- * to such a context. */
+/* api_store_load adds a chunk of a binary. If the binary is persistent and aligned, the chunk's
+ * bytes are not copied. api_store_load trusts the hash in the binary and does not search for
+ * equal chunks, because nothing else is added to such a context. */
 api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
                           bool borrow) {
   void *copy = borrow ? NULL : api_aligned(size);

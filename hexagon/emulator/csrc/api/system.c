@@ -1,5 +1,6 @@
-/* system.c: the vendor's system library, which describes a binary without a device. The checked
- * reader of the loader reads the binary in place; its graphs never run.
+/* system.c: the functions of the vendor's system library, which describes a binary without a
+ * device. The loader's reader, which checks everything, reads the binary without copying it; the
+ * graphs never run.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "api/api.h"
 
-/* A system context describes one binary: the last one that was passed to it. */
+/* A system context describes the last binary that was passed to it. */
 typedef struct {
   api_object base;
   api_context *context;
@@ -50,8 +51,8 @@ static qnn_status release(qnn_handle handle) {
   return QNN_OK;
 }
 
-/* describe_quant returns an encoding without arrays. Of other encodings it only reports the
- * existence. */
+/* describe_quant returns the description of an encoding that has no arrays. For other encodings
+ * it only reports that there is one. */
 static qnn_quantize_params describe_quant(const emu_quant *q) {
   qnn_quantize_params out = {QNN_UNDEFINED, QNN_UNDEFINED, {{0}}};
   if (q->count != 1 || q->zeros != NULL || q->blocks_per_axis != 0) {

@@ -6,7 +6,8 @@
 
 #include "api/api.h"
 
-/* The vendor's library accepts rank 0, zero dims and rank 6, but a phone may not. */
+/* The vendor's library accepts rank 0, zero dimensions and rank 6, but a phone may reject them,
+ * so they are rejected here. */
 qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec,
                            uint64_t *bytes) {
   const char *name = spec->name;
@@ -136,7 +137,7 @@ static void free_tensor(api_tensor *tensor, char *name) {
   free(name);
 }
 
-/* The graph takes ownership of the chunks' references only on success. */
+/* Only if the call succeeds does the graph own the chunks' references. */
 qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
                                 api_chunk *quant) {
   uint64_t bytes = 0;
@@ -175,7 +176,7 @@ qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_ch
   return QNN_OK;
 }
 
-/* keep copies what the client may free: the elements, and the quantization arrays. */
+/* keep copies what the client may free after the call: the elements and the quantization arrays. */
 static qnn_status keep(api_context *context, const emu_tensor *spec, uint64_t bytes,
                        api_chunk **chunk, api_chunk **quant) {
   if (spec->kind == EMU_STATIC &&

@@ -1,7 +1,7 @@
-/* kernels/avx512.c: the AVX-512 code path: 16 lanes as one AVX-512 register.
+/* kernels/avx512.c: the AVX-512 code path, in which 16 lanes are one AVX-512 register.
  *
- * select.c compares it with the AVX2 path when it chooses a path, and uses it only if both give the
- * same bits.
+ * Before select.c chooses this path, it compares the results with those of the AVX2 path, and uses
+ * it only if both give the same bits.
  */
 #include "kernels/kernels.h"
 

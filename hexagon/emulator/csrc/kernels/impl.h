@@ -1,12 +1,14 @@
-/* kernels/impl.h: the implementation of kernels.h, compiled once per code path.
+/* kernels/impl.h: the code of all kernels in kernels.h, compiled once per code path.
  *
- * The including file defines v16 (16 lanes of f32) and its operations, and these macros: KERNEL and
- * KERNEL_INLINE (linkage and target of functions), KERNELS (the table to fill), KERNELS_NAME,
- * KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per float or integer GEMM call). It also
- * lists register tiles: TALL_TILES have more than six rows, WIDE_TILES span several panels, and
- * MIDDLE_TILES compute what a wide tile leaves over.
+ * The file that includes it defines v16 (16 lanes of f32) with its operations, and these macros:
+ * KERNEL and KERNEL_INLINE (linkage and target of functions), KERNELS (the table to fill),
+ * KERNELS_NAME, KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per float or integer GEMM
+ * call). The including file also lists the register tiles: TALL_TILES have more than six rows,
+ * WIDE_TILES span several panels, and MIDDLE_TILES compute the panels that remain after the wide
+ * tiles.
  *
- * Only explicit fused multiply-adds fuse, because all files are compiled with -ffp-contract=off.
+ * Multiplications and additions are fused only where the code says so, because all files are
+ * compiled with -ffp-contract=off.
  */
 
 KERNEL_INLINE void store_part(void *dst, v16 v, size_t n, bool half) {
@@ -39,8 +41,8 @@ KERNEL_INLINE void store_part(void *dst, v16 v, size_t n, bool half) {
 #define UNROLLED _Pragma("GCC unroll 8")
 #endif
 
-/* transpose8 writes 8 rows of an f16 panel from 16 source rows: an 8x8 transposition in each
- * half. */
+/* transpose8 writes 8 rows of a panel of f16 weights from 16 source rows: each half is a
+ * transposition of 8 by 8 elements. */
 KERNEL void transpose8(uint16_t *dst, const uint16_t *src, size_t stride) {
   __m256i r[8], s[8];
   UNROLLED for (int i = 0; i < 8; i++) {
@@ -119,7 +121,7 @@ KERNEL uint32_t nonzero(uint32_t *index, const float *a, size_t stride, uint32_t
 
 /* ---- elementwise ---- */
 
-/* load_part loads 16 elements, or n if n < 16; the remaining lanes are zero. */
+/* load_part loads 16 elements, or n if n is less than 16; the remaining lanes become zero. */
 KERNEL_INLINE v16 load_part(const void *src, size_t n, bool half) {
   if (n >= EMU_LANES) {
     return half ? v_load_h(src) : v_load_s(src);
@@ -177,7 +179,8 @@ KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_ste
                    size_t b_step, size_t n, bool half) {
   static void (*const run[EMU_BINARY_OPS])(void *, const void *, size_t, const void *, size_t,
                                            size_t, bool) = {add, subtract, multiply, divided};
-  /* A broadcast operand is copied to all lanes once, so that the loop always loads full vectors. */
+  /* An operand of one element is copied to all lanes once, so that the loop always loads full
+   * vectors. */
   float a_spread[EMU_LANES], b_spread[EMU_LANES];
   if (a_step == 0) {
     for (size_t l = 0; l < EMU_LANES; l++) {
@@ -194,16 +197,18 @@ KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_ste
   run[op](dst, a, a_step, b, b_step, n, half);
 }
 
-/* exponential returns e^x in 16 lanes with an error of at most 1 ulp. It writes x = n ln 2 + r,
+/* exponential returns e^x in 16 lanes with an error of at most 1 ulp. It writes x as n ln 2 + r,
  * evaluates Taylor's polynomial of degree 7 for |r| <= ln 2 / 2 (error 5e-9), and multiplies by
- * 2^n in two steps, which keeps subnormal results. Below -104 the result is exactly 0, above 89
- * infinity. */
+ * and multiplies by 2^n in two steps, which keeps subnormal results exact. For x below -104 the
+ * result is exactly 0, and for x above 89 it is infinity. */
 KERNEL_INLINE v16 exponential(v16 x) {
   const v16 magic = v_set1(0x1.8p23f);
   x = v_min(v_set1(89), v_max(v_set1(-104), x));
-  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits of this sum are n */
+  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits of this sum are the
+                                                           integer n */
   v16 n = v_sub(shifted, magic);
-  v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 in two parts; the first has 13 bits */
+  v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 is subtracted in two parts, the first of
+                                                 which has 13 bits, so that n times it is exact */
   r = v_fma(n, v_set1(-0x1.7f7d1cp-20f), r);
   v16 p = v_fma(v_set1(1.0f / 5040), r, v_set1(1.0f / 720));
   p = v_fma(p, r, v_set1(1.0f / 120));
@@ -252,7 +257,8 @@ KERNEL void exponentials(float *row, size_t n, float shift, float beta) {
   const v16 minus = v_set1(shift), times = v_set1(beta), zero_below = v_set1(-104);
   EACH_16(i, n) {
     v16 x = v_mul(v_sub(load_part(row + i, n - i, false), minus), times);
-    /* Masked slots often fill whole vectors; their exponentials are exactly zero. */
+    /* Masked slots often fill whole vectors, for which nothing is computed because all
+     * exponentials are exactly zero. */
     v16 y = v_below(x, zero_below) == 0xffff ? v_set1(0) : exponential(x);
     store_part(row + i, y, n - i, false);
   }

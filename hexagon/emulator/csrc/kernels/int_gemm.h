@@ -1,9 +1,9 @@
-/* kernels/int_gemm.h: the integer GEMM microkernel, included by impl.h.
+/* kernels/int_gemm.h: the inner loops of integer matrix products, included by impl.h.
  *
  * The including file also defines i16 (16 lanes of s32), pairs (16 lanes of two s16), d16 (16 lanes
- * of f64) and their operations. 8-bit weights are widened to 16 bits, and each multiply-add sums
- * two products into 32 bits. No product saturates. After chunk_pairs pairs of k the sums move to
- * f64.
+ * of f64) and their operations. Weights of 8 bits are widened to 16 bits, and each multiply-add
+ * adds two products to a 32-bit sum. No product overflows. After chunk_pairs pairs of k, the sums
+ * are added to sums in f64, before 32 bits can overflow.
  */
 
 #define INT_DECLARE(r, p) i16 sum##r##_##p = i_zero();
@@ -22,8 +22,8 @@
   E(INT_STORE, r)                                                                                  \
   out += panels * EMU_LANES;
 
-/* One tile: accumulates R rows by P panels over the pairs [first, end) of k and writes them to
- * out[R][P * 16]. */
+/* INT_TILE computes one tile: it sums R rows by P panels over the pairs [first, end) of k and
+ * writes the sums to out[R][P * 16]. */
 #define INT_TILE(R, P)                                                                             \
   KERNEL void int_tile_##R##_##P(const emu_int_gemm *b, const int8_t *w, size_t first, size_t end, \
                                  int32_t *out) {                                                   \
@@ -70,8 +70,9 @@ KERNEL uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 
 enum { MAX_PANELS = 8 };
 
-/* int_sums sums one tile in f64, chunk by chunk, first 256 times the high plane and then the low
- * plane. If one chunk covers a single plane, the sums stay in `part` and it returns false. */
+/* int_sums computes the sums of one tile in f64, chunk by chunk: first 256 times the plane of
+ * high bytes, then the plane of low bytes. If one chunk covers a single plane, the sums stay in
+ * `part` and int_sums returns false. */
 KERNEL bool int_sums(const emu_int_gemm *b, const int8_t *w, const int_tile_set *tile,
                      int32_t *part, double *sums) {
   size_t n = (size_t)b->rows * tile->panels * EMU_LANES;
@@ -94,8 +95,8 @@ KERNEL bool int_sums(const emu_int_gemm *b, const int8_t *w, const int_tile_set 
   return true;
 }
 
-/* int_finish adds the row and column terms, scales, rounds down, saturates and stores one tile.
- * It reads the sums from `sums`, or from `part` if `sums` is NULL. */
+/* int_finish adds the row and column terms, scales, rounds down, saturates and stores the
+ * results of one tile. The sums are read from `sums` or, if that is NULL, from `part`. */
 KERNEL void int_finish(const emu_int_gemm *b, size_t column, uint32_t panels, const int32_t *part,
                        const double *sums) {
   size_t size = int_limits[b->out_type].size;

@@ -1,4 +1,5 @@
-/* kernels/portable.c: the portable code path "c": 16 lanes in standard C, for every machine. */
+/* kernels/portable.c: the portable code path "c", in which 16 lanes are written in standard C,
+ * for every machine. */
 #include <math.h>
 
 #include "f16.h"
@@ -60,7 +61,7 @@ LANE_BINARY(v_add, a.f[l] + b.f[l])
 LANE_BINARY(v_sub, a.f[l] - b.f[l])
 LANE_BINARY(v_mul, a.f[l] * b.f[l])
 LANE_BINARY(v_div, a.f[l] / b.f[l])
-/* Like the x86 instructions: b if either is NaN. */
+/* As with the x86 instructions, the result is b if a or b is NaN. */
 LANE_BINARY(v_max, a.f[l] > b.f[l] ? a.f[l] : b.f[l])
 LANE_BINARY(v_min, a.f[l] < b.f[l] ? a.f[l] : b.f[l])
 LANE_BINARY(v_xor, emu_f32_of_bits(emu_bits_of_f32(a.f[l]) ^ emu_bits_of_f32(b.f[l])))
@@ -148,7 +149,7 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs a, pairs b) {
   return sum;
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane; the values fit. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit. */
 KERNEL_INLINE void i_narrow(void *dst, i16 a, size_t size) {
   EACH_LANE {
     if (size == 2) {
@@ -179,7 +180,7 @@ KERNEL_INLINE d16 d_of_i(i16 a) {
   return r;
 }
 
-/* The lanes are integers that fit 32 bits. */
+/* The lanes must be integers that fit into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 a) {
   i16 r;
   EACH_LANE r.i[l] = (int32_t)a.d[l];

@@ -1,8 +1,8 @@
-/* kernels/select.c: chooses the code path once, by the CPU's features.
+/* kernels/select.c: chooses the code path once per process, by the CPU's features.
  *
- * It uses the fastest path that this machine supports, or the path that SDNPU_EMULATOR=cpu=NAME
- * names if the machine supports it. A path with wide vectors must first give the same bits as the
- * simpler path on pseudorandom numbers.
+ * It takes the fastest path that this machine supports, or the path that SDNPU_EMULATOR=cpu=NAME
+ * names, if the machine supports that one. A path with wide vectors is used only if it gives the
+ * same bits as the simpler path on pseudorandom numbers.
  */
 #include "kernels/kernels.h"
 
@@ -118,7 +118,7 @@ static void probe_float(const emu_kernels *kernels, uint16_t *out) {
   }
 }
 
-/* probe runs the kernels that differ most between paths on pseudorandom numbers. */
+/* probe runs the kernels that differ most between code paths, on pseudorandom numbers. */
 static void probe(const emu_kernels *kernels, unsigned char *result) {
   uint16_t out[PROBE_SIZE / sizeof(uint16_t)];
   probe_state = 1;

@@ -1,4 +1,4 @@
-/* kernels/tile.h: macros that unroll register tiles, used by all GEMM microkernels.
+/* kernels/tile.h: macros that unroll the loops of register tiles; all GEMM code uses them.
  *
  * FOR_ROWSn(F, E) expands F(E, r) for n rows; FOR_PANELSn(X, r) expands X(r, p) for n panels.
  */
@@ -19,8 +19,8 @@
 #define FOR_PANELS4(X, r) FOR_PANELS2(X, r) X(r, 2) X(r, 3)
 #define FOR_PANELS8(X, r) FOR_PANELS4(X, r) X(r, 4) X(r, 5) X(r, 6) X(r, 7)
 
-/* LEFT_r is the address of row r at the current k. Three pointers and a scaled stride reach
- * eight rows; eight pointers would leave too few registers. */
+/* LEFT_r is the address of row r of the left operand at the current k. Three pointers and a
+ * multiple of the stride reach eight rows; eight pointers would leave too few registers. */
 #define LEFT_0 (left0)
 #define LEFT_1 (left0 + stride)
 #define LEFT_2 (left0 + 2 * stride)

@@ -1,13 +1,14 @@
-/* kernels/vnni.c: the AVX-512 path with integer GEMM by VPDPBUSD.
+/* kernels/vnni.c: the AVX-512 path with an integer GEMM that uses the instruction VPDPBUSD.
  *
  * VPDPBUSD adds four products of an unsigned and a signed byte to each of 16 sums, double the
- * number of the 16-bit pairs of int_gemm.h. Elements of A are therefore stored as unsigned bytes:
- * one byte for 8-bit types, two for 16-bit types, the high one first. They are too large by `base`,
- * so each sum is too large by base times the sum of the column's weights, which is subtracted at
- * the end. Weights are packed in pairs of k; one permutation turns two pairs into a quad.
+ * number of the 16-bit pairs of int_gemm.h. Elements of A are therefore stored as unsigned bytes: one byte
+ * for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored values are too
+ * large by `base`, so each sum is too large by base times the sum of the column's weights. This is
+ * subtracted at the end. Weights are packed in pairs of k; one permutation turns two pairs into a
+ * group of four (a quad).
  *
- * select.c compares this path with the AVX2 path when it chooses a path, and uses it only if both
- * give the same bits.
+ * Before select.c chooses this path, it compares the results with those of the AVX2 path, and uses
+ * it only if both give the same bits.
  */
 #include "kernels/kernels.h"
 
@@ -30,7 +31,7 @@ enum { MAX_SUMS = EMU_GEMM_ROWS * 4 * EMU_LANES };
 
 typedef struct {
   uint32_t bytes; /* per element */
-  double base;    /* difference between the stored and the true value */
+  double base;    /* difference between a stored value and its true value */
 } byte_form;
 
 static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
@@ -38,10 +39,10 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
                                                     [EMU_INT_S16] = {2, 32768},
                                                     [EMU_INT_U16] = {2, 32768}};
 
-/* stacked reports whether 16-bit rows are computed as rows of bytes, two for each. The low bytes
- * of a row start half a stride after the high bytes, so a few 16-bit rows can be computed as byte
- * rows, two for each, at a distance of half a stride. With more rows, one pass reads the high bytes
- * and the next the low bytes. */
+/* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a
+ * row start half a stride after its high bytes, so a few 16-bit rows can be computed as twice the
+ * number of byte rows, at a distance of half a stride. If there are more rows, one pass reads
+ * their high bytes and the next pass their low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }
@@ -58,13 +59,13 @@ static uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 
 /* ---- GEMM ---- */
 
-/* True if a prefetch walks the page tables on a TLB miss; then no load has to touch the page
- * first. */
+/* True if a prefetch looks up page tables when an address is not in the TLB; then no load has to
+ * touch the page first. */
 static bool prefetch_walks_pages;
 
-/* prefetch_walks is true for Intel's processors (optimization manual, 3.7.1) and for AMD's since
- * Zen 5. A Zen 5 takes 5 % less time for 8 rows of u8 without the touching loads; a Zen 4 gains
- * nothing from prefetches alone. */
+/* prefetch_walks returns true for Intel's processors (optimization manual, 3.7.1) and for AMD's
+ * since Zen 5. Without the touching loads, a Zen 5 takes 5 % less time for 8 rows of u8; a Zen 4
+ * gains nothing from prefetches alone. */
 static bool prefetch_walks(void) {
   enum { ZEN_5 = 26 };
   uint32_t a, b, c, d;
@@ -74,8 +75,8 @@ static bool prefetch_walks(void) {
   return __get_cpuid(1, &a, &b, &c, &d) && (a >> 8 & 15) + (a >> 20 & 255) >= ZEN_5;
 }
 
-/* prefetch_of_pass omits the touching loads if computing is so fast that they would slow it
- * down. */
+/* prefetch_of_pass leaves out the touching loads if computing is so fast that the loads would
+ * slow it down. */
 KERNEL prefetch_stream prefetch_of_pass(const emu_int_gemm *b, const int8_t *w, size_t steps,
                                         uint32_t i, uint32_t passes) {
   prefetch_stream next = prefetch_stream_of(&b->prefetch, i, passes, steps, w, QUAD_BYTES);
@@ -85,8 +86,8 @@ KERNEL prefetch_stream prefetch_of_pass(const emu_int_gemm *b, const int8_t *w, 
   return next;
 }
 
-/* tile_pass_of describes pass i of `passes` over a tile: it reads one plane w of the weights and
- * `bytes` bytes of each element of A. */
+/* tile_pass_of describes pass i of `passes` over a tile: the pass reads one plane w of the
+ * weights, and `bytes` bytes of each element of A. */
 KERNEL tile_pass tile_pass_of(const emu_int_gemm *b, const int8_t *w, uint32_t bytes, uint32_t i,
                               uint32_t passes) {
   size_t quads = (b->k_pairs + 1) / 2, half = b->a_stride / 2;
@@ -99,8 +100,8 @@ KERNEL tile_pass tile_pass_of(const emu_int_gemm *b, const int8_t *w, uint32_t b
                      .next = prefetch_of_pass(b, w, bytes * quads, i, passes)};
 }
 
-/* sum_f64 sums in f64 over passes whose own sums fit 32 bits: for each plane of the weights,
- * each byte of A, high ones first. */
+/* sum_f64 adds up in f64 the sums of several passes, each of which fits into 32 bits: for each
+ * plane of the weights and each byte of A, high ones first. */
 KERNEL void sum_f64(const emu_int_gemm *b, const int8_t *w, const tile_set *tile, double *all) {
   int32_t part[MAX_SUMS] __attribute__((aligned(LINE_BYTES)));
   bool is_stacked = stacked(b->rows, b->a_type);
@@ -131,7 +132,7 @@ KERNEL void sum_f64(const emu_int_gemm *b, const int8_t *w, const tile_set *tile
   }
 }
 
-/* sum_i32 sums in one pass; the final sums fit 32 bits. */
+/* sum_i32 computes the sums in one pass, when they fit into 32 bits. */
 KERNEL tile_sums sum_i32(const emu_int_gemm *b, const int8_t *w, const tile_set *tile,
                          int32_t *part) {
   size_t row = tile->panels * EMU_LANES;
@@ -142,8 +143,8 @@ KERNEL tile_sums sum_i32(const emu_int_gemm *b, const int8_t *w, const tile_set 
                     : (tile_sums){.low = part, .row = row};
 }
 
-/* prefetch_columns prefetches what finish reads, because finish has no other loads to overlap
- * with. With small K, 8 rows take 5 to 10 % less time. */
+/* prefetch_columns prefetches the data that finish reads, because finish has no other work
+ * during which the loads could run. If K is small, this makes 8 rows 5 to 10 % faster. */
 KERNEL_INLINE void prefetch_columns(const emu_int_gemm *b, size_t column, uint32_t panels) {
   for (size_t i = column; i < column + panels * EMU_LANES; i += LINE_BYTES / sizeof(double)) {
     __builtin_prefetch(b->scale + i, 0, 3);

@@ -1,4 +1,4 @@
-/* kernels/vnni_finish.h: turns the sums of a vnni.c tile into outputs, in f64. */
+/* kernels/vnni_finish.h: turns the sums of a tile in vnni.c into outputs, computed in f64. */
 /* 16 lanes of f64. */
 typedef struct {
   __m512d lo, hi;
@@ -19,7 +19,7 @@ KERNEL_INLINE f64s f64s_of(__m512i x) {
                 _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(x, 1))};
 }
 
-/* low_32_bits returns x modulo 2^32; x is an integer. */
+/* low_32_bits returns x modulo 2^32; x must be an integer. */
 KERNEL_INLINE __m512i low_32_bits(f64s x) {
   __m256i lo = _mm512_cvtepi64_epi32(_mm512_cvtpd_epi64(x.lo));
   __m256i hi = _mm512_cvtepi64_epi32(_mm512_cvtpd_epi64(x.hi));
@@ -40,7 +40,7 @@ KERNEL_INLINE f64s f64s_fma(f64s x, f64s y, f64s z) {
   return (f64s){_mm512_fmadd_pd(x.lo, y.lo, z.lo), _mm512_fmadd_pd(x.hi, y.hi, z.hi)};
 }
 
-/* The floors fit 32 bits. */
+/* The results of rounding down must fit into 32 bits. */
 KERNEL_INLINE __m512i floors(f64s x) {
   enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
   __m256i lo = _mm512_cvt_roundpd_epi32(x.lo, DOWN), hi = _mm512_cvt_roundpd_epi32(x.hi, DOWN);
@@ -61,16 +61,16 @@ KERNEL_INLINE void put(char *out, __m512i x, size_t bytes, size_t n) {
   }
 }
 
-/* The sums of a tile after its passes: `low`, plus 256 * `high` if it is not NULL; or `all` in
- * f64 if the sums may exceed 32 bits. The distance between rows is `row` sums. */
+/* The sums of a tile after its passes: `low`, plus 256 * `high` if that is not NULL; or `all` in
+ * f64 if the sums may exceed 32 bits. The distance between rows is `row` elements. */
 typedef struct {
   const int32_t *low, *high;
   const double *all;
   size_t row;
 } tile_sums;
 
-/* sum_of returns a sum minus the part due to the base: `start`, or its low 32 bits. If the
- * result fits 32 bits, wraparound of its parts does no harm. */
+/* sum_of returns a sum, minus the part that comes from `base`: all of `start`, or only its low
+ * 32 bits. If the final result fits into 32 bits, an overflow of its parts does no harm. */
 KERNEL_INLINE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __m512i start_bits) {
   size_t i = r * t->row + p * EMU_LANES;
   if (t->all != NULL) {
@@ -83,7 +83,8 @@ KERNEL_INLINE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __
   return f64s_of(sum);
 }
 
-/* finish_of adds the row and column terms, scales, rounds down, saturates and stores. */
+/* finish_of adds the row and column terms, scales, rounds down, saturates and stores the
+ * results. */
 KERNEL_INLINE void finish_of(const emu_int_gemm *b, size_t column, uint32_t panels, tile_sums t,
                              size_t bytes) {
   const f64s less = f64s_set1(-byte_forms[b->a_type].base);

@@ -39,7 +39,7 @@ KERNEL int64_t pack_int_row(void *dst, const void *src, size_t n, size_t step,
   uint8_t *high = dst, *low = high + half;
   int64_t less = (int64_t)byte_forms[type].base * (int64_t)n;
   for (uint32_t i = 0; i < byte_forms[type].bytes; i++) {
-    memset(high + i * half + n, 0, 4); /* pads to a full quad */
+    memset(high + i * half + n, 0, 4); /* fills the last quad with zeros */
   }
   switch (type) {
   case EMU_INT_S8:

@@ -1,7 +1,7 @@
 /* kernels/vnni_tile.h: the register tiles of vnni.c: byte rows by panels. */
 enum {
   QUAD_BYTES = 4 * EMU_LANES,
-  MAX_QUADS = 16384 /* sums of 255 * 128 * 4 * MAX_QUADS stay below 2^31 */
+  MAX_QUADS = 16384 /* limit so that sums of 255 * 128 * 4 * MAX_QUADS stay below 2^31 */
 };
 
 #define ZERO(r, p) __m512i sum##r##_##p = _mm512_setzero_si512();
@@ -22,12 +22,12 @@ enum {
 #define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
 #define RAISE_ROW(P, r) P(RAISE, r)
 
-/* One pass over a tile: it reads `quads` quads of byte rows and of one plane of the weights. If
- * `bytes` is 2, it then multiplies the sums by 256 and adds the low bytes, which start `half`
- * bytes later. */
+/* tile_pass describes one pass over a tile, which reads `quads` quads of byte rows and of one
+ * plane of the weights. If `bytes` is 2, the pass then multiplies the sums by 256 and adds the
+ * products of the low bytes, which start `half` bytes later. */
 typedef struct {
   const char *left;
-  size_t stride; /* bytes between rows */
+  size_t stride; /* distance between two rows in bytes */
   const int8_t *w;
   size_t quads;
   uint32_t bytes;
@@ -63,7 +63,8 @@ typedef struct {
     FOR_ROWS##R(STORE_ROW, FOR_PANELS##P)                                                          \
   }
 
-/* Words 2c and 2c + 1 of the result: column c's word of the first pair and of the second pair. */
+/* Words 2c and 2c + 1 of the result are the words of column c from the first pair and from the
+ * second pair. */
 #define COLUMN(c) c, c + 16
 static const uint16_t quad_order[32] __attribute__((aligned(64))) = {
     COLUMN(0), COLUMN(1), COLUMN(2),  COLUMN(3),  COLUMN(4),  COLUMN(5),  COLUMN(6),  COLUMN(7),
@@ -84,10 +85,10 @@ typedef struct {
 #define ENTRY(R, P) [R] = {P, tile_##R##_##P},
 static const tile_set narrow[EMU_GEMM_ROWS + 1] = {NARROW_TILES(ENTRY)};
 static const tile_set middle[EMU_GEMM_ROWS + 1] = {
-    MIDDLE_TILES(ENTRY)}; /* 0 panels: no such tile */
+    MIDDLE_TILES(ENTRY)}; /* 0 panels mean that there is no such tile */
 static const tile_set wide[EMU_GEMM_ROWS + 1] = {WIDE_TILES(ENTRY)};
 
-/* widest_tile returns the tile with the most panels, up to `left`. */
+/* widest_tile returns the tile with the most panels, but at most `left`. */
 KERNEL const tile_set *widest_tile(uint32_t rows, uint32_t left) {
   if (left >= wide[rows].panels) {
     return &wide[rows];

@@ -1,8 +1,9 @@
-/* cast.c: Cast, Quantize, Dequantize and Convert: the same elements in another data type.
+/* cast.c implements four operators: Cast, Quantize, Dequantize and Convert, which write the same
+ * elements in another data type.
  *
- * Cast converts numbers; a fixed-point element counts as its stored integer. The other operators
- * keep the represented value, scale * (q + offset). They accept the pairs of types that the
- * vendor's library validates and converts correctly.
+ * Cast converts numbers; of a fixed-point element it takes the stored integer. The other operators
+ * keep the real number that an element stands for, scale * (q + offset). These operators accept the
+ * pairs of types that the vendor's library both validates and converts correctly.
  */
 #include <string.h>
 
@@ -55,7 +56,8 @@ int emu_check_cast(const emu_node *node, char *text, size_t size) {
   return check_pair(node, emu_type_bit(x), emu_type_bit(y), reason);
 }
 
-/* truncate_to_i32 drops the fraction. Values that INT_32 cannot hold are clamped; NaN becomes 0. */
+/* truncate_to_i32 drops the fraction of a number. Values that INT_32 cannot hold are clamped.
+ * NaN becomes 0. */
 static int32_t truncate_to_i32(float x) {
   if (x != x) {
     return 0;
@@ -68,7 +70,7 @@ static uint32_t integer_at(const emu_tensor *t, uint64_t i) {
                                        : ((const uint32_t *)t->data)[i];
 }
 
-/* copy_values copies n elements from index `at`, reading the input with the given scale and
+/* copy_values copies n elements from index `at` on. It reads the input with the given scale and
  * offset. */
 static void copy_values(const emu_node *node, emu_scale_offset grid, enum emu_ties ties,
                         uint64_t at, uint64_t n) {

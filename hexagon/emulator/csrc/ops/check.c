@@ -71,7 +71,8 @@ static int check_tensor(const emu_tensor *t, const char *role, emu_reason reason
     return emu_reject(reason, "%s %s has a zero dimension or more than 2^32-1 elements", role,
                       emu_name(t));
   }
-  /* A static input may have no data: validation checks its shape and type, not its elements. */
+  /* A static input may have no data, because validation checks its shape and type, not its
+   * elements. */
   return 0;
 }
 
@@ -122,7 +123,8 @@ static int check_param(const emu_param *p, const emu_param_rule *rule, emu_reaso
     return emu_reject(reason, "parameter %s is not static", rule->name);
   }
   if (p->kind == 1 &&
-      p->tensor->data == NULL) { /* run reads its values, and checks may depend on them */
+      p->tensor->data == NULL) { /* a run reads the values of this parameter, and checks may
+                                    depend on them */
     return emu_reject(reason, "parameter %s has no data", rule->name);
   }
   return p->kind == 1 ? check_tensor(p->tensor, "parameter", reason) : 0;

@@ -3,9 +3,10 @@
 
 #include "ops/ops.h"
 
-/* ---- a part of a larger tensor along one axis ---- */
+/* ---- one part of a larger tensor, along one axis ---- */
 
-/* check_part checks that part has the dims of whole, except for `length` along the axis. */
+/* check_part checks that part has the same dimensions as whole, except for `length` along the
+ * axis. */
 static int check_part(const emu_tensor *part, const emu_tensor *whole, uint32_t axis,
                       uint32_t length, emu_reason reason) {
   uint32_t dims[EMU_MAX_RANK];
@@ -14,7 +15,7 @@ static int check_part(const emu_tensor *part, const emu_tensor *whole, uint32_t 
   return emu_check_dims(part, whole->rank, dims, reason);
 }
 
-/* run_part copies a part into, or out of, the whole tensor at `begin` along the axis. */
+/* run_part copies a part into the whole tensor, or out of it, at `begin` along the axis. */
 static void run_part(const emu_tensor *whole, const emu_tensor *part, uint32_t axis, uint32_t begin,
                      bool into) {
   uint64_t strides[EMU_MAX_RANK];

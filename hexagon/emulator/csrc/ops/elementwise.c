@@ -8,7 +8,8 @@
 
 /* ---- broadcasting ---- */
 
-/* dim_of returns dim i of t after t has been extended with leading ones to `rank` dims. */
+/* dim_of returns dimension i of t, after t has been extended with leading ones to `rank`
+ * dimensions. */
 static uint32_t dim_of(const emu_tensor *t, uint32_t rank, uint32_t i) {
   return i + t->rank < rank ? 1 : t->dims[i + t->rank - rank];
 }
@@ -31,7 +32,8 @@ static int check_broadcast(const emu_node *node, emu_reason reason) {
   return emu_check_dims(node->out[0], rank, dims, reason);
 }
 
-/* run_broadcast loops over the output (operand 0) and the inputs (operands 1 and up). */
+/* run_broadcast calls fn for all elements of the output (operand 0) and of the inputs (operands
+ * 1 and up). */
 static void run_broadcast(const emu_node *node, emu_loop_fn fn, const void *arg) {
   const emu_tensor *y = node->out[0];
   emu_loop loop = {.rank = y->rank, .operands = 1 + node->n_in};
@@ -84,8 +86,8 @@ typedef struct {
   enum operation operation;
 } binary_job;
 
-/* compute applies the operation. If an operand of Maximum or Minimum is NaN, the result is the
- * second operand, as in the kernels. */
+/* compute applies an arithmetic operation to each element. If an operand of Maximum or Minimum
+ * is NaN, the result is the second operand, as in the kernels. */
 static void compute(enum operation operation, float *y, const float *a, size_t a_step,
                     const float *b, size_t b_step, size_t n) {
   if (operation == MAXIMUM || operation == MINIMUM) {
@@ -156,7 +158,7 @@ void emu_run_binary(const emu_node *node, void *scratch) {
   run_binary(node, (enum operation)emu_u32_param(node, "operation", ADD));
 }
 
-/* ---- Select: element of a if the condition is not zero, otherwise of b ---- */
+/* ---- Select takes an element of a if the condition is not zero, otherwise an element of b ---- */
 
 int emu_check_select(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
@@ -178,7 +180,7 @@ int emu_check_select(const emu_node *node, char *text, size_t size) {
   return check_broadcast(node, reason);
 }
 
-/* select_piece copies elements that have the output's encoding and converts the others. */
+/* select_piece copies elements; those whose encoding differs from the output's are converted. */
 static void select_piece(const void *arg, const emu_loop *loop, const uint64_t *at, uint64_t n) {
   const emu_node *node = arg;
   const emu_tensor *y = node->out[0];

@@ -1,7 +1,7 @@
 /* gather_scatter.c: Gather, ScatterNd and ScatterElements.
  *
- * The scatters copy the data and replace elements in the order of the updates. They ignore an
- * update whose index is out of range, as the vendor's library does.
+ * ScatterNd and ScatterElements copy the data and then replace elements in the order of the
+ * updates. An update whose index is out of range is ignored, as in the vendor's library.
  */
 #include <string.h>
 
@@ -49,8 +49,8 @@ int emu_check_gather(const emu_node *node, char *text, size_t size) {
          check_gather_shapes(node, reason);
 }
 
-/* A run cannot fail for an index out of range. Its elements become all ones (NaN or -1), so that
- * the error is visible. */
+/* A run cannot return an error for an index that is out of range. Instead, the elements of such
+ * an index become all ones (NaN or -1), so that the error is visible. */
 void emu_run_gather(const emu_node *node, void *scratch) {
   (void)scratch;
   const emu_tensor *table = node->in[0], *index = node->in[1];
@@ -134,7 +134,8 @@ void emu_run_scatter_nd(const emu_node *node, void *scratch) {
   emu_strides(data, strides);
   for (uint64_t i = 0; i < n; i++) {
     const uint32_t *index =
-        (const uint32_t *)indices->data + i * depth; /* a negative index, read as unsigned, is out of range */
+        (const uint32_t *)indices->data + i * depth; /* a negative index, read as an unsigned
+                                                        number, is out of range too */
     uint64_t at = 0;
     bool inside = true;
     for (uint32_t d = 0; d < depth; d++) {
@@ -148,8 +149,8 @@ void emu_run_scatter_nd(const emu_node *node, void *scratch) {
   }
 }
 
-/* ---- ScatterElements: each update replaces the element at its own position, except that the
- * index replaces the position along the axis ---- */
+/* ---- ScatterElements: an update replaces the element at its own position, in which the index
+ * stands for the coordinate along the axis ---- */
 
 int emu_check_scatter_elements(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"axis", 0, EMU_U32, false},

@@ -1,7 +1,8 @@
 /* linear.c: FullyConnected and Conv2d 1x1.
  *
- * FullyConnected computes y = x W^T + b with a static W [out, in]. Conv2d has a static W [1, 1, in,
- * out]. The bias b [out] is optional. An input of any rank is a list of rows of `in` elements.
+ * FullyConnected computes y = x W^T + b with a static W of shape [out, in]. Conv2d has a static W
+ * of shape [1, 1, in, out]. The bias b [out] is optional. An input of any rank is treated as a list
+ * of rows of `in` elements.
  */
 #include <string.h>
 
@@ -98,7 +99,7 @@ LINEAR_OPERATOR(fully_connected)
 
 static emu_linear conv2d_of(const emu_node *node) { return linear_of(node, 2, 3); }
 
-/* check_all checks that every element of an optional parameter is `value`. */
+/* check_all checks that every element of an optional parameter equals `value`. */
 static int check_all(const emu_node *node, const char *name, uint32_t rank, const uint32_t *dims,
                      uint32_t value, emu_reason reason) {
   const uint32_t *values = emu_param_values(node, name);

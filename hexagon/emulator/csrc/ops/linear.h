@@ -1,10 +1,10 @@
 /* linear.h: matrix products with static weights: FullyConnected, Conv2d 1x1, and MatMul if its
  * right operand is static and quantized.
  *
- * With float activations, weights are f32, f16, or small integers with a scale per column; sums are
- * f32 in the order of k. With quantized activations, the sum of (q + offset)(q + offset) is an
- * exact integer. It is multiplied once in f64 and rounded once; exact halves round up, as in the
- * vendor's library.
+ * With float activations, weights are f32, f16, or small integers with one scale per column; sums
+ * are computed in f32 in the order of k. With quantized activations, the sum of (q + offset)(q +
+ * offset) is an exact integer. The integer sum is multiplied by the scale once in f64 and rounded
+ * once; values exactly between two integers round up, as in the vendor's library.
  */
 #ifndef SDNPU_LINEAR_H
 #define SDNPU_LINEAR_H
@@ -12,35 +12,38 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* Beyond these limits, sums could exceed 2^52 and would no longer be exact in f64. */
+/* Beyond these limits, sums could exceed 2^52, so that f64 could not hold them exactly. */
 enum { EMU_MOST_TERMS = 1 << 17, EMU_MOST_OFFSET = 1 << 17 };
 
-/* y[rows][out] = x[rows][in] W + b. */
+/* emu_linear describes the product y[rows][out] = x[rows][in] W + b. */
 typedef struct emu_linear {
-  const emu_tensor *x, *w, *bias, *y; /* bias is NULL if there is none */
+  const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has none */
   uint32_t rows, in, out;
-  uint32_t in_axis, out_axis; /* axes of w */
+  uint32_t in_axis, out_axis; /* the axes of w for inputs and outputs */
 } emu_linear;
 
-/* linear_check.c: checks data types and encodings; the operators check shapes. */
+/* linear_check.c: emu_check_linear checks data types and encodings; the operators themselves
+ * check shapes. */
 int emu_check_linear(const emu_linear *l, emu_reason reason);
 
-/* linear_pack.c: the layout of the packed constants. All parts are 64-byte aligned. First come
- * the panels of weights. Integer products then have scale, column_add and column_sums of
- * kernels.h and the largest L1 norm; float products have the scale and the bias, if any. */
+/* linear_pack.c: the layout of the packed constants. Each part is aligned to 64 bytes. The
+ * panels of weights come first. After the panels, integer products have scale, column_add and
+ * column_sums (see kernels.h) and the largest L1 norm of a column; float products have the scale
+ * and the bias, if any. */
 typedef struct emu_packing {
   bool is_int;
   enum emu_weight weight; /* float products */
   uint32_t planes;        /* integer products */
-  double offset;          /* integer products: add this to every packed weight */
-  uint32_t k_pairs;       /* integer products: pairs of k */
+  double offset;          /* for integer products: number to add to every packed weight */
+  uint32_t k_pairs;       /* for integer products: number of pairs of k */
   size_t panel_bytes, weight_bytes, column_bytes, bytes;
-  bool scaled; /* float products: one scale per column */
+  bool scaled; /* for float products: whether there is one scale per column */
 } emu_packing;
 emu_packing emu_packing_of(const emu_linear *l);
 void emu_pack_linear(const emu_linear *l, void *dst);
-/* emu_k_chunk_of returns emu_int_gemm.chunk_pairs for these weights. If no column's L1 norm
- * times the largest element of A exceeds 32 bits, one chunk covers all of K. */
+/* emu_k_chunk_of returns the value of emu_int_gemm.chunk_pairs for these weights. If, for every
+ * column, its L1 norm times the largest element of A fits into 32 bits, one chunk covers all of
+ * K. */
 uint32_t emu_k_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed);
 
 /* linear_run.c */
@@ -50,17 +53,18 @@ void emu_run_linear(const emu_linear *l, const void *packed, void *scratch);
 /* ---- integer products, with static and with dynamic right operands ---- */
 
 enum emu_int_type emu_int_type_of(uint32_t dtype);
-/* emu_a_center returns what pack_int_row subtracts from an element of A. emu_b_center returns
- * what a packed element of B is short of its stored integer: unsigned types are packed as signed
- * ones, and two planes by 128 less. */
+/* emu_a_center returns the number that pack_int_row subtracts from an element of A. emu_b_center
+ * returns the number by which a packed element of B is smaller than its stored integer, because
+ * unsigned types are packed as signed ones, and two planes are packed with 128 less. */
 int32_t emu_a_center(uint32_t dtype);
 int32_t emu_b_center(uint32_t dtype);
-uint32_t emu_planes(uint32_t dtype);  /* planes of a packed operand: 1 for 8 bits, 2 for 16 */
-uint32_t emu_k_chunk(uint32_t dtype); /* emu_int_gemm.chunk_pairs for this type of A */
+uint32_t emu_planes(uint32_t dtype);  /* number of planes of a packed operand: 1 for 8 bits, 2
+                                         for 16 bits */
+uint32_t emu_k_chunk(uint32_t dtype); /* value of emu_int_gemm.chunk_pairs for this type of A */
 double emu_scale_of(const emu_tensor *t, uint32_t channel);
 int32_t emu_offset_of(const emu_tensor *t);
 
-/* emu_put_planes packs the stored value v at (k, column c) of one panel. */
+/* emu_put_planes packs the stored value v at position (k, column c) of one panel. */
 static inline void emu_put_planes(int8_t *panel, size_t plane_bytes, uint32_t planes, size_t k,
                                   uint32_t c, int32_t v) {
   size_t at = k / 2 * (2 * EMU_LANES) + 2 * c + k % 2;

@@ -1,5 +1,5 @@
-/* linear_check.c: checks the combination of activations, weights and biases. It accepts the
- * combinations that the vendor's library both accepts and computes correctly.
+/* linear_check.c: checks that activations, weights and biases can be combined. A combination is
+ * accepted if the vendor's library accepts it and computes it correctly.
  */
 #include <math.h>
 
@@ -26,8 +26,8 @@ static int check_scale_offset(const emu_tensor *t, const char *role, emu_reason 
   return 0;
 }
 
-/* With an offset per channel, the vendor's library computes wrong values, unless the offsets
- * make unsigned weights symmetric. */
+/* If each channel has its own offset, the vendor's library computes wrong values, unless the
+ * offsets make unsigned weights symmetric. */
 static int check_offsets(const emu_tensor *w, emu_reason reason) {
   int32_t symmetric = w->dtype == EMU_QU8 ? -128 : w->dtype == EMU_QU16 ? -32768 : 0;
   bool per_tensor = !per_channel(&w->quant);
@@ -73,7 +73,7 @@ static int check_blocks(const emu_linear *l, emu_reason reason) {
   return 0;
 }
 
-/* check_encoding checks the weight's encoding on its own. */
+/* check_encoding checks the weight's encoding without regard to the activations. */
 static int check_encoding(const emu_linear *l, emu_reason reason) {
   const emu_tensor *w = l->w;
   const emu_quant *q = &w->quant;
@@ -141,9 +141,9 @@ static int check_float(const emu_linear *l, emu_reason reason) {
   return EMU_VALID;
 }
 
-/* The scale of a per-channel bias must be the activation's scale times the weight's scale: the
- * vendor's library ignores any other scale. It also ignores a bias whose encoding has the other
- * shape. */
+/* A bias per channel must have the activation's scale times the weight's scale, because the
+ * vendor's library ignores any other scale. The vendor's library also ignores a bias if only one
+ * of weight and bias has a scale per channel. */
 static int check_int_bias(const emu_linear *l, emu_reason reason) {
   const emu_tensor *b = l->bias;
   if (b == NULL) {

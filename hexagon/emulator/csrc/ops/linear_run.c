@@ -1,7 +1,7 @@
 /* linear_run.c: runs packed linear operators.
  *
- * It first packs the rows of the input once into the kernels' format (f32, or s16 with the sum of
- * each row). Then it computes tasks. Each task is a rectangle of panels and rows.
+ * First the rows of the input are packed once into the kernels' format (f32, or s16 with the sum of
+ * each row). Then threads compute tasks. A task is a rectangle of panels and rows.
  */
 #include <stdatomic.h>
 
@@ -9,19 +9,23 @@
 
 enum {
   FEW_BLOCKS = 4,
-  MANY_BLOCKS = 32,         /* with this many row blocks, each prefetches one byte per k pair and panel */
-  GROUP_BYTES = 192 * 1024, /* a task's panels stay in the second-level cache */
+  MANY_BLOCKS = 32,         /* from this number of row blocks on, each block prefetches one byte
+                               per pair of k and panel */
+  GROUP_BYTES = 192 * 1024, /* size of a task's panels, so that they stay in the second-level
+                               cache */
   TASKS_PER_THREAD = 4,
-  PER_THREAD_BYTES = 64 * 1024, /* up to this size, every thread packs all rows for itself */
+  PER_THREAD_BYTES = 64 * 1024, /* if the rows are smaller than this, every thread packs all rows
+                                   for itself */
 };
 
-/* How a product is divided into tasks: groups of panels by parts of the row blocks. */
+/* tiling says how a product is divided into tasks: groups of panels, times parts of the row
+ * blocks. */
 typedef struct {
-  uint32_t blocks;       /* row blocks of at most one kernel call, evenly divided */
-  uint32_t row_parts;    /* tasks along the rows */
-  uint32_t unit_panels;  /* panels that stay in one task: the panels of a wide tile */
-  bool wide_tile;        /* a tile spans unit_panels and prefetches the next ones */
-  uint32_t panel_groups; /* of panels, evenly divided */
+  uint32_t blocks;       /* number of row blocks, each small enough for one kernel call */
+  uint32_t row_parts;    /* number of tasks along the rows */
+  uint32_t unit_panels;  /* number of panels that stay in one task: those of a wide tile */
+  bool wide_tile;        /* whether a tile spans unit_panels panels and prefetches the next ones */
+  uint32_t panel_groups; /* number of groups into which the panels are evenly divided */
   uint32_t panels, tasks;
 } tiling;
 
@@ -43,7 +47,7 @@ static tiling plan_tiling(const emu_linear *l, bool is_int, uint32_t panels, siz
       panel_groups < min_tasks ? min_tasks : (panel_groups + threads - 1) / threads * threads;
   tiling.panel_groups = panel_groups < units ? panel_groups : units;
   if (tiling.panel_groups < min_tasks &&
-      tiling.blocks > FEW_BLOCKS) { /* each part reads the panels again */
+      tiling.blocks > FEW_BLOCKS) { /* each part of the rows reads the panels again */
     uint32_t parts = (min_tasks + tiling.panel_groups - 1) / tiling.panel_groups;
     tiling.row_parts = parts < tiling.blocks ? parts : tiling.blocks;
   }
@@ -51,21 +55,22 @@ static tiling plan_tiling(const emu_linear *l, bool is_int, uint32_t panels, siz
   return tiling;
 }
 
-/* One cache line more than the elements, so that rows fall into different cache sets. */
+/* A row has one cache line more than its elements need, so that rows start in different cache
+ * sets. */
 static size_t row_bytes(const emu_linear *l) {
   return emu_is_fixed_point(l->x->dtype) ? emu_int_row_bytes(l->in)
                                          : emu_align(l->in * sizeof(float)) + 64;
 }
 
-/* The packed rows and, for integer products, the contribution of the weights' offset to each
- * row. */
+/* rows_bytes returns the size of the packed rows and, for integer products, of the number that
+ * the weights' offset adds to each row. */
 static size_t rows_bytes(const emu_linear *l) {
   size_t sums = emu_is_fixed_point(l->x->dtype) ? emu_align(l->rows * sizeof(double)) : 0;
   return l->rows * row_bytes(l) + sums;
 }
 
-/* With few rows, every thread packs all rows for itself. That takes less time than to wait for
- * one thread that packs them, and to read them from its caches. */
+/* If there are few rows, every thread packs all rows for itself. This takes less time than
+ * waiting for one thread that packs the rows and reading them from its cache. */
 static bool packs_rows_per_thread(const emu_linear *l) {
   return l->x->dtype != EMU_F32 && l->rows * row_bytes(l) <= PER_THREAD_BYTES;
 }
@@ -82,10 +87,11 @@ typedef struct {
   const char *packed;
   emu_packing p;
   tiling tiling;
-  char *rows; /* the input in the kernels' format */
+  char *rows; /* the input's rows in the kernels' format */
   size_t row_bytes;
   uint32_t chunk_pairs;
-  double *sums; /* integer products: contribution of the weights' offset to each row; NULL: none */
+  double *sums; /* for integer products: number that the weights' offset adds to each row. NULL
+                   means that the weights have no offset */
 } linear_job;
 
 static void pack_rows(void *arg, uint32_t block) {
@@ -107,7 +113,7 @@ static void pack_rows(void *arg, uint32_t block) {
   }
 }
 
-/* One GEMM call: some rows by some columns. */
+/* gemm_call is one call of a GEMM kernel: some rows by some columns. */
 typedef struct {
   uint32_t row, rows, column, columns;
   void *out;
@@ -179,14 +185,14 @@ static void run_call(const linear_job *job, uint32_t block, gemm_call t) {
   }
 }
 
-/* The panels and row blocks of one task. */
+/* task_range holds the panels and row blocks of one task. */
 typedef struct {
   uint32_t panel, end_panel, block, end_block;
 } task_range;
 
-/* group_in_memory_order numbers the panel groups so that each thread, if threads take tasks in
- * turn, reads contiguous memory. Then a task prefetches past its end exactly the memory that its
- * thread reads next. */
+/* group_in_memory_order numbers the groups of panels such that each thread reads contiguous
+ * memory, if threads take tasks in turn. With this order, what a task prefetches past its end is
+ * the memory that its thread reads next. */
 static uint32_t group_in_memory_order(uint32_t group, uint32_t panel_groups) {
   uint32_t threads = emu_pool_threads(), thread = group % threads, longer = panel_groups % threads;
   return thread * (panel_groups / threads) + (thread < longer ? thread : longer) + group / threads;
@@ -204,24 +210,24 @@ static task_range task_range_of(const tiling *tiling, uint32_t task) {
                       .end_block = emu_part_begin(tiling->blocks, part + 1, tiling->row_parts)};
 }
 
-/* call_for_panels returns the call for panels [panel, end); the last panel may have fewer
- * columns. */
+/* call_for_panels returns the kernel call for the panels [panel, end); the last panel may have
+ * fewer columns. */
 static gemm_call call_for_panels(const linear_job *job, uint32_t panel, uint32_t end) {
   uint32_t column = panel * EMU_LANES, last = end * EMU_LANES;
   return (gemm_call){.column = column,
                      .columns = (last < job->l->out ? last : job->l->out) - column};
 }
 
-/* run_blocks_outer computes row block after row block, each over all panels of the task, which
- * stay in the second-level cache. */
+/* run_blocks_outer computes one row block after the other, each with all panels of the task,
+ * which stay in the second-level cache. */
 static void run_blocks_outer(const linear_job *job, const task_range *range) {
   for (uint32_t i = range->block; i < range->end_block; i++) {
     run_call(job, i, call_for_panels(job, range->panel, range->end_panel));
   }
 }
 
-/* run_panels_outer computes tile after tile of panels, each with all row blocks. Each row block
- * prefetches its share of the next tile from memory. */
+/* run_panels_outer computes one tile of panels after the other, each with all row blocks. Each
+ * row block prefetches its share of the next tile from memory. */
 static void run_panels_outer(const linear_job *job, const task_range *range) {
   uint32_t blocks = range->end_block - range->block,
            unit = job->tiling.wide_tile ? job->tiling.unit_panels : 1;
@@ -237,10 +243,10 @@ static void run_panels_outer(const linear_job *job, const task_range *range) {
   }
 }
 
-/* With few row blocks, the outer loop runs over panels: otherwise the first block would wait for
- * memory, and only the others would compute. The same holds for many blocks of an integer
- * product, where a panel is twice as large as the rows of a block: the smaller of the two moves
- * through the cache. */
+/* If there are few row blocks, the outer loop runs over panels; otherwise the first block would
+ * wait for memory while the others would only compute. The same order is used for many blocks of
+ * an integer product, because a panel is twice as large as the rows of a block: the smaller of
+ * the two then moves through the cache. */
 static void multiply(void *arg, uint32_t task) {
   const linear_job *job = arg;
   task_range range = task_range_of(&job->tiling, task);
@@ -262,7 +268,7 @@ static void set_rows(linear_job *job, char *rows) {
 
 typedef struct {
   const linear_job *job;
-  atomic_uint next; /* the next task to take */
+  atomic_uint next; /* number of the next task to take */
 } slot_run;
 
 /* run_slot packs the rows into its own scratch slot and takes tasks until none is left. */

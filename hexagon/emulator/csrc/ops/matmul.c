@@ -1,10 +1,10 @@
 /* matmul.c: MatMul: batches of [M, K] x [K, N], with either operand transposed.
  *
- * An element of A that is exactly zero is skipped, even if the element of B is infinite or NaN. So
- * KV slots with probability zero (masked or padding) cannot change a result, not even if an unused
- * cache row holds NaN. A block of rows shares one list of the slots that any of its rows uses. If
- * the result has a NaN, the rows are computed again one by one, each with its own list. All-zero
- * results are +0.
+ * If an element of A is exactly zero, its products are skipped, even if the element of B is
+ * infinite or NaN. So KV slots with probability zero (masked or padding) cannot change a result,
+ * even if an unused slot of the cache holds NaN. The rows of a block share one list of the slots
+ * that any of them uses. If a result is NaN, the rows of its block are computed again one by one,
+ * each with its own list. A sum without any terms is +0.
  */
 #include <string.h>
 
@@ -47,16 +47,16 @@ uint32_t emu_batches_of(const emu_tensor *t) {
 }
 
 uint32_t emu_matmul_parts(const emu_matmul *p, uint32_t blocks) {
-  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* multiply-adds per task */
+  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* number of multiply-adds per task */
   uint32_t tasks = p->batches * blocks, min_tasks = TASKS_PER_THREAD * emu_pool_threads();
   uint64_t work = (uint64_t)p->m * p->n * p->k / blocks / PART_WORK + 1;
   uint32_t parts = tasks < min_tasks ? (min_tasks + tasks - 1) / tasks : 1;
-  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* full wide tiles */
+  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* number of full wide tiles */
   parts = parts < panels ? parts : panels;
   return parts < work ? parts : (uint32_t)work;
 }
 
-/* A static quantized right operand makes a linear operator, as in linear.h. */
+/* If the right operand is static and quantized, MatMul runs as a linear operator, see linear.h. */
 static bool is_static_linear(const emu_matmul *p) {
   return p->b->kind == EMU_STATIC && emu_is_fixed_point(p->b->dtype) && emu_batches_of(p->b) == 1;
 }
@@ -101,7 +101,8 @@ static int check_shapes(const emu_node *node, emu_reason reason) {
   return emu_check_dims(node->out[0], rank, dims, reason);
 }
 
-/* Cases of static quantized weights that the vendor's library cannot compute. */
+/* check_static_linear rejects products with static quantized weights that the vendor's library
+ * cannot compute. */
 static int check_static_linear(const emu_node *node, const emu_matmul *p, emu_reason reason) {
   uint32_t encoding = p->b->quant.encoding;
   bool blocks = encoding == EMU_Q_BW_FLOAT_BLOCK;
@@ -159,7 +160,7 @@ int emu_check_matmul(const emu_node *node, char *text, size_t size) {
 
 /* ---- the right operand as panels [N/16][K][16] ---- */
 
-/* A right operand [K, N] whose panels are all full is used in place. */
+/* A right operand of shape [K, N] is used without packing if all its panels are full. */
 static bool used_in_place(const emu_matmul *p) { return !p->trans_b && p->n % EMU_LANES == 0; }
 
 static size_t panel_bytes(const emu_matmul *p) { return (size_t)p->k * EMU_LANES * p->element; }
@@ -171,7 +172,7 @@ static size_t panels_bytes(const emu_matmul *p) {
 typedef struct {
   const emu_matmul *p;
   char *dst;
-  uint32_t step; /* panels per task */
+  uint32_t step; /* number of panels per task */
 } pack_job;
 
 static void pack_panel(const emu_matmul *p, char *dst, uint32_t index) {
@@ -227,7 +228,8 @@ void emu_pack_matmul(const emu_node *node, void *dst) {
 
 /* ---- the product ---- */
 
-/* The scratch slot of one task: some rows of A in f32, and the list of k that they use. */
+/* wide_stride returns the size of one task's scratch memory: some rows of A in f32, and the list
+ * of k that they use. */
 static size_t wide_stride(const emu_matmul *p) {
   return emu_align(p->k * sizeof(float)) / sizeof(float) + EMU_LANES;
 }
@@ -257,15 +259,15 @@ size_t emu_scratch_matmul(const emu_node *node) {
 
 typedef struct {
   emu_matmul p;
-  const char *w; /* the right operand, starting with its first batch */
+  const char *w; /* the right operand, from its first batch on */
   size_t k_stride, panel_stride, batch_stride;
   const float *bias;
   char *slots;
-  uint32_t blocks;      /* row blocks per batch */
-  uint32_t panel_parts; /* tasks along the columns */
+  uint32_t blocks;      /* number of row blocks per batch */
+  uint32_t panel_parts; /* number of tasks along the columns */
 } matmul_job;
 
-/* widen_rows converts rows of A to f32 in scratch. */
+/* widen_rows converts rows of A to f32 in scratch memory. */
 static void widen_rows(const emu_matmul *p, float *dst, uint32_t batch, uint32_t first,
                        uint32_t rows) {
   const char *a = (const char *)p->a->data + (size_t)batch * p->m * p->k * p->element;
@@ -281,7 +283,8 @@ static void widen_rows(const emu_matmul *p, float *dst, uint32_t batch, uint32_t
   }
 }
 
-/* run_nonzero computes the block over the k at which any of its rows is not zero. */
+/* run_nonzero computes a block of rows, summing over only those k at which any of its rows is
+ * not zero. */
 static bool run_nonzero(emu_float_gemm *b, uint32_t *index, uint32_t k) {
   b->k = emu_kernel()->nonzero(index, b->a, b->a_stride, b->rows, k);
   b->index = b->k == k ? NULL : index;

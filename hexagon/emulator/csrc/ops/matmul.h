@@ -5,18 +5,18 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* The operands and sizes of a product. Each operand may be transposed, and repeated over
- * batches. */
+/* emu_matmul holds the operands and sizes of a product. Each operand may be transposed, and may
+ * be the same for several batches. */
 typedef struct emu_matmul {
-  const emu_tensor *a, *b, *bias, *y; /* bias is NULL if there is none */
+  const emu_tensor *a, *b, *bias, *y; /* bias is NULL if the operator has none */
   bool trans_a, trans_b, half;
   uint32_t m, n, k, batches;
-  size_t element; /* bytes per element of a float product */
+  size_t element; /* number of bytes per element in a float product */
 } emu_matmul;
 
 emu_matmul emu_matmul_of(const emu_node *node);
 
-/* emu_batch_of returns the batch of operand t for batch i of the output. */
+/* emu_batch_of returns which batch of the operand t is used for batch i of the output. */
 uint32_t emu_batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i);
 uint32_t emu_batches_of(const emu_tensor *t);
 
@@ -24,8 +24,8 @@ static inline uint32_t emu_matmul_panels(const emu_matmul *p) {
   return (p->n + EMU_LANES - 1) / EMU_LANES;
 }
 
-/* emu_matmul_parts returns the number of tasks along the columns for each batch and row block:
- * more than one if there are few rows. */
+/* emu_matmul_parts returns into how many tasks the columns are divided for each batch and row
+ * block. There are several tasks only if there are few rows. */
 uint32_t emu_matmul_parts(const emu_matmul *p, uint32_t blocks);
 
 /* matmul_int.c */

@@ -1,11 +1,11 @@
 /* matmul_int.c: MatMul of two quantized activations.
  *
- * Both operands are centered to signed integers and multiplied exactly; the right operand is packed
- * at every run. With a' and b' as packed,
+ * Both operands are converted to signed integers around zero and multiplied exactly; the right
+ * operand is packed again in every run. If a' and b' are the packed numbers,
  *
- * sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w),
+ * the result is sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w),
  *
- * where x and w are the remainders of the offsets after centering.
+ * where x and w are the parts of the offsets that packing has not absorbed.
  */
 #include <math.h>
 #include <string.h>
@@ -61,17 +61,18 @@ int emu_check_matmul_int(const emu_matmul *p, emu_reason reason) {
 
 typedef struct {
   const emu_matmul *p;
-  double x, w; /* defined at the top of the file */
+  double x, w; /* defined in the comment at the top of the file */
   uint32_t planes, panels, blocks, panel_parts;
   size_t row_bytes, panel_bytes;
   char *rows, *packed_panels;
-  double *row_sums;           /* per row of A: w times the sum of the row */
-  double *scale, *add, *sums; /* add and sums are per column and batch of B */
+  double *row_sums;           /* for each row of A: w times the sum of the row */
+  double *scale, *add, *sums; /* add and sums: one number per column and batch of B */
 } int_job;
 
 static uint32_t rows_of(const emu_matmul *p) { return emu_batches_of(p->a) * p->m; }
 
-/* place_scratch places the parts one after the other and returns their total size. */
+/* place_scratch places the arrays one after the other in scratch memory and returns their total
+ * size. */
 static size_t place_scratch(int_job *job, const emu_matmul *p, char *at) {
   char *start = at;
   job->p = p;

@@ -1,20 +1,22 @@
-/* move.c: copies elements between strided layouts, and the operators that copy each element once:
- * Reshape, Transpose, StridedSlice. Each is a loop over the written elements with the strides of
- * the source.
+/* move.c copies elements between layouts, and implements the operators that copy each element once:
+ * Reshape, Transpose and StridedSlice. Each of these is a loop over the written elements, with the
+ * strides of the source.
  *
- * Elements are copied unchanged. If the output has another encoding, StridedSlice and the operators
- * of other files convert them, as the vendor's library does. Reshape and Transpose reject another
- * encoding: there the vendor's library keeps the stored integers and so changes their values.
+ * Elements are copied without a change. If the output has another encoding, StridedSlice and the
+ * operators in other files convert the elements, as the vendor's library does. Reshape and
+ * Transpose reject another encoding, because there the vendor's library would keep the stored
+ * integers and so change their values.
  */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* A copy. Operand 0 of its loop is written, starting at element `to_at`; operand 1 is read. */
+/* move describes a copy. Operand 0 of its loop is written, from element `to_at` on, and operand
+ * 1 is read. */
 typedef struct {
   const emu_tensor *to, *from;
   uint64_t to_at, from_at;
-  size_t size; /* bytes of an element */
+  size_t size; /* number of bytes per element */
   bool converts;
 } move;
 
@@ -67,7 +69,7 @@ int emu_check_move(const emu_node *node, const emu_param_rule *rules, size_t n, 
          emu_check_types(node, types, reason);
 }
 
-/* ---- Reshape: the shape comes from the output ---- */
+/* ---- Reshape takes the shape from the output ---- */
 
 int emu_check_reshape(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
@@ -87,7 +89,7 @@ void emu_run_reshape(const emu_node *node, void *scratch) {
   emu_move(&loop, node->out[0], 0, node->in[0], 0);
 }
 
-/* ---- Transpose: dim i of the output is dim perm[i] of the input ---- */
+/* ---- Transpose: dimension i of the output is dimension perm[i] of the input ---- */
 
 int emu_check_transpose(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"perm", 1, EMU_U32, true}};
@@ -127,7 +129,7 @@ void emu_run_transpose(const emu_node *node, void *scratch) {
   emu_move(&loop, node->out[0], 0, x, 0);
 }
 
-/* ---- StridedSlice: ranges i32 [rank, 3] of begin, end, stride ---- */
+/* ---- StridedSlice: `ranges` is an i32 array [rank, 3] of begin, end and stride ---- */
 
 int emu_check_strided_slice(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"ranges", 1, EMU_I32, true}};

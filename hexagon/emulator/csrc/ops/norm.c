@@ -26,7 +26,8 @@ static int check_axis(const emu_node *node, emu_reason reason) {
   return x->rank <= 4 ? 0 : emu_reject(reason, "the input has rank %u, not 1 to 4", x->rank);
 }
 
-/* The types of gamma and beta that the vendor's library validates for a type of activation. */
+/* norm_types lists the types of gamma and beta that the vendor's library accepts for each type
+ * of activation. */
 typedef struct {
   uint32_t activation, gamma, beta;
 } norm_types;
@@ -34,7 +35,7 @@ typedef struct {
 static int check_norm(const emu_node *node, const norm_types *rows, size_t n, emu_reason reason) {
   static const emu_param_rule rules[] = {{"axes", 1, EMU_U32, true},
                                          {"epsilon", 0, EMU_F32, false}};
-  /* beta is required, because the vendor's 2.36 and 2.37 fail without it. */
+  /* beta is required, because the vendor's library 2.36 and 2.37 fails without it. */
   if (emu_check_ports(node, 3, 3, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }
@@ -104,8 +105,8 @@ static size_t row_stride(const emu_tensor *x) {
   return emu_align(emu_last_dim(x) * sizeof(float)) / sizeof(float);
 }
 
-/* A scratch slot holds the rows of one task. Before all slots, gamma and beta are stored once as
- * floats. */
+/* Each scratch slot holds the rows of one task. gamma and beta are stored once as floats, before
+ * the slots. */
 size_t emu_scratch_norm(const emu_node *node) {
   size_t rows = 2 + (size_t)emu_scratch_slots() * EMU_SUM_ROWS;
   return 64 + rows * row_stride(node->in[0]) * sizeof(float);
@@ -114,13 +115,13 @@ size_t emu_scratch_norm(const emu_node *node) {
 typedef struct {
   const emu_node *node;
   float *slots;
-  const void *gamma, *beta; /* of the output's type if that is float, otherwise f32 */
+  const void *gamma, *beta; /* of the output's type if that is a float type, otherwise f32 */
   uint32_t rows;
   float epsilon;
   bool centred;
 } norm_job;
 
-/* centre subtracts the mean from a row; the mean is summed in order. */
+/* centre subtracts the mean from a row. The mean is summed in the order of the elements. */
 static void centre(float *row, size_t n) {
   float sum = 0;
   for (size_t i = 0; i < n; i++) {
@@ -132,7 +133,7 @@ static void centre(float *row, size_t n) {
   }
 }
 
-/* normalise computes EMU_SUM_ROWS rows. */
+/* normalise computes a group of EMU_SUM_ROWS rows. */
 static void normalise(void *arg, uint32_t task, uint32_t slot) {
   const norm_job *job = arg;
   const emu_kernels *kernels = emu_kernel();

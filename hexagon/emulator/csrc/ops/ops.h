@@ -4,16 +4,15 @@
  * To add a QNN operator, follow the steps in csrc/README.md: write check and run in a file of this
  * folder, declare them with EMU_OPERATOR below, and add a row to table.c.
  *
- * Threads: check and pack may run on any thread. run executes under the device lock of
- * api/execute.c and divides its work with emu_parallel. No operator keeps state between calls.
- *
+ * check and pack may run on any thread. run is called while the device lock of api/execute.c is
+ * held, and divides its work with emu_parallel. No operator keeps state between calls.
  */
 #ifndef SDNPU_OPS_H
 #define SDNPU_OPS_H
 
 #include "emu.h"
 
-/* The buffer for the reason why a check fails, and its size. */
+/* emu_reason is a buffer for the reason why a check fails, with its size. */
 typedef struct emu_reason {
   char *text;
   size_t size;
@@ -22,43 +21,50 @@ typedef struct emu_reason {
 /* emu_reject writes the reason and returns 1, the result of a failed check. */
 int emu_reject(emu_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* emu_check_ports checks that the counts are in range, that every tensor has a supported data
- * type, a rank of 1 to 5 and no zero dim, and that no output is static. */
+/* emu_check_ports checks that the numbers of inputs and outputs are in range, that every tensor
+ * has a supported data type, a rank of 1 to 5 and no zero dimension, and that no output is
+ * static. */
 int emu_check_ports(const emu_node *node, uint32_t min_in, uint32_t max_in, uint32_t min_out,
                     uint32_t max_out, emu_reason reason);
 
-/* A parameter that an operator accepts: a scalar, or a static tensor, of dtype. */
+/* emu_param_rule describes a parameter that an operator accepts: a scalar or a static tensor of
+ * the type dtype. */
 typedef struct emu_param_rule {
   const char *name;
-  uint32_t kind; /* as in emu_param */
+  uint32_t kind; /* the same values as in emu_param */
   uint32_t dtype;
   bool required;
 } emu_param_rule;
 
 /* emu_check_params checks that every parameter has a rule and is given once, and that all
- * required ones are given. */
+ * required parameters are given. */
 int emu_check_params(const emu_node *node, const emu_param_rule *rules, size_t n,
                      emu_reason reason);
 
-/* emu_check_param_values checks that the tensor parameter `name` has exactly these dims, if it
- * is given. */
+/* If the tensor parameter `name` is given, emu_check_param_values checks that it has exactly
+ * these dimensions. */
 int emu_check_param_values(const emu_node *node, const char *name, uint32_t rank,
                            const uint32_t *dims, emu_reason reason);
-const uint32_t *emu_param_values(const emu_node *node, const char *name); /* NULL: not given */
+const uint32_t *emu_param_values(const emu_node *node, const char *name); /* returns NULL if the
+                                                                             parameter is not
+                                                                             given */
 uint32_t emu_u32_param(const emu_node *node, const char *name, uint32_t otherwise);
-bool emu_bool_param(const emu_node *node, const char *name); /* false: not given */
+bool emu_bool_param(const emu_node *node, const char *name); /* returns false if the parameter is
+                                                                not given */
 
-int emu_check_float(const emu_node *node, emu_reason reason); /* all tensors f16, or all f32 */
+int emu_check_float(const emu_node *node, emu_reason reason); /* checks that all tensors are f16,
+                                                                 or all are f32 */
 int emu_check_same_dtype(const emu_node *node, emu_reason reason);
 int emu_check_dims(const emu_tensor *t, uint32_t rank, const uint32_t *dims, emu_reason reason);
 int emu_check_last_axis(const emu_node *node, const char *name, emu_reason reason);
 
 const char *emu_name(const emu_tensor *t);
-const char *emu_dtype_name(uint32_t dtype); /* such as "FLOAT_16" */
+const char *emu_dtype_name(uint32_t dtype); /* returns a name such as "FLOAT_16" */
 
 /* ---- elements.c: elements as float32 ---- */
 
-/* Sets of data types, one bit each: an operator names the set that it supports. */
+/* emu_types are sets of data types, with one bit per type. Each operator names the set that it
+ * supports. */
 enum emu_types {
   EMU_T_F16 = 1 << 0,
   EMU_T_F32 = 1 << 1,
@@ -73,34 +79,37 @@ enum emu_types {
   EMU_T_BOOL = 1 << 10,
   EMU_T_FLOAT = EMU_T_F16 | EMU_T_F32,
   EMU_T_UNSIGNED = EMU_T_QU8 | EMU_T_QU16,
-  EMU_T_FIXED = EMU_T_UNSIGNED | EMU_T_QS8 | EMU_T_QS16, /* 8 and 16 bits */
+  EMU_T_FIXED = EMU_T_UNSIGNED | EMU_T_QS8 | EMU_T_QS16, /* all fixed-point types of 8 and 16
+                                                            bits */
   EMU_T_INDEX = EMU_T_I32 | EMU_T_U32,
 };
-uint32_t emu_type_bit(const emu_tensor *t); /* 0: no bit for this type */
+uint32_t emu_type_bit(const emu_tensor *t); /* returns 0 if no bit stands for the type */
 static inline bool emu_is_float(const emu_tensor *t) {
   return (emu_type_bit(t) & EMU_T_FLOAT) != 0;
 }
 
-/* The per-tensor encoding: a stored integer q represents scale * (q + offset). */
+/* emu_scale_offset is a per-tensor encoding: a stored integer q stands for the real number scale
+ * * (q + offset). */
 typedef struct emu_scale_offset {
   float scale;
   int32_t offset;
 } emu_scale_offset;
-emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* {1, 0} if t is not fixed point */
+emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* returns {1, 0} if t is not fixed
+                                                              point */
 bool emu_same_encoding(const emu_tensor *a,
                        const emu_tensor *b); /* compares data type, scale and offset */
 
 /* emu_check_type checks that t has one of these types and, if it is fixed point, a single scale
- * and offset. emu_check_types checks this for every tensor of the node, and that all have the
- * same data type. */
+ * and offset. emu_check_types checks this for every tensor of the node, and also that all have
+ * the same data type. */
 int emu_check_type(const emu_tensor *t, uint32_t types, emu_reason reason);
 int emu_check_types(const emu_node *node, uint32_t types, emu_reason reason);
 int emu_check_same_encoding(const emu_tensor *a, const emu_tensor *b, emu_reason reason);
 
-/* emu_read converts n elements to float, starting with element `at` and taking every step-th.
- * emu_read_as does the same with another scale and offset; {1, 0} gives the stored integers.
- * emu_write converts back. Reading supports every type that has a bit, writing supports floats
- * and 8-bit and 16-bit fixed point. */
+/* emu_read converts n elements to float. It starts with element `at` and takes every step-th.
+ * emu_read_as does the same with another scale and offset; with {1, 0} it gives the stored
+ * integers. emu_write converts floats back. Every type that has a bit can be read. Floats and
+ * fixed point of 8 and 16 bits can be written. */
 enum emu_ties { EMU_TIES_UP, EMU_TIES_AWAY };
 void emu_read(float *dst, const emu_tensor *t, uint64_t at, uint64_t step, size_t n);
 void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_t at, uint64_t step,
@@ -108,30 +117,32 @@ void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_
 void emu_write(const emu_tensor *t, enum emu_ties ties, uint64_t at, uint64_t step,
                const float *src, size_t n);
 
-enum { EMU_BUFFER = 512 }; /* floats per buffer of an elementwise operator */
+enum { EMU_BUFFER = 512 }; /* number of floats in the buffer of an elementwise operator */
 
 static inline bool emu_is_f16(const emu_tensor *t) { return t->dtype == EMU_F16; }
 static inline uint32_t emu_last_dim(const emu_tensor *t) { return t->dims[t->rank - 1]; }
-/* emu_rows returns the number of rows along the last axis. */
+/* emu_rows returns the number of rows of a tensor; a row runs along the last axis. */
 static inline uint64_t emu_rows(const emu_tensor *t) { return emu_elements(t) / emu_last_dim(t); }
 
-/* emu_parallel_slots is emu_parallel with a scratch slot number below emu_scratch_slots(). No
- * two running tasks have the same slot. */
+/* emu_parallel_slots is like emu_parallel, but each task also gets the number of a scratch slot,
+ * which is below emu_scratch_slots(). No two tasks that run at the same time have the same slot. */
 uint32_t emu_scratch_slots(void);
 void emu_parallel_slots(uint32_t n, void (*fn)(void *arg, uint32_t task, uint32_t slot), void *arg);
 
-/* emu_part_begin returns where part `part` begins if n items are divided evenly into `parts`
- * parts. */
+/* emu_part_begin returns the first item of part `part`, if n items are divided evenly into
+ * `parts` parts. */
 static inline uint32_t emu_part_begin(uint32_t n, uint32_t part, uint32_t parts) {
   return (uint32_t)((uint64_t)n * part / parts);
 }
 
-/* Scratch memory is divided into 64-byte aligned pieces; sizes include their alignment. */
+/* Scratch memory is divided into pieces that are aligned to 64 bytes; their sizes include the
+ * alignment. */
 static inline size_t emu_align(size_t size) { return (size + 63) & ~(size_t)63; }
 static inline void *emu_aligned(void *p) { return (void *)emu_align((size_t)p); }
 
-/* A loop nest over a shape, in order, with up to four operands. Each operand has its own
- * strides, in elements; stride 0 repeats an element. The last dim is the inner run. */
+/* emu_loop is a nest of loops over a shape, in row-major order, with up to four operands. Each
+ * operand has its own strides, counted in elements; a stride of 0 repeats an element. The last
+ * dimension is the innermost loop (the inner run). */
 enum { EMU_LOOP_RANK = 2 * EMU_MAX_RANK, EMU_LOOP_OPERANDS = 4 };
 
 typedef struct emu_loop {
@@ -140,16 +151,17 @@ typedef struct emu_loop {
   uint64_t strides[EMU_LOOP_OPERANDS][EMU_LOOP_RANK];
 } emu_loop;
 
-/* emu_loop_collapse drops dims of 1 and merges neighbouring dims whose strides allow it, so that
- * inner runs are as long as possible. */
+/* emu_loop_collapse drops dimensions of 1 and merges neighbouring dimensions if their strides
+ * allow it, so that inner runs are as long as possible. */
 void emu_loop_collapse(emu_loop *loop);
 
-/* emu_loop_run calls fn for pieces of inner runs, in parallel if there are many elements. */
+/* emu_loop_run calls fn for pieces of inner runs. If there are many elements, the calls run in
+ * parallel. */
 typedef void (*emu_loop_fn)(const void *arg, const emu_loop *loop, const uint64_t *offsets,
                             uint64_t n);
 void emu_loop_run(const emu_loop *loop, emu_loop_fn fn, const void *arg);
 
-/* emu_flat_loop visits n elements that have the same offset in all operands. */
+/* emu_flat_loop returns a loop over n elements that have the same offset in all operands. */
 static inline emu_loop emu_flat_loop(uint64_t n) {
   return (emu_loop){.rank = 1, .operands = 1, .dims = {n}, .strides = {{1}}};
 }
@@ -157,18 +169,18 @@ static inline emu_loop emu_flat_loop(uint64_t n) {
 /* emu_strides returns the row-major strides of a tensor. */
 void emu_strides(const emu_tensor *t, uint64_t *strides);
 
-/* move.c: emu_move copies elements in a loop. Operand 0 is `to`, starting at element to_at;
- * operand 1 is `from`. It converts the elements if the encodings differ. emu_check_move checks
- * for one input and one output, both with one of these types. */
+/* emu_move in move.c copies elements in a loop. Operand 0 is written to `to`, from element to_at
+ * on; operand 1 is read from `from`. If the encodings differ, emu_move converts the elements.
+ * emu_check_move checks that there is one input and one output, both of one of these types. */
 enum {
   EMU_T_MOVED = EMU_T_FLOAT | EMU_T_FIXED
-}; /* the types that every copying operator supports */
+}; /* types that every copying operator supports */
 void emu_move(emu_loop *loop, const emu_tensor *to, uint64_t to_at, const emu_tensor *from,
               uint64_t from_at);
 int emu_check_move(const emu_node *node, const emu_param_rule *rules, size_t n, uint32_t types,
                    emu_reason reason);
 
-/* The operators' functions, for the rows of table.c. */
+/* EMU_OPERATOR declares the functions of an operator for its entry in table.c. */
 #define EMU_OPERATOR(NAME)                                                                         \
   int emu_check_##NAME(const emu_node *node, char *reason, size_t reason_size);                    \
   void emu_run_##NAME(const emu_node *node, void *scratch);

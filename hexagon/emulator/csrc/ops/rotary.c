@@ -1,9 +1,9 @@
-/* rotary.c: RotaryEmbedding of x [B, heads, S, D].
+/* rotary.c: RotaryEmbedding rotates x of shape [B, heads, S, D].
  *
  * It rotates the first R of the D elements in pairs: i and i + R/2 (half split), or 2i and 2i + 1
  * (interleaved). R is the parameter rotary_embedding_dim, by default D. The cosines and sines of
- * the angles are [B, S, R/2]. Or they are [positions, R/2], and a fourth input [B, S] gives the
- * position of each row.
+ * the angles have the shape [B, S, R/2]. Alternatively they have the shape [positions, R/2], and a
+ * fourth input [B, S] gives the position of each row.
  */
 #include <string.h>
 
@@ -51,14 +51,14 @@ int emu_check_rotary_embedding(const emu_node *node, char *text, size_t size) {
   if (emu_check_ports(node, 3, 4, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }
-  emu_node values = *node; /* the positions have another type */
+  emu_node values = *node; /* the positions have another type, so they are checked separately */
   values.n_in = 3;
   return emu_check_types(&values, EMU_T_FLOAT | EMU_T_UNSIGNED, reason) ||
          check_shapes(node, reason);
 }
 
 /* For fixed-point input, a scratch slot holds a row, its cosines and its sines as floats. Float
- * input needs none. */
+ * input needs no scratch memory. */
 static size_t slot_floats(const emu_tensor *x) {
   return emu_align(2 * (size_t)emu_last_dim(x) * sizeof(float)) / sizeof(float);
 }
@@ -103,10 +103,10 @@ static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, flo
   emu_write(node->out[0], EMU_TIES_UP, at, 1, row, n);
 }
 
-enum { ROTARY_ROWS = 64 }; /* rows per task */
+enum { ROTARY_ROWS = 64 }; /* number of rows per task */
 
-/* rotate_rows rotates the rows of one task. If the tables do not hold a row's position, the row
- * becomes all ones (NaN, or the greatest value), so that the error is visible. */
+/* rotate_rows rotates the rows of one task. If the tables do not contain a row's position, the
+ * row becomes all ones (NaN, or the largest value), so that the error is visible. */
 static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
   const rotary_job *job = arg;
   const emu_tensor *x = job->node->in[0], *angles = job->node->in[1];

@@ -1,10 +1,10 @@
 /* softmax.c: Softmax over the last axis.
  *
- * The sum runs over the slots in order. The exponential of a masked slot is exactly zero, so masked
- * slots at any place, and any number of them, change no bit of the others. A row of -inf gives
- * zeros.
+ * The sum of a row runs over its slots in order. The exponential of a masked slot is exactly zero,
+ * so masked slots, wherever they are and however many, change no bit of the other slots. A row that
+ * is -inf everywhere gives zeros.
  *
- * The table lists MaskedSoftmax only to reject it: the vendor's library knows the name but compiles
+ * The table has MaskedSoftmax only to reject it: the vendor's library knows the name but compiles
  * no graph with it.
  */
 #include <math.h>
@@ -35,8 +35,8 @@ size_t emu_scratch_softmax(const emu_node *node) {
   return 64 + emu_scratch_slots() * EMU_SUM_ROWS * row_stride(node->in[0]) * sizeof(float);
 }
 
-/* sum_rows sums each row in order. A full group is interleaved, because in a single sum each
- * addition waits for the previous one. */
+/* sum_rows sums the elements of each row in order. The sums of a full group of rows are
+ * interleaved, because in a single sum each addition waits for the previous one. */
 static void sum_rows(float *sums, const float *rows, size_t stride, uint32_t count, size_t n) {
   if (count == EMU_SUM_ROWS) {
     float s[EMU_SUM_ROWS] = {0};

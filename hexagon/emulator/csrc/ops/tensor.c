@@ -93,7 +93,7 @@ void emu_loop_collapse(emu_loop *loop) {
   loop->rank = kept;
 }
 
-enum { LOOP_PIECE = 16384 }; /* elements per task: a few microseconds of work */
+enum { LOOP_PIECE = 16384 }; /* number of elements per task, which is a few microseconds of work */
 
 typedef struct {
   const emu_loop *loop;
@@ -102,8 +102,8 @@ typedef struct {
   uint64_t total, piece;
 } loop_job;
 
-/* locate sets the operands' offsets for flat position `at`. It returns the index in the inner
- * run. */
+/* locate sets the operands' offsets for an element, given by its row-major index `at`. It
+ * returns the element's index in the inner run. */
 static uint64_t locate(const emu_loop *loop, uint64_t at, uint64_t *offsets) {
   uint64_t inner = at % loop->dims[loop->rank - 1];
   for (uint32_t o = 0; o < loop->operands; o++) {

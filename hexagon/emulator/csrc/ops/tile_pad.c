@@ -1,7 +1,7 @@
 /* tile_pad.c: Tile and Pad. */
 #include "ops/ops.h"
 
-/* ---- Tile: repeats the input multiples[i] times along each dim i ---- */
+/* ---- Tile repeats the input multiples[i] times along each dimension i ---- */
 
 int emu_check_tile(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"multiples", 1, EMU_U32, true}};
@@ -41,9 +41,10 @@ void emu_run_tile(const emu_node *node, void *scratch) {
   emu_move(&loop, node->out[0], 0, x, 0);
 }
 
-/* ---- Pad: adds a constant before and after each dim ---- */
+/* ---- Pad adds a constant before and after each dimension ---- */
 
-/* A rule of emu_check_params names one type, but the constant may be a float or an integer. */
+/* The constant is checked here, because it may be a float or an integer, and a rule of
+ * emu_check_params names one type only. */
 int emu_check_pad(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
   const emu_param *constant = emu_find_param(node, "pad_constant_value");
@@ -77,8 +78,8 @@ int emu_check_pad(const emu_node *node, char *text, size_t size) {
   return emu_check_dims(node->out[0], x->rank, dims, reason);
 }
 
-/* padding_of returns the value of the constant: zero if there is none; an integer is a stored
- * element. */
+/* padding_of returns the value of the constant, or zero if there is none. If the parameter is an
+ * integer, it is a stored element. */
 static float padding_of(const emu_node *node) {
   const emu_param *constant = emu_find_param(node, "pad_constant_value");
   emu_scale_offset grid = emu_scale_offset_of(node->out[0]);

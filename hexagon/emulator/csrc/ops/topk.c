@@ -5,12 +5,12 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* The types that TopK and Argmax order. Fixed-point elements are compared as stored, because
- * scales are positive. */
+/* ORDERED_TYPES are the types that TopK and Argmax can order. Fixed-point elements are compared
+ * by their stored integers, which works because scales are positive. */
 enum { ORDERED_TYPES = EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS8 };
 static const emu_scale_offset bare = {1, 0};
 
-/* ---- TopK along the last axis: sorted, ties by the lowest index ---- */
+/* ---- TopK along the last axis: the result is sorted, equal elements by the lowest index ---- */
 
 int emu_check_top_k(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"k", 0, EMU_U32, true}, {"largest", 0, EMU_BOOL8, false}};
@@ -36,12 +36,13 @@ int emu_check_top_k(const emu_node *node, char *text, size_t size) {
          emu_check_dims(indices, x->rank, dims, reason);
 }
 
-/* A row is searched in blocks. Blocks whose greatest element ranks too low are skipped. */
+/* A row is searched in blocks of this length. A block is skipped if its largest element cannot
+ * be among the results. */
 enum { BLOCK = 128 };
 
 static uint32_t blocks_of(uint32_t n) { return (n + BLOCK - 1) / BLOCK; }
 
-/* A scratch slot holds a row as floats, and the greatest element of each block. */
+/* A scratch slot holds a row as floats, and the largest element of each block. */
 static size_t top_k_slot(uint32_t n) {
   return emu_align(n * sizeof(float)) + emu_align(blocks_of(n) * sizeof(float));
 }
@@ -50,13 +51,14 @@ size_t emu_scratch_top_k(const emu_node *node) {
   return 64 + emu_scratch_slots() * top_k_slot(emu_last_dim(node->in[0]));
 }
 
-/* comes_before reports whether element i ranks before element j. NaN counts as -inf. */
+/* comes_before reports whether element i comes before element j in the result. NaN is ordered
+ * like -inf. */
 static bool comes_before(const float *row, uint32_t i, uint32_t j) {
   return row[i] > row[j] || (row[i] == row[j] && i < j);
 }
 
-/* sift stores `index` at position `at` of a heap of n elements whose root ranks last, and
- * restores the heap's order. */
+/* sift puts `index` at position `at` of a heap of n elements and restores the heap's order. The
+ * root is the element that comes last in the result. */
 static void sift(const float *row, uint32_t *heap, uint32_t n, uint32_t at, uint32_t index) {
   for (;;) {
     uint32_t child = 2 * at + 1;
@@ -75,24 +77,23 @@ static void sift(const float *row, uint32_t *heap, uint32_t n, uint32_t at, uint
   heap[at] = index;
 }
 
-/* replace_last replaces the last-ranking of the k selected elements with element i, if that
- * ranks before it. */
+/* replace_last replaces the last of the k selected elements by element i, if i comes before it. */
 static void replace_last(const float *row, uint32_t *heap, uint32_t k, uint32_t i) {
   if (row[i] > row[heap[0]]) {
     sift(row, heap, k, 0, i);
   }
 }
 
-/* make_heap turns k elements into a heap. */
+/* make_heap turns an array of k elements into a heap. */
 static void make_heap(const float *row, uint32_t *heap, uint32_t k) {
   for (uint32_t i = k / 2; i-- > 0;) {
     sift(row, heap, k, i, heap[i]);
   }
 }
 
-/* lower_bound returns a number that at least k elements are not below: the k-th of the blocks'
- * greatest elements, which it writes to block_max. It returns -inf if there are fewer than k
- * blocks. It uses heap as working memory. */
+/* lower_bound returns a number such that at least k elements are not below it: the k-th largest
+ * of the blocks' largest elements, which are written to block_max. If there are fewer than k
+ * blocks, lower_bound returns -inf. The array heap serves as working memory. */
 static float lower_bound(const float *row, uint32_t n, uint32_t *heap, uint32_t k,
                          float *block_max) {
   uint32_t blocks = blocks_of(n);
@@ -113,8 +114,8 @@ static float lower_bound(const float *row, uint32_t n, uint32_t *heap, uint32_t 
   return block_max[heap[0]];
 }
 
-/* select_top_k writes the indices of the k first-ranking of n elements in order. block_max has
- * room for one number per block. */
+/* select_top_k writes the indices of the first k of n elements, in the order of the result.
+ * block_max needs room for one number per block. */
 static void select_top_k(float *row, uint32_t n, uint32_t *heap, uint32_t k, float *block_max) {
   float bound = lower_bound(row, n, heap, k, block_max);
   uint32_t filled = 0;
@@ -178,8 +179,8 @@ void emu_run_top_k(const emu_node *node, void *scratch) {
   emu_parallel_slots((uint32_t)emu_rows(node->in[0]), top_k_row, &job);
 }
 
-/* ---- Argmax along any axis: the lowest index of the greatest element; NaN is never the
- * greatest ---- */
+/* ---- Argmax along any axis returns the lowest index of the largest element; NaN is never the
+ * largest ---- */
 
 int emu_check_argmax(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"axis", 0, EMU_U32, true},

@@ -6,15 +6,16 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* ---- the functions, in place on floats ---- */
+/* ---- the functions; each replaces floats by their results ---- */
 
 static void negate(float *x, size_t n) { emu_kernel()->unary(EMU_NEGATE, x, x, n, false); }
 
 static void sigmoid(float *x, size_t n) { emu_kernel()->unary(EMU_SIGMOID, x, x, n, false); }
 
-/* gelu computes x * P(X <= x) for a normal X: x / 2 * erfc(-x / sqrt 2). The complementary error
- * function is the Chebyshev fit erfcc of "Numerical Recipes". Its relative error is below 1.2e-7
- * everywhere; rounding the exponent makes it 2e-5 at the end of the negative tail. n is at most
+/* gelu computes x times the probability that a normal variable is at most x, which is x / 2 *
+ * erfc(-x / sqrt 2). The complementary error function erfc is computed by the Chebyshev fit
+ * erfcc of "Numerical Recipes". The relative error of the fit is below 1.2e-7 everywhere;
+ * rounding of the exponent increases it to 2e-5 at the end of the negative tail. n is at most
  * EMU_BUFFER. */
 static void gelu(float *x, size_t n) {
   static const float fit[] = {0.17087277f,  -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f,
@@ -31,7 +32,7 @@ static void gelu(float *x, size_t n) {
   emu_kernel()->exponentials(e, n, 0, 1);
   for (size_t i = 0; i < n; i++) {
     float tail = t[i] * e[i];   /* erfc of |x| / sqrt 2 */
-    bool vanishes = x[i] < -20; /* -inf times 0 is NaN */
+    bool vanishes = x[i] < -20; /* avoids -inf times 0, which is NaN */
     x[i] = vanishes ? -0.0f : 0.5f * x[i] * (x[i] < 0 ? tail : 2 - tail);
   }
 }
@@ -57,7 +58,7 @@ static void rsqrt(float *x, size_t n) {
   }
 }
 
-/* ---- running them ---- */
+/* ---- running the functions ---- */
 
 typedef struct {
   const emu_node *node;
@@ -65,7 +66,7 @@ typedef struct {
 } unary_job;
 
 /* direct returns the kernel that computes a function directly on f16 and f32, or EMU_UNARY_OPS
- * if there is none. */
+ * if no kernel does. */
 static enum emu_unary_op direct(const unary_job *job) {
   if (!emu_is_float(job->node->in[0])) {
     return EMU_UNARY_OPS;
@@ -106,7 +107,7 @@ static int check_unary(const emu_node *node, const emu_param_rule *rules, size_t
          emu_check_dims(node->out[0], node->in[0]->rank, node->in[0]->dims, reason);
 }
 
-/* It accepts the types that the vendor's library validates. */
+/* UNARY defines an operator that accepts the types that the vendor's library validates. */
 #define UNARY(NAME, FUNCTION, TYPES)                                                               \
   int emu_check_##NAME(const emu_node *node, char *text, size_t size) {                            \
     return check_unary(node, NULL, 0, TYPES, (emu_reason){text, size});                            \
@@ -123,7 +124,7 @@ UNARY(hard_swish, hard_swish, EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS8)
 UNARY(relu, relu, EMU_T_FLOAT | EMU_T_FIXED)
 UNARY(rsqrt, rsqrt, EMU_T_FLOAT | EMU_T_FIXED)
 
-/* ---- Neuron: a function selected by number ---- */
+/* ---- Neuron: its parameter selects a function by number ---- */
 
 static void (*neuron_of(const emu_node *node))(float *x, size_t n) {
   switch (emu_u32_param(node, "operation", UINT32_MAX)) {

@@ -1,7 +1,7 @@
-/* pace/pace.c: the formulas of the device cost model and the settings of the paced clock.
+/* pace/pace.c: the formulas of the device cost model, and the settings of the paced clock.
  *
- * The settings choose a phone, the model that a graph simulates, and whether calls take their time
- * on the phone or only report it.
+ * The settings choose a phone, the model whose times are simulated, and whether calls take their
+ * time on the phone or only report it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "pace/pace.h"
@@ -16,8 +16,8 @@
 
 enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10 };
 
-/* layer_share returns the fraction of the model's layers that a graph has. If the graph does not
- * name the total, it belongs to the model that it simulates. */
+/* layer_share returns which fraction of the model's layers a graph has. If the graph's name does
+ * not give the total number of layers, the number of the simulated model is used. */
 static double layer_share(const pace_settings *s, const pace_part *part) {
   uint32_t total = part->total != 0 ? part->total : s->as != NULL ? s->as->layers : part->layers;
   double f = total > 0 ? (double)part->layers / total : 1;
@@ -28,8 +28,9 @@ static double row_factor(const pace_profile *p, double context) {
   return 1 - p->row_context_share + p->row_context_share * context / p->row_context_ref;
 }
 
-/* generic_ms returns the time of a model that has no costs of its own. Weights are read once per
- * tile of rows. The cost of a row was fitted to whole passes, so it includes the head's rows. */
+/* generic_ms returns the time of a model for which the profile has no costs. The weights are
+ * read once for each tile of rows. The cost of a row was fitted to whole passes, so it includes
+ * the rows of the head. */
 static double generic_ms(const pace_profile *p, const pace_part *part, double tiles,
                          double context) {
   double stream = part->bytes / p->generic_stream_gbps / 1e6;
@@ -41,8 +42,8 @@ static double generic_ms(const pace_profile *p, const pace_part *part, double ti
          part->rows * row_ms * row_factor(p, context) + p->rpc_ms;
 }
 
-/* The profiles charge the submission of a pass to its blocks. A head is a separate graph here,
- * so it has no submission cost. */
+/* In the profiles, the submission cost of a pass is part of the blocks' cost. A head is a graph
+ * of its own here, so it gets no submission cost. */
 double pace_execute(const pace_settings *s, const pace_part *part, double context) {
   const pace_profile *p = s->profile;
   const pace_model *m = s->as;

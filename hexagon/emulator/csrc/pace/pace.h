@@ -1,9 +1,9 @@
-/* pace/pace.h: the device cost model: the time of a graph and of a load on the phone that
- * SDNPU_EMULATOR names.
+/* pace/pace.h: the device cost model, which computes how long a graph runs and loads on the phone
+ * that SDNPU_EMULATOR names.
  *
- * This code depends neither on the ABI nor on a clock; api/pace.c applies the times. Times are in
- * milliseconds and sizes in bytes, as in the profiles of package graphswap. The tables in
- * profiles_gen.c are generated; they are constant after start, so any thread may read them.
+ * The code in pace/ depends neither on the ABI nor on a clock; api/pace.c applies the times. Times
+ * are in milliseconds and sizes in bytes, as in the profiles of package graphswap. The tables in
+ * profiles_gen.c are generated and constant, so any thread may read them.
  */
 #ifndef SDNPU_PACE_H
 #define SDNPU_PACE_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The costs of a model on a phone; hidden is the number of elements. */
+/* pace_model holds the costs of a model on a phone; hidden is the size of the hidden state. */
 typedef struct {
   const char *name; /* "qwen2.5-1.5b" */
   uint32_t layers, hidden;
@@ -19,7 +19,8 @@ typedef struct {
   double dispatch_ms_per_layer, tile_ms, row_ms, head_tile_ms, head_row_ms;
 } pace_model;
 
-/* A phone. The generic costs apply to models without costs of their own. */
+/* pace_profile holds the costs of a phone. The generic costs are used for models without costs
+ * of their own. */
 typedef struct {
   const char *id;   /* "sd8gen2", "sd8gen2/fast-load" */
   const char *kind; /* "fitted" to published figures, "estimated" by a compiler, or "measured" */
@@ -31,7 +32,7 @@ typedef struct {
   uint32_t n_models;
 } pace_profile;
 
-/* profiles_gen.c, generated from graphswap/devices */
+/* defined in profiles_gen.c, which is generated from graphswap/devices */
 extern const pace_profile pace_profiles[];
 extern const uint32_t pace_n_profiles;
 
@@ -39,34 +40,35 @@ typedef enum { PACE_OFF, PACE_WALL, PACE_VIRTUAL } pace_mode;
 
 typedef struct {
   pace_mode mode;
-  const pace_profile *profile; /* NULL: not paced */
-  const pace_model *as;        /* NULL: costs follow from a model's own shapes */
-  double scale;                /* of wall time */
-  double slowdown;             /* factor for runs that start during a load */
-  char name[96];               /* such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
+  const pace_profile *profile; /* NULL means that no phone is simulated */
+  const pace_model *as;        /* NULL means that costs follow from the model's own shapes */
+  double scale;                /* factor between simulated time and wall time */
+  double slowdown;             /* factor for executes that start during a load */
+  char name[96];               /* text such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
   char error[512];             /* reason why the settings are invalid, or empty */
 } pace_settings;
 
-/* pace_get returns the settings of the environment, which it reads once. */
+/* pace_get returns the settings in the environment variable, which is read once. */
 const pace_settings *pace_get(void);
 
-/* pace_parse reads the keys profile, as, pace, scale and slowdown of a setting. */
+/* pace_parse reads the keys profile, as, pace, scale and slowdown from a string. */
 void pace_parse(pace_settings *settings, const char *setting);
 
-/* The part of a model that a graph computes. */
+/* pace_kind says which part of a model a graph computes. */
 typedef enum { PACE_OTHER, PACE_BODY, PACE_HEAD } pace_kind;
 typedef struct {
   pace_kind kind;
-  uint32_t first;         /* blocks: the first layer, which identifies the block */
-  uint32_t layers, total; /* blocks: number of layers, and total of the model; total 0: unknown */
-  uint32_t rows;          /* of the graph, including padding rows */
+  uint32_t first;         /* for blocks: number of the first layer, which identifies the block */
+  uint32_t layers, total; /* for blocks: number of layers, and of all layers of the model (0 if
+                             unknown) */
+  uint32_t rows;          /* rows of the graph, including padding rows */
   uint32_t hidden;
-  double bytes; /* of its constants */
+  double bytes; /* size of its constants */
 } pace_part;
 
-/* pace_execute returns the time of one run with `context` tokens of context. */
+/* pace_execute returns the time of one execute at a context of `context` tokens. */
 double pace_execute(const pace_settings *settings, const pace_part *part, double context);
-/* pace_bytes returns the memory that the part needs on the phone. */
+/* pace_bytes returns how much memory the graph needs on the phone. */
 double pace_bytes(const pace_settings *settings, const pace_part *part);
 double pace_load(const pace_settings *settings, double bytes);
 
