@@ -75,7 +75,7 @@ type failure struct {
 // kinds lists the errors that callers test with [errors.Is].
 var kinds = []error{
 	errors.ErrUnsupported, backend.ErrInvalidGraph, backend.ErrNoMemory, backend.ErrImage,
-	model.ErrInvalid, engine.ErrJob, context.Canceled, ErrChanged, ErrReplaced,
+	model.ErrInvalid, model.ErrRounded, engine.ErrJob, context.Canceled, ErrChanged, ErrReplaced,
 }
 
 func newFailure(err error) *failure {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
@@ -29,7 +30,7 @@ func CodesPath(ranges string) string {
 }
 
 // ErrCodes is returned if a codes file does not match its ranges file.
-var ErrCodes = errors.New("no rounded weights of these ranges")
+var ErrCodes = model.ErrRounded
 
 // codesEntry locates one matrix.
 type codesEntry struct {
@@ -102,6 +103,29 @@ func openCodes(path, id string) (*model.Rounded, error) {
 	return r, nil
 }
 
+// checkCodes compares all matrices with their checksums. r may be nil.
+func checkCodes(r *model.Rounded) error {
+	if r == nil {
+		return nil
+	}
+	for _, name := range r.Constants {
+		if _, err := r.Codes(name); err != nil {
+			return fmt.Errorf("%s: %w", r.File, err)
+		}
+	}
+	return nil
+}
+
+// DropCodes removes the damaged codes file of ranges in the cache, so that the next start calibrates
+// again. Files of other folders stay.
+func (s Store) DropCodes(digest string, r model.Recipe) error {
+	path := CodesPath(s.RangesPath(digest, r))
+	if s.Cache == "" || r.Ranges == nil || r.Ranges.Rounded == nil || r.Ranges.Rounded.File != path {
+		return nil
+	}
+	return os.Remove(path)
+}
+
 // RestoreCodes sets the field Codes of matrices that another process sent, from
 // their file or their content.
 func RestoreCodes(r *model.Rounded) (err error) {
@@ -149,7 +173,7 @@ func readCodes(data []byte, id string) (*model.Rounded, error) {
 		found = data[e.Offset:][:e.Size]
 		err = mapped.Guard(func() error {
 			if crc32.Checksum(found, castagnoli) != e.CRC {
-				return fmt.Errorf("%w: %s is damaged: calibrate the model again", ErrCodes, constant)
+				return fmt.Errorf("%w: %s is damaged", ErrCodes, constant)
 			}
 			return nil
 		})

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // writtenCodes returns a codes file of two matrices.
@@ -78,4 +80,27 @@ func TestDamagedCodesAreRefused(t *testing.T) {
 	require.False(t, valid(binary.LittleEndian.AppendUint64(nil, 1<<63)))
 	_, err := readCodes(data, "another")
 	require.ErrorIs(t, err, ErrCodes)
+}
+
+// TestOnlyOwnCodesAreDropped: a context that grows may find damage in its codes file, which the next
+// start then makes again. The codes file of a prepared folder stays.
+func TestOnlyOwnCodesAreDropped(t *testing.T) {
+	data, id, _ := writtenCodes(t)
+	recipe, err := model.FindRecipe("w8a16")
+	require.NoError(t, err)
+	s := Store{Cache: t.TempDir()}
+	own := CodesPath(s.RangesPath("digest", recipe))
+	require.NoError(t, os.Mkdir(filepath.Dir(own), 0o700))
+	other := filepath.Join(t.TempDir(), "ranges-digest.codes")
+	for _, path := range []string{own, other} {
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		rounded, err := openCodes(path, id)
+		require.NoError(t, err)
+		recipe.Ranges = &model.Ranges{Rounded: rounded}
+		require.NoError(t, s.DropCodes("digest", recipe))
+	}
+	require.NoFileExists(t, own)
+	require.FileExists(t, other)
+	recipe.Ranges = nil
+	require.NoError(t, s.DropCodes("digest", recipe))
 }

@@ -74,6 +74,9 @@ func (s Store) storedRanges(digest string, r model.Recipe, logger *slog.Logger) 
 	reads = append(reads, func() (*model.Ranges, error) { return ReadRanges(s.RangesPath(digest, r), digest) })
 	for _, read := range reads {
 		ranges, err := read()
+		if err == nil && s.CheckCodes {
+			err = checkCodes(ranges.Rounded)
+		}
 		if err == nil {
 			return ranges
 		}

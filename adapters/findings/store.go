@@ -48,6 +48,9 @@ type Store struct {
 	Prepared []string
 	// Keys are accepted as signers of prepared folders.
 	Keys []signing.PublicKey
+	// CheckCodes compares rounded weights with their checksums before they are used. It reads
+	// all of them; otherwise only those that are compiled are read.
+	CheckCodes bool
 	// GateOff permits recipes that failed their gate.
 	GateOff bool
 }

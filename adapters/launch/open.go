@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend"
@@ -67,7 +68,15 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	if l.Device, err = s.OpenDevice(ctx, program, o.Logger); err != nil {
 		return nil, err
 	}
-	if err := s.openEngine(ctx, l, m, o); err != nil {
+	err = s.openEngine(ctx, l, m, o)
+	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {
+		o.Logger.Warn("rounded weights are damaged: looking for others, or calibrating again", "reason", err)
+		s.CheckCodes = true
+		if err = l.closeDatabase(); err == nil {
+			err = s.openEngine(ctx, l, m, o)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -83,6 +92,7 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	if err := s.CompileInChild(l.Device, l.File, o.Logger, &options); err != nil {
 		return err
 	}
+	s.dropDamagedCodes(m.Digest(), &options)
 	c := l.Device.Capabilities()
 	s.useProfile(c, m, &options, o.Logger)
 	if l.Flips, err = findings.FlipsOf(c, m, options); err != nil {
@@ -127,15 +137,39 @@ func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
 	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Logger: o.Logger, Progress: o.Progress}
 }
 
+// dropDamagedCodes makes a compilation that finds damaged rounded weights remove them. Open reacts
+// itself; this is for a context that grows later, after which the next start calibrates again.
+func (s Settings) dropDamagedCodes(digest string, o *engine.Options) {
+	compile := o.Compile
+	if compile == nil {
+		return
+	}
+	o.Compile = func(ctx context.Context, w io.Writer, job engine.Job, filled func(bytes int)) error {
+		err := compile(ctx, w, job, filled)
+		if errors.Is(err, model.ErrRounded) {
+			err = errors.Join(err, s.Findings().DropCodes(digest, o.Recipe))
+		}
+		return err
+	}
+}
+
+// closeDatabase closes the token database, if one is open.
+func (l *Model) closeDatabase() error {
+	if l.database == nil {
+		return nil
+	}
+	err := l.database.Close()
+	l.database = nil
+	return err
+}
+
 // Close closes what Open opened, in reverse order.
 func (l *Model) Close() error {
 	var errs []error
 	if l.Engine != nil {
 		errs = append(errs, l.Engine.Close())
 	}
-	if l.database != nil {
-		errs = append(errs, l.database.Close())
-	}
+	errs = append(errs, l.closeDatabase())
 	if l.Device != nil {
 		errs = append(errs, l.Device.Close())
 	}

@@ -39,6 +39,8 @@ type Settings struct {
 	Prepared []string
 	// PreparedKeys are accepted as signers of those folders.
 	PreparedKeys []signing.PublicKey
+	// CheckCodes compares rounded weights with their checksums before the engine opens.
+	CheckCodes bool
 	// ConstantSharing applies if images are compiled for another machine.
 	ConstantSharing hexagon.ConstantSharing
 	// Original is Ollama's own llama-server, which runs unselected models.
@@ -141,7 +143,7 @@ func (s *Settings) readCompile(value string) error {
 
 // Findings returns the store of measured results, which lies in the image cache.
 func (s Settings) Findings() findings.Store {
-	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, Keys: s.PreparedKeys, GateOff: s.GateOff}
+	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, Keys: s.PreparedKeys, CheckCodes: s.CheckCodes, GateOff: s.GateOff}
 }
 
 // CacheParent returns the folder that holds the image cache, or the folder of

@@ -72,7 +72,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	s.Prepared = nil
+	s.Prepared, s.CheckCodes = nil, true
 	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
 	if err != nil {
 		return err

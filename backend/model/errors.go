@@ -6,6 +6,9 @@ var (
 	// ErrInvalid is returned if hyper-parameters, tensors or weights of a file
 	// do not form a model.
 	ErrInvalid = errors.New("invalid model")
+	// ErrRounded is returned if the weights that calibration rounded are missing or damaged.
+	// Calibrating again makes new ones.
+	ErrRounded = errors.New("no rounded weights of these ranges")
 	// ErrToken is returned for a token outside the vocabulary.
 	ErrToken = errors.New("token is not in the vocabulary")
 	// ErrRange is returned for a block that the model does not have.
