@@ -2,7 +2,9 @@ package engine
 
 import (
 	"strconv"
+	"time"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
@@ -33,6 +35,26 @@ func (c Clock) String() string {
 		return "wall"
 	}
 	return "wall*" + strconv.FormatFloat(c.Scale, 'g', -1, 64)
+}
+
+// count adds the cost of a run.
+func (r *Result) count(c backend.Cost) {
+	if c.Virtual {
+		r.virtual += c.Took
+	}
+	if c.Virtual || c.Paced != "" {
+		r.paced += c.Took
+	}
+}
+
+// device returns the time of the pass on the device's clock, given its time on the
+// host's clock. All decisions that rest on times use the device's clock: a simulated
+// device would otherwise be judged by the computer that simulates it.
+func (r *Result) device(host time.Duration) time.Duration {
+	if r.paced > 0 {
+		return r.paced
+	}
+	return host
 }
 
 // clockOf finds out which clock a device keeps, from the cost that the device reports

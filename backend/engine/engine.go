@@ -60,7 +60,8 @@ type Engine struct {
 	last       *batch // the last pass, from which rows can be committed; nil if it failed
 	logits     []float32
 	tops       tops
-	passTimes  *workload.PassTimes
+	passTimes  *workload.PassTimes // on the device's clock, for decisions
+	hostTimes  *workload.PassTimes // on the host's clock, for waiting
 	trust      spec.Trust
 
 	// headLock guards the head's memory while several requests settle their rows of a
@@ -106,6 +107,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		queue:      newRequestQueue(),
 		power:      power.NewVoter(dev, o.Logger),
 		passTimes:  workload.NewPassTimes(o.Rows),
+		hostTimes:  workload.NewPassTimes(o.Rows),
 		deviceLock: make(chan struct{}, 1),
 		growing:    make(chan struct{}, 1),
 	}

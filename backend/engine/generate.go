@@ -101,6 +101,9 @@ type generation struct {
 	// delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
+	// paced is the device's time of the passes that gave output tokens, if the device
+	// simulates another one.
+	paced time.Duration
 	// pieces holds the text of the tokens that the last pass drew. If the output ends
 	// with them, ending is the reason.
 	pieces []Piece
@@ -242,7 +245,7 @@ func (g *generation) finish(err error) {
 	e := g.engine
 	g.endDrafts(err == nil)
 	if err == nil {
-		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.report.Decode)
+		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.decodeTime())
 	}
 	if x := g.planRun; x != nil {
 		addDecode(x.Log, g.report.Verifications, g.report.CPU, e.options.Blocks, e.options.Rows[0])
@@ -251,6 +254,14 @@ func (g *generation) finish(err error) {
 		g.report.Plan = g.residentReport()
 	}
 	g.report.Context = e.graphs.Load().context
+}
+
+// decodeTime returns the time of decoding on the device's clock.
+func (g *generation) decodeTime() time.Duration {
+	if g.paced > 0 {
+		return g.paced
+	}
+	return g.report.Decode
 }
 
 // handOut sends the text of the drawn tokens to the caller of Generate.

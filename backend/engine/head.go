@@ -180,11 +180,15 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 	}
 	clear(to[len(part)*size:])
 	e.head.held = e.head.held[:0]
-	began := time.Now()
+	began, before := time.Now(), r.paced
 	if err := e.runGraph(ctx, s, 0, r); err != nil {
 		return nil, err
 	}
-	e.workload.HeadRan(rows, time.Since(began))
+	took := time.Since(began)
+	if r.paced > before {
+		took = r.paced - before
+	}
+	e.workload.HeadRan(rows, took)
 	e.head.held = append(e.head.held, part...)
 	return part, nil
 }

@@ -81,7 +81,9 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 		}
 		if err == nil {
 			r.began, r.took = began, time.Since(began)
-			e.passTimes.Record(r.ValidRows+r.PaddingRows, r.took)
+			width := r.ValidRows + r.PaddingRows
+			e.passTimes.Record(width, r.device(r.took))
+			e.hostTimes.Record(width, r.took)
 			x.ChunkDone()
 			return r, nil
 		}
@@ -145,6 +147,10 @@ func (g *generation) settle(o *passOutput) (refused error) {
 		return err
 	}
 	g.item.tokens = g.item.tokens[o.rows.n:]
-	g.report.addPass(o, len(path), g.report.DecodeSteps > steps, time.Since(began))
+	verified := g.report.DecodeSteps > steps
+	if verified {
+		g.paced += o.result.paced
+	}
+	g.report.addPass(o, len(path), verified, time.Since(began))
 	return refused
 }

@@ -44,8 +44,9 @@ type Result struct {
 	Top []sampler.Top
 	// ValidRows and PaddingRows count rows of the blocks' graphs.
 	ValidRows, PaddingRows int
-	// virtual is the time of all runs on the device's own clock, or 0.
-	virtual time.Duration
+	// virtual is the time of all runs on the device's own clock, or 0. paced is the same
+	// time if the device simulates another one, whether calls last that long or not.
+	virtual, paced time.Duration
 	// Ops counts the graph operators that ran, by lane.
 	Ops map[backend.Lane]int64
 	// began and took are the start time and the duration of the pass, for reports.

@@ -96,8 +96,8 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
 		return fmt.Errorf("engine: run %s: %w", g.Name, err)
 	}
-	if t, ok := g.Program.(backend.Timed); ok && t.RunCost().Virtual {
-		r.virtual += t.RunCost().Took
+	if t, ok := g.Program.(backend.Timed); ok {
+		r.count(t.RunCost())
 	}
 	r.Ops[e.laneName] += int64(g.Signature.Nodes)
 	return nil

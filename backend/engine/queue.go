@@ -208,7 +208,7 @@ func (e *Engine) waitForMore() {
 			return
 		}
 		if timer == nil {
-			timer = time.After(e.passTimes.Measured(e.widthFor(rows)) / patience)
+			timer = time.After(e.hostTimes.Measured(e.widthFor(rows)) / patience)
 		}
 		select {
 		case <-e.queue.news:

@@ -171,7 +171,7 @@ func TestAFailedPassFailsEachRequestThatSharesIt(t *testing.T) {
 
 func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 	e := &Engine{options: resolved{Options: Options{Rows: []int{128, 4, 1}}}, chunkOf: planChunks(&resolved{Options: Options{Rows: []int{128, 4, 1}}}), queue: newRequestQueue()}
-	e.passTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.options.Rows)
+	e.hostTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.options.Rows)
 	for _, tt := range []struct {
 		name            string
 		tokens, between int

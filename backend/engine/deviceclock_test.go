@@ -1,0 +1,89 @@
+package engine_test
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// pacedDevice simulates a device whose blocks take a time that depends on the width
+// only. Its head takes no time. Calls return at once.
+type pacedDevice struct {
+	*device
+	block map[int]time.Duration
+	// virtual is [backend.Cost].Virtual; otherwise the device claims that its calls last.
+	virtual bool
+	// spent is the time of all runs so far.
+	spent time.Duration
+}
+
+func (d *pacedDevice) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	p, err := d.device.Load(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	return &pacedProgram{Program: p, device: d}, nil
+}
+
+type pacedProgram struct {
+	backend.Program
+	device *pacedDevice
+	took   time.Duration
+}
+
+var blockName = regexp.MustCompile(`^block\d+_rows(\d+)_`)
+
+func (p *pacedProgram) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
+	p.took = time.Nanosecond // the head
+	if name := blockName.FindStringSubmatch(graph); name != nil {
+		rows, err := strconv.Atoi(name[1])
+		if err != nil {
+			return err
+		}
+		p.took = p.device.block[rows]
+	}
+	p.device.spent += p.took
+	return p.Program.Run(ctx, graph, bindings)
+}
+
+func (p *pacedProgram) LoadCost() backend.Cost { return p.cost(time.Millisecond) }
+func (p *pacedProgram) RunCost() backend.Cost  { return p.cost(p.took) }
+
+func (p *pacedProgram) cost(took time.Duration) backend.Cost {
+	return backend.Cost{Took: took, Virtual: p.device.virtual, Paced: "a test"}
+}
+
+// TestTheDevicesClockChoosesTheWidth: on this computer 8 rows take about as long as one.
+// On one simulated device they take ten times as long, on another one no longer.
+func TestTheDevicesClockChoosesTheWidth(t *testing.T) {
+	for _, virtual := range []bool{true, false} {
+		for _, test := range []struct {
+			name  string
+			eight time.Duration
+			want  int
+		}{
+			{"8 rows cost ten", 100 * time.Millisecond, 1},
+			{"8 rows cost one", 10 * time.Millisecond, 8},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				dev := &pacedDevice{device: newDevice(), virtual: virtual, block: map[int]time.Duration{1: 10 * time.Millisecond, 8: test.eight}}
+				e, _ := start(t, dev, drafting(t, "sam+cal", 8, 1))
+				r := engine.Request{Prompt: begin, MaxTokens: 60}
+				_, _, _ = answer(t, e, r) // measures both widths
+				_, _, report := answer(t, e, r)
+				widths := map[int]int{}
+				for _, v := range report.Verifications {
+					widths[v.Width]++
+				}
+				require.Greater(t, widths[test.want], report.DecodeSteps*3/4, "passes by width: %v", widths)
+			})
+		}
+	}
+}
