@@ -11,7 +11,7 @@ func TestAdapterDraftsSaveStepsAndKeepTheText(t *testing.T) {
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
 	const tokens = 60
-	create(t, s, "plain-32", file, adapter(t, t.TempDir(), file, "rows=32"))
+	create(t, s, "plain-32", file, adapter(t, t.TempDir(), file, "rows=32", "draft=off"))
 	create(t, s, "drafted-32", file, adapter(t, t.TempDir(), file, "rows=32", "draft=default"))
 	plainAnswer := ask(t, s, "/api/generate", generate("plain-32", r.Prompt, greedy(tokens)))
 	for i := range 2 { // the second request finds the first answer in the runner's memory
@@ -22,6 +22,27 @@ func TestAdapterDraftsSaveStepsAndKeepTheText(t *testing.T) {
 		require.Positive(t, a.count(t, "wasted_rows"))
 		if i == 1 {
 			require.Less(t, a.count(t, "decode_steps"), tokens/3)
+		}
+	}
+}
+
+// TestDraftsAreAutomaticByDefault: a model that is only selected drafts, and its texts
+// are those without drafts.
+func TestDraftsAreAutomaticByDefault(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	create(t, s, "undrafted", file, adapter(t, t.TempDir(), file, "draft=off"))
+	create(t, s, "only-selected", file, adapter(t, t.TempDir(), file))
+	seeded := greedy(60)
+	seeded["temperature"], seeded["seed"] = 0.9, 7
+	for _, options := range []body{greedy(60), seeded} {
+		plain := ask(t, s, "/api/generate", generate("undrafted", r.Prompt, options))
+		require.NotContains(t, plain.report, "draft")
+		for range 3 {
+			a := ask(t, s, "/api/generate", generate("only-selected", r.Prompt, options))
+			require.Equal(t, plain.text, a.text)
+			require.Equal(t, "auto", a.report["draft"])
 		}
 	}
 }

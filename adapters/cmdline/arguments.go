@@ -17,7 +17,7 @@ import (
 // Texts of flags that several commands of both programs have.
 const (
 	LibraryUsage = "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)"
-	DraftUsage   = "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +"
+	DraftUsage   = "speculative drafts: auto, off, default, or sources joined by + (pld, sam, cal, ext, rec, db)"
 )
 
 // Prepare adds the help command to every error about arguments or flags. Call it after all

@@ -43,7 +43,7 @@ func TestModelWithoutKeysIsNotSelected(t *testing.T) {
 	c, err := Resolve()
 	require.NoError(t, err)
 	require.False(t, c.Enabled)
-	require.Equal(t, "off", c.Draft.String())
+	require.Equal(t, "auto", c.Draft.String())
 	require.Equal(t, []int{128, 1}, c.Rows)
 	require.Zero(t, c.FirstContext)
 }
@@ -187,6 +187,9 @@ func TestKeysOverrideDraftSources(t *testing.T) {
 		{"paper", "auto", "off", "default"},
 		{"paper-ext", "off", "auto", "sam+rec+db"},
 		{"off", "auto", "off", "off"},
+		{"auto", "auto", "auto", "auto"},
+		{"auto", "off", "auto", "auto+sam+rec+db"},
+		{"auto+sam", "auto", "on", "auto+sam+ext"},
 	} {
 		c, err := Resolve(
 			source("model", map[string]string{"sdnpu.calibration": test.calibration, "sdnpu.draft": test.draft}),

@@ -63,8 +63,8 @@ var Keys = []Key{
 		set: choice(func(c *Config) *string { return &c.Recipe }, recipes()...),
 	},
 	{
-		Name: "sdnpu.draft", Type: "string", Default: "off",
-		Doc: "sources of speculative drafts: off, default, or pld, sam, cal, ext, rec, db joined by +",
+		Name: "sdnpu.draft", Type: "string", Default: auto,
+		Doc: "speculative drafts: auto (all sources, used where they save time), off, default (all sources, always), or sources joined by +: pld, sam, cal, ext, rec, db; auto among them adds its guard",
 		set: func(c *Config, v string) (err error) {
 			c.Draft, err = draft.Parse(currentDraft(v))
 			return err
@@ -73,7 +73,7 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.calibration", Type: "string", Default: auto,
-		Doc: "draft from the model's own probabilities: on (calibrate every prompt), off, or auto (if sdnpu.draft names cal, calibrate prompts where it is expected to save time)",
+		Doc: "draft from the model's own probabilities: on (calibrate every prompt), off, or auto (if sdnpu.draft names cal or default, calibrate prompts where it is expected to save time)",
 		set: choice(func(c *Config) *string { return &c.Calibration }, auto, on, off),
 	},
 	{
@@ -83,7 +83,7 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.db", Type: "string", Default: "",
-		Doc: "database on disk that keeps answers for later drafts (sdnpu.draft must name db or default). A model gives a plain name, such as answers, and SDNPU_DB=allow permits it; " +
+		Doc: "database on disk that keeps answers for later drafts (sdnpu.draft must be auto or default, or name db). A model gives a plain name, such as answers, and SDNPU_DB=allow permits it; " +
 			"SDNPU_DB=FOLDER names a folder, SDNPU_DB=off forbids a database on disk. Without one, answers are kept in memory until the process ends",
 		Origins: NameOnly, set: setDatabase, setModel: setDatabaseName, limit: limitDatabaseName,
 	},

@@ -281,7 +281,7 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 		Logger: cmdline.NewLogger(o.stderr, false),
 		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
 	}
-	if c.Draft.Calibration { // this machine's times must not decide for a phone
+	if c.Draft.Calibration && !c.Draft.Auto { // this machine's times must not decide for a phone
 		j.Config.Calibration = "on"
 	}
 	bar := launch.NewBar(o.stderr)

@@ -27,7 +27,7 @@ func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) 
 		return nil, nil
 	}
 	if !c.Draft.Database {
-		logger.Warn("the token database is not used", "path", path, "remedy", "set sdnpu.draft to default, or to terms with db")
+		logger.Warn("the token database is not used", "path", path, "remedy", "set sdnpu.draft to auto or default, or to sources with db")
 		return nil, nil
 	}
 	options := tokendb.Options{

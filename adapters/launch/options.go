@@ -51,7 +51,10 @@ func (o Options) rows() []int {
 // returns "" if they can. Each drafted token needs a row of its own.
 func (o Options) DraftProblem() string {
 	rows := o.rows()
-	if o.Config.Draft == (draft.Mode{}) || len(rows) == 0 { // the engine's own widths have spare rows
+	switch {
+	case o.Config.Draft == (draft.Mode{}) || len(rows) == 0: // the engine's own widths have spare rows
+		return ""
+	case o.Config.Draft.Auto && o.Config.Origin["sdnpu.draft"] == "": // the user did not ask for drafts
 		return ""
 	}
 	switched, exactly := enginePlan(o.Config.Plan), ""

@@ -51,7 +51,7 @@ func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		m := all[0]
-		require.Len(t, m.Images, 4, "a pair, its twins and the head")
+		require.Len(t, m.Images, 6, "two pairs, of the block and of the head, and their twins")
 		require.True(t, m.Images[0].Shared)
 		if library != "emulator" { // whose description has no sections
 			require.Greater(t, m.Images[0].SharedBytes, m.Images[0].ConstantBytes, "libQnnSystem counts shared weights once")
@@ -123,10 +123,10 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 	of := func(i int) string {
 		return fmt.Sprintf("%s %s %d: %d", all[i].Model.File, all[i].Recipe, all[i].Chip.SoC, len(all[i].Images))
 	}
-	require.Equal(t, "stories260K-f16.gguf f16 57: 4", of(0))
-	require.Equal(t, "stories260K-qwen2-f16.gguf f16 57: 3", of(1))
-	require.Equal(t, "stories260K-f16.gguf w8 57: 3", of(2))
-	require.Equal(t, "stories260K-f16.gguf f16 43: 3", of(3))
+	require.Equal(t, "stories260K-f16.gguf f16 57: 6", of(0))
+	require.Equal(t, "stories260K-qwen2-f16.gguf f16 57: 4", of(1))
+	require.Equal(t, "stories260K-f16.gguf w8 57: 4", of(2))
+	require.Equal(t, "stories260K-f16.gguf f16 43: 4", of(3))
 
 	s := launch.Settings{Prepared: []string{dir}}
 	c := backend.Capabilities{Fingerprint: all[0].Library.Fingerprint, BuildID: all[0].Library.BuildID, SoC: "57"}

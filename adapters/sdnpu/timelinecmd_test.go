@@ -76,7 +76,7 @@ func TestTimelineOfARun(t *testing.T) {
 
 	both := filepath.Join(dir, "switched.json")
 	_, err = sdnpu(t, "run", "--model", story, "--library", "float", "--prompt", "Once upon a time. Once upon a", "-n", "6",
-		"--plan", "switch", "--rows", "8,4", "--blocks", "2", "--timeline", both)
+		"--plan", "switch", "--rows", "8,4", "--blocks", "2", "--draft", "off", "--timeline", both)
 	require.NoError(t, err)
 	record, err = readTimeline(both)
 	require.NoError(t, err)

@@ -11,19 +11,26 @@ import (
 // of the next pass. The table ends at the widest graph width. If more tokens are left,
 // the next pass has the widest width.
 func planChunks(o *resolved) []int {
-	rows, widest := o.Rows, o.Rows[0]
-	chunks, costs := make([]int, widest+1), make([]int, widest+1)
-	if o.Plan != "" { // with a plan, each block splits a chunk for the graph that it has loaded
-		for n := range chunks {
-			chunks[n] = n
-		}
-		return chunks
+	if o.Plan == "" {
+		return cutPrompts(o.Rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
+	chunks := make([]int, o.Rows[0]+1) // each block cuts a chunk for its own graph
+	for n := range chunks {
+		chunks[n] = n
+	}
+	return chunks
+}
+
+// cutPrompts returns the rows of the next pass by the number of rows that are left, so
+// that all of them together cost least. cost is the cost of a pass of a width.
+func cutPrompts(rows []int, cost func(width int) float64) []int {
+	widest := rows[0]
+	chunks, costs := make([]int, widest+1), make([]float64, widest+1)
 	for n := 1; n <= widest; n++ {
 		for i, w := range rows { // try the widest width first, so that it wins if costs are equal
 			k := min(w, n)
-			if cost := w + workload.PassCost + costs[n-k]; i == 0 || cost < costs[n] {
-				chunks[n], costs[n] = k, cost
+			if total := cost(w) + costs[n-k]; i == 0 || total < costs[n] {
+				chunks[n], costs[n] = k, total
 			}
 		}
 	}

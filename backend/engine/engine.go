@@ -63,6 +63,7 @@ type Engine struct {
 	passTimes  *workload.PassTimes // on the device's clock, for decisions
 	hostTimes  *workload.PassTimes // on the host's clock, for waiting
 	trust      spec.Trust
+	guard      spec.Guard
 
 	// headLock guards the head's memory while several requests settle their rows of a
 	// pass.
@@ -86,7 +87,22 @@ func checkVocabulary(tokens, embeddings int) error {
 
 // New compiles or loads all graphs of m on dev and allocates the KV cache. The caller
 // must not close dev, m and tok before the Engine.
-func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
+//
+// If the device has no memory for the graphs that automatic drafts need, the engine runs
+// without drafts.
+func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (*Engine, error) {
+	e, err := newEngine(ctx, dev, m, tok, options)
+	if options.Draft.Auto && errors.Is(err, backend.ErrNoMemory) {
+		if options.Logger != nil {
+			options.Logger.Warn("no memory for the graphs of drafts: answers are not drafted", "reason", err)
+		}
+		options.Draft = draft.Mode{}
+		e, err = newEngine(ctx, dev, m, tok, options)
+	}
+	return e, err
+}
+
+func newEngine(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
 	device := dev.Capabilities()
 	o, err := options.resolve(m.Config(), &device)
 	if err = cmp.Or(err, o.deviceErr); err != nil {
@@ -138,6 +154,9 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		return nil, o.explainNoMemory(device, err)
 	}
 	e.clock = clockOf(f.Set)
+	if err = e.measureWidths(ctx); err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 

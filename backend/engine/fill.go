@@ -11,7 +11,8 @@ import (
 // items yields one token, plus the sum of the scores of its drafts, which is the
 // expected number of accepted ones. It then fills all rows of that width with the
 // likeliest number of drafts taken from all items. If the width must be exact,
-// addDrafts cannot choose it.
+// addDrafts cannot choose it. With automatic drafts, the guard limits
+// what a wider pass may cost.
 func (e *Engine) addDrafts(list []taskRows) {
 	rows, sure := 0, 0
 	for _, s := range list {
@@ -25,10 +26,13 @@ func (e *Engine) addDrafts(list []taskRows) {
 		merged.keep()
 		return
 	}
-	width := e.widthFor(rows)
-	best := 0.0
+	plain, room := e.widthFor(rows), e.room(list)
+	width, best := plain, 0.0
 	for _, w := range slices.Backward(e.options.Rows) {
 		if w < rows || w > e.options.partRows() { // a pass is not computed in two parts to verify more drafts
+			continue
+		}
+		if w != plain && (e.policy.PassTime(w)-e.policy.PassTime(plain)).Seconds() > room {
 			continue
 		}
 		merged.fill(w - rows)

@@ -120,6 +120,8 @@ func (e *Engine) switchGraphSet(ctx context.Context, old, next *graphSet, g *Gro
 	next.memory.Cache().CopyFrom(old.memory.Cache(), e.sequences.Lengths())
 	e.last = nil // its rows lie in the old memory
 	e.graphs.Store(next)
+	e.passTimes.Move()
+	e.hostTimes.Move()
 	g.Moved = time.Since(begin)
 	return nil
 }

@@ -124,11 +124,7 @@ func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 		}
 	}
 	waiting.Wait()
-	for _, o := range outputs {
-		if o.verified && len(o.scores) > 0 {
-			e.trust.Observe(o.scores, o.accepted)
-		}
-	}
+	e.learnFromPass(outputs)
 }
 
 // settle verifies the drafts among the request's rows of a pass, draws the next
@@ -140,8 +136,13 @@ func (g *generation) settle(o *passOutput) (refused error) {
 		var accepted []int32
 		accepted, refused = g.verify(o)
 		path = append(path, o.draftRows(accepted)...)
-		o.verified, o.accepted = true, len(accepted)
+		o.accepted, o.right = len(accepted), len(accepted)
+		if o.rows.drafts == 0 {
+			o.right = g.guessed()
+		}
 	}
+	o.verified = true
+	g.item.account.Add(o.cost.of(o.accepted))
 	began := time.Now()
 	if err := g.engine.commit(g.item.sequence, path); err != nil {
 		return err

@@ -35,8 +35,9 @@ type Options struct {
 	// Recipe is the precision. Zero means the first of [model.Recipes].
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are 128
-	// and 1, and with several sequences also a width with a row for each sequence. With drafts the
-	// default is 128, 32, 8 and 1, and with a plan or an exact width 128 and 32.
+	// and 1, and with several sequences also a width with a row for each sequence. Drafts add 32 and
+	// 8; automatic ones do so only if the device shares constants. With a plan or an exact width the
+	// default is 128 and 32.
 	Rows []int
 	// Blocks is the number of blocks. Zero means one per 100 million parameters.
 	Blocks int

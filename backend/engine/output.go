@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -35,11 +34,14 @@ type passOutput struct {
 	partial bool
 	// settled must be called once: the rows are committed, or never will be.
 	settled func()
-	// scores are the scores of the drafts, and accepted counts the right ones. verified
-	// tells that the request has verified them.
-	scores   []float32
+	// accepted counts the accepted drafts. scores are the scores of the drafts, and right
+	// counts the right ones: of a pass without drafts, those that the next token could
+	// have been. verified tells that the request has verified them.
 	accepted int
+	scores   []float32
+	right    int
 	verified bool
+	cost     passCost
 	// panicked tells that a draw of the request has panicked: it receives nothing more.
 	panicked bool
 }
@@ -47,17 +49,16 @@ type passOutput struct {
 // outputs divides the result of a pass, or its error, among the requests.
 func (e *Engine) outputs(ctx context.Context, rows []taskRows, r *Result, err error) []*passOutput {
 	list, turn, at, b := make([]*passOutput, len(rows)), e.queue.reserveTurns(len(rows)), 0, e.last
+	cost := e.costOf(rows)
 	for i, s := range rows {
-		o := &passOutput{rows: s, err: err, turn: turn + uint64(i), first: at}
+		o := &passOutput{rows: s, err: err, turn: turn + uint64(i), first: at, cost: cost}
 		if end := at + s.n + s.drafts; err == nil {
 			o.result, o.tops, o.logits = r, r.Top[at:end], r.Logits[at:end]
 			o.extra.Ops = make(map[backend.Lane]int64)
 			o.readRow = func(dst []float32, row int, extra *Result) ([]float32, error) {
 				return e.wholeRow(ctx, dst, b, row, extra)
 			}
-			if s.drafts > 0 {
-				o.scores = slices.Clone(s.item.drafts.Scores[:s.drafts])
-			}
+			o.scores = s.scores()
 			at = end
 		}
 		list[i] = o

@@ -114,8 +114,11 @@ func (p ownPolicy) PassTime(width int) time.Duration { return p.e.passTimes.Expe
 
 func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
 	o := &p.e.options
-	if !o.Draft.Calibration || o.AlwaysCalibrate {
+	switch {
+	case !o.Draft.Calibration || o.AlwaysCalibrate:
 		return CalibrationChoice{Calibrate: o.Draft.Calibration}
+	case o.Draft.Auto: // it would delay the first token
+		return CalibrationChoice{}
 	}
 	cost, gain := p.e.workload.Calibration(rows, maxTokens)
 	return CalibrationChoice{Calibrate: cost <= gain, Cost: cost, Gain: gain}

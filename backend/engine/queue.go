@@ -30,6 +30,8 @@ type workItem struct {
 	// outputs brings the item's part of each pass. It has room for one output: no pass
 	// takes rows of the item before the last output is settled.
 	outputs chan *passOutput
+	// account compares the time of the request with its time without drafts.
+	account spec.Account
 	// turn orders items in the queue.
 	turn uint64
 	// finished reports whether no tokens are left, or err has ended the item.
@@ -60,6 +62,24 @@ type taskRows struct {
 
 // last reports whether the rows include the item's last token.
 func (s taskRows) last() bool { return s.n == len(s.item.tokens) }
+
+// scores returns the scores of the drafts among the rows. If the drafts took no part
+// in the pass, it returns those of the first tokens: the next token shows whether one
+// of them was right.
+func (s taskRows) scores() (scores []float32) {
+	switch t := s.item.drafts; {
+	case t == nil || !s.last():
+	case s.drafts > 0:
+		scores = slices.Clone(t.Scores[:s.drafts])
+	default:
+		for i, parent := range t.Parents {
+			if parent == spec.None {
+				scores = append(scores, t.Scores[i])
+			}
+		}
+	}
+	return scores
+}
 
 // update lets f change the queue and wakes a waiting pass.
 func (q *requestQueue) update(f func()) {

@@ -50,7 +50,8 @@ type resolved struct {
 func (o Options) resolve(c model.Config, device *backend.Capabilities) (resolved, error) {
 	r := resolved{Options: o}
 	r.fillSizes(c)
-	r.fillWidths()
+	shared := device == nil || device.SharesConstants
+	r.fillWidths(shared)
 	rowBytes := c.Hidden * r.Recipe.Activations.Size()
 	if r.Plan == PlanAuto {
 		if r.widthsReason = r.ruleOutSwitching(rowBytes); r.widthsReason != "" {
@@ -69,7 +70,7 @@ func (o Options) resolve(c model.Config, device *backend.Capabilities) (resolved
 	r.planName, r.spareRequired, r.spareRefused = graphswap.CutSpare(r.Plan)
 	r.start, r.used = planGraphs(r.Plan)
 	r.separate = r.Plan != "" && r.Plan != graphswap.PlanResident && !r.deviceSwitches
-	r.headRows = r.headWidths()
+	r.headRows = r.headWidths(shared)
 	return r, nil
 }
 
@@ -98,19 +99,34 @@ func defaultBlocks(c model.Config) int {
 	return min(max(blocks, 1), c.Layers)
 }
 
-func (r *resolved) fillWidths() {
+// fillWidths sets the widths. If the device does not share constants, each width is a copy
+// of the weights: automatic drafts then have no widths of their own.
+func (r *resolved) fillWidths(shared bool) {
 	r.Rows = slices.Clone(r.Rows)
 	if len(r.Rows) > 0 {
 		return
 	}
 	r.Rows = []int{128, 1}
-	if r.Plan != "" || r.Exact {
+	n := r.Sequences
+	switch {
+	case r.Plan != "" || r.Exact:
 		r.Rows = []int{128, 32}
-	} else if n := r.Sequences; r.Draft != (draft.Mode{}) {
+		return
+	case r.Draft != (draft.Mode{}) && (shared || !r.Draft.Auto):
 		r.Rows = []int{128, 32, 8, 1}
-	} else if n > 1 && n < 128 {
-		r.Rows = []int{128, n, 1}
 	}
+	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
+		r.Rows = insertWidth(r.Rows, n)
+	}
+}
+
+// insertWidth adds a width to descending ones that do not have it.
+func insertWidth(rows []int, n int) []int {
+	at, found := slices.BinarySearchFunc(rows, n, func(w, n int) int { return n - w })
+	if found {
+		return rows
+	}
+	return slices.Insert(rows, at, n)
 }
 
 // ruleOutSwitching explains why no plan can switch graphs of the widths; it returns
@@ -238,20 +254,29 @@ const maxHeads = 3
 
 // headWidths returns the widths of the head's graphs, ascending. A pass that several
 // requests share has a row of logits for each, and so has every draft.
-func (r *resolved) headWidths() []int {
-	if r.Exact { // another width may give other logits
+//
+// If the device does not share constants, each width is a copy of the model's largest
+// matrix: automatic drafts then have no widths of their own.
+func (r *resolved) headWidths(shared bool) (rows []int) {
+	switch {
+	case r.Exact: // another width may give other logits
+		return []int{r.HeadRows}
+	case r.Draft.Auto && shared:
+		rows = slices.DeleteFunc(slices.Clone(r.Rows), func(w int) bool { return w > r.widestHead() })
+	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
+		rows = slices.Clone(r.Rows[max(len(r.Rows)-maxHeads, 0):])
+	case r.Sequences > r.HeadRows:
+		return []int{r.HeadRows, min(r.Sequences, maxRows)}
+	default:
 		return []int{r.HeadRows}
 	}
-	if r.Draft != (draft.Mode{}) {
-		rows := slices.Clone(r.Rows[max(len(r.Rows)-maxHeads, 0):])
-		slices.Reverse(rows)
-		return rows
-	}
-	if r.Sequences > r.HeadRows {
-		return []int{r.HeadRows, min(r.Sequences, maxRows)}
-	}
-	return []int{r.HeadRows}
+	slices.Reverse(rows)
+	return rows
 }
+
+// widestHead returns the widest graph of the head with automatic drafts: wider ones need
+// more memory and are hardly ever filled.
+func (r *resolved) widestHead() int { return max(maxDrafts+1, r.Sequences, r.Rows[len(r.Rows)-1]) }
 
 // planGraphs returns what a plan has loaded of a block before the first prompt, and
 // what it ever loads.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
@@ -44,7 +46,15 @@ func (g *generation) propose(length int) {
 	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
-	g.item.drafts = g.tree.Head(fitting(g.tree, g.engine.graphs.Load().context-length-1, g.engine.config.Vocab))
+	g.item.drafts = g.tree.Head(fitting(g.tree, min(g.engine.graphs.Load().context-length, g.tokensLeft())-1, g.engine.config.Vocab))
+}
+
+// tokensLeft returns the largest number of tokens that the answer may still get.
+func (g *generation) tokensLeft() int {
+	if g.request.MaxTokens < 0 {
+		return math.MaxInt
+	}
+	return g.request.MaxTokens - g.report.OutputTokens
 }
 
 // maxDrafts bounds the drafts of one token. With the token they fill a verification
@@ -80,6 +90,16 @@ func (g *generation) read(o *passOutput, row int) {
 	} else {
 		g.top.Read(o.logits[row])
 	}
+}
+
+// guessed returns 1 if the first token that a pass drew was among the drafts, although
+// they took no part in the pass, and else 0.
+func (g *generation) guessed() int {
+	drawn := g.report.Output
+	if t := g.item.drafts; t != nil && len(drawn) > 0 && t.Child(spec.None, drawn[len(drawn)-1]) != spec.None {
+		return 1
+	}
+	return 0
 }
 
 // learn shows the drafter the result of a pass: the accepted drafts and the tokens

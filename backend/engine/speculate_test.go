@@ -18,7 +18,11 @@ import (
 func drafting(t *testing.T, mode string, rows ...int) engine.Options {
 	m, err := baseline.Parse(mode)
 	require.NoError(t, err)
-	return engine.Options{Context: 192, FirstContext: 64, Rows: rows, Draft: m}
+	o := engine.Options{Context: 192, FirstContext: 64, Rows: rows, Draft: m}
+	if m.Auto { // the guard then allows drafts at once, even if this machine is slow
+		o.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} }
+	}
+	return o
 }
 
 // requests returns prompts of repeating text with each kind of setting. The mask and the
@@ -66,12 +70,12 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 		cache   []byte
 	})
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 192, FirstContext: 64, Rows: []int{128, 1}})
-	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper", "default"} {
+	for _, mode := range []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper", "default", "auto"} {
 		for _, rows := range [][]int{{32, 8, 1}, {16, 5}, {7}} {
 			if mode == "paper" && len(rows) != 2 {
 				continue // a published baseline, only for comparison
 			}
-			if len(rows) != 3 && mode != "default" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
+			if len(rows) != 3 && mode != "default" && mode != "auto" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
 				continue // takes minutes
 			}
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
@@ -114,7 +118,13 @@ func TestEqualSeedsGiveEqualTextsWithDrafts(t *testing.T) {
 		seeds = 10
 	}
 	plain, _ := start(t, newDevice(), engine.Options{Top: -1, Context: 64, Rows: []int{16, 1}})
-	e, _ := start(t, newDevice(), drafting(t, "default", 32, 8)) // each width has room for drafts
+	for _, mode := range []string{"default", "auto"} {
+		equalSeeds(t, seeds, plain, mode)
+	}
+}
+
+func equalSeeds(t *testing.T, seeds uint64, plain *engine.Engine, mode string) {
+	e, _ := start(t, newDevice(), drafting(t, mode, 32, 8)) // each width has room for drafts
 	accepted, rejected, tops, rows := 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))

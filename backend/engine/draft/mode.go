@@ -26,6 +26,9 @@ type Mode struct {
 	Extension, Recycling bool
 	// Database drafts tokens from the outputs of earlier requests.
 	Database bool
+	// Auto drafts only if that is expected to pay, and bounds the time that wrong drafts
+	// may cost: see [spec.Guard]. Drafts never delay the first token.
+	Auto bool
 	// Baseline, if set, is a published drafter that replaces the blend of sources. Only
 	// the laboratory sets it.
 	Baseline Baseline
@@ -35,6 +38,7 @@ var terms = []struct {
 	name  string
 	field func(*Mode) *bool
 }{
+	{"auto", func(m *Mode) *bool { return &m.Auto }},
 	{"pld", func(m *Mode) *bool { return &m.Lookup }},
 	{"sam", func(m *Mode) *bool { return &m.Automaton }},
 	{"cal", func(m *Mode) *bool { return &m.Calibration }},
@@ -48,6 +52,9 @@ var terms = []struct {
 // extra work of the device.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
+// Auto is the product's default: all sources of [Default], used where they pay.
+var Auto = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true, Auto: true}
+
 // Retired reports whether s names a mode that earlier versions of the product accepted
 // and that only the laboratory has now. The keys of a model may still contain such a
 // name; the product reads it as "default".
@@ -55,10 +62,12 @@ func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }
 
-// Parse returns the mode that a text names: "off", "default", or terms joined by "+"
-// (pld, sam, cal, ext, rec, db).
+// Parse returns the mode that a text names: "auto", "off", "default", or terms joined by "+"
+// (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to other sources.
 func Parse(s string) (Mode, error) {
 	switch s {
+	case "auto":
+		return Auto, nil
 	case "off":
 		return Mode{}, nil
 	case "default":
@@ -73,7 +82,7 @@ func Parse(s string) (Mode, error) {
 		i := slices.Index(known, name)
 		if i < 0 {
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %.80q in %.80q is unknown: want off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
+			return Mode{}, fmt.Errorf("%w: %.80q in %.80q is unknown: want auto, off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
 		}
 		*terms[i].field(&m) = true
 	}
@@ -90,6 +99,8 @@ func (m Mode) String() string {
 		return "off"
 	case m == Default:
 		return "default"
+	case m == Auto:
+		return "auto"
 	}
 	var list []string
 	for _, term := range terms {

@@ -29,7 +29,7 @@ func drafts(t *testing.T, s *suite) {
 		{Prompt: prompt, MaxTokens: n, Sampling: sampler.Options{Temperature: 0.6, TopK: 40, TopP: 0.9, RepeatPenalty: 1.1, RepeatLastN: 64, Seed: 5}},
 	}
 	dev := s.device(t)
-	modes := []string{"default", "pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper"}
+	modes := []string{"default", "auto", "pld", "sam", "cal", "db", "sam+cal", "sam+ext", "sam+rec", "paper"}
 	widths := [][]int{{32}, {16, 5}}
 	if s.options.Brief {
 		modes, widths = modes[:1], widths[:1]

@@ -88,13 +88,32 @@ func (m measured) at(rows int) graphswap.MeasuredWidth {
 func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswap.MeasuredWidth, err error) {
 	w.LoadMs, w.Bytes = Milliseconds(planTime(g.Program, backend.Timed.LoadCost, load)), g.Program.SizeBytes()
 	for range images.WarmUps { // the last run counts
-		begin := time.Now()
-		if err := g.Program.Run(ctx, g.Name, g.bindings[0]); err != nil {
-			return w, fmt.Errorf("engine: measure %s: %w", g.Name, err)
+		run, err := TimeRun(ctx, g, planTime)
+		if err != nil {
+			return w, err
 		}
-		w.RunMs = Milliseconds(planTime(g.Program, backend.Timed.RunCost, time.Since(begin)))
+		w.RunMs = Milliseconds(run)
 	}
 	return w, nil
+}
+
+// TimeRun runs a graph on what its memory holds and returns its time. clock selects
+// the clock of the time.
+func TimeRun(ctx context.Context, g *BoundGraph, clock func(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration) (time.Duration, error) {
+	begin := time.Now()
+	if err := g.Program.Run(ctx, g.Name, g.bindings[0]); err != nil {
+		return 0, fmt.Errorf("engine: measure %s: %w", g.Name, err)
+	}
+	return clock(g.Program, backend.Timed.RunCost, time.Since(begin)), nil
+}
+
+// DeviceTime returns the time of a call on the device's clock: what the device reports
+// if it simulates another one, else the host's time.
+func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
+	if c := images.CallCost(p, cost); c.Virtual || c.Paced != "" {
+		return c.Took
+	}
+	return host
 }
 
 // planTime returns the time of a call on the clock of plans: the device's if its

@@ -19,12 +19,37 @@ type PassTimes struct {
 	widths      []int // descending
 	times       map[int]time.Duration
 	unconfirmed map[int]int // passes of a width until its time is believed
+	// prior are times that were measured on a part of the model.
+	prior map[int]time.Duration
+	// moved is set until the first pass after all times have changed.
+	moved bool
 }
 
 // NewPassTimes returns the times of passes of the given widths, which are in descending order.
 // Nothing is measured yet.
 func NewPassTimes(widths []int) *PassTimes {
-	return &PassTimes{widths: widths, times: make(map[int]time.Duration), unconfirmed: make(map[int]int)}
+	return &PassTimes{widths: widths, times: make(map[int]time.Duration), unconfirmed: make(map[int]int), prior: make(map[int]time.Duration)}
+}
+
+// Prepare sets the time of a width that has had no pass yet, as measured on a part of
+// the model. Later passes of any width correct it.
+func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
+
+// Move announces that the times of all widths have changed by about the same factor,
+// such as with a longer context tier. The next pass shows the factor.
+func (p *PassTimes) Move() { p.moved = true }
+
+// follow changes the times of all other widths by the factor by which the time of one
+// width has changed.
+func (p *PassTimes) follow(width int, t time.Duration) {
+	p.moved = false
+	old, known := p.times[width]
+	if !known || old <= 0 {
+		return
+	}
+	for w, other := range p.times {
+		p.times[w] = time.Duration(float64(other) * float64(t) / float64(old))
+	}
 }
 
 // Measured returns the measured time of a pass, or zero.
@@ -51,15 +76,30 @@ func (p *PassTimes) Expected(width int) time.Duration {
 func (p *PassTimes) estimate(width int) (t time.Duration, fromNarrower bool) {
 	for _, w := range slices.Backward(p.widths) {
 		if t, ok := p.times[w]; ok && w != width {
-			return t * time.Duration(width+PassCost) / time.Duration(w+PassCost), w < width
+			return time.Duration(float64(t) * p.ratio(width, w)), w < width
 		}
 	}
+	if t, ok := p.prior[width]; ok {
+		return t, false
+	}
 	return time.Duration(width+PassCost) * time.Millisecond, false
+}
+
+// ratio returns the expected time of a pass relative to one of another width.
+func (p *PassTimes) ratio(width, other int) float64 {
+	t, known := p.prior[width]
+	if o, both := p.prior[other]; known && both {
+		return float64(t) / float64(o)
+	}
+	return float64(width+PassCost) / float64(other+PassCost)
 }
 
 // Record records the time of a pass. Of the first ones of a width the shortest counts,
 // then a mean.
 func (p *PassTimes) Record(width int, t time.Duration) {
+	if p.moved {
+		p.follow(width, t)
+	}
 	old, known := p.times[width]
 	switch {
 	case !known:

@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+)
+
+// TestAutomaticDraftsDelayNoFirstToken: with automatic drafts, the prompt's passes take
+// no longer on the device than without drafts, and the head runs for one row.
+func TestAutomaticDraftsDelayNoFirstToken(t *testing.T) {
+	for name, block := range map[string]map[int]time.Duration{
+		"flat":      {1: 1000, 8: 1010, 32: 1030, 128: 1300},
+		"steep":     {1: 1000, 8: 1600, 32: 3600, 128: 9000},
+		"staircase": {1: 1000, 8: 1060, 32: 1270, 128: 3900},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := func(e *engine.Engine, n int) time.Duration {
+				_, _, r := answer(t, e, engine.Request{Prompt: story(n), MaxTokens: 2, IgnoreEOS: true})
+				var took time.Duration
+				for i, p := range r.PromptPasses {
+					took += p.Device
+					want := 0
+					if i == len(r.PromptPasses)-1 {
+						want = 1
+					}
+					require.Equal(t, want, p.Logits)
+				}
+				require.Zero(t, r.Calibration.Rows)
+				return took
+			}
+			open := func(mode draft.Mode) *engine.Engine {
+				e, _ := start(t, &pacedDevice{device: newDevice(), virtual: true, block: block}, engine.Options{Context: 384, FirstContext: 384, Draft: mode})
+				return e
+			}
+			off, auto := open(draft.Mode{}), open(draft.Auto)
+			for _, n := range []int{1, 2, 7, 8, 9, 15, 31, 33, 64, 65, 100, 127, 128, 129, 140, 200, 300} {
+				require.LessOrEqual(t, first(auto, n), first(off, n)*102/100, "%d tokens", n)
+			}
+		})
+	}
+}
+
+// TestAutomaticDraftsOfRepeatedTextsSaveTime on the device's clock. The first request,
+// for which nothing is known, takes no longer either.
+func TestAutomaticDraftsOfRepeatedTextsSaveTime(t *testing.T) {
+	times := map[int]time.Duration{1: 10 * time.Millisecond, 8: 10600 * time.Microsecond, 32: 12700 * time.Microsecond, 128: 40 * time.Millisecond}
+	r := draftRequests()["copying"]
+	spent := map[string]time.Duration{}
+	for _, mode := range []draft.Mode{{}, draft.Auto} {
+		dev := &pacedDevice{device: newDevice(), virtual: true, block: times}
+		e, _ := start(t, dev, engine.Options{Context: 192, Draft: mode})
+		dev.spent = 0
+		for range 3 { // the database knows the answer from the second time on
+			before := dev.spent
+			_, _, report := answer(t, e, r)
+			require.Equal(t, mode.String(), report.Draft)
+			if off := spent["off"]; off > 0 {
+				require.LessOrEqual(t, (dev.spent - before).Seconds(), off.Seconds()/3*1.02)
+			}
+		}
+		spent[mode.String()] = dev.spent
+	}
+	require.Less(t, spent["auto"].Seconds(), 0.6*spent["off"].Seconds())
+}
+
+// TestWithoutMemoryForDraftsTheEngineRunsWithoutThem: graphs of 32 rows do not fit.
+func TestWithoutMemoryForDraftsTheEngineRunsWithoutThem(t *testing.T) {
+	dev, loads := newDevice(), 0
+	dev.onLoad = func() error {
+		if loads++; loads == 1 {
+			return fmt.Errorf("float: %w", backend.ErrNoMemory)
+		}
+		return nil
+	}
+	var log bytes.Buffer
+	e, _ := start(t, dev, engine.Options{Context: 64, Draft: draft.Auto, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 5})
+	require.Equal(t, "off", report.Draft)
+	require.Equal(t, []int{128, 1}, report.Widths)
+	require.Contains(t, log.String(), "answers are not drafted")
+	dev.onLoad = func() error { return fmt.Errorf("float: %w", backend.ErrNoMemory) }
+	_, _, err := open(t, t.Context(), dev, engine.Options{Context: 64, Draft: draft.Auto})
+	require.ErrorIs(t, err, backend.ErrNoMemory)
+}
+
+// TestAutomaticDraftsAddNoCopiesOfWeights: each width is a copy of the weights on a
+// device that does not share constants.
+func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
+	for _, test := range []struct {
+		unshared  bool
+		sequences int
+		want      []int
+	}{
+		{false, 1, []int{128, 32, 8, 1}},
+		{false, 4, []int{128, 32, 8, 4, 1}},
+		{false, 8, []int{128, 32, 8, 1}},
+		{true, 1, []int{128, 1}},
+		{true, 4, []int{128, 4, 1}},
+	} {
+		dev := newDevice()
+		dev.unshared = test.unshared
+		e, _ := start(t, dev, engine.Options{Context: 64, Sequences: test.sequences, Draft: draft.Auto})
+		_, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 5})
+		require.Equal(t, test.want, report.Widths)
+	}
+}
+
+// TestRejectedRowsTeachTheDrafter: on fixed texts in which rejected drafts return, drafts
+// that learn from rejected rows are accepted more often. Each text has an engine of its
+// own, and every pass has 32 rows, so nothing else differs.
+func TestRejectedRowsTeachTheDrafter(t *testing.T) {
+	accepted := map[string]int{}
+	for _, mode := range []draft.Mode{{Automaton: true}, {Automaton: true, Extension: true}, {Automaton: true, Recycling: true}} {
+		for _, n := range []int{23, 32, 56, 71} {
+			e, _ := start(t, newDevice(), engine.Options{Context: 192, Rows: []int{32}, Draft: mode})
+			_, _, report := answer(t, e, engine.Request{Prompt: story(n), MaxTokens: 90, IgnoreEOS: true})
+			accepted[mode.String()] += report.AcceptedRows
+		}
+	}
+	t.Logf("accepted drafts: %v", accepted)
+	require.Greater(t, accepted["sam+ext"], accepted["sam"])
+	require.Greater(t, accepted["sam+rec"], accepted["sam+ext"]*11/10)
+}

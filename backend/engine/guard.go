@@ -1,0 +1,71 @@
+package engine
+
+import "math"
+
+// This file applies the guard of automatic drafts (draft.Mode.Auto): it tells a pass
+// what drafts may cost, and counts what they cost and saved. All times are in seconds
+// on the device's clock, as [Policy].PassTime expects them.
+
+// passCost is the expected time of a pass, compared with decoding without drafts.
+type passCost struct {
+	// took is the time with drafts, and plain the time without them.
+	took, plain float64
+	// saved is the time of the pass that one accepted draft makes unnecessary.
+	saved float64
+}
+
+// of returns the time of a request's part of the pass, without drafts and with them.
+// Each accepted draft stands for a pass that the request does not need.
+func (c passCost) of(accepted int) (plain, took float64) {
+	return c.plain + float64(accepted)*c.saved, c.took
+}
+
+// costOf returns the cost of a pass with these rows.
+func (e *Engine) costOf(list []taskRows) (c passCost) {
+	if !e.options.Draft.Auto {
+		return c
+	}
+	tokens, drafts := 0, 0
+	for _, s := range list {
+		tokens, drafts = tokens+s.n, drafts+s.drafts
+	}
+	c.plain = e.passSeconds(tokens)
+	c.took = c.plain
+	if drafts > 0 {
+		c.took = e.passSeconds(tokens + drafts)
+	}
+	c.saved = min(c.plain, e.passSeconds(len(list)))
+	return c
+}
+
+// passSeconds returns the expected time of the narrowest pass that holds n rows.
+func (e *Engine) passSeconds(n int) float64 { return e.policy.PassTime(e.widthFor(n)).Seconds() }
+
+// room returns the time that drafts of a pass may lose at worst. Every request that
+// shares the pass must afford it.
+func (e *Engine) room(list []taskRows) float64 {
+	if !e.options.Draft.Auto {
+		return math.Inf(1)
+	}
+	least := math.Inf(1)
+	for _, s := range list {
+		least = min(least, e.guard.Room(&s.item.account))
+	}
+	return least
+}
+
+// learnFromPass counts a pass that all its requests have settled. The caller holds the
+// device lock.
+func (e *Engine) learnFromPass(outputs []*passOutput) {
+	for _, o := range outputs {
+		if !o.verified {
+			continue
+		}
+		if len(o.scores) > 0 {
+			e.trust.Observe(o.scores, o.right)
+		}
+		if e.options.Draft.Auto {
+			e.guard.Add(o.cost.of(o.accepted))
+		}
+	}
+}

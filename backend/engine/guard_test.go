@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/workload"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// tableTime lets passes take the times of a table.
+type tableTime struct {
+	Policy
+	times map[int]time.Duration
+}
+
+func (p tableTime) PassTime(width int) time.Duration { return p.times[width] }
+
+// drawTimes draws the times of devices: flat in the width, steep, or between.
+func drawTimes(rng *rand.Rand) map[int]time.Duration {
+	one := time.Duration(10+rng.IntN(90)) * time.Millisecond
+	eight := time.Duration(float64(one) * (1 + rng.Float64()*rng.Float64()))
+	return map[int]time.Duration{1: one, 8: eight, 32: time.Duration(float64(eight) * (1 + 3*rng.Float64()*rng.Float64()))}
+}
+
+// rightOrWrong returns drafts that are certain by their scores and right or wrong by a
+// schedule.
+func rightOrWrong(output []int32, vocab int, right func(n int) bool) adversary {
+	return func(n int, tree *spec.Tree) {
+		parent := spec.None
+		for i := n; i < n+31; i++ {
+			token := int32((i*7 + 1) % vocab)
+			if i < len(output) {
+				token = output[i]
+			}
+			if !right(n) {
+				token = (token + 1) % int32(vocab)
+			}
+			parent = tree.Add(token, parent, 0.99)
+		}
+	}
+}
+
+// TestNoDraftsAreMuchSlowerThanNone runs requests on an engine with automatic drafts,
+// most of which are wrong in the worst way. The oracle adds up the times of the passes
+// that the reports list, and what the same tokens take without drafts.
+func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
+	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
+	plain := openFile(t, path, Options{Rows: []int{32, 1}, Context: shortContext})
+	schedules := map[string]func(request, n int) bool{
+		"always wrong": func(int, int) bool { return false },
+		"always right": func(int, int) bool { return true },
+		"right until trust has grown, then wrong": func(_, n int) bool { return n < 24 },
+		"wrong after many right requests":         func(request, _ int) bool { return request < 6 },
+		"right now and then":                      func(request, n int) bool { return (request+n)%5 == 0 },
+	}
+	for name, right := range schedules {
+		t.Run(name, func(t *testing.T) {
+			drafted := 0
+			for seed := range uint64(6) {
+				rng := rand.New(rand.NewPCG(seed, 4))
+				times := drawTimes(rng)
+				e := openFile(t, path, Options{
+					Rows: []int{32, 8, 1}, Context: shortContext, Draft: draft.Auto,
+					Policy: func(own Policy) Policy { return tableTime{own, times} },
+				})
+				var took, without time.Duration // of all requests
+				for request := range 14 {
+					r := Request{
+						Prompt: []int32{3, 7, int32(request % 40)}, MaxTokens: 20 + rng.IntN(30), IgnoreEOS: true,
+						Sampling: sampler.Options{Temperature: float32(request % 2), Seed: seed},
+					}
+					want := generateWithFault(plain, r, fault{})
+					require.NoError(t, want.err)
+					got, err := generateWithDrafts(t.Context(), e, r, rightOrWrong(want.report.Output, plain.config.Vocab, func(n int) bool { return right(request, n) }))
+					require.NoError(t, err)
+					require.Equal(t, want.report.Output, got.report.Output)
+					own, ownWithout := time.Duration(0), time.Duration(0)
+					for _, p := range got.report.PromptPasses {
+						own, ownWithout = own+times[p.Width], ownWithout+times[p.Width]
+					}
+					for _, v := range got.report.Verifications {
+						own += times[v.Width]
+					}
+					ownWithout += time.Duration(got.report.OutputTokens-1) * times[1]
+					took, without = took+own, without+ownWithout
+					where := fmt.Sprintf("seed %d, request %d, times %v", seed, request, times)
+					require.LessOrEqual(t, own.Seconds(), ownWithout.Seconds()*(1+spec.RequestLimit)+1e-9, where)
+					require.LessOrEqual(t, took.Seconds(), without.Seconds()*(1+spec.TotalLimit)+1e-9, where)
+					drafted += got.report.DraftedRows
+				}
+				if name == "always right" && times[8] < times[1]*11/10 {
+					require.Less(t, took.Seconds(), 0.6*without.Seconds(), "times %v", times)
+				}
+			}
+			require.Positive(t, drafted, "the guard allows drafts")
+		})
+	}
+}
+
+// TestARequestThatSharesAPassPaysForItsOwnLoss: one request drafts well and the other
+// cannot draft. Wide passes help the first and hold up the second, which may lose no
+// more than its limit.
+func TestARequestThatSharesAPassPaysForItsOwnLoss(t *testing.T) {
+	times := map[int]time.Duration{1: 10, 2: 10, 8: 15, 32: 40}
+	e := fillEngine(times, 32, 8, 2, 1)
+	e.options.Draft = draft.Auto
+	e.policy = tableTime{e.policy, times}
+	good, poor := &workItem{tokens: make([]int32, 1)}, &workItem{tokens: make([]int32, 1)}
+	e.guard.Add(1, 1)
+	for _, w := range []*workItem{good, poor} {
+		w.account.Add(1e-6, 1e-6)
+	}
+	wide := 0
+	for range 2000 {
+		good.drafts = scored(0.9, 0.9, 0.9, 0.9, 0.9, 0.9)
+		list := []taskRows{{item: good, n: 1}, {item: poor, n: 1}}
+		e.addDrafts(list)
+		cost := e.costOf(list)
+		accepted := list[0].drafts
+		if accepted > 0 {
+			wide++
+		}
+		for i, w := range []*workItem{good, poor} {
+			n := accepted * (1 - i)
+			w.account.Add(cost.of(n))
+			e.guard.Add(cost.of(n))
+		}
+		require.LessOrEqual(t, poor.account.Loss, spec.RequestLimit*poor.account.Plain+1e-12)
+	}
+	require.Positive(t, wide)
+	require.Less(t, wide, 2000/10, "the second request is held up in few passes")
+}
+
+// TestTrustIsLearnedWithoutDraftedPasses: drafts that took no part in a pass are
+// compared with the token that the pass gave.
+func TestTrustIsLearnedWithoutDraftedPasses(t *testing.T) {
+	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
+	r := Request{Prompt: []int32{3, 7, 11}, MaxTokens: 40, IgnoreEOS: true}
+	plain := openFile(t, path, Options{Rows: []int{32, 1}, Context: shortContext})
+	want := generateWithFault(plain, r, fault{})
+	require.NoError(t, want.err)
+	for _, right := range []bool{true, false} {
+		e := openFile(t, path, Options{
+			Rows: []int{32, 1}, Context: shortContext, Draft: draft.Auto,
+			Policy: func(own Policy) Policy { // 32 rows never pay
+				return tableTime{own, map[int]time.Duration{1: time.Millisecond, 32: time.Hour}}
+			},
+		})
+		got, err := generateWithDrafts(t.Context(), e, r, rightOrWrong(want.report.Output, plain.config.Vocab, func(int) bool { return right }))
+		require.NoError(t, err)
+		require.Zero(t, got.report.DraftedRows)
+		if right {
+			require.Greater(t, e.trust.Factor(), 0.9)
+		} else {
+			require.Less(t, e.trust.Factor(), 0.1)
+		}
+	}
+}
+
+// TestPromptsAreCutAtNoMoreCostThanWithoutDrafts tries random times of devices. More
+// widths never make a prompt slower.
+func TestPromptsAreCutAtNoMoreCostThanWithoutDrafts(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		costs, at := map[int]float64{}, 1.0
+		for _, w := range []int{1, 8, 32, 128} {
+			costs[w] = at
+			at *= 1 + 2*rng.Float64()*rng.Float64()
+		}
+		cost := func(w int) float64 { return costs[w] }
+		total := func(rows, chunks []int, n int) (sum float64) {
+			for n > 0 {
+				k := chunks[min(n, len(chunks)-1)]
+				i := slices.IndexFunc(rows, func(w int) bool { return w < k })
+				if i < 0 {
+					i = len(rows)
+				}
+				sum += costs[rows[i-1]]
+				n -= k
+			}
+			return sum
+		}
+		with, without := []int{128, 32, 8, 1}, []int{128, 1}
+		cut := cutPrompts(with, cost)
+		plain := planChunks(&resolved{Options: Options{Rows: without}})
+		for n := 1; n <= 128; n++ {
+			require.LessOrEqual(t, total(with, cut, n), total(without, plain, n)+1e-9, "seed %d, %d tokens, costs %v", seed, n, costs)
+		}
+	}
+}
+
+// TestPreparedTimesGiveWayToPasses: times that were measured on a block give the ratio
+// of widths until passes of both were measured.
+func TestPreparedTimesGiveWayToPasses(t *testing.T) {
+	p := workload.NewPassTimes([]int{32, 8, 1})
+	for width, ms := range map[int]time.Duration{1: 10, 8: 11, 32: 12} {
+		p.Prepare(width, ms*time.Millisecond)
+	}
+	require.Equal(t, 12*time.Millisecond, p.Expected(32))
+	p.Record(1, 20*time.Millisecond)
+	require.InDelta(t, 24*time.Millisecond, p.Expected(32), 10, "every pass takes twice as long")
+	p.Record(32, 30*time.Millisecond)
+	p.Record(32, 30*time.Millisecond)
+	p.Record(32, 30*time.Millisecond)
+	require.Equal(t, 30*time.Millisecond, p.Expected(32))
+	p.Move() // a longer context tier
+	p.Record(32, 45*time.Millisecond)
+	require.Equal(t, 45*time.Millisecond, p.Expected(32))
+	require.InDelta(t, 30*time.Millisecond, p.Expected(1), 10)
+}

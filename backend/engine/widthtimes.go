@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+)
+
+// measureWidths prepares the time of a pass of each width, so that automatic drafts
+// need not risk a slow pass to learn its time, and cuts prompts by these times. It runs
+// the graphs of one block and of the head, which takes about as long as one pass of each
+// width through one block. Later passes correct the times.
+func (e *Engine) measureWidths(ctx context.Context) error {
+	o := &e.options
+	if !o.Draft.Auto || o.Exact || o.Plan != "" {
+		return nil
+	}
+	heads := make(map[int]float64)
+	for i, rows := range e.head.rows {
+		t, err := timeGraph(ctx, e.head.widths[i])
+		if err != nil {
+			return err
+		}
+		heads[rows] = t.Seconds()
+	}
+	b := e.graphs.Load().Blocks[0]
+	share := float64(b.End-b.First) / float64(e.config.Layers)
+	bodies := make(map[int]float64)
+	for _, width := range o.Rows {
+		t, err := timeGraph(ctx, b.Narrowest(width).Bound())
+		if err != nil {
+			return err
+		}
+		bodies[width] = t.Seconds() / share
+		verify := bodies[width]
+		for left := min(width, maxDrafts+o.Sequences); left > 0; {
+			_, rows := e.head.fitting(left)
+			verify += heads[rows]
+			left -= rows
+		}
+		e.passTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
+	}
+	e.chunkOf = cutPrompts(o.Rows, func(width int) float64 { return bodies[width] })
+	return nil
+}
+
+// timeGraph returns the time of a run on the device's clock: the shorter one of two,
+// because the first may wait for its pages.
+func timeGraph(ctx context.Context, g *residency.BoundGraph) (time.Duration, error) {
+	first, err := residency.TimeRun(ctx, g, residency.DeviceTime)
+	if err != nil {
+		return 0, err
+	}
+	second, err := residency.TimeRun(ctx, g, residency.DeviceTime)
+	return min(first, second), err
+}
