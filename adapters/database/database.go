@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/internal/trust"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
@@ -47,7 +48,7 @@ func Explain(err error, path string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s holds no token database: %w", path, err)
 	}
-	for _, known := range []error{tokendb.ErrBusy, tokendb.ErrDamaged, tokendb.ErrFingerprint, tokendb.ErrForeign} {
+	for _, known := range []error{tokendb.ErrBusy, tokendb.ErrDamaged, tokendb.ErrFingerprint, tokendb.ErrForeign, trust.ErrUntrusted} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%w: %s", err, Remedy(err, path))
 		}
@@ -64,6 +65,8 @@ func Remedy(err error, path string) string {
 		return "name an empty folder, or one that does not exist yet"
 	case errors.Is(err, tokendb.ErrDamaged):
 		return "sdnpu db purge " + path + " removes it; the next answers start a new one"
+	case errors.Is(err, trust.ErrUntrusted):
+		return "or name a folder that only you can change"
 	case errors.Is(err, tokendb.ErrBusy):
 		return "stop the model that uses it (ollama stop), then try again"
 	}

@@ -218,7 +218,8 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	d.logSize = info.Size()
 	d.adopt(m, parts, tail)
 	d.mu.Unlock()
-	if err := old.Close(); err != nil {
+	if old == nil { // replaceLog opens the first log
+	} else if err := old.Close(); err != nil {
 		d.options.Logger.Warn("token database: the old log was not closed", "detail", err)
 	}
 	d.removeUnnamed()

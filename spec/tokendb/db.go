@@ -53,8 +53,9 @@ type DB struct {
 	tail     []Document // documents in the log
 	index    *spec.Index
 	log      *file // log file, open for appending; nil for readers
-	logSize  int64
-	evicted  int // see Stats.Evicted
+	logSize  int64 // end of the log's last complete record
+	damaged  int   // bytes before that end that belong to no complete record
+	evicted  int   // see Stats.Evicted
 	query    query
 }
 
@@ -174,6 +175,7 @@ func (d *DB) Close() error {
 	if d.lock != nil {
 		errs = append(errs, d.lock.Close())
 	}
+	errs = append(errs, d.disk.close())
 	d.parts, d.log, d.lock = nil, nil, nil
 	return errors.Join(errs...)
 }

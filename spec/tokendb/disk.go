@@ -2,16 +2,19 @@ package tokendb
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 )
 
-// disk performs all changes in the folder of a database.
+// disk performs all changes in the folder of a database. All files are opened through
+// root, so no symbolic link leads out of the folder, not even for root in the folder
+// of another user.
 type disk struct {
-	dir string
+	dir  string
+	root *os.Root // nil before openFolder
 	// before, if set, is called before every change and can reject the change.
 	// Tests use before to simulate a process that stops at any point.
 	before func(call, name string) error
@@ -24,7 +27,54 @@ func (d *disk) ask(call, name string) error {
 	return d.before(call, name)
 }
 
-func (d *disk) path(name string) string { return filepath.Join(d.dir, name) }
+// openFolder opens the folder, again if it is open already.
+func (d *disk) openFolder() error {
+	root, err := os.OpenRoot(d.dir)
+	if err != nil {
+		return err
+	}
+	err = d.close()
+	d.root = root
+	return err
+}
+
+// close closes the folder. close may be called twice.
+func (d *disk) close() error {
+	if d.root == nil {
+		return nil
+	}
+	return d.root.Close()
+}
+
+// entries lists the folder.
+func (d *disk) entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
+
+// openToRead opens a file. It rejects links and everything else that is not a regular
+// file.
+func (d *disk) openToRead(name string) (*os.File, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular(name, info.Mode())
+	}
+	return d.root.Open(name)
+}
+
+func notRegular(name string, mode fs.FileMode) error {
+	return fmt.Errorf("%w: %s is not a regular file (%s)", ErrForeign, name, mode.Type())
+}
+
+// read returns the content of a file, at most limit bytes of it.
+func (d *disk) read(name string, limit int64) ([]byte, error) {
+	f, err := d.openToRead(name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	return b, errors.Join(err, f.Close())
+}
 
 // file is a file that is open for writing.
 type file struct {
@@ -38,7 +88,7 @@ func (d *disk) open(name string, flag int) (*file, error) {
 	if err := d.ask("open", name); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(d.path(name), os.O_WRONLY|flag, 0o600)
+	f, err := d.root.OpenFile(name, os.O_WRONLY|flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +120,13 @@ func (f *file) Truncate(size int64) error {
 }
 
 // create writes a new file and flushes it to the disk. create does not flush the
-// folder that holds the file.
+// folder that holds the file. If a process that stopped has left a file of that name,
+// create removes that file first and never writes into it.
 func (d *disk) create(name string, fill func(io.Writer) error) error {
-	f, err := d.open(name, os.O_CREATE|os.O_TRUNC)
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.open(name, os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -91,7 +145,7 @@ func (d *disk) replace(name string, content []byte) error {
 		err = d.ask("rename", name)
 	}
 	if err == nil {
-		err = os.Rename(d.path(temporary), d.path(name))
+		err = d.root.Rename(temporary, name)
 	}
 	if err != nil {
 		return errors.Join(err, d.remove(temporary))
@@ -104,7 +158,7 @@ func (d *disk) remove(name string) error {
 	if err := d.ask("remove", name); err != nil {
 		return err
 	}
-	if err := os.Remove(d.path(name)); !errors.Is(err, fs.ErrNotExist) {
+	if err := d.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -119,7 +173,7 @@ func (d *disk) sync() error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	f, err := os.Open(d.dir)
+	f, err := d.root.Open(".")
 	if err != nil {
 		return err
 	}

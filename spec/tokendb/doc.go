@@ -47,6 +47,13 @@
 //     are dropped.
 //   - When Forget returns, no file of the database contains the forgotten
 //     documents. (The file system may keep blocks of removed files.)
+//   - Damage in the log costs only the records that it hits. The next process that
+//     writes copies the other records to a new log and keeps the damaged one in a file
+//     "damaged-…", which Forget and Purge remove. Only an incomplete record at the end,
+//     which a stopped process leaves, is cut off.
+//   - A process writes only to a folder that no other user can change (package trust).
+//     It never changes the mode of a folder that exists, and follows no symbolic link
+//     in it.
 //   - The database rejects contents with a wrong checksum, databases of another
 //     tokenizer, and folders that hold other files. Reading a segment never panics,
 //     even if its file is damaged.

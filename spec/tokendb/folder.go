@@ -9,24 +9,33 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/internal/filelock"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// createAndLock creates the folder, makes it readable for its user only, locks it
-// for writing and, if it is empty, writes an empty database.
-func (d *DB) createAndLock() (err error) {
-	if err := os.MkdirAll(d.disk.dir, 0o700); err != nil {
+// makeFolder makes a folder that only this user can enter. makeFolder never changes a
+// folder that exists, and refuses one that other users can change.
+func makeFolder(dir string) error {
+	err := trust.Check(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	// Every folder on the way that exists is trusted.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return trust.Check(dir)
+}
+
+// lockAndInitialize locks the folder for writing and, if the folder is empty, writes an
+// empty database.
+func (d *DB) lockAndInitialize() (err error) {
 	if err := d.rejectForeign(); err != nil {
-		return err
-	}
-	if err := os.Chmod(d.disk.dir, 0o700); err != nil {
 		return err
 	}
 	if d.lock, err = lockFolder(&d.disk); err != nil {
 		return err
 	}
-	if _, err := os.Stat(d.disk.path(manifestName)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.disk.root.Lstat(manifestName); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	m := manifest{vocab: uint32(d.options.Vocab), fingerprint: d.options.Fingerprint, next: 2, log: 1}
@@ -39,14 +48,17 @@ func (d *DB) createAndLock() (err error) {
 	return d.disk.replace(manifestName, m.encode())
 }
 
-// rejectForeign rejects a folder that holds files of other programs.
+// rejectForeign rejects a folder that holds files of other programs, links or folders.
 func (d *DB) rejectForeign() error {
-	entries, err := os.ReadDir(d.disk.dir)
+	entries, err := d.disk.entries()
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !isDatabaseFile(e.Name()) || e.IsDir() {
+		if !e.Type().IsRegular() {
+			return notRegular(e.Name(), e.Type())
+		}
+		if !isDatabaseFile(e.Name()) {
 			return fmt.Errorf("%w: the folder also holds %s", ErrForeign, e.Name())
 		}
 	}
@@ -55,7 +67,7 @@ func (d *DB) rejectForeign() error {
 
 // lockFolder locks the folder against other writers.
 func lockFolder(d *disk) (*os.File, error) {
-	f, err := os.OpenFile(d.path(lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := d.root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -77,31 +89,15 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 	})
 }
 
-// openLog opens the log for commits and cuts off an incomplete last record.
-func (d *DB) openLog() (err error) {
-	if d.log, err = d.disk.open(logName(d.manifest.log), os.O_APPEND); err != nil {
-		return err
-	}
-	info, err := d.log.Stat()
-	if err != nil || info.Size() == d.logSize {
-		return err
-	}
-	d.options.Logger.Warn("token database: the last record of the log was incomplete and was removed", "bytes", info.Size()-d.logSize)
-	if err := d.log.Truncate(d.logSize); err != nil {
-		return err
-	}
-	return d.log.Sync()
-}
-
 // removeUnnamed removes files that the manifest does not name. They were replaced,
-// or a process stopped while it wrote them.
+// or a process stopped while it wrote them. Damaged logs that are kept stay.
 func (d *DB) removeUnnamed() {
-	entries, err := os.ReadDir(d.disk.dir)
+	entries, err := d.disk.entries()
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if !slices.Contains(d.manifest.names(), e.Name()) && isDatabaseFile(e.Name()) {
+		if !slices.Contains(d.manifest.names(), e.Name()) && isDatabaseFile(e.Name()) && !isDamagedLog(e.Name()) {
 			if err := d.disk.remove(e.Name()); err != nil {
 				d.options.Logger.Warn("token database: an unused file could not be removed", "detail", err)
 			}
@@ -113,14 +109,21 @@ func (d *DB) removeUnnamed() {
 // writes to the database.
 func Purge(dir string) error {
 	d := &DB{disk: disk{dir: dir}}
-	if err := d.purge(); err != nil {
+	err := d.disk.openFolder()
+	if err == nil {
+		err = errors.Join(d.purge(), d.disk.close())
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err != nil {
 		return fmt.Errorf("tokendb: %s: %w", dir, err)
 	}
 	return nil
 }
 
 func (d *DB) purge() error {
-	entries, err := os.ReadDir(d.disk.dir)
+	entries, err := d.disk.entries()
 	if err != nil {
 		return err
 	}
@@ -141,6 +144,6 @@ func (d *DB) purge() error {
 			errs = append(errs, d.disk.remove(e.Name()))
 		}
 	}
-	errs = append(errs, lock.Close(), d.disk.remove(lockName), os.Remove(d.disk.dir))
+	errs = append(errs, lock.Close(), d.disk.remove(lockName))
 	return errors.Join(errs...)
 }

@@ -11,8 +11,9 @@ import (
 //
 //	length u32 · crc u32 · kind u8 · conversation u64 · time u64 · tokens
 //
-// length and crc describe the bytes that follow them. The log ends before the first
-// incomplete record: a process stopped while it wrote that record.
+// length and crc describe the bytes that follow them. If the last record is incomplete,
+// a process stopped while it wrote that record. Every earlier record was flushed before
+// the next one was written, so only a fault of the disk or another program damages it.
 const (
 	logMagic      = "sdnpulog"
 	logHeaderSize = 8 + 4 + 4 + 32 + 4
@@ -59,17 +60,50 @@ func appendRecord(b []byte, d Document, vocab uint32) []byte {
 	return b
 }
 
-// parseRecords reads the complete records after a log's header. whole is the number
-// of bytes that they take.
-func parseRecords(b []byte, vocab uint32) (documents []Document, whole int) {
-	for {
-		d, n := parseRecord(b[whole:], vocab)
+// records holds the content of a log after its header.
+type records struct {
+	documents []Document
+	end       int // of the last complete record
+	damaged   int // bytes before end that belong to no complete record
+}
+
+// parseRecords reads the complete records after a log's header. If bytes are damaged,
+// parseRecords continues with the next complete record.
+func parseRecords(b []byte, vocab uint32) (r records) {
+	for at := 0; ; {
+		d, n := parseRecord(b[at:], vocab)
 		if n == 0 {
-			return documents, whole
+			next := nextRecord(b, at, vocab)
+			if next < 0 {
+				return r
+			}
+			r.damaged += next - at
+			at = next
+			continue
 		}
-		documents = append(documents, d)
-		whole += n
+		r.documents = append(r.documents, d)
+		at += n
+		r.end = at
 	}
+}
+
+// nextRecord returns the start of the first complete record after the one at a place,
+// which is not complete. It returns -1 if there is none. It first tries the place that
+// the length of the incomplete record leads to, because tokens can look like a record.
+func nextRecord(b []byte, at int, vocab uint32) int {
+	if rest := b[at:]; len(rest) >= recordHead {
+		if n := uint64(binary.LittleEndian.Uint32(rest)) + recordHead; n < uint64(len(rest)) {
+			if _, size := parseRecord(rest[n:], vocab); size > 0 {
+				return at + int(n)
+			}
+		}
+	}
+	for next := at + 1; next+recordHead+recordFixed <= len(b); next++ {
+		if _, size := parseRecord(b[next:], vocab); size > 0 {
+			return next
+		}
+	}
+	return -1
 }
 
 // parseRecord reads one record and returns its size, or 0 if the record is
@@ -83,7 +117,7 @@ func parseRecord(b []byte, vocab uint32) (d Document, size int) {
 		return d, 0
 	}
 	body := b[recordHead : recordHead+n]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[4:]) || body[0] != documentKind {
+	if body[0] != documentKind || crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
 		return d, 0
 	}
 	d.Conversation, d.Time = binary.LittleEndian.Uint64(body[1:]), int64(binary.LittleEndian.Uint64(body[9:]))

@@ -3,7 +3,6 @@ package tokendb
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/sdnpu/sdnpu/internal/mapped"
@@ -64,6 +63,9 @@ func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	}
 	if err := d.change(pieces, 0, func(document Document) bool { return !refuse(document) }); err != nil {
 		return 0, fmt.Errorf("tokendb: %w", err)
+	}
+	if err := d.removeDamaged(); err != nil {
+		return forgotten, fmt.Errorf("tokendb: %w", err)
 	}
 	return forgotten, nil
 }
@@ -130,7 +132,7 @@ func (d *DB) Verify() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	d.mu.Lock()
-	parts, good, name, err := d.parts, d.logSize, logName(d.manifest.log), d.ready(false)
+	parts, good, damaged, name, err := d.parts, d.logSize, d.damaged, logName(d.manifest.log), d.ready(false)
 	d.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("tokendb: %w", err)
@@ -140,7 +142,10 @@ func (d *DB) Verify() error {
 			return fmt.Errorf("tokendb: %s: %w", segmentName(p.id), err)
 		}
 	}
-	info, err := os.Stat(d.disk.path(name))
+	if damaged > 0 {
+		return fmt.Errorf("tokendb: %s: %w: %d bytes before the last complete record are damaged; the next process that writes keeps a copy of the log and all complete records", name, ErrDamaged, damaged)
+	}
+	info, err := d.disk.root.Lstat(name)
 	if err != nil {
 		return fmt.Errorf("tokendb: %w", err)
 	}

@@ -14,6 +14,10 @@ const (
 	manifestMagic   = "sdnpumft"
 	// maxSegments limits the number of segments that a query has to search.
 	maxSegments = 24
+	// manifestFixed is the size of a manifest without segments and checksum;
+	// maxManifest is the size of the largest manifest.
+	manifestFixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
+	maxManifest   = manifestFixed + 8*maxSegments + 4
 )
 
 // manifest lists the files of a database. Its file has these fields:
@@ -34,7 +38,7 @@ func logName(id uint64) string { return fmt.Sprintf("log-%08d", id) }
 
 // isDatabaseFile reports whether a file with this name can belong to a database.
 func isDatabaseFile(name string) bool {
-	return name == manifestName || name == lockName || strings.HasPrefix(name, "segment-") || strings.HasPrefix(name, "log-") || strings.HasPrefix(name, temporaryPrefix)
+	return name == manifestName || name == lockName || strings.HasPrefix(name, "segment-") || strings.HasPrefix(name, "log-") || isDamagedLog(name) || strings.HasPrefix(name, temporaryPrefix)
 }
 
 // names returns the names of all files that the manifest lists.
@@ -62,7 +66,7 @@ func (m *manifest) encode() []byte {
 
 // parseManifest parses what encode wrote.
 func parseManifest(b []byte) (m manifest, err error) {
-	const fixed = 8 + 4 + 4 + 32 + 8 + 8 + 4
+	const fixed = manifestFixed
 	if len(b) < len(manifestMagic)+4 && strings.HasPrefix(manifestMagic, string(b[:min(len(b), len(manifestMagic))])) {
 		return m, fmt.Errorf("%w: the file %s ends after %d bytes", ErrDamaged, manifestName, len(b))
 	}

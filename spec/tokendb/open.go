@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
+	"math"
 
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -51,7 +51,15 @@ func open(d *DB) (_ *DB, err error) {
 		}
 	}()
 	if !d.options.ReadOnly {
-		if err := d.createAndLock(); err != nil {
+		if err := makeFolder(d.disk.dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.disk.openFolder(); err != nil {
+		return nil, err
+	}
+	if !d.options.ReadOnly {
+		if err := d.lockAndInitialize(); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +83,7 @@ func (d *DB) load() error {
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if _, gone := os.Stat(d.disk.path(manifestName)); gone != nil {
+		if _, gone := d.disk.root.Lstat(manifestName); gone != nil {
 			return err
 		}
 	}
@@ -83,7 +91,7 @@ func (d *DB) load() error {
 }
 
 func (d *DB) loadOnce() (err error) {
-	info, err := os.Stat(d.disk.path(manifestName))
+	info, err := d.disk.root.Lstat(manifestName)
 	if err != nil {
 		return err
 	}
@@ -106,18 +114,18 @@ func (d *DB) loadOnce() (err error) {
 		}
 		parts = append(parts, p)
 	}
-	tail, size, err := d.readLog(m.log)
+	log, err := d.readLog(m.log)
 	if err != nil {
 		return err
 	}
-	d.adopt(m, parts, tail)
-	d.logSize, d.listed = size, info
+	d.adopt(m, parts, log.documents)
+	d.logSize, d.damaged, d.listed = int64(logHeaderSize+log.end), log.damaged, info
 	return nil
 }
 
 // readManifest reads and checks the manifest.
 func (d *DB) readManifest() (manifest, error) {
-	b, err := os.ReadFile(d.disk.path(manifestName))
+	b, err := d.disk.read(manifestName, maxManifest+1)
 	if err != nil {
 		return manifest{}, err
 	}
@@ -128,22 +136,20 @@ func (d *DB) readManifest() (manifest, error) {
 	return m, err
 }
 
-// readLog returns the documents of a log and the number of bytes of its complete
-// records.
-func (d *DB) readLog(id uint64) ([]Document, int64, error) {
-	b, err := os.ReadFile(d.disk.path(logName(id)))
+// readLog returns the complete records of a log.
+func (d *DB) readLog(id uint64) (records, error) {
+	b, err := d.disk.read(logName(id), math.MaxInt64)
 	if err != nil {
-		return nil, 0, err
+		return records{}, err
 	}
 	vocab, fingerprint, err := parseLogHeader(b)
 	if err != nil {
-		return nil, 0, err
+		return records{}, err
 	}
 	if fingerprint != d.options.Fingerprint || int(vocab) != d.options.Vocab {
-		return nil, 0, ErrFingerprint
+		return records{}, ErrFingerprint
 	}
-	documents, n := parseRecords(b[logHeaderSize:], vocab)
-	return documents, int64(logHeaderSize + n), nil
+	return parseRecords(b[logHeaderSize:], vocab), nil
 }
 
 // adopt makes queries use the given files, and releases the files used before.
@@ -175,7 +181,12 @@ func (d *DB) remember(document Document) {
 // returned options open it for reading.
 func Owner(dir string) (Options, error) {
 	d := disk{dir: dir}
-	b, err := os.ReadFile(d.path(manifestName))
+	err := d.openFolder()
+	var b []byte
+	if err == nil {
+		b, err = d.read(manifestName, maxManifest+1)
+		err = errors.Join(err, d.close())
+	}
 	if err != nil {
 		return Options{}, fmt.Errorf("tokendb: %w", err)
 	}

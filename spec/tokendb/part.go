@@ -21,7 +21,12 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	if i := slices.IndexFunc(d.parts, func(p *part) bool { return p.id == id }); i >= 0 {
 		return d.parts[i], nil
 	}
-	f, err := mapped.Open(d.disk.path(segmentName(id)))
+	opened, err := d.disk.openToRead(segmentName(id))
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close() // the mapping does not need it
+	f, err := mapped.Map(opened)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -159,22 +160,26 @@ func TestShortenedSegmentIsAnError(t *testing.T) {
 	require.Error(t, d.Documents(func(Document) {}))
 }
 
-func TestFilesArePrivate(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "db")
-	require.NoError(t, os.Mkdir(dir, 0o755))
-	d := opened(t, dir)
-	require.NoError(t, d.Import([]Document{{Tokens: []int32{1, 2}}}))
-	require.NoError(t, d.Commit(Document{Tokens: []int32{1, 2}}))
-	info, err := os.Stat(dir)
-	require.NoError(t, err)
-	if info.Mode().Perm() != 0o700 {
+func TestNewFilesArePrivateAndOldFoldersKeepTheirMode(t *testing.T) {
+	if runtime.GOOS == "windows" {
 		t.Skip("no permissions of this kind here")
 	}
-	require.Len(t, names(dir), 4)
-	for _, name := range names(dir) {
-		info, err := os.Stat(filepath.Join(dir, name))
+	old := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.Mkdir(old, 0o755))
+	require.NoError(t, os.Chmod(old, 0o755))
+	for dir, mode := range map[string]os.FileMode{old: 0o755, filepath.Join(t.TempDir(), "new", "er"): 0o700} {
+		d := opened(t, dir)
+		require.NoError(t, d.Import([]Document{{Tokens: []int32{1, 2}}}))
+		require.NoError(t, d.Commit(Document{Tokens: []int32{1, 2}}))
+		info, err := os.Stat(dir)
 		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+		require.Equal(t, mode, info.Mode().Perm())
+		require.Len(t, names(dir), 4)
+		for _, name := range names(dir) {
+			info, err := os.Stat(filepath.Join(dir, name))
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+		}
 	}
 }
 

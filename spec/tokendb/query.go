@@ -3,6 +3,7 @@ package tokendb
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/sdnpu/sdnpu/internal/mapped"
@@ -190,21 +191,26 @@ func (d *DB) refresh() error {
 	if err := d.ready(false); err != nil {
 		return err
 	}
-	info, err := os.Stat(d.disk.path(manifestName))
+	info, err := d.disk.root.Lstat(manifestName)
+	if errors.Is(err, fs.ErrNotExist) { // the folder was removed and made again
+		if err = d.disk.openFolder(); err == nil {
+			info, err = d.disk.root.Lstat(manifestName)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if !os.SameFile(info, d.listed) || !info.ModTime().Equal(d.listed.ModTime()) {
 		return d.load()
 	}
-	info, err = os.Stat(d.disk.path(logName(d.manifest.log)))
+	info, err = d.disk.root.Lstat(logName(d.manifest.log))
 	if err != nil {
 		return d.load()
 	}
 	if info.Size() <= d.logSize {
 		return nil
 	}
-	f, err := os.Open(d.disk.path(logName(d.manifest.log)))
+	f, err := d.disk.openToRead(logName(d.manifest.log))
 	if err != nil {
 		return d.load()
 	}
@@ -213,10 +219,11 @@ func (d *DB) refresh() error {
 	if _, err := f.ReadAt(more, d.logSize); err != nil {
 		return err
 	}
-	documents, n := parseRecords(more, d.manifest.vocab)
-	for _, document := range documents {
+	r := parseRecords(more, d.manifest.vocab)
+	for _, document := range r.documents {
 		d.remember(document)
 	}
-	d.tail, d.logSize = append(d.tail, documents...), d.logSize+int64(n)
+	d.tail, d.logSize = append(d.tail, r.documents...), d.logSize+int64(r.end)
+	d.damaged += r.damaged
 	return nil
 }
