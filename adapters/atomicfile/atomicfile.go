@@ -1,11 +1,12 @@
 // Package atomicfile writes files completely or not at all.
 //
 // Write puts the content into a temporary file in the same folder, syncs it and
-// renames it. A reader sees the old content or the new content, never a part.
-// Only regular files are replaced: a rename would destroy a device or a pipe.
+// renames it. A reader sees the old content or the new content, never a part. Only
+// regular files are replaced, because a rename would destroy a device file or a
+// pipe.
 //
-// The package does not lock. If two processes write one path, the last rename
-// wins.
+// The package does not lock files. If two processes write the same path, the last
+// rename wins.
 package atomicfile
 
 import (
@@ -45,8 +46,8 @@ func Write(ctx context.Context, path string, mode os.FileMode, write func(io.Wri
 	return f.Close()
 }
 
-// WriteJSON writes value as indented JSON to a file that only its owner can
-// read. It creates missing folders.
+// WriteJSON writes value as indented JSON to a file that only its owner can read.
+// WriteJSON creates missing folders.
 func WriteJSON(ctx context.Context, path string, value any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -58,11 +59,11 @@ func WriteJSON(ctx context.Context, path string, value any) error {
 	})
 }
 
-// createTemp creates the temporary file for a path. Its errors name the path,
-// because the user does not know the temporary name.
+// createTemp creates the temporary file for a path. Errors of createTemp name the
+// path of the final file, because the user does not know the temporary name.
 func createTemp(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file (%s): name another file", path, info.Mode().Type())
+		return nil, fmt.Errorf("%s is not a regular file (%s): name another file", path, info.Mode().Type())
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if reason := (*os.PathError)(nil); errors.As(err, &reason) {
@@ -71,8 +72,9 @@ func createTemp(path string) (*os.File, error) {
 	return f, err
 }
 
-// CheckWritable returns the error that [Write] would return because of the path.
-// Callers check before they compute for minutes. An empty path is no error.
+// CheckWritable returns the error that [Write] would return for a path that cannot
+// be written. Callers use CheckWritable before they compute for minutes. For an
+// empty path CheckWritable returns nil.
 func CheckWritable(path string) error {
 	if path == "" {
 		return nil
@@ -84,8 +86,8 @@ func CheckWritable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// UntilDone returns a writer that fails when ctx is done. Copying a model takes
-// long, and io.Copy knows no context.
+// UntilDone returns a writer that fails when ctx is done. It is used for copies of
+// models, which take long, because io.Copy cannot be cancelled by a context.
 func UntilDone(ctx context.Context, w io.Writer) io.Writer { return untilDone{ctx, w} }
 
 type untilDone struct {
@@ -100,8 +102,8 @@ func (u untilDone) Write(p []byte) (int, error) {
 	return u.w.Write(p)
 }
 
-// Same reports whether two paths lead to one file. Commands use it so that they
-// do not overwrite what they read.
+// Same reports whether two paths lead to the same file. Commands use Same so that
+// they do not overwrite a file that they read.
 func Same(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)

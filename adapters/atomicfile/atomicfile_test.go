@@ -39,7 +39,7 @@ func TestFailedWriteLeavesNoFile(t *testing.T) {
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, Write(t.Context(), dir, 0o600, func(io.Writer) error { return nil }), "no regular file")
+	require.ErrorContains(t, Write(t.Context(), dir, 0o600, func(io.Writer) error { return nil }), "not a regular file")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -1,8 +1,9 @@
 // Package chat formats a conversation with the Jinja chat template of a model's
 // GGUF.
 //
-// A template is a program from an untrusted file. It sees the messages only: no
-// file and no environment variable. Tools and images are not supported.
+// A template is a program from an untrusted file. The template can read the
+// messages only: no file and no environment variable. Tools and images are not
+// supported.
 package chat
 
 import (
@@ -17,7 +18,8 @@ import (
 )
 
 var (
-	// ErrTemplate is returned if a template does not parse or fails.
+	// ErrTemplate is returned if a template cannot be parsed or fails while it
+	// runs.
 	ErrTemplate = errors.New("chat: the model's template")
 	// ErrNoTemplate is returned if the model has no template.
 	ErrNoTemplate = errors.New("chat: the model has no chat template")
@@ -29,13 +31,13 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Template is a model's parsed template. One goroutine may use it at a time.
+// Template is a model's parsed template. A Template is not safe for concurrent use.
 type Template struct {
 	template *exec.Template
 	bos, eos string
 }
 
-// templateName names the template in errors of the template engine.
+// templateName stands for the template in errors of the template engine.
 const templateName = "chat_template"
 
 // New parses a template. bos and eos are the texts of the model's begin- and
@@ -46,7 +48,8 @@ func New(source, bos, eos string) (_ *Template, err error) {
 	}
 	defer recovered(&err)
 	c := config.New()
-	// Hugging Face's transformers render templates with these settings.
+	// The library transformers of Hugging Face renders templates with these
+	// settings.
 	c.TrimBlocks, c.LeftStripBlocks = true, true
 	loader, err := loaders.NewMemoryLoader(map[string]string{"/" + templateName: source})
 	if err != nil {
@@ -78,7 +81,7 @@ func (t *Template) Render(messages []Message) (_ string, err error) {
 	return text.String(), nil
 }
 
-// recovered turns a panic into an error: the template engine panics on some
+// recovered turns a panic into an error, because the template engine panics on some
 // invalid templates.
 func recovered(err *error) {
 	if r := recover(); r != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
-// Texts of flags that several commands of both programs have.
+// Help texts of flags that several commands of both programs have.
 const (
 	LibraryUsage = "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)"
 	DraftUsage   = "speculative drafts: auto, off, default, or sources joined by + (pld, sam, cal, ext, rec, db)"
 )
 
-// Prepare adds the help command to every error about arguments or flags. Call it after all
-// subcommands are added.
+// Prepare makes every error about arguments or flags name the help command. Prepare
+// must be called after all subcommands are added.
 func Prepare(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -33,7 +33,7 @@ func prepareArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		prepareArguments(c)
 	}
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra checks the flags later, without naming the help
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra would check the flags later, and its error would not name the help
 		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
 	}
 	if check := cmd.Args; check != nil {
@@ -41,9 +41,9 @@ func prepareArguments(cmd *cobra.Command) {
 	}
 }
 
-// flagError suggests the right name of a misspelt flag. If a value is long or is no
-// number, it names the flag, the beginning of the value and its type; the flag
-// library would print the whole value and the number parser's words.
+// flagError suggests the right name for a misspelt flag. If a value is long or not
+// a number, the error names the flag, the beginning of the value and its type. The
+// flag library would print the whole value and the number parser's error.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		return fmt.Errorf("%w%s", err, didYouMean("--", unknown.GetSpecifiedName(), flagNames(cmd)))
@@ -72,16 +72,18 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// didYouMean returns the end of an error that suggests a known name, or "".
+// didYouMean returns the end of an error message that suggests the nearest known
+// name, or "" if no name is near.
 func didYouMean(prefix, name string, known []string) string {
 	near := config.Nearest(name, known)
-	if near == "" || len(name) < 3 { // short names are near to anything
+	if near == "" || len(name) < 3 { // short names are near to too many others
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, near)
 }
 
-// withHelp appends the command that prints the help, unless the error names it.
+// withHelp appends the command that prints the help, unless the error already names
+// it.
 func withHelp(cmd *cobra.Command, err error) error {
 	if err != nil && !strings.Contains(err.Error(), "--help") {
 		err = fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())
@@ -89,10 +91,10 @@ func withHelp(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// CheckGroups rejects unknown subcommands even with --help or after help; cobra
-// would print the group's help and succeed.
+// CheckGroups rejects unknown subcommands even with --help or after help. Without
+// it, cobra would print the group's help and succeed.
 func CheckGroups(root *cobra.Command, args []string) error {
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // cobra adds this command later
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // cobra adds this command only later
 		return nil
 	}
 	root.InitDefaultHelpCmd()
@@ -109,11 +111,12 @@ func CheckGroups(root *cobra.Command, args []string) error {
 	return NoArguments(cmd, slices.DeleteFunc(slices.Clone(rest), isFlag))
 }
 
-// Help prints the command's help. It is the action of a group of commands.
+// Help prints the command's help. A group of commands runs Help if no subcommand is
+// given.
 func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// NoArguments rejects all arguments. The first argument of a group of commands
-// is reported as an unknown command.
+// NoArguments rejects all arguments of a command. For a group of commands, the
+// error calls the first argument an unknown command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -124,14 +127,14 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no arguments, got %q: see %s --help", cmd.Name(), config.Short(args[0]), cmd.CommandPath())
 }
 
-// OneArgument requires exactly one argument. Errors call the argument name.
+// OneArgument requires exactly one argument. Error messages call the argument name.
 func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+name, 1, 1) }
 
 // UpToOneArgument accepts one argument or none.
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
-// arguments requires least to most arguments. It rejects the empty argument that
-// a shell makes of an unset variable.
+// arguments returns a check that requires least to most arguments. The check also
+// rejects the empty argument that a shell makes of an unset variable.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -10,13 +10,14 @@ import (
 	"sync"
 )
 
-// NewLogger returns a logger for people. verbose adds debug records, which
-// include the QNN library's own messages.
+// NewLogger returns a logger whose lines are for people. verbose adds debug
+// records, which include the QNN library's own messages.
 func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(&plainHandler{w: w, level: logLevel(verbose), mu: &sync.Mutex{}})
 }
 
-// NewRecordLogger returns a logger for log files: each record has time and level.
+// NewRecordLogger returns a logger for log files, in which each record has a time
+// and a level.
 func NewRecordLogger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: logLevel(verbose)}))
 }
@@ -29,13 +30,13 @@ func logLevel(verbose bool) slog.Level {
 }
 
 // plainHandler writes records as "warning: message (key: value, key: value)",
-// without the time. Each line is one write.
+// without the time. Each line is written with one call of Write.
 type plainHandler struct {
 	w      io.Writer
 	level  slog.Level
-	prefix string // group names, each with a dot
+	prefix string // names of the groups, each followed by a dot
 	attrs  []slog.Attr
-	mu     *sync.Mutex // serializes writes to w
+	mu     *sync.Mutex // makes writes to w one after the other
 }
 
 // Enabled reports whether records of a level are written.

@@ -10,27 +10,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errInterrupted replaces the error of work that an interrupt ended.
+// errInterrupted replaces the error of work that the user has interrupted.
 var errInterrupted = errors.New("interrupted")
 
-// Main runs a program until it returns or the user interrupts it. It prints the
+// Main runs a program until it returns or the user interrupts it. Main prints the
 // program's error and then exits with status 1.
 func Main(run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends a program that ignores the first
+	context.AfterFunc(ctx, stop) // a second interrupt kills a program that does not react to the first
 	if err := run(ctx, os.Args); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errInterrupted
 		}
-		// Ollama shows its user the text after "error:".
+		// Ollama shows its user the text that follows "error:".
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-// Execute runs the command that args name. args exclude the program's name.
+// Execute runs the command that args name; the program's name is not part of args.
 func Execute(ctx context.Context, root *cobra.Command, args []string) error {
 	root.SetArgs(args)
 	if err := CheckGroups(root, args); err != nil {

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/term"
 )
 
-// LineEvery is the time between two progress lines if no terminal shows a bar.
+// LineEvery is the time between two progress lines if the output is not a terminal
+// that shows a bar.
 const LineEvery = 10 * time.Second
 
-// BarEvery is the time between two drawings of a bar that counts bytes.
+// BarEvery is the time between two updates of a bar that counts bytes.
 const BarEvery = 100 * time.Millisecond
 
 // IsTerminal reports whether w is a terminal.
@@ -22,7 +23,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Bytes formats a size for people: 25 MiB, 1.5 GiB.
+// Bytes formats a size for people, such as 25 MiB or 1.5 GiB.
 func Bytes(n int64) string {
 	switch {
 	case n >= 10<<30:

@@ -2,7 +2,8 @@ package cmdline
 
 import "runtime/debug"
 
-// Version returns the version of the module, or the commit of a checkout.
+// Version returns the version of this program's module, or the commit if it was
+// built from a checkout.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -11,7 +12,8 @@ func Version() string {
 	return versionOfBuild(info)
 }
 
-// versionOfBuild returns the version of a build. It marks a checkout with uncommitted changes.
+// versionOfBuild returns the version of the build that info describes. For a
+// checkout with uncommitted changes, versionOfBuild says so.
 func versionOfBuild(info *debug.BuildInfo) string {
 	v, commit, dirty := info.Main.Version, "", ""
 	for _, s := range info.Settings {
@@ -24,7 +26,7 @@ func versionOfBuild(info *debug.BuildInfo) string {
 	}
 	switch {
 	case v != "" && v != "(devel)":
-		return v // its suffix +dirty means changes
+		return v // the suffix +dirty means uncommitted changes
 	case commit != "":
 		return commit + dirty
 	}

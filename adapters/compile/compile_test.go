@@ -224,7 +224,7 @@ func TestErrorOfTheWriterIsReturned(t *testing.T) {
 func TestChangedModelIsRejected(t *testing.T) {
 	for name, change := range map[string]func(*Compiler){
 		"has changed since it was loaded": func(c *Compiler) { c.Model.Size++ },
-		"is not what was loaded":          func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second); c.Model.Digest[0]++ },
+		"differs from the loaded file":    func(c *Compiler) { c.Model.Modified = c.Model.Modified.Add(time.Second); c.Model.Digest[0]++ },
 		engine.ErrJob.Error():             func(c *Compiler) { c.Model.Digest[0]++ },
 		"no such file or directory":       func(c *Compiler) { c.Model.Path += ".gone" },
 		"start a process":                 func(c *Compiler) { c.Program += ".gone" },

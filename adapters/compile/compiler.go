@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// exitTimeout is the time that a child has to exit after its answer.
+	// exitTimeout is the time that a child process has to exit after its answer.
 	exitTimeout = 5 * time.Second
 	// bufferBytes is the size of the pieces in which an image is copied.
 	bufferBytes = 1 << 20
@@ -23,27 +23,29 @@ const (
 
 // Compiler compiles the images of one model in child processes.
 type Compiler struct {
-	// Program and Args start a process that calls [Serve].
+	// Program and Args are the command line of a process that calls [Serve].
 	Program string
 	Args    []string
 	Device  Device
 	Model   Model
-	// Patience is the time that a child may be silent, in addition to the time that
-	// its work takes. Zero means [engine.DefaultPatience].
+	// Patience is the time for which a child process may send nothing, in addition to the
+	// time that its work is expected to take. If Patience is zero,
+	// [engine.DefaultPatience] is used.
 	Patience time.Duration
-	// Logger receives, at debug level, what children write to stderr.
+	// Logger receives what child processes write to stderr, at debug level.
 	Logger *slog.Logger
 }
 
-// Compile implements [engine.Options].Compile. If the child dies, the error is
-// [ErrCrashed]; if it hangs, [ErrSilent]. Both name the graph and the step. When
-// ctx is done, the child is killed.
+// Compile implements [engine.Options].Compile. If the child process dies, the error
+// is [ErrCrashed]; if it hangs, the error is [ErrSilent]. Both errors name the
+// graph and the step. When ctx is done, the child process is killed.
 func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, filled func(bytes int)) error {
 	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
 }
 
-// Shares reports whether the device stores equal weights of an image's graphs once. It needs no
-// model. It returns the same errors as [Compiler.Compile].
+// Shares reports whether the device stores weights once that are equal in several
+// graphs of an image. A model is not needed for this question. Shares returns the
+// same errors as [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
 	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
@@ -56,7 +58,7 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	defer cancel(nil)
 	words := &words{logger: c.Logger}
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
-	cmd.Args[0] = "sdnpu" // not the name that the host uses for this program
+	cmd.Args[0] = "sdnpu" // shown in process lists, instead of the name by which the host started this program
 	cmd.Stderr, cmd.WaitDelay = words, exitTimeout
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -77,11 +79,11 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	sent := gob.NewEncoder(stdin).Encode(r)
 	answered, err := l.listen()
 	if answered {
-		watch.Reset(exitTimeout) // it exits, or is killed
+		watch.Reset(exitTimeout) // after its answer the child exits, or is killed
 	} else if err != nil {
 		cancel(err)
 	}
-	ended := cmd.Wait() // closes stdin, too
+	ended := cmd.Wait() // closes the child's stdin, too
 	switch {
 	case answered || err != nil:
 		return err
@@ -108,15 +110,15 @@ type listener struct {
 	shares      bool
 }
 
-// listen reads replies until the child answers, closes its output or w fails. If
-// the child answered, the error is the child's.
+// listen reads replies until the child process answers or closes its output, or
+// until w fails. If the child answered, listen returns the child's error.
 func (l *listener) listen() (answered bool, err error) {
 	replies := gob.NewDecoder(l.in)
 	for {
 		var r reply
 		switch err := replies.Decode(&r); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return false, nil // the exit status of the process gives the reason
+			return false, nil // the reason will be the exit status of the process
 		case err != nil:
 			return false, fmt.Errorf("compile: %w, %s: its output is not a reply: %w", ErrCrashed, l.where(), err)
 		}
@@ -138,8 +140,8 @@ func (l *listener) listen() (answered bool, err error) {
 	}
 }
 
-// copy copies size bytes of the image to w. If the pipe ends early, the next
-// reply reports it.
+// copy copies size bytes of the image to w. If the pipe ends early, the error is
+// found when the next reply is read.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()
@@ -150,13 +152,13 @@ func (l *listener) copy(size int) error {
 		if _, err := l.w.Write(part); err != nil {
 			return err
 		}
-		n, _ := l.in.Discard(len(part)) // Peek returned as many
+		n, _ := l.in.Discard(len(part)) // cannot fail, because Peek returned this number of bytes
 		size -= n
 	}
 	return nil
 }
 
-// where describes what the child was doing.
+// where describes the step that the child process announced last.
 func (l *listener) where() string {
 	switch {
 	case l.graph != "":

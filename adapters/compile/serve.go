@@ -16,16 +16,18 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Open opens the child's device. It calls trace before each step.
+// Open opens the device in the child process. Open must call trace before each
+// step.
 type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
 
 // Child holds the functions that the compiling process provides.
 type Child struct {
 	Open Open
-	// Restore sets the field Codes of rounded matrices. A request does not hold it.
+	// Restore sets the field Codes of rounded matrices. Codes are not part of a
+	// request.
 	Restore func(*model.Rounded) error
-	// Orphaned is called from another goroutine when the parent has exited. It
-	// should end the process.
+	// Orphaned is called from another goroutine when the parent process has exited.
+	// Orphaned should end the child process.
 	Orphaned func()
 }
 
@@ -33,14 +35,14 @@ type Child struct {
 // compiling fails, the answer holds the reason. Serve returns an error only if it
 // cannot read the request or write the answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error {
-	// The decoder does not read past its message if it gets a ByteReader.
+	// If the decoder gets an io.ByteReader, it does not read beyond its message.
 	buffered := bufio.NewReader(in)
 	var r request
 	if err := gob.NewDecoder(buffered).Decode(&r); err != nil {
 		return fmt.Errorf("compile: read the request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, buffered) // returns when the parent exits
+		_, _ = io.Copy(io.Discard, buffered) // returns when the parent process exits
 		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
@@ -62,7 +64,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 	return nil
 }
 
-// ask opens the library and reports whether it shares constants.
+// ask opens the library and finds out whether it can share constants.
 func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 	a.step("", "open the library "+r.Device.Library)
 	device, err := open(r.Device, a.step)
@@ -99,12 +101,12 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	a.step("", "close the library") // not deferred: a crash must not be reported at this step
+	a.step("", "close the library") // not deferred, because a crash in between must not be reported as a crash of this step
 	return errors.Join(err, device.Close())
 }
 
-// restore sets Codes in the recipes of all graphs. Graphs with equal matrices
-// share them.
+// restore sets the field Codes in the recipes of all graphs. Matrices that are
+// equal in several graphs share their codes.
 func (r request) restore(codes func(*model.Rounded) error) error {
 	known := make(map[string]*model.Rounded)
 	for _, source := range r.Job.Graphs {
@@ -124,9 +126,9 @@ func (r request) restore(codes func(*model.Rounded) error) error {
 	return nil
 }
 
-// same returns an error unless the file is the one that was loaded. If only the
-// modification time differs, because the file was touched or copied, same
-// computes the digest. That takes seconds for a large model.
+// same returns an error if the model file is not the one that was loaded. If only
+// the modification time differs, because the file was touched or copied, same
+// compares digests. Computing a digest takes seconds for a large model.
 func (m Model) same(a *answerer, file *gguf.File) error {
 	info, err := os.Stat(m.Path)
 	if err != nil {
@@ -140,11 +142,11 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 	if info.Size() == m.Size && file.Digest() == m.Digest {
 		return nil
 	}
-	return fmt.Errorf("compile: %w: %s (%d bytes of %s) is not what was loaded (%d bytes of %s): load the model again",
+	return fmt.Errorf("compile: %w: %s (%d bytes of %s) differs from the loaded file (%d bytes of %s): load the model again",
 		ErrChanged, m.Path, info.Size(), info.ModTime().Format(time.DateTime), m.Size, m.Modified.Format(time.DateTime))
 }
 
-// answerer writes replies and the image.
+// answerer sends replies and the image to the parent process.
 type answerer struct {
 	mu  sync.Mutex // guards the fields below
 	out io.Writer
@@ -164,13 +166,13 @@ func (a *answerer) send(r reply, image []byte) error {
 	return a.err
 }
 
-// tell sends a reply whose loss does not matter. If the parent has exited, the next
-// [answerer.Write] fails.
+// tell sends a reply that may be lost without harm. If the parent has exited, the
+// next [answerer.Write] will fail.
 func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
 
 func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }
 
-// Write sends a part of the image.
+// Write sends a part of the image to the parent process.
 func (a *answerer) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// maxLine is the number of bytes kept of a line.
+// maxLine is the number of bytes that are kept of a long line.
 const maxLine = 500
 
-// words receives a child's stderr. It logs each line and keeps the last line and
-// the first line that reports a crash, because Go's runtime prints pages after it.
+// words receives what a child process writes to stderr. words logs each line. It
+// keeps the last line and the first line that reports a crash, because Go's runtime
+// prints many lines after it.
 type words struct {
 	logger  *slog.Logger
 	mu      sync.Mutex
@@ -39,7 +40,7 @@ func (w *words) Write(p []byte) (int, error) {
 	}
 }
 
-// crashes lists the prefixes of lines that report why a process ends.
+// crashes lists how lines begin that report why a process ends.
 var crashes = []string{"SIG", "fatal error: ", "panic: ", "unexpected fault address", "error: "}
 
 func (w *words) line(raw []byte) {
@@ -60,7 +61,7 @@ func (w *words) line(raw []byte) {
 	w.lastOne = text
 }
 
-// last returns the child's last line as the end of a sentence, or "".
+// last returns the child's last line in a form that can end a sentence, or "".
 func (w *words) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,8 +71,8 @@ func (w *words) last() string {
 	return fmt.Sprintf(", last output %q", w.lastOne)
 }
 
-// cause returns why the process ended: the line that reports a crash, or the
-// exit status.
+// cause returns why the process ended: the line that reports a crash, or the exit
+// status.
 func (w *words) cause(ended error) string {
 	w.mu.Lock()
 	crash := w.crash

@@ -12,11 +12,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Device describes the library that the child opens.
+// Device describes the library that the child process opens.
 type Device struct {
 	Library, Name string
 	SoC           uint32
-	// Sharing is hexagon.Options.ConstantSharing.
+	// Sharing is the value of hexagon.Options.ConstantSharing.
 	Sharing int
 }
 
@@ -24,20 +24,21 @@ type Device struct {
 type Model struct {
 	Path   string
 	Digest [sha256.Size]byte
-	// Size (in bytes) and Modified describe the file at the time when Digest was computed. If only
-	// Modified differs, the digest decides.
+	// Size (in bytes) and Modified describe the file when Digest was computed. If
+	// only Modified has changed since then, the digest decides whether the file is
+	// the same.
 	Size     int64
 	Modified time.Time
 }
 
-// request is the message to the child.
+// request is the message that the parent sends to the child process.
 type request struct {
-	// Build describes the program of the sender.
+	// Build describes the program of the parent process.
 	Build  string
 	Device Device
 	Model  Model
 	Job    engine.Job
-	// Ask requests the device's properties instead of an image.
+	// Ask requests the properties of the device instead of an image.
 	Ask bool
 }
 
@@ -50,25 +51,29 @@ func build() string {
 	return info.String()
 }
 
-// reply is one message of the child. Zero fields mean nothing.
+// reply is one message from the child process to its parent. A field that is zero
+// has no meaning.
 type reply struct {
 	// Graph and Step name the step that starts now.
 	Graph, Step string
-	// Filled is the number of bytes of constants written since the last reply.
+	// Filled is the number of bytes of constants that were written since the last
+	// reply.
 	Filled int
-	// Image is the number of bytes of the image that follow the reply.
+	// Image is the number of bytes of the image that follow this reply.
 	Image int
-	// Done is set when the image is complete. Failure is set if there is no image.
+	// Done is set when the image is complete. Failure is set if there is no image;
+	// it gives the reason.
 	Done    bool
 	Failure *failure
-	// Shares answers Ask: it is set if graphs of one image store equal weights once.
+	// Shares answers a request with Ask: whether graphs of one image store equal
+	// weights once.
 	Shares bool
 }
 
-// failure carries an error to the parent.
+// failure carries an error from the child process to the parent.
 type failure struct {
 	Text string
-	// Kinds holds indices of kinds.
+	// Kinds holds indices into the list kinds.
 	Kinds []int
 }
 
@@ -88,7 +93,7 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// err returns an error with the same text and kinds as the child's.
+// err returns an error with the text and the kinds of the child's error.
 func (f *failure) err() error {
 	e := &childError{text: f.Text}
 	for _, i := range f.Kinds {

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Use opens an existing database of any tokenizer, calls use and closes the
-// database. Its errors include advice.
+// Use opens an existing database, whatever its tokenizer, calls the function use
+// and closes the database. Errors of Use say what to do.
 func Use(path string, write bool, use func(*tokendb.DB) error) error {
 	options, err := tokendb.Owner(path)
 	if err != nil {
@@ -31,8 +31,8 @@ func Use(path string, write bool, use func(*tokendb.DB) error) error {
 // Purge removes a database from the disk.
 func Purge(path string) error { return Explain(tokendb.Purge(path), path) }
 
-// Limit converts a size of the configuration, where zero means no limit, to
-// [tokendb.Options].MaxBytes.
+// Limit converts a size limit of the configuration to [tokendb.Options].MaxBytes.
+// In the configuration, zero means no limit.
 func Limit(size int64) int64 {
 	if size == 0 {
 		return math.MaxInt64
@@ -40,13 +40,13 @@ func Limit(size int64) int64 {
 	return size
 }
 
-// Explain adds advice to an error of a database.
+// Explain adds to an error of a database what to do about it.
 func Explain(err error, path string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s holds no token database: %w", path, err)
+		return fmt.Errorf("%s does not hold a token database: %w", path, err)
 	}
 	for _, known := range []error{tokendb.ErrBusy, tokendb.ErrDamaged, tokendb.ErrFingerprint, tokendb.ErrForeign, trust.ErrUntrusted} {
 		if errors.Is(err, known) {
@@ -56,7 +56,7 @@ func Explain(err error, path string) error {
 	return err
 }
 
-// Remedy returns what to do about a database that does not open.
+// Remedy returns what to do about a database that cannot be opened.
 func Remedy(err error, path string) string {
 	switch {
 	case errors.Is(err, tokendb.ErrFingerprint):
@@ -73,17 +73,17 @@ func Remedy(err error, path string) string {
 	return "check that the folder can be written"
 }
 
-// Stats describes a database in figures and times for people.
+// Stats describes a database in numbers and times for people.
 type Stats struct {
 	Texts         int     `json:"texts"`
 	Conversations int     `json:"conversations"`
 	Tokens        int     `json:"tokens"`
-	LogTokens     int     `json:"log_tokens"` // of Tokens: not in a segment yet
+	LogTokens     int     `json:"log_tokens"` // tokens that are not in a segment yet
 	Segments      int     `json:"segments"`
 	Bytes         int64   `json:"bytes"`
-	BytesPerToken float64 `json:"bytes_per_token"` // 0 without tokens
+	BytesPerToken float64 `json:"bytes_per_token"` // 0 if the database has no tokens
 	Vocabulary    int     `json:"vocabulary"`
-	Fingerprint   string  `json:"fingerprint"` // of the tokenizer
+	Fingerprint   string  `json:"fingerprint"` // fingerprint of the tokenizer
 	Oldest        string  `json:"oldest,omitempty"`
 	Newest        string  `json:"newest,omitempty"`
 	OpenMS        float64 `json:"open_ms"`
@@ -120,7 +120,7 @@ func ReadStats(path string) (s Stats, err error) {
 	})
 }
 
-// formatTime formats seconds since 1970. Zero is empty.
+// formatTime formats seconds since 1970 as a time. For zero formatTime returns "".
 func formatTime(seconds int64) string {
 	if seconds == 0 {
 		return ""
@@ -134,15 +134,16 @@ type Conversation struct {
 	Texts  int    `json:"texts"`
 	Tokens int    `json:"tokens"`
 	Newest string `json:"newest"`
-	// Begin is the beginning of the first text, empty without a vocabulary.
+	// Begin is the beginning of the conversation's first text. Without a vocabulary
+	// it is empty.
 	Begin string `json:"begin,omitempty"`
 }
 
-// beginTokens is the number of tokens in Conversation.Begin.
+// beginTokens is the number of tokens that Conversation.Begin shows.
 const beginTokens = 16
 
-// Conversations lists the conversations of a database, the oldest first. With
-// the path of a model file, each has the beginning of its first text.
+// Conversations lists the conversations of a database, the oldest first. If a model
+// file is given, the beginning of each conversation's first text is shown.
 func Conversations(path, model string) ([]Conversation, error) {
 	decode, err := decoder(model, path)
 	if err != nil {
@@ -163,13 +164,13 @@ func Conversations(path, model string) ([]Conversation, error) {
 	})
 }
 
-// conversationID formats the identity of a document's conversation.
+// conversationID formats the number that identifies a document's conversation.
 func conversationID(document tokendb.Document) string {
 	return fmt.Sprintf("%016x", document.Conversation)
 }
 
 // decoder returns a function that decodes a database's tokens with a model's
-// vocabulary. Without a model, the function returns an empty text.
+// vocabulary. Without a model, this function returns an empty text.
 func decoder(model, path string) (func([]int32) string, error) {
 	if model == "" {
 		return func([]int32) string { return "" }, nil
@@ -188,7 +189,8 @@ func decoder(model, path string) (func([]int32) string, error) {
 	return tok.Decode, nil
 }
 
-// ReadTokenizer reads the vocabulary of a GGUF, which need not hold weights.
+// ReadTokenizer reads the vocabulary of a GGUF file, which need not contain
+// weights.
 func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	file, err := gguf.OpenKeys(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func TestErrorsOfADatabaseIncludeARemedy(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent")
 	_, err := ReadStats(absent)
-	require.ErrorContains(t, err, absent+" holds no token database")
+	require.ErrorContains(t, err, absent+" does not hold a token database")
 	for _, known := range []error{tokendb.ErrBusy, tokendb.ErrDamaged, tokendb.ErrFingerprint, tokendb.ErrForeign} {
 		err := Explain(known, "db")
 		require.ErrorIs(t, err, known)

@@ -1,20 +1,20 @@
-// Package database fills, inspects and cleans token databases for the commands
-// and opens them with advice in their errors.
+// Package database fills, inspects and cleans token databases for the commands.
+// When a database cannot be opened, its errors say what to do.
 //
-// The database itself is spec/tokendb, which knows token ids only. This package
-// knows models' vocabularies and text files: it reads texts, encodes them and
-// finds conversations by their content. It prints nothing.
+// The database itself is package spec/tokendb, which knows only token ids. This
+// package knows models' vocabularies and text files: it reads texts, encodes them
+// and finds conversations by their content. The package prints nothing.
 //
 // # Invariants
 //
 //   - A file is imported completely or not at all.
-//   - A conversation is identified by the content of its file, so that a renamed
-//     file is not imported again.
-//   - A database is created when there is something to put into it, never for a
-//     file that cannot be read.
+//   - A conversation is identified by the content of its file, so a renamed file is
+//     not imported again.
+//   - A database is created only when there is something to put into it, never for
+//     a file that cannot be read.
 //
 // # Cost
 //
-// Import holds the tokens of one file in memory. Forget rewrites the segments of
-// the conversations that it removes.
+// During an import, the tokens of one file are in memory. Removing conversations
+// rewrites the segments that contain them.
 package database

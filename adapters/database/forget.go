@@ -9,15 +9,16 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Selection selects conversations. A conversation is selected if one of the
-// conditions holds; at least one condition must be set.
+// Selection says which conversations to remove. A conversation is selected if any
+// of the conditions holds. At least one condition must be set.
 type Selection struct {
-	// IDs lists conversations by their identities.
+	// IDs lists conversations by the numbers that identify them.
 	IDs []string
-	// Containing selects conversations in which this text occurs. Model is the
-	// GGUF with the vocabulary, which Containing needs.
+	// Containing selects the conversations in which this text occurs. Model is the
+	// GGUF file whose vocabulary turns the text into tokens; Containing needs it.
 	Containing, Model string
-	// Since selects conversations with an answer that is not older than this.
+	// Since selects the conversations that have an answer from the given time span
+	// until now.
 	Since time.Duration
 }
 
@@ -25,7 +26,7 @@ type Selection struct {
 // that it removed.
 func Forget(path string, s Selection) (texts int, err error) {
 	if len(s.IDs) == 0 && s.Containing == "" && s.Since <= 0 {
-		return 0, errors.New("forget: no conversation selected: name conversations (sdnpu db list), --containing or --since; sdnpu db purge removes all")
+		return 0, errors.New("forget: no conversation is selected: name conversations (sdnpu db list), --containing or --since; sdnpu db purge removes all")
 	}
 	if s.Containing != "" && s.Model == "" {
 		return 0, errors.New("--containing: the database holds tokens, not text: name the model with --model")

@@ -17,10 +17,11 @@ import (
 // Imported counts what an import added.
 type Imported struct {
 	Files  int `json:"files"`
-	Known  int `json:"known_files"` // that the database had already
+	Known  int `json:"known_files"` // files that the database had already
 	Texts  int `json:"texts"`
 	Tokens int `json:"tokens"`
-	// Dropped counts the oldest texts, which exceeded the size limit.
+	// Dropped counts the oldest texts, which were dropped because of the size
+	// limit.
 	Dropped   int     `json:"dropped_texts"`
 	ElapsedMS float64 `json:"elapsed_ms"`
 	Bytes     int64   `json:"bytes"`
@@ -28,28 +29,29 @@ type Imported struct {
 
 // Import describes what to import.
 type Import struct {
-	// Path is the folder of the database. It is created if necessary.
+	// Path is the folder of the database. If the folder does not exist, the import
+	// creates it.
 	Path      string
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the database's. Import sets its tokenizer.
+	// Options are the options of the database. Run sets the tokenizer in Options.
 	Options tokendb.Options
-	// Reading, if set, returns a writer that gets the bytes of a file as they are
-	// read, to show progress. Import closes it.
+	// Reading, if set, returns a writer that gets the bytes of a file while they
+	// are read, so that progress can be shown. Run closes this writer.
 	Reading func(name string, size int64) io.WriteCloser
 	// Report is called with one line of text for each file.
 	Report func(line string)
 }
 
-// Run imports files. It returns what was added and how many texts the database
-// has then. If a file fails, the files before it stay.
+// Run imports files. Run returns what it added, and how many texts the database has
+// afterwards. If a file fails, the files before it stay in the database.
 func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts int, err error) {
 	if len(files) == 0 {
-		return sum, 0, errors.New("import: got no files")
+		return sum, 0, errors.New("import: no files were given")
 	}
 	i.Options.Fingerprint, i.Options.Vocab = i.Tokenizer.Fingerprint(), i.Tokenizer.VocabSize()
 	t := &target{Import: i}
 	defer func() { err = errors.Join(err, t.close()) }()
-	if _, err := tokendb.Owner(i.Path); !errors.Is(err, os.ErrNotExist) { // report a bad database before the work
+	if _, err := tokendb.Owner(i.Path); !errors.Is(err, os.ErrNotExist) { // report a database that cannot be opened before the work begins
 		if err := t.open(); err != nil {
 			return sum, 0, err
 		}
@@ -72,8 +74,8 @@ func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts in
 // target is the database that an import fills.
 type target struct {
 	Import
-	db    *tokendb.DB     // nil until it is opened
-	known map[uint64]bool // conversations in the database
+	db    *tokendb.DB     // nil until the database is opened
+	known map[uint64]bool // conversations that the database already has
 	sum   Imported
 }
 
@@ -85,7 +87,7 @@ func (t *target) open() (err error) {
 	return Explain(t.db.Documents(func(document tokendb.Document) { t.known[document.Conversation] = true }), t.Path)
 }
 
-// add imports the documents of a file, at least one.
+// add imports the documents of a file, which must not be empty.
 func (t *target) add(name string, documents []tokendb.Document) error {
 	if t.db == nil {
 		if err := t.open(); err != nil {
@@ -94,7 +96,7 @@ func (t *target) add(name string, documents []tokendb.Document) error {
 	}
 	if t.known[documents[0].Conversation] {
 		t.sum.Known++
-		t.Report(fmt.Sprintf("%s: skipped: the database has these texts as conversation %s", name, conversationID(documents[0])))
+		t.Report(fmt.Sprintf("%s: skipped: the database already has these texts as conversation %s", name, conversationID(documents[0])))
 		return nil
 	}
 	t.known[documents[0].Conversation] = true
@@ -116,8 +118,8 @@ func (t *target) close() error {
 	return t.db.Close()
 }
 
-// read reads and encodes a file. Its texts form one conversation, identified by
-// the hash of the file's content.
+// read reads and encodes a file. The texts of a file form one conversation, which
+// is identified by the hash of the file's content.
 func (i Import) read(ctx context.Context, name string) ([]tokendb.Document, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -142,7 +144,7 @@ func (i Import) read(ctx context.Context, name string) ([]tokendb.Document, erro
 		err = r.readText(source)
 	}
 	if err == nil && len(r.documents) == 0 {
-		err = errors.New("no text in it")
+		err = errors.New("the file contains no text")
 	}
 	for i := range r.documents {
 		r.documents[i].Conversation = content.Sum64()

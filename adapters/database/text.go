@@ -13,23 +13,25 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// textReader converts a file to documents.
+// textReader splits a file into documents.
 type textReader struct {
 	tok       *tokenizer.Tokenizer
 	now       int64
-	check     func() error // called before each text; its error ends the work
+	check     func() error // called before each text; if it returns an error, the work ends
 	documents []tokendb.Document
 }
 
 const (
-	// maxTextLine is the longest line of a .jsonl file.
+	// maxTextLine is the length in bytes of the longest allowed line of a .jsonl
+	// file.
 	maxTextLine = 64 << 20
-	// pieceBytes is the smallest length of a piece of text. A piece ends at the
-	// next empty line, or at twice this length.
+	// pieceBytes is the smallest length of a piece into which a text file is cut. A
+	// piece ends at the next empty line, but is at most twice this long.
 	pieceBytes = 64 << 10
 )
 
-// add encodes a text. The spelling of a control token is ordinary text.
+// add encodes a text as tokens. Text that looks like a control token is encoded as
+// ordinary text.
 func (r *textReader) add(text string) error {
 	if err := r.check(); err != nil {
 		return err
@@ -47,11 +49,11 @@ func (r *textReader) keep(ids []int32) {
 	}
 }
 
-// ErrNoText is returned for a file that is not text.
+// ErrNoText is returned for a file that does not contain text.
 var ErrNoText = errors.New("no text: want UTF-8 without zero bytes")
 
-// Text returns a piece of a file as text, or [ErrNoText]. offset is the position
-// of the piece in the file.
+// Text returns a piece of a file as text, or [ErrNoText]. offset is the position of
+// the piece in the file.
 func Text(piece []byte, offset int) (string, error) {
 	for i := 0; i < len(piece); {
 		r, size := utf8.DecodeRune(piece[i:])
@@ -75,7 +77,7 @@ func (r *textReader) readText(source io.Reader) error {
 			return err
 		}
 		n := len(piece)
-		if err == nil { // the file is longer
+		if err == nil { // the file continues after this piece
 			n = cut(piece)
 		}
 		text, err := Text(piece[:n], offset)
@@ -92,8 +94,9 @@ func (r *textReader) readText(source io.Reader) error {
 	}
 }
 
-// cut returns the length of a full piece: up to and including the first empty
-// line after pieceBytes, else up to the last space, else up to a whole character.
+// cut returns where a piece ends: after the first empty line that follows
+// pieceBytes; otherwise after the last space; otherwise after the last complete
+// character.
 func cut(piece []byte) int {
 	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
 		return pieceBytes + at + 2
@@ -113,7 +116,8 @@ func cut(piece []byte) int {
 	return n
 }
 
-// textLine is a line of a .jsonl file. The first field that is set counts.
+// textLine is a line of a .jsonl file. Of the fields that are set, the first one is
+// used.
 type textLine struct {
 	OutputIDs []int32 `json:"output_ids"`
 	Output    string  `json:"output"`

@@ -24,30 +24,31 @@ import (
 // Checkup examines one model on this machine.
 type Checkup struct {
 	Settings launch.Settings
-	// Program is the name that this program was called by.
+	// Program is the name by which this program was called.
 	Program string
-	// Path is the model file, Config its resolved settings.
+	// Path is the model file, and Config its resolved settings.
 	Path   string
 	Config config.Config
-	// Context is the context in tokens, 0 for the default.
+	// Context is the context in tokens; 0 means the default.
 	Context int
-	// Flips is the number of positions to compare. If it is 0, the time that a pass
-	// takes decides.
+	// Flips is the number of positions at which passes are compared. If Flips is 0,
+	// the number follows from the time that a pass takes.
 	Flips int
-	// Fresh compiles into a temporary folder instead of the cache.
+	// Fresh compiles into a temporary folder instead of the image cache.
 	Fresh bool
-	// Anyway continues if disk or memory seem too small.
+	// Anyway continues even if disk or memory seem too small.
 	Anyway bool
 	Logger *slog.Logger
 	// Progress gets the progress bar.
 	Progress io.Writer
-	// Say, if set, is called for each line of the report as soon as it is known.
+	// Say, if set, is called for each line of the report as soon as the line is
+	// known.
 	Say func(what, text string)
 
 	report Report
 }
 
-// ErrNoRoom is returned if disk or memory do not suffice.
+// ErrNoRoom is returned if there is not enough disk or memory.
 var ErrNoRoom = errors.New("not enough room")
 
 // Run examines the model.
@@ -78,8 +79,8 @@ func (c *Checkup) say(what, format string, a ...any) {
 	}
 }
 
-// readModel reports what the file holds. If the model cannot run, the error gives the reason and a
-// remedy.
+// readModel reports what the model file contains. If the model cannot run, the
+// error gives the reason and a remedy.
 func (c *Checkup) readModel() error {
 	f, err := launch.OpenGGUF(c.Path)
 	if err != nil {
@@ -110,7 +111,7 @@ func (c *Checkup) readModel() error {
 	return nil
 }
 
-// listCounts lists counts by name: "F16 37, F32 11".
+// listCounts lists counts by name. An example is "F16 37, F32 11".
 func listCounts(counts map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -119,12 +120,12 @@ func listCounts(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// options returns how the checkup opens the model.
+// options returns the options with which the checkup opens the model.
 func (c *Checkup) options(progress func(engine.Progress)) launch.Options {
 	return launch.Options{Path: c.Path, Config: c.Config, Context: c.Context, Sequences: 1, Logger: c.Logger, Progress: progress}
 }
 
-// preview asks the engine what it would compile.
+// preview asks the engine which images it would compile.
 func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string, cache *imagecache.Store, err error) {
 	f, err := gguf.Open(c.Path)
 	if err != nil {
@@ -152,12 +153,13 @@ func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string,
 	return p, launch.Describe(dev.Capabilities()), options.Cache, err
 }
 
-// processMemory is the memory that the program takes for itself and for the
-// tokens of a large vocabulary.
+// processMemory is the memory that the program itself uses, including the tokens of
+// a large vocabulary.
 const processMemory = 192 << 20
 
-// estimate estimates what the model takes before anything is compiled. If the
-// machine has not enough room, it returns [ErrNoRoom].
+// estimate estimates how much memory, disk and time the model will take, before
+// anything is compiled. If the machine does not have enough memory or disk,
+// estimate returns [ErrNoRoom].
 func (c *Checkup) estimate(ctx context.Context) error {
 	p, device, cache, err := c.preview(ctx)
 	if err != nil {
@@ -177,13 +179,13 @@ func (c *Checkup) estimate(ctx context.Context) error {
 		r.Estimate.Disk += i.Weights
 		largest = max(largest, i.Weights)
 	}
-	// The library holds each constant twice, unpacked and packed, and later the packed constants
-	// and the image.
+	// While it compiles, the library holds each constant twice: first unpacked and
+	// packed, later packed and in the image.
 	r.Estimate.Memory = 2*largest + p.Cache + p.IO + processMemory
 	c.say("device", "%s", r.Device)
 	c.say("graphs", "recipe %s, rows %s, contexts %s, %d blocks: %d images, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), r.Blocks, r.Images, r.Cached)
 	if len(r.Contexts) > 1 {
-		c.say("", "the figures are for a context of %d; each further one takes about as much time and disk, once", r.Contexts[0])
+		c.say("", "the figures are for a context of %d; each further one takes about the same time and disk, once", r.Contexts[0])
 	}
 	c.say("memory", "KV cache %s, inputs and outputs %s", cmdline.Bytes(p.Cache), cmdline.Bytes(p.IO))
 	return c.checkRoom(cache)
@@ -193,7 +195,7 @@ func (c *Checkup) estimate(ctx context.Context) error {
 func (c *Checkup) checkRoom(cache *imagecache.Store) error {
 	r := &c.report
 	var problems []error
-	if cache == nil { // images stay in memory
+	if cache == nil { // without a cache, images stay in memory
 		r.Estimate.Memory += r.Estimate.Disk
 		r.Estimate.Disk = 0
 		c.say("disk", "nothing: the cache is off or cannot be used, so every start compiles and images stay in memory")

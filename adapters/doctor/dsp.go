@@ -16,18 +16,19 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// dspDriver lists the names of the vendor's library that reaches the DSP. It is
-// part of the system, not of the runtime.
+// dspDriver lists the file names of the vendor's library through which programs
+// call the DSP. This library is part of the operating system, not of the vendor's
+// runtime.
 var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
 
-// driverFolders lists the folders in which systems keep it.
+// driverFolders lists the folders in which systems keep this library.
 var driverFolders = []string{
 	"/vendor/lib64", "/system/vendor/lib64", "/system/lib64",
 	"/usr/lib", "/usr/lib64", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/local/lib",
 }
 
-// checkDSP checks what the library needs to reach the NPU: the chip, the
-// system's driver and device files, and the images for the DSP.
+// checkDSP checks what the QNN library needs to use the NPU: the chip, the system's
+// driver and device files, and the images for the DSP.
 func (m Machine) checkDSP(c *backend.Capabilities) []Finding {
 	system, folder := runtime.GOOS+"/"+runtime.GOARCH, m.libraryFolder()
 	list := []Finding{checkChip(c), checkWindow(c), checkDriver(system, driverFolders), checkNodes(system, "/"), checkImages(folder, m.Settings.Library)}
@@ -40,8 +41,8 @@ func (m Machine) checkDSP(c *backend.Capabilities) []Finding {
 	return append(list, checkDriverPath(folder))
 }
 
-// libraryFolder returns the folder of the library that models would run on, or
-// "" if the library is not the vendor's.
+// libraryFolder returns the folder of the library on which models would run, or ""
+// if the library is not the vendor's.
 func (m Machine) libraryFolder() string {
 	switch m.Settings.Library {
 	case "float", "emulator":
@@ -71,8 +72,8 @@ func checkChip(c *backend.Capabilities) Finding {
 	return f
 }
 
-// checkWindow reports how much memory a session can use. A session has 32-bit
-// addresses, and the system keeps a part of them.
+// checkWindow reports how much memory one DSP session can use. A session has 32-bit
+// addresses, and the operating system keeps a part of them for itself.
 func checkWindow(c *backend.Capabilities) Finding {
 	f := Finding{What: "memory window", Found: "unknown without a chip"}
 	if c == nil {
@@ -82,7 +83,7 @@ func checkWindow(c *backend.Capabilities) Finding {
 	if err != nil || chip.Arch == 0 {
 		return f
 	}
-	const sharing = 73 // the first version whose images can store equal weights once
+	const sharing = 73 // the first Hexagon version whose images can store equal weights once
 	f.Found = fmt.Sprintf("Hexagon v%d: 3.75 GB a session, of which one context should take less than 3 GB", chip.Arch)
 	f.Remedy = "if a block was prepared on a PC, its graphs of all widths store their weights once"
 	if chip.Arch < sharing {
@@ -91,7 +92,8 @@ func checkWindow(c *backend.Capabilities) Finding {
 	return f
 }
 
-// checkDriver searches for libcdsprpc, which only machines with an NPU have.
+// checkDriver searches for the library libcdsprpc, which only machines with an NPU
+// have.
 func checkDriver(system string, folders []string) Finding {
 	f := Finding{What: "DSP driver"}
 	for _, folder := range append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), folders...) {
@@ -112,14 +114,15 @@ func checkDriver(system string, folders []string) Finding {
 	return f
 }
 
-// deviceNodes lists the device files through which programs reach the DSP and its memory. One
-// existing file per line is enough.
+// deviceNodes lists the device files through which programs use the DSP and its
+// memory. Of each line, one file must exist.
 var deviceNodes = [][]string{
 	{"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd"},
 	{"/dev/dma_heap/system", "/dev/ion"},
 }
 
-// checkNodes checks which device files can be opened. Paths start at root.
+// checkNodes checks which device files this user can open. All paths are relative
+// to root.
 func checkNodes(system, root string) Finding {
 	f := Finding{What: "NPU access"}
 	if system != "linux/arm64" && system != "android/arm64" {
@@ -144,8 +147,9 @@ func checkNodes(system, root string) Finding {
 	return f
 }
 
-// openFirst returns the first file that opens. If none opens, it returns the last existing file and
-// the error of opening it.
+// openFirst opens the first of several files that can be opened and returns its
+// path. If none can be opened, openFirst returns the last file that exists, and the
+// error of opening it.
 func openFirst(root string, alternatives []string) (path string, err error) {
 	err = fs.ErrNotExist
 	for _, p := range alternatives {
@@ -160,8 +164,8 @@ func openFirst(root string, alternatives []string) (path string, err error) {
 	return path, err
 }
 
-// checkDriverPath checks that the driver's path consists of existing folders,
-// and whether it includes the folder of the images.
+// checkDriverPath checks that the driver's search path consists of existing
+// folders, and whether it includes the folder of the DSP images.
 func checkDriverPath(images string) Finding {
 	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets it if the library's folder holds images"}
 	path := os.Getenv(launch.DriverPath)

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// checkImages lists the DSP images and stubs in the folder of the library, which
+// checkImages lists the DSP images and stubs in the folder of the library. folder
 // is empty if the library needs none.
 func checkImages(folder, library string) Finding {
 	f := Finding{What: "DSP images", Found: "none", Remedy: "they come with the library"}
@@ -33,11 +33,11 @@ func checkImages(folder, library string) Finding {
 	return f
 }
 
-// dspVersions returns the Hexagon versions of the files libQnnHtpV<version><kind>
-// in a folder.
+// dspVersions returns for which Hexagon versions a folder contains files named
+// libQnnHtpV<version><kind>.
 func dspVersions(folder, kind string) (versions []string) {
 	const prefix = "libQnnHtpV"
-	paths, _ := filepath.Glob(filepath.Join(folder, prefix+"*"+kind)) // fails only if the folder's name is a bad pattern
+	paths, _ := filepath.Glob(filepath.Join(folder, prefix+"*"+kind)) // Glob fails only if the folder's name is not a valid pattern
 	for _, p := range paths {
 		versions = append(versions, "v"+strings.TrimSuffix(strings.TrimPrefix(filepath.Base(p), prefix), kind))
 	}
@@ -51,10 +51,11 @@ func orNone(versions []string) string {
 	return strings.Join(versions, " ")
 }
 
-// buildVersion matches the version in the vendor's libraries, stubs and images.
+// buildVersion matches the version that the vendor's libraries, stubs and images
+// contain.
 var buildVersion = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+\.[0-9]{6,}`)
 
-// versionOf returns the first build version in a file, or "".
+// versionOf returns the first build version that a file contains, or "".
 func versionOf(path string) string {
 	data, err := os.ReadFile(path)
 	for err == nil {
@@ -71,14 +72,14 @@ func versionOf(path string) string {
 	return ""
 }
 
-// checkVersions compares the versions of the library in a folder, its stubs and
-// its images. If they differ, the driver fails with a number that explains
-// nothing.
+// checkVersions compares the versions of the library in a folder, its stubs and its
+// images. If these versions differ, the driver fails with an error number that does
+// not name the reason.
 func checkVersions(folder string) Finding {
 	f := Finding{What: "DSP versions", Found: "no images to compare"}
 	library := filepath.Join(folder, launch.LibraryName())
 	want := versionOf(library)
-	paths, _ := filepath.Glob(filepath.Join(folder, "*QnnHtpV*S*")) // stubs and images of every system
+	paths, _ := filepath.Glob(filepath.Join(folder, "*QnnHtpV*S*")) // stubs and images for every system
 	var other []string
 	equal := 0
 	for _, p := range paths {

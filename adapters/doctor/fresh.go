@@ -10,16 +10,16 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// A fresh checkup holds the lock of a file in its folder. The file is created
-// before the lock is taken, so a folder younger than freshAge counts as in use.
+// A fresh checkup holds a lock on a file in its temporary folder. The file exists
+// before it is locked, so a folder younger than freshAge counts as in use.
 const (
 	freshFolders = "doctor-*"
 	freshLock    = "doctor.lock"
 	freshAge     = time.Minute
 )
 
-// useFreshCache creates a folder next to the cache and uses it as the cache. The
-// caller removes it with remove.
+// useFreshCache creates a folder next to the image cache and uses it in place of
+// the cache. The caller must call remove to delete the folder.
 func (c *Checkup) useFreshCache() (remove func(), err error) {
 	parent := c.Settings.CacheParent()
 	removeAbandoned(parent)
@@ -31,7 +31,7 @@ func (c *Checkup) useFreshCache() (remove func(), err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--fresh: %w", err), os.RemoveAll(dir))
 	}
-	_ = filelock.Try(lock, true) // on a file system without locks, folders of killed processes stay
+	_ = filelock.Try(lock, true) // on a file system without locks, the folders of killed checkups are not removed
 	c.Settings.Cache, c.Settings.CacheSize = dir, "unlimited"
 	return func() {
 		if err := errors.Join(lock.Close(), os.RemoveAll(dir)); err != nil {
@@ -40,8 +40,8 @@ func (c *Checkup) useFreshCache() (remove func(), err error) {
 	}, nil
 }
 
-// removeAbandoned removes the folders of killed checkups. Errors do not matter,
-// because nothing depends on these folders.
+// removeAbandoned removes the folders that killed checkups left. Errors are
+// ignored, because nothing depends on these folders.
 func removeAbandoned(parent string) {
 	locks, _ := filepath.Glob(filepath.Join(parent, freshFolders, freshLock)) // the pattern is valid
 	for _, path := range locks {
@@ -51,7 +51,7 @@ func removeAbandoned(parent string) {
 		}
 		info, err := f.Stat()
 		abandoned := err == nil && time.Since(info.ModTime()) > freshAge && filelock.Try(f, true) == nil
-		_ = f.Close() // Windows removes no open file
+		_ = f.Close() // Windows cannot remove an open file
 		if abandoned {
 			_ = os.RemoveAll(filepath.Dir(path))
 		}

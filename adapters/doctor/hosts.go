@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// checkOllama checks the named Ollama, or all that are installed.
+// checkOllama checks the Ollama that the user named, or all that are installed.
 func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	if m.Ollama == "" {
 		for _, h := range ollama.All() {
@@ -30,8 +30,8 @@ func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	return m.checkHost(ctx, h)
 }
 
-// checkHost reports which runner an Ollama starts. If the program is not Ollama,
-// it reports only that.
+// checkHost reports which runner an Ollama installation starts. If the program is
+// not Ollama, checkHost reports only that.
 func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	if _, err := OllamaVersion(ctx, h); err != nil {
 		return []Finding{{What: "Ollama", Remedy: err.Error()}}
@@ -62,7 +62,7 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	return []Finding{host, runner, original}
 }
 
-// FindOllama is [ollama.Find] for commands with the flag --ollama.
+// FindOllama is like [ollama.Find]; its error names the flag --ollama.
 func FindOllama(executable string) (ollama.Host, error) {
 	h, err := ollama.Find(executable)
 	if errors.Is(err, ollama.ErrNotFound) {
@@ -71,7 +71,7 @@ func FindOllama(executable string) (ollama.Host, error) {
 	return h, err
 }
 
-// OllamaVersion is [ollama.Host.Version] for commands with the flag --ollama.
+// OllamaVersion is like [ollama.Host.Version]; its error names the flag --ollama.
 func OllamaVersion(ctx context.Context, h ollama.Host) (string, error) {
 	version, err := h.Version(ctx)
 	if errors.Is(err, ollama.ErrNotOllama) {
@@ -99,7 +99,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 		if len(all) == 0 {
 			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
 		}
-		fitting := map[string]bool{} // models with images for this device
+		fitting := map[string]bool{} // models that have images for this device
 		for _, e := range all {
 			if c != nil && e.Mismatch(*c) == "" {
 				fitting[e.Model.Digest] = true
@@ -113,7 +113,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 				switch {
 				case !fitting[e.Model.Digest]:
 					f.Remedy = reason
-				case reason != "": // the model has other images for this device
+				case reason != "": // another folder or image of the same model fits this device
 					f.Found += ", not for this device: " + reason
 				}
 			}

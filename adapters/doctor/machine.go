@@ -17,18 +17,21 @@ import (
 // Finding is one line of a report.
 type Finding struct {
 	What string
-	// Found describes what is there. It is empty if nothing is.
+	// Found describes what was found. Found is empty if nothing was found.
 	Found string
-	// Remedy tells the user what to do. If Found is set, it is a remark.
+	// Remedy tells the user what to do. If Found is set too, Remedy is only a
+	// remark.
 	Remedy string
 }
 
-// Machine describes what to check.
+// Machine says what to check on a machine.
 type Machine struct {
 	Settings launch.Settings
-	// Program is the name that this program was called by, Version its version.
+	// Program is the name by which this program was called, and Version its
+	// version.
 	Program, Version string
-	// Ollama is the executable to check. If it is empty, all installed ones are.
+	// Ollama is the path of an Ollama executable to check. If Ollama is empty, all
+	// installed ones are checked.
 	Ollama string
 }
 
@@ -47,8 +50,8 @@ func (m Machine) Check(ctx context.Context) []Finding {
 	return list
 }
 
-// checkDevice opens the device that a model would run on and returns its
-// capabilities, or nil if it does not open.
+// checkDevice opens the device on which a model would run and returns its
+// capabilities, or nil if the device cannot be opened.
 func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabilities) {
 	f.What = "device"
 	d, err := m.Settings.OpenDevice(ctx, m.Program, slog.New(slog.DiscardHandler))
@@ -67,7 +70,7 @@ func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabil
 
 func checkCompiler() Finding {
 	f := Finding{What: "C compiler"}
-	for _, name := range []string{"cc", "gcc", "clang"} { // in the order of the emulator's build
+	for _, name := range []string{"cc", "gcc", "clang"} { // the same order in which the build of the emulator searches
 		if path, err := exec.LookPath(name); err == nil {
 			f.Found, f.Remedy = path, "only the emulator needs it"
 			return f
@@ -99,7 +102,7 @@ func checkCache(s launch.Settings) Finding {
 	return f
 }
 
-// checkFolder creates a folder and a file in it, and removes the file.
+// checkFolder creates a folder and a file in it, and removes the file again.
 func checkFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -112,7 +115,7 @@ func checkFolder(folder string) error {
 }
 
 func folderSize(folder string) (size int64) {
-	entries, _ := os.ReadDir(folder) // checkFolder reported an error before
+	entries, _ := os.ReadDir(folder) // checkFolder has already reported an error
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			size += info.Size()

@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// measure loads the model, unless all images are in the cache, loads it again
-// and generates a token.
+// measure loads the model (unless all images are in the cache), loads it again from
+// the cache and generates one token.
 func (c *Checkup) measure(ctx context.Context) error {
 	r := &c.report
 	own := watchOwnMemory()
@@ -57,7 +57,7 @@ func (c *Checkup) measure(ctx context.Context) error {
 	})
 }
 
-// generate generates a token and measures flips.
+// generate generates one token and measures flips.
 func (c *Checkup) generate(ctx context.Context, m *launch.Model, own *memoryWatch) error {
 	ids, err := m.Tokenizer.Encode("One", tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Checkup) generate(ctx context.Context, m *launch.Model, own *memoryWatc
 	return c.measureFlips(ctx, m, report.FirstToken)
 }
 
-// open opens the model, calls use and closes the model.
+// open opens the model, calls the function use and closes the model.
 func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err error) {
 	bar := launch.NewBar(c.Progress)
 	m, err := c.Settings.Open(ctx, c.Program, c.options(bar.Step))
@@ -86,12 +86,12 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 	return use(m)
 }
 
-// flipsTime limits the time of comparing passes if the user gives no number of
+// flipsTime limits how long passes are compared if the user gives no number of
 // positions.
 const flipsTime = 20 * time.Second
 
-// measureFlips measures how often drafts change the model's answers. pass is the
-// time of one pass.
+// measureFlips measures how often drafts would change the model's answers. pass is
+// the time of one pass.
 func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.Duration) error {
 	positions := c.Flips
 	if positions == 0 {
@@ -140,7 +140,7 @@ func describeFlips(f *engine.Flips, exact bool, err error) string {
 	return text + "; sdnpu.exact=true uses one width"
 }
 
-// compareBudget compares the loads with the budget.
+// compareBudget compares the measured load times with their budget.
 func (c *Checkup) compareBudget() {
 	r := &c.report
 	within := func(allowance float64) bool {

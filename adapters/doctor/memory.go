@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// memoryWatch samples the memory of this process, because the system only keeps
-// the peak of all resident memory, which includes mapped files.
+// memoryWatch samples the memory of this process several times. The operating
+// system reports only the peak of all resident memory, which includes mapped files.
 type memoryWatch struct {
 	once  sync.Once
 	quit  chan struct{}
 	ended chan struct{}
-	peak  int64 // may be read after ended is closed
+	peak  int64 // may be read after the channel ended is closed
 }
 
 func watchOwnMemory() *memoryWatch {
@@ -32,8 +32,8 @@ func watchOwnMemory() *memoryWatch {
 	return w
 }
 
-// stop ends the watch and returns the peak in bytes, 0 if it is unknown. It may
-// be called again.
+// stop ends the sampling and returns the peak in bytes, or 0 if it is unknown. stop
+// may be called several times.
 func (w *memoryWatch) stop() int64 {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// ownMemory returns the resident memory of this process without pages of mapped
-// files, or 0 if it cannot be read.
+// ownMemory returns the resident memory of this process without mapped files, or 0
+// if it cannot be read.
 func ownMemory() int64 { return kilobytes("/proc/self/status", "RssAnon:") }
 
-// freeMemory returns the memory that programs can take without swapping.
+// freeMemory returns how much memory programs can take before the system swaps.
 func freeMemory() (size int64, known bool) {
 	size = kilobytes("/proc/meminfo", "MemAvailable:")
 	return size, size > 0
 }
 
-// kilobytes returns the bytes of a line "name 123 kB" in a file, or 0.
+// kilobytes finds a line "name 123 kB" in a file and returns the size in bytes, or
+// 0.
 func kilobytes(path, name string) int64 {
 	f, err := os.Open(path)
 	if err != nil {

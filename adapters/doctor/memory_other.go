@@ -2,8 +2,8 @@
 
 package doctor
 
-// ownMemory returns 0: it is unknown on this system.
+// ownMemory returns 0, which means unknown: this system does not report it.
 func ownMemory() int64 { return 0 }
 
-// freeMemory reports false: it is unknown on this system.
+// freeMemory returns known=false, because this system does not report it.
 func freeMemory() (size int64, known bool) { return 0, false }

@@ -7,9 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Budgets for a first load and for a reload from the cache, on the emulator: Costs that do not grow
-// with a model (a process per image, opening the library in each, the tokenizer) get a fixed
-// allowance.
+// These are the budgets for a first load and for a reload from the cache, on the
+// emulator. Costs that do not grow with a model (one process per image, opening the
+// library in each, the tokenizer) have a fixed allowance.
 const (
 	compileBudget = 3.0 // seconds per 100 million parameters
 	reloadBudget  = 1.0 // seconds per GB of images
@@ -30,19 +30,21 @@ type Report struct {
 	Recipe       string         `json:"recipe"`
 	Rows         []int          `json:"rows"`
 	Context      int            `json:"context"`
-	// Contexts lists the context tiers. All figures describe the first context tier. Each further
-	// tier takes about as much time and disk.
+	// Contexts lists the context tiers of the model. All numbers in the report are
+	// for the first context tier. Each further tier takes about the same time and
+	// disk.
 	Contexts []int `json:"contexts"`
 	Blocks   int   `json:"blocks"`
 	Images   int   `json:"images"`
 	Cached   int   `json:"images_cached_before"`
 	Estimate struct {
-		Disk   int64 `json:"disk_bytes"`   // of images that are not in the cache
+		Disk   int64 `json:"disk_bytes"`   // size of the images that are not in the cache
 		Memory int64 `json:"memory_bytes"` // while compiling
 	} `json:"estimate"`
 	FreeDisk   int64 `json:"free_disk_bytes"`
 	FreeMemory int64 `json:"free_memory_bytes"`
-	// Compile is the first load. It is nil if all images were in the cache.
+	// Compile describes the first load. Compile is nil if all images were in the
+	// cache.
 	Compile *Load `json:"compile"`
 	Reload  *Load `json:"reload"`
 	Disk    int64 `json:"disk_bytes"`
@@ -50,32 +52,32 @@ type Report struct {
 		KV   int64 `json:"kv_cache_bytes"`
 		IO   int64 `json:"io_bytes"`
 		Peak int64 `json:"peak_resident_bytes"`
-		// Own is the part of the peak that is not pages of mapped files. The system
-		// drops those pages when it needs memory.
+		// Own is the part of the peak that is not from mapped files. The operating
+		// system drops pages of mapped files when it needs memory.
 		Own int64 `json:"peak_own_bytes"`
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
-	// Lossless is the effect of the graph width. If it is nil, Unmeasured is the
-	// reason.
+	// Lossless says how often the graph width changes a token. If Lossless is nil,
+	// Unmeasured gives the reason.
 	Lossless   *Lossless `json:"lossless"`
 	Unmeasured string    `json:"lossless_unmeasured,omitempty"`
 	Met        bool      `json:"budget_met"`
-	// Strict is set if the budget was met without the fixed allowance.
+	// Strict is set if the budget was met even without the fixed allowance.
 	Strict bool `json:"budget_met_without_allowance"`
 }
 
 // Load describes a load of the model.
 type Load struct {
 	Seconds float64 `json:"seconds"`
-	// Processor is the time of all cores in seconds.
+	// Processor is the processor time of all cores in seconds.
 	Processor float64 `json:"processor_seconds"`
-	// Rate is in seconds per 100 million parameters for a first load, and in
-	// seconds per GB of images for a reload.
+	// Rate is the time in relation to the size: seconds per 100 million parameters
+	// for a first load, seconds per GB of images for a reload.
 	Rate   float64 `json:"rate"`
 	Budget float64 `json:"budget_seconds"`
 }
 
-// Lossless is the measured rate at which the graph width changes the top token.
+// Lossless holds how often the graph width changed the top token in a measurement.
 type Lossless struct {
 	Exact            bool    `json:"exact"`
 	FlipsPerThousand float64 `json:"flips_per_1000"`
@@ -90,7 +92,7 @@ type stopwatch struct {
 
 func newStopwatch() stopwatch { return stopwatch{time.Now(), launch.ProcessorTime()} }
 
-// load returns the times since the start.
+// load returns the times since the stopwatch was started.
 func (s stopwatch) load() Load {
 	return Load{Seconds: time.Since(s.start).Seconds(), Processor: (launch.ProcessorTime() - s.processor).Seconds()}
 }

@@ -1,9 +1,10 @@
-// Package jsonfault explains errors of encoding/json to the people who wrote the
+// Package jsonfault rewords errors of encoding/json for the people who wrote the
 // JSON.
 //
-// encoding/json names Go types and struct fields. This package names the file's field, the JSON
-// type found and the JSON type expected. The caller adds the file and the line. encoding/json still
-// decides which texts are accepted.
+// The errors of encoding/json name Go types and struct fields. The reworded errors
+// name the field in the file, the JSON type found and the JSON type expected. The
+// caller adds the file and the line. encoding/json still decides which texts are
+// accepted.
 package jsonfault
 
 import (
@@ -14,11 +15,12 @@ import (
 	"strings"
 )
 
-// Unmarshal calls [json.Unmarshal] and explains its error.
+// Unmarshal calls [json.Unmarshal] and rewords its error.
 func Unmarshal(data []byte, v any) error { return Explain(json.Unmarshal(data, v)) }
 
-// Explain rewords a type or syntax error of encoding/json, which stays in the
-// chain. It returns any other error, and nil, unchanged.
+// Explain rewords a type or syntax error of encoding/json. The original error stays
+// in the chain of wrapped errors. Explain returns any other error, and nil,
+// unchanged.
 func Explain(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -35,7 +37,7 @@ func Explain(err error) error {
 	return err
 }
 
-// fault is an error with a text of its own.
+// fault is an error with a reworded text.
 type fault struct {
 	text  string
 	cause error
@@ -45,7 +47,7 @@ func (f *fault) Error() string { return f.text }
 
 func (f *fault) Unwrap() error { return f.cause }
 
-// jsonType returns the JSON type that a Go type is read from.
+// jsonType returns the JSON type from which a Go type is read.
 func jsonType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

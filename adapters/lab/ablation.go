@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// ablationFlags holds the command's flags.
+// ablationFlags holds the flags of the command ablation.
 type ablationFlags struct {
 	options     bench.AblationOptions
 	model, from string
@@ -29,11 +29,12 @@ func newAblationCommand() *cobra.Command {
 		Long: `Compare the time per token with and without switching and drafts, next to the
 published table.
 
-NPU loads all graphs after the prefill and decodes token by token. +G switches
-graphs by the planner. +SD verifies drafts. ours uses all our draft sources. Times
-are simulated on the profile. The tokens per step come from --accept, or with
---from from a report: the output of "sdnpu run --json" or of "sdnpu-lab bench
-replay --json", or an object with such reports under "sd" and "ours".`,
+NPU loads all graphs after the prefill and decodes token by token. +G adds graph
+switching by the planner, and +SD adds the verification of drafts. ours uses all
+our draft sources. Times are simulated on the profile. The tokens per step come
+from --accept, or with --from from a report: the output of "sdnpu run --json" or
+of "sdnpu-lab bench replay --json", or an object with such reports under "sd"
+and "ours".`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -45,7 +46,7 @@ replay --json", or an object with such reports under "sd" and "ours".`,
 	flags.IntVarP(&f.options.Output, "tokens", "n", 150, "tokens of the answer")
 	acceptOldName(cmd, "output", "tokens")
 	flags.StringToStringVar(&f.accept, "accept", nil, "tokens per step, `sd=N,ours=N`, as in sd=2.50,ours=4.21")
-	flags.Lookup("accept").DefValue = "" // otherwise the help shows an empty list
+	flags.Lookup("accept").DefValue = "" // without this line, the help would show an empty list as the default
 	flags.StringVar(&f.from, "from", "", "report that holds the tokens per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("accept", "from")
@@ -74,7 +75,7 @@ func (f *ablationFlags) run(cmd *cobra.Command) error {
 	return result.Table(cmd.OutOrStdout())
 }
 
-// tokens sets the tokens per step.
+// tokens sets the number of tokens per step in the options.
 func (f *ablationFlags) tokens(o *bench.AblationOptions) error {
 	if f.from != "" {
 		file, err := os.Open(f.from)
@@ -100,7 +101,7 @@ func (f *ablationFlags) tokens(o *bench.AblationOptions) error {
 		case "ours":
 			o.Ours = value
 		default:
-			return fmt.Errorf("--accept %s: want sd or ours", config.Short(name))
+			return fmt.Errorf("--accept %s: want sd or ours as names", config.Short(name))
 		}
 	}
 	if o.SD == 0 || o.Ours == 0 {

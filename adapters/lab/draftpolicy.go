@@ -8,8 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// draftPolicy charges passes with a device's cost, if set. It times drafts by the
-// processor time of their thread, which does not depend on other load.
+// draftPolicy charges the times of a device for passes, if a device is set. The
+// time of drafts is the processor time of their thread, which does not depend on
+// other programs.
 type draftPolicy struct {
 	engine.Policy
 	cost bench.PassCost
@@ -23,14 +24,14 @@ func (p draftPolicy) PassTime(rows int) time.Duration {
 }
 
 func (p draftPolicy) Stopwatch() (stop func() engine.Elapsed) {
-	if thread := threadTime; thread != nil { // nil if the system does not report it
+	if thread := threadTime; thread != nil { // nil if the operating system does not report it
 		return threadStopwatch(thread)
 	}
 	return p.Policy.Stopwatch()
 }
 
-// threadStopwatch also reads the processor time of the calling thread. The goroutine
-// keeps its thread until the stopwatch is stopped.
+// threadStopwatch returns a stopwatch that also measures the processor time of the
+// calling thread. The goroutine stays on its thread until the stopwatch is stopped.
 func threadStopwatch(thread func() time.Duration) (stop func() engine.Elapsed) {
 	runtime.LockOSThread()
 	cpu, began := thread(), time.Now()

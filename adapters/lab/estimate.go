@@ -37,7 +37,7 @@ type estimateFlags struct {
 	json                        bool
 }
 
-// estimateResult is the object that --json prints.
+// estimateResult is the object that the flag --json prints.
 type estimateResult struct {
 	Model   string                `json:"model"`
 	Chip    findings.PreparedChip `json:"chip"`
@@ -56,31 +56,31 @@ func newEstimateCommand() *cobra.Command {
 		Short: "Estimate a model's cost on a chip with the vendor's compiler",
 		Long: `Estimate a model's cost on a chip with the vendor's compiler.
 
-The compiler in the vendor's x86-64 library simulates the schedule of a layer and
-of the head: time, memory traffic, and bytes that spill out of the fast memory. -o
-writes them as a device profile of kind estimated.
+The compiler in the vendor's x86-64 library simulates the schedule of a layer
+and of the head: time, memory traffic, and bytes that spill out of the fast
+memory. -o writes the result as a device profile of kind estimated.
 
-The simulation assumes a high clock and no driver, no heat and no other user of the
-memory: its ratios are useful, its times are shorter than a phone's. The compiled
-images are not kept.`,
+The simulation assumes a high clock and no driver, no heat and no other user of
+the memory. So ratios between its times are useful, but the times are shorter
+than a phone's. The compiled images are not kept.`,
 		Example: "  sdnpu-lab estimate model.gguf --soc sm8650 --rows 1,8,16,32,64,128",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.estimate(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number of it (required)")
+	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or its SoC number (required)")
 	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
 	flags.StringVar(&f.rows, "rows", "1,8,16,32,64,128", "widths of the graphs in rows")
-	flags.IntVar(&f.context, "context", 1024, "past tokens that the graphs attend to")
+	flags.IntVar(&f.context, "context", 1024, "number of past tokens that the graphs attend to")
 	flags.StringVar(&f.library, "library", "", "path of the vendor's x86-64 library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // the flag exists
+	_ = cmd.MarkFlagRequired("soc") // cannot fail, because the flag exists
 	flags.StringVarP(&f.out, "output", "o", "", "file to write a device profile to")
-	flags.StringVar(&f.name, "name", "", "what the profile calls the model (default: the file's name)")
+	flags.StringVar(&f.name, "name", "", "name of the model in the profile (default: the file's name)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
 
-// widths parses --rows and sorts it.
+// widths parses and sorts the value of --rows.
 func (f *estimateFlags) widths() (rows []int, err error) {
 	for text := range strings.SplitSeq(f.rows, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
@@ -158,8 +158,8 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	return f.writeProfile(cmd, chip, file, m, &result)
 }
 
-// simulate lets the vendor's compiler estimate the model. It returns the build of
-// the library.
+// simulate lets the vendor's compiler estimate the model. The first result is the
+// build ID of the library.
 func simulate(ctx context.Context, s launch.Settings, logger *slog.Logger, m *model.Model, o estimate.Options) (_ *estimate.Result, build string, err error) {
 	d, err := s.OpenDevice(ctx, os.Args[0], logger)
 	if err != nil {
@@ -215,12 +215,13 @@ func rateText(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// origin states how a profile was made.
+// origin states in the profile how it was made.
 func (f *estimateFlags) origin(build string) string {
 	return fmt.Sprintf("libQnnHtp for x86-64, build %s: sdnpu-lab estimate MODEL --soc %s --recipe %s --rows %s --context %d", build, f.chip, f.recipe, f.rows, f.context)
 }
 
-// writeProfile writes the device profile to the file of --output, if set.
+// writeProfile writes the device profile to the file of the flag --output, if it is
+// set.
 func (f *estimateFlags) writeProfile(cmd *cobra.Command, chip hexagon.Chip, file *gguf.File, m *model.Model, r *estimateResult) error {
 	if f.out == "" {
 		return nil

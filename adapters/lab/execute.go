@@ -18,13 +18,13 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// executeCommand is the argument with which this program starts itself to execute
-// one plan.
+// executeCommand is the argument with which this program starts itself as a child
+// process that executes one plan.
 const executeCommand = "execute-child"
 
-// newExecuteCommand executes one plan for another process of this program. Each
-// plan needs a process of its own, because the emulator reads its pace only once
-// per process.
+// newExecuteCommand returns the command that executes one plan for another process
+// of this program. Each plan needs its own process, because the emulator reads its
+// settings only once per process.
 func newExecuteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    executeCommand,
@@ -59,7 +59,7 @@ func newExecuteCommand() *cobra.Command {
 	}
 }
 
-// executor executes plans for a model of a device profile in child processes.
+// executor executes plans in child processes, for one model of a device profile.
 type executor struct {
 	execute.Processes
 	layers            int
@@ -105,11 +105,11 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.on, "execute", false, "also execute each plan: the engine runs a tiny model on the emulator, which keeps the phone's time")
 	flags.StringVar(&f.pace, "pace", "wall", "with --execute: wall (the phone's time on this machine's clock) or virtual (a clock of its own)")
-	flags.Float64Var(&f.scale, "scale", 1, "with --execute --pace wall: slow down by this factor; doubled, up to 8, if calls were late")
+	flags.Float64Var(&f.scale, "scale", 1, "with --execute --pace wall: slow down by this factor; it is doubled, up to 8, if calls were late")
 }
 
-// executor returns nil if no plan is to be executed. The executor writes a line to
-// progress for each plan.
+// executor returns nil if no plan is to be executed. Otherwise the executor writes
+// one line per plan to progress.
 func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits, drafts bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil

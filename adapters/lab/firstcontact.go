@@ -25,14 +25,15 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// contactRows lists the graph widths of a first contact: all widths that drafts and plans can use.
+// contactRows lists the graph widths that a first contact measures: all widths that
+// drafts and plans can use.
 var contactRows = []int{128, 64, 32, 16, 8, 1}
 
-// contactTokens limits each text of a first contact.
+// contactTokens limits the length of each text in a first contact.
 const contactTokens = 200
 
-// firstContactCommand is the name of the command; a test starts it in a process of
-// its own.
+// firstContactCommand is the name of the command. A test starts the command in its
+// own process.
 const firstContactCommand = "first-contact"
 
 type firstContactFlags struct {
@@ -51,9 +52,9 @@ answers compared with recorded ones or with the float device, copies in the KV
 cache and on the host, and the load time and the execute time of each graph, as
 sdnpu profile measures them.
 
--o names the report, which is saved after each step. A failed step is recorded and
-does not stop the others. The profile is kept in the image cache, and switch plans
-use it instead of a fitted profile.`,
+-o names the report, which is saved after each step. A failed step is recorded
+and does not stop the others. The measured profile is kept in the image cache,
+and switch plans then use it instead of a fitted profile.`,
 		Example: "  sdnpu-lab first-contact qwen2.5-1.5b.gguf -o report.json",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -64,20 +65,21 @@ use it instead of a fitted profile.`,
 	flags.StringVar(&f.rows, "rows", "", "graph widths in rows, widest first (default: "+config.List(contactRows)+")")
 	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the model's config, else one per 100 million parameters)")
 	flags.IntVar(&f.context, "context", 0, "context in tokens (default: the model's, at most 4096)")
-	flags.IntVar(&f.repeats, "repeats", 5, "number of measurements of each value; the median counts")
+	flags.IntVar(&f.repeats, "repeats", 5, "how often each value is measured; the median is used")
 	flags.StringVarP(&f.out, "output", "o", "", "write the report to this file")
 	flags.BoolVar(&f.json, "json", false, "print the report")
 	return cmd
 }
 
-// run runs all steps. Failed steps are in the report and in the error.
+// run runs all steps of a first contact. Failed steps are in the report, and in the
+// returned error.
 func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	if f.repeats < 1 || f.repeats > 1000 {
 		return fmt.Errorf("--repeats %d: want 1..1000", f.repeats)
 	}
 	if f.out == "" && !f.json {
-		return errors.New("first-contact: got no place for the report: name a file with -o, or print it with --json")
+		return errors.New("first-contact: the report has no destination: name a file with -o, or print it with --json")
 	}
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -116,7 +118,7 @@ func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	return errors.Join(failed, r.Print(cmd.OutOrStdout()))
 }
 
-// contactSetup returns the set-up of a first contact.
+// contactSetup returns what [contact.Run] needs.
 func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *firstContactFlags, j launch.Options, m *model.Model, tok *tokenizer.Tokenizer, file *gguf.File) (contact.Setup, error) {
 	options, err := s.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)})
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// addDeviceFlags adds the flags that name a profile and a model in it.
+// addDeviceFlags adds the flags that name a device profile and a model in it.
 func addDeviceFlags(cmd *cobra.Command, device, model *string) {
 	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; name+variant for a variant")
 	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
 }
 
-// acceptOldName lets a flag also be given by its earlier name, which the help
-// does not list.
+// acceptOldName lets users give a flag by its earlier name too. The help does not
+// list that name.
 func acceptOldName(cmd *cobra.Command, earlier, name string) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
 		if given == earlier {
@@ -29,8 +29,8 @@ func acceptOldName(cmd *cobra.Command, earlier, name string) {
 	})
 }
 
-// counter returns a function that shows how much of a task is done as a bar. It
-// returns nil if quiet is set or w is no terminal.
+// counter returns a function that shows as a bar how much of a task is done. If
+// quiet is set or w is not a terminal, counter returns nil.
 func counter(w io.Writer, quiet bool) func(done, total int) {
 	if quiet || !cmdline.IsTerminal(w) {
 		return nil
@@ -40,6 +40,6 @@ func counter(w io.Writer, quiet bool) func(done, total int) {
 		if b == nil {
 			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish())
 		}
-		_ = b.Set(done) // progress is not worth an error
+		_ = b.Set(done) // an error of the progress bar does not matter
 	}
 }

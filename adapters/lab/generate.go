@@ -26,7 +26,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// generateFlags holds the command's flags.
+// generateFlags holds the flags of the command generate.
 type generateFlags struct {
 	model, library, rows, save, as string
 	prompts, draft, cost           []string
@@ -61,20 +61,20 @@ file of --save are not measured again; databases still start empty.`,
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
-	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "modes to compare; each is "+cmdline.DraftUsage+baselineUsage)
+	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "draft modes to compare; each is "+cmdline.DraftUsage+baselineUsage)
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs in rows, widest first (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
-	flags.StringSliceVar(&f.cost, "cost", nil, "choose rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
+	flags.StringSliceVar(&f.cost, "cost", nil, "choose the rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose times are charged")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "maximum number of tokens to generate")
 	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens, and count them")
 	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
-	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; skip requests that it holds")
-	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; all modes' models are open at once")
+	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; requests that it holds are skipped")
+	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; the models of all modes are open at once")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag exists
+			panic(err) // cannot fail, because the flag exists
 		}
 	}
 	return cmd
@@ -96,7 +96,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // keep a library's prints out of the results
+	if stdout == os.Stdout { // keeps the output of libraries out of the results
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	options.Open = open.open
 	list, failed := bench.Generate(cmd.Context(), options)
 	if failed != nil {
-		// Report the measurements from before the failure.
+		// After an error, report the measurements that were made before it.
 		if list = bench.Whole(list, len(options.Settings)); len(list) == 0 {
 			return failed
 		}
@@ -129,7 +129,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed, result.Table(stdout))
 }
 
-// options returns the benchmark's options for the selected items.
+// options returns the options of the benchmark for the selected prompts.
 func (f *generateFlags) options(items []bench.Item, s launch.Settings) bench.GenerateOptions {
 	o := bench.GenerateOptions{Items: items, Tokens: f.tokens, Together: f.together}
 	if f.together {
@@ -147,7 +147,7 @@ func (f *generateFlags) options(items []bench.Item, s launch.Settings) bench.Gen
 	return o
 }
 
-// devices returns the devices of --cost, or one without a name.
+// devices returns the devices of --cost, or one device without a name.
 func (f *generateFlags) devices() []string {
 	if len(f.cost) == 0 {
 		return []string{""}
@@ -179,7 +179,7 @@ func (f *generateFlags) check() error {
 	return nil
 }
 
-// rowsOf returns the graph widths for a mode.
+// rowsOf returns the graph widths for a draft mode.
 func (f *generateFlags) rowsOf(mode string) string {
 	switch {
 	case f.rows != "":
@@ -226,7 +226,7 @@ func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
 	return bench.Select(prompts, encode, f.longest, f.items)
 }
 
-// chatEncoder returns a function that formats and encodes chats for the model.
+// chatEncoder returns a function that formats chats for the model and encodes them.
 func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
@@ -249,7 +249,7 @@ func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error)
 		if err != nil {
 			return nil, err
 		}
-		written := bos != "" && strings.HasPrefix(text, bos) // the template wrote it
+		written := bos != "" && strings.HasPrefix(text, bos) // whether the template has written the BOS token itself
 		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
 	}, nil
 }
@@ -259,7 +259,7 @@ type opener struct {
 	settings launch.Settings
 	costs    map[string]bench.PassCost
 	flags    *generateFlags
-	longest  int // tokens of the longest prompt
+	longest  int // number of tokens of the longest prompt
 	stderr   io.Writer
 }
 
@@ -275,7 +275,7 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	if err != nil {
 		return nil, err
 	}
-	c.Database = "" // texts of earlier runs would change the result
+	c.Database = "" // a database with texts of earlier runs would change the result
 	j := launch.Options{
 		Path: o.flags.model, Config: c, Context: context, Sequences: 1,
 		Logger: cmdline.NewLogger(o.stderr, false),
@@ -297,9 +297,10 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 // shortContext is the smallest context of a measurement.
 const shortContext = 64
 
-// roundContext returns a context that holds this many tokens. It rounds up to a
-// power of two, so that measurements share cached images: each context needs
-// images of its own. The engine rejects a context that is too long for the model.
+// roundContext returns a context that has room for the given number of tokens. The
+// context is rounded up to a power of two, so that measurements can share cached
+// images: each context needs its own images. A context that is too long for the
+// model is rejected by the engine.
 func roundContext(path string, tokens int) (_ int, err error) {
 	file, err := gguf.OpenKeys(path)
 	if err != nil {
@@ -317,7 +318,7 @@ func roundContext(path string, tokens int) (_ int, err error) {
 	return min(n, max(int(made), tokens)), nil
 }
 
-// generator is the engine of an open model.
+// generator generates texts with the engine of an open model.
 type generator struct {
 	*engine.Engine
 	model *launch.Model
@@ -325,8 +326,8 @@ type generator struct {
 
 func (g generator) Close() error { return g.model.Close() }
 
-// generateProgress shows a bar on a terminal, and otherwise prints a line from
-// time to time.
+// generateProgress shows a bar on a terminal; elsewhere it prints a line from time
+// to time.
 func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task string) {
 	terminal, began := cmdline.IsTerminal(w), time.Now()
 	var shown *progressbar.ProgressBar
@@ -337,7 +338,7 @@ func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task s
 				shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
 			}
 			shown.Describe(s.Mode + ", " + task)
-			_ = shown.Set(done) // progress is not worth an error
+			_ = shown.Set(done) // an error of the progress bar does not matter
 			return
 		}
 		if time.Since(last) < cmdline.LineEvery && done < total {

@@ -1,7 +1,7 @@
 // Sdnpu-lab is the laboratory: benchmarks, simulations on device profiles,
-// estimates by the vendor's compiler, and the baselines of published papers.
-// The product, sdnpu, contains none of it: integration_test/imports_test.go enforces
-// that.
+// estimates by the vendor's compiler, and the baselines of published papers. The
+// product, sdnpu, contains none of these; integration_test/imports_test.go checks
+// this.
 package main
 
 import (
@@ -25,9 +25,9 @@ func newCommand() *cobra.Command {
 		Short: "Benchmark and simulate drafts and switch plans",
 		Long: `Benchmark and simulate drafts and switch plans.
 
-The laboratory of sdnpu: it measures what speculative drafts and graph switching
-are worth, on recorded texts, on device profiles and with a model in the loop, and
-compares them with published methods. Running models needs only sdnpu.`,
+The laboratory of sdnpu measures what speculative drafts and graph switching are
+worth: on recorded texts, on device profiles, and with a model in the loop. It
+compares them with published methods. To run models, only sdnpu is needed.`,
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,
 	}

@@ -14,8 +14,8 @@ func newRegimesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "regimes",
 		Short: "Map which plan wins for which memory and prompt",
-		Long: `Draw a map of the plans that are chosen, by device, memory, prompt length and load
-speed, as SVG.`,
+		Long: `Draw a map of the plans that are chosen, by device, memory, prompt length and
+load speed, as SVG.`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := bench.RunRegimes(cmd.Context(), model, counter(cmd.ErrOrStderr(), false))
@@ -30,7 +30,7 @@ speed, as SVG.`,
 				return err
 			}
 			if err := r.SVG(file); err != nil {
-				_ = file.Close() // the first error is the cause
+				_ = file.Close() // the first error is the cause of this one
 				return err
 			}
 			return file.Close()

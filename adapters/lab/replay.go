@@ -23,11 +23,11 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// baselineUsage extends [cmdline.DraftUsage] for commands that also run published
-// drafters.
+// baselineUsage completes [cmdline.DraftUsage] for commands that also accept
+// published drafters.
 const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
 
-// replayFlags holds the command's flags.
+// replayFlags holds the flags of the command replay.
 type replayFlags struct {
 	tokenizer, draft, database string
 	bound, as                  string
@@ -46,12 +46,13 @@ func newReplayCommand() *cobra.Command {
 
 Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or
 with prompt (or system and messages) and output as text, which --tokenizer
-encodes. prompt_topk and output_topk may hold the model's most likely next tokens.
-MAT is the mean number of tokens per pass through the model.
+encodes. prompt_topk and output_topk may hold the model's most likely next
+tokens. MAT (mean accepted tokens) is the mean number of tokens per pass through
+the model.
 
-Draft extension (ext) needs the model: --ext-bound replays a lower or an upper
-bound of its effect. What rec learns from rejected rows also needs the model and is
-not part of the score.`,
+Draft extension (ext) needs the model; --ext-bound replays a lower or an upper
+bound of its effect. What rec learns from rejected rows also needs the model,
+and is not part of the score.`,
 		Args: cmdline.OneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -63,7 +64,7 @@ not part of the score.`,
 	flags.StringSliceVar(&f.cost, "cost", nil, "also simulate the time on these devices, which choose rows by cost: "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
 	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
-	flags.IntVar(&f.rows, "rows", 32, "rows of the verification graph, including the last token's row")
+	flags.IntVar(&f.rows, "rows", 32, "width of the verification graph, including the row of the last token")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	acceptOldName(cmd, "database", "db")
 	return cmd
@@ -126,7 +127,8 @@ func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 	return modelled.ModelledTable(cmd.OutOrStdout())
 }
 
-// modelled replays with the number of rows that is fastest on each device.
+// modelled replays the traces with the number of rows that is fastest on each
+// device.
 func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o bench.ReplayOptions) (*bench.Generated, error) {
 	slices.Sort(f.widths)
 	if len(f.widths) == 0 || f.widths[0] < 1 || f.widths[len(f.widths)-1] > 1024 {
@@ -149,10 +151,10 @@ func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o ben
 	return bench.Summarize(list, nil, costs), nil
 }
 
-// Passes are charged at costContext past tokens and for costBlocks blocks.
+// The cost of a pass is taken for costContext past tokens and costBlocks blocks.
 const costContext, costBlocks = 1024, 4
 
-// passCost returns the cost of a pass on a device, with logits of all rows.
+// passCost returns the time of a pass on a device, with logits of all rows.
 func passCost(device, model string) (bench.PassCost, error) {
 	profile, err := graphswap.Device(device)
 	if err != nil {
@@ -165,7 +167,8 @@ func passCost(device, model string) (bench.PassCost, error) {
 	return func(rows int) float64 { return cost.Pass(rows, costContext, costBlocks, rows) }, nil
 }
 
-// openTokenizer reads the tokenizer, or returns nil if none is named.
+// openTokenizer reads the tokenizer that --tokenizer names, or returns nil if the
+// flag is not set.
 func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if f.tokenizer == "" {
 		return nil, nil
@@ -173,8 +176,8 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return database.ReadTokenizer(f.tokenizer)
 }
 
-// known gives the replay a database on disk or the texts of another trace file.
-// The caller calls done after the replay.
+// known gives the replay a database: one on disk, or the texts of another trace
+// file. The caller must call done after the replay.
 func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
 	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
 		db, err := openKnown(f.database, traces)
@@ -182,7 +185,7 @@ func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.T
 			return nil, database.Explain(err, f.database)
 		}
 		options.Database = draft.OnDisk(db, slog.New(slog.DiscardHandler))
-		return func() { _ = db.Close() }, nil // ignore the error: closing a database that was only read loses nothing
+		return func() { _ = db.Close() }, nil // no data can be lost, because the database was only read
 	}
 	if err := checkDifferent(file, f.database); err != nil {
 		return nil, err
@@ -204,11 +207,12 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	return traces, nil
 }
 
-// errScored is returned for a database that holds the scored texts: the drafts
-// would repeat the answers.
+// errScored is returned if the database contains the texts that are scored, because
+// drafts would then repeat the answers.
 var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
 
-// checkDifferent rejects the scored file as the database.
+// checkDifferent returns an error if the trace file to score is also given as the
+// database.
 func checkDifferent(traces, database string) error {
 	a, err := os.Stat(traces)
 	if err != nil {
@@ -224,9 +228,9 @@ func checkDifferent(traces, database string) error {
 	return nil
 }
 
-// openKnown opens a database for a replay. It rejects a database that holds a
-// scored output. Traces do not name their tokenizer, so another tokenizer is
-// detected only if a token is outside the database's vocabulary.
+// openKnown opens a database for a replay. A database that contains an output that
+// is scored is rejected. Traces do not name their tokenizer. So a different
+// tokenizer is detected only if a token is outside the database's vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)
 	if err != nil {
@@ -236,7 +240,7 @@ func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	for _, t := range traces {
 		for _, token := range append(t.Prompt[:len(t.Prompt):len(t.Prompt)], t.Output...) {
 			if int(token) >= owner.Vocab {
-				return nil, fmt.Errorf("%w: the traces have token %d", tokendb.ErrFingerprint, token)
+				return nil, fmt.Errorf("%w: the traces contain token %d", tokendb.ErrFingerprint, token)
 			}
 		}
 		scored[fmt.Sprint(t.Output)] = true

@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// measuredFile is the file of --save, which holds one request per line.
+// measuredFile is the file that --save names, which holds one request per line.
 type measuredFile struct{ *os.File }
 
-// openMeasured reads the requests of an earlier run and lets the benchmark append
-// new ones. It removes an incomplete last line.
+// openMeasured reads the requests of an earlier run, and lets the benchmark append
+// new ones. An incomplete last line is removed from the file.
 func openMeasured(path string, o *bench.GenerateOptions) (_ measuredFile, err error) {
 	if path == "" {
 		return measuredFile{}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// sessionFlags holds the command's flags.
+// sessionFlags holds the flags of the command session.
 type sessionFlags struct {
 	options bench.SessionOptions
 	asJSON  bool
@@ -26,10 +26,10 @@ func newSessionCommand() *cobra.Command {
 		Long: `Simulate whole conversations, with each plan and with the session chooser.
 
 Each line of TRACE.jsonl is a turn: an object with prompt, the number of new
-tokens, and output, the number of answered tokens. idle_ms is the pause before the
-turn, which the chooser may use. Each plan runs in the configuration (blocks,
-widths) that is best for it with hindsight. The first row, auto, is the chooser,
-which knows no turn in advance.`,
+tokens, and output, the number of answered tokens. idle_ms is the pause before
+the turn, in which the chooser may load graphs. Each plan runs in the
+configuration (blocks, widths) that turns out best for it. The first row, auto,
+is the chooser, which knows no turn in advance.`,
 		Args: cmdline.OneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -39,10 +39,10 @@ which knows no turn in advance.`,
 	flags.IntSliceVar(&o.Setting.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks to choose from")
 	flags.IntSliceVar(&o.Setting.PrefillRows, "long", []int{128, 256}, "rows of prefill graphs to choose from")
 	flags.IntSliceVar(&o.Setting.DecodeRows, "short", []int{8, 16, 32, 64}, "rows of decode graphs to choose from")
-	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows that a decode step may split into several passes, as in 64 on graphs of 32 (default: at most the graph's rows)")
-	flags.IntVar(&o.Setting.Context, "context", 4096, "tokens that the KV cache holds")
+	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows of a decode step, which may take several passes, as in 64 on graphs of 32 (default: at most the graph's rows)")
+	flags.IntVar(&o.Setting.Context, "context", 4096, "number of tokens that the KV cache holds")
 	flags.BoolVar(&o.Setting.Shared, "shared", false, "prefill and decode graphs share their weights")
-	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach as rows increase")
+	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach with many rows")
 	flags.Float64Var(&o.WindowGB, "window", 0, "GB of memory that a session addresses (default: the profile's)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -67,7 +67,7 @@ func (f *sessionFlags) run(cmd *cobra.Command, name string) error {
 	}
 	for i, t := range turns {
 		if t.Prompt+t.Output > o.Setting.Context {
-			return fmt.Errorf("--context %d: turn %d of %s alone has %d tokens: want at least that", o.Setting.Context, i+1, name, t.Prompt+t.Output)
+			return fmt.Errorf("--context %d: turn %d of %s alone has %d tokens: want at least that many", o.Setting.Context, i+1, name, t.Prompt+t.Output)
 		}
 	}
 	o.Plans = baseline.Names()

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// switchFlags holds the command's flags.
+// switchFlags holds the flags of the command switch.
 type switchFlags struct {
 	options          bench.SwitchOptions
 	rows, logits     string
@@ -32,18 +32,18 @@ func newSwitchCommand() *cobra.Command {
 		Short: "Compare switch plans on device profiles",
 		Long: `Compare switch plans on device profiles.
 
-Each plan is simulated. The table shows when the prefill ends, when the last graph
-has been switched, the exposed time beyond a prefill on prefill graphs alone
-(negative if everything ends sooner), the memory, and the time per output token.
-Plans:
-` + strings.Join(baseline.Names(), ", ") + `.
-Each plan that switches is made with and without a spare slot for one block; the
-suffix +spare or -spare selects one of the two. With all, g2_only is also compared
-at other widths. exact and exact_in_order are made for at most 4 blocks.
+Each plan is simulated. The table shows when the prefill ends, when the last
+graph has been switched, the time exposed by switching (compared with a prefill
+on prefill graphs alone; negative if the plan ends sooner), the memory, and the
+time per output token. Plans:
+` + strings.Join(baseline.Names(), ", ") + `. Each plan that switches is made with and without a spare slot for one block;
+the suffix +spare or -spare selects one of the two. With all, g2_only is also
+compared at other widths. exact and exact_in_order are made for at most 4
+blocks.
 
---execute needs a machine that keeps up with the phone's time. If the machine is
-late, the plan runs again 2, 4 and 8 times slower than the phone; its row is marked
-if that does not help. --pace virtual needs no clock.`,
+--execute needs a machine that is fast enough to simulate the phone's time. If
+the machine is late, the plan runs again 2, 4 and 8 times slower than the phone;
+its row is marked if that does not help. --pace virtual needs no clock.`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -55,7 +55,7 @@ if that does not help. --pace virtual needs no clock.`,
 	acceptOldName(cmd, "output", "tokens")
 	flags.IntSliceVar(&o.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks")
 	flags.StringVar(&f.rows, "rows", "256,32", "rows of the prefill and of the decode graph")
-	flags.StringVar(&f.logits, "logits", "all", "rows of the prompt with logits: all or last")
+	flags.StringVar(&f.logits, "logits", "all", "rows of the prompt that need logits: all or last")
 	flags.StringSliceVar(&f.plans, "plan", []string{"all"}, "plans, or all; the suffix +spare or -spare selects one of a plan's two rows")
 	flags.Float64Var(&o.Accept, "accept", 1, "tokens per decode step")
 	flags.BoolVar(&o.Drafts, "drafts", false, "assume an engine that drafts, with heads of both graph widths")
@@ -89,7 +89,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits, o.Drafts); err != nil {
 		return err
 	}
-	if o.Execute == nil { // an executor reports each plan itself
+	if o.Execute == nil { // an executor reports the progress of each plan itself
 		o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	}
 	result, err := bench.RunSwitch(cmd.Context(), o)
@@ -104,7 +104,8 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	return errors.Join(err, notExecuted(result))
 }
 
-// notExecuted returns an error if plans could not be executed. It names the first.
+// notExecuted returns an error if any plan could not be executed. The error names
+// the first of these plans.
 func notExecuted(s *bench.Switch) error {
 	n := s.NotExecuted()
 	if n == 0 {
@@ -114,7 +115,8 @@ func notExecuted(s *bench.Switch) error {
 	return fmt.Errorf("%d of %d rows were not executed: %s on %d blocks: %s", n, len(s.Rows), s.Rows[i].Plan, s.Rows[i].Blocks, s.Rows[i].NotExecuted)
 }
 
-// twoRows parses --rows, the widths of the prefill and of the decode graph.
+// twoRows parses the value of --rows, the widths of the prefill and of the decode
+// graph.
 func twoRows(text string) (prefill, decode int, err error) {
 	a, b, found := strings.Cut(text, ",")
 	prefill, errPrefill := strconv.Atoi(strings.TrimSpace(a))

@@ -4,5 +4,6 @@ package main
 
 import "time"
 
-// threadTime is nil: only Linux reports the processor time of a thread.
+// threadTime is nil here, because only Linux reports the processor time of a
+// thread.
 var threadTime func() time.Duration

@@ -17,9 +17,10 @@ var ErrNotFound = errors.New("no Ollama found")
 type Host struct {
 	// Executable is the path of the ollama program without symbolic links.
 	Executable string
-	// Library is its folder of helper programs, empty if there is none.
+	// Library is Ollama's folder of helper programs, or empty if there is none.
 	Library string
-	// Runner is the llama-server that it starts, empty if there is none.
+	// Runner is the path of the llama-server that Ollama starts, or empty if there
+	// is none.
 	Runner string
 }
 
@@ -30,8 +31,8 @@ func exe(name string) string {
 	return name
 }
 
-// Find returns the host with this executable. If executable is empty, it searches
-// the usual folders.
+// Find returns the Ollama installation with this executable. If executable is
+// empty, Find searches the usual folders.
 func Find(executable string) (Host, error) {
 	candidates := []string{executable}
 	if executable == "" {
@@ -42,7 +43,7 @@ func Find(executable string) (Host, error) {
 		if err != nil {
 			continue
 		}
-		if real, err = filepath.Abs(real); err != nil { // a layout links to it from another folder
+		if real, err = filepath.Abs(real); err != nil { // absolute, because a layout links to it from another folder
 			return Host{}, fmt.Errorf("ollama: %w", err)
 		}
 		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() {
@@ -52,8 +53,8 @@ func Find(executable string) (Host, error) {
 	return Host{}, fmt.Errorf("ollama: %w: searched %q; install it from https://ollama.com/download or name its executable", ErrNotFound, candidates)
 }
 
-// All returns the installations in the usual folders, each once. The first installation is the one
-// that a shell would start.
+// All returns all installations in the usual folders, each once. The first one is
+// the installation that a shell would start.
 func All() (hosts []Host) {
 	for _, path := range usualPaths() {
 		h, err := Find(path)
@@ -75,7 +76,7 @@ func usualPaths() []string {
 	return append(paths, "/usr/local/bin/ollama", "/usr/bin/ollama", "/opt/ollama/bin/ollama")
 }
 
-// inspect finds the library folder in the same order as Ollama does.
+// inspect finds the library folder, searching in the same order as Ollama.
 func inspect(executable string) Host {
 	h := Host{Executable: executable}
 	dir := filepath.Dir(executable)

@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// ourNames lists the files in lib/ollama that are not links to the host's files
-// of the same name.
+// ourNames lists the files in a layout's lib/ollama that are not links to the
+// host's files of the same name.
 var ourNames = []string{"llama-server", "llama-server.orig", "llama-quantize"}
 
-// Lay creates or updates a private layout in dir and returns the path of its
-// ollama executable. In the layout, bin/ollama is the host's executable,
-// lib/ollama/llama-server is program, lib/ollama/llama-server.orig links to the
-// host's llama-server, and links to the host's other files lie next to them. If
-// the host has no llama-quantize, which `ollama create` needs, program takes its
-// place. Lay does not change the host.
+// Lay creates or updates a private layout of an Ollama installation (the host) in
+// dir and returns the path of its ollama executable. In the layout, bin/ollama is
+// the host's executable, lib/ollama/llama-server is program, and
+// lib/ollama/llama-server.orig links to the host's llama-server. Links to the
+// host's other files are in the same folder. If the host has no llama-quantize,
+// which `ollama create` needs, program is used in its place. Lay does not change
+// the host.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
 	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {
@@ -49,8 +50,8 @@ func Lay(h Host, program, dir string) (string, error) {
 	return executable, nil
 }
 
-// linkLibrary links the host's helpers. Its llama-server becomes
-// llama-server.orig.
+// linkLibrary links the host's helper programs into the folder lib. The link to the
+// host's llama-server is called llama-server.orig.
 func linkLibrary(h Host, lib string) error {
 	if err := dropOldLinks(lib); err != nil || h.Library == "" {
 		return err
@@ -59,7 +60,7 @@ func linkLibrary(h Host, lib string) error {
 	if err != nil {
 		return err
 	}
-	// If the host is a layout itself, its llama-server is our program.
+	// If the host is itself a layout, its llama-server is our program.
 	laid := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe("llama-server.orig") })
 	for _, e := range entries {
 		name := e.Name()
@@ -81,8 +82,8 @@ func linkLibrary(h Host, lib string) error {
 	return nil
 }
 
-// dropOldLinks removes the links of an earlier layout, because the host may no
-// longer have the files.
+// dropOldLinks removes the links of an earlier layout, because their targets may no
+// longer exist.
 func dropOldLinks(lib string) error {
 	entries, err := os.ReadDir(lib)
 	if err != nil {
@@ -103,8 +104,8 @@ func dropOldLinks(lib string) error {
 	return nil
 }
 
-// linkAny creates a symbolic link. If that is not allowed (Windows without
-// developer mode), it copies a file.
+// linkAny creates a symbolic link. If symbolic links are not allowed (Windows
+// without developer mode), linkAny copies the file.
 func linkAny(from, to string) error {
 	err := os.Symlink(from, to)
 	if err == nil || errors.Is(err, os.ErrExist) {
@@ -122,8 +123,8 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// linkOrCopy makes to a hard link of from, or a copy if they are on different
-// file systems.
+// linkOrCopy creates to as a hard link of from, or as a copy if they are on
+// different file systems.
 func linkOrCopy(from, to string) error {
 	if sameFile(from, to) {
 		return nil

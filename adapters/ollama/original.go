@@ -12,12 +12,13 @@ import (
 // OriginalName is the name of Ollama's own llama-server in a layout.
 const OriginalName = "llama-server.orig"
 
-// ErrOriginalIsUs is returned if this program is in the place of Ollama's own
-// llama-server. It would start itself forever.
+// ErrOriginalIsUs is returned if this program is found where Ollama's own
+// llama-server should be. If this program started that file, it would start itself
+// forever.
 var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
 
 // FindOriginal returns the path of Ollama's own llama-server, or "" if there is
-// none. named is the value of SDNPU_ORIGINAL. If it is empty, the folders are
+// none. named is the value of SDNPU_ORIGINAL. If named is empty, the folders are
 // searched.
 func FindOriginal(named string, folders []string) (string, error) {
 	if named != "" {
@@ -44,8 +45,8 @@ func IsThisProgram(path string) bool {
 	return err == nil && sameFile(path, self)
 }
 
-// IsBuildOfThisProgram reports whether a file is this program, in this build or
-// another.
+// IsBuildOfThisProgram reports whether a file is this program, in the same build or
+// another one.
 func IsBuildOfThisProgram(path string) bool {
 	self, ok := debug.ReadBuildInfo()
 	info, err := buildinfo.ReadFile(path)

@@ -14,22 +14,22 @@ import (
 // ErrNotOllama is returned for a program that does not print Ollama's version.
 var ErrNotOllama = errors.New("it is not Ollama")
 
-// versionTimeout is the time that a program has to print its version. Ollama
-// takes some tenths of a second, or seconds from a cold disk.
+// versionTimeout is the time that a program may take to print its version. Ollama takes
+// some tenths of a second, or seconds if it must be read from a slow disk.
 const versionTimeout = 20 * time.Second
 
 // versionLine matches Ollama's output with and without a running server.
 var versionLine = regexp.MustCompile(`(?m)(?:^ollama|client) version is (\S+)`)
 
-// Version runs the program with --version and returns the version that it
-// prints, or [ErrNotOllama]. The program gets an address without a server, so
-// that it does not print a server's version.
+// Version runs the program with --version and returns the version that it prints,
+// or [ErrNotOllama]. The program gets an address at which no server listens, so
+// that it does not print the version of a server.
 func (h Host) Version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.Executable, "--version")
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST=127.0.0.1:1")
-	cmd.WaitDelay = versionTimeout // limits the wait for children that keep its output open
+	cmd.WaitDelay = versionTimeout // limits how long child processes may keep the output open
 	out, err := cmd.CombinedOutput()
 	if found := versionLine.FindSubmatch(out); found != nil && err == nil {
 		return string(found[1]), nil

@@ -2,10 +2,10 @@ package profile
 
 import "math"
 
-// fit returns the non-negative weights w that minimize the squared errors of Σ w[j]·x[i][j]
-// relative to y[i]. It tries every subset of the unknowns, so there may be only a few. Among
-// equally good subsets, the subset with more unknowns wins, and then the subset with later
-// unknowns.
+// fit returns the non-negative weights w that minimize the squared errors of Σ
+// w[j]·x[i][j] relative to y[i]. fit tries every subset of the unknowns, so only a
+// few unknowns are allowed. Of equally good subsets, the one with more unknowns is
+// taken, and then the one with later unknowns.
 func fit(x [][]float64, y []float64) []float64 {
 	n := len(x[0])
 	best, bestError := make([]float64, n), math.Inf(1)
@@ -29,8 +29,9 @@ func fit(x [][]float64, y []float64) []float64 {
 	return best
 }
 
-// solve returns the least-squares solution for the unknowns in mask. It returns
-// false if they are underdetermined or one is negative.
+// solve returns the least-squares solution for the unknowns in mask. solve returns
+// false if the equations have no unique solution, or if an unknown would be
+// negative.
 func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 	var of []int
 	for j := range x[0] {
@@ -39,7 +40,7 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 		}
 	}
 	n := len(of)
-	a := make([][]float64, n) // the normal equations, right side last
+	a := make([][]float64, n) // the normal equations, with the right side as the last column
 	for r := range a {
 		a[r] = make([]float64, n+1)
 		for i := range y {
@@ -62,7 +63,8 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 	return w, true
 }
 
-// eliminate makes the left side diagonal. It returns false if it is singular.
+// eliminate makes the left side of the equations diagonal. If the left side is
+// singular, eliminate returns false.
 func eliminate(a [][]float64) bool {
 	largest := 0.0
 	for r := range a {

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// About names what was measured.
+// About names the device and the model that were measured.
 type About struct {
 	Device, SoC, Model, Recipe string
 	Layers, Hidden, Vocab      int
@@ -22,16 +22,17 @@ type About struct {
 
 const (
 	schema   = "npu-device-profile/1"
-	tileRows = 32 // rows of a tile of the matrix unit, on every Hexagon so far
-	// windowGB is the memory that one session addresses. No call reports it.
+	tileRows = 32 // number of rows in a tile of the matrix unit, on every Hexagon so far
+	// windowGB is the memory that one session can address, in GB. No call of the
+	// library reports this number.
 	windowGB = 3.75
-	// Fastest is the bandwidth in GB/s of loads whose time does not grow with
-	// their bytes.
+	// Fastest is a bandwidth in GB/s that stands for loads whose time does not grow
+	// with their size.
 	Fastest = 1000
 )
 
-// AboutModel names a model by its file, without the ending. The caller adds the
-// device.
+// AboutModel names a model by its file name, without the extension. The caller must
+// add the device.
 func AboutModel(path string, c model.Config, recipe string) About {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
@@ -45,7 +46,7 @@ func Model(p *graphswap.Profile) graphswap.Model {
 	return graphswap.Model{}
 }
 
-// Measured returns the profile of measurements.
+// Measured returns the profile that follows from measurements.
 func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 	p := &graphswap.Profile{
 		Schema: schema, Kind: graphswap.Measured, ID: "measured", Device: about.Device, SoC: about.SoC,
@@ -82,7 +83,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 func tiles(rows int) float64 { return math.Ceil(float64(rows) / tileRows) }
 
-// addMeasured stores the measured times of each graph in the model.
+// addMeasured stores the measured times of each graph in the profile's model.
 func addMeasured(model *graphswap.Model, m *engine.Measurements) {
 	for _, g := range m.Graphs {
 		of := &graphswap.MeasuredGraph{}
@@ -102,7 +103,7 @@ func addMeasured(model *graphswap.Model, m *engine.Measurements) {
 			of.Widths = map[int]graphswap.MeasuredWidth{}
 		}
 		w := graphswap.MeasuredWidth{LoadMs: ms(g.Load), RunMs: ms(g.Run), Bytes: g.SizeBytes}
-		if g.Block >= 0 { // the head does not read the context
+		if g.Block >= 0 { // only blocks read the KV cache; the head does not
 			w.ShortContextMs = ms(g.Short)
 		}
 		of.Widths[g.Rows] = w
@@ -117,7 +118,7 @@ func narrowest(g *graphswap.MeasuredGraph) graphswap.MeasuredWidth {
 	return g.Widths[slices.Min(slices.Collect(maps.Keys(g.Widths)))]
 }
 
-// loads fits latency and bandwidth to the loads.
+// loads fits the latency and the bandwidth of loads to the measured load times.
 func loads(m *engine.Measurements) graphswap.LoadCost {
 	var x [][]float64
 	var y []float64
@@ -132,8 +133,8 @@ func loads(m *engine.Measurements) graphswap.LoadCost {
 	return l
 }
 
-// body fits the time of all blocks by their rows and returns the share of a
-// row's time that grows with the context.
+// body fits the time of all blocks as a function of their rows. It returns which
+// share of a row's time grows with the context.
 func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	run, short := map[int]float64{}, map[int]float64{}
 	for _, g := range m.Graphs {
@@ -150,7 +151,7 @@ func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	}
 	w := fit(x, y)
 	model.DispatchMs, model.RowMs, model.TileMs = w[0], w[1], w[2]
-	// The cost of a longer context is largest in the widest graph.
+	// A longer context costs most in the widest graph.
 	widest := widths[len(widths)-1]
 	grows := model.RowMs * float64(widest) * (1 - float64(widest)/2/float64(m.Context))
 	if grows <= 0 {
@@ -159,7 +160,7 @@ func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	return min(max((run[widest]-short[widest])/grows, 0), 1)
 }
 
-// head fits the head's time by its rows.
+// head fits the time of the head as a function of its rows.
 func head(model *graphswap.Model, m *engine.Measurements) {
 	var x [][]float64
 	var y []float64
@@ -172,7 +173,7 @@ func head(model *graphswap.Model, m *engine.Measurements) {
 	model.HeadRowMs, model.HeadTileMs = w[0], w[1]
 }
 
-// generic derives the parameters for other models from this model's times.
+// generic derives parameters for other models from the times of this model.
 func generic(model *graphswap.Model) graphswap.Generic {
 	g := graphswap.Generic{DispatchMs: model.DispatchMs, StreamGBps: Fastest}
 	if model.TileMs > 0 {

@@ -13,12 +13,13 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Key identifies a profile: a profile is valid for one key only. The widths are
-// not part of it. One profile serves plans for any two of its widths, and a new
-// profile replaces the old one.
+// Key identifies what a profile is valid for. Graph widths are not part of the key.
+// One profile serves plans for any two of its widths. A new profile of the same key
+// replaces the old one.
 type Key struct {
-	// Fingerprint identifies the device and Digest the model. Clock is the device
-	// profile whose time an emulator keeps; empty means the device's own time.
+	// Fingerprint identifies the device, and Digest the model file. Clock is the
+	// device profile whose times an emulator simulates; it is empty if the device's
+	// own times were measured.
 	Fingerprint, Clock, Digest, Recipe string
 	Blocks, Slots                      int
 }
@@ -28,14 +29,15 @@ func (k Key) file() string {
 	return hex.EncodeToString(h[:12]) + ".json"
 }
 
-// Folder stores profiles, one per file. Put creates the folder.
+// Folder is a folder of profiles, with one file per profile. Put creates the folder
+// if it does not exist.
 type Folder string
 
-// Path returns the file of a key's profile, which need not exist.
+// Path returns the path of the file for a key's profile, which may not exist yet.
 func (f Folder) Path(k Key) string { return filepath.Join(string(f), k.file()) }
 
-// Get returns the profile of a key, or [os.ErrNotExist]. Any other error means
-// that the profile is unreadable and must be measured again.
+// Get returns the profile of a key, or [os.ErrNotExist] if there is none. Any other
+// error means that the profile cannot be read and must be measured again.
 func (f Folder) Get(k Key) (*graphswap.Profile, error) {
 	data, err := os.ReadFile(f.Path(k))
 	if err != nil {
@@ -48,7 +50,8 @@ func (f Folder) Get(k Key) (*graphswap.Profile, error) {
 	return p, nil
 }
 
-// Put writes a profile atomically.
+// Put writes a profile so that readers see the old file or the new one, never a
+// part.
 func (f Folder) Put(k Key, p *graphswap.Profile) (err error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return fmt.Errorf("profile: %w", err)
@@ -72,7 +75,7 @@ func (f Folder) Put(k Key, p *graphswap.Profile) (err error) {
 	return err
 }
 
-// Text returns the content of a profile's file.
+// Text returns the text of a profile's file.
 func Text(p *graphswap.Profile) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

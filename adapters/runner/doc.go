@@ -1,17 +1,18 @@
-// Package runner implements the programs that Ollama calls, llama-server and llama-quantize, under
-// whose names this program also runs.
+// Package runner implements the two programs that Ollama starts, llama-server and
+// llama-quantize. This program behaves like them if it is called by their names.
 //
-// As llama-server it reads the model's config. If the model is selected for the NPU, it loads and
-// serves the model. If not, it becomes Ollama's own llama-server with the same arguments. Package
-// llamaserver implements the protocol.
+// As llama-server it first reads the model's config. If the model is selected for
+// the NPU, this process loads the model and answers requests. If the model is not
+// selected, the process becomes Ollama's own llama-server with the same arguments.
+// Package llamaserver implements the HTTP protocol.
 //
-// As llama-quantize it copies a file, because `ollama create` needs the program
-// and some hosts have none.
+// As llama-quantize it copies a file, because `ollama create` needs this program
+// and some installations do not have it.
 //
 // # Invariants
 //
-//   - A model that is not selected runs even if our settings are invalid.
-//   - The server listens before it loads, and reports progress while it loads, so
-//     that Ollama does not give up.
-//   - If the NPU is lost, the process exits, and Ollama starts another.
+//   - A model that is not selected runs even if the settings of sdnpu are invalid.
+//   - The server listens before it loads the model, and reports progress during the
+//     load, so that Ollama does not give up.
+//   - If the NPU is lost, the process exits, and Ollama starts a new one.
 package runner

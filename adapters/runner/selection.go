@@ -13,8 +13,8 @@ import (
 
 const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
 
-// readConfig reads the config of the model, its adapters and the environment. If
-// the original llama-server should run the model, reason says why.
+// readConfig reads the config of the model and of its adapters, and the
+// environment. If the original llama-server should run the model, reason says why.
 func readConfig(args llamaserver.Args) (c config.Config, reason string, err error) {
 	var sources []config.Source
 	for i, path := range append([]string{args.Model}, args.Lora...) {
@@ -25,7 +25,8 @@ func readConfig(args llamaserver.Args) (c config.Config, reason string, err erro
 		source, err := launch.ConfigSource(name, path)
 		if err != nil {
 			if !errors.Is(err, config.ErrSetting) {
-				// The file cannot be read. The original reports why, or can read it.
+				// The model file cannot be read. The original llama-server can
+				// either read it, or reports why not.
 				return c, err.Error(), nil
 			}
 			return c, "", err
@@ -34,7 +35,7 @@ func readConfig(args llamaserver.Args) (c config.Config, reason string, err erro
 	}
 	sources = append(sources, config.Environment(os.LookupEnv))
 	if selected, err := config.Enabled(sources...); err == nil && !selected {
-		return c, notSelected, nil // errors in other keys do not change the selection
+		return c, notSelected, nil // errors in other keys do not change which program runs the model
 	}
 	c, err = config.Resolve(sources...)
 	switch {
@@ -53,8 +54,9 @@ func readConfig(args llamaserver.Args) (c config.Config, reason string, err erro
 	return c, "", nil
 }
 
-// changesWeights describes an adapter that changes the model's weights, which
-// the engine would ignore. It returns "" for an adapter with settings only.
+// changesWeights describes an adapter that changes the model's weights, because the
+// engine would ignore such changes. For an adapter that only carries settings,
+// changesWeights returns "".
 func changesWeights(path string) (reason string) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -63,7 +65,7 @@ func changesWeights(path string) (reason string) {
 	defer f.Close()
 	for t := range f.Tensors() {
 		if !strings.HasPrefix(t.Name, config.Prefix) {
-			return "the adapter " + path + " changes weights (LoRA), which the NPU path does not apply"
+			return "the adapter " + path + " changes weights (LoRA), which is not supported on the NPU"
 		}
 	}
 	return ""

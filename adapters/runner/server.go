@@ -20,25 +20,27 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// errNoOriginal is returned if a model is not selected and there is no original
-// llama-server to run it.
+// errNoOriginal is returned if a model is not selected for the NPU, and there is no
+// original llama-server that could run it.
 var errNoOriginal = errors.New("there is no original llama-server to run it: keep Ollama's as llama-server.orig in the folder of this program, or set SDNPU_ORIGINAL")
 
-// errHostEnded is the cause of the end if the host was killed.
+// errHostEnded is the reason for which the server ends if the host was killed.
 var errHostEnded = errors.New("the host has exited")
 
-// errDeviceGone is the error of a process that lost the NPU.
+// errDeviceGone is the error with which a process exits that has lost the NPU.
 var errDeviceGone = errors.New("this process has lost the NPU and exits: the next request starts another")
 
-// Serve is the main function of llama-server. It returns when the server ends.
-// If the model is not selected, the process becomes the original llama-server.
+// Serve is the main function of llama-server. It returns when the server has ended.
+// If the model is not selected for the NPU, the process becomes the original
+// llama-server.
 func Serve(ctx context.Context, argv []string, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Watch first, so that a host that exits early is noticed.
+	// Start to watch at once, so that a host that exits early is noticed.
 	watched := llamaserver.WatchParent(ctx, func() { cancel(errHostEnded) })
 
-	// Models that are not selected must run even if our settings are invalid.
+	// Models that are not selected for the NPU must run even if the settings of
+	// sdnpu are invalid.
 	s, settingsErr := launch.ReadSettings()
 	args, warnings, err := llamaserver.ParseArgs(argv[1:])
 	mode := llamaserver.ModeServe
@@ -50,7 +52,7 @@ func Serve(ctx context.Context, argv []string, version string) error {
 		return originalErr
 	}
 	become := func() error {
-		cancel(nil) // stop the watch: the parent's death must not signal the original
+		cancel(nil) // stop watching: the original program must not be stopped by this watch
 		watched()
 		return handOver(original, argv[1:])
 	}
@@ -85,7 +87,8 @@ func Serve(ctx context.Context, argv []string, version string) error {
 	return serve(ctx, s, argv[0], args, c, warnings)
 }
 
-// serve listens at once, loads the model and answers requests until it is killed.
+// serve listens at once, loads the model and answers requests until the process is
+// killed.
 func serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,7 +114,8 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 
 	m, err := load(ctx, s, program, args, c, lines, logger)
 	if err != nil {
-		// Ollama shows the error of the process. Waiting requests get it too.
+		// Ollama shows the error with which the process exits. Requests that are
+		// waiting get the error too.
 		server.SetFailed(err)
 		cancel(err)
 		return errors.Join(err, <-served)
@@ -121,24 +125,26 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 	}, lines, cancel})
 	err = <-served
 	if errors.Is(context.Cause(ctx), backend.ErrGone) {
-		return errDeviceGone // do not close a model whose device is gone
+		return errDeviceGone // the model is not closed, because its device no longer answers
 	}
 	return errors.Join(err, m.Close())
 }
 
-// hostDebugs reports whether OLLAMA_DEBUG asks for debug messages, as Ollama
-// reads it.
+// hostDebugs reports whether the environment variable OLLAMA_DEBUG asks for debug
+// messages, by Ollama's rules.
 func hostDebugs() bool {
 	v := os.Getenv("OLLAMA_DEBUG")
 	on, err := strconv.ParseBool(v)
-	return on || v != "" && err != nil // a number above 1 asks for more messages
+	return on || v != "" && err != nil // a number above 1 asks for even more messages
 }
 
-// idleSwitch is the time without a request after which the prefill graphs are
-// loaded again. A program needs less time from an answer to its next question.
+// idleSwitch is the time without requests after which the prefill graphs are loaded
+// again. A program that asks several questions needs less time between an answer
+// and its next question.
 const idleSwitch = 2 * time.Second
 
-// load loads the model and prints progress lines, which restart Ollama's timeout.
+// load loads the model and prints lines about the progress, each of which restarts
+// Ollama's timeout.
 func load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
 	loading := lines.Loading()
 	defer loading.Close()
@@ -157,8 +163,8 @@ func load(ctx context.Context, s launch.Settings, program string, args llamaserv
 	return m, nil
 }
 
-// printBuffers prints the sizes of the buffers and returns the device's name as
-// the host knows it.
+// printBuffers prints the sizes of all buffers, and returns the device's name in
+// the host's form.
 func printBuffers(m *launch.Model, lines *llamaserver.Lines) (device string) {
 	device, memory := "HTP0", m.Engine.Memory()
 	if m.Device.Capabilities().Lane == backend.CPU {
@@ -175,16 +181,16 @@ type answers struct {
 	*launch.Model
 	limits llamaserver.Limits
 	lines  *llamaserver.Lines
-	end    context.CancelCauseFunc // ends the server
+	end    context.CancelCauseFunc // stops the server
 }
 
 func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 	report, err := a.Engine.Generate(ctx, r, emit)
 	if len(report.Growths) > 0 {
-		printBuffers(a.Model, a.lines) // the host adds up the sizes
+		printBuffers(a.Model, a.lines) // the host adds up the printed sizes
 	}
 	if errors.Is(err, backend.ErrGone) {
-		a.lines.Failure(err) // print it before the connection ends, so that the host's message includes it
+		a.lines.Failure(err) // printed before the connection ends, so that the host's message includes the error
 		a.end(err)
 	}
 	return report, err

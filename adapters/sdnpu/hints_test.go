@@ -133,7 +133,7 @@ func TestCalibrateRejectsFilesBeforeTheWork(t *testing.T) {
 		require.ErrorContains(t, err, "b.bin")
 	}
 	for target, want := range map[string]string{
-		dir: "no regular file", filepath.Join(dir, "gone", "r.json"): "no such file", copied: "is the model",
+		dir: "not a regular file", filepath.Join(dir, "gone", "r.json"): "no such file", copied: "is the model",
 	} {
 		_, err := sdnpu(t, "calibrate", copied, "--text", textFile(t, "short.txt", "too short, which is seen later"), "-o", target)
 		require.ErrorContains(t, err, "-o: "+target)

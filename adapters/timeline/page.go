@@ -14,7 +14,7 @@ var page string
 
 // WritePage writes the record as one self-contained HTML file.
 func WritePage(w io.Writer, r *Record) error {
-	data, err := json.Marshal(r) // escapes <, > and &, so the record cannot end its element
+	data, err := json.Marshal(r) // escapes <, > and &, so that the record cannot end the element in which it is embedded
 	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}

@@ -12,23 +12,24 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrRecord is returned when a file is not a record of timelines.
+// ErrRecord is returned when a file does not contain a record of timelines.
 var ErrRecord = errors.New("not a timeline")
 
-// schema names the format and its version.
+// schema is the name and the version of the file format.
 const schema = "sdnpu-timeline/1"
 
-// Record holds a request's measured tasks and their forecast.
+// Record holds the measured tasks of a request, and their forecast.
 type Record struct {
 	Schema string `json:"schema"` // set by Write
 	Title  string `json:"title"`
-	// Device names the device of the times: a phone's profile and its kind, or this
-	// machine.
+	// Device says whose times these are: those of a phone's profile (with its
+	// kind), or of this machine.
 	Device    string                `json:"device"`
 	Timelines []*graphswap.Timeline `json:"timelines"`
 }
 
-// maxRecord is the largest file that Read accepts: about 100,000 tasks.
+// maxRecord is the size in bytes of the largest file that Read accepts, which has
+// about 100,000 tasks.
 const maxRecord = 64 << 20
 
 // Write writes the record as JSON.
@@ -39,14 +40,15 @@ func (r Record) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Read parses a record or a single timeline, and checks the values that drawing uses.
+// Read parses a record, or a single timeline, and checks the values that are used
+// for drawing.
 func Read(from io.Reader) (*Record, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRecord+1))
 	if err != nil {
 		return nil, fmt.Errorf("timeline: %w", err)
 	}
 	if len(data) > maxRecord {
-		return nil, fmt.Errorf("timeline: %w: more than %d bytes", ErrRecord, maxRecord)
+		return nil, fmt.Errorf("timeline: %w: it has more than %d bytes", ErrRecord, maxRecord)
 	}
 	var r Record
 	if err := jsonfault.Explain(json.NewDecoder(bytes.NewReader(data)).Decode(&r)); err != nil {
@@ -65,7 +67,7 @@ func Read(from io.Reader) (*Record, error) {
 // check rejects values that cannot be drawn.
 func (r *Record) check() error {
 	if r.Schema != schema {
-		return fmt.Errorf("timeline: %w: schema %q: want %q", ErrRecord, r.Schema, schema)
+		return fmt.Errorf("timeline: %w: it has schema %q: want %q", ErrRecord, r.Schema, schema)
 	}
 	tasks := 0
 	for i, t := range r.Timelines {
@@ -75,7 +77,7 @@ func (r *Record) check() error {
 		tasks += len(t.Tasks)
 		for j, task := range t.Tasks {
 			if !(task.StartMs >= 0 && task.EndMs >= task.StartMs && task.EndMs <= math.MaxInt32 && task.WaitMs >= 0) {
-				return fmt.Errorf("timeline: %w: timeline %d: task %d runs from %v to %v ms and waited %v", ErrRecord, i, j, task.StartMs, task.EndMs, task.WaitMs)
+				return fmt.Errorf("timeline: %w: timeline %d: task %d runs from %v to %v ms and waited %v ms", ErrRecord, i, j, task.StartMs, task.EndMs, task.WaitMs)
 			}
 			if task.Rows < 0 || task.Valid < 0 || task.Wasted < 0 || task.Valid > task.Rows-task.Wasted {
 				return fmt.Errorf("timeline: %w: timeline %d: task %d: %d valid and %d wasted of %d rows", ErrRecord, i, j, task.Valid, task.Wasted, task.Rows)
@@ -83,7 +85,7 @@ func (r *Record) check() error {
 		}
 	}
 	if tasks == 0 {
-		return fmt.Errorf("timeline: %w: no tasks", ErrRecord)
+		return fmt.Errorf("timeline: %w: it has no tasks", ErrRecord)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// event is an event of a Chrome trace; times are microseconds.
+// event is one event of a Chrome trace; its times are in microseconds.
 type event struct {
 	Name     string         `json:"name"`
 	Phase    string         `json:"ph"`
@@ -19,15 +19,15 @@ type event struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Phases of the trace format.
+// Values that say what an event of the trace format means.
 const (
 	complete = "X"
 	counter  = "C"
 	metadata = "M"
 )
 
-// WriteTrace writes the record as a Chrome trace: a process for each timeline, a
-// thread for each lane, a counter for memory.
+// WriteTrace writes the record as a Chrome trace, with a process for each timeline,
+// a thread for each lane, and a counter for memory.
 func WriteTrace(w io.Writer, r *Record) error {
 	var events []event
 	for i, t := range r.Timelines {
@@ -53,7 +53,8 @@ func WriteTrace(w io.Writer, r *Record) error {
 	})
 }
 
-// taskEvents returns the events of a task: the stall before it, if any, and the task.
+// taskEvents returns the events of a task: the stall before it (if any), and the
+// task itself.
 func taskEvents(pid int, t graphswap.Task) []event {
 	e := event{
 		Name: label(t), Phase: complete, At: t.StartMs * 1e3, Duration: (t.EndMs - t.StartMs) * 1e3, Process: pid, Thread: int(t.Lane) + 1,
@@ -72,7 +73,7 @@ func taskEvents(pid int, t graphswap.Task) []event {
 	return []event{stall, e}
 }
 
-// label describes a task; blocks and chunks count from 1.
+// label describes a task in a few words; blocks and chunks are numbered from 1.
 func label(t graphswap.Task) string {
 	block := "all blocks"
 	if t.Block >= 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// publishedAblation holds table 3 of the sd.npu paper, version 2: summaries on a
-// Redmi K60 Pro, in milliseconds per output token.
+// publishedAblation holds table 3 of the sd.npu paper, version 2: summarization
+// tasks on a Redmi K60 Pro, in milliseconds per output token.
 //
 //go:embed published.json
 var publishedAblation []byte
@@ -29,10 +29,11 @@ type AblationOptions struct {
 	Models []string // empty means all models of the profile
 	Prompt int
 	Output int
-	// SD and Ours are the tokens per decode step with published drafts and with
-	// all our draft sources.
+	// SD and Ours are the numbers of tokens per decode step with published drafts
+	// and with all our draft sources.
 	SD, Ours float64
-	// Source names the source of SD and Ours: "forced", or a file.
+	// Source says where SD and Ours come from. The value is "forced", or the name
+	// of a file.
 	Source string
 }
 
@@ -45,7 +46,8 @@ type Ablation struct {
 	Rows   []AblationRow `json:"rows"`
 }
 
-// AblationSteps holds the tokens per decode step and their source.
+// AblationSteps holds the numbers of tokens per decode step and where they come
+// from.
 type AblationSteps struct {
 	SD     float64 `json:"sd"`
 	Ours   float64 `json:"ours"`
@@ -58,12 +60,12 @@ type AblationRow struct {
 	Modelled  map[string]float64 `json:"modelled"`
 	Published map[string]float64 `json:"published,omitempty"`
 	Plan      string             `json:"plan"`
-	Exposed   float64            `json:"exposed_ms"` // exposed time of the plan, with logits of all rows
+	Exposed   float64            `json:"exposed_ms"` // exposed time of the plan, if all rows of the prompt need logits
 }
 
-// AblationColumns returns the published names, which are also the JSON names: the
-// NPU alone, with progressive graph switching (G), with drafts (SD), with both, and
-// with all our draft sources.
+// AblationColumns returns the column names of the paper, which are also the JSON
+// names: the NPU alone, with progressive graph switching (G), with drafts (SD),
+// with both, and with all our draft sources.
 func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
 
 // ablationTitles are the titles of the table's columns.
@@ -72,12 +74,12 @@ var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 // Widths of the prefill and of the decode graph.
 const ablationPrefill, ablationDecode = 256, 32
 
-// ablationBlocks are the numbers of blocks; the planner's best counts.
+// ablationBlocks lists the numbers of blocks to try; the planner's best one counts.
 var ablationBlocks = []int{2, 3, 4, 7}
 
-// RunAblation computes the table. Without G, one graph of all layers is loaded
-// after the prefill. With G, the planner switches the graphs, with a spare slot if
-// it fits into the session.
+// RunAblation computes the ablation table. In columns without G, one graph of all
+// layers is loaded after the prefill. In columns with G, the planner switches the
+// graphs, with a spare slot if it fits into the session.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -147,8 +149,8 @@ func (o *AblationOptions) row(cost *graphswap.Cost) (*AblationRow, error) {
 	return row, nil
 }
 
-// exposed returns the time that a plan adds to the prefill. It returns an error if
-// the plan does not fit into a session.
+// exposed returns the time that switching by a plan adds to the prefill. exposed
+// returns an error if the plan does not fit into a session.
 func exposed(cost *graphswap.Cost, r graphswap.Request, name string, spare bool) (float64, error) {
 	problem, err := cost.Problem(r)
 	if err != nil {
@@ -165,8 +167,8 @@ func exposed(cost *graphswap.Cost, r graphswap.Request, name string, spare bool)
 	return line.ExposedMs, line.Check(problem)
 }
 
-// publishedFor returns the published table, which is empty unless the profile is
-// of the published phone.
+// publishedFor returns the published table if the profile describes the phone of
+// the paper, otherwise an empty table.
 func publishedFor(device string) (map[string]map[string]float64, error) {
 	var cells []struct {
 		Model, System string
@@ -188,8 +190,8 @@ func publishedFor(device string) (map[string]map[string]float64, error) {
 	return table, nil
 }
 
-// ReadAccept reads tokens per decode step from the report of a run or a replay, or
-// from an object that holds such reports under "sd" and "ours".
+// ReadAccept reads numbers of tokens per decode step from the report of a run or a
+// replay, or from an object that holds such reports under "sd" and "ours".
 func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 	var report struct {
 		accepted
@@ -212,17 +214,17 @@ func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 	return sd, ours, nil
 }
 
-// accepted is the part of a report that holds the tokens per step.
+// accepted is the part of a report that holds the number of tokens per step.
 type accepted struct {
-	AcceptLength float64 `json:"accept_length"` // in the report of a run
+	AcceptLength float64 `json:"accept_length"` // field in the report of a run
 	All          struct {
 		MAT float64 `json:"mat"`
-	} `json:"all"` // in the report of a replay
+	} `json:"all"` // field in the report of a replay
 }
 
 func (a accepted) tokens() float64 { return max(a.AcceptLength, a.All.MAT) }
 
-// Table prints the table, with the published times below each row.
+// Table prints the table, with the published times below each simulated row.
 func (a *Ablation) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s (profile %s), ms per token; %.2f and %.2f tokens per step, %s\n", a.Device, a.Kind, a.Accept.SD, a.Accept.Ours, a.Accept.Source)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -9,16 +9,16 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// ErrNoReplay is returned for draft extension: traces do not record what the model
-// predicts after a wrong token.
-var ErrNoReplay = errors.New("ext cannot be replayed, since the model's choices after wrong tokens are not recorded: leave it out, or bound it by --ext-bound lower or upper")
+// ErrNoReplay is returned for draft extension, because traces do not record what
+// the model predicts after a wrong token.
+var ErrNoReplay = errors.New("ext cannot be replayed, because the model's choices after wrong tokens are not recorded: leave it out, or bound it by --ext-bound lower or upper")
 
-// Bound selects how draft extension is replayed.
+// Bound says how draft extension is replayed.
 type Bound string
 
-// NoBound rejects draft extension. LowerBound drafts without extension. UpperBound
-// lets an oracle keep exactly those parts of rejected drafts that occur soon, which
-// no model can do better.
+// With NoBound, draft extension is rejected. LowerBound replays the drafts without
+// extension. With UpperBound, an oracle keeps exactly those parts of rejected
+// drafts that occur soon in the output; no model can do better.
 const (
 	NoBound    Bound = ""
 	LowerBound Bound = "lower"
@@ -34,18 +34,18 @@ func ParseBound(s string) (Bound, error) {
 	return NoBound, fmt.Errorf("--ext-bound %.80q: want lower or upper", s)
 }
 
-// soon is the number of future tokens that the oracle knows.
+// soon is the number of future tokens that the oracle looks at.
 const soon = 32
 
-// oracle is a drafter whose extension knows the future text. After a rejected row
-// it reports that the model agrees with a draft if and only if the two tokens occur
-// next to each other soon.
+// oracle is a drafter whose extension knows the future text. For a rejected row,
+// the oracle says that the model agrees with a draft if the two tokens will soon
+// occur next to each other.
 type oracle struct {
 	*draft.Drafter
 	tree    spec.Tree
 	output  []int32
-	emitted int  // tokens of output so far
-	frozen  bool // does not learn from requests
+	emitted int  // number of output tokens so far
+	frozen  bool // if set, the oracle does not learn from requests
 }
 
 func (o *oracle) Begin(prompt []int32) {
@@ -83,15 +83,15 @@ func (o *oracle) Commit(emitted []int32) {
 	o.tree.Reset()
 }
 
-// revealOutput gives an oracle the future text.
+// revealOutput gives the future text to an oracle.
 func revealOutput(d replay.Drafter, output []int32) {
 	if o, ok := d.(*oracle); ok {
 		o.output = output
 	}
 }
 
-// occursSoon reports whether two tokens occur next to each other soon. The first
-// may be the newest token.
+// occursSoon reports whether two tokens will soon occur next to each other in the
+// output. The first of the two may be the newest token.
 func (o *oracle) occursSoon(first, second int32) bool {
 	ahead := o.output[o.emitted-1 : min(o.emitted+soon, len(o.output))]
 	for i := 1; i < len(ahead); i++ {

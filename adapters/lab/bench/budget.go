@@ -8,15 +8,15 @@ import (
 )
 
 // Graphs describes the verification graphs of a device: their widths in ascending
-// order and the cost of a pass.
+// order, and the time of a pass.
 type Graphs struct {
 	Widths []int
 	Cost   PassCost
 }
 
-// choose returns the width with the most tokens per time, by the engine's rule. A
-// pass yields one token plus the sum of its drafts' scores; trust corrects the
-// scores by the acceptance so far.
+// choose returns the width with the largest expected number of tokens per time, by
+// the same rule as the engine. A pass yields one token plus the sum of its drafts'
+// scores. trust corrects the scores by the acceptance so far.
 func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	best, sum, row := 0.0, 0.0, 0
 	for _, w := range g.Widths {
@@ -30,8 +30,8 @@ func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	return width
 }
 
-// budget is a drafter that fills the graph with the most tokens per time and records
-// the steps.
+// budget is a drafter that chooses the number of rows with the most tokens per
+// time, and records the steps.
 type budget struct {
 	replay.Drafter
 	graphs Graphs
@@ -49,7 +49,7 @@ func (b *budget) Propose(t *spec.Tree, _ int) {
 }
 
 func (b *budget) Commit(emitted []int32) {
-	if b.width > 0 { // the prompt's pass has no drafts
+	if b.width > 0 { // the pass of the prompt has no drafts
 		b.trust.Observe(b.scores, len(emitted)-1)
 		b.steps = append(b.steps, Step{b.width, len(b.scores), len(emitted) - 1})
 	}
@@ -61,8 +61,8 @@ func (b *budget) Begin(prompt []int32) {
 	b.Drafter.Begin(prompt)
 }
 
-// ReplayCost replays traces with rows chosen by the cost of graphs. The returned
-// requests carry the device's name.
+// ReplayCost replays traces; the cost of a device's graphs decides how many rows a
+// pass has. The returned requests name the device.
 func ReplayCost(ctx context.Context, traces []replay.Trace, o ReplayOptions, device string, graphs Graphs) ([]Measured, error) {
 	d, err := o.drafter()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// Setting is a draft mode and the device whose costs passes are charged with. An
-// empty device means this machine's times.
+// Setting is a draft mode, and the device whose times are charged for passes. If
+// the device is empty, the times of this machine are used.
 type Setting struct {
 	Mode   string `json:"mode"`
 	Device string `json:"device,omitempty"`
@@ -26,56 +26,58 @@ type Generator interface {
 	Close() error
 }
 
-// GenerateOptions selects prompts and settings.
+// GenerateOptions selects the prompts and the settings of a measurement.
 type GenerateOptions struct {
 	Items    []Item
 	Settings []Setting
 	// Tokens is the maximum length of each output.
 	Tokens int
-	// Conditions name the model and everything else, except the setting, that a
-	// result depends on.
+	// Conditions describe the model and everything else on which a result depends,
+	// except the setting.
 	Conditions string
-	// Together answers each item in all settings before the next item, so that all
-	// settings run under the same load and an interruption leaves complete items.
-	// All engines are then open at once.
+	// Together answers each prompt in all settings before the next prompt. So all
+	// settings run under the same load, and an interruption leaves complete
+	// comparisons. The engines of all settings are then open at the same time.
 	Together bool
-	// Known holds requests of earlier runs, which are not repeated.
+	// Known holds the requests of earlier runs, which are not repeated.
 	Known []Measured
 	// Open opens an engine for a setting.
 	Open func(ctx context.Context, s Setting) (Generator, error)
-	// Each is called with every new request.
+	// Each is called with the result of every new request.
 	Each func(m *Measured) error
-	// Progress is called after each item.
+	// Progress is called after each prompt.
 	Progress func(done, total int, s Setting, task string)
 }
 
-// Measured holds one request's result.
+// Measured holds the result of one request.
 type Measured struct {
 	Setting
 	Conditions string `json:"conditions,omitempty"`
 	Task       string `json:"task"`
 	ID         string `json:"id"`
-	// Prompt and Output let bench replay read a request as a trace.
+	// Prompt and Output are recorded so that bench replay can read a request as a
+	// trace.
 	Prompt []int32 `json:"prompt_ids"`
 	Output []int32 `json:"output_ids"`
-	// Steps are the passes after the prompt's.
+	// Steps are the passes after the pass of the prompt.
 	Steps []Step `json:"steps"`
-	// Times of the whole request in milliseconds. Calibration is the drafters' time
-	// during the prompt, most of which overlaps the prompt's passes. Prefill
-	// excludes it.
+	// These are times of the whole request in milliseconds. Calibration is the time
+	// that drafters need during the prompt; most of it overlaps with the prompt's
+	// passes. Prefill does not include Calibration.
 	Prefill     float64 `json:"prefill_ms"`
 	Calibration float64 `json:"calibration_ms"`
 	Draft       float64 `json:"draft_ms"`
 	Verify      float64 `json:"verify_ms"`
 	Commit      float64 `json:"commit_ms"`
-	// The processor time of Draft and Calibration; 0 if it is unknown.
+	// processor time of Draft and Calibration, or 0 if it is unknown
 	DraftCPU       float64 `json:"draft_cpu_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
 	// CPU is the processor time of the whole process.
 	CPU float64 `json:"cpu_ms"`
 }
 
-// Step is one verification pass: graph width, drafted tokens, accepted tokens.
+// Step describes one verification pass by three numbers: graph width, drafted
+// tokens, accepted tokens.
 type Step [3]int
 
 // Rows returns the width of the step's graph.
@@ -87,8 +89,9 @@ func (s Step) Drafted() int { return s[1] }
 // Accepted returns the number of accepted drafts.
 func (s Step) Accepted() int { return s[2] }
 
-// Generate answers all items in order, one setting after the other unless Together
-// is set. With an error it also returns the requests before the error.
+// Generate answers all prompts in order, one setting after the other unless
+// Together is set. If an error occurs, Generate also returns the requests before
+// the error.
 func Generate(ctx context.Context, o GenerateOptions) ([]Measured, error) {
 	g := &generating{GenerateOptions: o, known: make(map[key]*Measured, len(o.Known))}
 	for i := range o.Known {
@@ -111,7 +114,7 @@ func Generate(ctx context.Context, o GenerateOptions) ([]Measured, error) {
 	return g.list, nil
 }
 
-// key identifies a request.
+// key identifies a request by what its result depends on.
 type key struct {
 	Setting
 	task, id string
@@ -124,8 +127,8 @@ type generating struct {
 	list  []Measured
 }
 
-// round answers all items in these settings. Their engines stay open until it
-// returns.
+// round answers all prompts in the given settings. Their engines stay open until
+// round returns.
 func (g *generating) round(ctx context.Context, settings []Setting) (err error) {
 	engines := make([]Generator, len(settings))
 	defer func() {
@@ -152,7 +155,7 @@ func (g *generating) round(ctx context.Context, settings []Setting) (err error) 
 	return nil
 }
 
-// request answers one item. It opens the engine for the first item.
+// request answers one prompt. For the first prompt, request opens the engine.
 func (g *generating) request(ctx context.Context, e *Generator, s Setting, item Item) (*Measured, error) {
 	if *e == nil {
 		opened, err := g.Open(ctx, s)
@@ -172,8 +175,8 @@ func (g *generating) request(ctx context.Context, e *Generator, s Setting, item 
 	return &m, err
 }
 
-// Whole returns the requests of items that were answered in all settings. After an
-// interruption only these can be compared.
+// Whole returns the requests of those prompts that were answered in all settings.
+// After an interruption, only these requests can be compared.
 func Whole(list []Measured, settings int) (whole []Measured) {
 	count := make(map[key]int)
 	for _, m := range list {
@@ -208,9 +211,9 @@ func measure(ctx context.Context, g Generator, item Item, tokens int) (Measured,
 	return m, nil
 }
 
-// beforeLoop returns the steps before the text starts to repeat itself.
+// beforeLoop returns the steps before the output starts to repeat itself.
 func (m *Measured) beforeLoop() []Step {
-	emitted, end := 1, replay.LoopAt(m.Output) // the prompt's pass yields the first token
+	emitted, end := 1, replay.LoopAt(m.Output) // the pass of the prompt yields the first token
 	i := slices.IndexFunc(m.Steps, func(s Step) bool {
 		emitted += s.Accepted() + 1
 		return emitted > end
@@ -221,7 +224,8 @@ func (m *Measured) beforeLoop() []Step {
 	return m.Steps[:i]
 }
 
-// acceptLength returns the mean number of tokens per step, or 0 without steps.
+// acceptLength returns the mean number of tokens per step, or 0 if there are no
+// steps.
 func acceptLength(steps []Step) float64 {
 	if len(steps) == 0 {
 		return 0
@@ -233,9 +237,9 @@ func acceptLength(steps []Step) float64 {
 	return float64(tokens) / float64(len(steps))
 }
 
-// ReadMeasured reads requests, one per line. It rejects impossible steps. It ignores
-// a last line without its end, which an interruption may have left: whole is the
-// length of the complete lines.
+// ReadMeasured parses requests, one per line. ReadMeasured rejects impossible
+// steps. An interruption may have left an incomplete last line, which is ignored.
+// whole is the length of the complete lines.
 func ReadMeasured(text []byte) (list []Measured, whole int, err error) {
 	for {
 		end := bytes.IndexByte(text[whole:], '\n')

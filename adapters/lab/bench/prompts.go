@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
-// Prompt is one item of a task.
+// Prompt is one prompt of a task.
 type Prompt struct {
 	Task   string         `json:"task"`
 	ID     string         `json:"id"`
@@ -19,7 +19,7 @@ type Prompt struct {
 }
 
 // ReadPrompts reads one JSON object per line: task, id and prompt, a list of {role,
-// content}. Items without a task get the task name.
+// content}. Prompts without a task get the given task name.
 func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -46,14 +46,15 @@ func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 	return list, nil
 }
 
-// Item is a prompt in the model's tokens.
+// Item is a prompt in tokens of the model.
 type Item struct {
 	Task, ID string
 	IDs      []int32
 }
 
-// Select encodes prompts and skips prompts of more than maxTokens tokens. Of the rest it takes
-// count per task, evenly spread; 0 takes all. It returns the number of skipped prompts per task.
+// Select encodes prompts and skips those with more than maxTokens tokens. Of the
+// other prompts, Select takes count per task, evenly spread, or all if count is 0.
+// Select returns the number of skipped prompts per task.
 func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxTokens, count int) (items []Item, skipped map[string]int, err error) {
 	tasks := make(map[string][]Item)
 	var names []string
@@ -86,8 +87,8 @@ func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxT
 	return items, skipped, nil
 }
 
-// InTurns interleaves the tasks, so that an interrupted run has about the same
-// number of items of each.
+// InTurns mixes the tasks, so that an interrupted run has answered about the same
+// number of prompts of each task.
 func InTurns(items []Item) []Item {
 	var names []string
 	tasks := make(map[string][]Item)

@@ -12,38 +12,39 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Regimes is a map of the chooser's plans. It has a panel per device and change of
-// its profile. In a panel the prompt grows to the right and the session's window
-// upwards.
+// Regimes is a map of the plans that the chooser takes. The map has one panel per
+// device and per change of the device's profile. In a panel, prompts get longer to
+// the right, and the session's memory grows upwards.
 type Regimes struct {
 	Model  string
-	SetGB  float64 // size of one set of blocks, the head and the KV cache
+	SetGB  float64 // size of one set of block graphs, the head and the KV cache
 	Panels []RegimePanel
 }
 
-// RegimePanel is one map.
+// RegimePanel is the map for one device and one change of its profile.
 type RegimePanel struct {
-	Device, Kind, Change string     // Kind is the kind of the profile
-	Cells                [][]string // plan by (window, prompt), or "" if no graph fits
+	Device, Kind, Change string     // Kind is the kind of the device's profile
+	Cells                [][]string // plan by (memory window, prompt length), or "" if no graph fits into memory
 }
 
 // regimeContext is the number of tokens that the KV cache holds.
 const regimeContext = 4096
 
-// The axes, and the changes of the profiles: the slowest and the fastest loads that
-// published figures allow, and loads that slow computing down.
+// The axes of the maps, and the changes of the profiles: the slowest and the
+// fastest loads that published figures allow, and loads that slow computing down.
 var (
 	regimePrompts = []int{16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072}
-	regimeWindows = []float64{0.95, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 1.8, 1.9, 2, 2.5} // in sets of blocks
+	regimeWindows = []float64{0.95, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 1.8, 1.9, 2, 2.5} // as multiples of the size of one set of blocks
 	regimeChanges = []struct {
 		name            string
-		bandwidth, slow float64 // zero keeps the profile's
+		bandwidth, slow float64 // zero keeps the profile's value
 	}{
 		{"load 0.4 GB/s", 0.4, 0}, {"as profiled", 0, 0}, {"load 2.9 GB/s", 2.9, 0}, {"compute × 1.3 while loading", 0, 1.3},
 	}
 )
 
-// RunRegimes computes the map for a model whose graphs were compiled on the device.
+// RunRegimes computes the maps for a model whose graphs were compiled on the
+// device.
 func RunRegimes(ctx context.Context, model string, progress func(done, total int)) (*Regimes, error) {
 	devices, m, err := devicesWith(model)
 	if err != nil {
@@ -80,7 +81,8 @@ func RunRegimes(ctx context.Context, model string, progress func(done, total int
 	return r, nil
 }
 
-// devicesWith returns the profiles that have a model, and the model of the first.
+// devicesWith returns the profiles that list a model, and the model's sizes from
+// the first of them.
 func devicesWith(model string) (devices []string, m graphswap.Model, err error) {
 	for _, device := range graphswap.DeviceNames() {
 		profile, err := graphswap.Device(device)
@@ -89,7 +91,7 @@ func devicesWith(model string) (devices []string, m graphswap.Model, err error) 
 		}
 		cost, err := profile.Cost(model)
 		if err != nil {
-			continue // this profile does not have the model
+			continue // this profile does not list the model
 		}
 		if devices = append(devices, device); len(devices) == 1 {
 			m = cost.Model
@@ -101,8 +103,8 @@ func devicesWith(model string) (devices []string, m graphswap.Model, err error) 
 	return devices, m, nil
 }
 
-// regimeRow returns the chooser's plan for each prompt length. Each session has
-// turns of one length only.
+// regimeRow returns the chooser's plan for each length of prompts. All turns of a
+// simulated conversation have the same length.
 func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	cost, err := profile.Cost(model)
 	if err != nil {
@@ -121,20 +123,21 @@ func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	for i, prompt := range regimePrompts {
 		cfg := chooser.Config()
 		chooser.Reset(cfg)
-		chooser.SetResident(chooser.Resident()) // a later turn, not the first
+		chooser.SetResident(chooser.Resident()) // simulates a later turn, not the first one
 		choice, err := chooser.Choose(prompt, 0)
 		if err != nil {
 			return nil, err
 		}
 		row[i] = choice.Plan.Name
 		if choice.Config.Residency == graphswap.OneGraph && len(choice.Plan.Loads) == 0 && choice.Plan.Before[0] == graphswap.Decode {
-			row[i] = graphswap.PlanDecodeOnly // the planner found no load worth its time
+			row[i] = graphswap.PlanDecodeOnly // the planner found no load that is worth its time
 		}
 	}
 	return row, nil
 }
 
-// regimeColours holds each plan's colour and legend, in the legend's order.
+// regimeColours holds the colour and the legend of each plan, in the order of the
+// legend.
 var regimeColours = [][3]string{
 	{graphswap.PlanSeparate, "#4c956c", "both graphs resident"},
 	{graphswap.PlanSwitch, "#2f6690", "switched by the planner"},
@@ -143,13 +146,13 @@ var regimeColours = [][3]string{
 	{"", "#dddddd", "does not fit"},
 }
 
-// Cell sizes of the picture, in pixels.
+// Sizes of a cell in the picture, in pixels.
 const (
 	cellWide, cellHigh  = 13, 11
 	panelLeft, panelTop = 44, 34
 )
 
-// SVG draws the map.
+// SVG draws the maps as an SVG picture.
 func (r *Regimes) SVG(w io.Writer) error {
 	columns := len(regimeChanges)
 	wide := panelLeft + len(regimePrompts)*cellWide + 12

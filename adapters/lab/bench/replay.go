@@ -14,34 +14,37 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// ReplayOptions selects the drafter to replay.
+// ReplayOptions selects the drafter that is replayed.
 type ReplayOptions struct {
 	Mode draft.Mode
-	// Rows is the width of the verification graph, including the last token's row.
+	// Rows is the width of the verification graph, including the row of the last
+	// token.
 	Rows int
-	// Corpus holds texts that the database knows before the first request.
-	// Requests add their outputs only if Online is set.
+	// Corpus holds texts that the database contains before the first request. The
+	// outputs of requests are added to the database only if Online is set.
 	Corpus []replay.Trace
 	Online bool
-	// Database, if set, is the database at the start.
+	// Database, if set, is the database's content before the first request.
 	Database *draft.Database
-	// Extension selects the bound of draft extension, which needs the model.
+	// Extension says how draft extension is replayed, which would need the model.
 	Extension Bound
 	// Progress is called after each request.
 	Progress func(done, total int)
 }
 
-// databaseTokens is the size of the replayed database, larger than any trace file.
+// databaseTokens is the size limit of the replayed database, which no trace file
+// reaches.
 const databaseTokens = 64 << 20
 
-// Replay holds the scores of all requests and per task.
+// Replay holds the scores over all requests and for each task.
 type Replay struct {
 	All   replay.Score            `json:"all"`
 	Tasks map[string]replay.Score `json:"tasks"`
 }
 
-// RunReplay replays traces in order. Recycled rows (rec) have no effect: traces only
-// record accepted rows, which calibration already learns from.
+// RunReplay replays traces in order. Recycled rows (rec) have no effect in a
+// replay, because traces record only accepted rows, from which calibration already
+// learns.
 func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Replay, error) {
 	d, err := o.drafter()
 	if err != nil {
@@ -72,7 +75,7 @@ func (o *ReplayOptions) drafter() (replay.Drafter, error) {
 	return d, nil
 }
 
-// frozen does not learn from requests.
+// frozen is a drafter that does not learn from requests.
 type frozen struct{ *draft.Drafter }
 
 func (f frozen) End(bool) { f.Drafter.End(false) }
@@ -105,15 +108,16 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 	return r, nil
 }
 
-// Baseline is a replay of prompt lookup. Ratios compare with the published form:
-// match three tokens, draft ten, take the first occurrence. The other forms show
-// the effect of longer drafts and of the latest occurrence.
+// Baseline is a replay of prompt lookup. Ratios compare with the published form of
+// prompt lookup: it matches three tokens, drafts ten, and takes the first
+// occurrence. The other forms show what longer drafts and the latest occurrence
+// change.
 type Baseline struct {
 	Name   string
 	Replay *Replay
 }
 
-// Baselines replays the forms of prompt lookup, the published one first.
+// Baselines replays all forms of prompt lookup; the published one comes first.
 func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline, error) {
 	var baselines []Baseline
 	for _, b := range []struct {
@@ -133,7 +137,7 @@ func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline
 	return baselines, nil
 }
 
-// lookup makes prompt lookup a drafter.
+// lookup makes a drafter from prompt lookup.
 type lookup struct {
 	baseline.Lookup
 	text []int32
@@ -145,7 +149,8 @@ func (l *lookup) Commit(tokens []int32)           { l.text = append(l.text, toke
 func (l *lookup) End(bool)                        {}
 func (l *lookup) Propose(t *spec.Tree, rows int)  { l.Lookup.Propose(t, l.text, rows) }
 
-// Table prints the scores with the baselines' MAT. Waste and rows are per step.
+// Table prints the scores, and the MAT (mean accepted tokens) of the baselines.
+// Waste and rows are numbers per step.
 func (r *Replay) Table(w io.Writer, baselines []Baseline) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "task\t")

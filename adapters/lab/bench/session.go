@@ -17,22 +17,22 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Turn holds the lengths of a prompt and of its answer, in tokens.
+// Turn holds the lengths of a turn's prompt and answer, in tokens.
 type Turn struct {
 	Prompt int `json:"prompt"`
 	Output int `json:"output"`
-	// IdleMs is the pause before the turn.
+	// IdleMs is the pause before the turn in milliseconds.
 	IdleMs float64 `json:"idle_ms,omitempty"`
 }
 
-// Limits of a trace.
+// These are limits of a conversation's file.
 const (
 	maxTurns      = 10_000
 	maxTurnTokens = 1 << 20
 	maxIdleMs     = 1e9
 )
 
-// ReadTurns reads a conversation: one object with prompt and output per line.
+// ReadTurns reads a conversation: one JSON object with prompt and output per line.
 func ReadTurns(r io.Reader) ([]Turn, error) {
 	var turns []Turn
 	lines := bufio.NewScanner(r)
@@ -61,25 +61,27 @@ func ReadTurns(r io.Reader) ([]Turn, error) {
 	return turns, lines.Err()
 }
 
-// SessionOptions selects the device, the model and the plans of a conversation.
+// SessionOptions selects the device, the model and the plans that are compared on a
+// conversation.
 type SessionOptions struct {
 	Device, Model string
 	Setting       graphswap.Setting
 	Plans         []string
-	// WindowGB replaces the profile's session window. Zero keeps it.
+	// WindowGB replaces the session window of the profile. If WindowGB is zero, the
+	// profile's window is used.
 	WindowGB float64
 	Progress func(done, total int)
 }
 
-// SessionRow holds the times of a conversation with one plan or with the chooser.
+// SessionRow holds the times of a conversation with one plan, or with the chooser.
 type SessionRow struct {
 	Plan        string `json:"plan"`
 	Blocks      int    `json:"blocks"`
 	Spare       bool   `json:"spare"`
 	PrefillRows int    `json:"rows_1"`
 	DecodeRows  int    `json:"rows_2"`
-	// Verify is the number of rows of the last decode steps. More than DecodeRows
-	// take several passes.
+	// Verify is the number of rows of the last decode steps. If Verify is larger
+	// than DecodeRows, a step takes several passes.
 	Verify    int     `json:"verify,omitempty"`
 	TotalMs   float64 `json:"total_ms"`
 	PrefillMs float64 `json:"prefill_ms"` // switching included
@@ -87,12 +89,12 @@ type SessionRow struct {
 	ExposedMs float64 `json:"exposed_ms"`
 	Switches  int     `json:"switches"` // blocks switched
 	IOBytes   int64   `json:"io_bytes"`
-	// IdleLoads counts the blocks that were loaded in pauses.
+	// IdleLoads counts the blocks that were loaded during pauses.
 	IdleLoads int    `json:"idle_loads,omitempty"`
 	Reason    string `json:"reason"`
 }
 
-// Session compares the chooser, in the first row, with the plans, each in its best
+// Session compares the chooser (first row) with the plans, each in its best
 // configuration.
 type Session struct {
 	Device string       `json:"device"`
@@ -105,8 +107,9 @@ type Session struct {
 // Auto is the name of the chooser's row.
 const Auto = "auto"
 
-// Conversations simulates the plans of conversations on one device with one model. It caches the
-// outcome of turns, which depends on few values.
+// Conversations simulates conversations on one device with one model, with each of
+// the plans. The outcomes of turns are kept in a table, because they depend on few
+// values.
 type Conversations struct {
 	cost    *graphswap.Cost
 	setting graphswap.Setting
@@ -115,7 +118,7 @@ type Conversations struct {
 	known   map[policyTurn]*outcome
 }
 
-// policy uses one plan in one configuration for every turn.
+// policy is a rule that uses one plan in one configuration for every turn.
 type policy struct {
 	name string
 	cfg  graphswap.Config
@@ -127,7 +130,7 @@ type policyTurn struct {
 	prompt, cached int
 }
 
-// outcome holds a turn's prefill and switching.
+// outcome holds the times of a turn's prefill and switching.
 type outcome struct {
 	ms, exposed float64
 	switches    int
@@ -136,7 +139,7 @@ type outcome struct {
 	reason      string
 }
 
-// NewConversations prepares a device.
+// NewConversations prepares simulations on a device.
 func NewConversations(o SessionOptions) (*Conversations, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -156,19 +159,19 @@ func NewConversations(o SessionOptions) (*Conversations, error) {
 	return &Conversations{cost: cost, setting: o.Setting, chooser: chooser, start: chooser.Config(), known: map[policyTurn]*outcome{}}, nil
 }
 
-// contextStep is the rounding of a turn's cached tokens.
+// contextStep rounds the number of a turn's cached tokens.
 const contextStep = 256
 
-// cached returns the tokens in the KV cache before a turn. The oldest tokens leave
-// it first.
+// cached returns how many tokens are in the KV cache before a turn. If the cache is
+// full, the oldest tokens leave it first.
 func (c *Conversations) cached(total int, t Turn) int {
 	room := max(c.setting.Context-t.Prompt-t.Output, 0)
 	return min(total, room) / contextStep * contextStep
 }
 
-// Auto simulates a conversation with the chooser.
+// Auto simulates a conversation in which the chooser chooses every plan.
 func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
-	row := SessionRow{Plan: Auto} // the other fields follow the last turn
+	row := SessionRow{Plan: Auto} // the other fields describe the last turn
 	c.chooser.Reset(c.start)
 	total := 0
 	for _, t := range turns {
@@ -192,7 +195,8 @@ func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
 	return row, nil
 }
 
-// idle lets the chooser load graphs for the next turn during the pause before it.
+// idle lets the chooser load graphs for the next turn, during the pause before that
+// turn.
 func (c *Conversations) idle(row *SessionRow, ms float64, cached int) error {
 	if ms <= session.IdleAfterMs {
 		return nil
@@ -239,8 +243,8 @@ func (row *SessionRow) add(o *outcome, decode float64) {
 	row.Reason = o.reason
 }
 
-// By simulates a conversation with one plan. The graphs that the plan starts with
-// are already loaded.
+// By simulates a conversation in which every turn uses the same plan. The graphs
+// with which the plan starts are already loaded.
 func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (SessionRow, error) {
 	row := SessionRow{Plan: name, Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Spare: cfg.Spare && baseline.Switches(name)}
 	resident := map[string]graphswap.Variant{
@@ -261,7 +265,8 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 	return row, nil
 }
 
-// turn returns the outcome of a turn, from the cache if possible.
+// turn returns the outcome of a turn, from the table if it has been computed
+// before.
 func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	if o := c.known[key]; o != nil {
 		return o, nil
@@ -285,7 +290,7 @@ func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	return o, nil
 }
 
-// Policies returns the plans in all configurations that fit into a session.
+// Policies returns the plans in every configuration that fits into a session.
 func (c *Conversations) Policies(names []string) (all []policy) {
 	for _, cfg := range c.cost.Configs(&c.setting) {
 		for _, name := range names {
@@ -295,7 +300,7 @@ func (c *Conversations) Policies(names []string) (all []policy) {
 			case name == baseline.Separate && cfg.Residency != graphswap.BothGraphs:
 				continue
 			case name == baseline.Exact || name == baseline.ExactInOrder:
-				continue // the exact plans bound a single turn
+				continue // the exact plans are best for a single turn, not for a conversation
 			}
 			all = append(all, policy{name, cfg})
 		}

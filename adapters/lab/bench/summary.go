@@ -10,21 +10,21 @@ import (
 	"text/tabwriter"
 )
 
-// Generated holds the results of a measurement with the model in the loop.
+// Generated holds the results of measurements with the model in the loop.
 type Generated struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run sums up the requests of one task in one setting; the task "all" covers all
-// tasks. Times are totals in milliseconds. Rows count the rows of verification
-// passes; the last token's row is valid.
+// Run adds up the requests of one task in one setting; the task "all" stands for
+// all tasks together. All times are totals in milliseconds. Rows count the rows of
+// verification passes; the row of the last token counts as valid.
 type Run struct {
 	Task string `json:"task"`
 	Setting
 	// AcceptLength is the mean number of tokens per pass over all passes.
 	AcceptLength float64 `json:"accept_length"`
 	Steps        int     `json:"steps"`
-	Tokens       int     `json:"tokens"` // including each request's first token, which the prefill yields
+	Tokens       int     `json:"tokens"` // includes the first token of each request, which comes from the prefill
 	Prefill      float64 `json:"prefill_ms"`
 	Draft        float64 `json:"draft_ms"`
 	Verify       float64 `json:"verify_ms"`
@@ -34,46 +34,49 @@ type Run struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Calibration is the drafters' time during prompts. Its processor time and the processor time
-	// of Draft are 0 if unknown.
+	// Calibration is the time that drafters need during prompts. The processor
+	// times of Calibration and of Draft are 0 if they are unknown.
 	Calibration    float64 `json:"calibration_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
 	DraftCPU       float64 `json:"draft_cpu_ms"`
 	CPU            float64 `json:"cpu_ms"` // processor time of the whole process
 	Requests       int     `json:"requests"`
-	Skipped        int     `json:"skipped"` // prompts that were too long
-	// LoopsCut is the accept length before texts start to repeat themselves.
-	// WorstDecile is the accept length of the lowest tenth of the requests.
+	Skipped        int     `json:"skipped"` // number of prompts that were too long
+	// LoopsCut is the accept length before outputs start to repeat themselves.
+	// WorstDecile is the mean accept length of the tenth of the requests with the
+	// lowest values.
 	LoopsCut    float64 `json:"accept_length_loops_cut"`
 	WorstDecile float64 `json:"accept_length_worst_decile"`
-	// Different counts outputs that differ from the first setting's. It is zero if
-	// drafts are lossless.
+	// Different counts the outputs that differ from those of the first setting.
+	// Different is zero if drafts are lossless.
 	Different int `json:"different_outputs"`
-	// AtDepth[i] is the share of passes that accepted at least i+1 drafts.
+	// AtDepth[i] is the share of passes in which at least i+1 drafts were accepted.
 	AtDepth []float64 `json:"accepted_at_depth"`
-	// Widths counts passes by the rows of their graphs.
+	// Widths counts passes by the number of rows of their graphs.
 	Widths map[int]int `json:"widths"`
-	// Modelled is set if passes are charged with a device's cost.
+	// Modelled is set if the times of a device are charged for passes.
 	*Modelled
 }
 
-// Modelled holds the simulated speed of decoding at a device's cost per pass.
+// Modelled holds the simulated speed of decoding with a device's times per pass.
 type Modelled struct {
-	// PerToken is in milliseconds. Speedup compares with one pass of one row per
-	// token. WorstSpeedup is the speedup of the lowest tenth of the requests.
+	// PerToken is the time per token in milliseconds. Speedup is relative to one
+	// pass of one row per token. WorstSpeedup is the mean speedup of the tenth of
+	// the requests with the lowest values.
 	PerToken     float64 `json:"modelled_ms_per_token"`
 	Speedup      float64 `json:"modelled_speedup"`
 	WorstSpeedup float64 `json:"modelled_speedup_worst_decile"`
 }
 
-// PassCost returns the time of a pass with the given number of rows on a device, in milliseconds.
+// PassCost returns the time in milliseconds that a pass with the given rows takes
+// on a device.
 type PassCost func(rows int) float64
 
-// allTasks names the sum over all tasks.
+// allTasks is the name of the sum over all tasks.
 const allTasks = "all"
 
-// Summarize sums up requests by task and setting, in their order. costs holds the
-// cost of each setting's device; skipped counts skipped prompts by task.
+// Summarize adds up requests by task and setting, in their order. costs holds the
+// cost of each setting's device; skipped counts the skipped prompts of each task.
 func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCost) *Generated {
 	g := &Generated{Runs: []Run{}}
 	if len(list) == 0 {
@@ -96,7 +99,7 @@ func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCos
 			groups[k] = append(groups[k], m)
 		}
 	}
-	slices.SortStableFunc(keys, func(a, b key) int { // "all" comes last
+	slices.SortStableFunc(keys, func(a, b key) int { // the task "all" comes last
 		return cmp.Compare(boolInt(a.task == allTasks), boolInt(b.task == allTasks))
 	})
 	for _, k := range keys {
@@ -161,8 +164,8 @@ func sum(list []Measured, first map[string][]int32) Run {
 	return r
 }
 
-// worstDecile returns the mean of the lowest tenth, which has at least one value. It
-// returns 0 for no values.
+// worstDecile returns the mean of the lowest tenth of the values, which is at least
+// one value. Without values it returns 0.
 func worstDecile(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -198,7 +201,7 @@ func modelled(list []Measured, cost PassCost) *Modelled {
 	return &Modelled{PerToken: spent / float64(tokens), Speedup: plain / spent, WorstSpeedup: worstDecile(each)}
 }
 
-// Table prints the runs. Times are in milliseconds per output token.
+// Table prints one line per run. Times are in milliseconds per output token.
 func (g *Generated) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\tprocessor\trows: valid\twasted\tpadding\tother text\t")
@@ -220,17 +223,18 @@ func (g *Generated) Table(w io.Writer) error {
 	return g.ModelledTable(w)
 }
 
-// modelledPass is the time of a pass of 32 rows on a phone, in milliseconds: Qwen2.5-1.5B on the
-// fitted 8 Gen 2 profile. Its share of a phone's pass compares two machines, because the processor
-// time is measured on this machine.
+// modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The
+// time is that of Qwen2.5-1.5B on the fitted profile of the 8 Gen 2. A share of
+// this time compares two machines, because the processor time of drafts is measured
+// on this machine.
 const modelledPass = 60.5
 
-// depths are the draft depths that the table shows.
+// depths are the depths in a draft that the table shows.
 var depths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24}
 
-// depthTable prints how many drafts in a row are accepted, and the drafters'
-// processor time per pass on this machine, also as a share of a phone's pass. The
-// last column includes the time during prompts.
+// depthTable prints how many drafts in a row are accepted, and how much processor
+// time drafters take per pass on this machine, also as a share of a pass on a
+// phone. The last column includes the drafters' time during prompts.
 func (g *Generated) depthTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\n% of passes that accepted drafts\tdrafts\tdevice\t")
@@ -240,7 +244,7 @@ func (g *Generated) depthTable(w io.Writer) error {
 	fmt.Fprintf(t, "µs of processor a pass\t%% of %g ms\twith prompts\t\n", modelledPass)
 	for _, r := range g.Runs {
 		if r.Steps == r.Tokens-r.Requests && r.DraftCPU == 0 {
-			continue // a mode without drafts
+			continue // this mode makes no drafts
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t", r.Task, r.Mode, cmp.Or(r.Device, "-"))
 		for _, depth := range depths {
@@ -257,7 +261,7 @@ func (g *Generated) depthTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// ModelledTable prints the simulated times on the devices.
+// ModelledTable prints the simulated times on devices.
 func (g *Generated) ModelledTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	lines := 0

@@ -12,40 +12,45 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// SwitchOptions selects the plans to compare and the workload.
+// SwitchOptions selects the plans that are compared, and the workload.
 type SwitchOptions struct {
 	Device, Model           string
 	Prompt, Output          int   // tokens
 	Blocks                  []int // numbers of blocks
 	PrefillRows, DecodeRows int   // widths of the prefill and of the decode graph
-	// Verify is the number of rows of a decode step; more than DecodeRows take
-	// several executes. Zero means DecodeRows.
+	// Verify is the number of rows of a decode step. If it is larger than
+	// DecodeRows, a step takes several executes. If Verify is zero, DecodeRows is
+	// used.
 	Verify    int
 	AllLogits bool
-	// Drafts gives the head graphs of both widths, as in an engine that drafts.
+	// Drafts gives the model head graphs of both widths, as in an engine that
+	// drafts.
 	Drafts bool
-	// Plans are names. Plans that switch graphs are compared with and without a
-	// spare slot; the suffix "+spare" or "-spare" selects one of the two.
+	// Plans lists plans by name. A plan that switches graphs is compared with and
+	// without a spare slot; the suffix "+spare" or "-spare" selects one of the two.
 	Plans []string
-	// Widths also compares the decode-only plan at other widths than DecodeRows.
+	// Widths adds the decode-only plan at other widths than DecodeRows.
 	Widths bool
-	// Accept is the number of tokens per decode step. If it is above one, each pass is charged for a draft.
+	// Accept is the number of tokens that a decode step yields. If Accept is above
+	// one, the time of a draft is charged for each pass.
 	Accept float64
-	// Execute runs a plan with the engine. Nil means plans are only simulated.
+	// Execute executes a plan with the engine. If Execute is nil, plans are only
+	// simulated.
 	Execute Executor
 	// Progress is called after each plan.
 	Progress func(done, total int)
 }
 
-// Executor runs plans on a device that keeps the profile's time.
+// Executor executes plans on a device that simulates the times of a profile.
 type Executor interface {
 	Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error)
 }
 
-// SwitchRow is one plan's outcome. ExposedMs is SwitchEndMs minus the time of a
-// prefill on prefill graphs alone. It is negative if the plan with its loads ends
-// sooner than that, because decode graphs compute the end of a prompt with less
-// padding. MsPerToken includes it with its sign, so that times add up.
+// SwitchRow holds the times of one plan. ExposedMs is SwitchEndMs minus the time of
+// a prefill on prefill graphs alone. ExposedMs is negative if the plan with its
+// loads ends sooner than such a prefill, because decode graphs compute the end of a
+// prompt with less padding. MsPerToken includes ExposedMs, negative or not, so that
+// the times add up.
 type SwitchRow struct {
 	Plan        string  `json:"plan"`
 	Blocks      int     `json:"blocks"`
@@ -60,19 +65,19 @@ type SwitchRow struct {
 	IOBytes     int64   `json:"io_bytes"`
 	Reason      string  `json:"reason"`
 
-	// DecodeRows is the decode graph's width and Window the number of chunks that
-	// go through a block at a time. FirstPassMs is the end of the first decode pass
-	// after the loads.
+	// DecodeRows is the width of the decode graph, and Window the number of chunks
+	// that go through a block at a time. FirstPassMs is the end of the first decode
+	// pass after the loads.
 	DecodeRows  int     `json:"rows_2"`
 	Window      int     `json:"window"`
 	FirstPassMs float64 `json:"first_pass_ms"`
 
 	Executed *Execution `json:"executed,omitempty"`
-	// NotExecuted is the error of a failed execution.
+	// NotExecuted is the error if the plan could not be executed.
 	NotExecuted string `json:"not_executed,omitempty"`
 }
 
-// Execution holds the times of an executed plan.
+// Execution holds the times of a plan that was executed.
 type Execution struct {
 	PrefillMs   float64 `json:"prefill_ms"`
 	SwitchEndMs float64 `json:"switch_end_ms"`
@@ -80,7 +85,7 @@ type Execution struct {
 	StallMs     float64 `json:"stall_ms"`
 }
 
-// Switch holds the comparison.
+// Switch holds a comparison of switch plans.
 type Switch struct {
 	Device string      `json:"device"`
 	Model  string      `json:"model"`
@@ -91,7 +96,7 @@ type Switch struct {
 // decodeOnlyWidths are the widths at which the decode-only plan is compared.
 var decodeOnlyWidths = []int{8, 16, 32, 64, 128}
 
-// switchJob is one row to compute.
+// switchJob is one row of the table that must be computed.
 type switchJob struct {
 	plan       string
 	blocks     int
@@ -99,8 +104,8 @@ type switchJob struct {
 	spare      bool
 }
 
-// RunSwitch simulates each plan and, with an executor, executes it. If an execution
-// fails, the plan's row holds the error.
+// RunSwitch simulates each plan and, if there is an executor, executes it. If a
+// plan cannot be executed, its row holds the error.
 func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -131,7 +136,7 @@ func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	return s, nil
 }
 
-// jobs returns the rows in the order of the table.
+// jobs returns the rows to compute in the order of the table.
 func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 	add := func(j switchJob) {
 		tooLong := j.blocks > maxExactBlocks && (j.plan == baseline.Exact || j.plan == baseline.ExactInOrder)
@@ -168,8 +173,8 @@ func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 	return jobs, nil
 }
 
-// maxExactBlocks limits the exact planner, whose time doubles with each block and
-// chunk.
+// maxExactBlocks limits the number of blocks for the exact planner, whose time
+// doubles with each block and chunk.
 const maxExactBlocks = 4
 
 func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switchJob) (*SwitchRow, error) {
@@ -210,8 +215,8 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 	return row, nil
 }
 
-// tooLarge reports whether a plan does not fit into a session. Such a plan is still
-// compared, and its reason says so.
+// tooLarge reports whether the graphs of a plan do not fit into a session. Such a
+// plan still appears in the table, and its reason says that it does not fit.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }
@@ -241,7 +246,8 @@ func (o *SwitchOptions) describe(cost *graphswap.Cost, job switchJob, p *graphsw
 	}
 }
 
-// perToken returns the time of switching and decoding per output token.
+// perToken returns the time of switching and decoding, divided by the number of
+// output tokens.
 func (o *SwitchOptions) perToken(cost *graphswap.Cost, job switchJob, line *graphswap.Timeline) float64 {
 	rows, verify := job.decodeRows, max(o.Verify, job.decodeRows)
 	if job.plan == baseline.PrefillOnly {
@@ -251,7 +257,7 @@ func (o *SwitchOptions) perToken(cost *graphswap.Cost, job switchJob, line *grap
 	return line.ExposedMs/output + cost.Step(job.blocks, rows, verify, float64(o.Prompt)+output/2, o.Accept)/o.Accept
 }
 
-// NotExecuted counts the rows whose execution failed.
+// NotExecuted counts the rows whose plan could not be executed.
 func (s *Switch) NotExecuted() (n int) {
 	for _, r := range s.Rows {
 		if r.NotExecuted != "" {
@@ -261,8 +267,8 @@ func (s *Switch) NotExecuted() (n int) {
 	return n
 }
 
-// Table prints the comparison. It has a column of executed times if plans were
-// executed.
+// Table prints the comparison. If plans were executed, the table has a column of
+// executed times.
 func (s *Switch) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s; profile %s\n", s.Device, s.Model, s.Kind)
 	executed := slices.ContainsFunc(s.Rows, func(r SwitchRow) bool { return r.Executed != nil || r.NotExecuted != "" })
@@ -271,7 +277,7 @@ func (s *Switch) Table(w io.Writer) error {
 	if executed {
 		fmt.Fprint(t, "executed\t")
 	}
-	fmt.Fprintln(t, "  reason") // text after the last tab is left-aligned
+	fmt.Fprintln(t, "  reason") // text after the last tab is aligned to the left
 	for _, r := range s.Rows {
 		spare := ""
 		if r.Spare {
@@ -287,7 +293,7 @@ func (s *Switch) Table(w io.Writer) error {
 	return t.Flush()
 }
 
-// execution returns the end of an executed plan's prefill and of its switching.
+// execution returns when the prefill and the switching of an executed plan ended.
 func (r *SwitchRow) execution() string {
 	switch {
 	case r.Executed != nil:

@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// record is a line of a trace file. Token ids take precedence over texts.
+// record is one line of a trace file. If a line has both token ids and texts, the
+// token ids are used.
 type record struct {
 	Task       string         `json:"task"`
 	PromptIDs  []int32        `json:"prompt_ids"`
@@ -31,16 +32,17 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// maxLine is the longest line of a trace file in bytes. Token ids are below
-// maxToken.
+// maxLine is the length in bytes of the longest allowed line of a trace file.
+// maxToken is larger than every allowed token id.
 const (
 	maxLine  = 64 << 20
 	maxToken = 1 << 24
 )
 
-// ReadTraces reads one JSON object per line. It encodes texts with tok, which may be
-// nil if every line has prompt_ids and output_ids. It adds the BOS token if the
-// vocabulary asks for it, but no end token. Chats are written in Vicuna's format.
+// ReadTraces reads one JSON object per line. Texts are encoded with tok, which may
+// be nil if every line has prompt_ids and output_ids. ReadTraces adds the BOS token
+// if the vocabulary asks for it, but no end token. Chats are formatted as for the
+// model Vicuna.
 func ReadTraces(r io.Reader, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -86,7 +88,7 @@ func (r *record) trace(tok *tokenizer.Tokenizer) (t replay.Trace, err error) {
 	return t, err
 }
 
-// text returns the prompt, or the chat in Vicuna's format.
+// text returns the prompt, or the chat formatted as for Vicuna.
 func (r *record) text() string {
 	if len(r.Messages) == 0 {
 		return r.Prompt
@@ -118,7 +120,7 @@ func ids(given []int32, text string, tok *tokenizer.Tokenizer, o tokenizer.Encod
 	return given, nil
 }
 
-// top converts the recorded [id, log-probability] pairs.
+// top converts recorded pairs of a token id and a log-probability.
 func (r *record) top(prompt, output int) ([]replay.Top, error) {
 	if r.PromptTopK == nil && r.OutputTopK == nil {
 		return nil, nil

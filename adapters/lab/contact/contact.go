@@ -15,39 +15,41 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Setup describes the device and the model of a first contact.
+// Setup describes the device and the model that are tested in a first contact.
 type Setup struct {
-	// Open opens the device. Float opens the float device, which is the reference
-	// if no texts are recorded. Run closes both.
+	// Open opens the device. Float opens the float device, which serves as the
+	// reference if no texts are recorded. Run closes both devices.
 	Open  func(ctx context.Context) (backend.Device, error)
 	Float func() backend.Device
-	// Program is this program's version.
+	// Program is the version of this program.
 	Program   string
 	Model     *model.Model
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the options of the engine that compares texts; their Plan is
-	// ignored. Prepare, if set, completes them for the device.
+	// Options are the options of the engine that generates the compared texts; the
+	// field Plan is ignored. Prepare, if set, adds options that depend on the
+	// device.
 	Options engine.Options
 	Prepare func(dev backend.Device, o *engine.Options) error
 	About   profile.About
-	// Rows are the widths to measure, in descending order.
+	// Rows lists the graph widths to measure, in descending order.
 	Rows []int
-	// Tokens is the maximum length of each compared text.
+	// Tokens is the maximum number of tokens of each compared text.
 	Tokens int
-	// Repeats is the number of measurements of each value; the median counts.
+	// Repeats is the number of measurements of each value; the median is used.
 	Repeats int
-	// Keep, if set, stores the measured profile and returns its file.
+	// Keep, if set, stores the measured profile and returns the name of its file.
 	Keep func(*graphswap.Profile, *engine.Measurements, backend.Capabilities) (string, error)
-	// Save writes the report. It is called after each step.
+	// Save writes the report. Save is called after each step.
 	Save func(*Report) error
-	// Say is called with progress for the user.
+	// Say is called with lines that show the user the progress.
 	Say func(text string)
 }
 
-// errNotReached is the error of a step that depends on a failed one.
+// errNotReached is the error of a step that was not run because an earlier step
+// failed.
 var errNotReached = errors.New("not reached: an earlier step failed")
 
-// visit is one run of all steps.
+// visit is the state while all steps run.
 type visit struct {
 	Setup
 	dev      backend.Device
@@ -57,8 +59,8 @@ type visit struct {
 	errs     []error
 }
 
-// Run runs all steps. The report is never nil. The error joins the errors of the
-// failed steps.
+// Run runs all steps of a first contact. The returned report is never nil. The
+// returned error joins the errors of the failed steps.
 func Run(ctx context.Context, s Setup) (*Report, error) {
 	c := s.Model.Config()
 	v := &visit{Setup: s, report: &Report{
@@ -84,8 +86,8 @@ func Run(ctx context.Context, s Setup) (*Report, error) {
 	return v.report, errors.Join(v.errs...)
 }
 
-// step runs one step and saves the report. After a cancellation it reports each
-// further step as cancelled.
+// step runs one step and saves the report. After a cancellation, every further step
+// is reported as cancelled.
 func (v *visit) step(ctx context.Context, name string, reached bool, try func(context.Context) error) {
 	begin, err := time.Now(), errNotReached
 	if reached {
@@ -121,8 +123,8 @@ func (v *visit) open(ctx context.Context) error {
 	return nil
 }
 
-// setSubject states what was measured. paced names the device profile whose time
-// an emulator keeps.
+// setSubject states in the report what was measured. paced names the device profile
+// whose times an emulator simulates.
 func (v *visit) setSubject(paced string) {
 	c := v.dev.Capabilities()
 	switch {

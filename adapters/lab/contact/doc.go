@@ -1,25 +1,29 @@
-// Package contact checks a device that the program has not run on before. It
-// exercises everything that the program needs and reports each result.
+// Package contact tests a device on which this program has not run before. The
+// package uses everything that the program needs of a device, and reports each
+// result.
 //
 // # Steps
 //
-//   - open: read the device's capabilities;
-//   - tokens: compare greedy texts with recorded ones, or with the float device if
-//     none are recorded for the model;
-//   - commit: time the engine's gathering of accepted keys and values;
-//   - copies: time the host's writes, reads and gathers in memory that graphs bind;
-//   - graphs: time the load and the run of each graph at each width, alone, and
-//     runs during a load;
-//   - profile: turn the times into a device profile of kind "measured".
+//   - Step open reads the device's capabilities.
+//   - Step tokens compares greedy texts with recorded ones, or with texts of the
+//     float device if none are recorded for the model.
+//   - Step commit measures how long the engine takes to gather accepted keys and
+//     values.
+//   - Step copies measures how fast the host writes, reads and gathers in memory
+//     that graphs bind.
+//   - Step graphs measures the load time and the run time of each graph at each
+//     width, alone, and run times during a load.
+//   - Step profile turns these times into a device profile of kind "measured".
 //
-// After a failed step the steps that do not depend on it still run. The report is
-// saved after each step, so a device that crashes the process loses one step only.
-// A step that could not run reports that as its error.
+// After a failed step, the steps that do not depend on it still run. The report is
+// saved after each step, so if a device crashes the process, only one step is lost.
+// The error of a step that could not run says so.
 //
 // # Clocks
 //
-// Graph times are the device's if it keeps the time of a device profile (Graphs.Paced), otherwise
-// the host's from call to return. Commits and copies are always timed by the host. Report.Subject
-// states in one sentence what was measured, so that a reader cannot mistake figures of an emulator
-// or of the float device for figures of an NPU.
+// Graph times are simulated if the device simulates the times of a device profile
+// (Graphs.Paced); otherwise the host measures them from call to return. The times
+// of commits and copies are always measured by the host. Report.Subject states in
+// one sentence what was measured, so that a reader cannot take figures of an
+// emulator or of the float device for figures of an NPU.
 package contact

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// commitRows is the number of accepted rows of a pass, fewer if the context is
-	// short. Every second row is accepted, so that each row is a copy of its own.
+	// commitRows is the number of rows of a pass of which accepted ones are
+	// committed; if the context is short, it is smaller. Every second row is
+	// accepted, so that each accepted row needs a copy of its own.
 	commitRows = 16
-	// copyBytes exceeds the host's caches.
+	// copyBytes is larger than the host's caches.
 	copyBytes = 32 << 20
 )
 
-// commit times the engine's gathering of keys and values.
+// commit measures how long the engine takes to gather keys and values.
 func (v *visit) commit(ctx context.Context) error {
 	widths, _, _, err := v.Options.Shape(v.Model.Config())
 	if err != nil {
@@ -30,7 +31,7 @@ func (v *visit) commit(ctx context.Context) error {
 	var path []int
 	pass := engine.Pass{}
 	for i := range 2*rows - 1 {
-		parent := i - 2 + i%2 // the previous accepted row
+		parent := i - 2 + i%2 // row number of the previous accepted row
 		if i == 0 {
 			parent = engine.Root
 		}
@@ -60,7 +61,7 @@ func (v *visit) commit(ctx context.Context) error {
 	return nil
 }
 
-// recipe returns the options' recipe, or the default.
+// recipe returns the recipe of the options, or the default recipe.
 func (v *visit) recipe() model.Recipe {
 	if v.Options.Recipe == (model.Recipe{}) {
 		return model.Recipes[0]
@@ -68,7 +69,8 @@ func (v *visit) recipe() model.Recipe {
 	return v.Options.Recipe
 }
 
-// copies times the host's copies in memory that the device shares.
+// copies measures how fast the host copies in memory that is shared with the
+// device.
 func (v *visit) copies(ctx context.Context) (err error) {
 	shared, err := v.dev.NewBuffer(copyBytes)
 	if err != nil {
@@ -89,7 +91,8 @@ func (v *visit) copies(ctx context.Context) (err error) {
 	}{
 		{"write", copyBytes, copyBytes, func() { copy(there, own) }},
 		{"read", copyBytes, copyBytes, func() { copy(own, there) }},
-		// Gather copies every second piece into one run, as a commit does.
+		// The copy "gather" moves every second piece into one contiguous run, as a
+		// commit does.
 		{"gather", half / 2, piece, func() {
 			for at := 0; at < half; at += 2 * piece {
 				copy(there[half+at/2:half+at/2+piece], there[at:at+piece])
@@ -99,7 +102,7 @@ func (v *visit) copies(ctx context.Context) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kind.copy() // faults the pages in
+		kind.copy() // makes the system provide the pages before the measurement
 		var times []time.Duration
 		for range v.Repeats {
 			begin := time.Now()
@@ -112,7 +115,7 @@ func (v *visit) copies(ctx context.Context) (err error) {
 	return nil
 }
 
-// graphs measures all graphs. Graphs that fail are reported.
+// graphs measures all graphs. Graphs that fail are listed in the report.
 func (v *visit) graphs(ctx context.Context) error {
 	o := v.Options
 	o.Plan, o.Rows = "", v.Rows
@@ -146,10 +149,11 @@ func (v *visit) graphs(ctx context.Context) error {
 	return nil
 }
 
-// complete returns the head and the blocks of those widths that were measured for
-// all layers. It returns nil if no such width or no head was measured.
+// complete returns the measurements of the head and of the blocks at those widths
+// that were measured for all layers. If there is no such width, or no head was
+// measured, complete returns nil.
 func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
-	with := map[int]int{} // layers by width
+	with := map[int]int{} // number of layers by width
 	head, body := false, false
 	for _, g := range graphs {
 		with[g.Rows] += g.Layers
@@ -172,7 +176,7 @@ func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
 	return all
 }
 
-// profile makes a device profile and stores it.
+// profile makes a device profile from the measurements and stores it.
 func (v *visit) profile(context.Context) (err error) {
 	about := v.About
 	c := v.dev.Capabilities()
@@ -184,7 +188,7 @@ func (v *visit) profile(context.Context) (err error) {
 	return err
 }
 
-// widths returns the blocks' widths in ascending order.
+// widths returns the widths of the blocks' graphs in ascending order.
 func (g *Graphs) widths() []int {
 	var rows []int
 	for _, one := range g.List {
@@ -202,5 +206,5 @@ func median(times []time.Duration) time.Duration {
 }
 
 func rate(bytes int, took time.Duration) float64 {
-	return float64(bytes) / max(float64(took), 1) // bytes per ns are GB per s
+	return float64(bytes) / max(float64(took), 1) // bytes per ns equal GB per s
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Schema names the format and its version.
+// Schema is the name and the version of the report's format.
 const Schema = "sdnpu-first-contact/1"
 
-// Report holds the results of all steps. The result of a failed step is null.
-// Times are milliseconds; a GB is 10^9 bytes.
+// Report holds the results of all steps. The result of a failed step is null. Times
+// are milliseconds; a GB is 10^9 bytes.
 type Report struct {
 	Schema  string `json:"schema"`
-	Made    string `json:"made"`    // RFC 3339, UTC
-	Program string `json:"program"` // this program's version
+	Made    string `json:"made"`    // time in UTC, in the format of RFC 3339
+	Program string `json:"program"` // version of this program
 	Host    Host   `json:"host"`
 	Model   Model  `json:"model"`
 	// Subject states in one sentence what was measured.
@@ -28,21 +28,21 @@ type Report struct {
 	Commit  *Commit  `json:"commit"`
 	Copies  []Copy   `json:"copies"`
 	Graphs  *Graphs  `json:"graphs"`
-	Kept    string   `json:"kept"` // file of the profile, empty if it was not stored
+	Kept    string   `json:"kept"` // name of the profile's file, or empty if it was not stored
 	Profile *Profile `json:"profile"`
 }
 
-// Profile is a device profile in the format of its files.
+// Profile is a device profile in its file format.
 type Profile = graphswap.Profile
 
-// Host is the machine that the program runs on.
+// Host describes the machine on which this program runs.
 type Host struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
 	CPUs int    `json:"cpus"`
 }
 
-// Model is the model that ran.
+// Model describes the model that was used.
 type Model struct {
 	Name    string `json:"name"`
 	Digest  string `json:"digest"`
@@ -53,7 +53,7 @@ type Model struct {
 	Context int    `json:"context"`
 }
 
-// Device holds the device's capabilities.
+// Device describes what the device can do.
 type Device struct {
 	Name            string `json:"name"`
 	Lane            string `json:"lane"`
@@ -65,7 +65,7 @@ type Device struct {
 	Fingerprint     string `json:"fingerprint"`
 }
 
-// Step is the outcome of one step.
+// Step says how one step ended.
 type Step struct {
 	Name   string  `json:"name"`
 	OK     bool    `json:"ok"`
@@ -73,73 +73,73 @@ type Step struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Tokens compares greedy texts token by token, each up to its first difference.
+// Tokens compares greedy texts token by token, each up to the first difference.
 type Tokens struct {
 	// Reference is "recorded" or "float device".
 	Reference string  `json:"reference"`
-	LoadMs    float64 `json:"load_ms"` // loading all graphs, and compiling those that the cache lacked
+	LoadMs    float64 `json:"load_ms"` // time to load all graphs and to compile those that were not in the cache
 	Tokens    int     `json:"tokens"`
 	Equal     int     `json:"equal"`
 	Texts     []Text  `json:"texts"`
 }
 
-// Text is one text of Tokens.
+// Text is the comparison of one text.
 type Text struct {
 	PromptTokens int         `json:"prompt_tokens"`
-	Tokens       int         `json:"tokens"` // tokens of the reference
-	Equal        int         `json:"equal"`  // tokens before the first difference
+	Tokens       int         `json:"tokens"` // number of tokens in the reference
+	Equal        int         `json:"equal"`  // number of tokens before the first difference
 	PrefillMs    float64     `json:"prefill_ms"`
 	DecodeMs     float64     `json:"decode_ms"`
 	Different    *Difference `json:"first_difference,omitempty"`
 }
 
-// Difference is a token on which the device and the reference disagree.
+// Difference is the first token on which the device and the reference differ.
 type Difference struct {
 	Want int32 `json:"want"`
 	Got  int32 `json:"got"`
-	// Margin is the device's log-probability of its own token minus its log-probability of the
-	// reference's token. It is null if the reference's token was not among the device's best
-	// tokens.
+	// Margin is the log-probability of the device's own token minus that of the
+	// reference's token, both computed by the device. Margin is null if the
+	// reference's token was not among the device's most likely tokens.
 	Margin *float64 `json:"margin"`
 }
 
-// Commit is the time that the engine takes to move accepted rows into the cache.
+// Commit holds how long the engine takes to copy accepted rows into the KV cache.
 type Commit struct {
-	Rows  int     `json:"rows"` // accepted: every second row of a pass
+	Rows  int     `json:"rows"` // number of accepted rows: every second row of a pass
 	Bytes int     `json:"bytes"`
 	Ms    float64 `json:"ms"`
 	GBps  float64 `json:"gbps"`
 }
 
-// Copy is one kind of copy by the host.
+// Copy holds the speed of one kind of copy by the host.
 type Copy struct {
-	Kind  string  `json:"kind"`  // "write", "read", "gather"
+	Kind  string  `json:"kind"`  // "write", "read" or "gather"
 	Bytes int     `json:"bytes"` // bytes copied
 	Piece int     `json:"piece_bytes"`
 	Ms    float64 `json:"ms"`
 	GBps  float64 `json:"gbps"`
 }
 
-// Graphs holds the measured graphs.
+// Graphs holds the measurements of all graphs.
 type Graphs struct {
-	// Paced names the device profile whose time an emulator keeps; empty means
-	// the device's own time.
+	// Paced names the device profile whose times an emulator simulates; empty means
+	// that the device's own times were measured.
 	Paced string `json:"paced,omitempty"`
 	Slots int    `json:"slots"`
-	// WhileLoading is the time of a run during a load divided by its time alone;
-	// 0 if it was not measured.
+	// WhileLoading is the time of a run during a load divided by the time of a run
+	// alone, or 0 if it was not measured.
 	WhileLoading float64  `json:"run_while_loading_factor"`
 	Failed       []Failed `json:"failed"`
 	List         []Graph  `json:"list"`
 }
 
-// Failed is a graph that could not be measured.
+// Failed describes a graph that could not be measured.
 type Failed struct {
 	What  string `json:"what"`
 	Error string `json:"error"`
 }
 
-// Graph holds the times of one graph. Block counts from 0; -1 is the head.
+// Graph holds the times of one graph. Block numbers start with 0; -1 is the head.
 type Graph struct {
 	Name    string  `json:"name"`
 	Block   int     `json:"block"`
@@ -178,7 +178,7 @@ func (r *Report) Print(w io.Writer) error {
 	return r.printWidths(w)
 }
 
-// summary returns the result of a step in a few words.
+// summary describes the result of a step in a few words.
 func (r *Report) summary(step string) string {
 	switch {
 	case step == "tokens" && r.Tokens != nil:
@@ -192,9 +192,9 @@ func (r *Report) summary(step string) string {
 		}
 		return text
 	case step == "graphs" && r.Graphs != nil:
-		slower := "runs during loads not measured"
+		slower := "the time of runs during loads was not measured"
 		if r.Graphs.WhileLoading > 0 {
-			slower = fmt.Sprintf("runs during loads take %.2f times as long", r.Graphs.WhileLoading)
+			slower = fmt.Sprintf("a run during a load takes %.2f times the time", r.Graphs.WhileLoading)
 		}
 		return fmt.Sprintf("%d graphs, %s", len(r.Graphs.List), slower)
 	case step == "profile" && r.Kept != "":
@@ -203,7 +203,7 @@ func (r *Report) summary(step string) string {
 	return ""
 }
 
-// printWidths prints the sums over all blocks for each width.
+// printWidths prints, for each width, the sums over all blocks.
 func (r *Report) printWidths(w io.Writer) error {
 	if r.Graphs == nil || len(r.Graphs.List) == 0 {
 		return nil

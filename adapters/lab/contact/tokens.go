@@ -14,26 +14,27 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// referencesFile holds greedy texts of an independent implementation by the digest
-// of the model's file.
+// referencesFile holds greedy texts of another implementation, by the digest of the
+// model file.
 //
 //go:embed references.json
 var referencesFile []byte
 
-// reference is a prompt with its greedy continuation.
+// reference is a prompt with the greedy continuation that is expected.
 type reference struct {
 	Prompt []int32 `json:"prompt"`
 	Greedy []int32 `json:"greedy"`
 }
 
 const (
-	// tie is the largest difference of log-probabilities between two tokens that
-	// counts as equal: two precisions of the same sums differ by up to this.
+	// tie is the largest difference between the log-probabilities of two tokens
+	// that counts as equal, because two precisions of the same sums differ by up to
+	// this.
 	tie = 0.02
-	// best is the number of alternatives that are searched for the reference's
-	// token.
+	// best is the number of most likely tokens among which the reference's token is
+	// searched.
 	best = 8
-	// prompt is the prompt of models without recorded texts.
+	// prompt is used for models that have no recorded texts.
 	prompt = "Once upon a time, there was a little"
 )
 
@@ -61,7 +62,7 @@ func (v *visit) tokens(ctx context.Context) error {
 		t := v.report.Tokens
 		t.Tokens, t.Equal, t.Texts = t.Tokens+text.Tokens, t.Equal+text.Equal, append(t.Texts, text)
 		if d := text.Different; wrong == nil && d != nil && (d.Margin == nil || *d.Margin > tie) {
-			wrong = fmt.Errorf("text %d: token %d is %d, want %d: this is no tie, so recipe %s differs too much or the device is wrong", i+1, text.Equal+1, d.Got, d.Want, v.About.Recipe)
+			wrong = fmt.Errorf("text %d: token %d is %d, want %d: the two are not equally likely, so recipe %s differs too much or the device is wrong", i+1, text.Equal+1, d.Got, d.Want, v.About.Recipe)
 		}
 	}
 	return wrong
@@ -73,7 +74,7 @@ func (v *visit) start(ctx context.Context, dev backend.Device) (*engine.Engine, 
 	return engine.New(ctx, dev, v.Model, v.Tokenizer, o)
 }
 
-// references returns the recorded texts of the model, or a text of the float
+// references returns the recorded texts of the model, or one text of the float
 // device.
 func (v *visit) references(ctx context.Context) (_ []reference, kind string, err error) {
 	var recorded map[string][]reference
@@ -97,12 +98,13 @@ func (v *visit) references(ctx context.Context) (_ []reference, kind string, err
 	return []reference{text}, "float device", err
 }
 
-// tokensAfter returns how many tokens may follow a prompt.
+// tokensAfter returns how many tokens may follow a prompt in the context.
 func (v *visit) tokensAfter(prompt []int32) int {
 	return max(min(v.Tokens, v.Options.ContextOf(v.Model.Config())-len(prompt)), 0)
 }
 
-// floatText returns a text of the float device. It does not cache images.
+// floatText generates a text on the float device. Images of this device are not
+// cached.
 func (v *visit) floatText(ctx context.Context) (r reference, err error) {
 	if r.Prompt, err = v.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
 		return r, err

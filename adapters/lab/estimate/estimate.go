@@ -1,14 +1,15 @@
-// Package estimate predicts a model's times on a chip with the vendor's compiler,
-// without the chip. The compiler simulates the schedules of a layer and of the head
-// at several widths. This package sums them up and writes a device profile.
+// Package estimate predicts a model's times on a chip with the vendor's compiler;
+// the chip is not needed. The compiler simulates the schedules of a layer and of
+// the head at several widths. This package adds up the times and writes a device
+// profile.
 //
 // The simulation assumes a high clock, 90 % of the memory's peak bandwidth, no
-// driver, no heat and no other user of the memory. Its ratios between graphs are
-// useful; its times are shorter than a phone's. The profiles have the kind
-// estimated.
+// driver, no heat and no other user of the memory. Ratios between estimated times
+// are useful, but the times are shorter than a phone's. The resulting profiles have
+// the kind estimated.
 //
-// One layer represents all layers: they have the same shape, and a sliding window
-// only changes the mask.
+// One layer stands for all layers, because they have the same shape; a sliding
+// window changes only the mask.
 package estimate
 
 import (
@@ -22,17 +23,18 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
 )
 
-// Simulator estimates the run of a graph.
+// Simulator estimates how long a graph runs.
 type Simulator interface {
 	Estimate(ctx context.Context, g *backend.Graph, o estimator.Options) (estimator.Estimate, error)
 }
 
-// Options select the graphs to estimate.
+// Options says which graphs are estimated.
 type Options struct {
 	Recipe  model.Recipe
 	Rows    []int // widths, ascending
 	Context int   // past tokens
-	// HeadRows are the widths of the head. If it is empty, the widths are 1 and 32.
+	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the
+	// widths are 1 and 32.
 	HeadRows []int
 	// Progress, if set, is called before each graph is simulated.
 	Progress func(done, total int, graph string)
@@ -44,13 +46,15 @@ type Graph struct {
 	Part string  `json:"part"`
 	Rows int     `json:"rows"`
 	Us   float64 `json:"us"`
-	// ReadBytes and WriteBytes are the traffic with the chip's memory. SpillBytes is the number of
-	// bytes that did not fit into the fast memory.
+	// ReadBytes and WriteBytes are transferred between the chip and its main
+	// memory. SpillBytes is the number of bytes that did not fit into the chip's
+	// fast memory.
 	ReadBytes  uint64 `json:"ddr_read_bytes"`
 	WriteBytes uint64 `json:"ddr_write_bytes"`
 	SpillBytes uint64 `json:"spill_bytes"`
-	// WeightBytes are the graph's constants without the scales of groups;
-	// CacheBytes are its past keys and values.
+	// WeightBytes is the size of the graph's constants, without the scales of
+	// blocks. CacheBytes is the size of the past keys and values that the graph
+	// reads.
 	WeightBytes int64 `json:"weight_bytes"`
 	CacheBytes  int64 `json:"cache_bytes"`
 }
@@ -60,7 +64,7 @@ type Result struct {
 	Layers  int     `json:"layers"`
 	Context int     `json:"context"`
 	CoreMHz float64 `json:"core_mhz"`
-	// MemoryGBps is the bandwidth that the simulation assumes.
+	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64 `json:"memory_gbps"`
 	Graphs     []Graph `json:"graphs"`
 }
@@ -94,7 +98,7 @@ func Run(ctx context.Context, d Simulator, m *model.Model, o Options) (*Result, 
 	return r, nil
 }
 
-// summary converts the estimate of a graph.
+// summary converts the compiler's estimate of a graph.
 func summary(part string, rows int, g *backend.Graph, e estimator.Estimate) Graph {
 	weights, cache := sizes(g)
 	return Graph{
@@ -111,7 +115,7 @@ func write(m *model.Model, part string, rows int, o Options) (*backend.Graph, er
 	return m.Block(model.Block{Name: name, First: 0, End: 1, Rows: rows, Context: o.Context, Recipe: o.Recipe})
 }
 
-// sizes returns the bytes of a graph's constants, packed to their significant bits,
+// sizes returns the sizes of a graph's constants, packed to their significant bits,
 // and of its past keys and values.
 func sizes(g *backend.Graph) (weights, cache int64) {
 	for i := range g.Tensors {
@@ -126,7 +130,7 @@ func sizes(g *backend.Graph) (weights, cache int64) {
 	return weights, cache
 }
 
-// Find returns the estimate of a part at a width.
+// Find returns the estimate of a part at a given width.
 func (r *Result) Find(part string, rows int) (Graph, bool) {
 	i := slices.IndexFunc(r.Graphs, func(g Graph) bool { return g.Part == part && g.Rows == rows })
 	if i < 0 {
@@ -135,27 +139,29 @@ func (r *Result) Find(part string, rows int) (Graph, bool) {
 	return r.Graphs[i], true
 }
 
-// Rates are the speeds of the whole model, without any cost of the host.
+// Rates holds the speeds of the whole model, without the time that the host takes.
 type Rates struct {
-	// Decode is in tokens per second at one row. Prefill excludes the head and is
-	// at width Chunk, the fastest width that spills almost nothing.
+	// Decode is the speed in tokens per second with one row. Prefill is the speed
+	// without the head, at width Chunk: the fastest width that spills almost
+	// nothing.
 	Decode  float64 `json:"decode_tokens_per_second"`
 	Prefill float64 `json:"prefill_tokens_per_second"`
 	Chunk   int     `json:"prefill_rows"`
-	// Flat is the time of 32 rows divided by the time of one row. Reads is the number of bytes that
-	// 32 rows read, divided by the bytes of weights and cache. Spill counts the bytes that 32 rows
-	// spill. All are zero if these widths were not estimated.
+	// Flat is the time of 32 rows divided by the time of one row. Reads is the
+	// number of bytes that a pass of 32 rows reads, divided by the bytes of weights
+	// and cache. Spill is the number of bytes that a pass of 32 rows spills. These
+	// three are zero if the widths 1 and 32 were not estimated.
 	Flat  float64 `json:"rows32_over_rows1"`
 	Reads float64 `json:"rows32_reads_over_weights_and_cache"`
 	Spill uint64  `json:"rows32_spill_bytes"`
 }
 
-// littleSpill is the largest allowed ratio of spilled bytes to read bytes in a prefill graph. The
-// estimate includes the time of a spill, but a large spill becomes slower if something else uses
-// the memory.
+// littleSpill is the largest ratio of spilled bytes to read bytes that a prefill
+// graph may have. The estimate includes the time of a spill, but a large spill
+// would take longer if other programs used the memory.
 const littleSpill = 0.05
 
-// Rates computes the speeds from the graphs.
+// Rates computes the speeds of the model from the estimates of its graphs.
 func (r *Result) Rates() (s Rates) {
 	for _, g := range r.Graphs {
 		if g.Part != "layer" || float64(g.SpillBytes) > littleSpill*float64(g.ReadBytes) {

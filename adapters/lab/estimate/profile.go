@@ -11,11 +11,11 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// errWidths is returned if the widths do not determine a profile.
+// errWidths is returned if a profile cannot be computed from the given widths.
 var errWidths = errors.New("a profile needs the widths 1, 32 and 64, 96 or 128")
 
-// CheckProfile rejects widths that do not determine a profile, before anything is
-// simulated.
+// CheckProfile rejects widths from which no profile can be computed. It is called
+// before anything is simulated.
 func CheckProfile(rows []int) error {
 	if slices.Contains(rows, 1) && slices.Contains(rows, 32) && slices.ContainsFunc(rows, wide) {
 		return nil
@@ -23,21 +23,21 @@ func CheckProfile(rows []int) error {
 	return fmt.Errorf("estimate: widths %v: %w", rows, errWidths)
 }
 
-// wide reports whether graphs of a width show the cost of a tile of 32 rows.
+// wide reports whether graphs of this width show the cost of a tile of 32 rows.
 func wide(rows int) bool { return rows%32 == 0 && rows > 32 && rows <= 128 }
 
-// bases maps a SoC to the built-in profile that supplies what the simulation of
-// graphs cannot show, such as loads.
+// bases maps a SoC to the built-in profile from which values are taken that the
+// simulation of graphs does not give, such as load times.
 var bases = map[uint32]string{43: "sd8gen2", 57: "sd8gen3", 69: "sd8elite"}
 
-// ProfileID returns the name of a chip's estimated profile.
+// ProfileID returns the name of the estimated profile of a chip.
 func ProfileID(chip hexagon.Chip) string {
 	return "estimated-" + strings.ToLower(strings.ReplaceAll(chip.Name, " ", "-"))
 }
 
-// Profile returns a device profile with the result. origin states the build of the
-// library and the command. A chip without a built-in profile takes the rest from
-// the SM8650's.
+// Profile returns a device profile with the estimated times. origin states the
+// build of the library and the command. If a chip has no built-in profile, the
+// other values come from the SM8650's profile.
 func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes graphswap.Model) (*graphswap.Profile, error) {
 	base, ok := bases[chip.SoC]
 	if !ok {
@@ -66,8 +66,9 @@ func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes grap
 	return p, nil
 }
 
-// fit splits the times into dispatch, tiles of 32 rows, and rows. The sum is exact
-// for the widths 1, 32 and the widest, unless one of the three would be negative.
+// fit splits the times of passes into a fixed time per execute, a time per tile of
+// 32 rows, and a time per row. The sum of the three is exact for the widths 1, 32
+// and the widest one, unless one of the three would be negative.
 func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	one, ok1 := r.Find("layer", 1)
 	tile, ok2 := r.Find("layer", 32)
@@ -82,7 +83,7 @@ func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || widest.Rows == 0 {
 		return m, errWidths
 	}
-	layers := float64(r.Layers) / 1e3 // factor from µs per layer to ms per model
+	layers := float64(r.Layers) / 1e3 // factor that turns µs per layer into ms per model
 	row := max(0, (tile.Us-one.Us)/31)
 	perTile := max(0, (widest.Us-tile.Us-float64(widest.Rows-32)*row)/float64(widest.Rows/32-1))
 	m.RowMs, m.TileMs = row*layers, perTile*layers

@@ -1,15 +1,17 @@
 package estimate
 
-// Published holds a published measurement on a chip, in tokens per second.
+// Published is a measurement on a chip that others have published, in tokens per
+// second.
 type Published struct {
 	SoC             uint32
 	Who, Model      string
-	Prefill, Decode float64 // 0 if nothing is published
+	Prefill, Decode float64 // 0 means that no value is published
 }
 
 // Known lists published figures of similar models: from PowerServe's README (W4
 // weights), the sd.npu paper (arXiv 2510.15312, W8A8), and the model cards of
-// QHexRT and Genie. They include the host and the driver; estimates do not.
+// QHexRT and Genie. Published figures include the time of the host and the driver,
+// which estimates do not.
 var Known = []Published{
 	{43, "sd.npu, graphs only", "Qwen2.5-1.5B", 0, 21.0},
 	{43, "sd.npu, with drafts and switching", "Qwen2.5-1.5B", 0, 66.3},

@@ -1,12 +1,13 @@
-// Package execute runs switch plans with the engine on an emulator that keeps a
-// phone's time, and compares the times with the forecast.
+// Package execute executes switch plans with the engine, on an emulator that
+// simulates the times of a phone, and compares the times with the forecast.
 //
-// A model of a few kilobytes with the same number of layers replaces the real
-// model; the emulator charges the real model's times. A difference between forecast
-// and execution is therefore a cost or an error of the engine. Agreement shows that
-// the engine follows the plan. It does not show that a phone follows the profile.
+// A model of a few kilobytes with the same number of layers stands in for the real
+// model; the emulator takes the real model's times. So a difference between
+// forecast and execution is a cost or an error of the engine. If both agree, the
+// engine follows the plan. The comparison does not show that a phone behaves like
+// the profile.
 //
-// The emulator reads its pace once per process, so [Processes] starts a process for
-// each plan. On this machine's clock, a run whose calls were late is repeated with
-// a slower emulator.
+// The emulator reads its settings once per process, so [Processes] starts a process
+// for each plan. If calls were late on this machine's clock, the run is repeated
+// with a slower emulator.
 package execute

@@ -21,29 +21,30 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Job is a plan to execute with a small model of Layers layers.
+// Job is a plan to be executed with a small model that has Layers layers.
 type Job struct {
 	Plan      *graphswap.Plan    `json:"plan"`
 	Problem   *graphswap.Problem `json:"problem"`
 	Layers    int                `json:"layers"`
 	AllLogits bool               `json:"all_logits"`
-	// Drafts makes the engine draft, so its head has both widths.
+	// Drafts makes the engine draft, so the head has graphs of both widths.
 	Drafts bool `json:"drafts,omitempty"`
-	// Scale slows the device down: at 2 it takes twice the phone's time.
+	// Scale slows the simulated device down: with 2, it takes twice the time of the
+	// phone.
 	Scale float64 `json:"scale"`
 }
 
-// Result holds the times of a job, converted to the phone's time.
+// Result holds the times of a job, converted to times of the phone.
 type Result struct {
 	Timeline *graphswap.Timeline `json:"timeline"`
-	// OverrunMs is the time that the device's calls took beyond the phone's,
-	// because the machine was busy.
+	// OverrunMs is the time by which, compared with the phone, the device's calls took,
+	// because this machine was busy.
 	OverrunMs float64 `json:"overrun_ms"`
 	Tokens    []int32 `json:"tokens"` // the generated tokens
-	Paced     string  `json:"paced"`  // the device profile whose time was kept
+	Paced     string  `json:"paced"`  // name of the device profile whose times were simulated
 }
 
-// answerTokens is the length of an answer, which must not depend on the plan.
+// answerTokens is the length of an answer; all plans must give the same answer.
 const answerTokens = 8
 
 // Run executes a job on a device.
@@ -85,7 +86,7 @@ func Run(ctx context.Context, dev backend.Device, job Job) (_ *Result, err error
 	return x, x.Timeline.Check(job.Problem)
 }
 
-// unscale converts the times of a slowed device to the phone's.
+// unscale converts times of a slowed device to times of the phone.
 func unscale(t *graphswap.Timeline, scale float64, p *graphswap.Problem) {
 	for i := range t.Tasks {
 		task := &t.Tasks[i]
@@ -94,7 +95,7 @@ func unscale(t *graphswap.Timeline, scale float64, p *graphswap.Problem) {
 	t.Sum(p)
 }
 
-// promptOf returns n random tokens of the small model.
+// promptOf returns n random tokens of the small model's vocabulary.
 func promptOf(n int) []int32 {
 	rng := rand.New(rand.NewPCG(uint64(n), 1))
 	ids := []int32{1}
@@ -104,10 +105,11 @@ func promptOf(n int) []int32 {
 	return ids
 }
 
-// standInVocab is large enough for answers to differ.
+// standInVocab is the vocabulary of the small model, large enough for answers to
+// differ.
 const standInVocab = 64
 
-// standIn writes a model whose own compute time is negligible.
+// standIn writes a small model that takes almost no time to compute.
 func standIn(layers, context int) (path string, remove func(), err error) {
 	m := modeltest.New(rand.New(rand.NewPCG(uint64(layers), 3)), "qwen2", quant.F16, true)
 	m.Layers, m.Hidden, m.Heads, m.KVHeads, m.Dim, m.FFN, m.Vocab, m.Context = layers, 64, 2, 1, 8, 64, standInVocab, context
@@ -128,8 +130,8 @@ func standIn(layers, context int) (path string, remove func(), err error) {
 	return path, remove, err
 }
 
-// openStandIn opens the small model with the graphs loaded that the plan expects at
-// its start.
+// openStandIn opens the small model; the graphs that the plan expects at its start
+// are loaded.
 func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, length int) (_ *engine.Engine, closeAll func() error, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -155,7 +157,7 @@ func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, 
 	o := engine.Options{
 		Recipe: recipe, Rows: []int{job.Plan.PrefillRows, job.Plan.DecodeRows}, Blocks: job.Plan.Blocks,
 		Context: length, FirstContext: length, HeadRows: 1, Plan: job.residency(),
-		Costs: &graphswap.Cost{}, // the job brings its plan, so no graph needs to be measured
+		Costs: &graphswap.Cost{}, // no graph needs to be measured, because the job contains its plan
 	}
 	o.Policy = func(own engine.Policy) engine.Policy { return policy{own, &job} }
 	if job.AllLogits {
@@ -171,7 +173,8 @@ func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, 
 	return e, func() error { return errors.Join(e.Close(), f.Close()) }, nil
 }
 
-// policy makes the engine execute a job's plan and compute its logits.
+// policy makes the engine execute the plan of a job, and compute the logits that
+// the job asks for.
 type policy struct {
 	engine.Policy
 	job *Job
@@ -185,7 +188,7 @@ func (p policy) CalibratePrompt(int, int) engine.CalibrationChoice {
 	return engine.CalibrationChoice{Calibrate: p.job.AllLogits}
 }
 
-// residency returns the engine's plan that starts with the graphs that the job's
+// residency returns a plan of the engine that starts with the graphs that the job's
 // plan expects.
 func (j *Job) residency() string {
 	switch {
@@ -199,7 +202,7 @@ func (j *Job) residency() string {
 	return graphswap.PlanSwitch
 }
 
-// watch sums up the overruns of a device's calls.
+// watch adds up how much later than simulated the calls of a device returned.
 type watch struct {
 	backend.Device
 	overrun atomic.Int64 // ns

@@ -15,39 +15,41 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrLate is returned if calls were late at every scale. The times are then
-// meaningless.
+// ErrLate is returned if calls were late however much the device was slowed down.
+// The measured times are then meaningless.
 var ErrLate = errors.New("the machine is busy")
 
-// Processes executes each plan in a process of its own, because the emulator reads
-// its pace once per process.
+// Processes executes each plan in its own process, because the emulator reads its
+// settings once per process.
 type Processes struct {
-	// Program and Args start a process that reads a job from its standard input,
-	// calls [Run] and writes the result to its standard output.
+	// Program and Args are the command line of a process that reads a job from its
+	// standard input, calls [Run] and writes the result to its standard output.
 	Program string
 	Args    []string
-	// Device names the profile, and Model the model in it, whose times the
-	// emulator charges.
+	// Device is the name of a profile, and Model that of a model in it, whose times
+	// the emulator simulates.
 	Device, Model string
 	// Virtual selects the emulator's virtual clock.
 	Virtual bool
-	// Scale slows the first run down: at 2 it takes twice the phone's time. Slowest
-	// limits the scale of further runs. Zero means 1 and 8.
+	// Scale slows the first run down: with 2, it takes twice the time of the phone.
+	// Slowest is the largest factor for repeated runs. If they are zero, 1 and 8
+	// are used.
 	Scale, Slowest float64
-	// Progress, if set, is called before each run of a plan with its scale and the
-	// lateness of the previous run, which is 0 for the first run.
+	// Progress, if set, is called before each run of a plan, with the scale of the
+	// run and with how late the previous run was (0 for the first run).
 	Progress func(plan *graphswap.Plan, scale, lateMs float64)
 }
 
-// late is the share of a run's time that calls may be late. A run that is later is
-// repeated on a slower device.
+// late is the share of a run's time by which calls may be late. If calls were later
+// than this, the run is repeated on a slower device.
 const late = 0.01
 
 // slowest is the default of [Processes].Slowest.
 const slowest = 8
 
-// Execute executes a plan. It discards a run that was late and repeats it at twice
-// the scale. A run that is late at the slowest scale returns [ErrLate].
+// Execute executes a plan. If a run was late, Execute discards it and repeats it
+// with twice the scale. If a run is late even at the largest scale, Execute returns
+// [ErrLate].
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
 	lateMs := 0.0
 	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {
@@ -90,7 +92,8 @@ func (p *Processes) once(ctx context.Context, job Job) (*Result, error) {
 	return x, x.Timeline.Check(job.Problem)
 }
 
-// setting returns the emulator's variable.
+// setting returns the value of the environment variable that configures the
+// emulator.
 func (p *Processes) setting(scale float64) string {
 	pace := "wall"
 	if p.Virtual {
