@@ -22,52 +22,55 @@ type Config struct {
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
 	// Calibration and Extension.
 	Draft draft.Mode
-	// Calibration and Extension are "on", "off" or "auto" and override a source of
-	// Draft unless they are "auto". If Calibration is on, every prompt is
-	// calibrated, even if that is expected to cost more than it saves.
+	// Calibration and Extension are "on", "off" or "auto". Unless they are "auto",
+	// they switch one draft source of Draft on or off. If Calibration is "on",
+	// every prompt is calibrated, even if that is expected to cost more time than
+	// it saves.
 	Calibration, Extension string
-	// Database is the folder of the token database, as the user named it.
-	// DatabaseName is the plain name of a database in our own folder, as a model
-	// named it and the user permits. If both are empty, the database stays in memory.
+	// Database is the folder of the token database, in the form that the user gave.
+	// DatabaseName is the name of a database in the folder of sdnpu's databases. A
+	// model gave the name, and the user permits it. If Database and DatabaseName
+	// are both empty, the database stays in memory.
 	Database, DatabaseName string
-	// DatabaseSize is the size limit of the database in bytes, 0 for no limit.
+	// DatabaseSize is the size limit of the database in bytes; 0 means no limit.
 	DatabaseSize int64
 	// Plan names the switch plan.
 	Plan string
-	// Exact computes each token of an answer with one graph width.
+	// If Exact is set, each token of an answer is computed with one graph width.
 	Exact bool
-	// Rows holds the graph widths, descending.
+	// Rows holds the graph widths in descending order.
 	Rows []int
-	// FirstContext is the first context tier in tokens. If it is 0, the engine
-	// chooses.
+	// FirstContext is the first context tier in tokens. If FirstContext is 0, the
+	// engine chooses.
 	FirstContext int
-	// Blocks is the number of blocks. If it is 0, the engine chooses.
+	// Blocks is the number of blocks. If Blocks is 0, the engine chooses.
 	Blocks int
-	// Origin maps each key that a source set to the name of that source.
+	// Origin maps each key that a source has set to the name of that source.
 	Origin map[string]string
-	// Notes holds a line for the log for each value of an earlier version and for
-	// each value that a model may not set.
+	// Notes holds lines for the log: one for each value of an earlier version, and
+	// one for each value that a model may not set.
 	Notes []string
 
-	databaseAllowed bool // the user permits a database that a model names
+	databaseAllowed bool // whether the user permits a database that a model names
 }
 
-// Source is a place that may set keys, such as a GGUF or the environment.
+// Source is a place that can set keys, such as a GGUF file or the environment.
 type Source struct {
-	// Name names the source in messages: "the model", "the adapter".
+	// Name is the name of the source in messages. Examples are "the model" and "the
+	// adapter".
 	Name string
 	// Lookup returns a key's value as text. A list is comma-separated.
 	Lookup func(k Key) (value string, ok bool)
-	// Names lists the keys with our prefix in the source, so that unknown keys are
-	// found. It is nil if the source cannot list them.
+	// Names lists the keys in the source that begin with "sdnpu.", so that unknown
+	// keys are found. Names is nil if the source cannot list its keys.
 	Names []string
-	// FromModel is set for a model and for an adapter. Their authors are unknown, so
-	// [Key.CheckModel] restricts what they may set.
+	// FromModel is set for a model and for an adapter. The authors of models and
+	// adapters are unknown, so [Key.CheckModel] restricts what they may set.
 	FromModel bool
 }
 
 // Resolve reads all keys from the sources. Later sources override earlier ones. A
-// value that a model may not set is ignored and noted.
+// value that a model may not set is ignored, and noted in Config.Notes.
 func Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}}
 	for _, k := range Keys {
@@ -97,8 +100,9 @@ func Resolve(sources ...Source) (Config, error) {
 	return c, c.check()
 }
 
-// setFrom sets the key to a source's value. It notes a value of an earlier version,
-// and ignores and notes a value that the source may not set.
+// setFrom sets the key to the value that a source has. If the value is of an
+// earlier version, setFrom notes this. A value that the source may not set is
+// ignored and noted.
 func (k Key) setFrom(c *Config, s Source, value string) error {
 	set := k.set
 	if s.FromModel {
@@ -130,7 +134,7 @@ func (c *Config) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Errorf(format, args...).Error())
 }
 
-// check rejects values that are valid alone but not together.
+// check rejects values that are valid alone but contradict each other.
 func (c Config) check() error {
 	if err := engine.CheckExact(c.Plan); c.Exact && err != nil {
 		return fmt.Errorf("config: %w: sdnpu.exact = true in %s and sdnpu.plan = %s in %s: %w",
@@ -139,14 +143,14 @@ func (c Config) check() error {
 	return nil
 }
 
-// switchTerm overrides a draft source with the value of its own key.
+// switchTerm switches a draft source on or off, as the source's own key says.
 func switchTerm(value string, term *bool) {
 	if value != auto {
 		*term = value == on
 	}
 }
 
-// Enabled reports whether the sources select the model. It reads no other key,
+// Enabled reports whether the sources select the model. Enabled reads no other key,
 // so an error in another key does not matter.
 func Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
@@ -160,8 +164,9 @@ func Enabled(sources ...Source) (bool, error) {
 	return c.Enabled, nil
 }
 
-// Environment returns the variables of the keys as a source. An empty variable
-// counts as not set, except that an empty SDNPU_DB forbids a database on disk.
+// Environment returns a source that reads the environment variables of the keys. An
+// empty variable counts as not set, with one exception: an empty SDNPU_DB forbids a
+// database on disk.
 func Environment(lookup func(name string) (string, bool)) Source {
 	return Source{Name: "environment", Lookup: func(k Key) (string, bool) {
 		value, ok := lookup(k.Variable())

@@ -10,16 +10,17 @@ import (
 
 const databaseKey = Prefix + "db"
 
-// Values of SDNPU_DB that are no folder.
+// These values of SDNPU_DB are not folders.
 const (
-	databaseOff   = "off"   // no database on disk, whatever a model asks for
+	databaseOff   = "off"   // no database on disk, even if a model asks for one
 	databaseAllow = "allow" // a model may name a database in our own folder
 )
 
-// maxDatabaseName is the length of the longest name of a database.
+// maxDatabaseName is the largest length of a database's name.
 const maxDatabaseName = 64
 
-// setDatabase sets the token database as the user wants it: a folder, off or allow.
+// setDatabase sets the token database to what the user gave: a folder, off or
+// allow.
 func setDatabase(c *Config, v string) error {
 	switch v {
 	case databaseAllow:
@@ -37,8 +38,9 @@ func setDatabase(c *Config, v string) error {
 	return nil
 }
 
-// parseFolder accepts an absolute path or one that starts with "~/" for the
-// user's home. A relative path would depend on who starts the program.
+// parseFolder accepts an absolute path, or a path that starts with "~/" for the
+// user's home folder. A relative path is rejected, because it would depend on the
+// folder in which the program is started.
 func parseFolder(v string) (string, error) {
 	if !filepath.IsAbs(v) && !strings.HasPrefix(v, "~/") || strings.ContainsRune(v, 0) {
 		return "", errors.New("want an absolute path, one that starts with ~/, allow or off")
@@ -46,8 +48,8 @@ func parseFolder(v string) (string, error) {
 	return v, nil
 }
 
-// setDatabaseName sets the name of a database that a model asks for. The name has
-// passed limitDatabaseName.
+// setDatabaseName sets the name of the database for which a model asks.
+// limitDatabaseName must have accepted the name.
 func setDatabaseName(c *Config, v string) error {
 	if v == databaseOff {
 		v = ""
@@ -56,8 +58,8 @@ func setDatabaseName(c *Config, v string) error {
 	return nil
 }
 
-// limitDatabaseName accepts only a plain name from a model, which becomes a folder
-// below our own.
+// limitDatabaseName accepts only a plain name from a model. The name becomes a
+// folder inside the folder of sdnpu's databases.
 func limitDatabaseName(v string) error {
 	switch {
 	case v == "" || v == databaseOff:
@@ -71,16 +73,18 @@ func limitDatabaseName(v string) error {
 	return nil
 }
 
-// deviceNames begin the names of Windows' devices, which are no folders.
+// deviceNames lists how the names of Windows' devices begin, which cannot be names
+// of folders.
 var deviceNames = []string{"aux", "com", "con", "lpt", "nul", "prn"}
 
-// permits reports whether a value of the user's permits the database that a model
-// asked for, so that the model stays the origin of the setting.
+// permits reports whether a value that the user gave permits the database for which
+// a model asked. Then the model stays the origin of the setting.
 func (c *Config) permits(k Key, value string) bool {
 	return k.Name == databaseKey && value == databaseAllow && c.DatabaseName != ""
 }
 
-// settleDatabase drops the name that a model gave unless the user permits it.
+// settleDatabase drops the database name that a model gave, unless the user permits
+// it.
 func (c *Config) settleDatabase() {
 	if c.DatabaseName == "" {
 		return

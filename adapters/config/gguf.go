@@ -9,9 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
-// GGUF reads our keys from a file's metadata. Messages call the file by name.
-// Values may have any suitable type: true, "true" and 1 all select a model, and
-// rows may be "128,1" or an array.
+// GGUF returns a source that reads sdnpu's keys from a file's metadata. Messages
+// call the file by the given name. Values may have any type that fits: true, "true"
+// and 1 all select a model, and rows may be "128,1" or an array.
 func GGUF(name string, f *gguf.File) (Source, error) {
 	s := Source{Name: name, Names: []string{}, FromModel: true}
 	values := map[string]string{}
@@ -33,11 +33,11 @@ func GGUF(name string, f *gguf.File) (Source, error) {
 	return s, nil
 }
 
-// maxElements limits the arrays of a model file, which anyone may have written.
-// The longest that a key takes is a list of rows or contexts.
+// maxElements limits the length of arrays in a model file, because the file may be
+// malicious. The longest array that a key needs is a list of rows or contexts.
 const maxElements = 256
 
-// text returns a key's value as text.
+// text returns the value of a key as text.
 func text(f *gguf.File, key gguf.Key) (string, error) {
 	switch key.Type {
 	case gguf.String:

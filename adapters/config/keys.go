@@ -11,32 +11,34 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Values of keys that override a part of another key.
+// These are the values of keys that override a part of another key.
 const auto, on, off = "auto", "on", "off"
 
-// Prefix starts each of our keys in a GGUF's metadata.
+// Prefix is the beginning of every sdnpu key in a GGUF's metadata.
 const Prefix = "sdnpu."
 
 // Key is one setting.
 type Key struct {
 	// Name is the key in a GGUF's metadata.
 	Name string
-	// Type is the type of the value there: "bool", "string" or "int".
+	// Type is the type that the key has in metadata. It is "bool", "string" or
+	// "int".
 	Type string
-	// Default is the value if no source sets the key.
+	// Default is the value that is used if no source sets the key.
 	Default string
 	// Doc describes the key in one line.
 	Doc string
 	// Origins says which sources may set the key.
 	Origins Origins
 	set     func(c *Config, value string) error
-	// setModel, if set, takes the place of set for a model or an adapter.
+	// setModel, if set, is used instead of set for the value of a model or an
+	// adapter.
 	setModel func(c *Config, value string) error
-	// limit, if set, says why a model or an adapter may not set a value that the user
-	// may set.
+	// limit, if set, returns an error for a value that a model or an adapter may
+	// not set, although the user may.
 	limit func(value string) error
-	// renamed, if set, returns the current form of a value of an earlier version,
-	// and any other value unchanged.
+	// renamed, if set, turns a value of an earlier version into today's value, and
+	// returns any other value unchanged.
 	renamed func(value string) string
 }
 
@@ -45,11 +47,11 @@ func (k Key) Variable() string {
 	return strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
-// Check returns an error if the key does not accept the value from the user.
+// Check returns an error if the user may not set the key to the value.
 func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 
-// Keys lists all settings that a model's config can contain. The first one
-// selects the model.
+// Keys lists all settings that a model's config can contain. The first key selects
+// the model for the NPU.
 var Keys = []Key{
 	{
 		Name: "sdnpu.enabled", Type: "bool", Default: "false",
@@ -136,8 +138,8 @@ func recipes() (names []string) {
 	return names
 }
 
-// currentDraft replaces the names of published drafters, which are only in the
-// laboratory now, by the default.
+// currentDraft replaces the names of published drafters, which only the laboratory
+// has now, by the default.
 func currentDraft(v string) string {
 	if draft.Retired(v) {
 		return "default"
@@ -153,7 +155,7 @@ func find(name string) (Key, bool) {
 	return Keys[i], true
 }
 
-// Find returns the key with a name, which may be given without the prefix.
+// Find returns the key with the given name; the prefix may be left out.
 func Find(name string) (Key, error) {
 	for _, n := range []string{name, Prefix + name} {
 		if k, ok := find(n); ok {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// maxEdit is the length of the longest edit that [Nearest] accepts.
+// maxEdit is the largest number of letters by which a misspelt name may differ for
+// [Nearest].
 const maxEdit = 2
 
 // Nearest returns the known name that a misspelt name probably means, or "". A
-// known name is near if one edit of at most two letters turns it into the
-// misspelt name: letters that are missing, added, changed or swapped.
+// known name is near if one edit turns it into the misspelt name. An edit adds,
+// removes, changes or swaps at most two neighbouring letters.
 func Nearest(name string, known []string) string {
 	best, edits := "", maxEdit+1
 	for _, k := range known {
@@ -21,7 +22,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// editLength returns the length of the edit between the common beginning and the
+// editLength returns the number of letters between the common beginning and the
 // common end of two names.
 func editLength(a, b string) int {
 	for a != "" && b != "" && a[0] == b[0] {
@@ -33,7 +34,7 @@ func editLength(a, b string) int {
 	return max(len(a), len(b))
 }
 
-// List formats numbers in the notation of the config: "128,1".
+// List formats numbers as in a config. An example is "128,1".
 func List(numbers []int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ","), "[]")
 }

@@ -5,27 +5,30 @@ import (
 	"fmt"
 )
 
-// Origins says which sources may set a key. A model and an adapter come from
-// authors that the user may not know. A value of theirs must not choose a folder,
-// host or library, remove what the user keeps, or take memory without a bound.
+// Origins says which sources may set a key. Models and adapters come from authors
+// whom the user may not know. A value from them must not choose a folder, host or
+// library, delete what the user keeps, or use memory without a limit.
 type Origins string
 
 const (
 	// Anyone lets every source set the key.
 	Anyone Origins = ""
-	// NameOnly lets every source set the key, but a model only to a plain name.
+	// NameOnly lets every source set the key, but a model may set it only to a
+	// plain name.
 	NameOnly Origins = "plain name"
 	// UserOnly lets the environment and the command line set the key, never a model.
 	UserOnly Origins = "user"
 )
 
-// Limits of what a model may set.
+// These are limits of the values that a model may set.
 const (
-	// maxModelRows is the widest graph. The logits of each row take 4 bytes per entry
-	// of the vocabulary: 156 MB for 256 rows and 152064 entries.
+	// maxModelRows is the widest graph that a model may ask for. The limit exists
+	// because the logits of each row take 4 bytes per entry of the vocabulary: 156
+	// MB for 256 rows and 152064 entries.
 	maxModelRows = 256
-	// minModelContext is the shortest first context tier. Each doubling up to num_ctx
-	// compiles all graphs again.
+	// minModelContext is the shortest first context tier that a model may ask for.
+	// The limit exists because each doubling up to num_ctx compiles all graphs
+	// again.
 	minModelContext = 64
 )
 
@@ -41,8 +44,8 @@ func (k Key) CheckModel(value string) error {
 	return k.Check(value)
 }
 
-// refuse says why a model may not set the key to a value, with the remedy. It
-// returns nil for a value that the key does not accept from anyone.
+// refuse returns an error that says why a model may not set a key to a value, and
+// what to do. For a value that not even the user may set, refuse returns nil.
 func (k Key) refuse(value string) error {
 	switch {
 	case k.Origins == UserOnly:
@@ -67,5 +70,5 @@ func limitContext(v string) error {
 	return nil
 }
 
-// errReserved is returned for a name that means something else.
+// errReserved is returned for a database name that has a special meaning.
 var errReserved = errors.New("the name is reserved: choose another one, such as answers")

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// shortRunes is the length of the longest value that errors print in full.
+// shortRunes is the largest length of a value that errors show in full.
 const shortRunes = 80
 
-// Short shortens a long value for an error message. Users sometimes pass a file's content instead
-// of its name.
+// Short shortens a long value for an error message. A value can be long because
+// users sometimes pass a file's content instead of its name.
 func Short(value string) string {
 	n := 0
 	for i := range value {
@@ -24,7 +24,7 @@ func Short(value string) string {
 	return value
 }
 
-// Bool parses a value that a key of type "bool" accepted.
+// Bool parses the value of a key of type "bool", which must have been checked.
 func Bool(checked string) bool {
 	on, _ := parseBool(checked)
 	return on
@@ -51,7 +51,8 @@ func choice(field func(*Config) *string, values ...string) func(*Config, string)
 	}
 }
 
-// parseRows parses "128,32": one to four widths, strictly descending.
+// parseRows parses one to four widths in strictly descending order, such as
+// "128,32".
 func parseRows(v string) ([]int, error) {
 	var rows []int
 	for part := range strings.SplitSeq(v, ",") {
@@ -72,8 +73,8 @@ func parseCount(v string) (int, error) {
 	return n, nil
 }
 
-// parseContext parses the first context tier. It returns 0 for "grow", and a
-// number greater than any context for "fixed".
+// parseContext parses the first context tier. For "grow" parseContext returns 0,
+// and for "fixed" a number that is larger than any context.
 func parseContext(v string) (int, error) {
 	switch v {
 	case "grow":

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sizeUnits lists the units of a size, the longest names first.
+// sizeUnits lists the units of a size, those with the longest names first.
 var sizeUnits = []struct {
 	name  string
 	bytes float64
@@ -25,12 +25,12 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// minDatabase is the smallest token database in bytes. A smaller database could not hold one long
-// answer and would drop each text at once.
+// minDatabase is the smallest token database in bytes. In a smaller database not
+// even one long answer would fit, so each text would be dropped at once.
 const minDatabase = 1 << 20
 
 // ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or
-// "unlimited", for which it returns 0.
+// "unlimited", for which the result is 0.
 func ParseDatabaseSize(text string) (int64, error) {
 	size, err := ParseSize(text, 0)
 	if err == nil && size > 0 && size < minDatabase {
@@ -39,8 +39,8 @@ func ParseDatabaseSize(text string) (int64, error) {
 	return size, err
 }
 
-// ParseSize parses "8GiB", "500 MB", "20%" of total if total is positive, or
-// "unlimited", for which it returns 0.
+// ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or
+// "unlimited", for which the result is 0.
 func ParseSize(text string, total int64) (int64, error) {
 	wrong := fmt.Errorf("%q is not a size: want a size such as 8GiB, 20%% or unlimited", Short(text))
 	if total <= 0 {

@@ -2,7 +2,7 @@ package findings
 
 import (
 	"context"
-	_ "embed" // the default texts
+	_ "embed" // for the built-in texts
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +18,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Text is a text to calibrate or check with. Lines of ===== separate its
-// passages.
+// Text is a text with which a model is calibrated or checked. Lines of =====
+// separate its passages.
 type Text struct {
 	Content string
-	// Source names the text in results.
+	// Source says in results where the text comes from.
 	Source string
 }
 
@@ -32,31 +32,32 @@ var calibrationText string
 //go:embed texts/check.txt
 var checkText string
 
-// CalibrationText returns the text that models are calibrated with if the user
-// names none.
+// CalibrationText returns the text with which models are calibrated if the user
+// gives none.
 func CalibrationText() Text { return Text{calibrationText, "default text"} }
 
-// CheckText returns the text that recipes are checked with if the user names
-// none. It has no passage in common with [CalibrationText].
+// CheckText returns the text with which recipes are checked if the user gives none.
+// It has no passage in common with [CalibrationText].
 func CheckText() Text { return Text{checkText, "default text"} }
 
 // PassageEnd separates the passages of a text.
 const PassageEnd = "\n=====\n"
 
 const (
-	// passageTokens is the length of the longest passage. Longer passages are
-	// split: activations do not grow with the length of a text.
+	// passageTokens is the largest length of a passage in tokens. Longer passages
+	// are split, because activations do not grow with the length of a text.
 	passageTokens = 256
-	// MinTokens is the shortest text to calibrate with. With fewer tokens the
-	// ranges are too narrow: w8a16 on stories260K keeps 97.8 % of the top tokens
-	// with 2953 tokens, 97.3 % with 135, 97.0 % with 34 and 72.5 % with one.
+	// MinTokens is the length in tokens of the shortest text for a calibration.
+	// With fewer tokens, the measured ranges are too narrow: w8a16 on stories260K
+	// keeps 97.8 % of the top tokens with 2953 tokens, 97.3 % with 135, 97.0 % with
+	// 34 and 72.5 % with one.
 	MinTokens = 128
 )
 
 // ErrTooLittleText is returned if a text is too short to calibrate with.
 var ErrTooLittleText = errors.New("too little text to calibrate with")
 
-// Values of [engine.Progress].Graph while this package works.
+// These values of [engine.Progress].Graph stand for the work of this package.
 const (
 	Calibrating = "activations"
 	Comparing   = "with float"
@@ -66,22 +67,22 @@ const (
 type Model struct {
 	*model.Model
 	Tokenizer *tokenizer.Tokenizer
-	// Name is the name for people.
+	// Name is the model's name in messages.
 	Name string
 }
 
-// Calibration describes what to calibrate.
+// Calibration describes a calibration to run.
 type Calibration struct {
 	Model Model
 	Text  Text
-	// Block is the recipe's value of [model.Recipe.Multiples].
+	// Block is the value of [model.Recipe.Multiples] for the recipe.
 	Block int
 	// Progress, if set, is called after each step.
 	Progress func(engine.Progress)
 }
 
-// WriteTo calibrates and writes the ranges to path and the rounded weights to
-// the codes file next to it.
+// WriteTo calibrates the model. It writes the ranges to path, and the rounded
+// weights to the codes file next to it.
 func (c Calibration) WriteTo(ctx context.Context, path string) (f RangesFile, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return f, err
@@ -124,7 +125,7 @@ func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, erro
 	}, err
 }
 
-// report returns a function that passes its counts on as progress of graph.
+// report returns a function that reports progress with the name graph.
 func report(progress func(engine.Progress), graph string) func(done, total int) {
 	return func(done, total int) {
 		if progress != nil {

@@ -16,34 +16,37 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Check is the quality of a recipe on a model, compared with float32.
+// Check holds the quality of a recipe on a model, compared with float32.
 type Check struct {
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
 	Recipe string `json:"recipe"`
 	Device string `json:"device"`
-	// Ranges identifies the activation ranges, empty if the recipe needs none.
+	// Ranges identifies the activation ranges; it is empty if the recipe needs
+	// none.
 	Ranges    string       `json:"ranges,omitempty"`
 	Source    string       `json:"source"`
 	Positions int          `json:"positions"`
 	Layers    []LayerCheck `json:"layers"`
-	// Perplexity is exp of the mean loss, Ratio the recipe's over float's,
-	// Uncertainty the standard error of that ratio's logarithm.
+	// Perplexity is the exponential of the mean loss. Ratio is the recipe's
+	// perplexity divided by that of float32, and Uncertainty is the standard error
+	// of the logarithm of this ratio.
 	Perplexity struct {
 		Float       Number  `json:"float"`
 		Recipe      Number  `json:"recipe"`
 		Ratio       Number  `json:"ratio"`
 		Uncertainty float64 `json:"uncertainty"`
 	} `json:"perplexity"`
-	// Divergence is the Kullback-Leibler divergence from float, in nats.
+	// Divergence is the Kullback-Leibler divergence from float32, in nats.
 	Divergence Number `json:"kl"`
-	// Top1 is the share of positions with float's top token, or with one that is
-	// as likely. Tied counts the latter.
+	// Top1 is the share of positions at which the recipe's top token is that of
+	// float32, or a token that is equally likely. Tied counts the positions with an
+	// equally likely token.
 	Top1 float64 `json:"top1"`
 	Tied int     `json:"tied"`
 	// Weights is the size of the recipe's packed weights without their scales.
-	// Image and Memory are the sizes on the device. AsFloats is set if the device
-	// stores the weights as floats.
+	// Image and Memory are the sizes on disk and in the device's memory. AsFloats
+	// is set if the device stores the weights as floats.
 	Weights  int64 `json:"weight_bytes"`
 	Image    int64 `json:"image_bytes"`
 	Memory   int64 `json:"program_bytes"`
@@ -54,18 +57,18 @@ type Check struct {
 	Passed bool    `json:"passed"`
 }
 
-// LayerCheck compares the hidden states after a layer. SQNR is nil if there is
-// no difference.
+// LayerCheck compares the hidden states after one layer. SQNR
+// (signal-to-quantization-noise ratio) is nil if there is no difference.
 type LayerCheck struct {
 	Layer int      `json:"layer"`
 	SQNR  *float64 `json:"sqnr_db,omitempty"`
 }
 
-// Comparison describes a check to make.
+// Comparison describes a check to run.
 type Comparison struct {
 	Model  Model
 	Recipe model.Recipe
-	// Device runs the recipe. The reference runs on the float device.
+	// Device runs the recipe. The reference always runs on the float device.
 	Device backend.Device
 	Text   Text
 	// ProcessorTime returns the time that all cores spent on this process.
@@ -73,8 +76,8 @@ type Comparison struct {
 	Progress      func(engine.Progress)
 }
 
-// Run computes the text in float32 and with the recipe and compares both. It
-// leaves Check.Device and Check.AsFloats to the caller.
+// Run computes the text in float32 and with the recipe, and compares the results.
+// The caller must set Check.Device and Check.AsFloats.
 func (c Comparison) Run(ctx context.Context) (*Check, error) {
 	passages, _, err := encodePassages(c.Model.Tokenizer, c.Text)
 	if err != nil {
@@ -125,13 +128,13 @@ func newCheck(c *chain.Comparison, recipe model.Recipe) *Check {
 	return r
 }
 
-// checkPath returns where the check of a recipe is kept.
+// checkPath returns the path of the file in which the check of a recipe is stored.
 func (s Store) checkPath(digest, recipe string) string {
 	return filepath.Join(s.Cache, ChecksFolder, digest+"-"+recipe+FileSuffix)
 }
 
-// KeepCheck stores a check for [Store.LastCheck]. It ignores a check of fewer
-// than [MinPositions].
+// KeepCheck stores a check for [Store.LastCheck]. KeepCheck does not store a check
+// of fewer than [MinPositions] positions.
 func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 	if s.Cache == "" || c.Positions < MinPositions {
 		return nil
@@ -139,8 +142,8 @@ func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 	return atomicfile.WriteJSON(ctx, s.checkPath(c.Digest, c.Recipe), c)
 }
 
-// LastCheck returns the last check of a recipe with its current ranges. It
-// reports false if there is none that can be read.
+// LastCheck returns the last check of a recipe, if it was made with the recipe's
+// current ranges. If no such check can be read, the second result is false.
 func (s Store) LastCheck(digest string, recipe model.Recipe) (_ *Check, known bool) {
 	if s.Cache == "" {
 		return nil, false

@@ -16,10 +16,10 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// A codes file holds the weight matrices that calibration rounded: the integers
-// of all matrices, an index in JSON, and the length of the index in 8 bytes,
-// little-endian. It lies next to its ranges file, which holds the digest of the
-// index.
+// A codes file holds the weight matrices that calibration has rounded: the integers
+// of all matrices, an index in JSON, and in the last 8 bytes the length of the
+// index, little-endian. A codes file is in the same folder as its ranges file,
+// which holds the digest of the index.
 
 // CodesSuffix replaces [FileSuffix] in the name of the ranges file.
 const CodesSuffix = ".codes"
@@ -29,10 +29,10 @@ func CodesPath(ranges string) string {
 	return strings.TrimSuffix(ranges, FileSuffix) + CodesSuffix
 }
 
-// ErrCodes is returned if a codes file does not match its ranges file.
+// ErrCodes is returned if a codes file does not belong to its ranges file.
 var ErrCodes = model.ErrRounded
 
-// codesEntry locates one matrix.
+// codesEntry says where a matrix is in a codes file.
 type codesEntry struct {
 	Name   string `json:"name"`
 	Offset int64  `json:"offset"`
@@ -87,7 +87,7 @@ func copyCodes(ctx context.Context, path string, r *model.Rounded) error {
 	})
 }
 
-// openCodes maps the codes file whose index has the digest id. The file stays
+// openCodes maps the codes file whose index has the given digest. The file stays
 // mapped until the process ends, because images may be compiled from it at any
 // time.
 func openCodes(path, id string) (*model.Rounded, error) {
@@ -126,8 +126,8 @@ func (s Store) DropCodes(digest string, r model.Recipe) error {
 	return os.Remove(path)
 }
 
-// RestoreCodes sets the field Codes of matrices that another process sent, from
-// their file or their content.
+// RestoreCodes sets the field Codes of matrices that another process has sent, from
+// their file or from their content.
 func RestoreCodes(r *model.Rounded) (err error) {
 	var restored *model.Rounded
 	if r.File == "" {
@@ -146,12 +146,12 @@ func RestoreCodes(r *model.Rounded) (err error) {
 func readCodes(data []byte, id string) (*model.Rounded, error) {
 	const tail = 8
 	if len(data) < tail {
-		return nil, fmt.Errorf("%w: %d bytes", ErrCodes, len(data))
+		return nil, fmt.Errorf("%w: the file has only %d bytes", ErrCodes, len(data))
 	}
 	end := uint64(len(data) - tail)
 	size := binary.LittleEndian.Uint64(data[end:])
 	if size > end || digestOf(data[end-size:end]) != id {
-		return nil, fmt.Errorf("%w: the index is another one", ErrCodes)
+		return nil, fmt.Errorf("%w: the file's index has another digest", ErrCodes)
 	}
 	var index []codesEntry
 	if err := json.Unmarshal(data[end-size:end], &index); err != nil {
@@ -168,7 +168,7 @@ func readCodes(data []byte, id string) (*model.Rounded, error) {
 	codes := func(constant string) (found []byte, err error) {
 		e, known := entries[constant]
 		if !known {
-			return nil, fmt.Errorf("%w: %s is not in the index", ErrCodes, constant)
+			return nil, fmt.Errorf("%w: the index does not list %s", ErrCodes, constant)
 		}
 		found = data[e.Offset:][:e.Size]
 		err = mapped.Guard(func() error {

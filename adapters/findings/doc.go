@@ -1,6 +1,7 @@
-// Package findings measures models and keeps the results in the image cache.
+// Package findings measures properties of models and stores the results in the
+// image cache.
 //
-// There are five kinds of results, each with a folder of its own:
+// There are five kinds of results, each in its own folder:
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32
@@ -8,20 +9,20 @@
 //	profiles/  load and execute times (package profile writes them)
 //	manifest.json, in a folder of prepared images: what the images are for
 //
-// The package opens no device and reads no environment: callers pass both.
-// It prints nothing.
+// The package opens no device and reads no environment variables; its callers do.
+// The package prints nothing.
 //
 // # Invariants
 //
 //   - Files are written completely or not at all.
-//   - A result that was measured with other ranges, another model file or
-//     another device is never returned for the current ones.
-//   - Files may be damaged or edited. The package never trusts a length that it
-//     reads, and damaged results count as missing.
+//   - A result that was measured with other ranges, another model file or another
+//     device is never returned for the present ones.
+//   - Files may be damaged or edited by hand. The package never trusts a length
+//     that it reads. A damaged result counts as missing.
 //
 // # Cost
 //
-// Reading a result costs one small file. Calibration and checks run the model on
+// Reading a result reads one small file. Calibration and checks run the model on
 // the float device and take seconds to minutes. Rounded weights are mapped, not
 // read.
 package findings

@@ -16,25 +16,28 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Positions to compare, one pass each.
+// Numbers of positions at which passes are compared, with one pass for each.
 const (
-	// FlipPositions is the usual number. It takes seconds on a phone.
+	// FlipPositions is the usual number. Comparing at that number of positions
+	// takes seconds on a phone.
 	FlipPositions = 64
-	// MinFlipPositions is the number if a pass takes seconds.
+	// MinFlipPositions is the number of positions if one pass already takes
+	// seconds.
 	MinFlipPositions = 8
-	// flipPrefix tokens precede the first compared position.
+	// flipPrefix is the number of tokens before the first compared position.
 	flipPrefix = 16
 )
 
-// FlipsFile is the JSON form of measured flips and of the settings that they
-// hold for.
+// FlipsFile is the JSON form of measured flips, with the settings for which they
+// are valid.
 type FlipsFile struct {
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
 	Recipe string `json:"recipe"`
 	Ranges string `json:"ranges,omitempty"`
 	Device string `json:"device"`
-	// Fingerprint is the device's. It covers the library and the lowering.
+	// Fingerprint identifies the device. It includes the library's version and the
+	// version of the lowering.
 	Fingerprint string `json:"fingerprint"`
 	// Least and Compared are the results of [engine.Options.FlipWidths].
 	Least    int   `json:"least"`
@@ -42,7 +45,8 @@ type FlipsFile struct {
 	engine.Flips
 }
 
-// FlipsOf returns the settings that flips are measured for, without flips.
+// FlipsOf returns a FlipsFile that has the settings for a measurement, but no flips
+// yet.
 func FlipsOf(c backend.Capabilities, m *model.Model, o engine.Options) (FlipsFile, error) {
 	rows, _, _, err := o.Shape(m.Config())
 	if err != nil {
@@ -62,7 +66,8 @@ func (s Store) flipsPath(f FlipsFile) string {
 	return filepath.Join(s.Cache, FlipsFolder, key+FileSuffix)
 }
 
-// KnownFlips returns the flips that were measured with the same settings, or nil.
+// KnownFlips returns the flips that were measured earlier with the same settings,
+// or nil.
 func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	if s.Cache == "" {
 		return nil
@@ -76,9 +81,10 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	return nil
 }
 
-// MeasureFlips compares the passes of an engine at a number of positions, fewer
-// if its context is too short. It keeps the result unless a result of more
-// positions is kept. An error of keeping it is returned as notKept.
+// MeasureFlips compares passes of an engine at a number of positions. If the
+// engine's context is too short, there are fewer. The result is stored, unless a
+// result with more positions is stored already. If storing fails, notKept is the
+// error.
 func (s Store) MeasureFlips(ctx context.Context, f FlipsFile, e *engine.Engine, tok *tokenizer.Tokenizer, positions int) (found *engine.Flips, notKept, err error) {
 	text, err := tok.Encode(strings.ReplaceAll(checkText, PassageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {

@@ -10,13 +10,16 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Gate is the quality that a recipe must keep. A gate rejects a recipe if a
-// check shows with 95 % certainty that the recipe is worse, see [Gate.Failure].
+// Gate is the quality that a recipe must reach on a model. A gate rejects a recipe
+// if a check shows with 95 % certainty that the recipe is worse; see
+// [Gate.Failure].
 type Gate struct {
-	// Top1 is the smallest share of positions with float's top token, 0 for any.
-	// A token that is as likely as float's top token counts as equal.
+	// Top1 is the smallest allowed share of positions at which the top token equals
+	// that of float32; 0 allows any share. A token that is as likely as the top
+	// token of float32 counts as equal.
 	Top1 float64 `json:"top1"`
-	// Ratio is the largest ratio of the perplexities, recipe to float, 0 for any.
+	// Ratio is the largest allowed perplexity of the recipe divided by that of
+	// float32; 0 allows any ratio.
 	Ratio float64 `json:"perplexity_ratio"`
 }
 
@@ -30,7 +33,8 @@ var gates = map[string]Gate{
 	"w8a8":       {Ratio: 1.1},
 }
 
-// GateOf returns a recipe's gate. An 8-bit KV cache does not change the gate.
+// GateOf returns the gate of a recipe. The gate does not depend on whether the KV
+// cache has 8 bits.
 func GateOf(recipe string) Gate { return gates[strings.TrimSuffix(recipe, model.SmallCache)] }
 
 func (g Gate) String() string {
@@ -47,33 +51,36 @@ func (g Gate) String() string {
 	return strings.Join(limits, ", ")
 }
 
-// certainty is the normal quantile of a one-sided 95 % interval.
+// certainty is the quantile of the normal distribution for a one-sided 95 %
+// interval.
 const certainty = 1.645
 
-// MinPositions is the smallest check that is kept and that a gate considers. A
-// share of 99.7 % measured at 500 positions may be 99.1 % in truth.
+// MinPositions is the smallest number of positions with which a check is stored and
+// compared with a gate. With 500 positions, a measured share of 99.7 % may be 99.1
+// % in truth.
 const MinPositions = 500
 
 // ErrFewPositions is returned if a check is too small for its gate.
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
 // Failure describes which figures of a check are worse than the gate with 95 %
-// certainty, and is empty if none is. Other texts of the same length would give
-// other figures, so the favourable end of the confidence interval counts.
-// A recipe exactly at its gate is then rejected once in twenty checks; with the
-// plain figures it would be every second time.
+// certainty. It returns "" if none is. Other texts of the same length would give
+// other figures, so the end of the confidence interval that is better for the
+// recipe is compared. A recipe whose true quality is exactly at its gate is then
+// rejected in one of twenty checks; comparing the plain figures would reject it in
+// every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }
 
-// measuredBelow describes which figures are worse than the gate without regard
-// to their uncertainty.
+// measuredBelow describes which measured figures are worse than the gate, whatever
+// their uncertainty.
 func (g Gate) measuredBelow(c *Check) string {
 	return g.below(c, c.Top1, float64(c.Perplexity.Ratio))
 }
 
-// below compares a share and a ratio with the gate and describes the check's
-// figures that fail. NaN fails.
+// below compares a share and a ratio with the gate, and describes the figures of
+// the check that fail. A figure that is NaN fails.
 func (g Gate) below(c *Check, top1, ratio float64) string {
 	var failed []string
 	if !(top1 >= g.Top1) {
@@ -85,10 +92,10 @@ func (g Gate) below(c *Check, top1, ratio float64) string {
 	return strings.Join(failed, "; ")
 }
 
-// UpperBound returns the upper end of the one-sided 95 % interval of a share
-// that was measured in n trials. It is Wilson's interval, which also holds for
-// shares near one (Brown, Cai, DasGupta: Interval Estimation for a Binomial
-// Proportion, 2001).
+// UpperBound returns the upper end of the one-sided 95 % interval of a share that
+// was measured in n trials. The function computes Wilson's interval, which also
+// holds for shares near one (Brown, Cai, DasGupta: Interval Estimation for a
+// Binomial Proportion, 2001).
 func UpperBound(share float64, n int) float64 {
 	const z2 = certainty * certainty
 	trials := float64(n)
@@ -96,7 +103,7 @@ func UpperBound(share float64, n int) float64 {
 	return (centre + certainty*math.Sqrt(share*(1-share)/trials+z2/(4*trials*trials))) / (1 + z2/trials)
 }
 
-// Verdict describes the result of a check against the gate.
+// Verdict describes how a check compares with the gate.
 func (g Gate) Verdict(c *Check) string {
 	failed, below := g.Failure(c), g.measuredBelow(c)
 	switch {
@@ -110,13 +117,13 @@ func (g Gate) Verdict(c *Check) string {
 	return "passed"
 }
 
-// GateVariable names the environment variable that turns gates off.
+// GateVariable is the name of the environment variable that turns gates off.
 const GateVariable = "SDNPU_GATE"
 
-// ErrGate is returned for a recipe that failed its gate on the model.
+// ErrGate is returned for a recipe that has failed its gate on the model.
 var ErrGate = errors.New("recipe is below its gate")
 
-// checkGate rejects a recipe that failed its last check.
+// checkGate rejects a recipe whose last check failed.
 func (s Store) checkGate(digest string, recipe model.Recipe) error {
 	c, known := s.LastCheck(digest, recipe)
 	if !known || s.GateOff {
@@ -125,8 +132,8 @@ func (s Store) checkGate(digest string, recipe model.Recipe) error {
 	return c.GateError()
 }
 
-// GateError returns an [ErrGate] with figures and advice if the check failed its
-// recipe's gate, else nil.
+// GateError returns [ErrGate] with figures and advice if the check has failed its
+// recipe's gate, otherwise nil.
 func (c *Check) GateError() error {
 	gate := GateOf(c.Recipe)
 	reason := gate.Failure(c)
@@ -141,7 +148,7 @@ func (c *Check) GateError() error {
 		ErrGate, c.Recipe, reason, gate, c.Device, remedy, GateVariable)
 }
 
-// warnUnchecked logs that an integer recipe was never checked on the model.
+// warnUnchecked logs that an integer recipe has never been checked on the model.
 func (s Store) warnUnchecked(logger *slog.Logger, digest string, recipe model.Recipe) {
 	if s.GateOff || s.Cache == "" || recipe.Linear.Bits == 0 {
 		return

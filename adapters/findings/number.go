@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Number is a float64 that JSON holds as null if it is NaN or infinite. A broken
-// recipe has such figures, and its check must be kept.
+// Number is a float64 that is written to JSON as null if it is NaN or infinite. A
+// broken recipe has such figures, and its check must be stored too.
 type Number float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -17,7 +17,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It reads null as NaN.
+// UnmarshalJSON implements [json.Unmarshaler]. JSON's null becomes NaN.
 func (n *Number) UnmarshalJSON(data []byte) error {
 	f := math.NaN()
 	if string(data) != "null" {

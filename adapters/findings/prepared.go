@@ -32,7 +32,7 @@ const (
 	oneEntrySchema = "sdnpu-prepared-1"
 )
 
-// PrepareHint tells the user how to fill a folder with prepared images.
+// PrepareHint tells the user how to fill a folder with images for another machine.
 const PrepareHint = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
 
 // manifest is the content of ManifestFile.
@@ -43,7 +43,7 @@ type manifest struct {
 	Files map[string]fileSum `json:"files,omitempty"`
 }
 
-// PreparedEntry lists the images that were prepared for one model, chip, library
+// PreparedEntry lists the images that were compiled for one model, chip, library
 // and set of options.
 type PreparedEntry struct {
 	Written string        `json:"written_by"`
@@ -57,7 +57,7 @@ type PreparedEntry struct {
 	Recipe string `json:"recipe"`
 	Rows   []int  `json:"rows"`
 	Blocks int    `json:"blocks"`
-	// Contexts lists the context tiers, ascending.
+	// Contexts lists the context tiers in ascending order.
 	Contexts  []int           `json:"contexts"`
 	Sequences int             `json:"sequences"`
 	Images    []PreparedImage `json:"images"`
@@ -77,15 +77,16 @@ type PreparedChip struct {
 	Arch int    `json:"htp_arch,omitempty"`
 }
 
-// PreparedImage describes an image with the figures of libQnnSystem.
+// PreparedImage describes an image, with numbers that the vendor's libQnnSystem
+// reports.
 type PreparedImage struct {
 	Key     string   `json:"key"`
 	Graphs  []string `json:"graphs"`
-	Context int      `json:"context"` // 0 for the head
+	Context int      `json:"context"` // context tier of the image; 0 for the head
 	Bytes   int64    `json:"bytes"`
 	// Sum is the sum of the image, see [imagecache.ReadSum].
 	Sum string `json:"sum,omitempty"`
-	// Shared is set if the graphs hold equal weights once.
+	// Shared is set if the image stores equal weights of its graphs once.
 	Shared        bool   `json:"weights_shared"`
 	Format        string `json:"blob_version"`
 	SpillBytes    uint64 `json:"spill_bytes"`
@@ -94,7 +95,7 @@ type PreparedImage struct {
 	SharedBytes   uint64 `json:"shared_bytes"`
 }
 
-// Bytes returns the size of all images.
+// Bytes returns the size of all images of the entry.
 func (e *PreparedEntry) Bytes() (n int64) {
 	for _, i := range e.Images {
 		n += i.Bytes
@@ -102,7 +103,7 @@ func (e *PreparedEntry) Bytes() (n int64) {
 	return n
 }
 
-// onlyShared reports whether every block image needs a library that loads shared
+// onlyShared reports whether every block image needs a library that can load shared
 // weights.
 func (e *PreparedEntry) onlyShared() bool {
 	shared := false
@@ -142,7 +143,7 @@ func readSmall(path string) ([]byte, error) {
 func parseManifest(folder string, content []byte) (manifest, error) {
 	var m struct {
 		manifest
-		PreparedEntry // used by oneEntrySchema
+		PreparedEntry // the fields of the only entry, in the format oneEntrySchema
 	}
 	path := filepath.Join(folder, ManifestFile)
 	if err := json.Unmarshal(content, &m); err != nil {
@@ -157,27 +158,28 @@ func parseManifest(folder string, content []byte) (manifest, error) {
 	return manifest{}, fmt.Errorf("%s: schema %q: want %s, %s or %s", path, m.Schema, manifestSchema, unsummedSchema, oneEntrySchema)
 }
 
-// ReadOrNewManifest reads the entries of a folder that may hold none yet. It
-// returns an error if the folder cannot hold a manifest.
+// ReadOrNewManifest reads the entries of a folder that may have no manifest yet. If
+// the folder cannot hold a manifest, it returns an error.
 func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 	all, err := ReadManifest(folder)
 	var path *fs.PathError
 	switch {
 	case err == nil, errors.Is(err, os.ErrNotExist):
 		return all, nil
-	case errors.As(err, &path): // the file may be something else: do not advise to remove it
+	case errors.As(err, &path): // the file may be something else, so do not advise to remove it
 		return nil, fmt.Errorf("%w: name a folder that can be read and written", err)
 	}
 	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
 }
 
-// manifestPatience limits the wait for another process that writes the manifest,
-// which takes moments unless that process is stopped.
+// manifestPatience limits how long to wait for another process that writes the
+// manifest. Writing takes moments, unless that process is stopped.
 const manifestPatience = time.Minute
 
-// Keep adds the entry to a folder's manifest and signs the manifest if there is a key. If the
-// manifest has an entry for the same model, chip, library and options, the images of both are
-// joined. Several processes may call Keep at the same time.
+// Keep adds the entry to a folder's manifest and signs the manifest if there is a
+// key. If the manifest already has an entry for the same model, chip, library and
+// options, the images of both are listed in one entry. Several processes may call
+// Keep at the same time.
 func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store, key *signing.PrivateKey) error {
 	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
 	if err != nil {
@@ -205,23 +207,23 @@ func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecac
 	return m.write(ctx, folder, key)
 }
 
-// sameTarget reports whether two entries are equal except for their images and
-// the program that wrote them.
+// sameTarget reports whether two entries differ only in their images and in the
+// program that wrote them.
 func (e *PreparedEntry) sameTarget(other PreparedEntry) bool {
 	mine := *e
 	mine.Written, mine.Images, other.Written, other.Images = "", nil, "", nil
 	return reflect.DeepEqual(mine, other)
 }
 
-// Add lists an image unless it is listed.
+// Add adds an image to the list, unless the list contains it.
 func (e *PreparedEntry) Add(image PreparedImage) {
 	if !slices.ContainsFunc(e.Images, func(known PreparedImage) bool { return known.Key == image.Key }) {
 		e.Images = append(e.Images, image)
 	}
 }
 
-// Mismatch describes why a device cannot use the images. It is empty if the
-// device can.
+// Mismatch describes why a device cannot use the images. If the device can use
+// them, Mismatch returns "".
 func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	switch {
 	case e.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && e.onlyShared():
@@ -236,8 +238,8 @@ func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	return fmt.Sprintf("prepared for %s, this is %s", e.Library.Fingerprint, c.Fingerprint)
 }
 
-// entriesFor returns a model's entries that a device can use. If there are none, it returns the
-// entries that the device cannot use, and false.
+// entriesFor returns the entries of a model that a device can use. If there are
+// none, it returns the entries that the device cannot use, and false.
 func entriesFor(all []PreparedEntry, digest string, c backend.Capabilities) (list []PreparedEntry, fits bool) {
 	for _, fits := range []bool{true, false} {
 		for _, e := range all {

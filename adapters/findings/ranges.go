@@ -17,32 +17,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// ErrRangesFile is returned for a file that holds no ranges of the model.
+// ErrRangesFile is returned for a file that does not hold ranges of the model.
 var ErrRangesFile = errors.New("no ranges of this model")
 
-// rangesVersion increases when calibration finds other ranges in the same text.
+// Increase rangesVersion when calibration finds other ranges in the same text.
 const rangesVersion = 4
 
-// RangesFile is the JSON form of a calibration result.
+// RangesFile is the result of a calibration as it is stored in JSON.
 type RangesFile struct {
 	Version int `json:"version"`
-	// Model is the name for people. Digest identifies the model file.
+	// Model is the model's name in messages. Digest identifies the model file.
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
-	// Source names the text, Tokens is its length.
+	// Source says which text was used, and Tokens is its length.
 	Source  string                 `json:"source"`
 	Tokens  int                    `json:"tokens"`
 	Tensors map[string]model.Range `json:"tensors"`
-	// Channels holds the largest magnitudes of the channels of keys and values.
+	// Channels holds the largest magnitude in each channel of keys and values.
 	Channels map[string][]float32 `json:"channels,omitempty"`
-	// Rounded identifies the codes file next to this one, empty if there is none.
+	// Rounded is the digest of the codes file next to this file, or empty if there
+	// is none.
 	Rounded string `json:"rounded,omitempty"`
-	// Block is [model.Rounded].Block.
+	// Block is the value of [model.Rounded].Block.
 	Block int `json:"block,omitempty"`
 }
 
-// RangesPath returns where the ranges of a model are kept for a recipe, or "" if
-// the store keeps nothing. Recipes that share a form of rounded weights share
+// RangesPath returns the path of the file for a model's ranges with a recipe, or ""
+// if the store stores nothing. Recipes that round weights in the same form share
 // their ranges.
 func (s Store) RangesPath(digest string, r model.Recipe) string {
 	if s.Cache == "" {
@@ -51,7 +52,8 @@ func (s Store) RangesPath(digest string, r model.Recipe) string {
 	return filepath.Join(s.Cache, RangesFolder, digest+formSuffix(r)+FileSuffix)
 }
 
-// formSuffix distinguishes ranges by the form of rounded weights in a recipe.
+// formSuffix is the part of a file name that says in which form a recipe rounds
+// weights.
 func formSuffix(r model.Recipe) string {
 	if r.Multiples() == 0 {
 		return ""
@@ -63,13 +65,13 @@ func formSuffix(r model.Recipe) string {
 const preparedRangesPrefix = "ranges-"
 
 // preparedRangesName returns the name of the ranges file in a folder of prepared
-// images. The ranges travel with the images, because calibration on another
-// machine would not give the same bits and so not the same graphs.
+// images. The ranges are copied together with the images. A calibration on another
+// machine would not give the same bits, and so not the same graphs.
 func preparedRangesName(digest string, r model.Recipe) string {
 	return preparedRangesPrefix + digest + formSuffix(r) + FileSuffix
 }
 
-// ReadRanges reads the ranges of the model with this digest.
+// ReadRanges reads ranges for the model with the given digest.
 func ReadRanges(path, digest string) (*model.Ranges, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +88,7 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrRangesFile, err)
 	}
 	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
-		return nil, fmt.Errorf("%s: %w: version %d, of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
+		return nil, fmt.Errorf("%s: %w: it has version %d and is of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
 	}
 	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if f.Rounded != "" {
@@ -98,8 +100,9 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 	return r, nil
 }
 
-// WritePreparedRanges writes the recipe's ranges and rounded weights to a folder
-// of prepared images. The device uses them for shapes that it compiles itself.
+// WritePreparedRanges writes the recipe's ranges and rounded weights to a folder of
+// prepared images. The device needs these ranges if it has to compile further
+// images itself.
 func WritePreparedRanges(ctx context.Context, folder, name, digest string, recipe model.Recipe) error {
 	r := recipe.Ranges
 	f := RangesFile{Version: rangesVersion, Model: name, Digest: digest, Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
@@ -113,7 +116,8 @@ func WritePreparedRanges(ctx context.Context, folder, name, digest string, recip
 	return atomicfile.WriteJSON(ctx, path, f)
 }
 
-// rangesDigest identifies ranges and rounded weights. It is empty for nil.
+// rangesDigest returns a digest of ranges and rounded weights. For nil it returns
+// "".
 func rangesDigest(r *model.Ranges) string {
 	if r == nil {
 		return ""

@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// RecipeRequest names a recipe to make ready for a model.
+// RecipeRequest asks for a recipe in a form that is ready to use with a model.
 type RecipeRequest struct {
-	// Name is the recipe's, such as "w8a16".
+	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
 	// Logger receives warnings. Progress, if set, is called while the model is
@@ -22,9 +22,10 @@ type RecipeRequest struct {
 	Progress func(engine.Progress)
 }
 
-// Recipe returns a recipe that is ready for the model. It calibrates the model
-// if necessary. A recipe that failed its gate is [ErrGate]. A recipe that was
-// never checked is returned with a warning in the log.
+// Recipe returns a recipe that is ready to use with a model. If the recipe needs
+// ranges and none are stored, Recipe calibrates the model. For a recipe that has
+// failed its gate, the error is [ErrGate]. If the recipe was never checked on the
+// model, Recipe logs a warning.
 func (s Store) Recipe(ctx context.Context, r RecipeRequest) (model.Recipe, error) {
 	recipe, err := s.Calibrated(ctx, r)
 	if err != nil {
@@ -37,8 +38,8 @@ func (s Store) Recipe(ctx context.Context, r RecipeRequest) (model.Recipe, error
 	return recipe, nil
 }
 
-// Calibrated returns a recipe with the ranges that it needs. It reads stored
-// ranges; if there are none, it calibrates the model with the default text.
+// Calibrated returns a recipe with the ranges that it needs. If no ranges are
+// stored, Calibrated calibrates the model with the default text.
 func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, error) {
 	recipe, err := model.FindRecipe(r.Name)
 	if err != nil || !recipe.NeedsRanges() {
@@ -58,7 +59,7 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 		if err == nil || ctx.Err() != nil {
 			return recipe, err
 		}
-		r.Logger.Warn("cannot keep ranges: every start calibrates", "reason", err)
+		r.Logger.Warn("the measured ranges cannot be stored, so every start calibrates the model", "reason", err)
 	}
 	recipe.Ranges, err = c.inMemory(ctx)
 	return recipe, err
@@ -87,7 +88,7 @@ func (s Store) storedRanges(digest string, r model.Recipe, logger *slog.Logger) 
 	return nil
 }
 
-// inMemory calibrates without a file.
+// inMemory calibrates the model without writing a file.
 func (c Calibration) inMemory(ctx context.Context) (*model.Ranges, error) {
 	var codes bytes.Buffer
 	f, err := c.run(ctx, &codes)

@@ -15,18 +15,19 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/signing"
 )
 
-// Folders of the image cache, one per kind of result. Each result is a JSON file.
+// Names of folders in the image cache; each kind of result has one. Each result is
+// one JSON file.
 const (
 	RangesFolder   = "ranges"
 	ChecksFolder   = "checks"
 	FlipsFolder    = "flips"
 	ProfilesFolder = "profiles"
 
-	// FileSuffix ends the name of each result file.
+	// FileSuffix is the end of the name of each result file.
 	FileSuffix = ".json"
 )
 
-// Kinds of results, as [Entry.Kind].
+// These are the kinds of results, the values of [Entry.Kind].
 const (
 	RangesKind  = "ranges"
 	CheckKind   = "check"
@@ -39,25 +40,25 @@ var folders = map[string]string{
 	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder,
 }
 
-// Store reads and writes results. The zero value keeps nothing.
+// Store reads and writes results. The zero value stores nothing.
 type Store struct {
-	// Cache is the folder of the image cache. If it is empty, nothing is kept.
+	// Cache is the folder of the image cache. If Cache is empty, nothing is stored.
 	Cache string
 	// Prepared lists folders of images that were compiled on another machine.
-	// Ranges in them take precedence over those in the cache.
+	// Ranges in these folders are used before those in the cache.
 	Prepared []string
 	// Keys are accepted as signers of prepared folders.
 	Keys []signing.PublicKey
 	// CheckCodes compares rounded weights with their checksums before they are used. It reads
 	// all of them; otherwise only those that are compiled are read.
 	CheckCodes bool
-	// GateOff permits recipes that failed their gate.
+	// GateOff allows recipes that have failed their gate.
 	GateOff bool
 }
 
-// CheckWritable reports an error if a folder of the cache cannot be written.
-// Callers check before they measure for minutes. A store without a cache writes
-// nothing, which is no error.
+// CheckWritable returns an error if results cannot be written to a folder of the
+// cache. Callers use CheckWritable before they measure for minutes. A store without
+// a cache writes nothing, so CheckWritable then returns nil.
 func (s Store) CheckWritable(folder string) error {
 	if s.Cache == "" {
 		return nil
@@ -79,7 +80,7 @@ type Entry struct {
 	Kind string
 	// Key is the file name without its suffix.
 	Key, Path string
-	// Bytes includes the rounded weights that belong to ranges.
+	// For ranges, Bytes includes the rounded weights.
 	Bytes   int64
 	LastUse time.Time
 	// Model, Digest, Recipe and Device are empty if the file does not name them.
@@ -88,8 +89,9 @@ type Entry struct {
 	Damage error
 }
 
-// header holds the fields of a result file that describe it. Ranges, checks and
-// flips name one model; profiles list all models that they are for.
+// header holds the fields of a result file that say what the result is about.
+// Ranges, checks and flips belong to one model; a profile lists all models for
+// which it is valid.
 type header struct {
 	Model  string                     `json:"model"`
 	Digest string                     `json:"digest"`
@@ -98,7 +100,8 @@ type header struct {
 	Models map[string]json.RawMessage `json:"models"`
 }
 
-// List returns all results by kind, the most recently used first.
+// List returns all results, ordered by kind; within a kind, the most recently used
+// comes first.
 func (s Store) List() (entries []Entry, err error) {
 	for _, kind := range slices.Sorted(maps.Keys(folders)) {
 		folder := filepath.Join(s.Cache, folders[kind])
@@ -113,7 +116,7 @@ func (s Store) List() (entries []Entry, err error) {
 				continue
 			}
 			info, err := f.Info()
-			if err != nil { // removed since ReadDir
+			if err != nil { // the file was removed after ReadDir had listed it
 				continue
 			}
 			e := Entry{Kind: kind, Key: key, Path: filepath.Join(folder, f.Name()), Bytes: info.Size(), LastUse: info.ModTime()}
@@ -128,7 +131,7 @@ func (s Store) List() (entries []Entry, err error) {
 	return entries, nil
 }
 
-// readHeader fills the fields that the file itself contains.
+// readHeader sets the fields that come from the file's content.
 func (e *Entry) readHeader() {
 	data, err := os.ReadFile(e.Path)
 	var h header
@@ -145,7 +148,8 @@ func (e *Entry) readHeader() {
 	}
 }
 
-// Remove deletes the files of an entry. Files that no longer exist are no error.
+// Remove deletes the files of an entry. A file that no longer exists is not an
+// error.
 func (e *Entry) Remove() error {
 	var errs []error
 	for _, path := range []string{e.Path, CodesPath(e.Path)} {

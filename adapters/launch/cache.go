@@ -17,13 +17,15 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// The image cache keeps the smaller of these two unless SDNPU_CACHE_SIZE is set.
+// Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller
+// of these two.
 const (
-	defaultCacheShare = 20 // per cent of the disk
+	defaultCacheShare = 20 // as a percentage of the disk
 	defaultCacheSize  = 16 << 30
 )
 
-// OpenStore opens the folder of the image cache and makes it if it is missing.
+// OpenStore opens the folder of the image cache. If the folder does not exist,
+// OpenStore creates it.
 func (s Settings) OpenStore(logger *slog.Logger) (*imagecache.Store, error) {
 	if err := os.MkdirAll(s.Cache, 0o700); err != nil {
 		return nil, err
@@ -35,8 +37,9 @@ func (s Settings) OpenStore(logger *slog.Logger) (*imagecache.Store, error) {
 	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Findings().ImageFolders(), Logger: logger})
 }
 
-// OpenCache opens the image cache for a model. It returns nil if there is none or
-// if it does not open, which it logs: every start then compiles.
+// OpenCache opens the image cache for a model. If there is no cache, or it cannot
+// be opened, OpenCache logs the reason and returns nil. Every start then compiles
+// all images.
 func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 	if s.Cache == "" {
 		return nil
@@ -49,12 +52,12 @@ func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 	return store
 }
 
-// CacheLimit returns how many bytes the image cache keeps; zero means no limit.
-// The folder must exist.
+// CacheLimit returns the size limit of the image cache in bytes; zero means no
+// limit. The folder of the cache must exist.
 func (s Settings) CacheLimit() (int64, error) {
 	_, total, err := imagecache.Space(s.Cache)
 	if err != nil || total <= 0 {
-		total = 100 * defaultCacheSize // the disk does not report its size
+		total = 100 * defaultCacheSize // used if the disk does not report its size
 	}
 	if s.CacheSize == "" {
 		return min(total/100*defaultCacheShare, defaultCacheSize), nil
@@ -71,7 +74,8 @@ func (s Settings) Profiles() profile.Folder {
 	return profile.Folder(filepath.Join(s.Cache, findings.ProfilesFolder))
 }
 
-// profileKey names the profile of a model's recipe on a device.
+// profileKey returns the key under which the profile of a model with a recipe on a
+// device is stored.
 func (s Settings) profileKey(c backend.Capabilities, m *model.Model, recipe string, blocks, slots int) profile.Key {
 	return profile.Key{
 		Fingerprint: c.Fingerprint,
@@ -84,21 +88,22 @@ func (s Settings) profileKey(c backend.Capabilities, m *model.Model, recipe stri
 }
 
 // KeepProfile stores a measured profile in the image cache, where plans look for
-// it, and returns its file. c and m are the measured device and model.
+// it, and returns the path of its file. c and m describe the measured device and
+// model.
 func (s Settings) KeepProfile(p *graphswap.Profile, measured *engine.Measurements, c backend.Capabilities, m *model.Model, recipe string) (file string, err error) {
 	key := s.profileKey(c, m, recipe, len(profile.Model(p).Blocks), measured.Slots)
 	return s.Profiles().Path(key), s.Profiles().Put(key, p)
 }
 
-// useProfile gives plans the measured profile of this device and model if one is
-// kept that has all widths. Without it, plans use the times of the graphs' loads
-// at the start.
+// useProfile lets plans use a stored profile of this device and model, if the
+// profile has all widths. Without a profile, plans use the load times that were
+// measured at this start.
 func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
 	if o.Plan == "" || s.Cache == "" {
 		return
 	}
 	rows, blocks, slots, err := o.Shape(m.Config())
-	if err != nil { // the engine returns the error
+	if err != nil { // the engine will return this error
 		return
 	}
 	p, err := s.Profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))

@@ -16,8 +16,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// CompileCommand is the argument with which a program starts itself to compile.
-// Each program that opens models must then call [ServeCompile].
+// CompileCommand is the argument with which a program starts itself as a child
+// process that compiles. A program that opens models must call [ServeCompile] when
+// it gets this argument.
 const CompileCommand = "compile-child"
 
 // ServeCompile compiles images for the process that started this one, in answer
@@ -30,7 +31,7 @@ func ServeCompile(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// openForCompile opens the library that the parent process opened.
+// openForCompile opens the library that the parent process has opened.
 func openForCompile(d compile.Device, trace func(graph, step string)) (backend.Device, error) {
 	device, err := hexagon.Open(hexagon.Options{
 		Library:         d.Library,
@@ -42,12 +43,13 @@ func openForCompile(d compile.Device, trace func(graph, step string)) (backend.D
 		Logger:          cmdline.NewLogger(os.Stderr, true),
 	})
 	if err != nil {
-		return nil, err // never return a nil *Device as a Device
+		return nil, err // a nil *Device in a Device interface would not equal nil
 	}
 	return device, nil
 }
 
-// compiler returns the child process that compiles with a library.
+// compiler returns the configuration of child processes that compile with a
+// library.
 func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Compiler, error) {
 	self, err := OwnProgram()
 	if err != nil {
@@ -63,9 +65,9 @@ func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Comp
 }
 
 // probeConstantSharing lets a child process find out whether the library stores
-// equal weights once; the child compiles and loads a tiny image. A library that
-// crashes or hangs is an error. This process repeats any other failure when it
-// opens the library, so it is only logged.
+// equal weights once. The child compiles and loads a tiny image. If the library
+// crashes or hangs, probeConstantSharing returns an error. Any other failure is
+// only logged, because it happens again when this process opens the library.
 func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (hexagon.ConstantSharing, error) {
 	c, err := s.compiler(o, o.Logger)
 	if err != nil {
@@ -85,8 +87,9 @@ func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (
 }
 
 // CompileInChild makes the engine compile in child processes, so that a crash of
-// the vendor's compiler does not end this one. The float device needs none. It also
-// sets how long the engine waits for other processes.
+// the vendor's compiler does not end this process. The float device does not need a
+// child process. CompileInChild also sets how long the engine waits for other
+// processes.
 func (s Settings) CompileInChild(device backend.Device, file *gguf.File, logger *slog.Logger, o *engine.Options) error {
 	o.CompilePatience = s.CompilePatience
 	d, ok := device.(*hexagon.Device)

@@ -14,9 +14,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// openDatabase opens the token database that a model's config names, or returns
-// nil if there is none. A model also runs without its database: problems are
-// logged, and the answers are then kept in memory only.
+// openDatabase opens the token database that a model's config names, or returns nil
+// if there is none. A model also runs without its database. Problems are logged,
+// and answers are then kept in memory only.
 func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) (*tokendb.DB, *draft.Database) {
 	path, err := databaseFolder(c)
 	if err != nil {
@@ -51,8 +51,8 @@ func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) 
 	return db, draft.OnDisk(db, logger)
 }
 
-// databaseFolder returns the folder of the token database, or "" if it stays in
-// memory.
+// databaseFolder returns the folder of the token database, or "" if the database
+// stays in memory.
 func databaseFolder(c config.Config) (string, error) {
 	switch {
 	case c.Database != "":
@@ -64,7 +64,7 @@ func databaseFolder(c config.Config) (string, error) {
 	return filepath.Join(folder, c.DatabaseName), err
 }
 
-// expandHome replaces a leading ~/ by the user's home folder.
+// expandHome replaces "~/" at the beginning of a path by the user's home folder.
 func expandHome(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~/")
 	if !ok {

@@ -13,9 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// OpenDevice opens the device that the settings select. It never falls back to
-// another device: the float device and the emulator run only if the user names
-// them. program is the name that this program was called by.
+// OpenDevice opens the device that the settings select. OpenDevice never uses
+// another device instead: the float device and the emulator run only if the user
+// names them. program is the name by which this program was called.
 func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.Logger) (backend.Device, error) {
 	if s.Library == "float" {
 		return cpu.New(cpu.Options{}), nil
@@ -42,21 +42,22 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 	if err := AddToDriverPath(filepath.Dir(o.Library)); err != nil {
 		return nil, err
 	}
-	// A library of the vendor may crash when it is asked; our emulator does not.
+	// The vendor's library may crash when its features are probed, so a child
+	// process does it first. Our emulator does not crash.
 	if o.ConstantSharing == hexagon.ConstantsAuto && s.Library != "emulator" && !s.CompileInline {
 		if o.ConstantSharing, err = s.probeConstantSharing(ctx, o); err != nil {
 			return nil, err
 		}
 	}
 	d, err := hexagon.Open(o)
-	if err != nil { // never return a nil *Device as a Device
+	if err != nil { // a nil *Device in a Device interface would not equal nil
 		return nil, s.explainLibrary(err)
 	}
 	return d, nil
 }
 
-// explainLibrary adds what a library may be called, unless the user named the
-// emulator.
+// explainLibrary adds to an error which values a library setting can have, unless
+// the user has named the emulator.
 func (s Settings) explainLibrary(err error) error {
 	if s.Library == "emulator" {
 		return err
@@ -68,8 +69,9 @@ func (s Settings) explainLibrary(err error) error {
 	return fmt.Errorf("%w; %s", err, takes)
 }
 
-// BuildEmulator returns the path of the emulator's library. It compiles the
-// emulator unless that was done before, and calls begin, if set, before it does.
+// BuildEmulator returns the path of the emulator's library. If the emulator has not
+// been compiled yet, BuildEmulator first calls begin, if set, and then compiles the
+// emulator.
 func BuildEmulator(ctx context.Context, logger *slog.Logger, begin func()) (string, error) {
 	folder, err := CacheFolder("emulator")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package launch turns settings into an open device, a loaded model and an
-// engine. Commands, the server and the laboratory start models through it only.
+// Package launch turns settings into an open device, a loaded model and an engine.
+// Commands, the server and the laboratory open models only through this package.
 //
-// It reads the machine's environment variables and a model's config, finds the
-// vendor's library or builds the emulator, and explains failures with what to
-// do. It does not decide how a model runs: package config does, and
-// backend/engine computes.
+// The package reads the machine's environment variables and a model's config, finds
+// the vendor's library or builds the emulator, and explains failures with advice.
+// Package config decides with which settings a model runs, and backend/engine runs
+// it.
 package launch

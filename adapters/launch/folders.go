@@ -8,9 +8,10 @@ import (
 	"slices"
 )
 
-// CacheFolder returns the path of our folder of a name in the user's cache. If
-// the user has no home, the folder lies among the temporary files and must be
-// private: other users could create it first, and we run what lies in it.
+// CacheFolder returns the path of a folder with the given name in sdnpu's part of
+// the user's cache. If the user has no home folder, the path is among the temporary
+// files, and the folder must belong to this user alone: other users could create it
+// first, and files in it are executed.
 func CacheFolder(name string) (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(base, "sdnpu", name), nil
@@ -24,13 +25,13 @@ func CacheFolder(name string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() || !private(info) {
-		return "", fmt.Errorf("%s is not a private folder of this user", base)
+		return "", fmt.Errorf("%s is not a folder that belongs to this user alone", base)
 	}
 	return filepath.Join(base, name), nil
 }
 
-// ProgramFolders returns the folders that may hold files of this program: the
-// folder of the name that it was called by, and the folder of its own file.
+// ProgramFolders returns the folders in which files of this program may be: the
+// folder of the name by which it was called, and the folder of its own file.
 func ProgramFolders(arg0 string) []string {
 	var folders []string
 	if filepath.Base(arg0) != arg0 {
@@ -47,8 +48,9 @@ func ProgramFolders(arg0 string) []string {
 	return folders
 }
 
-// DistinctFolders returns the absolute path of each folder once. It leaves out paths of files,
-// because this program often lies at a path that is also tried as a folder.
+// DistinctFolders returns the absolute path of each folder once. Paths of files are
+// left out, because this program is often found at a path that is also tried as a
+// folder.
 func DistinctFolders(folders []string) (distinct []string) {
 	for _, f := range folders {
 		f = Absolute(f)

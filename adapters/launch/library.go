@@ -16,7 +16,7 @@ import (
 // ErrNoLibrary is returned if no libQnnHtp is found.
 var ErrNoLibrary = errors.New("no QNN library found")
 
-// LibraryName returns the vendor's file name of the library on this system.
+// LibraryName returns the file name that the vendor's library has on this system.
 func LibraryName() string {
 	if runtime.GOOS == "windows" {
 		return "QnnHtp.dll"
@@ -24,8 +24,8 @@ func LibraryName() string {
 	return "libQnnHtp.so"
 }
 
-// FindLibrary searches the installed runtimes and then the library folders.
-// program is the name that this program was called by.
+// FindLibrary searches first the installed runtimes, then the library folders.
+// program is the name by which this program was called.
 func (s Settings) FindLibrary(program string) (string, error) {
 	installed, folders := RuntimeFolders(program), LibraryFolders(program)
 	for _, folder := range installed {
@@ -43,7 +43,7 @@ func (s Settings) FindLibrary(program string) (string, error) {
 		ErrNoLibrary, qnnruntime.Here(), strings.Join(installed, ", "), LibraryName(), strings.Join(folders, ", "))
 }
 
-// LibraryFolders returns the folders to search for a library, in order.
+// LibraryFolders returns the folders in which a library is searched, in order.
 func LibraryFolders(program string) []string {
 	folders := ProgramFolders(program)
 	for _, f := range ProgramFolders(program) {
@@ -55,11 +55,12 @@ func LibraryFolders(program string) []string {
 	return DistinctFolders(append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...))
 }
 
-// RuntimeFolderName is a folder next to this program that may hold a runtime, for
-// hosts that run as a user of their own.
+// RuntimeFolderName is the name of a folder next to this program that may hold a
+// runtime. It serves hosts that run under a user of their own.
 const RuntimeFolderName = "sdnpu-runtime"
 
-// RuntimeFolders returns the folders to search for installed runtimes, in order.
+// RuntimeFolders returns the folders in which installed runtimes are searched, in
+// order.
 func RuntimeFolders(program string) (folders []string) {
 	for _, f := range ProgramFolders(program) {
 		folders = append(folders, filepath.Join(f, RuntimeFolderName))
@@ -70,8 +71,9 @@ func RuntimeFolders(program string) (folders []string) {
 	return DistinctFolders(folders)
 }
 
-// UserRuntimeFolder returns the folder of this user's runtime, or "". It must not lie in a cache
-// folder: if a cleaner removed the runtime, it would not be fetched again.
+// UserRuntimeFolder returns the folder for this user's runtime, or "". The folder
+// must not be in a cache: if a cleaner deleted the runtime, the runtime would not
+// be fetched again.
 func UserRuntimeFolder() string {
 	folder, err := dataFolder("runtime")
 	if err != nil {
@@ -80,10 +82,11 @@ func UserRuntimeFolder() string {
 	return folder
 }
 
-// dataFolder returns the path of our folder of a name among this user's data.
+// dataFolder returns the path of a folder with the given name in sdnpu's part of
+// this user's data.
 func dataFolder(name string) (string, error) {
 	base := cmp.Or(os.Getenv("XDG_DATA_HOME"), os.Getenv("LOCALAPPDATA"))
-	if !filepath.IsAbs(base) { // not set, or it would mean another folder for each caller
+	if !filepath.IsAbs(base) { // the variable is not set, or is relative and would mean another folder for each caller
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -93,7 +96,7 @@ func dataFolder(name string) (string, error) {
 	return filepath.Join(base, "sdnpu", name), nil
 }
 
-// sdkTarget returns the vendor's name of this system in its SDK.
+// sdkTarget returns the name that the vendor's SDK uses for this system.
 func sdkTarget() string {
 	switch runtime.GOOS + "/" + runtime.GOARCH {
 	case "windows/arm64":
@@ -106,12 +109,12 @@ func sdkTarget() string {
 	return "x86_64-linux-clang"
 }
 
-// DriverPath is the variable with the folders in which the DSP's driver searches
-// for images. Semicolons separate the folders on every system.
+// DriverPath is the name of the variable with the folders in which the DSP's driver
+// searches for images. Semicolons separate the folders on every system.
 const DriverPath = "ADSP_LIBRARY_PATH"
 
-// AddToDriverPath adds a library's folder to the driver's path if it holds DSP images.
-// The driver reads the variable when it is loaded, which is later.
+// AddToDriverPath adds a library's folder to the driver's search path, if the
+// folder holds DSP images. The driver is loaded later, and reads the variable then.
 func AddToDriverPath(folder string) error {
 	path := os.Getenv(DriverPath)
 	if !qnnruntime.SkelFolder(folder) || slices.Contains(strings.Split(path, ";"), folder) {
@@ -123,9 +126,9 @@ func AddToDriverPath(folder string) error {
 	return os.Setenv(DriverPath, folder)
 }
 
-// InCurrentFolder returns the path of a file in the current folder that the user named
-// without a folder; the system's loader would not search there. It returns any
-// other name unchanged.
+// InCurrentFolder returns a path for a file in the current folder that the user
+// named without a folder. The dynamic loader would not search in the current
+// folder. Any other name is returned unchanged.
 func InCurrentFolder(name string) string {
 	if info, err := os.Stat(name); filepath.Base(name) == name && err == nil && info.Mode().IsRegular() {
 		return Absolute(name)

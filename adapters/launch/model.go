@@ -16,7 +16,7 @@ import (
 // which "sdnpu select --adapter" writes.
 var errAdapter = errors.New(`an "adapter", not a model: name the model's own GGUF (an adapter belongs in a Modelfile's ADAPTER line)`)
 
-// OpenGGUF opens a model's file. Its errors contain a remedy.
+// OpenGGUF opens a model's file. Errors of OpenGGUF say what to do.
 func OpenGGUF(path string) (*gguf.File, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func OpenGGUF(path string) (*gguf.File, error) {
 	return f, nil
 }
 
-// ModelError adds what to do to the error of a model that cannot run.
+// ModelError adds advice to the error of a model that cannot run.
 func ModelError(err error) error { return fmt.Errorf("%w; %s", err, modelRemedy(err)) }
 
 func modelRemedy(err error) string {
@@ -43,7 +43,8 @@ func modelRemedy(err error) string {
 	return "the file is damaged or was converted wrongly: fetch or convert it again"
 }
 
-// ModelName returns the name that a model's file states, and the file's own.
+// ModelName returns the name that a model's file contains, together with the name
+// of the file itself.
 func ModelName(f *gguf.File) string {
 	base := filepath.Base(f.Path())
 	if name, err := f.Str("general.name"); err == nil && name != "" {
@@ -52,9 +53,9 @@ func ModelName(f *gguf.File) string {
 	return base
 }
 
-// ResolveConfig returns the config of a model's file. Environment variables win
-// over the file, and flags win over both; flags map a key to its value, and an
-// empty value sets nothing.
+// ResolveConfig returns the config of a model's file. Environment variables
+// override the file, and flags override both. flags maps keys to values; an empty
+// value sets nothing.
 func ResolveConfig(path string, flags map[string]string) (config.Config, error) {
 	source, err := ConfigSource("the model", path)
 	switch {
@@ -67,8 +68,8 @@ func ResolveConfig(path string, flags map[string]string) (config.Config, error) 
 	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: lookup})
 }
 
-// FlagValue returns a number as the value of a flag of [ResolveConfig]. Zero sets
-// nothing.
+// FlagValue returns a number in the form that the flags of [ResolveConfig] need.
+// For zero it returns "", which sets nothing.
 func FlagValue(n int) string {
 	if n == 0 {
 		return ""
@@ -76,7 +77,8 @@ func FlagValue(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ConfigSource returns the config keys of a GGUF file. Errors call the file name.
+// ConfigSource returns a source of the config keys in a GGUF file. Errors call the
+// file by the given name.
 func ConfigSource(name, path string) (config.Source, error) {
 	f, err := gguf.OpenKeys(path)
 	if err != nil {

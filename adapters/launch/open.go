@@ -14,27 +14,28 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Model is a model with its device and engine, ready to generate. The caller
-// closes it.
+// Model is a loaded model with its device and engine. The caller must close it.
 type Model struct {
 	File      *gguf.File
 	Device    backend.Device
 	Engine    *engine.Engine
 	Tokenizer *tokenizer.Tokenizer
-	// Prompt holds the tokens of [Options].Prompt.
+	// Prompt holds the tokens of the prompt in [Options].Prompt.
 	Prompt []int32
 	Layers int
-	// LongestContext is the longest context that the model was made for.
+	// LongestContext is the longest context for which the model was trained.
 	LongestContext int
-	// Flips names what a measurement of flips on this model applies to.
+	// Flips says for which model, device and settings a measurement of flips is
+	// valid.
 	Flips findings.FlipsFile
 
-	database *tokendb.DB // nil if none is on disk
+	database *tokendb.DB // nil if the database is not on disk
 }
 
-// Open opens the model, its device and the engine. program is the name that this
-// program was called by. If the recipe needs calibration and none is stored, Open
-// calibrates. It compiles images that are not in the cache, which takes minutes.
+// Open opens the model, its device and the engine. program is the name by which
+// this program was called. If the recipe needs a calibration and none is stored,
+// Open calibrates the model. Images that are not in the cache are compiled, which
+// takes minutes.
 func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model, err error) {
 	l := &Model{}
 	defer func() {
@@ -82,7 +83,8 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	return l, nil
 }
 
-// openEngine opens the database and the engine of a model whose device is open.
+// openEngine opens the database and the engine of a model whose device is already
+// open.
 func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)})
 	if err != nil {
@@ -106,8 +108,8 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	return err
 }
 
-// EngineOptions returns the engine's options for a model. It may calibrate the
-// recipe.
+// EngineOptions returns the options of the engine for a model. If the recipe needs
+// a calibration and none is stored, EngineOptions calibrates the model.
 func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model) (engine.Options, error) {
 	recipe, err := s.Findings().Recipe(ctx, o.Recipe(m))
 	return engine.Options{
@@ -132,7 +134,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 	}, err
 }
 
-// Recipe returns the request for the config's recipe for a model.
+// Recipe returns the request for the recipe that the config names.
 func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
 	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Logger: o.Logger, Progress: o.Progress}
 }
@@ -163,7 +165,7 @@ func (l *Model) closeDatabase() error {
 	return err
 }
 
-// Close closes what Open opened, in reverse order.
+// Close closes everything that Open has opened, in reverse order.
 func (l *Model) Close() error {
 	var errs []error
 	if l.Engine != nil {

@@ -14,32 +14,36 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Options selects the model to open, and its settings. Path, Config and Logger are required.
+// Options names a model to open, and its settings. The fields Path, Config and
+// Logger are required.
 type Options struct {
-	// Path is the model's GGUF file.
+	// Path is the path of the model's GGUF file.
 	Path string
-	// Config is the model's config with variables and flags applied.
+	// Config is the model's config, with environment variables and flags applied.
 	Config config.Config
 	// Context is the number of tokens of a conversation; zero means the default.
 	Context int
-	// Sequences is the number of conversations at a time.
+	// Sequences is the number of conversations that can be open at the same time.
 	Sequences int
-	// Prompt, if set, encodes a prompt, and [Open] stores the tokens in [Model].Prompt. A prompt
-	// that does not fit is rejected before anything is compiled.
+	// Prompt, if set, encodes a prompt. [Settings.Open] stores its tokens in
+	// [Model].Prompt. A prompt that is too long is rejected before anything is
+	// compiled.
 	Prompt func(*tokenizer.Tokenizer) ([]int32, error)
 	Logger *slog.Logger
-	// Progress, if set, is called as images are compiled and loaded.
+	// Progress, if set, is called while images are compiled and loaded.
 	Progress func(engine.Progress)
-	// IdleSwitch is the idle time after which prefill graphs are loaded again, see [engine.Options].
+	// IdleSwitch is the time without requests after which prefill graphs are loaded
+	// again; see [engine.Options].
 	IdleSwitch time.Duration
-	// Forecast predicts a prompt's time even if no plan needs it.
+	// Forecast makes the engine forecast the time of each prompt, even if no plan
+	// needs it.
 	Forecast bool
-	// Policy, if set, wraps the engine's own.
+	// Policy, if set, wraps the policy of the engine.
 	Policy func(own engine.Policy) engine.Policy
 }
 
-// rows returns the graph widths that the user asked for, or nil: the engine then
-// chooses them by the number of sequences.
+// rows returns the graph widths for which the user asked. If the user gave none,
+// rows returns nil, and the engine chooses by the number of sequences.
 func (o Options) rows() []int {
 	if o.Config.Origin["sdnpu.rows"] == "" {
 		return nil
@@ -47,18 +51,19 @@ func (o Options) rows() []int {
 	return o.Config.Rows
 }
 
-// DraftProblem explains why the drafts that the config requests are impossible, with a remedy. It
-// returns "" if they can. Each drafted token needs a row of its own.
+// DraftProblem says why the drafts that the config asks for are impossible, and
+// what to do. If drafts are possible, DraftProblem returns "". Drafts need graphs
+// of several rows, because each drafted token takes a row.
 func (o Options) DraftProblem() string {
 	rows := o.rows()
 	switch {
-	case o.Config.Draft == (draft.Mode{}) || len(rows) == 0: // the engine's own widths have spare rows
+	case o.Config.Draft == (draft.Mode{}) || len(rows) == 0: // the widths that the engine chooses leave rows for drafts
 		return ""
 	case o.Config.Draft.Auto && o.Config.Origin["sdnpu.draft"] == "": // the user did not ask for drafts
 		return ""
 	}
 	switched, exactly := enginePlan(o.Config.Plan), ""
-	if switched == engine.PlanAuto && !engine.Exchangeable(rows) { // then every graph stays loaded
+	if switched == engine.PlanAuto && !engine.Exchangeable(rows) { // in this case every graph stays loaded
 		switched = ""
 	}
 	if o.Config.Exact {
@@ -71,11 +76,11 @@ func (o Options) DraftProblem() string {
 	return ""
 }
 
-// CheckPlanRows rejects a plan that is impossible with the widths. Its error names the sources of
-// both settings.
+// CheckPlanRows rejects a plan that is impossible with the given widths. The error
+// names the sources of both settings.
 func (o Options) CheckPlanRows() error {
 	rows := o.rows()
-	if len(rows) == 0 { // the engine's own widths fit every plan
+	if len(rows) == 0 { // every plan is possible with the widths that the engine chooses
 		return nil
 	}
 	if err := engine.CheckPlanRows(enginePlan(o.Config.Plan), rows); err != nil {
@@ -85,8 +90,9 @@ func (o Options) CheckPlanRows() error {
 	return nil
 }
 
-// enginePlan returns the engine's name of a config's plan. Keeping both graphs
-// loaded is the engine's default, which shares their weights if the device can.
+// enginePlan returns the name that the engine uses for the plan of a config. To
+// keep both graphs loaded is the engine's default; weights are shared if the device
+// can.
 func enginePlan(plan string) string {
 	if plan == graphswap.PlanResident {
 		return ""
@@ -94,8 +100,8 @@ func enginePlan(plan string) string {
 	return plan
 }
 
-// encode returns the prompt's tokens, or nil if there is no prompt. It rejects a
-// prompt that the model's context cannot hold.
+// encode returns the tokens of the prompt, or nil if there is no prompt. A prompt
+// that does not fit into the model's context is rejected.
 func (o Options) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 	if o.Prompt == nil {
 		return nil, nil
@@ -126,8 +132,8 @@ func checkPrompt(ids []int32, vocab int) error {
 	return nil
 }
 
-// ContextRemedy returns advice for a text that is longer than a context. longest is the longest
-// context that the model was made for.
+// ContextRemedy returns advice for a text that is longer than the context. longest
+// is the longest context for which the model was trained.
 func ContextRemedy(context, longest int) string {
 	if context < longest {
 		return fmt.Sprintf("--context takes up to %d, what the model was made for", longest)

@@ -10,26 +10,26 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Pace selects the phone's device profile that times the emulator's calls. No phone was measured
-// for it. Every result with times names the pace.
+// Pace describes the device profile of a phone whose times the emulator simulates.
+// No phone was measured for it. Every result that contains times names the pace.
 type Pace struct {
 	Profile string `json:"profile"`
-	// Kind is the kind of the profile, such as fitted or estimated.
+	// Kind is the kind of the device profile, such as fitted or estimated.
 	Kind string `json:"kind"`
-	// StandIn is the model whose costs are charged; empty means the model's own.
+	// StandIn is the model whose times are simulated; empty means the model itself.
 	StandIn string `json:"stand_in,omitempty"`
-	// Pace is wall (calls last as long as the phone's) or virtual (calls return
-	// at once, and a clock of their own advances).
+	// Pace is "wall" or "virtual". With wall, calls last as long as on the phone.
+	// With virtual, calls return at once, and a simulated clock advances.
 	Pace  string `json:"pace"`
 	Scale string `json:"scale"`
 }
 
-// Emulated reports whether a device is our emulator.
+// Emulated reports whether a device is sdnpu's emulator.
 func Emulated(c backend.Capabilities) bool { return strings.Contains(c.Provider, "EMULATOR") }
 
-// PaceOf returns the pace that SDNPU_EMULATOR asks of the emulator, see package
-// emulator. It returns nil for a device that takes its own time. The emulator
-// itself rejects a wrong setting.
+// PaceOf returns the pace that the variable SDNPU_EMULATOR asks for; see package
+// emulator. For a device that does not simulate times, PaceOf returns nil. A wrong
+// setting is rejected by the emulator itself.
 func PaceOf(c backend.Capabilities) *Pace {
 	if !Emulated(c) {
 		return nil
@@ -49,13 +49,13 @@ func PaceOf(c backend.Capabilities) *Pace {
 		Pace:    cmp.Or(set["pace"], "wall"),
 		Scale:   cmp.Or(set["scale"], "1"),
 	}
-	if profile, err := graphswap.Device(strings.Replace(p.Profile, "/", "+", 1)); err == nil { // SDNPU_EMULATOR writes a variant with a slash
+	if profile, err := graphswap.Device(strings.Replace(p.Profile, "/", "+", 1)); err == nil { // in SDNPU_EMULATOR, a slash separates a profile from its variant
 		p.Kind = profile.Kind
 	}
 	return p
 }
 
-// String describes the pace in a line of results.
+// String describes the pace in words, for a line of results.
 func (p *Pace) String() string {
 	text := fmt.Sprintf("at the pace of %s (%s)", p.Profile, p.Kind)
 	if p.StandIn != "" {
@@ -71,7 +71,8 @@ func (p *Pace) String() string {
 	return text
 }
 
-// Describe returns a device in one line, with the pace of its calls.
+// Describe returns a device in one line, with the pace of its calls if it is
+// simulated.
 func Describe(c backend.Capabilities) string {
 	text := fmt.Sprintf("%s, provider %s, build %s", c.Name, c.Provider, c.BuildID)
 	if c.SoC != "" {

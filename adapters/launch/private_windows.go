@@ -2,5 +2,6 @@ package launch
 
 import "os"
 
-// private is always true: Windows gives each user temporary files of their own.
+// On Windows, private always returns true. There each user has a temporary folder
+// of their own.
 func private(os.FileInfo) bool { return true }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessorTime returns the processor time of this process and of the child
-// processes that have ended, over all cores.
+// ProcessorTime returns the processor time of this process and of its child
+// processes that have ended, summed over all cores.
 func ProcessorTime() (spent time.Duration) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage
@@ -21,8 +21,8 @@ func ProcessorTime() (spent time.Duration) {
 	return spent
 }
 
-// PeakMemory returns the largest resident size in bytes of this process and of
-// its child processes.
+// PeakMemory returns the largest resident memory in bytes that this process, or a
+// child process of it, has had.
 func PeakMemory() (size int64) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ProcessorTime returns the processor time of this process over all cores.
+// ProcessorTime returns the processor time of this process, summed over all cores.
 func ProcessorTime() time.Duration {
 	var created, ended, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &created, &ended, &kernel, &user) != nil {
 		return 0
 	}
 	ticks := func(t windows.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
-	return time.Duration(ticks(kernel)+ticks(user)) * 100 // ticks are 100 ns
+	return time.Duration(ticks(kernel)+ticks(user)) * 100 // one tick is 100 ns
 }
 
 var getProcessMemoryInfo = windows.NewLazySystemDLL("psapi.dll").NewProc("GetProcessMemoryInfo")
 
-// memoryCounters is PROCESS_MEMORY_COUNTERS.
+// memoryCounters is the Windows struct PROCESS_MEMORY_COUNTERS.
 type memoryCounters struct {
 	size, pageFaults                       uint32
 	peakWorkingSet, workingSet             uintptr
@@ -27,7 +27,7 @@ type memoryCounters struct {
 	pagefile, peakPagefile                 uintptr
 }
 
-// PeakMemory returns the largest working set of this process in bytes.
+// PeakMemory returns the largest working set that this process has had, in bytes.
 func PeakMemory() int64 {
 	var c memoryCounters
 	c.size = uint32(unsafe.Sizeof(c))

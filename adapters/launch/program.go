@@ -6,14 +6,14 @@ import (
 	"runtime"
 )
 
-// runningProgram is the path at which Linux keeps the file of the running program,
-// even if that file was removed or replaced.
+// runningProgram is a path at which Linux gives access to the file of the running
+// program, even if the file was removed or replaced.
 const runningProgram = "/proc/self/exe"
 
-// OwnProgram returns a path that starts this program again. On Linux it starts the
-// running file, also after an update replaced it. On other systems, and where /proc
-// is not mounted, it starts the file that is at the program's path now; package
-// compile refuses another version.
+// OwnProgram returns a path with which this program can start itself again. On
+// Linux, this starts the running version, even if an update has replaced the file.
+// On other systems, and if /proc is not mounted, it starts the file that is at the
+// program's path now. If that is another version, package compile refuses it.
 func OwnProgram() (string, error) {
 	if runtime.GOOS == "linux" {
 		if _, err := os.Stat(runningProgram); err == nil {

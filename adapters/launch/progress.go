@@ -12,16 +12,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Bar shows the progress of [Settings.Open]. A terminal gets a bar. Other writers get a line for
-// each ready image. The line tells whether the image was compiled or cached. While an image is
-// compiled they get a line after one second and then every [cmdline.LineEvery].
+// Bar shows the progress of [Settings.Open]. On a terminal, progress is shown as a
+// bar. Otherwise a line is printed when an image is ready. The line says whether
+// the image was compiled or came from the cache. While an image is compiled, a line
+// is printed after one second and then every [cmdline.LineEvery].
 type Bar struct {
 	w        io.Writer
 	bar      *progressbar.ProgressBar
 	terminal bool
 	began    time.Time
-	lines    int // lines of the current image
-	done     int // images that have been reported as ready
+	lines    int // number of lines printed for the current image
+	done     int // number of images that have been reported as ready
 }
 
 // NewBar returns a bar that writes to w.
@@ -29,7 +30,7 @@ func NewBar(w io.Writer) *Bar {
 	return &Bar{w: w, terminal: cmdline.IsTerminal(w), began: time.Now()}
 }
 
-// Step shows progress. It is an [Options].Progress.
+// Step shows progress. Step can be used as [Options].Progress.
 func (b *Bar) Step(p engine.Progress) {
 	text := fmt.Sprintf("%s (%d of %d)", ProgressText(p), min(p.Done+1, p.Total), p.Total)
 	if b.terminal {
@@ -38,10 +39,10 @@ func (b *Bar) Step(p engine.Progress) {
 	}
 	switch images := p.Graph != findings.Calibrating && p.Graph != findings.Comparing; {
 	case !images:
-		if p.Done < p.Total { // the next text begins
+		if p.Done < p.Total { // the work on the next text begins
 			fmt.Fprintln(b.w, text)
 		}
-	case p.Elapsed == 0: // it is not known yet whether this image must be compiled
+	case p.Elapsed == 0: // it is not known yet whether the image must be compiled
 		b.lines, b.done = 0, p.Done
 	case p.Done > b.done:
 		b.done = p.Done
@@ -55,7 +56,7 @@ func (b *Bar) Step(p engine.Progress) {
 // Close removes the bar from the terminal.
 func (b *Bar) Close() {
 	if b.bar != nil {
-		_ = b.bar.Finish() // progress is not worth an error
+		_ = b.bar.Finish() // an error of the progress bar does not matter
 	}
 }
 
@@ -65,10 +66,11 @@ func (b *Bar) draw(text string, p engine.Progress) {
 			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true))
 	}
 	b.bar.Describe(text)
-	_ = b.bar.Set64(p.WeightsDone) // progress is not worth an error
+	_ = b.bar.Set64(p.WeightsDone) // an error of the progress bar does not matter
 }
 
-// remaining reports how many weights are done and estimates the remaining time.
+// remaining says which share of the weights is done and estimates the time that is
+// left.
 func (b *Bar) remaining(p engine.Progress) string {
 	if p.Weights == 0 {
 		return ""
@@ -82,7 +84,8 @@ func (b *Bar) remaining(p engine.Progress) string {
 	return text
 }
 
-// doneText returns a line that tells whether an image was cached or compiled, and the time that it took.
+// doneText returns a line that says whether an image came from the cache or was
+// compiled, and how long that took.
 func doneText(p engine.Progress) string {
 	if p.Cached {
 		return "loaded " + p.Graph + ", compiled before"
@@ -101,7 +104,7 @@ func ProgressText(p engine.Progress) string {
 		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:
 		return "loading " + p.Graph
-	case p.Elapsed == 0: // it is not known yet whether the cache holds it
+	case p.Elapsed == 0: // it is not known yet whether the image is in the cache
 		return "preparing " + p.Graph
 	}
 	return "compiling " + p.Graph

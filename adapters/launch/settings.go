@@ -14,52 +14,54 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// Settings describe this machine: its library, its chip and its folders. The settings of a single
-// model are in its config, see package config.
+// Settings describes this machine: its library, its chip and its folders. Settings
+// of a single model are in its config; see package config.
 type Settings struct {
-	// Library selects the device: "emulator", "float" or a path. If Library is empty, the first
-	// libQnnHtp.so that is found is used.
+	// Library selects the device. Its value is "emulator", "float" or the path of a
+	// library. If Library is empty, the first libQnnHtp.so that is found is used.
 	Library string
 	// OnEmulatorBuild, if set, is called before the emulator is compiled.
 	OnEmulatorBuild func()
-	// SoC is the vendor's number of the chip. Zero leaves the choice to the
-	// library.
+	// SoC is the vendor's number of the chip. If SoC is zero, the library chooses.
 	SoC uint32
-	// RecordCosts makes the device record the time of its calls.
+	// RecordCosts makes the device record how long its calls take.
 	RecordCosts bool
-	// EmulatorPace is the value of SDNPU_EMULATOR if it names a device profile, whose
-	// time the emulator then keeps. Empty means this machine's time.
+	// EmulatorPace is the value of SDNPU_EMULATOR if that names a device profile,
+	// whose times the emulator then simulates. If EmulatorPace is empty, calls take
+	// as long as they take on this machine.
 	EmulatorPace string
-	// Cache is the folder of compiled images; empty means no cache.
+	// Cache is the folder of compiled images; empty means that there is no cache.
 	Cache string
-	// CacheSize limits the folder, in the user's notation. Empty means the
-	// default.
+	// CacheSize is the size limit of that folder, as the user wrote it. If
+	// CacheSize is empty, the default limit is used.
 	CacheSize string
-	// Prepared are folders of images that were compiled on another machine.
+	// Prepared lists folders of images that were compiled on another machine.
 	Prepared []string
 	// PreparedKeys are accepted as signers of those folders.
 	PreparedKeys []signing.PublicKey
 	// CheckCodes compares rounded weights with their checksums before the engine opens.
 	CheckCodes bool
-	// ConstantSharing applies if images are compiled for another machine.
+	// ConstantSharing is used when images are compiled for another machine.
 	ConstantSharing hexagon.ConstantSharing
-	// Original is Ollama's own llama-server, which runs unselected models.
+	// Original is the path of Ollama's own llama-server, which runs models that are
+	// not selected.
 	Original string
-	// CompileInline compiles in this process. Otherwise a child process
-	// compiles, which may be silent for CompilePatience; zero means the default.
+	// CompileInline makes this process compile itself. Otherwise a child process
+	// compiles. CompilePatience is the time for which the child may send nothing; zero means
+	// the default.
 	CompileInline   bool
 	CompilePatience time.Duration
 	// AllowNoKey lets a server without an API key answer other machines.
 	AllowNoKey bool
-	// GateOff allows recipes that a check found below their gate.
+	// GateOff allows recipes that a check has found to be below their gate.
 	GateOff bool
 }
 
-// noKeyVariable allows a server without an API key to answer other machines.
+// noKeyVariable is the name of the variable that sets AllowNoKey.
 const noKeyVariable = "SDNPU_ALLOW_NO_KEY"
 
-// x86SoC is the chip that x86-64 libraries compile for unless the user names one:
-// the SM8650. The libraries' own default cannot run float32 RmsNorm.
+// x86SoC is the chip for which x86-64 libraries compile unless the user names one:
+// the SM8650. The default chip of these libraries cannot run float32 RmsNorm.
 const x86SoC = 57
 
 // ReadSettings reads the machine's environment variables.
@@ -123,8 +125,8 @@ func ReadSettings() (Settings, error) {
 	return s, nil
 }
 
-// readCompile reads SDNPU_COMPILE: empty, inline, or how long a compiling process
-// may be silent.
+// readCompile parses SDNPU_COMPILE: empty, inline, or how long a compiling process
+// may send nothing.
 func (s *Settings) readCompile(value string) error {
 	switch value {
 	case "":
@@ -141,13 +143,13 @@ func (s *Settings) readCompile(value string) error {
 	return nil
 }
 
-// Findings returns the store of measured results, which lies in the image cache.
+// Findings returns the store of measured results, which is in the image cache.
 func (s Settings) Findings() findings.Store {
 	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, Keys: s.PreparedKeys, CheckCodes: s.CheckCodes, GateOff: s.GateOff}
 }
 
-// CacheParent returns the folder that holds the image cache, or the folder of
-// temporary files if there is no cache.
+// CacheParent returns the folder that contains the image cache. If there is no
+// cache, it returns the folder for temporary files.
 func (s Settings) CacheParent() string {
 	if s.Cache == "" {
 		return os.TempDir()

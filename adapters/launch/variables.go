@@ -12,7 +12,7 @@ import (
 // Variable is an environment variable that describes the machine, not a model.
 type Variable struct{ Name, Doc string }
 
-// Variables lists the variables that [ReadSettings] reads, with their help.
+// Variables lists the variables that [ReadSettings] reads, with their help texts.
 var Variables = []Variable{
 	{"SDNPU_LIBRARY", "emulator, float (plain Go), or the path of a QNN library (default: the installed one)"},
 	{"SDNPU_SOC", "chip to compile for, such as sm8650 or the vendor's number (default: this device's; on a PC 57, the SM8650)"},
@@ -27,12 +27,12 @@ var Variables = []Variable{
 	{"SDNPU_EMULATOR", "profile=sd8gen2,…: the emulator takes a phone's time and memory (default: this machine's)"},
 }
 
-// testVariables lists the variables of this project's tests and builds.
+// testVariables lists the variables that only tests and builds of this project use.
 var testVariables = []string{"SDNPU_ATTACK", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
 
-// VariableProblems describes variables of an environment that are misspelt or
-// have values that their key does not accept. A misspelt variable would be
-// ignored; an invalid value makes every start fail.
+// VariableProblems describes which variables of an environment are misspelt, or
+// have values that their key does not accept. A misspelt variable would be ignored,
+// and an invalid value makes every start fail.
 func VariableProblems(environment []string) (problems []string) {
 	var known []string
 	for _, v := range Variables {
@@ -45,7 +45,7 @@ func VariableProblems(environment []string) (problems []string) {
 	for _, entry := range environment {
 		name, value, _ := strings.Cut(entry, "=")
 		values[name] = value
-		upper := strings.ToUpper(name) // sdnpu_rows is misspelt, too
+		upper := strings.ToUpper(name) // a name in lower case, such as sdnpu_rows, counts as misspelt
 		if !strings.HasPrefix(upper, "SDNPU_") || slices.Contains(known, name) || slices.Contains(testVariables, name) {
 			continue
 		}
@@ -61,8 +61,9 @@ func VariableProblems(environment []string) (problems []string) {
 	return append(problems, valueProblems(lookup)...)
 }
 
-// valueProblems describes values that their key does not accept. If there are
-// none, it describes values that are invalid together.
+// valueProblems describes which variables have values that their key does not
+// accept. If all values are valid alone, it describes values that contradict each
+// other.
 func valueProblems(lookup func(name string) (string, bool)) (problems []string) {
 	for _, k := range config.Keys {
 		value, _ := lookup(k.Variable())

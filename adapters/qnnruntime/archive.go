@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// Limits of a wheel's contents. The largest known wheel has 260 MB in 40 files.
+// These are limits of a wheel's contents. The largest known wheel has 260 MB in 40
+// files.
 const (
 	entryLimit    = 4096
 	fileLimit     = 512 << 20
@@ -26,8 +27,8 @@ const (
 // licenceFile is the path of the vendor's licence in the wheel.
 const licenceFile = distribution + "/Qualcomm_LICENSE.pdf"
 
-// runtimeFiles matches the files to unpack: the runtime, its dependencies and its
-// licences. extraFiles matches libraries that only tests and tools load.
+// runtimeFiles matches the files that are unpacked: the runtime, its dependencies
+// and its licences. extraFiles matches libraries that only tests and tools load.
 var (
 	runtimeFiles = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
 		`|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt)$|^onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+$`)
@@ -38,17 +39,19 @@ var (
 // Windows on x86-64 keeps its libraries one folder lower than the other wheels.
 func unpackedPath(name string) string { return strings.Replace(name, "/libs/amd64/", "/", 1) }
 
-// Archive is an open wheel with validated entries. It does not own its reader.
+// Archive is an open wheel whose list of files has been checked. Closing the reader
+// is left to the caller.
 type Archive struct {
-	// Version and Target identify the wheel.
+	// Version and Target say what the wheel is for.
 	Version string
 	Target  Target
 	files   []*zip.File
-	sums    map[string]string // checksums by path, in RECORD's form
+	sums    map[string]string // checksums by path, in the form that the wheel's RECORD has
 }
 
-// OpenArchive reads a wheel's file list and rejects a wheel that holds no runtime
-// or is too large. With all, libraries for tests and tools are unpacked too.
+// OpenArchive reads a wheel's list of files. It rejects a wheel that contains no
+// runtime or is too large. If all is set, libraries for tests and tools are
+// unpacked too.
 func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -67,7 +70,8 @@ func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	return a, a.detectTarget()
 }
 
-// readRecord reads the checksums of all files, and the version from RECORD's path.
+// readRecord reads the checksums of all files from the file RECORD, and the version
+// from its path.
 func (a *Archive) readRecord(z *zip.Reader) error {
 	i := slices.IndexFunc(z.File, func(f *zip.File) bool {
 		return strings.HasPrefix(f.Name, distribution+"-") && path.Base(f.Name) == "RECORD"
@@ -119,7 +123,7 @@ func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 	return nil
 }
 
-// detectTarget sets the system that the runtime is for, from the name and the
+// detectTarget sets for which system the runtime is, judged by the name and the
 // architecture of the main library.
 func (a *Archive) detectTarget() error {
 	for _, f := range a.files {
@@ -140,7 +144,7 @@ func (a *Archive) detectTarget() error {
 	return fmt.Errorf("%w: it holds no library for Linux or Windows on amd64 or arm64", ErrWheel)
 }
 
-// machine returns the architecture of an ELF or PE file by its Go name, or "".
+// machine returns Go's name for the architecture of an ELF or PE file, or "".
 func machine(front []byte) string {
 	at := func(i int) int {
 		if i < 0 || i+1 >= len(front) {
@@ -170,7 +174,7 @@ func (a *Archive) Licence() ([]byte, error) {
 	return text, a.compare(licenceFile, sha256.Sum256(text))
 }
 
-// compare compares the checksum of a file with the record.
+// compare compares the checksum of a file with the one that the wheel records.
 func (a *Archive) compare(name string, sum [sha256.Size]byte) error {
 	if got := "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]); got != a.sums[name] {
 		return fmt.Errorf("%s: %w: the wheel records %s, the file has %s", name, ErrChecksum, a.sums[name], got)
@@ -198,7 +202,7 @@ func contents(f *zip.File, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// head reads at most the first n bytes of a file.
+// head reads the first n bytes of a file, or all if it is shorter.
 func head(f *zip.File, n int64) (_ []byte, err error) {
 	r, err := f.Open()
 	if err != nil {
@@ -212,5 +216,5 @@ func head(f *zip.File, n int64) (_ []byte, err error) {
 	return text, nil
 }
 
-// mode holds the permissions of unpacked files.
+// mode holds the permissions that unpacked files get.
 const mode fs.FileMode = 0o644

@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// wheelLimit is the largest wheel in bytes. The largest known has 200 MB.
+// wheelLimit is the size in bytes of the largest wheel that is accepted. The
+// largest known wheel has 200 MB.
 const wheelLimit = 1 << 30
 
-// Fetch downloads a wheel and compares it with its checksum. If progress is set,
-// Fetch calls it with the number of bytes so far and the size, which is -1 if the
-// server does not give it.
+// Fetch downloads a wheel and verifies its checksum. If progress is set, Fetch
+// calls it with the number of bytes received and with the total size, or -1 if the
+// server does not give the size.
 func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(done, total int64)) error {
 	from, err := url.Parse(w.URL)
 	if err != nil {
@@ -25,7 +26,7 @@ func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(d
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // the checksum decides whether the body is complete
+	defer func() { _ = response.Body.Close() }() // an error of closing does not matter, because the checksum shows whether the body is complete
 	if response.ContentLength > wheelLimit {
 		return fmt.Errorf("%s: %w: got %d bytes, want at most %d", w.Name, ErrWheel, response.ContentLength, wheelLimit)
 	}
@@ -44,7 +45,7 @@ func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(d
 	return nil
 }
 
-// meter reports the number of bytes written to it.
+// meter reports how many bytes were written to it.
 type meter struct {
 	done, total int64
 	report      func(done, total int64)

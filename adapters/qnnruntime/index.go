@@ -19,25 +19,27 @@ import (
 const (
 	// DefaultIndex is the public Python index.
 	DefaultIndex = "https://pypi.org/simple"
-	// DefaultVersion is the release with which this program is tested.
+	// DefaultVersion is the release with which this program was tested.
 	DefaultVersion = "2.7.0"
-	// project is the name in an index, distribution the name in file names.
+	// project is the name of the project in an index, and distribution its name in
+	// file names.
 	project      = "onnxruntime-qnn"
 	distribution = "onnxruntime_qnn"
 	// pageLimit is the largest index page in bytes.
 	pageLimit = 32 << 20
 )
 
-// jsonPage is the content type of an index page in JSON. HTML pages work too.
+// jsonPage is the content type of an index page in JSON. HTML pages are accepted
+// too.
 const jsonPage = "application/vnd.pypi.simple.v1+json"
 
-// Index is a Python package index: a folder of pages, one per project, as pip
-// reads them.
+// Index is a Python package index: a folder of pages, one for each project, in the
+// form that pip reads.
 type Index struct {
-	// URL is the folder. If it is empty, it is [DefaultIndex].
+	// URL is the URL of that folder. If URL is empty, [DefaultIndex] is used.
 	URL string
-	// Client makes the requests. Nil means the default client, which uses the proxy
-	// variables.
+	// Client makes the requests. If Client is nil, the default client is used,
+	// which reads the proxy variables.
 	Client *http.Client
 }
 
@@ -45,11 +47,11 @@ type Index struct {
 type Wheel struct {
 	Name, Version string
 	URL           string
-	// SHA256 is the checksum in the index, in hexadecimal digits.
+	// SHA256 is the file's checksum in the index, in hexadecimal digits.
 	SHA256 string
 }
 
-// Find returns a version's wheel for a system.
+// Find returns the wheel of a version for a system.
 func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error) {
 	if err := t.check(); err != nil {
 		return Wheel{}, err
@@ -73,7 +75,8 @@ func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error
 	if len(found) == 0 {
 		return Wheel{}, fmt.Errorf("%s %s for %v: %w; the index has %s", project, version, t, ErrNoWheel, versionList(versions))
 	}
-	// Wheels for different versions of Python have the same libraries.
+	// Wheels for different versions of Python contain the same libraries, so any of
+	// them will do.
 	slices.SortFunc(found, func(a, b Wheel) int { return cmp.Compare(a.Name, b.Name) })
 	w := found[0]
 	if sum, err := hex.DecodeString(w.SHA256); err != nil || len(sum) != 32 {
@@ -94,7 +97,7 @@ func versionList(versions map[string]bool) string {
 	return strings.Join(list, ", ")
 }
 
-// parseName splits NAME-VERSION-PYTHON-ABI-PLATFORM.whl.
+// parseName splits a file name of the form NAME-VERSION-PYTHON-ABI-PLATFORM.whl.
 func parseName(name string) (version, platform string, ok bool) {
 	base, isWheel := strings.CutSuffix(name, ".whl")
 	parts := strings.Split(base, "-")
@@ -114,7 +117,7 @@ func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // the body was read
+	defer func() { _ = response.Body.Close() }() // an error of closing does not matter, because the body was read
 	body, err := io.ReadAll(io.LimitReader(response.Body, pageLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
@@ -153,12 +156,12 @@ func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Res
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the garbage collector closes the body
+		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the body is closed when the response is garbage-collected
 	}
 	return response, nil
 }
 
-// secure rejects HTTP without TLS, except on this machine.
+// secure rejects HTTP without TLS, except for a server on this machine.
 func secure(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
@@ -186,7 +189,7 @@ func parseJSON(body []byte, base *url.URL) ([]Wheel, error) {
 		}
 		ref, err := base.Parse(f.URL)
 		if err != nil {
-			continue // skip a file with an invalid URL: another file may match
+			continue // a file with an invalid URL is skipped, because another file may match
 		}
 		wheels = append(wheels, Wheel{Name: f.Filename, URL: ref.String(), SHA256: f.Hashes["sha256"]})
 	}
@@ -199,8 +202,8 @@ var (
 	yanked = regexp.MustCompile(`(?is)\bdata-yanked\b`)
 )
 
-// parseHTML parses a page in the format of PEP 503. The checksum is in the
-// fragment of the link.
+// parseHTML parses a page in the format of PEP 503. The checksum of a file is in
+// the fragment of its link.
 func parseHTML(body []byte, base *url.URL) ([]Wheel, error) {
 	var wheels []Wheel
 	for _, a := range anchor.FindAllSubmatch(body, -1) {

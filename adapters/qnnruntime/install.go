@@ -15,25 +15,25 @@ import (
 	"strings"
 )
 
-// stampFile lists the contents of a folder.
+// stampFile is the name of the file that lists the contents of an installation.
 const stampFile = "runtime.json"
 
-// stampLimit is the largest stamp file in bytes.
+// stampLimit is the size in bytes of the largest stamp file that is accepted.
 const stampLimit = 1 << 20
 
 // Installed is a runtime in a folder.
 type Installed struct {
 	// Folder is the folder of the runtime.
 	Folder string `json:"-"`
-	// Version is the version of the wheel, System the target.
+	// Version is the version of the wheel, and System the target.
 	Version string `json:"version"`
 	System  string `json:"system"`
 	// Files lists paths relative to Folder, with slashes.
 	Files []string `json:"files"`
 }
 
-// Unpack installs the archive into a folder. It creates the folder if necessary
-// and replaces an earlier installation.
+// Unpack installs the archive's files into a folder. If the folder does not exist,
+// Unpack creates it. An earlier installation is replaced.
 func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 	return i, swap(work, folder)
 }
 
-// write unpacks one file, whose name selectFiles has checked.
+// write unpacks one file, whose name selectFiles has already checked.
 func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -85,8 +85,9 @@ func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
 	return a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
 }
 
-// swap moves the unpacked files to the folder. It removes the old stamp first and
-// moves the new stamp last, so that a folder with a stamp is complete.
+// swap moves the unpacked files from the folder work to their final folder. The old
+// stamp is removed first and the new stamp moved last, so a folder with a stamp is
+// always complete.
 func swap(work, folder string) error {
 	if err := os.Remove(filepath.Join(folder, stampFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -110,7 +111,7 @@ func Find(folder string) (*Installed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, ErrNotInstalled)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // an error of closing does not matter after reading
 	text, err := io.ReadAll(io.LimitReader(f, stampLimit))
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (i *Installed) Library() string {
 	return LibraryPath(i.Folder, t)
 }
 
-// LibraryPath returns the path of the main library in a folder of the layout.
+// LibraryPath returns the path of the main library in an installation for a target.
 func LibraryPath(folder string, t Target) string {
 	return filepath.Join(folder, distribution, t.Library())
 }
@@ -164,8 +165,8 @@ func (i *Installed) Missing() (missing []string) {
 	return missing
 }
 
-// SkelFolder reports whether a folder holds DSP images. The driver searches for
-// them on its own path.
+// SkelFolder reports whether a folder contains DSP images. The DSP's driver has a
+// search path of its own for them.
 func SkelFolder(folder string) bool {
 	entries, err := os.ReadDir(folder)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return skel.MatchString(e.Name()) })

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Target is a system, with the names that Go uses.
+// Target is an operating system and an architecture, with the names that Go uses.
 type Target struct{ OS, Arch string }
 
 // Here returns the system on which this program runs.
 func Here() Target { return Target{runtime.GOOS, runtime.GOARCH} }
 
-// targets maps the systems with wheels to the prefix and the suffix of the
-// platform in a wheel's name, and to the name of the main library.
+// targets maps each system for which wheels exist to the prefix and the suffix of
+// the platform in a wheel's name, and to the name of the main library.
 var targets = map[Target]struct{ prefix, suffix, library string }{
 	{"linux", "amd64"}:   {"manylinux", "x86_64", "libQnnHtp.so"},
 	{"linux", "arm64"}:   {"manylinux", "aarch64", "libQnnHtp.so"},
@@ -28,7 +28,7 @@ func ParseTarget(text string) (Target, error) {
 	return t, t.check()
 }
 
-// String returns "linux/arm64".
+// String returns the target in the form "linux/arm64".
 func (t Target) String() string { return t.OS + "/" + t.Arch }
 
 func (t Target) check() error {
@@ -45,8 +45,8 @@ func (t Target) check() error {
 // Library returns the file name of the runtime's main library.
 func (t Target) Library() string { return targets[t].library }
 
-// accepts reports whether a wheel's platform is this system. The platform may be
-// several tags joined by dots.
+// accepts reports whether a wheel's platform stands for this system. A platform may
+// consist of several tags that are joined by dots.
 func (t Target) accepts(platform string) bool {
 	want, ok := targets[t]
 	for tag := range strings.SplitSeq(platform, ".") {

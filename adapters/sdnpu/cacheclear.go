@@ -53,16 +53,17 @@ func newCacheClear() *cobra.Command {
 	return cmd
 }
 
-// cleared is the result of clearing the cache.
+// cleared says what clearing the cache has done.
 type cleared struct {
 	images []cacheEntry // removed images
-	kept   []cacheEntry // images that a process uses
+	kept   []cacheEntry // images that were kept because a process uses them
 	failed []cacheEntry // images that could not be removed
 	files  []cacheEntry // removed results
-	others int          // images that were not selected
+	others int          // number of images that were not selected
 }
 
-// clearEntries removes the selected entries. It continues after an error.
+// clearEntries removes the selected entries of the cache. After an error,
+// clearEntries continues with the next entry.
 func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cacheEntry) bool) (c cleared, err error) {
 	list, err := store.List()
 	for _, i := range list {
@@ -76,7 +77,7 @@ func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cach
 		switch e.Removed = gone; {
 		case gone:
 			c.images = append(c.images, e)
-		case failed != nil: // the error gives the reason
+		case failed != nil: // the error in failed gives the reason
 			c.failed = append(c.failed, e)
 		default:
 			c.kept = append(c.kept, e)
@@ -98,8 +99,8 @@ func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cach
 	return c, err
 }
 
-// name returns the entry's model with its graphs or recipe. Without a model, it
-// returns the key that list shows.
+// name returns what an entry is called in messages: its model with the graphs or
+// the recipe. If the model is unknown, name returns the key that cache list shows.
 func (e cacheEntry) name() string {
 	if e.Model == "" {
 		return fmt.Sprintf("%.*s", keyDigits, e.Key)
@@ -133,23 +134,25 @@ func (c cleared) print(w io.Writer) {
 	}
 }
 
-// keyDigits is the number of digits of a key that list shows. They identify it.
+// keyDigits is the number of digits of a key that cache list shows. This number of
+// digits is enough to identify an entry.
 const keyDigits = 12
 
-// entriesOf returns a function that selects the entries of a model or of a key. If
-// model is the path of a file, its content decides, otherwise its name.
+// entriesOf returns a function that selects the entries of a model, or the entry of
+// a key. If model is the path of a file, entries are selected by the file's
+// content, otherwise by the model's name.
 func entriesOf(model string) func(cacheEntry) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {
 		digest = fmt.Sprintf("%x", f.Digest())
-		_ = f.Close() // opened for reading
+		_ = f.Close() // an error of closing does not matter after reading
 	}
 	file := filepath.Base(model)
 	return func(e cacheEntry) bool {
 		if len(model) >= keyDigits && strings.HasPrefix(e.Key, model) || digest != "" && e.digest == digest {
 			return true
 		}
-		if e.Kind == findings.ProfileKind { // profiles contain only the name of the model's file
+		if e.Kind == findings.ProfileKind { // profiles contain only the file name of the model
 			last := file[strings.LastIndex(file, ", ")+1:]
 			return e.Model == strings.TrimSpace(strings.TrimSuffix(last, filepath.Ext(last)))
 		}

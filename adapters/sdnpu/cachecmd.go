@@ -34,7 +34,8 @@ func newCacheCommand() *cobra.Command {
 	return cmd
 }
 
-// cacheEntry describes an image or a result in the cache, as --json prints it.
+// cacheEntry describes an image or a result in the cache, in the form that --json
+// prints.
 type cacheEntry struct {
 	// Kind is "image", "ranges", "check", "flips" or "profile".
 	Kind    string    `json:"kind"`
@@ -50,18 +51,18 @@ type cacheEntry struct {
 	Device  string    `json:"device"`
 	// Fingerprint identifies the device for which the image is valid.
 	Fingerprint string `json:"fingerprint"`
-	// Damage describes why the file is invalid. It is empty if the file is valid.
+	// Damage says why the file is invalid. Damage is empty if the file is valid.
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
-	// Kept is the reason if verify --fix could not remove the file.
+	// Kept says why verify --fix could not remove the file.
 	Kept string `json:"kept,omitempty"`
 
 	verified bool           // set if all bytes were checked, not only the header
-	digest   string         // the model's, empty if unknown
-	result   findings.Entry // zero for an image
+	digest   string         // digest of the model; empty if it is unknown
+	result   findings.Entry // zero value for an image
 }
 
-// imageKind is the Kind of images.
+// imageKind is the value of Kind for images.
 const imageKind = "image"
 
 func entryOf(i imagecache.Info) cacheEntry {
@@ -76,7 +77,7 @@ func entryOf(i imagecache.Info) cacheEntry {
 	return e
 }
 
-// resultEntries lists the results of other commands that the cache keeps.
+// resultEntries lists the results of other commands that are stored in the cache.
 func resultEntries(s launch.Settings) (entries []cacheEntry, err error) {
 	results, err := s.Findings().List()
 	for _, r := range results {
@@ -92,7 +93,7 @@ func resultEntries(s launch.Settings) (entries []cacheEntry, err error) {
 	return entries, err
 }
 
-// state returns the last column of the table.
+// state returns the text in the last column of the table.
 func (e cacheEntry) state() string {
 	switch {
 	case e.Removed:
@@ -109,7 +110,7 @@ func (e cacheEntry) state() string {
 	return "ok"
 }
 
-// what returns the graphs of an image, or the kind of a result.
+// what returns which graphs an image contains, or the kind of a result.
 func (e cacheEntry) what() string {
 	if e.Kind == imageKind {
 		return e.Graphs
@@ -117,21 +118,21 @@ func (e cacheEntry) what() string {
 	return e.Kind
 }
 
-// deviceName returns the name in a device's description, which checks and
+// deviceName extracts the device's name from the description that checks and
 // profiles contain.
 func deviceName(device string) string {
 	name, _, _ := strings.Cut(device, ", ")
 	return name
 }
 
-// cacheFlags are the flags of list, verify and clear.
+// cacheFlags holds the flags of the commands list, verify and clear.
 type cacheFlags struct{ json bool }
 
 func (f *cacheFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array of objects, one per file")
 }
 
-// print prints a table, or an array with --json.
+// print prints the entries as a table or, with --json, as an array.
 func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	if f.json {
 		if entries == nil {
@@ -151,7 +152,7 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	return t.Flush()
 }
 
-// openCacheFolder opens the image cache.
+// openCacheFolder opens the folder of the image cache.
 func openCacheFolder(cmd *cobra.Command) (launch.Settings, *imagecache.Store, error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -207,7 +208,8 @@ func newCacheList() *cobra.Command {
 	return cmd
 }
 
-// countKinds counts the entries of each kind. It returns "" for none.
+// countKinds returns how many entries of each kind there are, as text. Without
+// entries it returns "".
 func countKinds(entries []cacheEntry) string {
 	count, bytes := map[string]int{}, int64(0)
 	for _, e := range entries {

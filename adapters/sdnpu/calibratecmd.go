@@ -24,14 +24,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// calibrateFlags are the flags of `sdnpu calibrate`.
+// calibrateFlags holds the flags of `sdnpu calibrate`.
 type calibrateFlags struct {
 	texts          []string
 	output, recipe string
 	json           bool
 }
 
-// errNotCalibrated is returned for a recipe that uses no ranges.
+// errNotCalibrated is returned for a recipe that needs no ranges.
 var errNotCalibrated = errors.New("this recipe needs no calibration")
 
 // calibratedNames lists the recipes that need calibration.
@@ -71,7 +71,7 @@ func newCalibrateCommand() *cobra.Command {
 	return cmd
 }
 
-// openModel opens a model file and its tokenizer.
+// openModel opens a model file and reads its tokenizer.
 func openModel(path string) (*gguf.File, findings.Model, error) {
 	f, err := launch.OpenGGUF(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func openModel(path string) (*gguf.File, findings.Model, error) {
 	return nil, findings.Model{}, errors.Join(launch.ModelError(err), f.Close())
 }
 
-// joinTexts joins text files, each as a passage. Without files it returns the
-// standard text.
+// joinTexts joins text files; each file becomes a passage. If no files are given,
+// joinTexts returns the standard text.
 func joinTexts(files []string, standard findings.Text) (findings.Text, error) {
 	if len(files) == 0 {
 		return standard, nil
@@ -124,7 +124,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.output != "" { // the folder in the cache is created, but not this one
+	if c.output != "" { // a folder inside the cache is created if necessary, but not this one
 		if err := cmp.Or(atomicfile.CheckWritable(c.output), atomicfile.CheckWritable(findings.CodesPath(c.output))); err != nil {
 			return fmt.Errorf("-o: %w", err)
 		}

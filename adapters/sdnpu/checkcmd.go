@@ -19,7 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// checkFlags are the flags of `sdnpu check`.
+// checkFlags holds the flags of `sdnpu check`.
 type checkFlags struct {
 	recipe, library string
 	texts           []string
@@ -71,7 +71,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // a library may print to the standard output
+	if stdout == os.Stdout { // libraries may print to the standard output
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	} else {
 		err = printCheck(stdout, r)
 	}
-	err = errors.Join(err, s.Findings().KeepCheck(ctx, r)) // print the result even if it cannot be stored
+	err = errors.Join(err, s.Findings().KeepCheck(ctx, r)) // the result is printed even if it cannot be stored
 	if err != nil || s.GateOff {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	return nil
 }
 
-// checkRecipe compares a model's recipe on the device with float32.
+// checkRecipe compares a recipe of a model on the device with float32.
 func checkRecipe(ctx context.Context, s launch.Settings, text findings.Text, j launch.Options) (_ *findings.Check, err error) {
 	f, m, err := openModel(j.Path)
 	if err != nil {

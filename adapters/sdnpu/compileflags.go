@@ -8,15 +8,15 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// compileFlags are the flags of commands that compile for the chip of another
+// compileFlags holds the flags of commands that compile for the chip of another
 // machine.
 type compileFlags struct {
 	chip, recipe, rows, library string
 	context                     int
 }
 
-// register adds the flags. Widths and context have different defaults and help in
-// each command.
+// register adds the flags. The flags for widths and context have different defaults
+// and help texts in each command.
 func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, context int, contextUsage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number (required)")
@@ -24,10 +24,11 @@ func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, cont
 	flags.StringVar(&f.rows, "rows", rows, rowsUsage)
 	flags.IntVar(&f.context, "context", context, contextUsage)
 	flags.StringVar(&f.library, "library", "", "emulator, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // the flag exists
+	_ = cmd.MarkFlagRequired("soc") // cannot fail, because the flag exists
 }
 
-// target returns the chip and the settings to compile for it.
+// target returns the chip that --soc names, and the settings with which to compile
+// for it.
 func (f *compileFlags) target() (hexagon.Chip, launch.Settings, error) {
 	chip, err := hexagon.FindChip(f.chip)
 	if err != nil {

@@ -171,7 +171,7 @@ func newDatabaseForget() *cobra.Command {
 	return cmd
 }
 
-// age is the value of a flag: a positive duration.
+// age is the value of a flag that takes a positive duration.
 type age time.Duration
 
 func (a *age) Set(text string) error {
@@ -183,7 +183,7 @@ func (a *age) Set(text string) error {
 	return nil
 }
 
-// String returns "" for zero, so that the help shows no default.
+// For zero String returns "", so that the help shows no default value.
 func (a *age) String() string {
 	if *a == 0 {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// importFlags are the flags and arguments of `sdnpu db import`.
+// importFlags holds the flags and arguments of `sdnpu db import`.
 type importFlags struct {
 	model, tokenizer, database, size string
 	files                            []string
@@ -93,8 +93,8 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// readProgress shows how much of a file is read: a bar on a terminal, else a
-// line every cmdline.LineEvery.
+// readProgress shows how much of a file has been read: as a bar on a terminal,
+// otherwise as a line every cmdline.LineEvery.
 func readProgress(w io.Writer, name string, total int64) io.WriteCloser {
 	if cmdline.IsTerminal(w) {
 		return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
@@ -103,7 +103,8 @@ func readProgress(w io.Writer, name string, total int64) io.WriteCloser {
 	return &readLog{w: w, name: name, total: total, last: time.Now()}
 }
 
-// readLog counts the bytes written to it and prints a line now and then.
+// readLog counts the bytes that are written to it, and prints a line from time to
+// time.
 type readLog struct {
 	w           io.Writer
 	name        string

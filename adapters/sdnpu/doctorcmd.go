@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// doctorFlags are the flags of `sdnpu doctor`.
+// doctorFlags holds the flags of `sdnpu doctor`.
 type doctorFlags struct {
 	ollama, library, code string
 	recipe, rows          string
@@ -53,7 +53,7 @@ func newDoctorCommand() *cobra.Command {
 	return cmd
 }
 
-// modelOnly lists the flags that need a model.
+// modelOnly lists the flags that can be used only with a model.
 var modelOnly = []string{"recipe", "rows", "context", "blocks", "flips", "fresh", "anyway"}
 
 func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
@@ -79,7 +79,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
 	return printFindings(cmd.OutOrStdout(), m.Check(cmd.Context()), f.json)
 }
 
-// explainCode prints the cause and the remedy of an error number.
+// explainCode prints the cause and the remedy of an error code.
 func explainCode(w io.Writer, code string, asJSON bool) error {
 	f, err := hexagon.FindFault(code)
 	if err != nil {
@@ -92,7 +92,8 @@ func explainCode(w io.Writer, code string, asJSON bool) error {
 	return err
 }
 
-// checkModel prints a report on a model, line by line as it is made.
+// checkModel prints a report on a model; each line is printed as soon as it is
+// known.
 func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path string) error {
 	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
 	if err != nil {
@@ -118,7 +119,7 @@ func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path str
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 }
 
-// printFindings prints findings. It returns an error if something is missing.
+// printFindings prints findings. If something is missing, it returns an error.
 func printFindings(w io.Writer, list []doctor.Finding, asJSON bool) error {
 	type line struct {
 		What   string `json:"what"`

@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// Help of flags that several commands have.
+// Help texts of flags that several commands have.
 const (
 	rowsUsage    = "graph widths in rows, widest first, such as 128,1 (default: the model's config)"
 	blocksUsage  = "number of blocks, each a run of layers in one graph (default: the model's config, else one per 100 million parameters)"
@@ -15,7 +15,7 @@ const (
 	textUsage    = "text `file`, may be repeated; lines of ===== separate passages (default: a built-in text)"
 )
 
-// rootHelp is the help of the program for a new user.
+// rootHelp is the beginning of the program's help, written for new users.
 const rootHelp = `Run GGUF models on the Qualcomm Hexagon NPU, under Ollama or alone.
 
 Start with:
@@ -29,7 +29,7 @@ sdnpu select --help. A variable such as SDNPU_RECIPE overrides its key, and a fl
 both. These variables describe the machine:
 `
 
-// rootLong returns the help of the program with all variables.
+// rootLong returns the program's help, with a list of all environment variables.
 func rootLong() string {
 	var b strings.Builder
 	b.WriteString(rootHelp)

@@ -17,7 +17,7 @@ import (
 
 func main() { cmdline.Main(dispatch) }
 
-// dispatch selects the program by the name that it was called by.
+// dispatch runs the program that belongs to the name by which it was called.
 func dispatch(ctx context.Context, args []string) error {
 	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
 	case "llama-server":
@@ -63,19 +63,21 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// newMovedCommand names the laboratory to users of a command that it took over.
+// newMovedCommand returns a command that has moved to the laboratory and tells its
+// users so.
 func newMovedCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
 		Hidden:             true,
-		DisableFlagParsing: true, // the flags are the laboratory's
+		DisableFlagParsing: true, // the flags belong to the laboratory's command
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("%s is a command of the laboratory: run sdnpu-lab %s", name, name)
 		},
 	}
 }
 
-// newCompileCommand compiles images for the process that started it.
+// newCompileCommand returns the command that compiles images for the process that
+// started it.
 func newCompileCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    launch.CompileCommand,

@@ -26,10 +26,11 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// errNotShared is returned if an image should store weights once but does not.
+// errNotShared is returned if an image should store weights once but stores them
+// for each graph.
 var errNotShared = errors.New("the library did not share the weights")
 
-// prepareFlags are the flags of `sdnpu prepare`.
+// prepareFlags holds the flags of `sdnpu prepare`.
 type prepareFlags struct {
 	compileFlags
 	out, sign         string
@@ -63,7 +64,7 @@ func newPrepareCommand() *cobra.Command {
 	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store them for each width")
-	_ = cmd.MarkFlagRequired("output") // the flag exists
+	_ = cmd.MarkFlagRequired("output") // cannot fail, because the flag exists
 	return cmd
 }
 
@@ -80,7 +81,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if f.twin && !f.share {
 		return errors.New("--twin needs --share: without --share, each width has its own weights anyway")
 	}
-	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // fail before the work
+	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // report a folder that cannot be used before the work begins
 		return fmt.Errorf("-o: %w", err)
 	}
 	key, err := f.signer()
@@ -133,7 +134,7 @@ func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
 	return &key, nil
 }
 
-// preparation is one run of prepare.
+// preparation is one run of the command prepare.
 type preparation struct {
 	cmd      *cobra.Command
 	settings launch.Settings
@@ -141,10 +142,11 @@ type preparation struct {
 	config   config.Config
 	path     string
 	manifest findings.PreparedEntry
-	store    *imagecache.Store // of the output folder
+	store    *imagecache.Store // image store of the output folder
 }
 
-// compile compiles the images, with shared weights or without, and inspects them.
+// compile compiles the images, with shared weights or without, and reads the
+// vendor's description of each.
 func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	logger := cmdline.NewLogger(p.cmd.ErrOrStderr(), false)
 	s := p.settings
@@ -193,8 +195,8 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	return p.inspect(device, o.Cache, list, share)
 }
 
-// options returns the engine's options with the output folder as its cache. It
-// writes the recipe's ranges to the folder.
+// options returns options for an engine that uses the output folder as its image
+// cache. It also writes the ranges of the recipe to that folder.
 func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model) (o engine.Options, err error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
@@ -212,7 +214,7 @@ func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.
 	return o, err
 }
 
-// describe fills the manifest except for the images.
+// describe fills in the manifest, except for the list of images.
 func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m findings.PreparedModel) {
 	man := &p.manifest
 	man.Model = m
@@ -228,7 +230,7 @@ func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list [
 		if err != nil {
 			return fmt.Errorf("%s: %w", i.Graphs, err)
 		}
-		man.Add(image) // both kinds have the same head
+		man.Add(image) // images with and without shared weights have the same head
 	}
 	return nil
 }
@@ -251,7 +253,7 @@ func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared,
 	for _, g := range info.Graphs {
 		p.SpillBytes, p.VTCMBytes = max(p.SpillBytes, g.SpillBytes), max(p.VTCMBytes, g.VTCMBytes)
 		p.ConstantBytes += g.ConstantBytes
-		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // each graph counts the same bytes
+		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // every graph counts the same shared bytes
 	}
 	if p.Shared && p.SharedBytes == 0 && hasSections(info) {
 		return p, fmt.Errorf("%w: %d bytes of constants in each graph", errNotShared, p.ConstantBytes)
@@ -259,7 +261,7 @@ func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared,
 	return p, nil
 }
 
-// hasSections reports whether the description includes constants.
+// hasSections reports whether the description contains the sizes of constants.
 func hasSections(info *qnn.BinaryInfo) bool {
 	for _, g := range info.Graphs {
 		if g.ConstantBytes+g.SharedBytes > 0 {

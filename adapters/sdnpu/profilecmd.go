@@ -23,7 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// profileFlags are the flags of `sdnpu profile`.
+// profileFlags holds the flags of `sdnpu profile`.
 type profileFlags struct {
 	library, recipe, rows, out string
 	blocks, context, repeats   int
@@ -55,7 +55,7 @@ To test everything that a new device must do, run sdnpu-lab first-contact.`,
 	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the median counts")
 	flags.StringVarP(&f.out, "output", "o", "", "also write the profile to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "moved to sdnpu-lab first-contact")
-	_ = flags.MarkHidden("first-contact") // the flag exists
+	_ = flags.MarkHidden("first-contact") // cannot fail, because the flag exists
 	flags.BoolVar(&f.json, "json", false, "print the profile")
 	return cmd
 }
@@ -87,7 +87,8 @@ func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 	return printProfile(cmd.OutOrStdout(), p, where)
 }
 
-// measure measures a profile and keeps it. where is its file, empty without a cache.
+// measure measures a profile and stores it. where is the path of its file, or empty
+// if there is no cache.
 func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Profile, where string, err error) {
 	ctx := cmd.Context()
 	s, err := launch.ReadSettings()
@@ -148,7 +149,7 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 
 func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 	m := profile.Model(p)
-	fmt.Fprintf(w, "%s\nprofile %s\n\n", p.Device, p.Confidence["models"]) // the text starts with the kind
+	fmt.Fprintf(w, "%s\nprofile %s\n\n", p.Device, p.Confidence["models"]) // the text in Confidence starts with the kind of the profile
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "graph\tlayers\trows\tMB\tload ms\trun ms\tms per row\t")
 	line := func(name string, g *graphswap.MeasuredGraph) {

@@ -28,7 +28,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// runFlags are the flags of `sdnpu run`.
+// runFlags holds the flags of `sdnpu run`.
 type runFlags struct {
 	model, prompt, promptIDs, library string
 	recipe, rows, draft, plan, db     string
@@ -74,7 +74,7 @@ func newRunCommand() *cobra.Command {
 	return cmd
 }
 
-// setModel sets the model from the argument or --model.
+// setModel takes the model from the argument or from --model.
 func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1 || len(args) == 1 && f.model != "":
@@ -88,28 +88,29 @@ func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// result is the output of --json. Times are in milliseconds.
+// result is the object that --json prints. All times are in milliseconds.
 type result struct {
-	// Clock names the clock of all times except the plan's.
+	// Clock says by which clock all times except those of the plan were measured.
 	Clock string `json:"clock"`
 
 	PromptIDs []int32           `json:"prompt_ids"`
 	OutputIDs []int32           `json:"output_ids"`
 	Text      string            `json:"text"`
 	Stop      engine.StopReason `json:"stop"`
-	// ContextFull is set if the context ended the answer, not -n.
+	// ContextFull is set if the answer ended because the context was full, and not
+	// because of -n.
 	ContextFull bool    `json:"context_full"`
 	Recipe      string  `json:"recipe"`
 	Widths      []int   `json:"widths"`
 	Blocks      int     `json:"blocks"`
-	Context     int     `json:"context"` // context tier at the end
-	Grown       int     `json:"grown"`   // number of switches to a longer tier
+	Context     int     `json:"context"` // context tier at the end of the answer
+	Grown       int     `json:"grown"`   // number of times that a longer context tier was needed
 	GrowthMS    float64 `json:"growth_ms"`
 	Steps       int     `json:"steps"`
-	// Draft names the draft sources. AcceptLength is the mean number of output tokens
-	// per pass, 1 + accepted_rows/decode_steps. DecodeSteps counts the passes after
-	// the prompt, which Steps includes. Drafted rows are either accepted or wasted.
-	// DraftMS is the time spent on drafting.
+	// Draft names the draft sources. AcceptLength is the mean number of output
+	// tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the
+	// passes after the prompt; Steps includes them. Each drafted row is either
+	// accepted or wasted. DraftMS is the time that was spent on drafting.
 	Draft        string  `json:"draft"`
 	AcceptLength float64 `json:"accept_length"`
 	DecodeSteps  int     `json:"decode_steps"`
@@ -117,20 +118,21 @@ type result struct {
 	AcceptedRows int     `json:"accepted_rows"`
 	WastedRows   int     `json:"wasted_rows"`
 	DraftMS      float64 `json:"draft_ms"`
-	// Rows counts the rows of all passes, including the prompt's.
+	// Rows counts the rows of all passes, including those of the prompt.
 	Rows struct {
 		Valid   int `json:"valid"`
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Lossless describes how drafts can change the answer.
+	// Lossless says how drafts can change the answer.
 	Lossless llamaserver.Lossless `json:"lossless"`
-	// Plan describes the switch plan of the prompt. Switches, times and bytes are
-	// zero if all graphs stay loaded. PeakBytes is the largest memory of graphs.
+	// Plan describes the switch plan of the prompt. If all graphs stay loaded,
+	// Switches, times and bytes are zero. PeakBytes is the largest amount of memory
+	// that graphs took.
 	Plan struct {
 		Name string `json:"name"`
-		// Clock names the clock of the plan's times: host, or the emulator's virtual or
-		// wall*SCALE, see [engine.Clock].
+		// Clock says by which clock the plan was timed: host, or the emulator's
+		// virtual or wall*SCALE; see [engine.Clock].
 		Clock        string  `json:"clock"`
 		Reason       string  `json:"reason,omitempty"`
 		Spare        bool    `json:"spare"`
@@ -146,7 +148,7 @@ type result struct {
 	FirstTokenMS float64 `json:"first_token_ms"`
 	DecodeMS     float64 `json:"decode_ms"`
 	LoadMS       float64 `json:"load_ms"`
-	// CPUMS is the time of all cores since the start of the prompt.
+	// CPUMS is the processor time of all cores since the start of the prompt.
 	CPUMS         float64 `json:"cpu_ms"`
 	CPUPerTokenMS float64 `json:"cpu_ms_per_token"`
 	Lanes         struct {
@@ -157,7 +159,8 @@ type result struct {
 		Provider string `json:"provider"`
 		BuildID  string `json:"build_id"`
 		SoC      string `json:"soc"`
-		// Emulated is the device profile whose time the emulator takes, or null.
+		// Emulated is the device profile whose times the emulator simulates, or
+		// null.
 		Emulated *launch.Pace `json:"emulated"`
 	} `json:"device"`
 	Memory struct {
@@ -183,7 +186,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // a library may print to the standard output
+	if stdout == os.Stdout { // libraries may print to the standard output
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -224,10 +227,10 @@ func (f *runFlags) check() error {
 	return nil
 }
 
-// resolve returns the model's config, overridden by the environment and flags. The
-// model need not be selected for the NPU.
+// resolve returns the model's config with the environment and the flags applied.
+// The model need not be selected for the NPU.
 func (f *runFlags) resolve() (config.Config, error) {
-	if key, err := config.Find("db"); err == nil && key.Check(f.db) != nil { // a path on the command line may be relative
+	if key, err := config.Find("db"); err == nil && key.Check(f.db) != nil { // on the command line, the path of a database may be relative
 		path, err := filepath.Abs(f.db)
 		if err != nil {
 			return config.Config{}, err
@@ -237,7 +240,8 @@ func (f *runFlags) resolve() (config.Config, error) {
 	return launch.ResolveConfig(f.model, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks), "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.exact": f.exact, "sdnpu.db": f.db})
 }
 
-// promptOf returns the tokens of the prompt, which is a file of tokens or a text.
+// promptOf returns the tokens of the prompt, which is given as a file of tokens or
+// as text.
 func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	if f.promptIDs == "" {
 		return t.Encode(f.prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
@@ -253,8 +257,8 @@ func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	return ids, nil
 }
 
-// generate prints the answer to stdout as it is generated, and its cost to stderr.
-// With --json it prints one object.
+// generate prints the answer to stdout while it is generated, and its cost to
+// stderr. With --json it prints one object at the end.
 func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *launch.Model, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {
@@ -270,11 +274,11 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 		_, err := io.WriteString(stdout, p.Text)
 		return err
 	})
-	if f.timeline != "" && report.PromptTokens > 0 { // also after a failure, whose timeline may show the reason
+	if f.timeline != "" && report.PromptTokens > 0 { // the timeline is written even after a failure, because it may show the reason
 		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l, report))
 	}
 	if err != nil {
-		if text != "" && !f.json { // print the error on a new line
+		if text != "" && !f.json { // print the error on a line of its own
 			fmt.Fprintln(stdout)
 		}
 		return err
@@ -300,13 +304,14 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 	return nil
 }
 
-// contextFull reports whether the context ended the answer before -n tokens.
+// contextFull reports whether the answer ended because the context was full before
+// -n tokens.
 func (f *runFlags) contextFull(r engine.Report) bool {
 	return r.Stop == engine.StopLimit && (f.tokens < 0 || r.OutputTokens < f.tokens)
 }
 
 // processorText formats the processor time per output token, or in total if there
-// is none.
+// are no output tokens.
 func processorText(r engine.Report) string {
 	if r.OutputTokens == 0 {
 		return r.Processor.Round(10*time.Microsecond).String() + " in total"
@@ -314,7 +319,8 @@ func processorText(r engine.Report) string {
 	return r.ProcessorPerToken().Round(10*time.Microsecond).String() + " per token"
 }
 
-// rate returns the tokens per second after the first token, which the prefill gives.
+// rate returns how many tokens per second were generated after the first token,
+// which comes from the prefill.
 func rate(r engine.Report) float64 {
 	if r.OutputTokens < 2 || r.Decode <= 0 {
 		return 0
@@ -343,7 +349,7 @@ func newResult(l *launch.Model, report engine.Report, text string, load time.Dur
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
 		t := &p.Timeline
-		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // negative if decode graphs are faster than prefill graphs
+		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // exposed time is negative if decode graphs are faster than prefill graphs
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]

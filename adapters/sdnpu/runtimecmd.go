@@ -18,10 +18,10 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// errNoConsent is returned if the vendor's licence was not accepted.
+// errNoConsent is returned if the user did not accept the vendor's licence.
 var errNoConsent = errors.New("the licence was not accepted, so nothing was installed")
 
-// runtimeFlags are the flags of `sdnpu runtime install`.
+// runtimeFlags holds the flags of `sdnpu runtime install`.
 type runtimeFlags struct {
 	from, to, index, version, system string
 	accept, all                      bool
@@ -100,7 +100,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	return printInstalled(cmd.OutOrStdout(), installed)
 }
 
-// folder returns the folder to install into.
+// folder returns the folder into which the runtime is installed.
 func (f *runtimeFlags) folder() (string, error) {
 	if f.to != "" {
 		return filepath.Abs(f.to)
@@ -112,8 +112,9 @@ func (f *runtimeFlags) folder() (string, error) {
 	return folder, nil
 }
 
-// consent shows the licence, as a file because it is a PDF, and asks for consent.
-// Without a terminal it keeps the wheel for the call that accepts.
+// consent shows the licence, as a file because it is a PDF, and asks the user for
+// consent. If there is no terminal, the wheel is kept for a second call with
+// --accept-license.
 func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) error {
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
@@ -140,14 +141,14 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 		return errors.Join(errNoConsent, wheel.keep(folder))
 	}
 	fmt.Fprint(stderr, "Read it. Do you accept it? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no consent
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer counts as no consent
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errNoConsent
 	}
-	return os.Remove(licence) // it is installed with the libraries
+	return os.Remove(licence) // the licence is installed together with the libraries
 }
 
-// byteBar shows a progress bar on a terminal, and one line elsewhere.
+// byteBar shows progress as a bar on a terminal, and as one line elsewhere.
 func byteBar(w io.Writer, what string) (progress func(done, total int64), end func()) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -160,7 +161,7 @@ func byteBar(w io.Writer, what string) (progress func(done, total int64), end fu
 			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 				progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(cmdline.BarEvery))
 		}
-		_ = bar.Set64(done) // ignore errors of the terminal
+		_ = bar.Set64(done) // an error of the progress bar does not matter
 	}
 	return progress, func() {
 		if bar != nil {
@@ -169,7 +170,7 @@ func byteBar(w io.Writer, what string) (progress func(done, total int64), end fu
 	}
 }
 
-// printInstalled prints a runtime and how to use it.
+// printInstalled describes an installed runtime and how to use it.
 func printInstalled(w io.Writer, i *qnnruntime.Installed) error {
 	fmt.Fprintf(w, "QNN runtime %s for %s in %s\n", i.Version, i.System, i.Folder)
 	fmt.Fprintf(w, "library:   %s\nlicence:   %s\n", i.Library(), i.Licence())

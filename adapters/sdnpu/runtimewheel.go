@@ -14,21 +14,22 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// wheelFile is an open wheel. Close deletes a downloaded wheel unless it was kept.
+// wheelFile is an open wheel. Close deletes a wheel that was downloaded, unless the
+// wheel was kept.
 type wheelFile struct {
 	*os.File
 	temporary bool
-	name      string // of a downloaded wheel in the index
+	name      string // file name of a downloaded wheel in the index
 }
 
-// keptName returns the path of a kept wheel. Other files do not have this name, so
-// it can be deleted.
+// keptName returns the path of a wheel that is kept for a second call. No other
+// file has such a name, so a file at this path may be deleted.
 func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }
 
-// open opens the wheel of --from, or one that an earlier call kept, or downloads
-// one.
+// open opens the wheel that --from names, or one that an earlier call kept, or
+// downloads one.
 func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target, folder string) (*wheelFile, error) {
 	if f.from != "" {
 		file, err := os.Open(f.from)
@@ -40,7 +41,7 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 		return nil, err
 	}
 	if kept, err := openKept(folder, wheel); err == nil {
-		return kept, nil // if it cannot be used, download it again
+		return kept, nil // a kept wheel that cannot be used is downloaded again
 	}
 	file, err := os.CreateTemp("", "sdnpu-wheel-*")
 	if err != nil {
@@ -55,7 +56,8 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	return w, nil
 }
 
-// openKept opens a kept wheel. It deletes a wheel with a wrong checksum.
+// openKept opens a wheel that an earlier call kept. If its checksum is wrong,
+// openKept deletes the wheel.
 func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
 	file, err := os.Open(keptName(folder, wheel.Name))
 	if err != nil {
@@ -72,7 +74,8 @@ func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
 	return w, nil
 }
 
-// keep keeps a downloaded wheel in the folder, where open finds it.
+// keep stores a downloaded wheel in the folder, where a later call of open finds
+// it.
 func (w *wheelFile) keep(folder string) error {
 	to := keptName(folder, w.name)
 	if !w.temporary || to == w.Name() {
@@ -87,10 +90,10 @@ func (w *wheelFile) keep(folder string) error {
 		return err
 	}
 	_, err = io.Copy(out, w.File)
-	return errors.Join(err, out.Close()) // an incomplete wheel has a wrong checksum
+	return errors.Join(err, out.Close()) // an incomplete wheel is recognised later by its checksum
 }
 
-// Close closes the file and deletes a downloaded wheel that was not kept.
+// Close closes the file, and deletes a downloaded wheel that was not kept.
 func (w *wheelFile) Close() error {
 	err := w.File.Close()
 	if w.temporary {

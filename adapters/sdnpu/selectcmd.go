@@ -70,7 +70,8 @@ func keyHelp() string {
 	return b.String()
 }
 
-// selectKeys converts settings such as "rows=128,8" to keys. It always adds enabled.
+// selectKeys converts settings such as "rows=128,8" to keys. The key enabled is
+// always added.
 func selectKeys(set []string) ([]gguf.KeyValue, error) {
 	keys := []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
 	for _, s := range set {
@@ -91,20 +92,21 @@ func selectKeys(set []string) ([]gguf.KeyValue, error) {
 	return keys, nil
 }
 
-// typed converts a checked value to the type of its key.
+// typed converts a value, which must have been checked, to the type of its key.
 func typed(k config.Key, value string) any {
 	switch k.Type {
 	case "bool":
 		return config.Bool(value)
 	case "int":
-		n, _ := strconv.ParseInt(value, 10, 32) // Check has parsed it
+		n, _ := strconv.ParseInt(value, 10, 32) // cannot fail, because Check has parsed the value
 		return int32(n)
 	}
 	return value
 }
 
-// openRunnable opens a model and checks that it can run with the keys. Otherwise
-// the user would only notice when Ollama loads it.
+// openRunnable opens a model and checks that it can run with the given keys.
+// Without this check, the user would see the problem only when Ollama loads the
+// model.
 func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	f, err := launch.OpenGGUF(path)
 	if err != nil {
@@ -122,8 +124,8 @@ func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	return f, nil
 }
 
-// resolvable returns an error if the keys contradict each other or the model's own
-// keys.
+// resolvable returns an error if the keys contradict each other, or the keys that
+// the model already has.
 func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	own, err := config.GGUF("the model", f)
 	if err != nil {
@@ -157,8 +159,9 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 	return nil
 }
 
-// writeAdapter writes a file with only the keys. Ollama requires a GGUF of type
-// adapter, and some readers require at least one tensor.
+// writeAdapter writes a GGUF file that contains only the keys. Ollama requires that
+// an adapter is a GGUF of type adapter, and some readers require at least one
+// tensor.
 func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
 	f, err := openRunnable(from, keys)
 	if err != nil {
@@ -182,7 +185,8 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 	return nil
 }
 
-// printPermission tells the user what a model needs to keep answers on disk.
+// printPermission tells the user which permission a model needs to keep answers on
+// disk.
 func printPermission(w io.Writer, keys []gguf.KeyValue) {
 	for _, k := range keys {
 		if name, ok := k.Value.(string); ok && k.Name == config.Prefix+"db" && name != "" {
@@ -191,8 +195,8 @@ func printPermission(w io.Writer, keys []gguf.KeyValue) {
 	}
 }
 
-// permissions returns the permissions of the model, so that a selected copy cannot
-// be read by more users.
+// permissions returns the permissions of the model file, so that no further users
+// can read a selected copy.
 func permissions(model string) os.FileMode {
 	if info, err := os.Stat(model); err == nil {
 		return info.Mode().Perm()

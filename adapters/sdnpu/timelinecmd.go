@@ -46,7 +46,7 @@ and Perfetto instead of a page.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for the standard output (required)")
 	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace for any file name")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag exists
+		panic(err) // cannot fail, because the flag exists
 	}
 	return cmd
 }
@@ -82,10 +82,10 @@ func readTimeline(path string) (_ *timeline.Record, err error) {
 	return r, nil
 }
 
-// writeTimeline writes the timeline of a request for `sdnpu timeline`.
+// writeTimeline writes the timeline of a request to a file for `sdnpu timeline`.
 func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r engine.Report) error {
 	if r.Plan == nil {
-		return nil // nothing was computed
+		return nil // nothing was computed, so there is no timeline
 	}
 	record := timeline.Record{
 		Title:     fmt.Sprintf("%s: %d prompt tokens, %d output tokens", filepath.Base(model), r.PromptTokens, r.OutputTokens),
@@ -98,7 +98,7 @@ func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r e
 	if r.Plan.Costs != "" {
 		record.Device += "; planned " + r.Plan.Costs
 	}
-	if r.Plan.Predicted != nil { // the page draws it above the execution
+	if r.Plan.Predicted != nil { // the page draws the forecast above the execution
 		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)
 	}
 	return atomicfile.Write(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })

@@ -22,7 +22,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// printVersion prints what a bug report should contain.
+// printVersion prints the versions that a bug report should contain.
 func printVersion(w io.Writer, program string) error {
 	oldest, tested := qnn.CoreAPI()
 	_, err := fmt.Fprintf(w, "sdnpu %s\nbuilt with %s for %s/%s\nQNN core API %d.%d and later, tested up to %d.%d (the emulator's)\n",
