@@ -12,6 +12,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // Apache-2.0: the command line, as Ollama's own
 	github.com/spf13/pflag v1.0.9 // BSD-3-Clause: the flags of cobra, to say what they take
 	github.com/stretchr/testify v1.12.1 // MIT: tests
+	golang.org/x/sync v0.24.0 // BSD-3-Clause: budgets of bytes that requests wait for
 	golang.org/x/sys v0.49.0 // BSD-3-Clause: file mapping, exec, parent watch
 )
 

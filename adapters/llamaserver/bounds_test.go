@@ -107,22 +107,6 @@ func TestPromptThatCannotFitIsNotTokenized(t *testing.T) {
 	}
 }
 
-func TestLargeTextsAreTokenizedOneAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &fakeModel{encoded: make(chan int)} // Encode waits for the test
-		f := &frugal{m, make(chan struct{}, 1)}
-		for _, n := range []int{largeText, largeText, largeText - 1} {
-			go func() { _, _ = f.Encode(strings.Repeat("z", n), false, false) }()
-		}
-		synctest.Wait()
-		require.EqualValues(t, 2, m.encoding.Load(), "one large text and a small one")
-		for range 3 {
-			<-m.encoded
-			synctest.Wait()
-		}
-	})
-}
-
 func TestListenErrorsNameTheAddressAndARemedy(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

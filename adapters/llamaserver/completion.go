@@ -8,36 +8,30 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// writeTimeout is the time that a client has to read an event. After it, the
-// generation is cancelled, because other requests wait for the device.
-const writeTimeout = time.Minute
-
 // completion handles /completion.
 func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) error {
-	body := defaults()
-	body.NKeep = s.keep
-	if err := readJSON(w, r, &body); err != nil {
-		return err
-	}
-	request, err := body.engineRequest(m)
+	request, streamed, err := s.readCompletion(w, r, m)
 	if err != nil {
 		return err
 	}
-	request.Shift = s.shift
 	ctx := r.Context()
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		panic(http.ErrAbortHandler)
+	release, err := s.takeSlot(ctx)
+	if err != nil {
+		return err
 	}
-	out := &stream{w: w, control: http.NewResponseController(w), probs: request.Logprobs > 0, whole: !body.Stream}
+	defer release()
+	out := &stream{
+		w: w, control: http.NewResponseController(w), patience: stallTimeout, probs: request.Logprobs > 0,
+		whole: !streamed, total: &s.answers,
+	}
+	defer out.close()
 	report, err := m.Generate(ctx, request, out.piece)
 	s.lines.Report(report, outcome(ctx, report, err))
 	if err == nil {
@@ -58,11 +52,42 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	}
 }
 
+// readCompletion reads a request for a text. What it returns keeps nothing of the body.
+func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model) (request engine.Request, streamed bool, err error) {
+	body := defaults()
+	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context
+	err = s.intake.request(w, r, m.Limits().completionBody(), &body, func(ctx context.Context) (answer func() error, err error) {
+		request, err = body.engineRequest(ctx, m)
+		return nil, err
+	})
+	request.Shift = s.shift
+	return request, body.Stream, err
+}
+
+// takeSlot waits for a slot. It rejects a request if too many wait already.
+func (s *Server) takeSlot(ctx context.Context) (release func(), err error) {
+	most := int64((queuePerSlot + 1) * cap(s.slots))
+	if s.waiting.Add(1) > most {
+		s.waiting.Add(-1)
+		return nil, busy("no slot available: %d requests run or wait already. Ask again later.", most)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots; s.waiting.Add(-1) }, nil
+	case <-ctx.Done():
+		s.waiting.Add(-1)
+		panic(http.ErrAbortHandler) // the client has closed the connection
+	}
+}
+
 // refusalFor returns the answer to a generation that failed before its first
 // event.
 func refusalFor(err error) error {
 	var long *engine.PromptTooLongError
+	var reason *refusal
 	switch {
+	case errors.As(err, &reason):
+		return reason
 	case errors.As(err, &long):
 		return tooLong(fmt.Sprint(long.Tokens), long.Tokens, long.Context)
 	case errors.Is(err, sampler.ErrOptions), errors.Is(err, engine.ErrRequest):
@@ -92,20 +117,42 @@ var errGone = errors.New("the client has closed the connection")
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	merger  merger
-	probs   bool
-	whole   bool
-	began   bool
+	// patience is the time for which the client may still keep the answer waiting.
+	patience time.Duration
+	merger   merger
+	probs    bool
+	whole    bool
+	began    bool
 
-	text   strings.Builder // when whole
+	// The answer, when whole: its bytes count in size, and in total with the answers of
+	// other requests.
+	text   strings.Builder
 	tokens []engine.TokenLogprob
+	size   int64
+	total  *atomic.Int64
+}
+
+// close ends the counting of an answer.
+func (s *stream) close() { s.total.Add(-s.size) }
+
+// grow counts bytes of an answer that is not streamed.
+func (s *stream) grow(bytes int) error {
+	s.size += int64(bytes)
+	total := s.total.Add(int64(bytes))
+	switch {
+	case s.size > maxAnswer:
+		return refuse(http.StatusBadRequest, "the answer has more than %d bytes: ask for a stream, fewer tokens (n_predict) or fewer alternatives (n_probs)", maxAnswer)
+	case total > answerBudget:
+		return busy("no slot available: the answers of all requests have more than %d bytes. Ask again later, or for a stream.", answerBudget)
+	}
+	return nil
 }
 
 func (s *stream) piece(p engine.Piece) error {
 	if s.whole {
 		s.text.WriteString(p.Text)
 		s.tokens = append(s.tokens, p.Tokens...)
-		return nil
+		return s.grow(len(p.Text) + cost(p.Tokens))
 	}
 	if p, ok := s.merger.add(p); ok {
 		return s.send(pieceEvent(p, s.probs))
@@ -121,8 +168,6 @@ func (s *stream) finish(r engine.Report) error {
 		if s.probs {
 			final.Probabilities = probabilities(s.tokens)
 		}
-		// A client that does not read must not keep its slot.
-		_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		writeJSON(s.w, http.StatusOK, final)
 		return nil
 	}
@@ -152,50 +197,18 @@ func (s *stream) send(e event) error {
 		s.w.Header().Set("Content-Type", "text/event-stream")
 		s.w.Header().Set("Cache-Control", "no-cache")
 	}
+	if s.patience <= 0 {
+		return errGone
+	}
+	began := time.Now()
 	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.control.SetWriteDeadline(began.Add(min(writeTimeout, s.patience)))
 	if _, err := s.w.Write(line.Bytes()); err != nil {
 		return errors.Join(errGone, err)
 	}
 	if err := s.control.Flush(); err != nil {
 		return errors.Join(errGone, err)
 	}
-	return nil
-}
-
-// tokenize handles /tokenize. By default it recognises control tokens in the text
-// and adds no BOS.
-func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error {
-	body := struct {
-		Content      string `json:"content"`
-		AddSpecial   bool   `json:"add_special"`
-		ParseSpecial bool   `json:"parse_special"`
-	}{ParseSpecial: true}
-	if err := readJSON(w, r, &body); err != nil {
-		return err
-	}
-	ids, err := encode(m, body.Content, body.AddSpecial, body.ParseSpecial)
-	if err != nil {
-		return err
-	}
-	if ids == nil {
-		ids = []int32{} // the host expects a list, not null
-	}
-	writeJSON(w, http.StatusOK, map[string][]int32{"tokens": ids})
-	return nil
-}
-
-// detokenize handles /detokenize.
-func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, m Model) error {
-	var body struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	if err := readJSON(w, r, &body); err != nil {
-		return err
-	}
-	if err := checkTokens(body.Tokens, m); err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, map[string]string{"content": m.Decode(body.Tokens)})
+	s.patience -= time.Since(began)
 	return nil
 }

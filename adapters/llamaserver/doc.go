@@ -20,8 +20,12 @@
 //   - No event is empty, and at most thirty consecutive events have the same
 //     trimmed content. The host drops any other stream silently.
 //   - A request that cannot be served is rejected before it costs anything. A
-//     prompt that cannot fit is not tokenized, and bodies are limited in size and
-//     time.
+//     prompt that cannot fit is not tokenized.
+//   - The memory of all requests together is bounded, whatever they contain and
+//     however slowly their clients write or read: bodies, texts in work, the queue,
+//     answers that are not streamed, and connections (limits.go, intake.go).
+//   - Web pages of other sites and requests without a key of the server are rejected
+//     (guard.go, access.go).
 //   - A request for something that the server cannot do is rejected with a
 //     sentence, which the host shows to its user.
 //   - A line that reports no failure contains none of the words by which the host

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 )
 
 var (
@@ -22,7 +23,8 @@ var (
 type refusal struct {
 	status   int
 	sentence string
-	body     any // sent as JSON instead of the sentence, if set
+	body     any  // sent as JSON instead of the sentence, if set
+	retry    bool // the same request may be answered later
 }
 
 func (r *refusal) Error() string { return r.sentence }
@@ -47,16 +49,27 @@ func tooLong(count string, tokens, context int) *refusal {
 }
 
 func (r *refusal) write(w http.ResponseWriter) {
+	if r.retry {
+		w.Header().Set("Retry-After", "1")
+	}
 	if r.body != nil {
 		writeJSON(w, r.status, r.body)
 		return
 	}
+	limitWrite(w)
 	http.Error(w, r.sentence, r.status)
+}
+
+// limitWrite limits the time that the client has to read what is written next.
+func limitWrite(w http.ResponseWriter) {
+	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // writeJSON sends an answer in JSON. It ignores a failed write: the client has
 // closed the connection.
 func writeJSON(w http.ResponseWriter, status int, v any) {
+	limitWrite(w)
 	body, err := json.Marshal(v)
 	if err != nil {
 		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)

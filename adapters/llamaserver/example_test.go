@@ -18,9 +18,11 @@ func (echo) Generate(_ context.Context, r engine.Request, emit func(engine.Piece
 	err := emit(engine.Piece{Text: echo{}.Decode(r.Prompt)})
 	return engine.Report{PromptTokens: len(r.Prompt), OutputTokens: 1, Stop: engine.StopEOS}, err
 }
-func (echo) Encode(text string, _, _ bool) ([]int32, error) { return []rune(text), nil }
-func (echo) Decode(ids []int32) string                      { return string(ids) }
-func (echo) Limits() llamaserver.Limits                     { return llamaserver.Limits{Context: 128, Vocab: 0x110000} }
+func (echo) Encode(_ context.Context, text string, _, _ bool) ([]int32, error) {
+	return []rune(text), nil
+}
+func (echo) Decode(ids []int32) string  { return string(ids) }
+func (echo) Limits() llamaserver.Limits { return llamaserver.Limits{Context: 128, Vocab: 0x110000} }
 
 func Example() {
 	args, _, err := llamaserver.ParseArgs([]string{"--model", "m.gguf", "--port", "0", "-np", "2"})

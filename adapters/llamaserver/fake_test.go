@@ -88,11 +88,15 @@ func fakeReport(prompt, output int) engine.Report {
 	}
 }
 
-func (f *fakeModel) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
+func (f *fakeModel) Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error) {
 	f.encoding.Add(1)
 	defer f.encoding.Add(-1)
 	if f.encoded != nil {
-		f.encoded <- len(text)
+		select {
+		case f.encoded <- len(text):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	if strings.Contains(text, "\x00unspeakable") {
 		return nil, errors.New("no token for it")

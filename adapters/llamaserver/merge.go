@@ -10,7 +10,7 @@ const (
 	// freeRepeats is the number of consecutive events that may repeat a content
 	// before events must join several pieces.
 	freeRepeats = 8
-	// heldBytes is the largest held text. The host reads lines of up to 8 MB.
+	// heldBytes is the largest held text with its tokens. The host reads lines of up to 8 MB.
 	heldBytes = 1 << 20
 )
 
@@ -27,6 +27,7 @@ type merger struct {
 	trimmed string          // the same, trimmed
 	tokens  []engine.TokenLogprob
 	pieces  int // number of pieces in text
+	held    int // bytes of text and tokens
 }
 
 // add adds a piece and returns the event to send now, if any.
@@ -34,10 +35,11 @@ func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 	m.text.WriteString(p.Text)
 	m.tokens = append(m.tokens, p.Tokens...)
 	m.pieces++
+	m.held += len(p.Text) + cost(p.Tokens)
 	if strings.TrimSpace(p.Text) != "" { // otherwise the trimmed text does not change
 		m.trimmed = strings.TrimSpace(m.text.String())
 	}
-	if m.text.Len() == 0 || m.pieces < m.piecesToJoin() && m.text.Len() < heldBytes {
+	if m.text.Len() == 0 || m.pieces < m.piecesToJoin() && m.held < heldBytes {
 		return engine.Piece{}, false
 	}
 	return m.send(), true
@@ -67,6 +69,14 @@ func (m *merger) send() engine.Piece {
 	}
 	p := engine.Piece{Text: m.text.String(), Tokens: m.tokens}
 	m.text.Reset()
-	m.trimmed, m.tokens, m.pieces = "", nil, 0
+	m.trimmed, m.tokens, m.pieces, m.held = "", nil, 0, 0
 	return p
+}
+
+// cost estimates the memory of tokens, which is about their size as JSON.
+func cost(tokens []engine.TokenLogprob) (bytes int) {
+	for _, t := range tokens {
+		bytes += 64 + len(t.Text) + cost(t.Top)
+	}
+	return bytes
 }

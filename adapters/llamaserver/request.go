@@ -1,7 +1,7 @@
 package llamaserver
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,15 +16,15 @@ import (
 // completionRequest is the body of /completion. Unknown fields are ignored,
 // because each version of the host adds fields.
 type completionRequest struct {
-	Prompt      json.RawMessage `json:"prompt"`
-	Stream      bool            `json:"stream"`
-	CachePrompt bool            `json:"cache_prompt"`
-	NPredict    int             `json:"n_predict"`
-	NKeep       int             `json:"n_keep"`
-	IgnoreEOS   bool            `json:"ignore_eos"`
-	NProbs      int             `json:"n_probs"`
-	Stop        texts           `json:"stop"`
-	Preserved   []string        `json:"preserved_tokens"`
+	Prompt      prompt         `json:"prompt"`
+	Stream      bool           `json:"stream"`
+	CachePrompt bool           `json:"cache_prompt"`
+	NPredict    int            `json:"n_predict"`
+	NKeep       int            `json:"n_keep"`
+	IgnoreEOS   bool           `json:"ignore_eos"`
+	NProbs      int            `json:"n_probs"`
+	Stop        stops          `json:"stop"`
+	Preserved   preservedTexts `json:"preserved_tokens"`
 
 	Temperature      float32 `json:"temperature"`
 	TopK             int     `json:"top_k"`
@@ -37,10 +37,10 @@ type completionRequest struct {
 	PresencePenalty  float32 `json:"presence_penalty"`
 	Seed             int64   `json:"seed"`
 
-	Grammar    string          `json:"grammar"`
-	JSONSchema json.RawMessage `json:"json_schema"`
-	Images     json.RawMessage `json:"images"`
-	ImageData  json.RawMessage `json:"image_data"`
+	Grammar    present `json:"grammar"`
+	JSONSchema present `json:"json_schema"`
+	Images     present `json:"images"`
+	ImageData  present `json:"image_data"`
 }
 
 // defaults returns llama-server's values for missing fields.
@@ -52,38 +52,30 @@ func defaults() completionRequest {
 	}
 }
 
-// texts is a list of strings or a single one.
-type texts []string
-
-// UnmarshalJSON accepts both forms.
-func (t *texts) UnmarshalJSON(raw []byte) error {
-	if len(raw) > 0 && raw[0] == '"' {
-		*t = texts{""}
-		return json.Unmarshal(raw, &(*t)[0])
-	}
-	return json.Unmarshal(raw, (*[]string)(t))
-}
-
 // engineRequest converts the body to an engine's request, or returns a refusal.
-func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
-	if c.Grammar != "" || given(c.JSONSchema) {
+func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.Request, error) {
+	if c.Grammar || c.JSONSchema {
 		return engine.Request{}, refuse(http.StatusBadRequest, "a format (JSON, schema or grammar) is not supported yet: "+
 			"sdnpu cannot hold the answer to it. Ask again without format.")
 	}
-	if given(c.Images) || given(c.ImageData) {
+	if bool(c.Images || c.ImageData) || c.Prompt.media {
 		return engine.Request{}, errMedia
 	}
-	prompt, err := c.promptTokens(m)
+	limits := m.Limits()
+	if c.NProbs > maxProbs {
+		return engine.Request{}, refuse(http.StatusBadRequest, "n_probs is %d: want at most %d", c.NProbs, maxProbs)
+	}
+	prompt, err := c.Prompt.tokens(ctx, m)
 	if err != nil {
 		return engine.Request{}, err
 	}
 	if len(prompt) == 0 {
 		return engine.Request{}, refuse(http.StatusBadRequest, "the prompt has no tokens")
 	}
-	if limit := m.Limits().Context; len(prompt) >= limit {
-		return engine.Request{}, tooLong(fmt.Sprint(len(prompt)), len(prompt), limit)
+	if len(prompt) >= limits.Context {
+		return engine.Request{}, tooLong(fmt.Sprint(len(prompt)), len(prompt), limits.Context)
 	}
-	preserve, err := c.preserved(m)
+	preserve, err := c.preserved(ctx, m)
 	if err != nil {
 		return engine.Request{}, err
 	}
@@ -93,19 +85,19 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 			stop = append(stop, s)
 		}
 	}
-	keep, err := c.keep(m, prompt)
+	keep, err := c.keep(ctx, m, prompt)
 	if err != nil {
 		return engine.Request{}, err
 	}
 	return engine.Request{
 		Prompt:      prompt,
-		MaxTokens:   max(c.NPredict, -1),
+		MaxTokens:   maxTokens(c.NPredict, limits.Context),
 		Keep:        keep,
 		CachePrompt: c.CachePrompt,
 		Sampling:    c.sampling(),
 		Stop:        stop,
 		Preserve:    preserve,
-		Logprobs:    min(max(c.NProbs, 0), m.Limits().Vocab),
+		Logprobs:    min(max(c.NProbs, 0), limits.Vocab),
 		IgnoreEOS:   c.IgnoreEOS,
 	}, nil
 }
@@ -113,56 +105,43 @@ func (c *completionRequest) engineRequest(m Model) (engine.Request, error) {
 var errMedia = refuse(http.StatusBadRequest,
 	"this model takes text only: sdnpu cannot read images or audio. Ask again without them.")
 
-// promptTokens reads the three forms of a prompt. A list of numbers is a part of an
-// earlier answer of /tokenize and gets no BOS.
-func (c *completionRequest) promptTokens(m Model) ([]int32, error) {
-	raw := bytes.TrimSpace(c.Prompt)
-	if len(raw) == 0 {
+// maxTokens returns the number of tokens to generate. A negative request asks for as
+// many as allowed.
+func maxTokens(asked, context int) int {
+	if most := answerContexts * context; asked < 0 || asked > most {
+		return most
+	}
+	return asked
+}
+
+// tokens returns the prompt's tokens. A list of numbers is a part of an earlier answer
+// of /tokenize and gets no BOS.
+func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
+	l := m.Limits()
+	switch {
+	case !p.given:
 		return nil, refuse(http.StatusBadRequest, "the request has no prompt")
+	case p.list && p.count > p.limit:
+		return nil, tooLong(fmt.Sprint(p.count), p.count, l.Context)
+	case p.list:
+		return p.ids, checkTokens(p.ids, m)
 	}
-	var text string
-	switch raw[0] {
-	case '"':
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, notJSON(err)
-		}
-	case '[':
-		var ids []int32
-		if err := json.Unmarshal(raw, &ids); err != nil {
-			return nil, refuse(http.StatusBadRequest, "a prompt list must hold token numbers only")
-		}
-		return ids, checkTokens(ids, m)
-	case '{':
-		var object struct {
-			Text  string          `json:"prompt_string"`
-			Media json.RawMessage `json:"multimodal_data"`
-		}
-		if err := json.Unmarshal(raw, &object); err != nil {
-			return nil, notJSON(err)
-		}
-		if given(object.Media) {
-			return nil, errMedia
-		}
-		text = object.Text
-	default:
-		return nil, refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
-	}
-	// Tokenizing takes about a second per megabyte, so reject a prompt that cannot
-	// fit with any tokenization.
-	if l := m.Limits(); l.LongestPiece > 0 && len(text)/l.LongestPiece >= l.Context {
-		least := len(text) / l.LongestPiece
+	// Tokenizing takes seconds per megabyte, so reject a prompt that cannot fit with
+	// any tokenization.
+	if l.LongestPiece > 0 && len(p.text)/l.LongestPiece >= l.Context {
+		least := len(p.text) / l.LongestPiece
 		return nil, tooLong(fmt.Sprint("at least ", least), least, l.Context)
 	}
-	return encode(m, text, true, true)
+	return encode(ctx, m, p.text, true, true)
 }
 
 // keep returns the number of tokens that a context shift must not drop. The tokens
 // that start each text (BOS) are added to the requested number.
-func (c *completionRequest) keep(m Model, prompt []int32) (int, error) {
+func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (int, error) {
 	if c.NKeep < 0 || c.NKeep >= len(prompt) {
 		return len(prompt), nil
 	}
-	start, err := encode(m, "", true, true)
+	start, err := encode(ctx, m, "", true, true)
 	if err != nil {
 		return 0, err
 	}
@@ -175,10 +154,13 @@ func (c *completionRequest) keep(m Model, prompt []int32) (int, error) {
 
 // preserved returns the control tokens to show. A text of several tokens is
 // always shown.
-func (c *completionRequest) preserved(m Model) ([]int32, error) {
+func (c *completionRequest) preserved(ctx context.Context, m Model) ([]int32, error) {
 	var ids []int32
 	for _, text := range c.Preserved {
-		tokens, err := encode(m, text, false, true)
+		if longest := m.Limits().LongestPiece; longest > 0 && len(text) > longest {
+			continue
+		}
+		tokens, err := encode(ctx, m, text, false, true)
 		if err != nil {
 			return nil, err
 		}
@@ -213,19 +195,17 @@ func (c *completionRequest) sampling() sampler.Options {
 // sampler.
 func onlyBest(p float32) float32 { return max(p, math.SmallestNonzeroFloat32) }
 
-// given reports whether an optional field has a value.
-func given(raw json.RawMessage) bool {
-	switch string(bytes.TrimSpace(raw)) {
-	case "", "null", "[]":
-		return false
-	}
-	return true
-}
-
 // encode tokenizes a text, or returns the answer that rejects the request.
-func encode(m Model, text string, addSpecial, parseSpecial bool) ([]int32, error) {
-	ids, err := m.Encode(text, addSpecial, parseSpecial)
-	if err != nil {
+func encode(ctx context.Context, m Model, text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	if most := m.Limits().maxText(); len(text) > most {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the text has %d bytes: want at most %d for a context of %d tokens",
+			len(text), most, m.Limits().Context)
+	}
+	ids, err := m.Encode(ctx, text, addSpecial, parseSpecial)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		panic(http.ErrAbortHandler) // the client has closed the connection
+	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "the text cannot be tokenized: %v", err)
 	}
 	return ids, nil
@@ -244,6 +224,9 @@ func checkTokens(ids []int32, m Model) error {
 
 // notJSON returns the refusal of an invalid body.
 func notJSON(err error) *refusal {
+	if reason := (*refusal)(nil); errors.As(err, &reason) {
+		return reason // of a field that checks itself
+	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
 		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)
 	}

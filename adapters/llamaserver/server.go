@@ -3,27 +3,16 @@ package llamaserver
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
-)
-
-const (
-	// maxBody is the largest request. A prompt for a context of a million tokens has
-	// about four megabytes, as text or as token numbers.
-	maxBody = 16 << 20
-	// readTimeout is the time that a client has to send a body.
-	readTimeout = 30 * time.Second
 )
 
 // Model answers requests. Its methods may be called from any goroutine.
@@ -32,8 +21,9 @@ type Model interface {
 	// done or emit fails, it soon returns that error.
 	Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 	// Encode tokenizes a text. addSpecial adds the tokens that start each text,
-	// parseSpecial recognises the spellings of control tokens.
-	Encode(text string, addSpecial, parseSpecial bool) ([]int32, error)
+	// parseSpecial recognises the spellings of control tokens. When ctx is done, it soon
+	// returns the context's error.
+	Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
 	// Limits returns the limits of requests. They do not change.
@@ -78,6 +68,9 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	slots    chan struct{}
+	waiting  atomic.Int64 // requests that wait for a slot or have one
+	intake   intake
+	answers  atomic.Int64 // bytes of answers that are not streamed, see answerBudget
 	shift    bool
 	keep     int
 	lines    *Lines
@@ -121,12 +114,16 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
-		access: o.Access, loopback: loopback,
+		access: o.Access, loopback: loopback, intake: newIntake(),
 	}
 	s.state.Store(&state{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       idleTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         newConnections(cap(s.slots)).changed,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	return s, nil
@@ -136,32 +133,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // SetModel sets the model. Nil returns to the state of loading.
-func (s *Server) SetModel(m Model) {
-	if m != nil {
-		m = &frugal{m, make(chan struct{}, 1)}
-	}
-	s.state.Store(&state{model: m})
-}
-
-// frugal tokenizes one large text at a time. Tokenizing takes about eighty times
-// the size of the text in memory and a second per megabyte, and the number of
-// requests without a slot is not limited.
-type frugal struct {
-	Model
-	large chan struct{}
-}
-
-// largeText is the size of a large text in bytes.
-const largeText = 1 << 20
-
-// Encode calls the model.
-func (f *frugal) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
-	if len(text) >= largeText {
-		f.large <- struct{}{}
-		defer func() { <-f.large }()
-	}
-	return f.Model.Encode(text, addSpecial, parseSpecial)
-}
+func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 
 // SetFailed makes /health and each request fail with err.
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
@@ -250,27 +222,4 @@ func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model
 		errors.As(err, &answer)
 		answer.write(w)
 	}
-}
-
-// readJSON decodes a body of at most maxBody bytes.
-func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	control := http.NewResponseController(w)
-	// Ignore the error of a connection that has no deadlines. They wait for the client.
-	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	// Later reads only notice that the client has closed the connection.
-	_ = control.SetReadDeadline(time.Time{})
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", large.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readTimeout)
-	case err != nil:
-		return refuse(http.StatusBadRequest, "the request ended early")
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		return notJSON(err)
-	}
-	return nil
 }

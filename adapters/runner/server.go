@@ -196,8 +196,8 @@ func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engin
 	return report, err
 }
 
-func (a answers) Encode(text string, addSpecial, parseSpecial bool) ([]int32, error) {
-	return a.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: addSpecial, ParseSpecial: parseSpecial})
+func (a answers) Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error) {
+	return a.Tokenizer.EncodeContext(ctx, text, tokenizer.EncodeOptions{AddSpecial: addSpecial, ParseSpecial: parseSpecial})
 }
 
 func (a answers) Decode(ids []int32) string { return a.Tokenizer.DecodeSpecial(ids) }

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package llamaserver
+
+import "math"
+
+// descriptors returns the number of files and connections that the process may open.
+// This system has no such limit.
+func descriptors() int { return math.MaxInt32 }

@@ -1,0 +1,172 @@
+package llamaserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+)
+
+// The types of this file are fields of requests whose size is checked while they are
+// decoded. encoding/json calls UnmarshalJSON with valid JSON only.
+
+// present reports whether an optional field has a value. It does not keep the value.
+type present bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *present) UnmarshalJSON(raw []byte) error {
+	*p = true
+	switch string(raw[:min(len(raw), 5)]) {
+	case "", "null", "[]", `""`:
+		*p = false
+	}
+	return nil
+}
+
+// prompt is one of the three forms of a prompt.
+type prompt struct {
+	text  string
+	ids   []int32 // of the list form
+	list  bool
+	given bool
+	media bool
+	// limit is the largest number of ids to keep, and count the number in the request.
+	limit, count int
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
+	*p = prompt{limit: p.limit, given: true}
+	switch raw[0] {
+	case 'n':
+		p.given = false
+	case '"':
+		err = json.Unmarshal(raw, &p.text)
+	case '[':
+		p.list = true
+		p.ids, p.count, err = tokenList(raw, p.limit)
+	case '{':
+		var object struct {
+			Text  *string `json:"prompt_string"`
+			Media present `json:"multimodal_data"`
+		}
+		if err = json.Unmarshal(raw, &object); err != nil {
+			return notJSON(err)
+		}
+		p.media = bool(object.Media)
+		if object.Text == nil && !p.media {
+			return refuse(http.StatusBadRequest, "the prompt is an object without prompt_string")
+		}
+		if object.Text != nil {
+			p.text = *object.Text
+		}
+	default:
+		err = refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	}
+	return err
+}
+
+// tokenIDs is a list of token numbers.
+type tokenIDs []int32
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *tokenIDs) UnmarshalJSON(raw []byte) (err error) {
+	if raw[0] == 'n' {
+		*t = nil
+		return nil
+	}
+	*t, _, err = tokenList(raw, math.MaxInt)
+	return err
+}
+
+// tokenList reads a list of token numbers and returns how many it holds. If there are
+// more than limit, it keeps none.
+func tokenList(raw []byte, limit int) (ids []int32, count int, err error) {
+	wrong := refuse(http.StatusBadRequest, "a list of tokens must hold token numbers only")
+	if raw[0] != '[' {
+		return nil, 0, wrong
+	}
+	rest := bytes.TrimSpace(raw[1 : len(raw)-1])
+	if len(rest) == 0 {
+		return nil, 0, nil
+	}
+	count = bytes.Count(rest, []byte(",")) + 1
+	if count <= limit {
+		ids = make([]int32, 0, count)
+	}
+	for range count {
+		word, after, _ := bytes.Cut(rest, []byte(","))
+		id, ok := tokenNumber(bytes.TrimSpace(word))
+		if !ok {
+			return nil, 0, wrong
+		}
+		if rest = after; count <= limit {
+			ids = append(ids, id)
+		}
+	}
+	return ids, count, nil
+}
+
+// tokenNumber reads an integer. JSON allows no leading zeros.
+func tokenNumber(word []byte) (id int32, ok bool) {
+	digits, negative := bytes.CutPrefix(word, []byte("-"))
+	if len(digits) == 0 || len(digits) > 10 {
+		return 0, false
+	}
+	n := int64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(d-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return int32(n), n >= math.MinInt32 && n <= math.MaxInt32
+}
+
+// stops is the list of stop strings, or a single one.
+type stops []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *stops) UnmarshalJSON(raw []byte) (err error) {
+	*s, err = textList(raw, "stop", maxStops, maxStop)
+	return err
+}
+
+// preservedTexts is the list of control tokens to show.
+type preservedTexts []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *preservedTexts) UnmarshalJSON(raw []byte) (err error) {
+	*p, err = textList(raw, "preserved_tokens", maxPreserved, maxPreservedText)
+	return err
+}
+
+// textList reads at most most texts of at most longest bytes, or a single text.
+func textList(raw []byte, field string, most, longest int) (list []string, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if raw[0] == '[' {
+		if _, err := decoder.Token(); err != nil {
+			return nil, err
+		}
+	}
+	for decoder.More() {
+		var text *string
+		if err := decoder.Decode(&text); err != nil {
+			return nil, refuse(http.StatusBadRequest, "the request is not understood: %s must be a list of texts", field)
+		}
+		if text == nil {
+			continue // null, as if it were not there
+		}
+		switch {
+		case len(list) == most:
+			return nil, refuse(http.StatusBadRequest, "%s has more than %d texts", field, most)
+		case len(*text) > longest:
+			return nil, refuse(http.StatusBadRequest, "a text of %s has %d bytes: want at most %d", field, len(*text), longest)
+		}
+		list = append(list, *text)
+	}
+	return list, nil
+}

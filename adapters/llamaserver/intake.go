@@ -1,0 +1,145 @@
+package llamaserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// intake reads requests. It bounds the memory and the processor time of all requests
+// together, from their bodies to their prompts.
+//
+// A request first takes its share of bodies. When it has read its body, it takes its
+// share of the work. No request waits for bodies while it holds a share of the work,
+// so there is no deadlock.
+type intake struct {
+	bodies *semaphore.Weighted // bytes, see bodyBudget
+	small  *semaphore.Weighted // bytes, see smallWork
+	large  *semaphore.Weighted // one request
+}
+
+func newIntake() intake {
+	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(smallWork), semaphore.NewWeighted(1)}
+}
+
+// acquire waits for a share of a budget.
+func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
+	if budget.TryAcquire(n) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, budgetTimeout)
+	defer cancel()
+	switch err := budget.Acquire(limited, n); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		panic(http.ErrAbortHandler) // the client has closed the connection
+	}
+	return busy("no slot available: other large requests did not end within %v. Ask again later.", budgetTimeout)
+}
+
+// read reads a body of at most limit bytes. The caller calls release when it needs
+// neither the body nor what is as large.
+func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body []byte, release func(), err error) {
+	large := refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes, the most that this model's context needs", limit)
+	if r.ContentLength > int64(limit) {
+		return nil, nil, large
+	}
+	control := http.NewResponseController(w)
+	// Ignore the error of a connection that has no deadlines. They wait for the client.
+	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
+	// Later reads only notice that the client has closed the connection.
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	source := http.MaxBytesReader(w, r.Body, int64(limit))
+	release = func() {}
+	if body, err = readUpTo(source, nil, smallBody); err == nil {
+		expected := int64(limit) // a chunked body does not say its size
+		if r.ContentLength > 0 {
+			expected = r.ContentLength
+		}
+		share := min(bodyCost*expected, bodyBudget)
+		if err := acquire(r.Context(), in.bodies, share); err != nil {
+			return nil, nil, err
+		}
+		release = func() { in.bodies.Release(share) }
+		_ = control.SetReadDeadline(time.Now().Add(readTimeout))
+		body, err = readUpTo(source, body, limit+1)
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == io.EOF: //nolint:errorlint // readers return it unwrapped
+		return body, release, nil
+	case err == nil, errors.As(err, &tooLarge):
+		err = large
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readTimeout)
+	default:
+		err = refuse(http.StatusBadRequest, "the request ended early")
+	}
+	release()
+	return nil, nil, err
+}
+
+// readUpTo appends to body until it has size bytes or the reader fails. Memory grows
+// with what has arrived.
+func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
+	for len(body) < size {
+		if len(body) == cap(body) {
+			grown := make([]byte, len(body), min(max(2*len(body), 4<<10), size))
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		if body = body[:len(body)+n]; err != nil {
+			return body, err
+		}
+	}
+	return body, nil
+}
+
+// work waits until a body of n bytes may be decoded and tokenized. Small bodies do not
+// wait for large ones. The caller calls done.
+func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
+	budget, share := in.small, int64(n)
+	if n > smallBody {
+		budget, share = in.large, 1
+	}
+	if err := acquire(ctx, budget, share); err != nil {
+		return nil, err
+	}
+	return func() { budget.Release(share) }, nil
+}
+
+// request reads and decodes a body of at most limit bytes into v, and calls use.
+// Answers that are as large as the body are written by the function that use returns,
+// which keeps the share of the bodies but not of the work.
+func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v any, use func(ctx context.Context) (answer func() error, err error)) error {
+	body, release, err := in.read(w, r, limit)
+	if err != nil {
+		return err
+	}
+	defer release()
+	done, err := in.work(r.Context(), len(body))
+	if err != nil {
+		return err
+	}
+	answer, err := func() (func() error, error) {
+		defer done()
+		err := json.Unmarshal(body, v)
+		body = nil
+		if err != nil {
+			return nil, notJSON(err)
+		}
+		return use(r.Context())
+	}()
+	if err != nil || answer == nil {
+		return err
+	}
+	return answer()
+}

@@ -1,0 +1,143 @@
+package llamaserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// patientWriter writes a long answer. The client has writeTimeout for each write and
+// stallTimeout for all of them.
+type patientWriter struct {
+	w        http.ResponseWriter
+	patience time.Duration
+}
+
+// Write implements [io.Writer]. Its errors mean that the client has closed the
+// connection or does not read.
+func (p *patientWriter) Write(b []byte) (int, error) {
+	if p.patience <= 0 {
+		return 0, errGone
+	}
+	began := time.Now()
+	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	_ = http.NewResponseController(p.w).SetWriteDeadline(began.Add(min(writeTimeout, p.patience)))
+	n, err := p.w.Write(b)
+	p.patience -= time.Since(began)
+	return n, err
+}
+
+// writeInParts sends a JSON answer that write produces, without keeping it as a whole.
+func writeInParts(w http.ResponseWriter, write func(out *bufio.Writer) error) error {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	out := bufio.NewWriterSize(&patientWriter{w, stallTimeout}, 16<<10)
+	if err := write(out); err != nil || out.Flush() != nil {
+		panic(http.ErrAbortHandler) // the client has closed the connection or does not read
+	}
+	return nil
+}
+
+// tokenize handles /tokenize. By default it recognises control tokens in the text
+// and adds no BOS.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := struct {
+		Content      string `json:"content"`
+		AddSpecial   bool   `json:"add_special"`
+		ParseSpecial bool   `json:"parse_special"`
+	}{ParseSpecial: true}
+	return s.intake.request(w, r, m.Limits().tokenizeBody(), &body, func(ctx context.Context) (func() error, error) {
+		ids, err := encode(ctx, m, body.Content, body.AddSpecial, body.ParseSpecial)
+		if err != nil {
+			return nil, err
+		}
+		body.Content = ""
+		return func() error { return writeInParts(w, func(out *bufio.Writer) error { return writeTokens(out, ids) }) }, nil
+	})
+}
+
+// writeTokens writes the answer of /tokenize. The host expects a list, not null.
+func writeTokens(out *bufio.Writer, ids []int32) error {
+	_, err := out.WriteString(`{"tokens":[`)
+	var number [12]byte
+	for i, id := range ids {
+		text := number[:0]
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if _, err = out.Write(strconv.AppendInt(text, int64(id), 10)); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		_, err = out.WriteString("]}")
+	}
+	return err
+}
+
+// detokenize handles /detokenize.
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, m Model) error {
+	var body struct {
+		Tokens tokenIDs `json:"tokens"`
+	}
+	return s.intake.request(w, r, m.Limits().detokenizeBody(), &body, func(context.Context) (func() error, error) {
+		if err := checkTokens(body.Tokens, m); err != nil {
+			return nil, err
+		}
+		return func() error {
+			return writeInParts(w, func(out *bufio.Writer) error { return writeText(r.Context(), out, m, body.Tokens) })
+		}, nil
+	})
+}
+
+// textPart is about the number of bytes of text that writeText decodes at a time.
+const textPart = 16 << 10
+
+// writeText writes the answer of /detokenize. Some tokens have much text, so it decodes
+// a few at a time. A character may be spread over several tokens: its first bytes wait
+// for the others.
+func writeText(ctx context.Context, out *bufio.Writer, m Model, ids []int32) error {
+	if _, err := out.WriteString(`{"content":"`); err != nil {
+		return err
+	}
+	step := max(1, textPart/max(1, m.Limits().LongestPiece))
+	rest := ""
+	for len(ids) > 0 {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n := min(step, len(ids))
+		text := rest + m.Decode(ids[:n])
+		ids, rest = ids[n:], ""
+		if len(ids) > 0 {
+			whole := wholeCharacters(text)
+			text, rest = text[:whole], text[whole:]
+		}
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(quoted[1 : len(quoted)-1]); err != nil {
+			return err
+		}
+	}
+	_, err := out.WriteString(`"}`)
+	return err
+}
+
+// wholeCharacters returns the length of a text without an incomplete character at its
+// end.
+func wholeCharacters(text string) int {
+	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRuneInString(text[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(text)
+}
