@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// cursor reads the bytes of a header. It keeps the first error. Later reads return zero, so callers
-// check err once per entry.
+// cursor reads the bytes of a GGUF header. The cursor keeps the first error. After an
+// error, reads return zero, so callers need to check err only once per entry.
 type cursor struct {
 	data  []byte
 	pos   int
@@ -14,20 +14,20 @@ type cursor struct {
 	err   error
 }
 
-// fail keeps the first error.
+// fail records an error, unless there is one already.
 func (c *cursor) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 }
 
-// take advances by n bytes and returns them, or nil after an error.
+// take advances by n bytes and returns these bytes, or nil after an error.
 func (c *cursor) take(n uint64, what string) []byte {
 	if c.err != nil {
 		return nil
 	}
 	if left := uint64(len(c.data) - c.pos); n > left {
-		c.fail(fmt.Errorf("%w: %s at byte %d takes %d bytes, the file of %d has %d left",
+		c.fail(fmt.Errorf("%w: %s at byte %d needs %d bytes, but of the file's %d bytes only %d are left",
 			ErrTruncated, what, c.pos, n, len(c.data), left))
 		return nil
 	}
@@ -54,17 +54,17 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of entries that follow, each of at least minBytes. It
-// fails if they exceed the file or if there are more than most. A file may be
-// sparse, so its size proves nothing: callers allocate for an entry when they
-// have read it.
+// count reads the number of entries that follow. Each entry takes at least minBytes
+// bytes. It fails if the entries do not fit the file, or if there are more than most. A file may be
+// sparse, so its size proves nothing: callers allocate for an entry when they have read
+// it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {
 		return 0
 	}
 	if left := uint64(len(c.data) - c.pos); n > left/minBytes {
-		c.fail(fmt.Errorf("%w: %d %s take at least %d bytes each, the file of %d has %d left",
+		c.fail(fmt.Errorf("%w: %d %s take at least %d bytes each, but of the file's %d bytes only %d are left",
 			ErrTruncated, n, what, minBytes, len(c.data), left))
 		return 0
 	}
@@ -75,11 +75,11 @@ func (c *cursor) count(what string, minBytes, most uint64) int {
 	return int(n)
 }
 
-// bytes reads a string without copying it.
+// bytes reads a string and returns its bytes without copying them.
 func (c *cursor) bytes(what string) []byte {
-	n := c.uint64(what) // the length; building a longer text per string would be slow
+	n := c.uint64(what) // describe only the string's length in errors, because a longer text for each string would make reading slow
 	if n > maxStringBytes {
-		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d: want at most %d", ErrMalformed, what, n, c.pos, maxStringBytes))
+		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d is too long: want at most %d", ErrMalformed, what, n, c.pos, maxStringBytes))
 	}
 	return c.take(n, what)
 }
@@ -94,8 +94,8 @@ func (c *cursor) name(what string) string {
 	return string(b)
 }
 
-// maxStringBytes and maxArray are the limits of Ollama's own reader, which
-// reads every file first.
+// maxStringBytes and maxArray are the limits of Ollama's own GGUF reader, which always
+// reads a file before this package does.
 const (
 	maxStringBytes = 16 << 20
 	maxArray       = 64 << 20

@@ -1,14 +1,14 @@
-// Package gguf reads GGUF model files without trusting them, and writes small ones.
+// Package gguf reads GGUF model files, even hostile ones, and writes small ones.
 //
-// A file is mapped (package mapped) and its header is read once. Reading checks every
-// count, length and offset before it is used, and allocates only for what the file
-// holds. Values are decoded on request. A new format of weights belongs in package
-// quant, not here.
+// The file is mapped into memory (package mapped) and its header is read once. Every
+// count, length and offset is checked before it is used, and no allocation is larger
+// than the file justifies. Values of keys are decoded when the caller asks for them. To
+// add a format of weights, change package quant, not this package.
 //
-// Why not Ollama's fs/gguf: it trusts counts and lengths up to 16 MiB per string and
-// 64 Mi entries per array. It accepts any magic and any version from 2 on. It needs nine
-// allocations per token, and opens the file a second time by its name. The tests use it
-// as their oracle instead.
+// Ollama's package fs/gguf is not used here, because it trusts counts and lengths up to
+// 16 MiB per string and 64 Mi entries per array. Ollama's package also accepts any
+// magic number, and any version from 2 on. It makes nine allocations per token, and
+// opens the file a second time by name. The tests compare this package with Ollama's.
 //
 // # What Open rejects
 //
@@ -23,8 +23,8 @@
 //   - files shorter than their tensors need (the error states both sizes);
 //   - one part of a split model.
 //
-// [OpenKeys] stops after the keys. The metadata are enough to decide whether a model is selected,
-// also for files whose tensors Open rejects.
+// [OpenKeys] reads only the keys, not the tensors. The keys are enough to decide
+// whether a model is selected, also if the file has tensors that Open rejects.
 //
 // # Invariants and cost
 //
@@ -33,5 +33,6 @@
 //     before Close.
 //   - A File may be read from any goroutine.
 //
-// Opening a vocabulary of 151936 tokens takes a few milliseconds (BenchmarkOpen).
+// Opening a file with a vocabulary of 151936 tokens takes a few milliseconds
+// (BenchmarkOpen).
 package gguf

@@ -6,22 +6,23 @@ import (
 )
 
 var (
-	// ErrMalformed is returned when a file breaks the rules of the format.
+	// ErrMalformed is returned if a file breaks the rules of the GGUF format.
 	ErrMalformed = errors.New("malformed file")
-	// ErrTruncated is returned if a file is shorter than it announces. It is
-	// also an [ErrMalformed].
+	// ErrTruncated is returned if a file is shorter than its header says. [errors.Is]
+	// also matches it with [ErrMalformed].
 	ErrTruncated = fmt.Errorf("%w: truncated", ErrMalformed)
-	// ErrMagic is returned if a file does not start like GGUF: most are files
-	// of another kind. It is also an [ErrMalformed].
+	// ErrMagic is returned if a file does not start with GGUF's magic number, so it is
+	// probably of another kind. [errors.Is] also matches it with [ErrMalformed].
 	ErrMagic = fmt.Errorf("%w: not GGUF", ErrMalformed)
-	// ErrUnsupported is returned for a valid kind of file that this package
-	// does not read. It is also an [errors.ErrUnsupported].
+	// ErrUnsupported is returned for a valid file with a version, byte order or type
+	// that this package does not read. [errors.Is] also matches it with
+	// [errors.ErrUnsupported].
 	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)
-	// ErrNoKey is returned if a key is not in the file.
-	ErrNoKey = errors.New("gguf: no such key")
-	// ErrKeyType is returned if a key has a value of another type, or out of
+	// ErrNoKey is returned if the file has no key with the given name.
+	ErrNoKey = errors.New("gguf: the file has no such key")
+	// ErrKeyType is returned if the value of a key has another type, or is out of
 	// range.
-	ErrKeyType = errors.New("gguf: key of another type")
-	// ErrNoTensor is returned if a tensor is not in the file.
-	ErrNoTensor = errors.New("gguf: no such tensor")
+	ErrKeyType = errors.New("gguf: the key's value has another type")
+	// ErrNoTensor is returned if the file has no tensor with the given name.
+	ErrNoTensor = errors.New("gguf: the file has no such tensor")
 )

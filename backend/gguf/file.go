@@ -16,19 +16,19 @@ type File struct {
 	mapping  *mapped.File
 	data     []byte
 	header   header
-	keyBytes string         // the file up to the end of the keys, valid after Close; empty after OpenKeys
-	keys     map[string]int // name to index in header.keys
-	tensors  map[string]int // name to index in header.tensors
+	keyBytes string         // copy of the file's beginning up to the end of the keys, valid after Close; empty after OpenKeys
+	keys     map[string]int // index in header.keys of each name
+	tensors  map[string]int // index in header.tensors of each name
 	digest   func() [sha256.Size]byte
 }
 
-// Open maps and checks a complete model or adapter file. The package
-// documentation lists what it rejects.
+// Open maps a complete model or adapter file into memory and checks its header. The
+// package comment lists the files that it rejects.
 func Open(path string) (*File, error) { return open(path, true) }
 
-// OpenKeys maps a file and reads its keys only. It accepts files whose tensors
-// [Open] rejects, and parts of a split model. It copies no value, so values must be
-// read before [File.Close].
+// OpenKeys maps a file into memory and reads only its keys. OpenKeys also accepts files
+// with tensors that [Open] rejects, and single parts of a split model. It copies no
+// value, so values must be read before [File.Close].
 func OpenKeys(path string) (*File, error) { return open(path, false) }
 
 func open(path string, whole bool) (*File, error) {
@@ -38,7 +38,7 @@ func open(path string, whole bool) (*File, error) {
 	}
 	f := &File{path: path, mapping: m, data: m.Bytes()}
 	if err := f.read(whole); err != nil {
-		_ = m.Close() // the first error is more useful
+		_ = m.Close() // report the first error, which is the more useful one
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}
 	f.digest = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(f.data) })
@@ -71,38 +71,38 @@ func (f *File) read(whole bool) error {
 	case err != nil:
 		return err
 	case parts > 1:
-		return fmt.Errorf("%w: one of %d parts of a split model; join them first (llama-gguf-split --merge)", ErrUnsupported, parts)
+		return fmt.Errorf("%w: the file is one of %d parts of a split model: join them first (llama-gguf-split --merge)", ErrUnsupported, parts)
 	}
 	return nil
 }
 
-// Close unmaps the file, which invalidates the bytes of tensors. A second call
-// does nothing.
+// Close unmaps the file. The bytes of its tensors must not be used afterwards. A second
+// call of Close does nothing.
 func (f *File) Close() error { return f.mapping.Close() }
 
-// Path returns the path that was opened.
+// Path returns the path with which the file was opened.
 func (f *File) Path() string { return f.path }
 
 // Size returns the length of the file in bytes.
 func (f *File) Size() int64 { return int64(len(f.data)) }
 
-// Version returns the format's version, 2 or 3.
+// Version returns the version of the GGUF format, 2 or 3.
 func (f *File) Version() int { return int(f.header.version) }
 
-// Digest returns the SHA-256 of the file. The first call reads the whole file
-// (about a second per 2 GB), which must still be open.
+// Digest returns the SHA-256 of the file. The first call reads the whole file, about a
+// second per 2 GB, and so must come before Close.
 func (f *File) Digest() [sha256.Size]byte { return f.digest() }
 
-// KnowDigest sets the digest that another process has computed. This avoids
-// reading gigabytes again.
+// KnowDigest sets the digest of the file, if another process has already computed it.
+// Digest then need not read the whole file again.
 func (f *File) KnowDigest(sum [sha256.Size]byte) {
 	f.digest = func() [sha256.Size]byte { return sum }
 }
 
-// Keys returns the keys in the order of the file.
+// Keys returns the keys in the order in which the file has them.
 func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
 
-// Tensors returns the tensors in the order of the file.
+// Tensors returns the tensors in the order in which the file has them.
 func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
 
 // Tensor returns the named tensor. If it does not exist, the error wraps

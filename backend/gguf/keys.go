@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// The getters below share one rule. If the key is absent, they return the
-// fallback, or [ErrNoKey] without one. If the key has another type, they return
-// [ErrKeyType] even with a fallback, so a mistyped setting is never silently
-// ignored.
+// The methods below, which return the value of a key, share one rule. If the file does
+// not have the key, they return the fallback or, without a fallback, [ErrNoKey]. If the
+// value has another type, they return [ErrKeyType] even with a fallback, so that a
+// mistyped setting is never silently ignored.
 
-// Has reports whether the key exists, with any type.
+// Has reports whether the file has a key, with a value of any type.
 func (f *File) Has(key string) bool {
 	_, ok := f.keys[key]
 	return ok
@@ -56,7 +56,7 @@ func (f *File) Int(key string, fallback ...int64) (int64, error) {
 	})
 }
 
-// Float returns a number of any type, because hand-written files have 1 for
+// Float returns a number of any type, because hand-written files may have 1 in place of
 // 1.0.
 func (f *File) Float(key string, fallback ...float64) (float64, error) {
 	return get(f, key, fallback, "number", func(k Key, v value) (float64, bool) {
@@ -79,7 +79,7 @@ func (f *File) Bool(key string, fallback ...bool) (bool, error) {
 	})
 }
 
-// Strs returns an array of strings. They share memory with all keys.
+// Strs returns an array of strings. The strings share memory with all keys of the file.
 func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
 	return get(f, key, fallback, "array of strings", func(k Key, v value) ([]string, bool) {
 		if k.Type != Array || k.Elem != String {
@@ -165,12 +165,12 @@ func get[T any](f *File, key string, fallback []T, want string, read func(Key, v
 	}
 	v, ok := read(k, raw)
 	if !ok {
-		return none, fmt.Errorf("%w: %s is %s, not a %s", ErrKeyType, key, k.describe(), want)
+		return none, fmt.Errorf("%w: %s has type %s: want %s", ErrKeyType, key, k.describe(), want)
 	}
 	return v, nil
 }
 
-// describe describes the value's type for an error.
+// describe returns the type of the value of a key, for errors.
 func (k Key) describe() string {
 	if k.Type == Array {
 		return fmt.Sprintf("an array of %d %s", k.Len, k.Elem)

@@ -8,7 +8,8 @@ import (
 	"math/bits"
 )
 
-// ValueType is the type of a key's value, with the number that files use.
+// ValueType is the type of a key's value. The constants are the numbers that GGUF files
+// use.
 type ValueType uint32
 
 // The value types of GGUF.
@@ -28,7 +29,8 @@ const (
 	Float64
 )
 
-// valueTypes holds names and sizes. Size zero means variable.
+// valueTypes holds the name and the size of each value type. The size zero means that
+// the size varies.
 var valueTypes = [...]struct {
 	name      string
 	sizeBytes uint64
@@ -38,7 +40,7 @@ var valueTypes = [...]struct {
 	String: {"string", 0}, Array: {"array", 0}, Uint64: {"uint64", 8}, Int64: {"int64", 8}, Float64: {"float64", 8},
 }
 
-// String returns the type's name, such as "uint32".
+// String returns the name of the type, such as "uint32".
 func (t ValueType) String() string {
 	if int(t) >= len(valueTypes) {
 		return fmt.Sprintf("value type %d", uint32(t))
@@ -46,21 +48,21 @@ func (t ValueType) String() string {
 	return valueTypes[t].name
 }
 
-// Key describes a key of a file, without its value.
+// Key describes a key of a file, without the key's value.
 type Key struct {
 	Name string
 	Type ValueType
-	Elem ValueType // type of an array's elements
-	Len  int       // number of an array's elements
+	Elem ValueType // type of the elements if the value is an array
+	Len  int       // number of elements if the value is an array
 
-	start, end int // bytes of the entry in the file
+	start, end int // range of the key's entry in the file, in bytes
 }
 
-// header is the parsed header of a file.
+// header holds the parsed header of a file.
 type header struct {
 	version    uint32
 	keys       []Key
-	keysEnd    int // start of the table of tensors
+	keysEnd    int // byte at which the table of tensors starts
 	tensors    []Tensor
 	tensorsEnd int
 	dataStart  int
@@ -69,16 +71,17 @@ type header struct {
 
 const (
 	magic          = "GGUF"
-	minKeyBytes    = 8 + 1 + 4 + 1     // name of one byte, type, value of one byte
-	minTensorBytes = 8 + 1 + 4 + 4 + 8 // name of one byte, no dimensions
+	minKeyBytes    = 8 + 1 + 4 + 1     // length of the name, a name of one byte, type, value of one byte
+	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length of the name, a name of one byte, number of dimensions (zero), type, offset
 )
 
-// scanKeys reads the fixed part and the keys. It returns the announced number
-// of tensors.
+// scanKeys reads the fixed part of the header and the keys. scanKeys returns the number
+// of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow. The tensors' entries come after the keys, so this
-	// bound is loose; scanTensors applies the tight one.
+	// Two counts follow. This first check of the number of tensors ignores that the
+	// keys come before the tensors. scanTensors checks again how many fit after the
+	// keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)
 	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {
@@ -93,9 +96,9 @@ func scanKeys(c *cursor) (h header, tensors int) {
 		case c.err != nil:
 			return h, 0
 		case k.Name == "":
-			c.fail(fmt.Errorf("%w: key %d has no name", ErrMalformed, i))
+			c.fail(fmt.Errorf("%w: key number %d has no name", ErrMalformed, i))
 		case seen[k.Name]:
-			c.fail(fmt.Errorf("%w: key %q twice", ErrMalformed, k.Name))
+			c.fail(fmt.Errorf("%w: the file has key %q twice", ErrMalformed, k.Name))
 		case k.Name == keyAlignment:
 			h.alignment = scanAlignment(c, k)
 		}
@@ -110,13 +113,13 @@ func scanKeys(c *cursor) (h header, tensors int) {
 func scanVersion(c *cursor) uint32 {
 	m := c.take(4, "magic")
 	if c.err == nil && !bytes.Equal(m, []byte(magic)) {
-		c.fail(fmt.Errorf("%w: starts with % x: want %q", ErrMagic, m, magic))
+		c.fail(fmt.Errorf("%w: the file starts with % x: want %q", ErrMagic, m, magic))
 	}
 	v := c.uint32("version")
 	switch {
 	case c.err != nil:
-	case v&0xffff == 0 && v != 0: // the low half of a small big-endian number
-		c.fail(fmt.Errorf("%w: big-endian file (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
+	case v&0xffff == 0 && v != 0: // a small big-endian number has zeros in its lower half
+		c.fail(fmt.Errorf("%w: the file is big-endian (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
 	case v < 2 || v > 3:
 		c.fail(fmt.Errorf("%w: version %d: want 2 or 3", ErrUnsupported, v))
 	}
@@ -138,7 +141,7 @@ func scanKey(c *cursor) (k Key) {
 	case int(k.Type) < len(valueTypes):
 		c.take(valueTypes[k.Type].sizeBytes, "value of key "+k.Name)
 	default:
-		c.fail(fmt.Errorf("%w: key %q has %s", ErrMalformed, k.Name, k.Type))
+		c.fail(fmt.Errorf("%w: key %q has a value of unknown type %s", ErrMalformed, k.Name, k.Type))
 	}
 	k.end = c.pos
 	return k
@@ -146,10 +149,10 @@ func scanKey(c *cursor) (k Key) {
 
 func scanArray(c *cursor, k Key) int {
 	if c.err == nil && int(k.Elem) >= len(valueTypes) {
-		c.fail(fmt.Errorf("%w: key %q is an array of %s", ErrMalformed, k.Name, k.Elem))
+		c.fail(fmt.Errorf("%w: key %q is an array whose elements have the unknown type %s", ErrMalformed, k.Name, k.Elem))
 	}
 	if c.err == nil && k.Elem == Array {
-		c.fail(fmt.Errorf("%w: key %q is an array of arrays", ErrUnsupported, k.Name))
+		c.fail(fmt.Errorf("%w: key %q is an array of arrays, which this program does not read", ErrUnsupported, k.Name))
 	}
 	if c.err != nil {
 		return 0
@@ -174,7 +177,7 @@ const (
 
 func scanAlignment(c *cursor, k Key) uint64 {
 	if k.Type != Uint32 {
-		c.fail(fmt.Errorf("%w: %s is a %s: want uint32", ErrMalformed, keyAlignment, k.Type))
+		c.fail(fmt.Errorf("%w: %s has type %s: want uint32", ErrMalformed, keyAlignment, k.Type))
 		return 0
 	}
 	a := binary.LittleEndian.Uint32(c.data[k.end-4 : k.end])

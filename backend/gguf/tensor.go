@@ -8,24 +8,24 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Tensor is one tensor of a file.
+// Tensor describes one tensor of a file.
 type Tensor struct {
 	Name string
 	Type quant.Type
-	// Shape is in GGUF order: Shape[0] is the length of a row of consecutive
-	// values. A weight of a linear layer is (inputs, outputs).
+	// Shape is in the order of GGUF: Shape[0] is the number of consecutive values in a
+	// row. The weight of a linear layer has the shape (inputs, outputs).
 	Shape  []int
-	Offset int64 // of the first byte in the file
+	Offset int64 // position in the file of the tensor's first byte
 	Size   int64 // in bytes
 
 	data []byte
 }
 
-// Bytes returns the tensor's data in the mapping. The slice is read-only,
-// belongs to the File and is valid until its Close.
+// Bytes returns the tensor's data, which lie in the mapped file. The caller must not
+// change the slice, nor use it after the File's Close.
 func (t Tensor) Bytes() []byte { return t.data }
 
-// Elements returns the number of values.
+// Elements returns the number of values in the tensor.
 func (t Tensor) Elements() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -36,10 +36,10 @@ func (t Tensor) Elements() int {
 
 const maxDims = 4
 
-// scanTensors reads the table of tensors and checks each against the file.
+// scanTensors reads the table of tensors and checks that each tensor fits the file.
 func (h *header) scanTensors(c *cursor, count int) {
 	if left := len(c.data) - c.pos; c.err == nil && count > left/minTensorBytes {
-		c.fail(fmt.Errorf("%w: %d tensors take at least %d bytes each, the file of %d has %d left",
+		c.fail(fmt.Errorf("%w: %d tensors take at least %d bytes each, but of the file's %d bytes only %d are left",
 			ErrTruncated, count, minTensorBytes, len(c.data), left))
 	}
 	if c.err != nil {
@@ -52,9 +52,9 @@ func (h *header) scanTensors(c *cursor, count int) {
 		case c.err != nil:
 			return
 		case t.Name == "":
-			c.fail(fmt.Errorf("%w: tensor %d has no name", ErrMalformed, i))
+			c.fail(fmt.Errorf("%w: tensor number %d has no name", ErrMalformed, i))
 		case seen[t.Name]:
-			c.fail(fmt.Errorf("%w: tensor %q twice", ErrMalformed, t.Name))
+			c.fail(fmt.Errorf("%w: the file has tensor %q twice", ErrMalformed, t.Name))
 		}
 		seen[t.Name] = true
 		h.tensors = append(h.tensors, t)
@@ -63,8 +63,8 @@ func (h *header) scanTensors(c *cursor, count int) {
 	h.place(c)
 }
 
-// scanTensor reads one entry. Its Offset is still relative to the start of the
-// data.
+// scanTensor reads one entry of the table of tensors. The Offset of the result is
+// relative to the start of the tensor data.
 func (h *header) scanTensor(c *cursor) Tensor {
 	t := Tensor{Name: c.name("name of tensor")}
 	dims := c.uint32("dimensions of tensor")
@@ -93,7 +93,7 @@ func (h *header) scanTensor(c *cursor) Tensor {
 		return t
 	}
 	if !t.Type.Known() {
-		c.fail(fmt.Errorf("%w: tensor %q has %s", ErrUnsupported, t.Name, t.Type))
+		c.fail(fmt.Errorf("%w: tensor %q has the type %s", ErrUnsupported, t.Name, t.Type))
 		return t
 	}
 	row := 1
@@ -105,7 +105,7 @@ func (h *header) scanTensor(c *cursor) Tensor {
 	case err != nil:
 		c.fail(fmt.Errorf("%w: tensor %q: %w", ErrMalformed, t.Name, err))
 	case row%t.Type.BlockSize() != 0:
-		c.fail(fmt.Errorf("%w: tensor %q: rows of %d are not whole %s blocks", ErrMalformed, t.Name, row, t.Type))
+		c.fail(fmt.Errorf("%w: tensor %q: rows of %d values are not a multiple of the block of type %s", ErrMalformed, t.Name, row, t.Type))
 	case offset%h.alignment != 0:
 		c.fail(fmt.Errorf("%w: tensor %q: offset %d: want a multiple of %d", ErrMalformed, t.Name, offset, h.alignment))
 	case offset > math.MaxInt64-uint64(size):
@@ -115,8 +115,8 @@ func (h *header) scanTensor(c *cursor) Tensor {
 	return t
 }
 
-// place converts offsets to positions in the file. It rejects tensors that
-// overlap or exceed the file.
+// place converts the tensors' offsets to positions in the file. place rejects tensors
+// that overlap or exceed the file.
 func (h *header) place(c *cursor) {
 	h.dataStart = h.tensorsEnd + int(padding(uint64(h.tensorsEnd), h.alignment))
 	if c.err != nil || len(h.tensors) == 0 {
@@ -141,7 +141,7 @@ func (h *header) place(c *cursor) {
 	last := byOffset[len(byOffset)-1]
 	need := uint64(h.dataStart) + uint64(last.Offset) + uint64(last.Size)
 	if need > uint64(len(c.data)) {
-		c.fail(fmt.Errorf("%w: the tensors need %d bytes, the file has %d", ErrTruncated, need, len(c.data)))
+		c.fail(fmt.Errorf("%w: the tensors end at byte %d, but the file has %d bytes", ErrTruncated, need, len(c.data)))
 		return
 	}
 	for i := range h.tensors {

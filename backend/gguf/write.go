@@ -11,23 +11,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// KeyValue is a key to write. Value is a bool, a sized integer (int32, not
-// int), a float, a string, or a slice of one of these.
+// KeyValue is a key to be written, with its value. Value is a bool, an integer with a
+// fixed size (int32, not int), a float, a string, or a slice of one of these types.
 type KeyValue struct {
 	Name  string
 	Value any
 }
 
-// NewTensor is a tensor to write. Shape is in GGUF order, as in [Tensor].
+// NewTensor is a tensor to be written. Shape is in GGUF order, as in [Tensor].
 type NewTensor struct {
 	Name  string
 	Type  quant.Type
 	Shape []int
-	Data  []byte // rows as stored in the file; the caller owns the slice
+	Data  []byte // rows in the file's format; the caller keeps the slice
 }
 
-// Write writes a GGUF file of version 3. It is for small files, such as an
-// adapter that carries keys; [File.WriteWith] copies models.
+// Write writes a GGUF file of version 3. Use Write for small files, such as an
+// adapter that only has keys; [File.WriteWith] copies whole models.
 func Write(w io.Writer, keys []KeyValue, tensors []NewTensor) error {
 	alignment, err := writtenAlignment(keys)
 	if err != nil {
@@ -63,12 +63,12 @@ func Write(w io.Writer, keys []KeyValue, tensors []NewTensor) error {
 	return nil
 }
 
-// WriteWith writes a copy of the file in which the given keys are added or
-// replaced. It copies tensors byte for byte, a mebibyte at a time, without
-// holding them in memory. The alignment cannot be changed.
+// WriteWith writes a copy of the file in which the given keys are added or replaced. It
+// copies the tensors byte for byte, one mebibyte at a time. The alignment of the file
+// cannot be changed.
 func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	if _, err := appendKeys(nil, changes); err != nil {
-		return err // also rejects repeated keys
+		return err // this call also rejects repeated keys
 	}
 	added := slices.Clone(changes)
 	var kept []byte
@@ -86,7 +86,7 @@ func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	}
 	for _, kv := range changes {
 		if kv.Name == keyAlignment {
-			return fmt.Errorf("gguf: write: %w: %s cannot be changed in a copy", ErrUnsupported, keyAlignment)
+			return fmt.Errorf("gguf: write: %w: a copy cannot change key %s", ErrUnsupported, keyAlignment)
 		}
 	}
 	head := appendStart(nil, len(f.header.tensors), len(f.header.keys)+len(added))
@@ -95,8 +95,8 @@ func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	if err != nil {
 		return err
 	}
-	// Offsets in the table are relative to the start of the data, so they stay
-	// valid.
+	// The offsets in the table of tensors are relative to the start of the tensor data,
+	// so they stay valid.
 	head = append(head, f.data[f.header.keysEnd:f.header.tensorsEnd]...)
 	if err := writePadded(w, head, f.header.alignment); err != nil {
 		return err
@@ -137,7 +137,7 @@ func appendKeys(b []byte, keys []KeyValue) ([]byte, error) {
 	return b, nil
 }
 
-// valueKinds maps a Go type to the type in the file.
+// valueKinds maps each Go type to the value type that is written to the file.
 var valueKinds = map[reflect.Kind]ValueType{
 	reflect.Uint8: Uint8, reflect.Int8: Int8, reflect.Uint16: Uint16, reflect.Int16: Int16,
 	reflect.Uint32: Uint32, reflect.Int32: Int32, reflect.Uint64: Uint64, reflect.Int64: Int64,
@@ -156,7 +156,7 @@ func appendValue(b []byte, value any) ([]byte, error) {
 	}
 	typ, ok := valueKinds[t.Kind()]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s: want a bool, sized integer, float, string or slice of one", ErrKeyType, v.Type())
+		return nil, fmt.Errorf("%w: %s: want a bool, an integer with a fixed size, a float, a string or a slice of one of these", ErrKeyType, v.Type())
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(typ))
 	if v.Kind() == reflect.Slice {
@@ -181,7 +181,7 @@ func writtenAlignment(keys []KeyValue) (uint64, error) {
 		}
 		a, ok := kv.Value.(uint32)
 		if !ok || bits.OnesCount32(a) != 1 {
-			return 0, fmt.Errorf("%w: %s: want a uint32 that is a power of two", ErrKeyType, keyAlignment)
+			return 0, fmt.Errorf("%w: key %s: want a uint32 that is a power of two", ErrKeyType, keyAlignment)
 		}
 		return uint64(a), nil
 	}
@@ -198,13 +198,13 @@ func checkNewTensor(t NewTensor, before []NewTensor) error {
 	case t.Name == "" || slices.ContainsFunc(before, func(o NewTensor) bool { return o.Name == t.Name }):
 		return fmt.Errorf("gguf: write: tensor %q is empty or given twice", t.Name)
 	case len(t.Shape) > maxDims || elements <= 0:
-		return fmt.Errorf("gguf: write tensor %s: invalid shape %v", t.Name, t.Shape)
+		return fmt.Errorf("gguf: write tensor %s: its shape %v is invalid", t.Name, t.Shape)
 	case err != nil:
 		return fmt.Errorf("gguf: write tensor %s: %w", t.Name, err)
 	case len(t.Shape) > 0 && t.Shape[0]%t.Type.BlockSize() != 0:
-		return fmt.Errorf("gguf: write tensor %s: rows of %d are not whole %s blocks", t.Name, t.Shape[0], t.Type)
+		return fmt.Errorf("gguf: write tensor %s: rows of %d values are not a multiple of the block of type %s", t.Name, t.Shape[0], t.Type)
 	case size != len(t.Data):
-		return fmt.Errorf("gguf: write tensor %s: %d bytes of data: want %d", t.Name, len(t.Data), size)
+		return fmt.Errorf("gguf: write tensor %s: its data have %d bytes: want %d", t.Name, len(t.Data), size)
 	}
 	return nil
 }

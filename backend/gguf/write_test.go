@@ -134,7 +134,7 @@ func TestInvalidWritesAreRejected(t *testing.T) {
 		{"a key twice", []gguf.KeyValue{{"k", true}, {"k", false}}, nil, "twice"},
 		{"no name", []gguf.KeyValue{{"", true}}, nil, "empty"},
 		{"an odd alignment", []gguf.KeyValue{{"general.alignment", uint32(33)}}, nil, "power of two"},
-		{"too few bytes", nil, tensor(func(n *gguf.NewTensor) { n.Data = n.Data[1:] }), "33 bytes of data"},
+		{"too few bytes", nil, tensor(func(n *gguf.NewTensor) { n.Data = n.Data[1:] }), "its data have 33 bytes"},
 		{"broken rows", nil, tensor(func(n *gguf.NewTensor) { n.Shape = []int{16, 2} }), "rows of 16"},
 		{"no elements", nil, tensor(func(n *gguf.NewTensor) { n.Shape = []int{32, 0} }), "shape [32 0]"},
 		{"a tensor twice", nil, append(tensor(func(*gguf.NewTensor) {}), tensor(func(*gguf.NewTensor) {})...), "twice"},

@@ -1,19 +1,21 @@
-// Package imagecache keeps compiled images in a folder, so that a model is compiled for a
-// device once and not at every start.
+// Package imagecache keeps compiled images in a folder, so that a model is compiled for
+// a device once and not at every start.
 //
-// A [Store] maps keys to images. It knows neither devices nor models: the caller puts
-// everything into the key that decides whether an image is still valid. A [Label]
-// describes an image for people and decides nothing. Deleting files, or the whole folder,
-// is always safe, even while a program uses an image. (Windows refuses to delete that
-// file.)
+// A [Store] maps keys to images. The package knows nothing about devices and models:
+// the caller's key must contain everything that decides whether an image is still
+// valid. A [Label] describes an image for people. The package itself does not use it.
+// Deleting files, or the whole folder, is always safe, even while a program uses an
+// image. (Windows does not delete a file in use.)
 //
 // # A file
 //
-// "<key>.image" is a header of [headerSize] bytes followed by the image. The header holds format,
-// key, length, label and the image's checksum, and ends with its own checksum, so any changed bit
-// is found. Its size aligns the image to a page of the mapping, because devices use it in place.
-// The file's modification time records its last use. Files "put-….tmp" are being written. A process
-// that makes an image holds "<key>.lock".
+// The file "<key>.image" consists of a header of [headerSize] bytes and the image. The
+// header holds format, key, length, label and the image's checksum, and ends with its
+// own checksum, so any changed bit is found. The size of the header places the image at
+// the start of a page of memory, because devices use the mapped image in place. The
+// modification time of the file is the time of its last use. A file "put-….tmp" is an
+// image that is being written. A process that makes an image holds the lock of the file
+// "<key>.lock".
 //
 // # Invariants
 //
@@ -31,12 +33,14 @@
 //     last write.
 //
 // On file systems without locks, and on systems other than Linux, macOS, FreeBSD and
-// Windows, the package cannot tell which files are in use. Removing is still safe there,
-// work may be done twice, and old temporary files are removed after a day.
+// Windows, the package cannot tell which files are in use. Removing files is still safe
+// there, but two processes may compile the same image, and old temporary files are
+// removed only after a day.
 //
 // # Cost
 //
-// Get reads the image once on all cores (SHA-256: about 0.3 s per GB on two cores with
-// instructions for it). That also brings it into memory, where loading needs it next.
-// A Store has no lock of its own: files are the only shared state.
+// Get reads the whole image once, on all cores, to check it (SHA-256: about 0.3 s per
+// GB on two cores with instructions for it). Reading also brings the image into memory,
+// where loading needs it next. A Store has no lock of its own: all its state is in
+// files.
 package imagecache

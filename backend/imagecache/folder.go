@@ -16,9 +16,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Info describes an image in the folder.
+// Info describes an image in the store's folder.
 type Info struct {
-	// Key is the image's key, Path its file.
+	// Key is the image's key, and Path the path of its file.
 	Key, Path string
 	// Label is the label of the image, or nil if it cannot be read.
 	Label Label
@@ -26,21 +26,20 @@ type Info struct {
 	// Get.
 	Size int64
 	Used time.Time
-	// InUse reports that a process uses the image.
+	// InUse is set if a process uses the image.
 	InUse bool
-	// Damage is the reason why the file is invalid, as far as it was checked,
-	// or nil.
+	// Damage is the reason why the image's file is invalid, or nil if no check has
+	// found one.
 	Damage error
-	// Unread reports that Damage is a failure to read the file, which may be
-	// valid.
+	// Unread is set if the file could not be read, and Damage is the error. The file
+	// itself may be valid.
 	Unread bool
-	// Kept is the reason why Verify did not remove a file that it should have
-	// removed, or nil.
+	// Kept is the reason why Verify could not remove a damaged file, or nil.
 	Kept error
 }
 
-// List returns the images in the folder, the last used one first. It reads only
-// the header of each.
+// List returns the images in the store's folder, the most recently used one first. It
+// reads only the header of each file.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -53,11 +52,11 @@ func (s *Store) List() ([]Info, error) {
 			continue
 		}
 		want, err := parseKey(key)
-		if err != nil { // not a file of the cache
+		if err != nil { // the file does not belong to the image cache
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil { // removed in the meantime
+		if err != nil { // another process has removed the file in the meantime
 			continue
 		}
 		i := Info{Key: key, Path: s.path(key), Size: info.Size(), Used: info.ModTime()}
@@ -69,10 +68,10 @@ func (s *Store) List() ([]Info, error) {
 	return list, nil
 }
 
-// look reads the header and reports whether the image is in use.
+// look reads the header of an image's file and finds out whether the image is in use.
 func (i *Info) look(want key, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: it is not a regular file (%s)", errDamaged, info.Mode().Type())
+		return fmt.Errorf("%w: the path is not a regular file (%s)", errDamaged, info.Mode().Type())
 	}
 	f, err := os.Open(i.Path)
 	if err != nil {
@@ -91,15 +90,15 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 	}
 	i.Label = h.readLabel()
 	if h.key != want {
-		return fmt.Errorf("%w: it holds the image of key %x", errDamaged, h.key)
+		return fmt.Errorf("%w: the file holds the image of another key, %x", errDamaged, h.key)
 	}
 	return nil
 }
 
-// Verify reads every image completely and passes the result of each to report,
-// in the order of List. With fix, it removes damaged images. Files that it
-// cannot read or remove stay, and Kept is the reason. Verify returns the error
-// of ctx or report.
+// Verify reads every image completely and calls report with each result, in the order
+// of List. If fix is set, it removes damaged images. A file that Verify cannot read or
+// remove stays in the folder, with the reason in Kept. Verify returns the error of ctx
+// or report.
 func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) error {
 	list, err := s.List()
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 			return err
 		}
 		i.verify(want, fix)
-		if errors.Is(i.Damage, fs.ErrNotExist) { // removed in the meantime
+		if errors.Is(i.Damage, fs.ErrNotExist) { // another process has removed the file in the meantime
 			continue
 		}
 		if err := report(i); err != nil {
@@ -124,7 +123,8 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 	return nil
 }
 
-// verify reads the image completely. With fix, it removes a damaged one.
+// verify reads one image completely. If fix is set, it removes the image if it is
+// damaged.
 func (i *Info) verify(want key, fix bool) {
 	e, err := openEntry(i.Path, want)
 	i.Damage = err
@@ -139,8 +139,8 @@ func (i *Info) verify(want key, fix bool) {
 	}
 }
 
-// Remove removes an image unless a process uses it. It reports whether the
-// image is gone.
+// Remove removes an image unless a process uses it. Remove reports whether the image no
+// longer exists.
 func (s *Store) Remove(key string) (gone bool, err error) {
 	if _, err := parseKey(key); err != nil {
 		return false, err
@@ -153,7 +153,7 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		err = os.Remove(path) // a foreign link or empty folder
+		err = os.Remove(path) // foreign, because the store creates no links or folders with this name
 		gone = err == nil
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func removeUnused(path string) (gone bool, err error) {
 		return false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
-	case errors.Is(err, fs.ErrPermission): // a foreign file, or one without permissions
+	case errors.Is(err, fs.ErrPermission): // a file of another program, or one that this user may not change
 		err = os.Remove(path)
 		return err == nil, err
 	case err != nil:
@@ -179,11 +179,11 @@ func removeUnused(path string) (gone bool, err error) {
 	return err == nil, err
 }
 
-// Reserve makes room for an image of the given size that the caller is about to
-// put. It removes the least recently used images until the folder is within its
-// limit and the disk has room. Images in use stay; with [Options.Keep] all
-// images stay. If the disk still has no room, the error is [ErrStore]. If
-// removing all images would not suffice, Reserve removes none.
+// Reserve makes room in the folder and on the disk for an image that the caller is
+// about to put. It removes the least recently used images until the folder is within
+// its limit and the disk has room. Images in use are not removed. With [Options.Keep],
+// no image is removed. If the disk still has too little room, Reserve returns
+// [ErrStore]. If removing all images would not make enough room, Reserve removes none.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()
@@ -204,7 +204,7 @@ func (s *Store) Reserve(size int64) error {
 			return nil
 		}
 		if gone, err := s.Remove(i.Key); err != nil {
-			s.logger.Warn("cannot remove an image from the cache", "error", err)
+			s.logger.Warn("could not remove an image from the cache", "error", err)
 		} else if gone {
 			total -= i.Size
 			s.logger.Info("removed an image from the cache to make room", "model", i.Label["model"], "graphs", i.Label["graphs"], "bytes", i.Size, "last_use", i.Used)
@@ -213,15 +213,15 @@ func (s *Store) Reserve(size int64) error {
 	return s.fits(size)
 }
 
-// fits returns [ErrStore] if the disk does not have size bytes free.
+// fits returns [ErrStore] if the disk has fewer than size bytes free.
 func (s *Store) fits(size int64) error {
 	if free, known := s.free(); known && size > free {
-		return fmt.Errorf("imagecache: %w: %s has %.1f MiB free, the image takes %.1f MiB", ErrStore, s.dir, float64(free)/(1<<20), float64(size)/(1<<20))
+		return fmt.Errorf("imagecache: %w: the disk of %s has %.1f MiB free, but the image takes %.1f MiB", ErrStore, s.dir, float64(free)/(1<<20), float64(size)/(1<<20))
 	}
 	return nil
 }
 
-// free returns the room on the disk, if the system reports it.
+// free returns the number of free bytes on the disk, if the system reports it.
 func (s *Store) free() (size int64, known bool) {
 	size, _, err := Space(s.dir)
 	return size, err == nil

@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// The header has little-endian numbers:
+// All numbers in the header are little-endian:
 //
 //	   0  magic, 8 bytes
 //	   8  format version, u32
@@ -28,8 +28,8 @@ const (
 	headerSum     = headerSize - sha256.Size
 )
 
-// Label describes an image for people, as names with values. There is room for
-// about 3900 bytes; the longest values are cut to fit.
+// Label describes an image for people. It maps names to values. A label has room for
+// about 3900 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
 // encode returns the label as JSON.
@@ -52,16 +52,17 @@ func (l Label) encode() []byte {
 	}
 }
 
-// key is the binary form of a key.
+// key is an image's key in binary form.
 type key [sha256.Size]byte
 
 func parseKey(text string) (key, error) {
 	var k key
 	if len(text) != 2*len(k) {
-		return k, fmt.Errorf("imagecache: %w %q: want %d characters", ErrKey, text, 2*len(k))
+		return k, fmt.Errorf("imagecache: %w %q: want %d hexadecimal digits", ErrKey, text, 2*len(k))
 	}
 	for _, c := range []byte(text) {
-		// hex.Decode accepts upper case as well, which would name other files.
+		// Check this, because hex.Decode also accepts upper case, which would name
+		// another file.
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return k, fmt.Errorf("imagecache: %w %q: %q is no lower-case hexadecimal digit", ErrKey, text, c)
 		}
@@ -70,12 +71,12 @@ func parseKey(text string) (key, error) {
 	return k, err
 }
 
-// header is the parsed header of a file.
+// header is the parsed header of an image's file.
 type header struct {
 	key   key
-	size  uint64 // of the image, in bytes
+	size  uint64 // size of the image in bytes
 	sum   sum
-	label []byte // in the form that encode returns
+	label []byte // label in the form that Label.encode returns
 }
 
 // encode returns the headerSize bytes of the header.
@@ -93,40 +94,40 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// parseHeader reads the header of a file of the given length.
+// parseHeader parses the header of a file that has the given length.
 func parseHeader(b []byte, fileSize int64) (*header, error) {
 	if len(b) < headerSize {
-		return nil, fmt.Errorf("%w: %d bytes are less than a header's %d", errDamaged, len(b), headerSize)
+		return nil, fmt.Errorf("%w: the file has %d bytes, fewer than its header's %d", errDamaged, len(b), headerSize)
 	}
 	b = b[:headerSize]
 	if string(b[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: not a file of this cache", errDamaged)
+		return nil, fmt.Errorf("%w: the file does not belong to this cache", errDamaged)
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		// Check this before the checksum, which another version may store
-		// elsewhere.
-		return nil, fmt.Errorf("%w: format %d: want %d", errDamaged, v, formatVersion)
+		// Check the format before the checksum, because another format may store the
+		// checksum elsewhere.
+		return nil, fmt.Errorf("%w: the file has format %d: want %d", errDamaged, v, formatVersion)
 	}
 	if sha256.Sum256(b[:headerSum]) != [sha256.Size]byte(b[headerSum:]) {
-		return nil, fmt.Errorf("%w: the header fails its checksum", errDamaged)
+		return nil, fmt.Errorf("%w: the header does not match its checksum", errDamaged)
 	}
 	h := &header{key: key(b[24:56]), size: binary.LittleEndian.Uint64(b[16:]), sum: sum(b[56:labelStart])}
 	length := binary.LittleEndian.Uint32(b[12:])
 	if length > headerSum-labelStart {
-		return nil, fmt.Errorf("%w: a label of %d bytes", errDamaged, length)
+		return nil, fmt.Errorf("%w: the header claims a label of %d bytes", errDamaged, length)
 	}
 	label, rest := b[labelStart:labelStart+length], b[labelStart+length:headerSum]
 	if len(bytes.Trim(rest, "\x00")) > 0 {
-		return nil, fmt.Errorf("%w: bytes after the label", errDamaged)
+		return nil, fmt.Errorf("%w: the header has unexpected bytes after the label", errDamaged)
 	}
 	h.label = bytes.Clone(label)
 	if image := fileSize - headerSize; image < 0 || uint64(image) != h.size {
-		return nil, fmt.Errorf("%w: %d bytes of image: want %d", errDamaged, image, h.size)
+		return nil, fmt.Errorf("%w: the file holds %d bytes of image: want %d", errDamaged, image, h.size)
 	}
 	return h, nil
 }
 
-// readLabel returns the label, or nil if it is invalid.
+// readLabel returns the image's label, or nil if the label is invalid.
 func (h *header) readLabel() Label {
 	var l Label
 	if json.Unmarshal(h.label, &l) != nil {
@@ -135,7 +136,7 @@ func (h *header) readLabel() Label {
 	return l
 }
 
-// check returns the image in a file's bytes, or the reason why they are
+// check returns the image that a file's bytes contain, or the reason why the bytes are
 // invalid.
 func check(file []byte, want key) ([]byte, error) {
 	h, err := parseHeader(file, int64(len(file)))
@@ -143,11 +144,11 @@ func check(file []byte, want key) ([]byte, error) {
 		return nil, err
 	}
 	if h.key != want {
-		return nil, fmt.Errorf("%w: it holds the image of key %x", errDamaged, h.key)
+		return nil, fmt.Errorf("%w: the file holds the image of another key, %x", errDamaged, h.key)
 	}
 	image := file[headerSize:]
 	if sumOf(image) != h.sum {
-		return nil, fmt.Errorf("%w: the image fails its checksum", errDamaged)
+		return nil, fmt.Errorf("%w: the image does not match its checksum", errDamaged)
 	}
 	return image, nil
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// lockPoll is the interval at which a waiter tries the lock. A wait inside the lock call could not
-// be cancelled, so Lock polls.
+// lockPoll is the interval at which a process that waits for a lock tries to take it.
+// Lock polls because waiting inside the system's lock call could not be cancelled.
 const lockPoll = 50 * time.Millisecond
 
-// Lock makes the caller the only one, among all processes that share the
-// folder, that makes the image of a key. If it has to wait, it calls waits
-// once; the holder has then probably put the image. If the folder cannot be
-// written, the error is [ErrStore]. Lock returns the error of ctx if that ends
-// first.
+// Lock takes the lock of a key. Its holder is the only one, among all processes that
+// share the folder, that makes the image of this key. If Lock has to wait, it calls
+// waits once. After such a wait, the image probably exists. If the folder cannot be
+// written, Lock returns [ErrStore]. If ctx ends first, Lock returns the error of ctx.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (s *Store) Lock(ctx context.Context, key string, waits func()) (release fun
 		waited = true
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("imagecache: wait for %s: %w", key, ctx.Err())
+			return nil, fmt.Errorf("imagecache: wait for the lock of %s: %w", key, ctx.Err())
 		case <-time.After(lockPoll):
 		}
 	}
@@ -48,10 +47,10 @@ func (s *Store) Lock(ctx context.Context, key string, waits func()) (release fun
 
 func (s *Store) lockPath(key string) string { return filepath.Join(s.dir, key+lockSuffix) }
 
-// openHeld opens a file and locks it until it is closed: exclusively, or
-// shared. If the file at path is removed or replaced before the lock is taken,
-// openHeld tries again. If another process holds the lock, the error is
-// filelock.ErrHeld. If the file system has no locks, the file is not locked.
+// openHeld opens a file and locks it until the file is closed. The lock is exclusive or
+// shared. If the file at path is removed or replaced before the lock is taken, openHeld
+// tries again. If another process holds the lock, openHeld returns filelock.ErrHeld. If
+// the file system has no locks, openHeld opens the file without a lock.
 func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag, 0o600)
@@ -75,9 +74,9 @@ func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	}
 }
 
-// removeHeld removes and closes a file that is locked exclusively. It removes
-// first, so that no other process can lock the file afterwards. Windows cannot
-// remove an open file, so the second attempt follows Close.
+// removeHeld removes and closes a file that this process has locked exclusively. It
+// removes the file before it closes it, so that no other process can lock the file in
+// between. Windows cannot remove an open file, so removeHeld tries again after Close.
 func removeHeld(f *os.File, path string) error {
 	err := os.Remove(path)
 	if closed := f.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// file is the part of a file that Put uses.
+// file has the methods of os.File that Put needs.
 type file interface {
 	io.Writer
 	io.WriterAt
@@ -25,15 +25,15 @@ func createTemp(dir string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = filelock.Try(f, true) // without locks, the file's age decides
+	_ = filelock.Try(f, true) // the file system has no locks, so the file's age decides
 	return f, nil
 }
 
-// Put keeps the bytes that fill writes as the image of key and replaces an
-// older image. Call [Store.Reserve] first to make room. If fill fails, Put
-// returns its error; if the image could not be kept, the error is [ErrStore].
-// In both cases an older image stays, except if only flushing the folder
-// failed: then the new one is in place.
+// Put stores the image that fill writes under the given key, and replaces an older
+// image. Call [Store.Reserve] before Put to make room. If fill fails, Put returns the
+// error of fill. If the image could not be stored, Put returns [ErrStore]. In both
+// cases an older image of the key stays. The exception is a failure to flush the folder
+// at the end: then the new image has replaced the old one.
 func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error
 	return nil
 }
 
-// write fills, flushes and closes the file.
+// write fills the file, flushes it to disk and closes it.
 func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
@@ -63,8 +63,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	w := &writer{file: f}
-	// Zeros reserve the header's place: a file that a crash leaves is invalid
-	// even if it is renamed.
+	// The header is zeros until the image is complete. If a crash leaves such a file,
+	// it is invalid even if it has its final name.
 	if _, err := f.Write(make([]byte, headerSize)); err != nil {
 		return &diskError{err}
 	}
@@ -87,7 +87,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	return nil
 }
 
-// writer writes and sums an image. It remembers an error of the disk.
+// writer writes an image to a file and computes its checksum. The writer remembers the
+// first error of the disk.
 type writer struct {
 	file   io.Writer
 	summer summer
@@ -99,7 +100,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, w.err
 	}
 	var group sync.WaitGroup
-	group.Go(func() { w.summer.Write(p) }) // while the disk writes
+	group.Go(func() { w.summer.Write(p) }) // compute the checksum while the disk writes
 	n, err := w.file.Write(p)
 	group.Wait()
 	if err != nil {
@@ -109,8 +110,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// diskError marks a failure to keep the image, as opposed to a failure to make
-// it.
+// diskError marks an error of storing the image, as opposed to an error of fill.
 type diskError struct{ err error }
 
 func (e *diskError) Error() string { return e.err.Error() }
@@ -120,7 +120,7 @@ func putError(key string, err error) error {
 	if e, ok := errors.AsType[*diskError](err); ok {
 		return storeError(key, e.err)
 	}
-	return fmt.Errorf("imagecache: make %s: %w", key, err)
+	return fmt.Errorf("imagecache: write the image %s: %w", key, err)
 }
 
 func storeError(key string, err error) error {
@@ -134,8 +134,9 @@ func remove(path string) error {
 	return nil
 }
 
-// syncFolder makes a rename survive a power cut. Windows cannot flush folders;
-// its file systems log renames.
+// syncFolder flushes a folder to disk, so that a rename in it survives a power cut. On
+// Windows it does nothing: Windows cannot flush folders, and its file systems log
+// renames.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

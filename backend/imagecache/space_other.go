@@ -4,5 +4,5 @@ package imagecache
 
 import "errors"
 
-// This system has no supported way to measure free space.
+// On this system the package cannot measure free space.
 func Space(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Space returns the free bytes for this user and the total bytes of the disk
-// that holds a folder.
+// Space returns the number of bytes that this user may still write on the disk of a
+// folder, and the total size of that disk.
 func Space(dir string) (free, total int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -21,25 +21,25 @@ const (
 	suffix     = FileSuffix
 	lockSuffix = ".lock"
 	tempNames  = "put-*.tmp"
-	// tempAge is the age at which a temporary file counts as abandoned: longer
-	// than any compilation between two writes. If its writer is known to be
-	// dead, deadAge suffices: it covers the moments in which a living writer
-	// does not hold its file.
+	// tempAge is the age at which a temporary file is assumed to be abandoned. It is
+	// longer than any compilation takes between two writes. deadAge is the shorter age
+	// for a file whose writer is known to have ended. It covers the moments in which a
+	// running writer does not hold its file's lock.
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
-	// lookTime bounds the wait for an exclusive lock of another process. Such a
-	// lock lasts only for moments, to see whether the file is in use or to
-	// remove it.
+	// lookTime bounds the wait for another process that holds an exclusive lock of a
+	// file. Another process holds such a lock only for a moment, to find out whether
+	// the file is in use or to remove it.
 	lookTime = 30 * time.Second
 )
 
-// Options tunes a Store. The zero value is ready to use.
+// Options configures a Store. The zero value is ready to use.
 type Options struct {
-	// Limit is the size of the folder in bytes, not counting images in use.
-	// Zero means no limit.
+	// Limit is the largest total size in bytes of the images in the folder, without
+	// those in use. Zero means no limit.
 	Limit int64
-	// Keep forbids removing images to make room, even above the limit: the user asked for every
-	// image in the folder.
+	// If Keep is set, the store never removes images to make room, even above the
+	// limit. The user has asked for every image in the folder.
 	Keep bool
 	// Prepared are folders of images made elsewhere. Get uses them for images
 	// that the store does not have, and never changes them.
@@ -49,7 +49,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store keeps images in a folder. Its methods may be called from any goroutine.
+// Store keeps compiled images in a folder. Its methods may be called from any
+// goroutine.
 type Store struct {
 	dir      string
 	limit    int64
@@ -59,8 +60,8 @@ type Store struct {
 	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
 
-// Open creates the folder if it is missing, private to the user, and removes
-// files of dead processes.
+// Open creates the folder, private to the user, if it is missing. It removes files that
+// processes have left when they ended.
 func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
@@ -76,12 +77,13 @@ func Open(dir string, options Options) (*Store, error) {
 // Dir returns the folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Limit returns the size of the folder in bytes, or 0 for no limit.
+// Limit returns the largest total size of the images in bytes, or 0 if there is no
+// limit.
 func (s *Store) Limit() int64 { return s.limit }
 
 func (s *Store) path(key string) string { return filepath.Join(s.dir, key+suffix) }
 
-// removeLeftovers removes temporary files and locks that no process uses.
+// removeLeftovers removes temporary files and lock files that no process uses.
 func (s *Store) removeLeftovers() {
 	for _, name := range s.leftovers() {
 		info, err := os.Lstat(name)
@@ -89,18 +91,18 @@ func (s *Store) removeLeftovers() {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.logger.Warn("cannot remove a leftover of the image cache", "error", err)
+			s.logger.Warn("could not remove a leftover file of the image cache", "error", err)
 		}
 	}
 }
 
-// leftovers returns the names of the store's files that are not images.
+// leftovers returns the names of the store's temporary files and lock files.
 func (s *Store) leftovers() []string {
 	var names []string
 	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
 		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
-		if err != nil { // a folder whose name is an invalid pattern keeps them
-			s.logger.Warn("cannot look for leftovers in the image cache", "error", err)
+		if err != nil { // leftovers stay in a folder whose name is not a valid pattern
+			s.logger.Warn("could not look for leftover files of the image cache", "error", err)
 		}
 		names = append(names, found...)
 	}
@@ -112,8 +114,8 @@ func stale(name string, info fs.FileInfo) bool {
 	return age >= tempAge || age >= deadAge && info.Mode().IsRegular() && abandoned(name)
 }
 
-// abandoned reports whether no process holds a file. If the system has no locks,
-// it returns false.
+// abandoned reports whether no process holds the lock of a file. On a system without
+// locks, it returns false.
 func abandoned(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -123,7 +125,7 @@ func abandoned(name string) bool {
 	return filelock.Try(f, true) == nil
 }
 
-// Entry is a mapped image.
+// Entry is an image that is mapped into memory.
 type Entry struct {
 	held  *os.File     // keeps the file from being removed; nil for a copy in memory
 	file  *mapped.File // nil for a copy in memory
@@ -141,7 +143,7 @@ func (e *Entry) Own() bool { return e.own }
 // Bytes returns the image, which is read-only and valid until Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
 
-// Close unmaps the image. It may be called twice.
+// Close unmaps the image. Close may be called twice.
 func (e *Entry) Close() error {
 	if e.bytes == nil && e.held == nil {
 		return nil
@@ -157,9 +159,9 @@ func (e *Entry) Close() error {
 	return nil
 }
 
-// Get maps the image of a key after checking every byte of it, and records the
-// use. If there is no valid image in the folder or in the prepared ones, the
-// error is [ErrMiss].
+// Get maps the image of a key into memory, after checking every byte, and records the
+// time of use. If neither the store's folder nor the prepared ones have a valid image,
+// Get returns [ErrMiss].
 func (s *Store) Get(key string) (*Entry, error) {
 	want, err := parseKey(key)
 	if err != nil {
@@ -175,15 +177,15 @@ func (s *Store) Get(key string) (*Entry, error) {
 	return nil, err
 }
 
-// Has reports whether there is a file for a key in the folder or in the
-// prepared ones. The file may be invalid.
+// Has reports whether the store's folder or a prepared one has a file for a key. Has
+// does not check whether the file is valid.
 func (s *Store) Has(key string) bool {
 	info, err := os.Stat(s.path(key))
 	return err == nil && info.Mode().IsRegular() ||
 		slices.ContainsFunc(s.prepared, func(p Prepared) bool { return p.has(key) })
 }
 
-// own looks up an image in the store's own folder only.
+// own looks up an image in the store's own folder, not in the prepared ones.
 func (s *Store) own(name string, want key) (*Entry, error) {
 	path := s.path(name)
 	e, err := openEntry(path, want)
@@ -191,26 +193,27 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 	case err == nil:
 		e.own = true
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // a read-only folder does not keep the order of use
+		_ = os.Chtimes(path, now, now) // in a read-only folder the time of use cannot be recorded
 		return e, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("imagecache: %s: %w", name, ErrMiss)
 	case errors.Is(err, errDamaged):
 		s.logger.Warn("removing an image from the cache: it will be compiled again", "file", path, "reason", err)
 		if err := discard(path, e); err != nil {
-			s.logger.Warn("cannot remove an image from the cache", "error", err)
+			s.logger.Warn("could not remove an image from the cache", "error", err)
 		}
 	default:
-		s.logger.Warn("cannot read an image from the cache", "error", err)
+		s.logger.Warn("could not read an image from the cache", "error", err)
 	}
 	return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 }
 
-// openEntry maps and checks a file. If the file is damaged, it returns the
-// entry and the error, or only the error for a link.
+// openEntry maps a file into memory and checks it. If the file is damaged, openEntry
+// returns both the entry and the error. If it is a symbolic link, it returns only the
+// error.
 func openEntry(path string, want key) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil, fmt.Errorf("%w: it is a symbolic link", errDamaged)
+		return nil, fmt.Errorf("%w: the file is a symbolic link", errDamaged)
 	}
 	f, err := openShared(path)
 	if err != nil {
@@ -225,11 +228,12 @@ func openEntry(path string, want key) (*Entry, error) {
 	return e, err
 }
 
-// openShared opens a file and takes a shared lock.
+// openShared opens a file and takes a shared lock on it.
 func openShared(path string) (*os.File, error) {
 	began := time.Now()
 	for {
-		// Check the type first: opening a pipe would wait for its writer.
+		// Check the type of the file first, because opening a pipe would wait for a
+		// writer.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is %w (%s)", path, mapped.ErrNotRegular, info.Mode().Type())
 		}
@@ -241,7 +245,7 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// discard removes a damaged file. e is the opened file, or nil for a link.
+// discard removes a damaged file. e is the opened file, or nil for a symbolic link.
 func discard(path string, e *Entry) error {
 	if e == nil {
 		return os.Remove(path)
@@ -250,8 +254,9 @@ func discard(path string, e *Entry) error {
 	if closed := e.Close(); err != nil || closed != nil {
 		return errors.Join(err, closed)
 	}
-	// A valid file may have replaced it in the meantime. An image that another process adds after
-	// this check is removed too, which costs one compilation.
+	// Another process may have replaced it by a valid file in the meantime. An image
+	// that another process writes after this check is removed, too. That costs one more
+	// compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {
 		err = os.Remove(path)

@@ -170,7 +170,7 @@ func TestFolderInPlaceOfImageIsAMiss(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(s.path(key), "full"), 0o700))
 	_, err := s.Get(key)
 	require.ErrorIs(t, err, ErrMiss)
-	require.Contains(t, log.String(), "cannot read an image")
+	require.Contains(t, log.String(), "could not read an image")
 	require.ErrorIs(t, s.Put(key, nil, fillWith(nil)), ErrStore)
 	requireFiles(t, s, filepath.Base(s.path(key)))
 }

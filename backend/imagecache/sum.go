@@ -9,29 +9,31 @@ import (
 	"sync/atomic"
 )
 
-// section is the number of bytes that are summed separately, so that all cores
-// take part. On one core, the sum would be the slowest step of a load.
+// section is the number of bytes that are hashed together. Several sections are hashed
+// at the same time, on all cores. On one core, computing the checksum would be the
+// slowest step of loading an image.
 const section = 4 << 20
 
-// sum is the SHA-256 of an image's length and of its sections' SHA-256s.
+// sum is an image's checksum: the SHA-256 of the image's length and of the SHA-256s of
+// its sections.
 type sum [sha256.Size]byte
 
-// sumOf returns the sum of a complete image.
+// sumOf returns the checksum of a complete image.
 func sumOf(image []byte) sum {
 	var s summer
 	s.Write(image)
 	return s.sum()
 }
 
-// summer sums an image that arrives in pieces.
+// summer computes the checksum of an image that arrives in pieces.
 type summer struct {
 	sections []sum
-	open     hash.Hash // sum of the incomplete section, or nil
-	filled   int       // bytes of the incomplete section
+	open     hash.Hash // hash of the incomplete section, or nil
+	filled   int       // number of bytes in the incomplete section
 	size     uint64
 }
 
-// Write adds the next bytes. It never fails.
+// Write adds the next bytes of the image. It never fails.
 func (s *summer) Write(p []byte) {
 	s.size += uint64(len(p))
 	if s.open != nil {
@@ -45,7 +47,7 @@ func (s *summer) Write(p []byte) {
 	}
 }
 
-// fill adds bytes to the open section and returns the rest.
+// fill adds bytes to the incomplete section and returns the bytes that do not fit.
 func (s *summer) fill(p []byte) []byte {
 	n := min(len(p), section-s.filled)
 	s.open.Write(p[:n])
@@ -60,7 +62,7 @@ func (s *summer) close() {
 	s.open = nil
 }
 
-// sum returns the sum of the image.
+// sum returns the checksum of the image.
 func (s *summer) sum() sum {
 	if s.open != nil {
 		s.close()
@@ -73,7 +75,7 @@ func (s *summer) sum() sum {
 	return sum(h.Sum(nil))
 }
 
-// sumSections returns the sums of complete sections, on all cores.
+// sumSections returns the SHA-256s of complete sections, computed on all cores.
 func sumSections(p []byte) []sum {
 	sums := make([]sum, len(p)/section)
 	var next atomic.Int64
