@@ -41,11 +41,11 @@ type Options struct {
 	// If Keep is set, the store never removes images to make room, even above the
 	// limit. The user has asked for every image in the folder.
 	Keep bool
-	// Prepared are folders of images made elsewhere. Get uses them for images
-	// that the store does not have, and never changes them.
+	// Prepared lists folders with images that were made elsewhere. Get uses these
+	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
-	// Logger receives warnings about damaged files and the names of removed
-	// ones. Nil means silence.
+	// Logger receives warnings about damaged files, and the names of removed files. Nil
+	// means silence.
 	Logger *slog.Logger
 }
 
@@ -127,7 +127,7 @@ func abandoned(name string) bool {
 
 // Entry is an image that is mapped into memory.
 type Entry struct {
-	held  *os.File     // keeps the file from being removed; nil for a copy in memory
+	held  *os.File     // keeps other processes from removing the file; nil for a copy in memory
 	file  *mapped.File // nil for a copy in memory
 	bytes []byte
 	path  string
@@ -140,7 +140,8 @@ func (e *Entry) Path() string { return e.path }
 // Own reports whether only trusted users can change the file.
 func (e *Entry) Own() bool { return e.own }
 
-// Bytes returns the image, which is read-only and valid until Close.
+// Bytes returns the image. The caller must not change the bytes, which are valid until
+// Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
 
 // Close unmaps the image. Close may be called twice.

@@ -2,48 +2,51 @@ package model
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// architecture describes one family of models as data. Each family has a file
-// of its own and is selected by the key general.architecture.
+// architecture describes one family of models, as data. Each family is in a file of its
+// own, and the key general.architecture of a model selects it.
 type architecture struct {
 	name string
-	// rows is the order of the rotated rows in files.
+	// rows tells which elements of a head RoPE rotates together in the family's files.
 	rows rowOrder
-	// global tensors exist once, layer tensors once per layer; the latter's
-	// patterns take the layer's number. If several rules have one role, the
-	// first one whose tensor exists counts.
+	// global lists the tensors that exist once. layer lists those that exist once per
+	// layer; the layer's number is inserted into their name patterns. If several rules
+	// have the same role, the first rule whose tensor exists is used.
 	global, layer []tensorRule
-	// foreign lists name prefixes of tensors that text generation does not
-	// need.
+	// foreign lists prefixes of names of tensors that generating text does not need.
 	foreign []string
-	// keys lists the hyper-parameters that a file may hold in addition to
-	// [commonKeys], or with other values.
+	// keys lists the hyper-parameters that the family's files may have in addition to
+	// [commonKeys], or with values that commonKeys does not allow.
 	keys map[string]neutral
-	// configure, if set, reads those keys into a Config that already holds the
+	// configure, if set, reads these keys into a Config that already contains the
 	// common ones.
 	configure func(r *keyReader, c *Config)
-	// epsilon is the default epsilon of the norms, or 0 if a file must have it.
+	// epsilon is the default epsilon of the norms. If it is 0, a file must contain the
+	// epsilon.
 	epsilon float64
-	// gate writes the activation of the gate's projection. The names of its tensors start with p.
+	// gate writes the nodes of the gate's activation function. The names of these nodes
+	// start with p.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
-	// fixedGate is gate for 16-bit integers, or nil if the family has none.
+	// fixedGate does the same for tensors of 16-bit integers. It is nil if the family
+	// has no such form.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 }
 
-// architectures lists all families. Add a new one here.
+// architectures lists all families. Add a new family here.
 var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite}
 
-// rowOrder selects the pairs of elements of an attention head that RoPE rotates together.
+// rowOrder selects which elements of an attention head RoPE rotates together.
 type rowOrder uint8
 
 const (
-	// halves: j and j+R/2 of the R rotated elements. All our graphs have this
-	// order.
+	// halves: elements j and j+R/2, if R elements are rotated. All graphs that this
+	// package writes have this order.
 	halves rowOrder = iota
-	// pairs: 2j and 2j+1.
+	// pairs: elements 2j and 2j+1.
 	pairs
 )
 
-// role is the function of a tensor in the model, independent of its name.
+// role is the function of a tensor in the model, independent of the tensor's name in
+// files.
 type role uint8
 
 const (
@@ -76,21 +79,23 @@ const (
 	roles // their number
 )
 
-// tensorRule names the tensor of a role and its shape.
+// tensorRule defines the name and the shape of the tensor that has a role.
 type tensorRule struct {
 	role    role
 	pattern string
-	// rows and columns are the dimensions of a matrix. A vector has rows only.
+	// rows and columns are the dimensions of a matrix. If a tensor is a vector, only
+	// rows is set.
 	rows, columns func(Config) int
-	// first and total, if set, select rows of a tensor that has several roles,
-	// with one rule for each.
+	// If a tensor has several roles, each role has a rule, and first and total select
+	// the rule's rows of the tensor.
 	first, total func(Config) int
-	// scale, if set, is a factor of the values. Factors that a family applies
-	// to activations cost nothing in the weights before them.
+	// scale, if set, is a factor by which the values are multiplied. Some families
+	// multiply activations by a factor. It costs nothing if the weights before them are
+	// multiplied instead.
 	scale func(Config) float64
-	// rotated reports that the architecture's rowOrder applies to the rows.
+	// rotated is set if the tensor's rows have the family's rowOrder.
 	rotated bool
-	// optional reports that the tensor may be missing.
+	// optional is set if a file may omit the tensor.
 	optional bool
 }
 
@@ -103,19 +108,19 @@ func feedForward(c Config) int { return c.FFN }
 func angles(c Config) int      { return c.RopeDim / 2 }
 func none(Config) int          { return 0 }
 
-// valueRow and qkvWidth describe a tensor that holds Q, K and V.
+// valueRow and qkvWidth describe a tensor that contains Q, K and V.
 func valueRow(c Config) int { return queryWidth(c) + keyWidth(c) }
 func qkvWidth(c Config) int { return queryWidth(c) + 2*keyWidth(c) }
 
 func residual(c Config) float64     { return c.ResidualScale }
 func beforeLogits(c Config) float64 { return c.LogitScale }
 
-// tokenTable is the name of the embedding table in every family.
+// tokenTable is the name of the embedding table, which is the same in every family.
 const tokenTable = "token_embd.weight"
 
-// decoderGlobal, attention and gatedFFN are the tensors of a pre-normalised
-// decoder with grouped attention and a gated feed-forward network. Without the
-// output tensor, the head uses the embedding table.
+// decoderGlobal, attention and gatedFFN list the tensors of a decoder that normalises
+// before each part, with grouped attention and a gated feed-forward network. If a file
+// has no output tensor, the head uses the embedding table.
 var (
 	decoderGlobal = []tensorRule{
 		{role: embedding, pattern: tokenTable, rows: vocabulary, columns: hidden},
@@ -151,21 +156,23 @@ var (
 		{role: ffnUpBias, pattern: "blk.%d.ffn_up.bias", rows: feedForward},
 		{role: ffnDownBias, pattern: "blk.%d.ffn_down.bias", rows: hidden, scale: residual},
 	}
-	// headNorms normalise each head of Q and K before its rotation.
+	// headNorms lists the norms of each head of Q and K, which are applied before RoPE.
 	headNorms = []tensorRule{
 		{role: queryNorm, pattern: "blk.%d.attn_q_norm.weight", rows: headWidth},
 		{role: keyNorm, pattern: "blk.%d.attn_k_norm.weight", rows: headWidth},
 	}
-	// pairFactors divide the angle of each pair, as Llama 3.1 does.
+	// pairFactors lists the tensor of factors that divide the angle of each rotated
+	// pair, as in Llama 3.1.
 	pairFactors = []tensorRule{
 		{role: ropeFactors, pattern: "rope_freqs.weight", rows: angles, optional: true},
 	}
 )
 
-// fusedQKV holds the rows of Q, K and V in this order.
+// fusedQKV lists the rules for a tensor that contains the rows of Q, K and V, in this
+// order.
 const fusedQKV = "blk.%d.attn_qkv.weight"
 
-// optional returns rules whose tensors may be missing.
+// optional returns a copy of the rules in which the tensors may be missing.
 func optional(rules []tensorRule) []tensorRule {
 	rules = append([]tensorRule(nil), rules...)
 	for i := range rules {

@@ -9,26 +9,28 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// The names of a graph's ports. [PastKey], [PastValue], [NewKey] and [NewValue] return the names of
-// a layer's cache ports. [Model.Views] has the names of masks and angles.
+// These are the names of a graph's ports. [PastKey], [PastValue], [NewKey] and
+// [NewValue] return the names of the ports for a layer's keys and values. [Model.Views]
+// has the names for masks and angles.
 const (
 	PortX      = "x"
 	PortY      = "y"
 	PortLogits = "logits"
-	// PortTop and PortTopIndices are the largest logits of each row, the
-	// largest first, and their tokens. PortShare is the probability of the
-	// first one at temperature 1.
+	// PortTop is the port with the largest logits of each row, the largest first, and
+	// PortTopIndices the port with their tokens. PortShare is the port with the
+	// probability of the first of these tokens at temperature 1.
 	PortTop        = "top"
 	PortTopIndices = "top_indices"
 	PortShare      = "share"
 )
 
-// MaskValue hides a slot from a row. It is the least finite float16: added to a
-// score, it gives a probability of exactly zero if the row sees at least one
-// slot.
+// MaskValue is added to an attention score to hide a slot from a row. MaskValue is the
+// lowest finite float16. A slot that it hides has a probability of exactly zero if the
+// row sees at least one other slot.
 const MaskValue = -65504
 
-// HiddenRow returns a row of a mask that hides n slots: n elements of [MaskValue].
+// HiddenRow returns a row of a mask that hides all of its n slots: n elements of
+// [MaskValue].
 func HiddenRow(n int, t backend.DataType) []byte {
 	var b []byte
 	for range n {
@@ -41,47 +43,50 @@ func HiddenRow(n int, t backend.DataType) []byte {
 	return b
 }
 
-// PastKey returns the name of the port of a layer's past keys. Layers count
-// from the start of the model, not of the block.
+// PastKey returns the name of the port with a layer's past keys. The layer number
+// counts from the start of the model, not of the block.
 func PastKey(layer int) string { return fmt.Sprintf("past_k%d", layer) }
 
-// PastValue returns the name of the port of a layer's past values.
+// PastValue returns the name of the port with a layer's past values.
 func PastValue(layer int) string { return fmt.Sprintf("past_v%d", layer) }
 
-// NewKey returns the name of the port of the keys that a layer adds.
+// NewKey returns the name of the port for the new keys of a layer.
 func NewKey(layer int) string { return fmt.Sprintf("new_k%d", layer) }
 
-// NewValue returns the name of the port of the values that a layer adds.
+// NewValue returns the name of the port for the new values of a layer.
 func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
 
-// Block describes a run of layers as one graph.
+// Block describes the graph of a run of consecutive layers.
 type Block struct {
 	// Name is the graph's name.
 	Name string
 	// First and End bound the layers [First,End).
 	First, End int
-	// Rows is the width M of the graph. Context is its number of past slots C.
+	// Rows is the width of the graph, M. Context is the number of past slots of the
+	// graph, C.
 	Rows, Context int
 	Recipe        Recipe
-	// Observe adds the inputs and results of all projections as outputs, under
-	// their names in [Ranges]. Recipes with integers do not support it.
+	// Observe makes the inputs and results of all projections outputs of the graph,
+	// under their names in [Ranges]. Recipes with integer activations do not support
+	// Observe.
 	Observe bool
 }
 
-// Head describes the graph from hidden states to logits.
+// Head describes the graph that computes logits from hidden states.
 type Head struct {
 	// Name is the graph's name.
 	Name string
 	Rows int
-	// Top is the number of largest logits that the graph returns in addition to
-	// all logits. Zero means none. It is limited to the vocabulary.
+	// Top is the number of largest logits that the graph returns in addition to all
+	// logits. Zero means none. If Top exceeds the vocabulary, the graph returns as many
+	// logits as the vocabulary has tokens.
 	Top     int
 	Recipe  Recipe
 	Observe bool // as in Block
 }
 
-// Block writes layers as a graph. The package documentation describes its
-// ports. If the model does not have the block, the error wraps [ErrRange].
+// Block returns the graph of a run of layers. The package comment describes the ports
+// of the graph. If the model does not have these layers, the error wraps [ErrRange].
 func (m *Model) Block(b Block) (*backend.Graph, error) {
 	if err := b.Recipe.check(); err != nil {
 		return nil, err
@@ -110,9 +115,9 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	return w.Graph()
 }
 
-// Head writes the final normalisation and the projection to the vocabulary:
-// x [Rows,hidden] → logits [Rows,vocabulary] and, with a Top of k, top and
-// top_indices [Rows,k] and share [Rows,1].
+// Head returns the graph of the final norm and the projection to the vocabulary: x
+// [Rows,hidden] → logits [Rows,vocabulary]. With a Top of k, the graph also has the
+// outputs top and top_indices [Rows,k] and share [Rows,1].
 func (m *Model) Head(h Head) (*backend.Graph, error) {
 	if err := h.Recipe.check(); err != nil {
 		return nil, err
@@ -139,9 +144,10 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 	return w.Graph()
 }
 
-// top adds the outputs that describe rows of logits. The largest share comes from a TopK that is as
-// long as the TopK of the logits: the vendor's library picks one element of a row of 49152 forty
-// times more slowly than 128 of them.
+// top adds the outputs for the largest logits of each row. The probability of the
+// largest logit is computed by a TopK with as many results as the TopK of the logits:
+// the vendor's library selects one element of a row of 49152 forty times more slowly
+// than 128 elements.
 func (w *writer) top(logits backend.TensorID, k int) {
 	values, indices := w.TopK(PortTop, logits, k)
 	w.Output(values)
@@ -150,5 +156,6 @@ func (w *writer) top(logits backend.TensorID, k int) {
 	w.Output(w.Slice(PortShare, shares, 1, 0, 1))
 }
 
-// inRange bounds a caller's number, so that shapes do not overflow.
+// inRange reports whether a number from the caller is small enough that no shape
+// overflows.
 func inRange(n int) bool { return n >= 1 && n <= maxSize }

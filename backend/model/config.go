@@ -12,12 +12,12 @@ import (
 type Config struct {
 	// Architecture is the file's general.architecture.
 	Architecture string
-	// Layers is the number of decoder layers. Hidden is the width of the
-	// residual stream.
+	// Layers is the number of decoder layers. Hidden is the width of the hidden states.
 	Layers, Hidden int
-	// KVHeads key and value heads are shared evenly by Heads query heads.
+	// Heads is the number of query heads. Each of the KVHeads key and value heads
+	// serves an equal share of them.
 	Heads, KVHeads int
-	// HeadDim is the width of a head. FFN is the width of the feed-forward
+	// HeadDim is the number of elements in a head. FFN is the width of the feed-forward
 	// network.
 	HeadDim, FFN int
 	// Vocab is the number of rows of the embedding table.
@@ -25,46 +25,48 @@ type Config struct {
 	// ContextLength is the length in tokens of the longest text that the model
 	// was trained for.
 	ContextLength int
-	// NormEpsilon is added to the mean square in every norm.
+	// NormEpsilon is the number that every norm adds to the mean square.
 	NormEpsilon float32
 	// QueryScale multiplies the rotated queries. It is 1/√HeadDim in most
 	// families.
 	QueryScale float64
-	// EmbeddingScale multiplies embeddings. ResidualScale multiplies the
-	// outputs of attention and feed-forward network that are added to the
-	// stream. LogitScale multiplies the logits. All are 1 in most families.
+	// EmbeddingScale multiplies embeddings. ResidualScale multiplies the outputs of
+	// attention and of the feed-forward network before they are added to the hidden
+	// states. LogitScale multiplies the logits. All three scales are 1 in most
+	// families.
 	EmbeddingScale, ResidualScale, LogitScale float64
-	// Window is the number of positions that a row of a local layer sees,
-	// including its own; zero means all positions. Local reports for each layer
-	// whether it is local; nil means that all are.
+	// Window is the number of positions that a row of a local layer sees, its own
+	// position included; zero means that the row sees all. Local tells for each layer
+	// whether it is a local layer; nil means that all layers are local.
 	Window int
 	Local  []bool
-	// RopeDim elements of each head are rotated. Pair j is rotated by the angle
-	// RopeBase^(-2j/RopeDim)/RopeScale per position. If Local is set, local layers use
-	// LocalRopeBase without RopeScale.
+	// RopeDim is the number of elements of each head that RoPE rotates. The pair j of
+	// elements is rotated by the angle RopeBase^(-2j/RopeDim)/RopeScale per position.
+	// If Local is set, local layers use LocalRopeBase in place of RopeBase, and no
+	// RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
-	// RopeMagnitude multiplies cosines and sines. OriginalContext is the
-	// context length before RoPE scaling extended it, or zero if angles do not
-	// depend on it.
+	// RopeMagnitude multiplies the cosines and sines of the angles. OriginalContext is
+	// the context length before RoPE scaling extended it. It is zero if angles do not
+	// depend on the context length.
 	RopeMagnitude   float64
 	OriginalContext int
 }
 
-// groups returns the number of query heads per key head.
+// groups returns the number of query heads that share a key head.
 func (c Config) groups() int { return c.Heads / c.KVHeads }
 
-// maxSize bounds every hyper-parameter, so that the product of two fits an int
-// and no file can ask for absurd shapes.
+// maxSize bounds every hyper-parameter, so that the product of two fits an int and no
+// file can make the program allocate absurd shapes.
 const maxSize = 1 << 24
 
-// keyReader reads an architecture's keys and keeps the first error.
+// keyReader reads the keys of an architecture and keeps the first error.
 type keyReader struct {
 	file *gguf.File
 	err  error
 }
 
-// size reads a positive number. If fallback is 0, the key is required.
+// size reads a positive number. If fallback is 0, the file must have the key.
 func (r *keyReader) size(suffix string, fallback int) int {
 	var fallbacks []uint64
 	if fallback > 0 {
@@ -73,7 +75,7 @@ func (r *keyReader) size(suffix string, fallback int) int {
 	n, err := r.file.ArchUint(suffix, fallbacks...)
 	switch {
 	case r.err != nil:
-	case errors.Is(err, gguf.ErrKeyType): // most likely one number per layer
+	case errors.Is(err, gguf.ErrKeyType): // probably an array with one number per layer
 		r.err = fmt.Errorf("model: %w: %w", errors.ErrUnsupported, err)
 	case err != nil:
 		r.err = fmt.Errorf("model: %w: %w", ErrInvalid, err)
@@ -98,7 +100,8 @@ func (r *keyReader) number(suffix string, fallback ...float64) float64 {
 
 func (r *keyReader) has(suffix string) bool { return r.file.Has(r.file.ArchKey(suffix)) }
 
-// window reads the sliding window. If the key is zero or absent, there is no window.
+// window reads the length of the sliding window. If the key is zero or absent, there is
+// no window.
 func (r *keyReader) window() int {
 	if v, err := r.file.ArchUint("attention.sliding_window", 0); err == nil && v == 0 {
 		return 0
@@ -106,16 +109,16 @@ func (r *keyReader) window() int {
 	return r.size("attention.sliding_window", 0)
 }
 
-// flags reads one bool per layer, or the period of layers for which it is
-// false: the last one of each period.
+// flags reads one bool per layer. The file may have a period instead: then the value is
+// false for the last layer of each period.
 func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	if values, err := r.file.Bools(r.file.ArchKey(suffix)); err == nil {
 		if len(values) != layers && r.err == nil {
-			r.err = fmt.Errorf("model: %w: %s has %d values for %d layers", ErrInvalid, r.file.ArchKey(suffix), len(values), layers)
+			r.err = fmt.Errorf("model: %w: key %s has %d values for %d layers", ErrInvalid, r.file.ArchKey(suffix), len(values), layers)
 		}
 		return values
 	}
-	period = max(1, r.size(suffix, period)) // an invalid one is kept as an error
+	period = max(1, r.size(suffix, period)) // an invalid value is kept as an error
 	values := make([]bool, layers)
 	for i := range values {
 		values[i] = (i+1)%period != 0
@@ -123,10 +126,10 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	return values
 }
 
-// linear reads the divisor of angles, the oldest way of stretching a model. It
-// applies if the file names no other way.
+// linear reads a divisor of all angles, which is the oldest way to extend the context
+// of a model. It is used if the file names no other way.
 func (r *keyReader) linear() float64 {
-	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // checkKeys has checked its type
+	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // cannot fail, because checkKeys has checked the type
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
 		v, err := r.file.ArchFloat(suffix, 0)
 		switch {
@@ -140,7 +143,8 @@ func (r *keyReader) linear() float64 {
 	return 1
 }
 
-// readConfig reads the hyper-parameters; Vocab comes from the embedding.
+// readConfig reads the hyper-parameters, except Vocab; Vocab comes from the shape of
+// the embedding table.
 func readConfig(f *gguf.File, arch architecture) (Config, error) {
 	r := keyReader{file: f}
 	c := Config{
@@ -180,17 +184,17 @@ func (r *keyReader) epsilon(arch architecture) float64 {
 	return r.number(suffix)
 }
 
-// check rejects combinations that are no model or that the graphs cannot
-// express.
+// check returns an error if the hyper-parameters contradict each other, or if the
+// graphs cannot express them.
 func (c Config) check(f *gguf.File) error {
 	valueDim, err := f.ArchUint("attention.value_length", uint64(c.HeadDim))
 	switch {
 	case err != nil:
 		return fmt.Errorf("model: %w: %w", ErrInvalid, err)
 	case !f.Has(f.ArchKey("attention.key_length")) && c.Hidden%c.Heads != 0:
-		return fmt.Errorf("model: %w: %d heads do not divide a width of %d", ErrInvalid, c.Heads, c.Hidden)
+		return fmt.Errorf("model: %w: a hidden width of %d is not divisible by %d heads", ErrInvalid, c.Hidden, c.Heads)
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("model: %w: %d key heads do not divide %d query heads", ErrInvalid, c.KVHeads, c.Heads)
+		return fmt.Errorf("model: %w: %d query heads are not divisible by %d key heads", ErrInvalid, c.Heads, c.KVHeads)
 	case c.NormEpsilon == 0 || c.NormEpsilon > 1:
 		return fmt.Errorf("model: %w: norm epsilon %v: want more than 0 and at most 1", ErrInvalid, c.NormEpsilon)
 	case valueDim != uint64(c.HeadDim):
@@ -199,13 +203,13 @@ func (c Config) check(f *gguf.File) error {
 		return fmt.Errorf("model: %w: scales of queries %v, embeddings %v, residuals %v, logits %v, angles %v: want %v..%v", ErrInvalid,
 			c.QueryScale, c.EmbeddingScale, c.ResidualScale, c.LogitScale, c.RopeMagnitude, leastScale, largestScale)
 	case c.RopeDim%2 != 0 || c.RopeDim > c.HeadDim:
-		return fmt.Errorf("model: %w: rope rotates %d elements of a head of %d: want an even number of them", ErrInvalid, c.RopeDim, c.HeadDim)
+		return fmt.Errorf("model: %w: rope rotates %d elements of a head of %d: want an even number, at most the whole head", ErrInvalid, c.RopeDim, c.HeadDim)
 	}
 	return nil
 }
 
-// Activations and weights are multiplied by numbers between leastScale and
-// largestScale, which are normal in every type.
+// leastScale and largestScale bound the factors for activations and weights. Factors
+// between them are normal numbers in every floating-point type.
 const leastScale, largestScale = 1.0 / (1 << 14), 65504
 
 func (c Config) scalesFit() bool {

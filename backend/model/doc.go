@@ -1,35 +1,38 @@
-// Package model writes the transformers of GGUF files as graphs.
+// Package model turns the transformers in GGUF files into graphs.
 //
-// [Load] checks a file and records where its weights are. [Model.Block] writes a block
-// (a run of layers) as a [backend.Graph] of any number of rows. [Model.Head] writes the
-// graph from the last hidden state to logits. The host computes embeddings and RoPE
-// angles itself: [Model.Embed] and [View.Rope]. The package runs no graph, keeps no KV
-// cache and knows no device; the caller keeps sequences, masks and positions.
+// [Load] checks a file and finds its weights. [Model.Block] writes a block (a run of
+// layers) as a [backend.Graph] with any number of rows. [Model.Head] writes the graph
+// that computes logits from the last hidden states. The host itself computes embeddings
+// and RoPE angles: [Model.Embed] and [View.Rope]. The package runs no graph, keeps no
+// KV cache and does not depend on a device. The caller manages sequences, masks and
+// positions.
 //
 // # Adding an architecture
 //
 // Each architecture (llama, qwen2, qwen3, gemma3, phi3, granite) is one value of type
-// architecture in a file of its own. It lists the tensors and their roles, the keys that
-// a file may hold and their meaning, and the activation of the gate. One writer
-// (layer.go) writes the layers of all architectures: it adds a norm, a bias or a partial
-// rotation if the architecture has a tensor or a number for it. A new architecture needs
+// architecture in a file of its own. That value lists the tensors and their roles, the
+// keys that a file may have and their meaning, and the activation function of the gate.
+// The code in layer.go writes the layers of all architectures: it adds a norm, a bias
+// or a partial rotation if the architecture has a tensor or a number for it. To add an
+// architecture, write
 //
 //   - its file, next to llama.go, and its entry in architectures (architecture.go);
 //   - its random form and its formulas in modeltest, the oracle of the tests;
 //   - outputs of an independent implementation in testdata.
 //
-// A new role of a tensor goes into the list of roles (architecture.go), and layer.go uses
-// its tensor. A new activation is a method of the writer, like silu and gelu in layer.go,
-// which the architecture names as its gate.
+// To add a new role of a tensor, extend the list of roles (architecture.go) and use the
+// tensor in layer.go. A new activation function is a method of the writer, like silu
+// and gelu in layer.go, which the architecture names as its gate.
 //
-// A new format of weights in files belongs in backend/quant (type.go, decoders) and is
-// then read by every architecture. A new precision of graphs is a [Recipe] (recipe.go).
+// To add a format of weights in files, extend backend/quant (type.go, decoders); every
+// architecture can then read it. To add a precision of graphs, define a [Recipe]
+// (recipe.go).
 //
 // # A block's ports
 //
-// M is the number of rows, C the number of past slots, and T = C+M. D is the width of a
-// head, of which R elements are rotated. g query heads share a key head. Elements have
-// the recipe's activation type; keys and values have its cache type.
+// M is the number of rows of a graph, C its number of past slots, and T = C+M. D is the
+// number of elements in a head, of which R are rotated. g query heads share a key head.
+// Elements have the recipe's activation type, and keys and values its cache type.
 //
 //	in   x       [M,hidden]             hidden states
 //	     cos sin [1,1,M,R/2]            angles of the rows' positions
@@ -39,10 +42,10 @@
 //	out  new  k v of each layer [1,KVHeads,M,D]
 //	     y       [M,hidden]
 //
-// The mask's columns are the past slots followed by the M new rows. The caller owns the
-// KV cache: the graph reads past slots and returns the new rows' keys (rotated) and
-// values, which the caller stores. The result of a row that sees no slot is undefined,
-// so a padding row must see itself.
+// The columns of the mask are the past slots, followed by the M new rows. The caller
+// owns the KV cache: the graph reads past slots and returns the new rows' rotated keys
+// and their values, and the caller stores them. The result of a row that sees no slot
+// is undefined, so even a padding row must see itself.
 //
 // # Why the graphs look as they do
 //
@@ -73,11 +76,11 @@
 //
 // # Weights
 //
-// A graph's constants are read from the mapped file, dequantised and converted in small
-// pieces when a device asks for them: converting takes a few kilobytes of memory per core.
-// Their IDs name file, tensor, order of rows, scale and type, so graphs of different
-// widths share them. A weight that is not finite or does not fit the type is an error,
-// never a saturated number.
+// A graph's constants are read from the mapped file when a device asks for them, and
+// converted in small pieces. Converting takes a few kilobytes of memory per core. The
+// ID of a constant names its file, tensor, order of rows, scale and type, so graphs of
+// different widths share constants. A weight that is not finite, or does not fit the
+// graph's type, is an error and is never replaced by another number.
 //
 // # Invariants
 //

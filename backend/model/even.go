@@ -6,40 +6,42 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// A cache of 8 bits has one scale for all keys of a layer and one for all
-// values, but some elements are ten times larger than others. Therefore each
-// element is divided by its size in calibration, relative to the largest
-// element, before it is rounded. Queries, and the output of attention, are
-// multiplied by the same factors. The result is the same, because a score is a
-// sum over elements, and attention mixes values element by element.
-// Two elements of a key that are rotated together share a factor, because at
-// another position the other one may be larger.
+// A KV cache with 8 bits has one scale for all keys of a layer and one for all values.
+// But some elements of a key or value are ten times larger than others. Therefore each
+// element is divided by a factor before it is rounded: its size during calibration,
+// relative to the largest element. Queries, and the output of attention, are multiplied
+// by the same factors. This does not change the result, because a score is a sum over
+// elements, and attention mixes values element by element. Two elements of a key that
+// RoPE rotates together have the same factor, because at another position the other one
+// of them may be larger.
 
-// Recipes with such a cache still miss their gates: with sdnpu check on
-// SmolLM2-135M, f16+kv8 keeps 97.07 % of 1059 first choices (the gate is 99.7 %)
-// and w8a16+kv8 keeps 96.69 % (98 %). A NumPy simulation with exact weights, on 473
-// positions that calibration does not have, tried improvements; keys and values
-// together cost 2.1e-3 nats now. Keys cost 0.29e-3 nats if they lose the mean of the
-// pairs that hardly rotate, which a softmax ignores, and are multiplied by a Hadamard
-// matrix together with the queries. Values cost 1.0e-3 nats, with a Hadamard matrix
-// or without, if a scale serves all tokens, because tokens differ by a factor of ten.
-// Stored as roots of their magnitudes they cost 0.17e-3 nats with such keys, and
-// 0.07e-3 with a scale per token. The contract has neither the operators nor a cache
-// for that.
+// Recipes with an 8-bit cache still miss their gates: with sdnpu check on SmolLM2-135M,
+// f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps
+// 96.69 % (the gate is 98 %). Possible improvements were simulated in NumPy with exact
+// weights, on 473 positions that were not used for calibration. Today the rounding of
+// keys and values together costs a divergence of 2.1e-3 nats. Rounded keys cost only
+// 0.29e-3 nats after two changes: the mean of the pairs that hardly rotate is removed,
+// which does not change a softmax, and keys and queries are multiplied by a Hadamard
+// matrix. Rounded values cost 1.0e-3 nats, with or without a Hadamard matrix, as long
+// as all tokens share a scale, because the sizes of tokens differ by a factor of ten.
+// If values are stored as roots of their magnitudes, they cost 0.17e-3 nats together
+// with such keys, and 0.07e-3 nats with a scale per token. None of this is built:
+// package backend has neither the operators nor such a cache.
 
-// leastEven bounds the factor by which an element is enlarged, because an element
-// that is nearly zero in calibration may be larger in another text.
+// leastEven bounds the factor by which an element is enlarged. An element that is
+// nearly zero during calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
-// valueRoom widens the range of evened values, because other texts exceed the
-// observed range. SmolLM2-135M loses 2.1e-3 nats with a room of 1, and 1.1e-3 with
-// 1.5. Keys, of which two elements share a factor, need no room: they lose 1.3e-3,
-// and 1.5e-3 with 1.25.
+// valueRoom widens the range of values after their elements were evened out, because
+// other texts exceed the range that calibration saw. SmolLM2-135M loses 2.1e-3 nats if
+// the range is not widened (factor 1), and 1.1e-3 nats with a factor of 1.5. Keys need
+// no wider range, because two elements share a factor: they lose 1.3e-3 nats with
+// factor 1, and 1.5e-3 nats with factor 1.25.
 const valueRoom = 1.5
 
-// evening returns the factors of a layer's keys or values, (head, element), widened
-// by room, or nil if the recipe has none. The first turned elements of each head are
-// rotated in pairs.
+// evening returns the factors of a layer's keys or values, (head, element), widened by
+// room. It returns nil if the recipe has no such factors. The first turned elements of
+// each head are rotated in pairs by RoPE.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {
@@ -47,7 +49,7 @@ func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	}
 	seen := w.recipe.Ranges.Channels[tensor]
 	if len(seen) != c.KVHeads*c.HeadDim {
-		w.Fail(fmt.Errorf("model: %w: %s has %d channels, not %d: calibrate the model again", ErrRanges, tensor, len(seen), c.KVHeads*c.HeadDim))
+		w.Fail(fmt.Errorf("model: %w: %s has %d channels: want %d: calibrate the model again", ErrRanges, tensor, len(seen), c.KVHeads*c.HeadDim))
 		return nil
 	}
 	whole, factors := w.recipe.Ranges.Tensors[tensor], make([]float32, len(seen))
@@ -64,8 +66,8 @@ func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	return factors
 }
 
-// even multiplies x, (1, head, row, element), by the factors of its elements, or
-// divides it by them.
+// even multiplies or divides x, (1, head, row, element), by the factors of its
+// elements.
 func (w *writer) even(name string, x backend.TensorID, factors []float32, divide bool) backend.TensorID {
 	if factors == nil {
 		return x
@@ -79,7 +81,8 @@ func (w *writer) even(name string, x backend.TensorID, factors []float32, divide
 	return w.multiply(name, x, w.elements(name+"_factors", values))
 }
 
-// queryScale returns the factors of the queries, which include the factors of the keys.
+// queryScale returns the factors of the queries, which include the factors for evening
+// out the keys.
 func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	if factors == nil {
 		return w.plainQueryScale()
@@ -94,8 +97,9 @@ func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	return w.elements(p+"q_scales", values)
 }
 
-// plainQueryScale returns the factor of queries in layers without factors. It is
-// declared once, and only if it is used: devices reject constants that nothing reads.
+// plainQueryScale returns the factor of the queries in layers without such factors. The
+// constant is declared once, and only if it is used, because devices reject constants
+// that nothing reads.
 func (w *writer) plainQueryScale() backend.TensorID {
 	if w.scale == 0 {
 		w.scale = w.Constant("q_scale", w.recipe.Activations, w.scalar(w.model.config.QueryScale), 1)
@@ -103,7 +107,7 @@ func (w *writer) plainQueryScale() backend.TensorID {
 	return w.scale
 }
 
-// elements returns a constant of (1, head, 1, element).
+// elements returns a constant of shape (1, head, 1, element).
 func (w *writer) elements(name string, values []float64) backend.TensorID {
 	t, width := w.recipe.Activations, w.model.config.HeadDim
 	data := make([]byte, len(values)*t.Size())

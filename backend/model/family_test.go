@@ -64,8 +64,8 @@ func TestLoadRejectsForeignFeatures(t *testing.T) {
 		{"gemma3", "a window of text", whatever, key("attention.sliding_window", "wide"), errors.ErrUnsupported, "sliding_window"},
 		{"gemma3", "a local base below zero", local, key("rope.freq_base_swa", float32(-1)), model.ErrInvalid, "freq_base_swa"},
 		{"gemma3", "an unknown part", whatever, add("audio.conv.weight", 8), errors.ErrUnsupported, "audio.conv.weight"},
-		{"phi3", "only long factors", stretched, remove("rope_factors_short.weight"), model.ErrInvalid, "one of the rope factors"},
-		{"phi3", "only short factors", stretched, remove("rope_factors_long.weight"), model.ErrInvalid, "one of the rope factors"},
+		{"phi3", "only long factors", stretched, remove("rope_factors_short.weight"), model.ErrInvalid, "only one of the two rope factor tensors"},
+		{"phi3", "only short factors", stretched, remove("rope_factors_long.weight"), model.ErrInvalid, "only one of the two rope factor tensors"},
 		{"phi3", "an attention factor of zero", stretched, key("rope.scaling.attn_factor", float32(0)), model.ErrInvalid, "attn_factor"},
 		{"phi3", "an original context of zero", stretched, key("rope.scaling.original_context_length", uint32(0)), model.ErrInvalid, "original_context_length"},
 		{"phi3", "factors and a factor", plain, func(m *modeltest.Model) {

@@ -13,11 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// fillScaled converts all rows into integers of at most 8 bits and their
-// scales, on all cores.
+// fillScaled converts all rows to integers of at most 8 bits and their scales, on all
+// cores.
 func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.Encoding) error {
 	if len(dst) != w.rows*w.columns || len(scales)%w.rows != 0 {
-		return fmt.Errorf("model: tensor %s has %d elements, not %d, in %d scales", w.name, w.rows*w.columns, len(dst), len(scales))
+		return fmt.Errorf("model: tensor %s: the device asks for %d elements and %d scales: want %d elements", w.name, len(dst), len(scales), w.rows*w.columns)
 	}
 	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
 	errs := make([]error, parts)
@@ -26,7 +26,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 		group.Go(func() { errs[i] = w.fillScaledRows(dst, scales, e, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the first rows
+	for _, err := range errs { // the error of the lowest rows
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 	return nil
 }
 
-// fillScaledRows converts the rows [first,end).
+// fillScaledRows converts the rows [first,end) to integers and scales.
 func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e backend.Encoding, first, end int) error {
 	raw := make([]byte, 4*w.columns)
 	values := make([]float32, w.columns)
@@ -44,7 +44,7 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
-		// Products are float16, so a weight beyond its range gives inf and then
+		// The values are float16, so a weight beyond their range becomes inf and then
 		// NaN.
 		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
 			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
@@ -73,8 +73,9 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 	return nil
 }
 
-// lines returns the lines of a row of the file, if the format's values lie on
-// lines and e has the same blocks. Otherwise it returns nil.
+// lines returns the line of each block in a row of the file, if the values of the
+// file's format lie on lines and e has blocks of the same size. If not, lines returns
+// nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -90,21 +91,21 @@ func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	return lines, err
 }
 
-// lineThrough returns the line from the least to the largest value.
+// lineThrough returns the line of values from the smallest to the largest one.
 func lineThrough(values []float32, e backend.Encoding) quant.Line {
 	low, high := e.Limits(backend.Sfixed8)
 	first, last := slices.Min(values), slices.Max(values)
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds values to the nearest points of a line. It selects
-// integers as close to zero as their range allows. The vendor's library
-// computes a block as the sum of integers and of its offset. A large offset
-// would leave its float16 rounding error in the difference: 1.7 % of a product
-// at 120, 0.04 % at 0.
+// roundToLine rounds values to the nearest points on a line. It chooses the offset that
+// keeps the integers as close to zero as their range allows. The vendor's library
+// computes a block's product as the sum of two parts: from the integers, and from the
+// block's offset. With a large offset, the float16 rounding errors of these parts would
+// remain in the result: 1.7 % of a product at an offset of 120, and 0.04 % at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
-	if !(line.Scale >= quant.LeastScale) { // the values are practically equal
+	if !(line.Scale >= quant.LeastScale) { // all values are practically equal
 		clear(dst)
 		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastScale)
 		return backend.ScaleOffset{Scale: scale, Offset: line.Minimum / scale}
@@ -119,8 +120,8 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 	return backend.ScaleOffset{Scale: line.Scale, Offset: float32(first/scale - least)}
 }
 
-// roundSymmetric rounds values to integers around zero. The largest magnitude
-// becomes the largest integer.
+// roundSymmetric rounds values to integers, with a scale and no offset. The largest
+// magnitude becomes the largest integer.
 func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	_, high := e.Limits(backend.Sfixed8)
 	scale := quant.SymmetricScale(values, high)
@@ -131,7 +132,8 @@ func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Sc
 	return backend.ScaleOffset{Scale: scale}
 }
 
-// roundMultiplied rounds a row to small integers times a multiple per block.
+// roundMultiplied rounds a row to small integers, with an integer multiple for each
+// block.
 func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	multiples := make([]uint8, len(values)/e.Block)
 	scale := quant.FitMultiples(multiples, values, e.Block)
@@ -143,8 +145,8 @@ func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.S
 	return backend.ScaleOffset{Scale: scale}
 }
 
-// fillBias converts a vector into integers with the scales of the sums that it
-// is added to: a matrix row's scale times the input's scale.
+// fillBias converts a bias vector to integers. Each element has the scale of the sums
+// to which it is added: the matrix row's scale times the input's scale.
 func (w *weight) fillBias(dst []byte, scales []backend.ScaleOffset, matrix *weight, e backend.Encoding, scale float32) error {
 	values, err := w.floats()
 	if err != nil {
@@ -158,7 +160,7 @@ func (w *weight) fillBias(dst []byte, scales []backend.ScaleOffset, matrix *weig
 		scales[i].Scale *= scale
 		q := math.RoundToEven(v / float64(scales[i].Scale))
 		if math.Abs(q) > math.MaxInt32 {
-			return fmt.Errorf("model: %w: tensor %s: element %d is %v, too large for 32 bits at scale %v", ErrInvalid, w.name, i, v, scales[i].Scale)
+			return fmt.Errorf("model: %w: tensor %s: element %d is %v, which does not fit 32 bits at scale %v", ErrInvalid, w.name, i, v, scales[i].Scale)
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(int32(q)))
 	}

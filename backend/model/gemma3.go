@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// gemma3 is the text model of Gemma 3. It has norms before and after attention
-// and feed-forward network, normalised heads, a GELU gate, and embeddings
-// scaled by the root of their width. Five of six layers see a window of the
-// text and use other angles than the sixth. Files hold the norms' weights with
-// one added, as the family's own code adds it.
+// gemma3 is the text model of Gemma 3. It has norms before and after attention and
+// feed-forward network, normalised heads, a GELU gate, and embeddings scaled by the
+// root of their width. Five of six layers see only a window of the text, and they use
+// other angles than the sixth. The files store the weights of the norms with 1 added,
+// as the family's own code does before it multiplies.
 //
-// Files of Ollama's converter also hold the vision model and omit keys that all
-// models of the family share; see [configureGemma3].
+// Files from Ollama's converter also contain the vision model, and omit keys that are
+// equal in all models of the family; see [configureGemma3].
 var gemma3 = architecture{
 	name:   "gemma3",
 	rows:   halves,
@@ -45,13 +45,14 @@ var gemma3 = architecture{
 }
 
 const (
-	// gemmaPeriod is the distance between layers that see the whole text.
+	// gemmaPeriod is the distance between two layers that see the whole text.
 	gemmaPeriod = 6
-	// gemmaLargest is the number of layers of the 27B model. Only this model
-	// scales queries by the hidden width per head instead of HeadDim, and no
-	// key says so.
+	// gemmaLargest is the number of layers of the 27B model. Only this model scales
+	// queries by the hidden width per head instead of HeadDim, and no key of the file
+	// says so.
 	gemmaLargest = 62
-	// gemmaLong is the smallest context length of models with the RoPE scale gemmaStretch.
+	// gemmaLong is the smallest context length of the models that have the RoPE scale
+	// gemmaStretch.
 	gemmaLong, gemmaStretch = 131072, 8
 )
 
@@ -65,7 +66,7 @@ func configureGemma3(r *keyReader, c *Config) {
 	if c.Window = r.window(); c.Window > 0 {
 		c.Local = r.flags("attention.sliding_window_pattern", gemmaPeriod, c.Layers)
 	}
-	// Ollama's converter writes no scaling for the models that have one.
+	// Ollama's converter does not write the RoPE scale of these models.
 	converted := r.has("mm.tokens_per_image") || !r.has("attention.layer_norm_rms_epsilon")
 	if converted && c.ContextLength >= gemmaLong && !r.has("rope.scaling.factor") {
 		c.RopeScale = gemmaStretch

@@ -2,8 +2,9 @@ package model
 
 import "slices"
 
-// granite is IBM's Granite 3: a llama with four multipliers. The factors of embeddings, residuals
-// and logits go into weights. The multiplier of the scores replaces 1/√HeadDim.
+// granite describes IBM's Granite 3: a llama with four additional multipliers. The
+// multipliers of embeddings, residuals and logits are applied to weights. The
+// multiplier of attention scores replaces 1/√HeadDim.
 var granite = architecture{
 	name:   "granite",
 	rows:   pairs,
@@ -14,14 +15,14 @@ var granite = architecture{
 		"embedding_scale": anything,
 		"residual_scale":  anything,
 		"logit_scale":     anything,
-		// In this family the value false disables the rotation.
+		// In this family, the value false turns RoPE off.
 		"rope.scaling.finetuned": truth(true),
 	},
 	configure: func(r *keyReader, c *Config) {
 		c.QueryScale = r.number("attention.scale", c.QueryScale)
 		c.EmbeddingScale = r.number("embedding_scale", 1)
 		c.ResidualScale = r.number("residual_scale", 1)
-		c.LogitScale = 1 / r.number("logit_scale", 1) // files hold the divisor
+		c.LogitScale = 1 / r.number("logit_scale", 1) // files contain the divisor of the logits
 	},
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

@@ -6,19 +6,21 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// tileRows is the number of rows that the NPU stores side by side. shapedRows
-// bounds the rows of shaped graphs.
+// tileRows is the number of rows that the NPU stores together. shapedRows bounds the
+// widths of graphs for which shaped is true.
 const tileRows, shapedRows = 4, 64
 
-// shaped reports whether some tensors have the shapes that cost the NPU least for a few dozen rows.
-// It changes no element. With one row, the NPU hides such work while it reads weights. With 128
-// rows, one chip gains what others lose (adapters/lab/estimate/testdata, form "other shapes").
+// shaped reports whether the graph reshapes tensors to the shapes that cost the NPU
+// least for a few dozen rows. Reshaping changes no element. With one row it is not
+// needed, because the NPU does such work while it reads weights. With 128 rows, some
+// chips get faster and others slower by it (adapters/lab/estimate/testdata, form "other
+// shapes").
 func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }
 
-// heads converts [M,n·D] to [1,n,M,D] and normalises each head by gamma [D]
-// unless that is nil. The norm has rank 2: see the package documentation.
+// heads converts [M,n·D] to [1,n,M,D], and normalises each head by gamma [D] unless
+// gamma is nil. The norm works on a tensor of two dimensions: see the package comment.
 func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
 	m, d := w.rows, w.model.config.HeadDim
 	if gamma != nil {
@@ -28,9 +30,9 @@ func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) ba
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// queries returns the queries of all heads, [1,heads,M,D]. Integers are dequantized between the
-// split into heads and the change of their order. Dequantizing before the split or after the change
-// of order makes a layer of 32 rows up to 4 % slower on the NPU.
+// queries returns the queries of all heads, as [1,heads,M,D]. Integers are dequantized
+// after the split into heads and before the reordering of the dimensions. Anywhere
+// else, dequantizing makes a layer of 32 rows up to 4 % slower on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
 	l := w.linearFor(name, h)
 	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim
@@ -42,15 +44,15 @@ func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.Tens
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// rotation holds cosines and sines of the rows' angles: [1,heads,M,R/2], or
-// [1,1,M,R/2] for all heads.
+// rotation holds the cosines and sines of the rows' angles: [1,heads,M,R/2], or
+// [1,1,M,R/2] if all heads share them.
 type rotation struct{ cos, sin backend.TensorID }
 
-// rotationFor returns the angles of a view for n heads. The NPU multiplies tensors
-// of equal shape up to ten times as fast as one by another that all heads
-// share. A block multiplies by ones once instead of concatenating, because the
-// NPU would read a concatenated tensor, and the keys with it, from memory in
-// other pieces.
+// rotationFor returns the angles of a view for n heads. The NPU multiplies two tensors
+// of equal shape up to ten times as fast as a tensor by a smaller one that all heads
+// share. To repeat the angles for each head, a block multiplies them once by ones. It
+// does not concatenate them, because the NPU would then read the result, and also the
+// keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 {
 		return v.rotation
@@ -70,9 +72,9 @@ func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	return wide
 }
 
-// rope rotates element j of every head together with element j+R/2 of the R
-// rotated ones, and keeps the rest. The result is called name; names of the
-// other tensors start with prefix.
+// rope rotates element j of every head together with element j+R/2, if R elements are
+// rotated. The other elements stay as they are. The result has the given name; the
+// names of all other tensors start with prefix.
 func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backend.TensorID {
 	d, r := w.model.config.HeadDim, w.model.config.RopeDim
 	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
@@ -88,9 +90,10 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backe
 	return w.Concat(name, 3, lower, upper, w.Slice(prefix+"_rest", x, 3, r, d))
 }
 
-// linearInTiles does the same as linear. Use it if the result is added to hidden
-// states: it dequantizes integers in the NPU's storage order of hidden states. If
-// they were plain rows, the NPU would first reorder them.
+// linearInTiles computes the same as linear. Use linearInTiles if the result is added
+// to hidden states: it dequantizes integers in the order in which the NPU stores hidden
+// states. From integers in plain row order, the NPU would first have to reorder the
+// result.
 func (w *writer) linearInTiles(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	l := w.linearFor(name, x)
 	if !w.shaped() || l.Activations == 0 || w.rows%tileRows != 0 {

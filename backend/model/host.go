@@ -9,20 +9,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Embed writes the embeddings of tokens to dst, which takes len(tokens)×hidden
-// elements of the recipe's activation type. If a token is outside the
-// vocabulary, the error wraps [ErrToken], and dst holds the rows before it.
+// Embed writes the embeddings of tokens to dst, which needs room for len(tokens)×hidden
+// elements of the recipe's activation type. If a token is outside the vocabulary, the
+// error wraps [ErrToken], and dst holds the rows of the tokens before it.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
-	table := *m.global[embedding] // the head may use the table as well, unscaled
+	table := *m.global[embedding] // scale here, because the head may use the same table without a scale
 	table.scale = float32(m.config.EmbeddingScale)
 	rowSize := table.columns * r.Activations.Size()
 	if len(dst) != len(tokens)*rowSize {
-		return fmt.Errorf("model: embeddings of %d tokens take %d bytes: got %d", len(tokens), len(tokens)*rowSize, len(dst))
+		return fmt.Errorf("model: embeddings of %d tokens need %d bytes: dst has %d", len(tokens), len(tokens)*rowSize, len(dst))
 	}
 	scratch := make([]float32, table.columns)
 	for i, token := range tokens {
 		if token < 0 || int(token) >= table.rows {
-			return fmt.Errorf("model: %w: %d of %d", ErrToken, token, table.rows)
+			return fmt.Errorf("model: %w: token=%d: want less than %d", ErrToken, token, table.rows)
 		}
 		if err := table.convert(dst[i*rowSize:(i+1)*rowSize], r.Activations, int(token), scratch); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
 	return nil
 }
 
-// put writes v as element i.
+// put writes v as element i of dst.
 func put(dst []byte, i int, v float64, t backend.DataType) {
 	if t == backend.Float16 {
 		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToF16(float32(v)))

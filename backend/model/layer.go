@@ -6,33 +6,35 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// writer writes one graph. Its fields hold the tensors that all layers read.
+// writer writes the nodes of one graph. Its fields hold the tensors that all layers of
+// the graph read.
 type writer struct {
 	*backend.Builder
 	model         *Model
 	recipe        Recipe
 	rows, context int
-	// projections is the recipe's Head in the head's graph, and its Linear in all other graphs.
+	// projections is the precision of projections: the recipe's Head in the head's
+	// graph, and its Linear in all other graphs.
 	projections Linear
-	inLayers    bool         // set in block graphs, clear in the head's graph
-	views       []viewInputs // by index in the model's views
+	inLayers    bool         // set in graphs of blocks, not in the head's graph
+	views       []viewInputs // indexed like the model's views
 	scale       backend.TensorID
-	// zeros holds the betas by their length. scale and the constants of GELU
-	// are 0 until the first use.
+	// zeros holds the zero vectors that norms need, by length. scale and the constants
+	// of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
-	// rounded maps a tensor to its rounded form, for projections that share an
-	// input. observed holds the tensors that became outputs, or is nil without
-	// Observe.
+	// rounded maps a tensor to its quantized form, because several projections may
+	// share an input. observed holds the tensors that became outputs. It is nil unless
+	// Observe is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
 }
 
-// viewInputs holds the tensors that the layers of one view read.
+// viewInputs holds the inputs that the layers of one view read.
 type viewInputs struct {
 	rotation
 	mask backend.TensorID
-	wide map[int]rotation // rotation for a number of heads, see rotationFor
+	wide map[int]rotation // angles for each number of heads, see rotationFor
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
@@ -42,7 +44,7 @@ func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	}
 }
 
-// zeroBeta returns a vector of n zeros, declared once.
+// zeroBeta returns a vector of n zeros, which is declared once per graph.
 func (w *writer) zeroBeta(n int) backend.TensorID {
 	id, ok := w.zeros[n]
 	if !ok {
@@ -56,8 +58,7 @@ func (w *writer) zeroBeta(n int) backend.TensorID {
 	return id
 }
 
-// declareViews declares the inputs of the views that the layers [first,end)
-// use.
+// declareViews declares the masks and angles that the layers [first,end) use as inputs.
 func (w *writer) declareViews(first, end int) {
 	c, t := w.model.config, w.recipe.Activations
 	w.views = make([]viewInputs, len(w.model.views))
@@ -75,15 +76,15 @@ func (w *writer) declareViews(first, end int) {
 	}
 }
 
-// scalar returns a constant of one element.
+// scalar returns a constant with one element.
 func (w *writer) scalar(v float64) backend.Values {
 	data := make([]byte, w.recipe.Activations.Size())
 	put(data, 0, v, w.recipe.Activations)
 	return backend.Literal(data)
 }
 
-// weight declares a constant under its name in the file: devices that share
-// constants between graphs need equal names.
+// weight declares a tensor of the file as a constant with the same name: devices that
+// share constants between graphs need equal names.
 func (w *writer) weight(t *weight) backend.TensorID {
 	return w.Constant(t.label(), w.recipe.Weights, w.model.values(t, w.recipe.Weights), t.shape()...)
 }
@@ -100,7 +101,7 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes layer i. Its result has the given name.
+// layer writes the nodes of layer i. Its output has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
@@ -109,7 +110,7 @@ func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID 
 	return w.add(name, x, w.normIf(p+"ffn_post_norm", h, t[ffnPostNorm]))
 }
 
-// normIf normalises x if the family has a weight for it.
+// normIf normalises x if the family has a norm with this role.
 func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.TensorID {
 	if gamma == nil {
 		return x
@@ -117,13 +118,13 @@ func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.
 	return w.norm(name, x, gamma)
 }
 
-// attention writes the attention of all rows to past and new slots. h is
-// normalised.
+// attention writes the nodes with which all rows attend to past and new slots. h is the
+// normalised input.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
-	if w.recipe.Cache.Fixed() { // these names belong to the rounded tensors
+	if w.recipe.Cache.Fixed() { // the plain names belong to the rounded tensors
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
 	q := w.queries(p+"q", h, t)
@@ -131,8 +132,8 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
 	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
-	// Rounding values costs more than rounding queries or keys, which a softmax
-	// smooths, and the values are few.
+	// Use more precision for values: rounding them costs more quality than rounding
+	// queries or keys, whose errors a softmax smooths, and there are few of them.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
@@ -146,9 +147,9 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	return w.linearInTiles(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 
-// appendCache turns fresh, new keys or values of [1,heads,M,D], into an output of
-// the graph in the cache's type. It returns them appended to the past ones. So
-// the graph itself sees the same rounded elements as later passes.
+// appendCache makes the new keys or values, [1,heads,M,D], an output of the graph, in
+// the cache's type. appendCache returns them appended to the past keys or values. The
+// graph attends to the rounded elements, so it sees the same ones as later passes.
 func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
 	c, cache := w.model.config, w.recipe.Cache
 	if !cache.Fixed() {
@@ -165,8 +166,8 @@ func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID)
 	return w.Dequantize(all, w.Concat(all+"_q", 2, past, fresh), w.recipe.Activations)
 }
 
-// feedForward writes the gated network and its projection back. h is
-// normalised.
+// feedForward writes the gated feed-forward network, including the projection to the
+// hidden width. h is the normalised input.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
 	if fixedGate := w.model.arch.fixedGate; fixedGate != nil && w.gateStaysFixed(p, h) {
 		gate := w.fixedProject(w.projections, p+"gate", h, t[ffnGate], t[ffnGateBias])
@@ -180,8 +181,8 @@ func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.Ten
 	return w.linear(p+"down", h, t[ffnDown], t[ffnDownBias])
 }
 
-// gateStaysFixed reports whether all projections around a gate take and give
-// fixed-point numbers.
+// gateStaysFixed reports whether all projections before and after a gate have
+// fixed-point inputs and results.
 func (w *writer) gateStaysFixed(p string, h backend.TensorID) bool {
 	return w.recipe.FixedGate && w.linearFor(p+"gate", h) == w.projections && w.linearFor(p+"up", h) == w.projections &&
 		w.linearBetween(p+"gated", p+"down") == w.projections
@@ -192,16 +193,16 @@ func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
 	return w.multiply(p+"silu", x, w.sigmoid(p+"sigmoid", x))
 }
 
-// fixedSilu applies SiLU to 16-bit integers. The range of the result follows from the gate's
-// range, so it saturates only elements that the gate saturates.
+// fixedSilu applies SiLU to tensors of 16-bit integers. The range of the result follows
+// from the gate's range, so the result saturates only if the gate does.
 func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 	s := w.ApplyEncoded(p+"sigmoid", backend.Sigmoid, unit16, x)
 	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.encoding(p+"gate", backend.Ufixed16)), x, s)
 }
 
 // gelu computes the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), as
-// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). In this form nothing is NaN: if
-// x² overflows float16, the sum is infinite, the product has x's sign, and the
+// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). This form never gives NaN: if x²
+// overflows float16, the sum is infinite, its product with x has x's sign, and the
 // sigmoid is 0 or 1.
 func (w *writer) gelu(p string, x backend.TensorID) backend.TensorID {
 	const twice = 2 * 0.7978845608028654 // 2√(2/π)

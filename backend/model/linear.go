@@ -7,13 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// linear multiplies by a matrix of the file according to the recipe. bias may
+// linear multiplies by a matrix of the file, in the precision of the recipe. bias may
 // be nil. The result has the given name and the recipe's activation type.
 func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	return w.project(w.linearFor(name, x), name, x, matrix, bias)
 }
 
-// project does the same as linear, but with the precision l instead of the recipe's.
+// project computes the same as linear, but with the precision l.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
@@ -37,19 +37,20 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 	return w.Dequantize(name, w.fixedProject(l, name, x, matrix, bias), w.recipe.Activations)
 }
 
-// encodedWeight returns a constant that holds the matrix as integers.
+// encodedWeight returns a constant that holds a matrix as integers.
 func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	e := l.encoding(matrix)
 	var rounded *Rounded
 	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
 		if rounded = w.recipe.Ranges.Rounded; rounded != nil && rounded.Block != l.Block {
-			w.Fail(fmt.Errorf("model: %w: weights were rounded in blocks of %d, not %d: calibrate the model again", ErrRanges, rounded.Block, l.Block))
+			w.Fail(fmt.Errorf("model: %w: calibration rounded the weights in blocks of %d, but the recipe has blocks of %d: calibrate the model again", ErrRanges, rounded.Block, l.Block))
 		}
 	}
 	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
 
-// fixedProject is project up to the fixed-point result, whose name is name_q.
+// fixedProject does the same as project, but returns the fixed-point result. The name
+// of that result is name_q.
 func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	weight := w.encodedWeight(l, matrix)
 	in, from := w.quantized(x)
@@ -61,19 +62,22 @@ func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix,
 	return w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
 }
 
-// fixedProduct multiplies fixed-point numbers that the next projection reads.
+// fixedProduct multiplies two fixed-point tensors whose product is the input of the
+// next projection.
 func (w *writer) fixedProduct(name string, a, b backend.TensorID) backend.TensorID {
 	y := w.ApplyEncoded(name, backend.Multiply, w.encoding(name, w.projections.Activations), a, b)
 	w.rounded[y] = y
 	return y
 }
 
-// linearFor returns how the projection from x to the named result multiplies.
+// linearFor returns the precision of the projection from x to the result with the given
+// name.
 func (w *writer) linearFor(name string, x backend.TensorID) Linear {
 	return w.linearBetween(w.Name(x), name)
 }
 
-// linearBetween does the same as linearFor, given the names of x and of the result.
+// linearBetween returns the precision of the projection between the tensors with the
+// two given names.
 func (w *writer) linearBetween(x, result string) Linear {
 	if w.inLayers && w.projections.Activations != 0 {
 		r := w.recipe.Ranges
@@ -84,7 +88,7 @@ func (w *writer) linearBetween(x, result string) Linear {
 	return w.projections
 }
 
-// sensitive returns how projections multiply that suffer most from rounding.
+// sensitive returns the precision of the projections that suffer most from rounding.
 func (w *writer) sensitive() Linear {
 	if w.recipe.Sensitive == (Linear{}) {
 		return w.projections
@@ -92,8 +96,8 @@ func (w *writer) sensitive() Linear {
 	return w.recipe.Sensitive
 }
 
-// quantized returns x in the type of the recipe's projections. It is written
-// once.
+// quantized returns x in the type of the recipe's projections. It writes the conversion
+// of each tensor once.
 func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
 	name := w.Name(x)
 	e := w.encoding(name, w.projections.Activations)
@@ -105,7 +109,8 @@ func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encodi
 	return id, e
 }
 
-// encoding returns the encoding of a tensor in type t from the recipe's ranges.
+// encoding returns the encoding of a tensor in type t, computed from the recipe's
+// ranges.
 func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	e, err := w.recipe.Ranges.encoding(tensor, t)
 	if err != nil {
@@ -114,14 +119,15 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	return e
 }
 
-// startObserving starts observing projections if on is set and they have no integers.
+// startObserving makes observe effective, if on is set and the recipe has no integer
+// projections.
 func (w *writer) startObserving(on bool) {
 	if on && w.projections == (Linear{}) {
 		w.observed = make(map[backend.TensorID]bool)
 	}
 }
 
-// observe turns an input or result of a projection into an output, if Observe
+// observe makes an input or result of a projection an output of the graph, if Observe
 // is set.
 func (w *writer) observe(x backend.TensorID) {
 	if w.observed != nil && !w.observed[x] {
@@ -130,8 +136,8 @@ func (w *writer) observe(x backend.TensorID) {
 	}
 }
 
-// encodedValues returns the elements of a matrix as a constant of integers: the given rounded
-// integers, or the nearest ones if rounded is nil.
+// encodedValues returns the elements of a matrix as integers: those that calibration
+// has rounded or, if rounded is nil, the nearest ones.
 func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) backend.Values {
 	id := fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e)
 	if rounded == nil {
@@ -145,7 +151,7 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 			}
 			codes, err := rounded.Codes(w.label())
 			if err == nil && len(codes) != len(dst) {
-				err = fmt.Errorf("model: %w: %d integers of %s: want %d: calibrate the model again", ErrRanges, len(codes), w.label(), len(dst))
+				err = fmt.Errorf("model: %w: calibration has %d integers of %s: want %d: calibrate the model again", ErrRanges, len(codes), w.label(), len(dst))
 			}
 			if err != nil {
 				return err
@@ -155,8 +161,8 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 	}
 }
 
-// biasValues returns a bias as a constant of integers. The bias has the scales of the sums that it
-// is added to: the input's scale times the matrix row's scale.
+// biasValues returns the elements of a bias as integers. Each element has the scale of
+// the sums to which it is added: the input's scale times the matrix row's scale.
 func (m *Model) biasValues(bias, matrix *weight, e backend.Encoding, scale float32) backend.Values {
 	return backend.Values{
 		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, e),

@@ -101,12 +101,12 @@ func TestLoadRejectsWhatItCannotRun(t *testing.T) {
 		{"an unknown key", key("attention.something_new", uint32(1)), unsupported, "llama.attention.something_new"},
 		{"values of another width", key("attention.value_length", uint32(16)), unsupported, "values of width 16 and keys of width 8"},
 		{"key heads per layer", key("attention.head_count_kv", []uint32{2, 2}), unsupported, "head_count_kv"},
-		{"key heads that do not divide", key("attention.head_count_kv", uint32(3)), invalid, "3 key heads do not divide 4"},
+		{"key heads that do not divide", key("attention.head_count_kv", uint32(3)), invalid, "4 query heads are not divisible by 3 key heads"},
 		{"more key heads than heads", key("attention.head_count_kv", uint32(8)), invalid, "8 key heads"},
 		{"heads that do not divide", func(m *modeltest.Model) {
 			m.Key("llama.attention.key_length", nil)
 			m.Key("llama.attention.head_count", uint32(5))
-		}, invalid, "5 heads do not divide"},
+		}, invalid, "is not divisible by 5 heads"},
 		{"odd heads", func(m *modeltest.Model) {
 			for _, k := range []string{"attention.key_length", "attention.value_length", "rope.dimension_count"} {
 				m.Key("llama."+k, uint32(7))

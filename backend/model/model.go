@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// Model is a checked GGUF file, ready to be written as graphs. It reads the
-// file's mapping, so the file must stay open while the Model or a constant of
-// its graphs is used.
+// Model is a checked GGUF file that can be written as graphs. A Model reads weights
+// from the mapped file, so the file must stay open as long as the Model, or a constant
+// of its graphs, is used.
 type Model struct {
 	file   *gguf.File
 	arch   architecture
@@ -23,13 +23,13 @@ type Model struct {
 	views  []View
 }
 
-// layer holds the tensors of a layer by role; missing ones are nil.
+// layer holds the tensors of a layer, indexed by role; a missing tensor is nil.
 type layer [roles]*weight
 
-// Load checks the hyper-parameters, and the presence, type and shape of every
-// tensor. If something is missing or contradictory, the error wraps
-// [ErrInvalid]. If only this version cannot run the file, it wraps
-// [errors.ErrUnsupported]. Load reads no weights except the factors of RoPE.
+// Load checks the hyper-parameters, and the presence, type and shape of every tensor.
+// If something is missing or contradictory, the error wraps [ErrInvalid]. If the file
+// is valid but this version cannot run it, the error wraps [errors.ErrUnsupported].
+// Load reads no weights except the factors of RoPE.
 func Load(f *gguf.File) (*Model, error) {
 	arch, err := findArchitecture(f.Architecture())
 	if err != nil {
@@ -57,8 +57,8 @@ func Load(f *gguf.File) (*Model, error) {
 // Config returns the hyper-parameters.
 func (m *Model) Config() Config { return m.config }
 
-// Digest returns the SHA-256 of the file in hexadecimal, which identifies the
-// weights. The first call reads the whole file.
+// Digest returns the SHA-256 of the file in hexadecimal, as an identity of the weights.
+// The first call reads the whole file.
 func (m *Model) Digest() string {
 	sum := m.file.Digest()
 	return hex.EncodeToString(sum[:])
@@ -75,21 +75,21 @@ func findArchitecture(name string) (architecture, error) {
 }
 
 // countVocabulary returns the number of tokens in the embedding table. The key
-// vocab_size is missing in many files and wrong in some.
+// vocab_size is not used, because it is missing in many files and wrong in some.
 func countVocabulary(f *gguf.File) (int, error) {
 	t, err := f.Tensor(tokenTable)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("model: %w: %w", ErrInvalid, err)
 	case len(t.Shape) != 2 || t.Shape[1] > maxSize:
-		return 0, fmt.Errorf("model: %w: tensor %s has shape %v: want a table", ErrInvalid, t.Name, t.Shape)
+		return 0, fmt.Errorf("model: %w: tensor %s has shape %v: want a table with two dimensions", ErrInvalid, t.Name, t.Shape)
 	}
 	return t.Shape[1], nil
 }
 
-// findTensors assigns a role to every tensor of the file. Another tensor
-// belongs to a feature that the graphs do not have, so it is rejected, unless
-// the architecture lists it as foreign.
+// findTensors finds the tensor for each role, and checks that each tensor of the file
+// has a role. A tensor without a role belongs to a feature that the graphs do not have,
+// so the file is rejected, unless the architecture lists the tensor as foreign.
 func (m *Model) findTensors() error {
 	used := make(map[string]bool)
 	err := m.findLayer(&m.global, m.arch.global, used, func(pattern string) string { return pattern })
@@ -109,8 +109,9 @@ func (m *Model) findTensors() error {
 	return nil
 }
 
-// findLayer finds the tensors of rules. name returns a tensor's name for a pattern. If no rule
-// finds a tensor for a role, the error names the tensor of the first rule.
+// findLayer finds the tensors for a list of rules. name returns the tensor name that
+// belongs to a rule's pattern. If no tensor exists for a role, the error names the
+// tensor of the role's first rule.
 func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, name func(pattern string) string) error {
 	for _, rule := range rules {
 		tensor, err := m.file.Tensor(name(rule.pattern))
@@ -127,13 +128,14 @@ func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, na
 	}
 	for _, rule := range rules {
 		if l[rule.role] == nil && !rule.optional {
-			return fmt.Errorf("model: %w: no tensor %s", ErrInvalid, name(rule.pattern))
+			return fmt.Errorf("model: %w: the file has no tensor %s", ErrInvalid, name(rule.pattern))
 		}
 	}
 	return nil
 }
 
-// newWeight checks a tensor against its rule.
+// newWeight returns the weight for a tensor, after checking the tensor against its
+// rule.
 func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	c := m.config
 	w := &weight{
@@ -163,7 +165,7 @@ func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	return w, nil
 }
 
-// values returns a tensor's elements as a constant of type t.
+// values returns the elements of a weight as a constant of type t.
 func (m *Model) values(w *weight, t backend.DataType) backend.Values {
 	return backend.Values{
 		ID:   fmt.Sprintf("%s/%s/%s/%v", m.Digest(), w.name, w.transform(), t),

@@ -2,9 +2,10 @@ package model
 
 import "slices"
 
-// phi3 describes Phi 3, 3.5 and 4. Q, K and V are in one tensor, gate and up in another. RoPE
-// rotates a part of each head. Angles differ between short and long contexts. Models with RoPE
-// scaling also multiply cosines and sines by a factor.
+// phi3 describes Phi 3, 3.5 and 4. Q, K and V are fused in one tensor, and gate and up
+// in another. RoPE rotates only a part of each head. The rotary angles for short and
+// for long contexts differ. Models with RoPE scaling also multiply the cosines and
+// sines by a factor.
 var phi3 = architecture{
 	name: "phi3",
 	rows: halves,
@@ -21,8 +22,8 @@ var phi3 = architecture{
 	keys: map[string]neutral{
 		"rope.scaling.type":        text("none", "", "linear", "longrope"),
 		"rope.scaling.attn_factor": anything,
-		// The whole family has the window: llama.cpp ignores it, the models'
-		// own code applies it.
+		// All models of the family have the sliding window: llama.cpp ignores it, but
+		// the models' own code applies it.
 		"attention.sliding_window": anything,
 	},
 	configure: func(r *keyReader, c *Config) {
@@ -33,7 +34,8 @@ var phi3 = architecture{
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }
 
-// gateAndUp holds the rows of gate, followed by the rows of up.
+// gateAndUp lists the rules for a tensor that contains the rows of gate, followed by
+// the rows of up.
 const gateAndUp = "blk.%d.ffn_up.weight"
 
 func twiceFFN(c Config) int { return 2 * c.FFN }

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// qwen2 describes Qwen 2 and 2.5, with biases of Q, K and V.
+// qwen2 describes Qwen 2 and 2.5, which have biases of Q, K and V.
 var qwen2 = architecture{
 	name:   "qwen2",
 	rows:   halves,

@@ -2,9 +2,9 @@ package model
 
 import "slices"
 
-// qwen3 is the dense part of Qwen 3. It has no biases, normalises each head of
-// Q and K before its rotation, and its heads together need not have the hidden
-// width.
+// qwen3 describes the dense models of Qwen 3. These models have no biases and normalise
+// each head of Q and K before RoPE. The heads together need not be as wide as the
+// hidden states.
 var qwen3 = architecture{
 	name:   "qwen3",
 	rows:   halves,

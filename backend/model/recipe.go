@@ -10,47 +10,50 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Recipe defines the types in which a graph computes. It is data: one writer
-// writes all recipes for every family.
+// Recipe defines the types in which the graphs of a model compute. A Recipe is data:
+// the same code writes the graphs of all recipes, for every family.
 type Recipe struct {
-	// Name selects the recipe.
+	// Name is the name with which users select the recipe.
 	Name string
-	// Weights is the type of constants, Activations the type of tensors between operators, and
-	// Cache the type of keys and values at a block's ports.
+	// Weights is the type of constants, Activations the type of tensors between
+	// operators, and Cache the type of keys and values at the ports of a block.
 	Weights, Activations, Cache backend.DataType
-	// Linear selects how projections multiply. If it is zero, they multiply in the types above.
-	// Head selects the same for the projection to the vocabulary. If it is zero, Linear applies.
+	// Linear is the precision of projections. If Linear is zero, projections compute in
+	// the types above. Head is the precision of the projection to the vocabulary. If
+	// Head is zero, Linear applies.
 	Linear, Head Linear
-	// Sensitive applies to the projections that suffer most from rounding: the projections of
-	// values, and projections with outliers in inputs or results according to [Ranges]. Zero means
-	// as Linear.
+	// Sensitive is the precision of the projections that suffer most from rounding: the
+	// projections of values, and those with outliers in their inputs or results
+	// according to [Ranges]. If Sensitive is zero, Linear applies.
 	Sensitive Linear
-	// FixedGate keeps the tensors between the projections of a feed-forward network in Linear's
-	// Activations, 16-bit integers. It applies if the family has a form of its gate for it and no
-	// projection is sensitive. The NPU takes a third less time for a layer of 32 rows than with
-	// float16 between them (adapters/lab/estimate/testdata).
+	// FixedGate keeps the tensors between the projections of a feed-forward network in
+	// 16-bit integers, the type of Linear's Activations. FixedGate has an effect only
+	// if the family has a fixed-point form of its gate and no projection around the
+	// gate is sensitive. With FixedGate, the NPU takes a third less time for a layer of
+	// 32 rows than with float16 tensors there (adapters/lab/estimate/testdata).
 	FixedGate bool
-	// Ranges are the activation ranges around projections. They are needed if
-	// Linear or Cache rounds activations to integers.
+	// Ranges holds the activation ranges of the inputs and results of projections. A
+	// recipe needs them if its Linear or Cache rounds activations to integers.
 	Ranges *Ranges
 }
 
-// Linear selects how a projection multiplies.
+// Linear is the precision of a projection.
 type Linear struct {
-	// Bits is the number of bits of a weight: 8, 4, or 0 to keep weights as
-	// they are. Block is the number of inputs that share a scale and an offset;
-	// 0 means that all inputs of an output share a scale without offset. With
-	// integer activations, the scale of a 4-bit block is an integer multiple of
-	// its output's scale, without offset ([backend.Encoding.Multiplied]). A
-	// matrix whose inputs are not a multiple of Block has 8 bits and a scale
-	// per output.
+	// Bits is the number of bits of each weight: 8 or 4. Zero means that weights keep
+	// the recipe's type. Block is the number of inputs that share a scale and an
+	// offset. If Block is 0, all inputs of an output share a scale, without an offset.
+	// With integer activations, each 4-bit block has an integer multiple of its
+	// output's scale, without an offset ([backend.Encoding.Multiplied]). If the number
+	// of a matrix's inputs is not a multiple of Block, its weights have 8 bits and a
+	// scale per output.
 	Bits, Block int
-	// Activations is the type of inputs and results. The recipe's own type is
-	// converted to and from it. Zero means no conversion.
+	// Activations is the type of a projection's inputs and results. The graph converts
+	// between this type and the recipe's own activation type. Zero means that no
+	// conversion is needed.
 	Activations backend.DataType
 }
 
-// encoding returns the encoding of a matrix's weights.
+// encoding returns the encoding of the weights of a matrix.
 func (l Linear) encoding(matrix *weight) backend.Encoding {
 	switch {
 	case l.Block == 0 && l.Bits == 4:
@@ -63,7 +66,7 @@ func (l Linear) encoding(matrix *weight) backend.Encoding {
 	return backend.Encoding{Grain: backend.PerBlock, Block: l.Block, Bits: l.Bits}
 }
 
-// Recipes lists the known recipes, the default first.
+// Recipes lists all recipes, the default first.
 var Recipes = []Recipe{
 	{Name: "f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16},
 	{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32},
@@ -71,7 +74,7 @@ var Recipes = []Recipe{
 		Name: "w8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks8,
 	},
-	{ // close logits of a vocabulary need a finer head than the rest
+	{ // the logits of a vocabulary are close to each other, so the head needs more bits than other projections
 		Name: "w8a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 8, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks8, FixedGate: true,
 	},
@@ -79,7 +82,7 @@ var Recipes = []Recipe{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks4, Head: blocks8,
 	},
-	{ // 4 bits with integer activations; sensitive projections keep blocks with real scales
+	{ // 4 bits with integer activations; for sensitive projections, blocks with scales that are real numbers
 		Name: "w4a16-lpbq", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 4, Block: 32, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks4, FixedGate: true,
 	},
@@ -89,20 +92,20 @@ var Recipes = []Recipe{
 	},
 }
 
-// blocks8 and blocks4 are weights of 8 and 4 bits in blocks of 32, with float16
-// activations.
+// blocks8 and blocks4 are weights of 8 and 4 bits with a scale per block of 32, and
+// float16 activations.
 var (
 	blocks8 = Linear{Bits: 8, Block: 32}
 	blocks4 = Linear{Bits: 4, Block: 32}
 )
 
-// SmallCache is the suffix of recipes that keep keys and values in 8 bits:
-// "w8a16+kv8" is w8a16 with half the cache. Every float16 recipe has this
-// variant.
+// SmallCache is the suffix of the names of recipes that store keys and values in 8
+// bits: "w8a16+kv8" is w8a16 with a KV cache of half the size. Every recipe with
+// float16 activations has this variant.
 const SmallCache = "+kv8"
 
-// FindRecipe returns the named recipe, without ranges. The error for an unknown
-// name wraps [ErrRecipe].
+// FindRecipe returns the recipe with the given name, without ranges. The error for an
+// unknown name wraps [ErrRecipe].
 func FindRecipe(name string) (Recipe, error) {
 	base, small := strings.CutSuffix(name, SmallCache)
 	names := make([]string, len(Recipes))
@@ -120,7 +123,7 @@ func FindRecipe(name string) (Recipe, error) {
 		ErrRecipe, name, strings.Join(names, ", "), SmallCache)
 }
 
-// NeedsRanges reports whether graphs need [Recipe.Ranges].
+// NeedsRanges reports whether the recipe's graphs need [Recipe.Ranges].
 func (r Recipe) NeedsRanges() bool {
 	return r.Linear.Activations != 0 || r.RoundsHead() || r.Cache.Fixed()
 }
@@ -128,7 +131,8 @@ func (r Recipe) NeedsRanges() bool {
 // RoundsHead reports whether the head's graph needs ranges.
 func (r Recipe) RoundsHead() bool { return r.head().Activations != 0 }
 
-// Multiples returns [Rounded].Block for the recipe's matrices.
+// Multiples returns the value of [Rounded].Block for matrices that are rounded for this
+// recipe.
 func (r Recipe) Multiples() int {
 	if r.Linear.Activations == 0 {
 		return 0
@@ -136,10 +140,10 @@ func (r Recipe) Multiples() int {
 	return r.Linear.Block
 }
 
-// compensated reports whether [Ranges.Rounded] may hold matrices of this form.
+// compensated reports whether [Ranges.Rounded] may contain matrices of this precision.
 func compensated(l Linear) bool { return l.Bits == 8 && l.Block == 0 || l.Activations != 0 }
 
-// head returns how the projection to the vocabulary multiplies.
+// head returns the precision of the projection to the vocabulary.
 func (r Recipe) head() Linear {
 	if r.Head == (Linear{}) {
 		return r.Linear
@@ -147,7 +151,7 @@ func (r Recipe) head() Linear {
 	return r.Head
 }
 
-// check rejects recipes that the graphs cannot express.
+// check returns an error if the graphs cannot express the recipe.
 func (r Recipe) check() error {
 	small := r.Cache == backend.Ufixed8 && r.Activations == backend.Float16
 	if !r.Activations.Float() || r.Weights != r.Activations || r.Cache != r.Activations && !small {
@@ -157,11 +161,11 @@ func (r Recipe) check() error {
 	for _, l := range []Linear{r.Linear, r.head(), r.Sensitive} {
 		known := l.Bits == 8 || l.Bits == 4
 		if l != (Linear{}) && (!known || l.Block < 0 || r.Activations != backend.Float16 || l.Block != 0 && l.Activations != 0 && l.Bits != 4) {
-			return fmt.Errorf("model: recipe %q: projections %+v under %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
+			return fmt.Errorf("model: recipe %q: projections %+v with activations %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
 		}
 	}
 	if r.FixedGate && r.Linear.Activations != backend.Ufixed16 {
-		return fmt.Errorf("model: recipe %q: a fixed gate under activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
+		return fmt.Errorf("model: recipe %q: a fixed-point gate with activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
 	}
 	if r.NeedsRanges() && r.Ranges == nil {
 		return fmt.Errorf("model: recipe %q: %w: calibrate the model first", r.Name, ErrRanges)
@@ -169,61 +173,61 @@ func (r Recipe) check() error {
 	return nil
 }
 
-// Ranges holds the observed values of a model's activations, by the names of
-// the tensors in its graphs.
+// Ranges holds the ranges of a model's activations that calibration has observed, by
+// the names of the tensors in the model's graphs.
 type Ranges struct {
 	Tensors map[string]Range
-	// Channels are the largest magnitudes of each element of keys and values,
-	// (head, element), by the names that [NewKey] and [NewValue] return.
+	// Channels holds the largest magnitude of each element of keys and values, (head,
+	// element), by the names that [NewKey] and [NewValue] return.
 	Channels map[string][]float32
-	// Rounded holds the layers' matrices as calibration rounded them, or nil if
-	// each element is rounded to the nearest.
+	// Rounded holds the layers' matrices as calibration has rounded them. If it is nil,
+	// each element is rounded to the nearest integer.
 	Rounded *Rounded
 }
 
-// Rounded holds matrices that calibration rounded. It can be sent to another
-// process, which restores Codes from File or Content.
+// Rounded holds the matrices that calibration has rounded. To send it to another
+// process, leave Codes out; the receiver restores Codes from File or Content.
 type Rounded struct {
-	// ID identifies their content; Constants lists their names.
+	// ID identifies the content of the matrices. Constants lists the names of the
+	// matrices.
 	ID        string
 	Constants []string
 	// Block is the number of inputs that share a multiple of 4-bit integers
-	// ([Recipe.Multiples]), or 0 for 8-bit integers.
+	// ([Recipe.Multiples]), or 0 if the matrices have 8-bit integers.
 	Block int
-	// File holds the content; if File is empty, Content does.
+	// File is the path of a file with the content. If File is empty, Content holds it.
 	File    string
 	Content []byte
-	// Codes returns the elements of a matrix, (row, column), by its constant's name. Neither the
-	// sender nor the receiver may change the bytes.
+	// Codes returns the integers of a matrix, (row, column), by the name of its
+	// constant. Neither the sender nor the receiver may change the bytes.
 	Codes func(constant string) ([]byte, error)
 }
 
-// Range is the least and the largest number of a tensor, and the root of their
-// mean square, or 0 if that was not measured.
+// Range holds the smallest and the largest number of a tensor, and the root of the mean
+// square. The latter is 0 if it was not measured.
 type Range struct {
 	Low  float32 `json:"low"`
 	High float32 `json:"high"`
 	RMS  float32 `json:"rms,omitempty"`
 }
 
-// spike is the largest useful ratio of a tensor's largest number to its root
-// mean square. Beyond it, a scale that reaches the outliers is too coarse for
-// the other numbers: the first token of each text makes single channels of some
-// projections hundreds of times larger than the rest.
+// spike is the ratio of a tensor's largest number to its root mean square above which
+// the tensor is not rounded with one scale. Above this ratio, a scale that covers the
+// outliers is too coarse for the other numbers. In some projections, the first token of
+// each text makes single channels hundreds of times larger than the others.
 //
-// Of SmolLM2-135M's 210 projections 36 are beyond this ratio, including its 30
-// down projections. If all projections have 16-bit integers, the model's
-// divergence is 2.5e-3 nats; without the nine projections beyond a ratio of
-// 100, it is 1e-5. Their weights have blocks, because an outlier also
-// multiplies the errors of its weights: the eight down projections between 40
-// and 60 alone make a fifth of the divergence that 8 bits per row of the others
-// leave.
+// Of SmolLM2-135M's 210 projections, 36 are above this ratio, including all 30 down
+// projections. If all projections have 16-bit integers, the divergence of the model is
+// 2.5e-3 nats. If the nine projections above a ratio of 100 are left out, it is 1e-5
+// nats. These projections also need weights with a scale per block, because an outlier
+// multiplies the errors of its weights: with 8 bits per row, the eight down projections
+// between ratios of 40 and 60 alone cause a fifth of the remaining divergence.
 const spike = 40
 
-// spiked reports whether a tensor holds outliers.
+// spiked reports whether a tensor has outliers above the ratio spike.
 func (r Range) spiked() bool { return r.RMS > 0 && max(-r.Low, r.High) > spike*r.RMS }
 
-// Add widens a tensor's range to include values.
+// Add extends a tensor's range so that it includes values.
 func (r *Ranges) Add(tensor string, values []float32) {
 	seen := r.Tensors[tensor]
 	for _, v := range values {
@@ -232,7 +236,7 @@ func (r *Ranges) Add(tensor string, values []float32) {
 	r.Tensors[tensor] = seen
 }
 
-// AddChannels widens a tensor's channels to include values of (head, row,
+// AddChannels extends the channels of a tensor so that they include values, (head, row,
 // element).
 func (r *Ranges) AddChannels(tensor string, values []float32, heads, width int) {
 	if r.Channels == nil {
@@ -250,23 +254,23 @@ func (r *Ranges) AddChannels(tensor string, values []float32, heads, width int) 
 	}
 }
 
-// headroom widens the observed range for 16-bit integers, which have resolution
-// to spare: other texts exceed the range that calibration saw.
+// headroom widens the observed range of 16-bit integers, which have resolution to
+// spare, because other texts exceed the range that calibration saw.
 const headroom = 1.5
 
-// find returns a tensor's range if it is valid.
+// find returns the range of a tensor, or an error if it is missing or invalid.
 func (r *Ranges) find(tensor string) (Range, error) {
 	seen, known := r.Tensors[tensor]
 	if !known || !(seen.Low <= 0 && seen.High >= 0) || math.IsInf(float64(seen.High)-float64(seen.Low), 0) {
-		return seen, fmt.Errorf("model: %w: range of %s is %+v: calibrate the model again", ErrRanges, tensor, seen)
+		return seen, fmt.Errorf("model: %w: the range of %s is %+v: calibrate the model again", ErrRanges, tensor, seen)
 	}
 	return seen, nil
 }
 
-// cacheEncoding returns the encoding of keys or values in 8 bits. It is
-// symmetric around the middle integer, the only form that the hardware's own
-// cache layout and its products of 16 with 8 bits support. Keys are rotated by
-// their position, so their range is symmetric anyway.
+// cacheEncoding returns the encoding of keys or values in a KV cache of 8 bits. The
+// encoding is symmetric around the middle integer. The hardware's own cache layout, and
+// its products of 16-bit with 8-bit integers, support no other form. Keys lose nothing
+// by this, because RoPE rotates them and makes their range symmetric.
 func (r *Ranges) cacheEncoding(tensor string) (backend.Encoding, error) {
 	seen, err := r.find(tensor)
 	if err != nil {
@@ -275,8 +279,8 @@ func (r *Ranges) cacheEncoding(tensor string) (backend.Encoding, error) {
 	return backend.Encoding{Scale: max(max(-seen.Low, seen.High)/127, quant.LeastScale), Offset: -128}, nil
 }
 
-// encoding returns the encoding of a tensor in type t. It represents zero
-// exactly.
+// encoding returns the encoding of a tensor with this range in type t. The encoding
+// represents zero exactly.
 func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, error) {
 	seen, err := r.find(tensor)
 	if err != nil {
@@ -290,8 +294,8 @@ func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, 
 	return spanning(low, high, steps), nil
 }
 
-// spanning returns an encoding of the numbers from low to high, including zero,
-// in the given number of steps.
+// spanning returns an encoding with the given number of steps for the numbers from low
+// to high, zero included.
 func spanning(low, high, steps float64) backend.Encoding {
 	scale := float32((high - low) / steps)
 	if !(scale >= quant.LeastScale) {
@@ -300,11 +304,12 @@ func spanning(low, high, steps float64) backend.Encoding {
 	return backend.Encoding{Scale: scale, Offset: int32(math.RoundToEven(low / float64(scale)))}
 }
 
-// unit16 encodes the numbers from 0 to 1 as the NPU encodes a sigmoid.
+// unit16 is the encoding that the NPU uses for the result of a sigmoid: the numbers
+// from 0 to 1.
 var unit16 = backend.Encoding{Scale: 1.0 / 65536}
 
-// siluEncoding returns the encoding of x·σ(x) for all numbers of a gate's
-// encoding. The minimum is at -1.27846.
+// siluEncoding returns the encoding of SiLU, x·σ(x), for all numbers x that a gate's
+// encoding can represent. SiLU has its minimum at x = -1.27846.
 func siluEncoding(gate backend.Encoding) backend.Encoding {
 	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
 	_, steps := gate.Limits(backend.Ufixed16)

@@ -14,7 +14,7 @@ func unsupported(format string, a ...any) error {
 	return fmt.Errorf("model: "+format+": %w", append(a, errors.ErrUnsupported)...)
 }
 
-// neutral reports whether a key's value means that its feature is off.
+// neutral reports whether the value of a key means that the key's feature is off.
 type neutral func(f *gguf.File, key string) bool
 
 func anything(*gguf.File, string) bool { return true }
@@ -40,9 +40,9 @@ func truth(value bool) neutral {
 	}
 }
 
-// commonKeys lists the hyper-parameters that any file may hold, with the
-// allowed values. Another key is rejected unless the architecture lists it,
-// because it may change what the model computes.
+// commonKeys lists the hyper-parameters that the files of any family may have, with the
+// allowed values. Any other key is rejected unless the architecture lists it, because
+// the key may change what the model computes.
 var commonKeys = map[string]neutral{
 	// Read by readConfig.
 	"block_count":                      anything,
@@ -59,13 +59,13 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// These keys are ignored: the embedding's shape decides, there is only one norm, and linear
-	// scaling does not depend on the original context.
+	// These keys are ignored: the embedding table's shape decides the vocabulary, there
+	// is only one norm, and linear scaling does not depend on the original context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,
 	"rope.scaling.finetuned":               anything,
-	// Allowed only if the feature is off.
+	// These keys are allowed only if their feature is off.
 	"rope.scaling.attn_factor": number(1),
 	"attention.causal":         truth(true),
 	"attention.sliding_window": number(0),
@@ -83,7 +83,7 @@ var commonKeys = map[string]neutral{
 	"use_parallel_residual":    truth(false),
 }
 
-// checkKeys rejects files that need more than the graphs compute.
+// checkKeys returns an error if a file needs features that the graphs do not have.
 func checkKeys(f *gguf.File, arch architecture) error {
 	kind, err := f.Str("general.type", "model")
 	if err != nil {

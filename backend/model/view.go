@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// View describes the positions that a kind of layers sees and the angles by which it rotates them.
-// Most models have one view; those with local layers have two. Each view has ports of its own, and
-// a block's graph has the ports that its layers read.
+// View describes which positions some layers see, and by which angles they rotate
+// queries and keys. Most models have one view. Models with local layers have a second
+// one for these layers. Each view has its own ports, and a block's graph has the ports
+// of the views that its layers use.
 type View struct {
-	// Mask, Cos and Sin are the names of the ports.
+	// Mask, Cos and Sin are the names of the view's ports.
 	Mask, Cos, Sin string
-	// Window limits the positions that a row sees: at position p those from
+	// Window limits the positions that a row sees: a row at position p sees those from
 	// p−Window+1 to p. Zero means no limit.
 	Window int
 
-	frequencies []float64 // angle per position of each pair
-	magnitude   float64   // of cosines and sines; 1 in most models
-	// long holds the frequencies for contexts longer than original, or nil if
-	// they are the same.
+	frequencies []float64 // angle per position of each rotated pair
+	magnitude   float64   // factor of cosines and sines; 1 in most models
+	// long holds the angles per position for contexts longer than original. It is nil
+	// if they do not depend on the context.
 	long     []float64
 	original int
 }
@@ -32,9 +33,9 @@ func (v View) Oldest(position int32) int {
 	return max(0, int(position)-v.Window+1)
 }
 
-// Rope writes the cosines and sines of the positions' angles, each
-// len(positions)×RopeDim/2 elements of the recipe's activation type. It panics
-// if cos or sin is shorter. It computes angles in float64 and rounds once.
+// Rope writes the cosines and sines of the angles at the given positions. Each result
+// has len(positions)×RopeDim/2 elements of the recipe's activation type. Rope panics if
+// cos or sin is too short. It computes angles in float64 and rounds the results once.
 func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	half := len(v.frequencies)
 	for i, position := range positions {
@@ -46,10 +47,10 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	}
 }
 
-// Views returns the model's views for texts of up to context tokens. Some
-// models use other angles for long contexts. The ports of the first view are
-// called mask, cos and sin in every model. Names, windows and number of the
-// views do not depend on context.
+// Views returns the model's views for texts of up to context tokens. The context
+// matters because some models use other angles for long contexts. In every model, the
+// ports of the first view are called mask, cos and sin. The names, the windows and the
+// number of views do not depend on context.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {
@@ -62,8 +63,8 @@ func (m *Model) Views(context int) []View {
 
 // Indices of Views.
 const (
-	mainView  = 0 // of all layers, or of the layers that see the whole text
-	localView = 1 // of local layers, if the model has both kinds
+	mainView  = 0 // view of all layers, or of the layers that see the whole text
+	localView = 1 // view of local layers, if the model has both kinds
 )
 
 // viewOf returns the index of layer i's view.
@@ -74,8 +75,8 @@ func (m *Model) viewOf(i int) int {
 	return mainView
 }
 
-// makeViews returns the model's views. If factors do not give valid angles, the
-// error wraps [ErrInvalid].
+// makeViews returns the model's views. If the factors in the file do not give valid
+// angles, the error wraps [ErrInvalid].
 func (m *Model) makeViews() ([]View, error) {
 	c := m.config
 	first := View{
@@ -91,7 +92,7 @@ func (m *Model) makeViews() ([]View, error) {
 			first.frequencies, err = divideFrequencies(first.frequencies, short)
 		}
 	} else if short != nil || long != nil {
-		err = fmt.Errorf("model: %w: one of the rope factors for short and long texts is missing", ErrInvalid)
+		err = fmt.Errorf("model: %w: the file has only one of the two rope factor tensors, for short and for long texts", ErrInvalid)
 	}
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (m *Model) makeViews() ([]View, error) {
 	return []View{mainView: first, localView: local}, nil
 }
 
-// frequencies returns the angles per position of the pairs among n elements.
+// frequencies returns the angle per position of each pair, if n elements are rotated.
 func frequencies(n int, base, scale float64) []float64 {
 	f := make([]float64, n/2)
 	for j := range f {
@@ -124,7 +125,7 @@ func divideFrequencies(frequencies []float64, factors *weight) ([]float64, error
 	}
 	for j, v := range values {
 		if !(v > 0) {
-			return nil, fmt.Errorf("model: %w: tensor %s: factor %d is %v", ErrInvalid, factors.name, j, v)
+			return nil, fmt.Errorf("model: %w: tensor %s: factor %d is %v: want a positive finite number", ErrInvalid, factors.name, j, v)
 		}
 		values[j] = frequencies[j] / v
 	}

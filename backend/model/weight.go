@@ -13,25 +13,26 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// weight is a tensor of the file with the order and scale of its rows in
-// graphs.
+// weight describes a tensor of the file, with the order and the scale that its rows
+// have in graphs.
 type weight struct {
 	name          string
-	data          []byte // in the mapped file
+	data          []byte // data in the mapped file
 	format        quant.Type
 	rows, columns int
-	// first is the tensor's row with which rows begin; total is the tensor's
-	// number of rows.
+	// first is the index of the first row in the tensor that belongs to this weight,
+	// and total the number of rows in the tensor.
 	first, total int
 	vector       bool
 	order        rowOrder
-	// headDim and turned are, for rotated tensors, the rows of a head and how many of them are rotated.
+	// For tensors to which RoPE applies, headDim is the number of rows of a head, and
+	// turned the number of rotated ones.
 	headDim, turned int
 	scale           float32 // of the values
 }
 
-// label returns the constant's name in a graph: the tensor's name, with the
-// first row appended if the tensor has several roles.
+// label returns the name of the constant in graphs: the tensor's name, followed by the
+// first row if the tensor has several roles.
 func (w *weight) label() string {
 	if w.rows == w.total {
 		return w.name
@@ -46,7 +47,7 @@ func (w *weight) shape() []int {
 	return []int{w.rows, w.columns}
 }
 
-// source returns the file's row that becomes row i of the graph's constant.
+// source returns the index of the tensor's row that becomes row i of the constant.
 func (w *weight) source(i int) int {
 	if w.order == halves {
 		return w.first + i
@@ -58,7 +59,8 @@ func (w *weight) source(i int) int {
 	return w.first + head*w.headDim + j
 }
 
-// transform describes the conversion of the tensor, as part of a constant's ID.
+// transform describes how the tensor is converted. The description is part of the
+// constant's ID.
 func (w *weight) transform() string {
 	name := "rows"
 	if w.order == pairs {
@@ -76,14 +78,14 @@ func (w *weight) transform() string {
 	return name
 }
 
-// scratchElements bounds the memory of one conversion, unless a row is longer.
+// scratchElements bounds the memory of one conversion, unless a single row is longer.
 const scratchElements = 1 << 13
 
-// parallelElements is the number of elements that justifies another core.
+// parallelElements is the number of elements for which it is worth using another core.
 const parallelElements = 1 << 18
 
-// fill converts all rows into elements of type t, on all cores. Each core takes
-// a few kilobytes in addition to dst.
+// fill converts all rows to elements of type t, on all cores. In addition to dst, each
+// core needs a few kilobytes.
 func (w *weight) fill(dst []byte, t backend.DataType) error {
 	rowSize := w.columns * t.Size()
 	if len(dst) != w.rows*rowSize {
@@ -99,7 +101,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 		group.Go(func() { errs[i] = w.fillRows(dst, t, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the first rows
+	for _, err := range errs { // the error of the lowest rows
 		if err != nil {
 			return err
 		}
@@ -107,7 +109,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 	return nil
 }
 
-// fillRows converts the rows [first,end) to their places in dst.
+// fillRows converts the rows [first,end) and writes them to dst.
 func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error {
 	rowSize := w.columns * t.Size()
 	chunk := 1
@@ -124,8 +126,8 @@ func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error 
 	return nil
 }
 
-// convert dequantises the file's rows from row on, until scratch is full. If
-// the file was shortened in the meantime, the error wraps [mapped.ErrGone].
+// convert dequantises the rows of the file, starting at row, until scratch is full. If
+// the file has become shorter since it was mapped, the error wraps [mapped.ErrGone].
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	err := mapped.Guard(func() error { return w.read(dst, t, row, scratch) })
 	if errors.Is(err, mapped.ErrGone) {
@@ -138,9 +140,9 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	stride := len(w.data) / w.total
 	n := len(scratch) / w.columns
 	src := w.data[row*stride : (row+n)*stride]
-	beyond := -1 // the first element that is not finite as t
+	beyond := -1 // index of the first element that is not finite in type t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // the case of most large files
+	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // no conversion is needed; most large files are like this
 		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
 			copy(dst, src)
 		} else {
@@ -160,18 +162,18 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	return nil
 }
 
-// refuse returns the error for an element that is not finite in type t. i is
-// its index in the file's tensor.
+// refuse returns the error for an element that is not finite in type t. i is the
+// element's index in the tensor of the file.
 func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 	err := fmt.Errorf("model: %w: tensor %s (%v), element %d (row %d, column %d) is %v",
 		ErrInvalid, w.name, w.format, i, i/w.columns, i%w.columns, value)
 	if quant.FirstBeyond([]float32{value}, math.MaxFloat32) < 0 {
-		return fmt.Errorf("%w, too large for %v: use recipe f32", err, t)
+		return fmt.Errorf("%w, which is too large for %v: use recipe f32", err, t)
 	}
 	return fmt.Errorf("%w: the file is damaged or was converted wrongly", err)
 }
 
-// scaled multiplies values by the weight's scale in place.
+// scaled multiplies values by the weight's scale, in place.
 func (w *weight) scaled(values []float32) []float32 {
 	if w.scale != 1 {
 		for i := range values {
@@ -194,7 +196,7 @@ func (w *weight) floats() ([]float64, error) {
 	return values, nil
 }
 
-// largest returns the largest magnitude that rounds to a finite number.
+// largest returns the largest magnitude that rounds to a finite number of type t.
 func largest(t backend.DataType) float32 {
 	if t == backend.Float16 {
 		return math.Nextafter32(65520, 0)

@@ -92,8 +92,8 @@ func TestInfiniteWeightsAreRejectedByName(t *testing.T) {
 		{"infinity", float32(math.Inf(-1)), f32, "is -Inf: the file is damaged"},
 		{"largest f32", math.MaxFloat32, f32, ""},
 		{"NaN in f16", float32(math.NaN()), f16, "is NaN: the file is damaged"},
-		{"overflow of f16", 65520, f16, "is 65520, too large for f16: use recipe f32"},
-		{"negative overflow of f16", -65520, f16, "is -65520, too large for f16: use recipe f32"},
+		{"overflow of f16", 65520, f16, "is 65520, which is too large for f16: use recipe f32"},
+		{"negative overflow of f16", -65520, f16, "is -65520, which is too large for f16: use recipe f32"},
 		{"rounds to the largest f16", 65519, f16, ""},
 		{"vanishes in f16", 1e-30, f16, ""},
 	} {
@@ -121,7 +121,7 @@ func TestHugeIntegerWeightsAreRejectedByName(t *testing.T) {
 	for _, c := range []struct {
 		value float32
 		text  string // of the error, if it fails
-	}{{65519, ""}, {65520, "is 65520, too large for f16: use recipe f32"}, {-1e30, "is -1e+30, too large"}} {
+	}{{65519, ""}, {65520, "is 65520, which is too large for f16: use recipe f32"}, {-1e30, "is -1e+30, which is too large"}} {
 		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
 		data := m.Tensor("blk.0.attn_k.weight").Data
 		binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(c.value))

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-const blockSize = 32 // of the formats below
+const blockSize = 32 // number of values in a block of the formats below
 
 func decodeQ8_0(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[blockSize:], src[34:] {
@@ -39,7 +39,7 @@ func decodeQ4_1(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ5_0 and decodeQ5_1 have the fifth bit of value i in bit i of a word.
+// decodeQ5_0 and decodeQ5_1 read the fifth bit of value i from bit i of a 32-bit word.
 func decodeQ5_0(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[blockSize:], src[22:] {
 		d, fifth := half(src), binary.LittleEndian.Uint32(src[2:])
@@ -62,10 +62,10 @@ func decodeQ5_1(dst []float32, src []byte) {
 	}
 }
 
-// levels4 are the 16 values of IQ4_NL and IQ4_XS, denser near zero.
+// levels4 are the 16 values of a code in IQ4_NL and IQ4_XS. They are denser near zero.
 var levels4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// levelsE2M1 are the doubled values of a 4-bit float with two exponent bits.
+// levelsE2M1 are the values of a 4-bit float with two exponent bits, multiplied by two.
 var levelsE2M1 = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func decodeIQ4NL(dst []float32, src []byte) {
@@ -91,8 +91,9 @@ func decodeLevels(dst []float32, packed []byte, d float32, levels *[16]float32) 
 	}
 }
 
-// exponentHalf returns 2^(e-128): half the value of an exponent byte (E8M0),
-// because levelsE2M1 are doubled. The smallest two are subnormal in float32.
+// exponentHalf returns 2^(e-128), which is half the value of an exponent byte (E8M0).
+// The half makes up for levelsE2M1, which are multiplied by two. The two smallest
+// results are subnormal in float32.
 func exponentHalf(e byte) float32 {
 	if e < 2 {
 		return math.Float32frombits(0x00200000 << e)

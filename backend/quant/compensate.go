@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// LeastScale is the smallest useful scale of integers. It is a normal number in
-// every type in which hardware multiplies scales.
+// LeastScale is the smallest useful scale for integers. LeastScale is a normal number
+// in every type in which hardware multiplies by scales.
 const LeastScale = 1e-7
 
-// SymmetricScale returns the scale of symmetric integers up to high that cover
+// SymmetricScale returns the scale with which integers from -high to high cover the
 // values.
 func SymmetricScale(values []float32, high float64) float32 {
 	largest := float32(0)
@@ -21,50 +21,53 @@ func SymmetricScale(values []float32, high float64) float32 {
 	return max(largest/float32(high), LeastScale)
 }
 
-// Compensator rounds rows of a matrix so that their products with typical
-// inputs change little. The weights that are not rounded yet compensate the
-// error of a rounded one, as far as their inputs correlate. It is the method of
-// GPTQ (Frantar and others, 2022, arXiv:2210.17323) with one scale per row.
+// Compensator rounds the rows of a matrix in such a way that their products with
+// typical inputs change little. When a weight is rounded, the weights that are not
+// rounded yet are changed to compensate the error, as far as their inputs correlate
+// with its input. The method is that of GPTQ (Frantar and others, 2022,
+// arXiv:2210.17323) with one scale per row.
 //
 // A Compensator may be used by several goroutines.
 type Compensator struct {
-	// order lists the columns as they are rounded: those with the largest
-	// inputs first, while many others can still compensate.
+	// order lists the columns in the order in which they are rounded: those with the
+	// largest inputs first, while many other columns can still compensate their errors.
 	order []int
-	// shares[j] holds the parts of place j's error that the later places take.
+	// shares[j] holds the shares of the error of the j-th rounded column that the later
+	// columns compensate.
 	shares [][]float32
 }
 
-// damping is the part of an input's mean square, and of the median input's, that is added to each
-// moment, so that inputs that a text did not have are not free. It uses the median because one
-// input may be larger than all others together. A calibration text is small: with 0.3 instead of
-// 0.01, the error on another text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's
-// projections. A damping of 1 is not better.
+// damping is a fraction of an input's mean square, and of the median input's mean
+// square. It is added to each moment, so that an input that is zero in the calibration
+// text does not count as always zero. The median is used because a single input may be
+// larger than all others together. The value is high because a calibration text is
+// small: with 0.3 instead of 0.01, the error on another text falls by 0.9 to 1.3 dB in
+// each kind of SmolLM2-135M's projections. A damping of 1 gives no further improvement.
 const damping = 0.3
 
-// NewCompensator returns a compensator for n inputs. moments (n, n) holds the
-// sums of products of any two inputs over many rows, and is symmetric. Inputs
-// that were always zero compensate nothing.
+// NewCompensator returns a compensator for n inputs. moments, (n, n), is a symmetric
+// matrix: for any two inputs the sum of their products over many rows. Inputs that were
+// always zero do not compensate anything.
 func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	if n < 1 || len(moments) != n*n {
-		return nil, fmt.Errorf("quant: %d moments of %d inputs", len(moments), n)
+		return nil, fmt.Errorf("quant: %d moments for %d inputs: want the square of the number of inputs", len(moments), n)
 	}
 	c := &Compensator{order: make([]int, n), shares: make([][]float32, n)}
 	for i := range c.order {
 		c.order[i] = i
 		if v := float64(moments[i*n+i]); !(v >= 0) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("quant: input %d has the sum of squares %v", i, v)
+			return nil, fmt.Errorf("quant: the sum of squares of input %d is %v: want a finite number that is not negative", i, v)
 		}
 	}
 	slices.SortStableFunc(c.order, func(a, b int) int { return cmp.Compare(moments[b*n+b], moments[a*n+a]) })
 	middle := c.order[n/2]
 	extra := damping * float64(moments[middle*n+middle])
-	if extra == 0 { // most inputs are always zero
+	if extra == 0 { // more than half of the inputs are always zero
 		extra = damping * max(float64(moments[c.order[0]*n+c.order[0]]), 1)
 	}
 	upper := factor(c.order, moments, extra)
 	if upper == nil {
-		return nil, fmt.Errorf("quant: moments of %d inputs are not positive definite", n)
+		return nil, fmt.Errorf("quant: the moments of %d inputs are not positive definite", n)
 	}
 	invert(upper)
 	for j, row := range upper {
@@ -76,15 +79,15 @@ func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	return c, nil
 }
 
-// factor returns the upper triangular R for which R·Rᵀ is the moments in that
-// order, damped by extra and their own mean square. Row j begins at the
-// diagonal. It returns nil if no such R exists.
+// factor returns an upper triangular matrix R such that R·Rᵀ is the matrix of moments
+// in the given order, damped by extra and by each input's own mean square. Row j of the
+// result begins at the diagonal. If no such R exists, factor returns nil.
 func factor(order []int, moments []float32, extra float64) [][]float64 {
 	n := len(order)
 	rows := make([][]float64, n)
 	for i := n - 1; i >= 0; i-- {
 		rows[i] = make([]float64, n-i)
-		for j := n - 1; j >= i; j-- { // Σ over k ≥ j of R[i][k]·R[j][k] is the moment
+		for j := n - 1; j >= i; j-- { // Σ over k ≥ j of R[i][k]·R[j][k] equals the moment of i and j
 			sum := float64(moments[order[i]*n+order[j]])
 			if i == j {
 				sum += damping*sum + extra
@@ -103,8 +106,8 @@ func factor(order []int, moments []float32, extra float64) [][]float64 {
 	return rows
 }
 
-// invert replaces an upper triangular matrix, whose rows begin at the diagonal,
-// by its inverse.
+// invert replaces an upper triangular matrix by its inverse. The rows of the matrix
+// begin at the diagonal.
 func invert(rows [][]float64) {
 	n := len(rows)
 	scratch := make([]float64, n)
@@ -112,7 +115,7 @@ func invert(rows [][]float64) {
 		row := rows[i]
 		sums := scratch[:n-i-1]
 		clear(sums)
-		for k := 1; k < len(row); k++ { // later rows are inverted already
+		for k := 1; k < len(row); k++ { // the later rows are already inverted
 			a := row[k]
 			for j, v := range rows[i+k] {
 				sums[k-1+j] += a * v
@@ -126,7 +129,7 @@ func invert(rows [][]float64) {
 }
 
 func dot(a, b []float64) float64 {
-	var s0, s1 float64 // two sums, so that additions do not wait for each other
+	var s0, s1 float64 // two sums, so that one addition does not wait for another
 	b = b[:len(a)]
 	for len(a) >= 2 {
 		s0 += float64(a[0] * b[0])
@@ -139,19 +142,21 @@ func dot(a, b []float64) float64 {
 	return s0 + s1
 }
 
-// Grid is the set of values to which weights are rounded: the integers from Low
-// to High times Scales, which has one element per weight, or one for all.
+// Grid is the set of values to which weights are rounded: the integers from Low to
+// High, multiplied by Scales. Scales has one element per weight, or one for all
+// weights.
 type Grid struct {
 	Low, High float64
 	Scales    []float32
 }
 
-// roundGroup is the number of weights that are rounded before all later ones take
-// their errors. So the later ones are loaded and stored once for all.
+// roundGroup is the number of weights that are rounded before all later weights are
+// changed to compensate their errors. So the later weights are loaded and stored once
+// per group.
 const roundGroup = 4
 
-// Round writes the integers of a row's weights. scratch has the row's length
-// and is overwritten.
+// Round rounds the weights of one row and writes the integers. scratch has the length
+// of the row and is overwritten.
 func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32) {
 	n := len(c.order)
 	for place, column := range c.order {
@@ -177,8 +182,8 @@ func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32
 	}
 }
 
-// compensate subtracts the errors of weights from rest, one error after the other,
-// with the last shares of each.
+// compensate changes the last weights of a row, rest, to compensate the errors of
+// weights before them, one error after the other.
 func compensate(rest []float32, misses [roundGroup]float32, shares [][]float32) {
 	n := len(rest)
 	tail := func(i int) []float32 { return shares[i][len(shares[i])-n:] }

@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// Dequantize writes the values of src, one or more whole rows of format t, to dst.
-// The lengths must agree exactly. If this package does not decode the format, the
-// error wraps [errors.ErrUnsupported].
+// Dequantize converts src, one or more whole rows in format t, to float32 numbers in
+// dst. The lengths of src and dst must match exactly. If this package cannot decode the
+// format, the error wraps [errors.ErrUnsupported].
 func Dequantize(dst []float32, src []byte, t Type) error {
 	if !t.CanDequantize() {
 		return fmt.Errorf("quant: dequantize %s: %w", t, errors.ErrUnsupported)
@@ -24,8 +24,8 @@ func Dequantize(dst []float32, src []byte, t Type) error {
 // CanDequantize reports whether [Dequantize] decodes the format.
 func (t Type) CanDequantize() bool { return uint64(t) < uint64(len(decoders)) && decoders[t] != nil }
 
-// decoders is indexed by Type. A decoder gets whole blocks and room for exactly
-// their values.
+// decoders holds the decoder of each Type. A decoder receives whole blocks and exactly
+// enough room for their values.
 var decoders = [...]func(dst []float32, src []byte){
 	F32: decodeF32, F16: decodeF16, BF16: decodeBF16,
 	Q4_0: decodeQ4_0, Q4_1: decodeQ4_1, Q5_0: decodeQ5_0, Q5_1: decodeQ5_1, Q8_0: decodeQ8_0,
@@ -39,7 +39,7 @@ func (t Type) checkLengths(values, bytes int) error {
 		return err
 	}
 	if bytes != want {
-		return fmt.Errorf("%w: %d bytes for %d values of %s, which take %d", ErrLength, bytes, values, t, want)
+		return fmt.Errorf("%w: %d bytes for %d values of %s: want %d bytes", ErrLength, bytes, values, t, want)
 	}
 	return nil
 }
@@ -62,5 +62,5 @@ func decodeBF16(dst []float32, src []byte) {
 	}
 }
 
-// half decodes a block's scale or minimum.
+// half decodes the scale or the minimum of a block, a float16.
 func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }

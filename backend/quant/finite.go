@@ -5,12 +5,13 @@ import (
 	"math"
 )
 
-// FirstBeyond returns the index of the first value whose magnitude exceeds
-// limit or that is not a number, or -1. A limit of [math.MaxFloat32] finds
-// values that are not finite. It reads gigabytes per second
+// FirstBeyond returns the index of the first value that is NaN or whose magnitude
+// exceeds limit. It returns -1 if there is none. With a limit of [math.MaxFloat32] it
+// finds the first value that is not finite. FirstBeyond reads gigabytes per second
 // (BenchmarkFirstBeyond), so every conversion can afford it.
 func FirstBeyond(values []float32, limit float32) int {
-	// As integers, magnitudes keep their order; infinity and NaNs follow.
+	// The bits of magnitudes, compared as integers, have the order of the magnitudes;
+	// infinity and NaNs are larger.
 	top := math.Float32bits(limit) &^ (1 << 31)
 	for i, v := range values {
 		if math.Float32bits(v)&^(1<<31) > top {
@@ -20,8 +21,9 @@ func FirstBeyond(values []float32, limit float32) int {
 	return -1
 }
 
-// FirstNotFiniteF16 returns the index of the first infinity or NaN among
-// little-endian float16 numbers, or -1. It ignores an odd last byte.
+// FirstNotFiniteF16 returns the index of the first infinity or NaN in a list of
+// little-endian float16 numbers, or -1 if there is none. If the number of bytes is odd,
+// it ignores the last byte.
 func FirstNotFiniteF16(src []byte) int {
 	const (
 		exponents = 0x7c00_7c00_7c00_7c00
@@ -29,8 +31,9 @@ func FirstNotFiniteF16(src []byte) int {
 	)
 	i := 0
 	for ; i+8 <= len(src); i += 8 {
-		// The bits that an exponent does not have set. Adding 0x7fff carries
-		// into the sign of each number unless all are set.
+		// These are the bits that a float16's exponent does not have, set in each
+		// number. Adding 0x7fff carries into the sign bit of each number, unless all
+		// bits of its exponent are set.
 		unset := binary.LittleEndian.Uint64(src[i:])&exponents ^ exponents
 		if unset+carry|carry != math.MaxUint64 {
 			break

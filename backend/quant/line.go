@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// LineSize is the number of values of a [Line].
+// LineSize is the number of neighbouring values that a [Line] describes.
 const LineSize = 32
 
-// Line describes the possible values of a block: Minimum + q·Scale for integers
-// q from zero on. Scale is not negative.
+// Line describes the values that the elements of a block can have: Minimum + q·Scale
+// for integers q from zero on. LineBits returns the number of bits of the integers q in
+// format t, 4 or 8. It returns 0 if the format's values are not on lines.
 type Line struct{ Scale, Minimum float32 }
 
-// LineBits returns the number of bits of the integers of format t's lines: 4 or
-// 8, or 0 if its values are not on lines.
+// Lines writes one line for each LineSize values of src, which is one or more whole
+// rows in format t.
 func (t Type) LineBits() int {
 	switch t {
 	case Q4_0, Q4_1, Q4_K:
@@ -24,9 +25,8 @@ func (t Type) LineBits() int {
 	return 0
 }
 
-// Lines writes the line of each LineSize values of src, which is one or more
-// whole rows of format t. For a format without [Type.LineBits], the error wraps
-// [errors.ErrUnsupported].
+// If [Type.LineBits] is 0 for the format, the error wraps [errors.ErrUnsupported]. For
+// a format without [Type.LineBits], the error wraps [errors.ErrUnsupported].
 func Lines(dst []Line, src []byte, t Type) error {
 	if t.LineBits() == 0 {
 		return fmt.Errorf("quant: lines of %s: %w", t, errors.ErrUnsupported)
@@ -59,7 +59,8 @@ func Lines(dst []Line, src []byte, t Type) error {
 	return nil
 }
 
-// newLine reverses a descending line, because formats have negative scales.
+// newLine returns a line with a positive scale. It reverses the line if the scale is
+// negative, which formats allow.
 func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
 		return Line{-scale, first + steps*scale}

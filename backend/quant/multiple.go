@@ -2,21 +2,23 @@ package quant
 
 import "math"
 
-// A row whose blocks have multiples is stored in integers of few bits. Each is
-// multiplied by an integer of its block and by the row's scale. Hardware
-// without a floating-point scale per block has this form.
+// A row can have integer multiples for its blocks. It is then stored in integers of few
+// bits. Each integer is multiplied by the integer multiple of its block and by the
+// scale of the row. Hardware that cannot multiply each block by a floating-point scale
+// has this form.
 //
-// LeastMultiplied and MostMultiplied are the limits of 4 bits. MostMultiple is
-// the largest multiple of a block.
+// LeastMultiplied and MostMultiplied are the smallest and the largest integer of 4
+// bits. MostMultiple is the largest multiple that a block can have.
 const (
 	LeastMultiplied = -8
 	MostMultiplied  = 7
 	MostMultiple    = 16
 )
 
-// FitMultiples writes the multiples of a row's blocks of the given number of
-// elements and returns the row's scale. It selects those with the least squared
-// error among the neighbours of the multiples that fit the largest magnitudes.
+// FitMultiples chooses a multiple for each block of a row and returns the scale of the
+// row. blocks have the given number of elements. It starts with the multiples that fit
+// the largest magnitude of each block, and selects the neighbours with the least
+// squared error.
 func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
 	for i := range multiples {
@@ -38,11 +40,12 @@ func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	return scale
 }
 
-// middleInteger represents a block's largest magnitude if its sign is unknown: -8 or 7.
+// middleInteger stands for the integer of a block's largest magnitude while the sign is
+// unknown: it is -8 or 7.
 const middleInteger = 7.5
 
-// bestScale returns the scale with the least squared error for a block. It tries some scales around
-// the scale that fits the largest magnitude.
+// bestScale returns the scale that gives the least squared error for a block. It tries
+// several scales around the one that fits the largest magnitude.
 func bestScale(values []float32, largest float32) (best float32) {
 	least := math.Inf(1)
 	for at := 6.5; at <= 9.5; at += 0.25 {
@@ -54,7 +57,8 @@ func bestScale(values []float32, largest float32) (best float32) {
 	return best
 }
 
-// squaredError returns the squared error of values in 4 bits with the given scale.
+// squaredError returns the squared error of rounding values to 4-bit integers with the
+// given scale.
 func squaredError(values []float32, scale float64) (sum float64) {
 	inverse := 1 / scale
 	for _, v := range values {

@@ -186,7 +186,7 @@ func TestDequantizeRejectsUnknownFormats(t *testing.T) {
 		{"a format of intermediate results", 15, 256, 292, errors.ErrUnsupported, "Q8_K"},
 		{"an integer format", quant.I8, 4, 4, errors.ErrUnsupported, "I8"},
 		{"an unknown number", 4711, 32, 18, errors.ErrUnsupported, "4711"},
-		{"half a block", quant.Q4_0, 16, 9, quant.ErrLength, "whole Q4_0 blocks"},
+		{"half a block", quant.Q4_0, 16, 9, quant.ErrLength, "not a multiple of the Q4_0 block"},
 		{"a byte too few", quant.Q8_0, 32, 33, quant.ErrLength, "33 bytes"},
 		{"a byte too many", quant.F16, 2, 5, quant.ErrLength, "5 bytes"},
 	} {

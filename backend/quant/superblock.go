@@ -2,14 +2,15 @@ package quant
 
 import "encoding/binary"
 
-const superSize = 256 // values of a block of these formats
+const superSize = 256 // number of values in a block of these formats
 
-// Pointers to arrays, and shifts limited to three bits, spare these loops the
-// compiler's bounds checks, which take longer than the arithmetic.
+// The loops use pointers to arrays, and shifts limited to three bits, so that the
+// compiler leaves out bounds checks. The checks would take longer than the arithmetic.
 
-// decodeQ2K: 16 scale bytes (low half scale, high half minimum), 64 bytes of
-// codes, d, dmin. Sixteen values share a scale byte. Byte i of a 32-byte group
-// holds the values i, i+32, i+64, i+96 of its half, two bits each.
+// decodeQ2K decodes a block of 16 scale bytes (scale in the low half, minimum in the
+// high half), 64 bytes of codes, d and dmin. Each scale byte applies to sixteen values.
+// A group of 32 bytes holds half of the block: byte i holds the values i, i+32, i+64
+// and i+96 of that half, two bits each.
 func decodeQ2K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[84:] {
 		d, dmin := half(src[80:]), half(src[82:])
@@ -25,8 +26,9 @@ func decodeQ2K(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ3K: 32 bytes of third bits, 64 bytes of codes laid out as in Q2_K, 12
-// bytes of 6-bit scales, d. An unset third bit subtracts 4.
+// decodeQ3K decodes a block of 32 bytes with third bits, 64 bytes of codes laid out as
+// in Q2_K, 12 bytes of 6-bit scales, and d. If the third bit of a code is not set, 4 is
+// subtracted from the code.
 func decodeQ3K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[110:] {
 		d := half(src[108:])
@@ -41,16 +43,16 @@ func decodeQ3K(dst []float32, src []byte) {
 	}
 }
 
-// scaleQ3K returns the scale of group g: four low bits in a half byte of the
-// first eight bytes, two high bits in the last four.
+// scaleQ3K returns the scale of group g. Its four low bits are half of one of the first
+// eight bytes, and its two high bits are in the last four bytes.
 func scaleQ3K(packed []byte, g int) int32 {
 	low := packed[g%8] >> (g / 8 * 4) & 15
 	high := packed[8+g%4] >> (g / 4 * 2) & 3
 	return int32(low|high<<4) - 32
 }
 
-// scaleMin returns the 6-bit scale and minimum of group g of 32 values in Q4_K
-// and Q5_K. 12 bytes hold eight of each.
+// scaleMin returns the 6-bit scale and minimum of group g, which has 32 values, in Q4_K
+// and Q5_K. 12 bytes hold eight scales and eight minima.
 func scaleMin(packed []byte, g int) (scale, minimum byte) {
 	if g < 4 {
 		return packed[g] & 63, packed[g+4] & 63
@@ -58,8 +60,9 @@ func scaleMin(packed []byte, g int) (scale, minimum byte) {
 	return packed[g+4]&15 | packed[g-4]>>6<<4, packed[g+4]>>4 | packed[g]>>6<<4
 }
 
-// decodeQ4K: d, dmin, 12 bytes of scales and minima, 128 bytes of codes. Byte i
-// of a 32-byte group holds the values i and i+32 of its 64.
+// decodeQ4K decodes a block of d, dmin, 12 bytes of scales and minima, and 128 bytes of
+// codes. A group of 32 bytes holds 64 values: byte i holds the values i and i+32 of the
+// group.
 func decodeQ4K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[144:] {
 		d, dmin := half(src), half(src[2:])
@@ -77,8 +80,8 @@ func decodeQ4K(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ5K: as Q4_K, with 32 bytes of fifth bits before the codes. Bit g of
-// byte i belongs to value i of group g.
+// decodeQ5K decodes a block that is laid out as in Q4_K, with 32 bytes of fifth bits
+// before the codes. Bit g of byte i is the fifth bit of value i of group g.
 func decodeQ5K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[176:] {
 		d, dmin := half(src), half(src[2:])
@@ -98,9 +101,10 @@ func decodeQ5K(dst []float32, src []byte) {
 	}
 }
 
-// decodeQ6K: 128 bytes of low halves, 64 bytes of upper bit pairs, 16 int8
-// scales of 16 values each, d. Of each 128 values, byte i of 64 holds the
-// values i and i+64, and pair byte i of 32 the values i, i+32, i+64, i+96.
+// decodeQ6K decodes a block of 128 bytes of low halves, 64 bytes of upper bit pairs, 16
+// int8 scales for 16 values each, and d. Each 128 values take 64 bytes of low halves
+// and 32 bytes of bit pairs: byte i of the halves holds the values i and i+64, and byte
+// i of the pairs the values i, i+32, i+64 and i+96.
 func decodeQ6K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[210:] {
 		d := half(src[208:])
@@ -117,8 +121,9 @@ func decodeQ6K(dst []float32, src []byte) {
 	}
 }
 
-// decodeIQ4XS: d, a word with the upper two bits of eight scales, four bytes
-// with their lower halves, 128 bytes of codes, packed per 32 as in IQ4_NL.
+// decodeIQ4XS decodes a block of d, a word with the upper two bits of eight scales,
+// four bytes with the scales' lower halves, and 128 bytes of codes. Each 32 codes are
+// packed as in IQ4_NL.
 func decodeIQ4XS(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[136:] {
 		d, upper := half(src), binary.LittleEndian.Uint16(src[2:])

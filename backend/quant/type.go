@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// Type is a tensor format, with the number that GGUF uses.
+// Type is the format of a tensor. The constants are the numbers that GGUF files use.
 type Type uint32
 
-// The formats that this package reads, and the integer formats of tables.
-// [Type.String] also names the others.
+// These are the formats that this package reads, and integer formats of tables.
+// [Type.String] also knows the names of other formats.
 const (
 	F32    Type = 0
 	F16    Type = 1
@@ -32,18 +32,19 @@ const (
 	MXFP4  Type = 39
 )
 
-// ErrLength is returned if a slice's length does not fit its format or its
-// counterpart.
+// ErrLength is returned if the length of a slice does not fit its format or the other
+// slice.
 var ErrLength = errors.New("quant: lengths do not match")
 
-// format is the name of a format, and the values and bytes of a block.
+// format describes a format: its name, and how many values and bytes a block has.
 type format struct {
 	name              string
 	block, blockBytes int
 }
 
-// formats is indexed by Type. The gaps between the numbers are withdrawn or unused formats. The
-// sizes equal the sizes of ggml's block structures.
+// formats holds the description of each Type. Numbers that are missing in the table
+// belong to withdrawn or unused formats. The sizes in bytes are those of ggml's block
+// structures.
 var formats = [...]format{
 	0:  {"F32", 1, 4},
 	1:  {"F16", 1, 2},
@@ -86,10 +87,11 @@ func (t Type) format() format {
 	return format{}
 }
 
-// Known reports whether the format's name and sizes are known.
+// Known reports whether the package knows the name and sizes of the format.
 func (t Type) Known() bool { return t.format().block != 0 }
 
-// String returns the format's usual name, such as "Q4_K", or its number.
+// String returns the usual name of the format, such as "Q4_K", or its number if the
+// name is unknown.
 func (t Type) String() string {
 	if !t.Known() {
 		return fmt.Sprintf("type %d", uint32(t))
@@ -97,24 +99,24 @@ func (t Type) String() string {
 	return t.format().name
 }
 
-// BlockSize returns the number of values of a block, or zero for an unknown
-// format. A row consists of whole blocks.
+// BlockSize returns the number of values in a block, or zero for an unknown format.
+// Each row of a tensor consists of whole blocks.
 func (t Type) BlockSize() int { return t.format().block }
 
-// TypeSize returns the bytes of a block, or zero for an unknown format.
+// TypeSize returns the number of bytes in a block, or zero for an unknown format.
 func (t Type) TypeSize() int { return t.format().blockBytes }
 
-// SizeBytes returns the bytes of n values. It fails for an unknown format, an
-// incomplete block, and a size that no slice can have.
+// SizeBytes returns the number of bytes that n values take. It returns an error for an
+// unknown format, an incomplete block, and a size that exceeds the address space.
 func (t Type) SizeBytes(n int) (int, error) {
 	f := t.format()
 	switch {
 	case f.block == 0:
 		return 0, fmt.Errorf("quant: %s: %w", t, errors.ErrUnsupported)
 	case n < 0 || n%f.block != 0:
-		return 0, fmt.Errorf("%w: %d values are not whole %s blocks of %d", ErrLength, n, t, f.block)
+		return 0, fmt.Errorf("%w: %d values are not a multiple of the %s block of %d values", ErrLength, n, t, f.block)
 	case n/f.block > math.MaxInt/f.blockBytes:
-		return 0, fmt.Errorf("%w: %d values of %s exceed the address space", ErrLength, n, t)
+		return 0, fmt.Errorf("%w: %d values of %s do not fit the address space", ErrLength, n, t)
 	}
 	return n / f.block * f.blockBytes, nil
 }

@@ -1,13 +1,15 @@
-// Package sampler chooses the next token from a row of logits.
+// Package sampler chooses the next token from the logits of a row.
 //
-// The steps, their order and their meaning follow llama.cpp: mask, penalties, top-k, typical-p,
-// top-p, min-p, temperature, one draw. Each filter uses the probabilities of the tokens that the
-// filters before it kept. The package holds no model, text or grammar; a grammar is a [Mask].
+// The steps, their order and their meaning are those of llama.cpp: mask, penalties,
+// top-k, typical-p, top-p, min-p, temperature, one random draw. Each filter computes
+// probabilities over the tokens that the earlier filters have kept. The package
+// contains no model, text or grammar; a grammar can be passed as a [Mask].
 //
-// It differs from llama.cpp in three ways. The generator is PCG, so a seed gives another
-// text. Sums are computed in float64, so a nucleus may differ by one token if a float32
-// sum rounds across the limit. The mask is applied first, not as a second attempt after
-// a rejected token, so each token costs exactly one draw.
+// The package differs from llama.cpp in three ways. The random generator is PCG, so a
+// seed gives another text than in llama.cpp. Sums are computed in float64. Where
+// llama.cpp's float32 sum rounds across a filter's limit, top-p may keep one token more
+// or less. The mask is applied first. llama.cpp draws again if a grammar rejects the
+// token; here each token costs exactly one draw.
 //
 // # Invariants
 //
@@ -19,6 +21,7 @@
 //
 // # Cost
 //
-// One pass over the row, at worst O(n log k) with top-k. Without top-k, a heap sorts only
-// the tokens that top-p needs. Once warm, nothing is allocated per token.
+// Drawing a token takes one pass over the row of n logits, at worst O(n log k) with
+// top-k. Without top-k, a heap sorts only as many tokens as top-p needs. After the
+// first tokens, no memory is allocated per token.
 package sampler

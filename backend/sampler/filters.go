@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// keepInfinite keeps only the tokens with +Inf, if there are any, with equal probability. All other
-// tokens then have probability zero.
+// If some logits are +Inf, keepInfinite keeps only their tokens, with equal
+// probabilities. All other tokens have a probability of zero in that case.
 func (s *Sampler) keepInfinite() {
 	if !math.IsInf(float64(s.best().logit), 1) {
 		return
@@ -21,8 +21,8 @@ func (s *Sampler) keepInfinite() {
 	s.cands = kept
 }
 
-// softmax sets p. It returns the best logit and the logarithm of the sum, so
-// that ln p = logit - top - lnSum even if p is too small for a float.
+// softmax sets p. softmax returns the best logit and the logarithm of the sum. With
+// them, ln p = logit - top - lnSum can be computed even if p is too small for a float.
 func (s *Sampler) softmax() (top, lnSum float64) {
 	top = float64(s.best().logit)
 	sum := 0.0
@@ -37,8 +37,8 @@ func (s *Sampler) softmax() (top, lnSum float64) {
 	return top, math.Log(sum)
 }
 
-// typical keeps the tokens whose surprise is nearest to the entropy, until
-// their probability exceeds TypicalP.
+// typical keeps the tokens whose surprise (-ln p) is nearest to the entropy, until
+// their total probability exceeds TypicalP.
 func (s *Sampler) typical() {
 	if !s.options.typical() {
 		return
@@ -57,7 +57,7 @@ func (s *Sampler) typical() {
 	s.keepUntil(moreTypical, func(mass float64) bool { return mass > limit })
 }
 
-// nucleus keeps the fewest best tokens whose probability reaches TopP.
+// nucleus keeps the likeliest tokens until their total probability reaches TopP.
 func (s *Sampler) nucleus() {
 	if !s.options.nucleus() {
 		return
@@ -67,7 +67,7 @@ func (s *Sampler) nucleus() {
 	s.keepUntil(better, func(mass float64) bool { return mass >= limit })
 }
 
-// minP drops tokens that are less likely than MinP times the best token.
+// minP drops each token that is less likely than MinP times the best token.
 func (s *Sampler) minP() {
 	if s.options.MinP <= 0 {
 		return
@@ -76,8 +76,9 @@ func (s *Sampler) minP() {
 	s.cands = slices.DeleteFunc(s.cands, func(c candidate) bool { return float64(c.logit) < least })
 }
 
-// keepUntil keeps candidates in the order that first defines, until enough accepts
-// their probability. It uses a heap, so the tail of a vocabulary is not sorted.
+// keepUntil keeps candidates in the order that first defines, until enough returns true
+// for their total probability. It uses a heap, so that unlikely tokens need not be
+// sorted.
 func (s *Sampler) keepUntil(first func(a, b *candidate) bool, enough func(mass float64) bool) {
 	heapify(s.cands, first)
 	mass := 0.0
@@ -108,14 +109,14 @@ func sortCandidates(c []candidate) {
 	})
 }
 
-// heapify orders c so that c[0] precedes all others.
+// heapify orders c as a heap, with the candidate that precedes all others at c[0].
 func heapify(c []candidate, before func(a, b *candidate) bool) {
 	for i := len(c)/2 - 1; i >= 0; i-- {
 		down(c, i, before)
 	}
 }
 
-// down moves c[i] down to its place.
+// down moves c[i] down to its place in the heap.
 func down(c []candidate, i int, before func(a, b *candidate) bool) {
 	for {
 		child := 2*i + 1

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// history counts the last n accepted tokens.
+// history counts the tokens among the last n accepted ones.
 type history struct {
-	n      int     // window; -1 is unbounded
-	window []int32 // ring once it holds n tokens; unused if unbounded
-	next   int     // index of the oldest token of a full ring
-	counts []count // ascending by id, in the order of the logits
+	n      int     // number of tokens that count; -1 means all
+	window []int32 // the last tokens: a ring buffer once it holds n tokens; unused if all tokens count
+	next   int     // index of the oldest token, if the ring buffer is full
+	counts []count // sorted by token id, which is the order of the logits
 }
 
 type count struct {
@@ -20,8 +20,9 @@ type count struct {
 
 func byID(c count, id int32) int { return cmp.Compare(c.id, id) }
 
-// add counts token and forgets the token that leaves the window. The window grows with the tokens,
-// because its length comes from a request and may be absurd.
+// add counts a token, and stops counting the oldest one if n tokens are counted
+// already. The buffer grows with the tokens, because n comes from a request and may be
+// absurdly large.
 func (h *history) add(token int32) {
 	switch {
 	case h.n < 0:
@@ -46,8 +47,8 @@ func (h *history) drop(token int32) {
 	}
 }
 
-// penalise returns the logit of a token that occurred times before. Finite
-// logits stay finite: a harsh penalty makes a token the last choice, not an
+// penalise returns the logit of a token that occurred the given number of times. Finite
+// logits stay finite: even the largest penalty makes a token the last choice, not an
 // impossible one.
 func (o *Options) penalise(logit float32, times int32) float32 {
 	if math.IsInf(float64(logit), 0) || logit != logit {

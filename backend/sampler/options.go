@@ -7,61 +7,63 @@ import (
 )
 
 var (
-	// ErrOptions is returned for options outside their range.
-	ErrOptions = errors.New("sampling options out of range")
+	// ErrOptions is returned if an option is out of range.
+	ErrOptions = errors.New("a sampling option is out of range")
 	// ErrLogits is returned if a row of logits is empty or holds NaN.
-	ErrLogits = errors.New("logits are not numbers")
-	// ErrNoToken is returned if mask and -Inf logits allow no token.
-	ErrNoToken = errors.New("no token is allowed")
+	ErrLogits = errors.New("the logits are empty or contain NaN")
+	// ErrNoToken is returned if the mask and logits of -Inf leave no token.
+	ErrNoToken = errors.New("the mask and the logits allow no token")
 )
 
-// Mask limits the tokens that may come next, as a grammar does. Sample only
-// asks; the caller that keeps the token calls Accept.
+// Mask limits the tokens that may come next, as a grammar does. Sample only calls
+// Allowed. The caller that keeps the token calls Accept.
 type Mask interface {
-	// Allowed reports whether token may come next. Sample asks only about
-	// tokens that matter.
+	// Allowed reports whether token may come next. Sample asks only about tokens that
+	// can be chosen.
 	Allowed(token int32) bool
-	// Accept advances the mask past token.
+	// Accept tells the mask that token was chosen.
 	Accept(token int32)
 }
 
-// Options tunes a Sampler. The zero value is greedy, without filters.
+// Options configures a Sampler. The zero value chooses the best token without filters.
 type Options struct {
-	// Temperature divides the logits. Zero or less selects the best token after
-	// penalties and typical-p, the lowest id among equals.
+	// Temperature divides the logits. If Temperature is zero or less, Sample selects
+	// the best token after penalties and typical-p. Of equal tokens it selects the one
+	// with the lowest id.
 	Temperature float32
-	// TopK keeps the k best tokens. Zero or less means off.
+	// TopK keeps the k best tokens. Zero or less disables TopK.
 	TopK int
-	// TopP keeps the fewest best tokens whose probability reaches this value.
-	// Zero means off, and so does one or more.
+	// TopP keeps the likeliest tokens until their total probability reaches this value.
+	// Zero, one and more disable TopP.
 	TopP float32
-	// MinP drops tokens that are less likely than this share of the best
-	// token's probability. Zero means off. Values above one count as one.
+	// MinP drops tokens that are less likely than MinP times the best token. Zero means
+	// off. Values above one count as one.
 	MinP float32
-	// TypicalP keeps the tokens whose surprise is nearest to the entropy, until
-	// their probability exceeds this value. Zero means off, and so does one or
-	// more.
+	// TypicalP keeps the tokens whose surprise (-ln p) is nearest to the entropy, until
+	// their total probability exceeds this value. Zero, one and more disable TypicalP.
 	TypicalP float32
-	// RepeatPenalty divides positive logits of recent tokens and multiplies others. Zero and one
-	// disable it.
+	// RepeatPenalty divides the positive logits of recent tokens by this value, and
+	// multiplies the negative ones by it. Zero and one disable RepeatPenalty.
 	RepeatPenalty float32
-	// FrequencyPenalty is subtracted once per recent occurrence.
+	// FrequencyPenalty is subtracted from the logit of a recent token, once per
+	// occurrence.
 	FrequencyPenalty float32
-	// PresencePenalty is subtracted once from each recent token.
+	// PresencePenalty is subtracted from the logit of each recent token once.
 	PresencePenalty float32
-	// RepeatLastN is the number of accepted tokens that count as recent. Zero
-	// turns the penalties off; -1 means all tokens.
+	// RepeatLastN is the number of last accepted tokens that count as recent. Zero
+	// disables the penalties; -1 makes all tokens recent.
 	RepeatLastN int
-	// Seed starts the generator. Every value, including zero, is a fixed seed.
+	// Seed initialises the random generator. Every value is a fixed seed, including
+	// zero.
 	Seed uint64
 }
 
-// check rejects values without a meaning.
+// check returns an error if an option is out of range.
 func (o Options) check() error {
 	for _, f := range []struct {
 		name     string
 		value    float32
-		negative bool // values below zero are allowed
+		negative bool // these options may be negative
 	}{
 		{"temperature", o.Temperature, true},
 		{"top-p", o.TopP, false},
@@ -73,16 +75,16 @@ func (o Options) check() error {
 	} {
 		v := float64(f.value)
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && !f.negative {
-			return fmt.Errorf("%w: %s is %v", ErrOptions, f.name, f.value)
+			return fmt.Errorf("%w: %s=%v", ErrOptions, f.name, f.value)
 		}
 	}
 	if o.RepeatLastN < -1 {
-		return fmt.Errorf("%w: repeat last n is %d", ErrOptions, o.RepeatLastN)
+		return fmt.Errorf("%w: repeat_last_n=%d: want -1 or more", ErrOptions, o.RepeatLastN)
 	}
 	return nil
 }
 
-// penalties reports whether recent tokens change any logit.
+// penalties reports whether the options can change the logit of a recent token.
 func (o Options) penalties() bool {
 	repeat := o.RepeatPenalty != 0 && o.RepeatPenalty != 1
 	return o.RepeatLastN != 0 && (repeat || o.FrequencyPenalty != 0 || o.PresencePenalty != 0)

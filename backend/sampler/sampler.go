@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 )
 
-// stream is the second half of the generator's seed.
+// stream is the second half of the random generator's seed.
 const stream = 0x73646e7075 // "sdnpu"
 
-// Sampler draws the tokens of one output. It belongs to one goroutine.
+// Sampler draws the tokens of one output text. A Sampler belongs to one goroutine.
 type Sampler struct {
 	options Options
 	history history
@@ -17,15 +17,15 @@ type Sampler struct {
 	cands   []candidate // scratch memory
 }
 
-// candidate is a token that the filters have kept. p is valid after softmax.
+// candidate is a token that the filters have kept so far. p is set by softmax.
 type candidate struct {
 	id    int32
 	logit float32
 	p     float64
-	far   float64 // distance of the surprise from the entropy, for typical-p
+	far   float64 // distance between surprise and entropy, for typical-p
 }
 
-// New returns a Sampler. The error for invalid options wraps [ErrOptions].
+// New returns a Sampler. If an option is invalid, the error wraps [ErrOptions].
 func New(o Options) (*Sampler, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
@@ -35,20 +35,20 @@ func New(o Options) (*Sampler, error) {
 	return s, nil
 }
 
-// Accept makes token recent for the penalties. The caller passes the prompt and
-// each token that it keeps; Sample does not call Accept. Negative ids are
-// ignored.
+// Accept counts token as recent, for the penalties. The caller must pass all tokens of
+// the prompt, and each token that it keeps; Sample does not call Accept. Accept ignores
+// negative ids.
 func (s *Sampler) Accept(token int32) {
 	if token >= 0 && s.options.penalties() {
 		s.history.add(token)
 	}
 }
 
-// Sample chooses a token. It does not change logits. A nil mask allows all
-// tokens.
+// Sample chooses the next token from the logits of all tokens. It does not change the
+// slice logits. A nil mask allows all tokens.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if len(logits) == 0 {
-		return 0, fmt.Errorf("sampler: %w: the row is empty", ErrLogits)
+		return 0, fmt.Errorf("sampler: %w: the row has no logits", ErrLogits)
 	}
 	if err := s.gather(logits, mask, s.options.needed(len(logits))); err != nil {
 		return 0, err
@@ -56,7 +56,7 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	return s.choose(), nil
 }
 
-// choose chooses one of the candidates.
+// choose applies the filters to the candidates and chooses one of them.
 func (s *Sampler) choose() int32 {
 	s.keepInfinite()
 	s.typical()
@@ -68,8 +68,8 @@ func (s *Sampler) choose() int32 {
 	return s.draw()
 }
 
-// gather collects the k best allowed tokens after penalties. They are sorted if
-// k is less than the row, else in the order of ids.
+// gather collects the k best allowed tokens, after penalties. They are sorted if k is
+// less than the length of the row. Otherwise they are in the order of their ids.
 func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	s.cands = s.cands[:0]
 	seen := s.history.counts
@@ -80,13 +80,13 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// Ids ascend, so an equal logit loses against an earlier one. NaN
-		// passes this comparison and is rejected below.
+		// Ids ascend, so of equal logits the earlier one is kept. NaN also gets past
+		// this comparison, and is rejected below.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}
 		if logit != logit {
-			return fmt.Errorf("sampler: %w: token %d has NaN", ErrLogits, id)
+			return fmt.Errorf("sampler: %w: the logit of token %d is NaN", ErrLogits, id)
 		}
 		if math.IsInf(float64(logit), -1) || mask != nil && !mask.Allowed(id) {
 			continue
@@ -106,8 +106,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	return nil
 }
 
-// keep adds a candidate. If there are k already, it replaces the worst one,
-// which is the first.
+// keep adds a candidate. If there are k candidates already, the new one replaces the
+// worst one, which is the first.
 func (s *Sampler) keep(c candidate, k int) {
 	if len(s.cands) == k {
 		s.cands[0] = c
@@ -119,7 +119,7 @@ func (s *Sampler) keep(c candidate, k int) {
 	}
 }
 
-// best returns the best candidate, the lowest id among equals.
+// best returns the candidate with the largest logit, the lowest id among equals.
 func (s *Sampler) best() candidate {
 	best := s.cands[0]
 	for _, c := range s.cands[1:] {
@@ -130,8 +130,7 @@ func (s *Sampler) best() candidate {
 	return best
 }
 
-// draw takes one number from the generator and returns the token that it
-// selects.
+// draw draws a random number and returns the token that it selects.
 func (s *Sampler) draw() int32 {
 	top, t := float64(s.best().logit), float64(s.options.Temperature)
 	total := 0.0
@@ -150,7 +149,7 @@ func (s *Sampler) draw() int32 {
 			return c.id
 		}
 		at -= c.p
-		last = c.id // rounding may pass the end
+		last = c.id // rounding errors may lead past the last candidate
 	}
 	return last
 }

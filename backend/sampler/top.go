@@ -5,52 +5,53 @@ import (
 	"slices"
 )
 
-// Top describes a row of logits by its largest ones, the largest first, and
-// their tokens. No other logit of the row is larger than the last of them.
+// Top holds the largest logits of a row, the largest first, and their tokens. All other
+// logits of the row are at most as large as the last of these.
 type Top struct {
 	IDs    []int32
 	Logits []float32
 	// Vocab is the number of tokens of the whole row.
 	Vocab int
-	// Share is the probability of the first token at temperature 1, before any
-	// filter. If the row is no distribution, Share is outside 0..1.
+	// Share is the probability of the first token at temperature 1, without filters. If
+	// the logits do not define probabilities, Share is not in 0..1.
 	Share float32
 }
 
-// Sane reports whether the row is a distribution: NaN, +Inf, or nothing but
-// -Inf give no share. Half precision may round a share of 1 up a little.
+// Sane reports whether the row's logits define probabilities: they do not if one is NaN
+// or +Inf, or if all are -Inf. a share of 1 may be slightly larger in half precision
 func (t Top) Sane() bool {
 	return len(t.IDs) > 0 && t.Share > 0 && t.Share < 1.01 && !math.IsInf(float64(t.Logits[0]), 0)
 }
 
-// ServedBy reports whether SampleTop may succeed with the best k logits of a
-// row of vocab. An option needs the whole row if it sums over all tokens, or
-// may raise the logit of a token that is not among the best.
+// ServedBy reports whether SampleTop can succeed with the k largest logits of a row of
+// vocab logits. An option needs all logits if it sums over all tokens, or if it may
+// raise the logit of a token that is not among the k best.
 func (o Options) ServedBy(k, vocab int) bool {
 	raises := o.penalties() && (o.RepeatPenalty > 0 && o.RepeatPenalty < 1 || o.FrequencyPenalty < 0 || o.PresencePenalty < 0)
 	needed := o.needed(vocab)
 	return !raises && needed < vocab && needed < k
 }
 
-// needed returns how many of the best tokens of a row of n the later steps use.
+// needed returns how many of the best tokens of a row of n are used after the top-k
+// step.
 func (o Options) needed(n int) int {
 	switch {
 	case o.Temperature <= 0 && !o.typical():
-		return 1 // no other filter removes the best token
+		return 1 // no later filter removes the best token
 	case o.TopK > 0:
 		return min(n, o.TopK)
 	}
 	return n
 }
 
-// SampleTop chooses the token that Sample would choose from the whole row, with
-// the same draw. If the top does not determine it, ok is false, nothing was
-// drawn, and the caller passes the row to Sample.
+// SampleTop chooses the same token that Sample would choose from all logits, with the
+// same random number. If the largest logits do not determine the token, ok is false and
+// no random number was drawn. The caller then calls Sample with all logits.
 //
-// A token that is not in the top has at most the top's last logit, and
-// penalties only lower it. So the tokens with a larger logit, after penalties
-// and mask, are the best of the row. If the last needed one only equals that
-// logit, a token outside the top might have a lower id.
+// The logit of a token that is not in the top is at most the top's last logit, and
+// penalties only lower it. So the tokens whose logits are larger than that, after
+// penalties and mask, are the best of the row. If the last one that is needed only
+// equals that logit, an equal token outside the top may have a lower id.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	k := s.options.needed(t.Vocab)
 	if !t.Sane() || !s.options.ServedBy(len(t.IDs), t.Vocab) {
@@ -67,15 +68,15 @@ func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	return s.choose(), true
 }
 
-// gatherTop collects the k best allowed tokens of the top after penalties, or
-// fewer if the top does not have them.
+// gatherTop collects the k best allowed tokens of the top, after penalties, or fewer if
+// the top has fewer.
 func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 	s.cands = s.cands[:0]
 	for i, id := range t.IDs {
 		c := candidate{id: id, logit: t.Logits[i]}
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
-			return // later ones are not larger, with or without penalties
+			return // later logits are not larger, with or without penalties
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)

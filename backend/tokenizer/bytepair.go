@@ -9,24 +9,25 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// bytePair joins bytes within words, the lowest rank first.
+// bytePair joins neighbouring bytes of a word to tokens, the pair with the lowest rank
+// first.
 type bytePair struct {
 	vocab *vocabulary
 	rule  pretokenizer
-	bytes [256]int32 // tokens of single bytes, or None
+	bytes [256]int32 // token of each single byte, or None
 	joins map[pair]join
 }
 
-// pair is two neighbouring tokens, the left one in the upper half. A plain
-// integer is the fastest key to hash.
+// pair holds two neighbouring tokens in one integer, the left one in the upper half. It
+// is an integer because integers are the fastest keys of a Go map.
 type pair uint64
 
 func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
 
-// join is an entry of the merge table.
+// join is an entry of the table of merges.
 type join struct {
 	rank int32
-	id   int32 // id of the joined token
+	id   int32 // id of the token that the two tokens become
 }
 
 func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
@@ -46,21 +47,21 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 	for b := range bp.bytes {
 		bp.bytes[b] = v.id(string(byteRune(byte(b))))
 	}
-	var both []byte // reused, because a vocabulary has about 150000 merges
+	var both []byte // the buffer is reused, because a vocabulary has about 150000 merges
 	for rank, merge := range merges {
 		if merge == "" {
-			return nil, fmt.Errorf("%w: merge %d is empty", ErrVocabulary, rank)
+			return nil, fmt.Errorf("%w: merge number %d is empty", ErrVocabulary, rank)
 		}
-		// A blank at the very start is a spelling, not the separator.
+		// A blank at the very start belongs to the left token and is not the separator.
 		cut := strings.IndexByte(merge[1:], ' ') + 1
 		if cut == 0 {
-			return nil, fmt.Errorf("%w: merge %d is %q", ErrVocabulary, rank, merge)
+			return nil, fmt.Errorf("%w: merge number %d is %q: want two spellings with a blank between them", ErrVocabulary, rank, merge)
 		}
 		both = append(append(both[:0], merge[:cut]...), merge[cut+1:]...)
 		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
 		joined, ok := v.ids[string(both)]
 		if left == None || right == None || !ok {
-			continue // the vocabulary was reduced: this merge gives no token
+			continue // skip a merge whose result is not in the vocabulary, which someone has reduced
 		}
 		key := newPair(left, right)
 		if _, twice := bp.joins[key]; !twice {
@@ -74,7 +75,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool) ([]int32, error) {
 	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
 		j, ok := bp.joins[newPair(left.id, right.id)]
-		// Ranks are integers far below 2^24, hence exact.
+		// Ranks are integers far below 2^24, so a float32 represents them exactly.
 		return float32(j.rank), j.id, ok
 	}}
 	words := 0
@@ -97,7 +98,7 @@ func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool
 			return nil, err
 		}
 		for i := int32(0); i >= 0; i = m.symbols[i].next {
-			if id := m.symbols[i].id; id != None { // otherwise a byte without a token
+			if id := m.symbols[i].id; id != None { // otherwise the byte has no token
 				ids = append(ids, id)
 			}
 		}
@@ -105,9 +106,9 @@ func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool
 	return ids, nil
 }
 
-// byteRune returns the printable character with which GPT-2 vocabularies spell
-// a byte: the byte itself if Latin-1 has a visible character there, else the
-// next free one from U+0100 on.
+// byteRune returns the printable character that stands for a byte in GPT-2
+// vocabularies: the byte itself if Latin-1 has a visible character there, and otherwise
+// the next free character from U+0100 on.
 func byteRune(b byte) rune {
 	switch {
 	case b <= ' ':
@@ -135,7 +136,7 @@ func runeByte(r rune) (b byte, ok bool) {
 	return 0, false
 }
 
-// spellBytes spells a word as the vocabulary does.
+// spellBytes returns the spelling of a word in the vocabulary.
 func spellBytes(word string) string {
 	var b strings.Builder
 	for i := range len(word) {

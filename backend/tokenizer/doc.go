@@ -2,24 +2,26 @@
 // vocabulary in the model's GGUF file: SentencePiece ("llama") or byte-pair encoding
 // ("gpt2").
 //
-// It gives the ids that llama.cpp gives, because Ollama, templates and users expect them.
-// It knows no chat template and no model.
+// It returns the same ids as llama.cpp, because Ollama, templates and users expect
+// them. The package does not use chat templates and does not depend on package model.
 //
 // # Why not Ollama's tokenizer
 //
-// Ollama's byte-pair encoder takes pairs of equal rank in arbitrary order instead of the
-// leftmost first, so "33333" becomes 33+333 instead of 333+33. Its patterns know ASCII
-// white space only. It replaces every word that is itself a token, which only some models
-// do. Of llama.cpp's 46 vectors it misses 7 for GPT-2, 2 for Qwen2 and 1 for Llama-3. A
-// caller cannot repair that. Our correct loop also serves SentencePiece, for which both
-// agree; there Ollama's is the oracle of the tests.
+// Ollama's byte-pair encoder takes pairs of equal rank in arbitrary order and not the
+// leftmost first, so "33333" becomes 33+333 instead of 333+33. Ollama's patterns
+// recognise only ASCII white space. Ollama replaces every word that is itself a token,
+// although only some models do so. Of the 46 test vectors of llama.cpp, Ollama's
+// tokenizer fails 7 for GPT-2, 2 for Qwen2 and 1 for Llama-3. A caller of Ollama's
+// package cannot correct these errors. Our loop that joins pairs also serves
+// SentencePiece. There Ollama's tokenizer gives the same ids, and the tests compare
+// with it.
 //
 // # How it works
 //
-// First, special tokens are cut out of the text, longer ones before shorter ones. The
-// text between them is split by the model's patterns (BPE), or its blanks are replaced
-// (SentencePiece). Then neighbours are joined, the best pair first, until no pair is in
-// the table.
+// First, special tokens are cut out of the text, longer spellings before shorter ones.
+// Then the patterns of the model split the remaining text into words (BPE), or its
+// blanks are replaced (SentencePiece). Then neighbours are joined, the best pair first,
+// until no pair is in the table of merges.
 //
 // # Intended differences from llama.cpp
 //
@@ -48,7 +50,8 @@
 //
 // # Cost
 //
-// Encoding takes O(n log n) for any text: the patterns run on the standard library's
-// engine, which is linear. On one core, a chat of 8000 tokens takes 6 to 20 ms and a
-// mebibyte of one letter about 2 s (BenchmarkEncode, BenchmarkHostile).
+// Encoding n bytes takes O(n log n) for any text: the patterns run on the standard
+// library's regular expressions, which take linear time. On one core, a chat of 8000
+// tokens takes 6 to 20 ms and a mebibyte of one letter about 2 s (BenchmarkEncode,
+// BenchmarkHostile).
 package tokenizer

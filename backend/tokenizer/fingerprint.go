@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// Fingerprint returns a hash of the vocabulary: the text and type of every
-// token, in order. Models with equal fingerprints can share stored tokens.
+// Fingerprint returns a hash of the vocabulary: the text and the type of every token,
+// in order of ids. Models with equal fingerprints can share stored tokens, for example
+// in a token database.
 func (t *Tokenizer) Fingerprint() (sum [32]byte) {
 	h := sha256.New()
 	var b []byte

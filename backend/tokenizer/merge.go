@@ -5,35 +5,34 @@ import (
 	"slices"
 )
 
-// symbol is a run of joined text: text[start:end].
+// symbol is a part of the text that was joined so far: text[start:end].
 type symbol struct {
 	start, end int32
 	prev, next int32 // neighbours, or -1
-	id         int32 // its token, or None
+	id         int32 // token of the symbol, or None
 }
 
-// candidate is a pair of neighbours that may be joined.
+// candidate is a pair of neighbouring symbols that may be joined.
 type candidate struct {
-	priority    float32 // the lowest is joined first
+	priority    float32 // the candidate with the lowest priority is joined first
 	left, right int32
-	end         int32 // end of the right symbol when the pair was queued
+	end         int32 // end of the right symbol when the candidate was added
 	id          int32 // id of the joined symbol
 }
 
-// merger joins neighbouring symbols until no pair can be joined. It takes the
-// lowest priority first, and the leftmost pair among equals.
+// merger joins neighbouring symbols until no pair can be joined any more. It joins the
+// pair with the lowest priority first, and the leftmost one of equal pairs.
 type merger struct {
 	symbols []symbol
 	queue   queue
-	// pair returns the joined token of two neighbours and reports whether there
-	// is one.
+	// pair returns the token that two neighbours become, and whether there is one.
 	pair func(left, right symbol) (priority float32, id int32, ok bool)
 }
 
 // reset removes all symbols.
 func (m *merger) reset() { m.symbols, m.queue = m.symbols[:0], m.queue[:0] }
 
-// add appends a symbol of the given length.
+// add appends a symbol with the given length.
 func (m *merger) add(length int, id int32) {
 	n := int32(len(m.symbols))
 	s := symbol{prev: n - 1, next: -1, id: id}
@@ -45,13 +44,14 @@ func (m *merger) add(length int, id int32) {
 	m.symbols = append(m.symbols, s)
 }
 
-// checkEvery is the number of joins, or of words, after which a done context is noticed.
+// checkEvery is the number of joins, or of words, after which the code checks whether the
+// context is done.
 const checkEvery = 1 << 12
 
-// run joins all pairs. The remaining symbols are reached from the first symbol through
-// next. When ctx is done, it returns the context's error.
+// run joins pairs until none is left. The remaining symbols can be visited by following
+// next from the first symbol. If ctx is done, run returns the error of ctx.
 func (m *merger) run(ctx context.Context) error {
-	m.queue = slices.Grow(m.queue, len(m.symbols)) // growing step by step takes several times the memory
+	m.queue = slices.Grow(m.queue, len(m.symbols)) // one allocation, because growing step by step takes several times the memory
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
 	}
@@ -63,10 +63,10 @@ func (m *merger) run(ctx context.Context) error {
 		c := m.queue.pop()
 		left, right := &m.symbols[c.left], &m.symbols[c.right]
 		if left.next != c.right || right.end != c.end {
-			continue // one of the two was joined in the meantime
+			continue // one of the two symbols was joined with another in the meantime
 		}
 		left.end, left.id, left.next = right.end, c.id, right.next
-		right.next = c.right // linked to itself, so that no pair with it is valid
+		right.next = c.right // link the symbol to itself, so that candidates with it become invalid
 		if left.next >= 0 {
 			m.symbols[left.next].prev = c.left
 			m.consider(c.left, left.next)
@@ -85,7 +85,8 @@ func (m *merger) consider(left, right int32) {
 	}
 }
 
-// queue is a heap of candidates. Package container/heap would allocate each of them.
+// queue is a heap of candidates to join. Package container/heap is not used, because it
+// would allocate memory for each candidate.
 type queue []candidate
 
 func (q queue) less(i, j int) bool {

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// pieces holds the bytes of all tokens in sequence.
+// pieces holds the bytes of all tokens, one token after the other.
 type pieces struct {
 	bytes []byte
 	ends  []int // by id
 }
 
-// newPieces builds the pieces. piece appends a token's bytes, depending on the
-// kind of tokenizer.
+// newPieces builds pieces. The function piece appends the bytes of a token, depending
+// on the kind of tokenizer.
 func newPieces(v *vocabulary, piece func(b []byte, text string, t tokenType) []byte) pieces {
 	p := pieces{ends: make([]int, len(v.texts))}
 	for id, text := range v.texts {
@@ -48,9 +48,9 @@ func bytePairPiece(b []byte, text string, _ tokenType) []byte {
 	return b
 }
 
-// Piece returns the bytes that a token adds to the output. A character may be
-// spread over several tokens. Control and unknown tokens, and ids outside the
-// vocabulary, add nothing. The caller must not change the slice.
+// Piece returns the bytes that a token adds to an output text. A character may be
+// spread over several tokens. Control tokens, unknown tokens, and ids outside the
+// vocabulary add no bytes. The caller must not change the slice.
 func (t *Tokenizer) Piece(id int32) []byte {
 	if id >= 0 && int(id) < len(t.vocab.types) {
 		if typ := t.vocab.types[id]; typ == typeControl || typ == typeUnknown {
@@ -60,8 +60,8 @@ func (t *Tokenizer) Piece(id int32) []byte {
 	return t.PieceSpecial(id)
 }
 
-// PieceSpecial is [Tokenizer.Piece] with the spelling of control tokens, for
-// callers that preserve some of them.
+// PieceSpecial returns the same as [Tokenizer.Piece], except that a control token adds
+// its spelling. Callers that want to show control tokens use it.
 func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	if id < 0 || int(id) >= len(t.pieces.ends) {
 		return nil
@@ -74,8 +74,8 @@ func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	return t.pieces.bytes[start:end:end]
 }
 
-// Decode returns the text of tokens without control tokens. It may begin or end
-// within a character.
+// Decode returns the text of the given tokens, without control tokens. The text may
+// begin or end in the middle of a character.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -84,8 +84,8 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return b.String()
 }
 
-// DecodeSpecial is [Tokenizer.Decode] with the spelling of control tokens, so
-// that encoding the text with ParseSpecial finds them again.
+// DecodeSpecial returns the same as [Tokenizer.Decode], but with the spelling of
+// control tokens. Encoding this text with ParseSpecial gives the same control tokens.
 func (t *Tokenizer) DecodeSpecial(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {

@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// pretokenizer splits text into words that byte-pair encoding never joins.
+// pretokenizer splits text into words. Byte-pair encoding joins bytes only within a
+// word.
 type pretokenizer struct {
-	patterns   []*regexp.Regexp // each splits the rest that the one before has left
-	wholeWords bool             // a word that is a token is not split
-	addBOS     bool             // unless the file says otherwise
+	patterns   []*regexp.Regexp // each pattern splits the parts that the patterns before it have left
+	wholeWords bool             // set if a word that is itself a token is not split
+	addBOS     bool             // default, unless a key of the file sets it
 }
 
 func newPretokenizer(name string) (pretokenizer, error) {
@@ -28,15 +29,15 @@ func newPretokenizer(name string) (pretokenizer, error) {
 	return p, nil
 }
 
-// words returns the words of a text in sequence. Together they are the text. A list of
-// them would take more memory than the text.
+// words returns the words of a text in order, one at a time. Together the words are the
+// whole text. A list of all words would take more memory than the text.
 func (p pretokenizer) words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) { cut(text, p.patterns, yield) }
 }
 
-// cut passes the words of a text to yield: the first pattern cuts the text into its
-// matches and the text between them, and the other patterns cut these. It returns
-// false once yield does.
+// cut passes the words of a text to yield. The first pattern cuts the text into its
+// matches and the parts between them, and the other patterns cut these further. If yield
+// returns false, cut stops and returns false.
 func cut(text string, patterns []*regexp.Regexp, yield func(string) bool) bool {
 	if len(patterns) == 0 {
 		return text == "" || yield(text)
@@ -49,8 +50,8 @@ func cut(text string, patterns []*regexp.Regexp, yield func(string) bool) bool {
 		}
 		start, end := m[0], m[1]
 		if len(m) > 2 && m[2] >= 0 && end < len(text) {
-			// White space before a word: its last character belongs to the
-			// word, unless it is the only one.
+			// The match is white space before a word: its last character belongs to
+			// that word, unless it is the only character.
 			if _, n := utf8.DecodeLastRuneInString(text[start:end]); n < end-start {
 				end -= n
 			}

@@ -1,27 +1,29 @@
 package tokenizer
 
-// rule is a pre-tokenizer as data.
+// rule describes a pre-tokenizer as data.
 type rule struct {
 	names              []string // values of tokenizer.ggml.pre
 	patterns           []string
 	wholeWords, addBOS bool
 }
 
-// white is Unicode's white space for use in brackets. Go's \s is ASCII only.
+// white lists Unicode's white space, for use in brackets of a pattern. It is needed
+// because \s matches only ASCII in Go.
 const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 
-// The patterns come from the models' own tokenizer files. There, white space ends in
-// `\s+(?!\S)|\s+`: a run of it leaves its last character to the next word. Go has no lookahead, so
-// here it is the only group, and appendCut returns the character. (?i:'s) would be wrong as well:
-// in Go it matches the long s.
+// The patterns come from the models' own tokenizer files. In these files, patterns end
+// in `\s+(?!\S)|\s+`: a run of white space leaves its last character to the next word.
+// Go has no lookahead, so here the white space is the pattern's only group, and
+// appendCut gives the last character back. A pattern (?i:'s) would be wrong as well: in
+// Go it matches the long s.
 const (
 	whiteEnd = `|([` + white + `]+)`
 	lineEnds = `|[` + white + `]*[\r\n]+` + whiteEnd
 
 	gpt2Words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^` + white + `\p{L}\p{N}]+` + whiteEnd
 
-	// GPT-4 and later: contractions, words with any one sign before them,
-	// digits by rule, signs, line ends.
+	// Pattern of GPT-4 and later models: contractions, words with any single sign
+	// before them, digits as the rule says, signs, line ends.
 	endings4  = `'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]`
 	words4    = `[^\r\n\p{L}\p{N}]?\p{L}+|`
 	wordsHead = endings4 + `|` + words4
@@ -29,7 +31,7 @@ const (
 	wordsTail = signs4 + `[\r\n]*` + lineEnds
 	gpt4Words = wordsHead + `\p{N}{1,3}` + wordsTail
 
-	// GPT-4o and Tekken: a word begins at an upper-case letter after a
+	// Pattern of GPT-4o and Tekken: a new word begins at an upper-case letter after a
 	// lower-case one.
 	upper4o   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 	lower4o   = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
@@ -43,12 +45,13 @@ const (
 
 	chinese  = `[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+`
 	japanese = `[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+`
-	// bloom splits the signs of its list from words, including the bracket, the
-	// bar and the full stop of other scripts.
+	// bloom splits the signs in its list from words, including the bracket, the bar and
+	// the full stops of other scripts.
 	bloom = ` ?[^(` + white + `|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+`
 )
 
-// cased lists the letters with case in DeepSeek LLM's tokenizer file.
+// cased lists the letters with upper and lower case, as DeepSeek LLM's tokenizer file
+// does.
 const cased = `A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF}` +
 	`\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1}\x{3A3}-\x{3F5}` +
 	`\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5}\x{13F8}-\x{13FD}` +
@@ -62,8 +65,8 @@ const cased = `A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1B
 	`\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}` +
 	`\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}`
 
-// rules lists llama.cpp's pre-tokenizers. It leaves out pre-tokenizers of models that are not chat
-// models for text, and pre-tokenizers with patterns that need lookahead.
+// rules lists the pre-tokenizers that llama.cpp knows. It leaves out those of models
+// that are not chat models for text, and those whose patterns need lookahead.
 var rules = []rule{
 	{names: []string{"default"}, patterns: []string{`[\p{P}$+<=>^~|]+`, gpt2Words, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	{
@@ -74,7 +77,7 @@ var rules = []rule{
 		patterns: []string{gpt2Words},
 	},
 	{
-		// granite's files have refact, and dbrx from version 4 on
+		// granite's files name refact, and from version 4 on dbrx
 		names:    []string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
 		patterns: []string{`\p{N}`, gpt2Words},
 	},

@@ -11,16 +11,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// blank is SentencePiece's spelling of a blank.
+// blank is the character that stands for a blank in SentencePiece vocabularies.
 const blank = "▁"
 
-// sentencePiece joins characters, the highest score first.
+// sentencePiece joins neighbouring characters to tokens, the pair with the highest
+// score first.
 type sentencePiece struct {
 	vocab       *vocabulary
 	scores      []float32
-	bytes       [256]int32 // tokens of single bytes, or None
-	spacePrefix bool       // texts begin with a blank
-	blankFirst  bool       // tokens have blanks at their start only, so words can be encoded one by one
+	bytes       [256]int32 // token of each single byte, or None
+	spacePrefix bool       // set if a blank is put before each text
+	blankFirst  bool       // set if tokens have blanks only at their start, so that words can be encoded one by one
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
@@ -29,7 +30,7 @@ func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if len(scores) != len(v.texts) {
-		return nil, fmt.Errorf("%w: %d tokens, %d scores", ErrVocabulary, len(v.texts), len(scores))
+		return nil, fmt.Errorf("%w: the file has %d tokens but %d scores", ErrVocabulary, len(v.texts), len(scores))
 	}
 	prefix, err := f.Bool("tokenizer.ggml.add_space_prefix", true)
 	if err != nil {
@@ -52,7 +53,7 @@ func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
 	return sp, nil
 }
 
-// byteToken returns the byte of a spelling such as "<0x0A>".
+// byteToken returns the byte that a spelling such as "<0x0A>" stands for.
 func byteToken(text string) (b byte, ok bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
@@ -128,14 +129,15 @@ func (sp *sentencePiece) encodeWord(ctx context.Context, m *merger, ids []int32,
 	return ids, nil
 }
 
-// spell appends a character that is not a token, byte by byte.
+// spell appends the tokens of a character's bytes, if the character itself is not a
+// token.
 func (sp *sentencePiece) spell(ids []int32, char string) []int32 {
 	for i := range len(char) {
 		switch id := sp.bytes[char[i]]; {
 		case id != None:
 			ids = append(ids, id)
 		case sp.vocab.unk != None:
-			return append(ids, sp.vocab.unk) // one for the whole character
+			return append(ids, sp.vocab.unk) // one unknown token for the whole character
 		}
 	}
 	return ids

@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// specials finds the spellings of special tokens in a text.
+// specials finds the special tokens that a text spells.
 type specials struct {
 	ids       map[string]int32
 	spellings []spelling // sorted by text
 	first     [256]bool
-	trims     bool // white space after a token belongs to it
+	trims     bool // set if white space after a special token belongs to that token
 }
 
-// spelling is the text of a token. shorter is the index of the longest other
-// spelling that it begins with, or -1.
+// spelling holds the text of a special token. shorter is the index of the longest other
+// spelling with which this text begins, or -1.
 type spelling struct {
 	text        string
 	id, shorter int32
 }
 
-// keepsSpace lists the special tokens of Phi-3 that keep the white space after
-// them.
+// keepsSpace lists those special tokens of Phi-3 that do not include the white space
+// after them.
 var keepsSpace = map[string]bool{"<unk>": true, "<s>": true, "<|endoftext|>": true}
 
-// trimsSpace reports whether special tokens include the white space after them.
-// Phi-3's tokenizer file says so per token ("rstrip"). GGUF has no key for
-// that, so llama.cpp decides by the model's name, and so does this function.
+// trimsSpace reports whether special tokens of this model include the white space after
+// them. Phi-3's tokenizer file states this for each token ("rstrip"). GGUF has no key
+// for it, so llama.cpp decides by the model's name, and this function does the same.
 func trimsSpace(modelName string) bool {
 	name := strings.ToLower(modelName)
 	return strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
@@ -48,7 +48,7 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	}
 	slices.SortFunc(s.spellings, func(a, b spelling) int { return cmp.Compare(a.text, b.text) })
 	for i := range s.spellings {
-		sp := &s.spellings[i] // a spelling that this one begins with is the previous one, or one that it begins with
+		sp := &s.spellings[i] // in sorted order, a spelling with which this one begins is the previous spelling, or one with which the previous one begins
 		for sp.shorter = int32(i) - 1; sp.shorter >= 0; sp.shorter = s.spellings[sp.shorter].shorter {
 			if strings.HasPrefix(sp.text, s.spellings[sp.shorter].text) {
 				break
@@ -58,8 +58,7 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	return s
 }
 
-// longest returns the index of the longest spelling that a text begins with, or
-// -1.
+// longest returns the index of the longest spelling with which a text begins, or -1.
 func (s *specials) longest(text string) int32 {
 	n, found := slices.BinarySearchFunc(s.spellings, text, func(sp spelling, text string) int { return cmp.Compare(sp.text, text) })
 	if found {
@@ -68,7 +67,8 @@ func (s *specials) longest(text string) int32 {
 	if n == 0 {
 		return -1
 	}
-	// It is the previous one, as far as that agrees with the text.
+	// Because spellings are sorted, it is the spelling before the text's place, or a
+	// beginning of that spelling.
 	same, before := 0, s.spellings[n-1].text
 	for same < len(before) && same < len(text) && before[same] == text[same] {
 		same++
@@ -80,13 +80,13 @@ func (s *specials) longest(text string) int32 {
 	return at
 }
 
-// match is a special token at text[start:end].
+// match is a special token that the text spells, at text[start:end].
 type match struct {
 	start, end int
 	id         int32
 }
 
-// found is a match with the index of its spelling.
+// found is a match, with the index of the spelling that matched.
 type found struct {
 	match
 	spelling int32
@@ -97,7 +97,7 @@ func (s *specials) at(start int, spelling int32) found {
 	return found{match{start, start + len(sp.text), sp.id}, spelling}
 }
 
-// matchHeap is a heap of matches; the first one wins.
+// matchHeap is a heap of matches. The match on top takes precedence over all others.
 type matchHeap []found
 
 func (r matchHeap) Len() int { return len(r) }
@@ -118,11 +118,12 @@ func (r *matchHeap) Pop() any {
 	return f
 }
 
-// find returns the matches in the order of the text. If spellings overlap, the
-// longer one wins, then the lower id, then the earlier place, as if the text
-// were searched for one token after the other.
+// find returns the matches that apply, in the order of the text. Of overlapping
+// spellings, the longer one wins, then the one with the lower id, then the one that
+// starts earlier. The result is as if the text were searched for one token after the
+// other.
 func (s *specials) find(text string) []match {
-	var all matchHeap // the longest match at each place
+	var all matchHeap // find the longest match at each place
 	overlap := false
 	for i := range len(text) {
 		if !s.first[text[i]] {
@@ -145,8 +146,8 @@ func (s *specials) find(text string) []match {
 	for len(all) > 0 {
 		f := heap.Pop(&all).(found)
 		switch {
-		// Earlier matches are at least as long, so one that touches this match
-		// covers one of its ends.
+		// Earlier matches are at least as long as this one, so a match that overlaps it
+		// covers at least one of its ends.
 		case taken[f.start]:
 		case taken[f.end-1]:
 			if s.shorten(&f, taken) {
@@ -163,7 +164,7 @@ func (s *specials) find(text string) []match {
 	return s.trim(kept, text)
 }
 
-// shorten replaces a match by the next shorter one at its place whose end is
+// shorten replaces a match by the next shorter match at the same place whose end is
 // free.
 func (s *specials) shorten(f *found, taken []bool) bool {
 	for taken[f.end-1] {
@@ -176,8 +177,8 @@ func (s *specials) shorten(f *found, taken []bool) bool {
 	return true
 }
 
-// trim extends the matches by the white space after them, if the model needs
-// that.
+// trim extends the matches by the white space that follows them, if the model's special
+// tokens include it.
 func (s *specials) trim(found []match, text string) []match {
 	if !s.trims {
 		return found

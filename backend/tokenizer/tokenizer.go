@@ -14,44 +14,44 @@ var (
 	// other.
 	ErrVocabulary = errors.New("tokenizer: broken vocabulary")
 	// ErrTooLong is returned for a text longer than [MaxText].
-	ErrTooLong = errors.New("tokenizer: text too long")
+	ErrTooLong = errors.New("tokenizer: the text is too long")
 )
 
 // MaxText is the length in bytes of the longest text that can be encoded.
 const MaxText = 1 << 28
 
-// None represents a special token that a vocabulary does not have.
+// None is returned for a special token that the vocabulary does not have.
 const None int32 = -1
 
 // EncodeOptions controls the encoding of special tokens.
 type EncodeOptions struct {
-	// AddSpecial adds BOS and EOS if the model needs them.
+	// AddSpecial adds BOS at the start and EOS at the end, if the model needs them.
 	AddSpecial bool
-	// ParseSpecial converts the spelling of a control token, such as "<|im_end|>", to that token.
-	// Otherwise the spelling is ordinary text. User-defined tokens are recognised whether
-	// ParseSpecial is set or not.
+	// ParseSpecial converts the spelling of a control token, such as "<|im_end|>", to
+	// that token. If ParseSpecial is not set, such a spelling is ordinary text.
+	// User-defined tokens are recognised whether ParseSpecial is set or not.
 	ParseSpecial bool
 }
 
 // Tokenizer is the tokenizer of one model.
 type Tokenizer struct {
 	vocab  *vocabulary
-	plain  specials // recognised in any text
+	plain  specials // tokens that are recognised in any text
 	parsed specials // recognised with ParseSpecial
 	pieces pieces
 	encode encoder
 }
 
-// encoder appends the ids of a text without special tokens. first reports that
+// encoder appends the ids of a text that contains no special tokens. first is set if
 // the text begins the sequence or follows a special token.
 // When ctx is done, it returns the context's error.
 type encoder interface {
 	encode(ctx context.Context, ids []int32, text string, first bool) ([]int32, error)
 }
 
-// New reads the tokenizer of a model file, which may be closed afterwards. For
-// an unknown kind of tokenizer or pre-tokenizer, the error wraps
-// [errors.ErrUnsupported] and names it.
+// New reads the tokenizer of a model file. The file may be closed afterwards. For an
+// unknown kind of tokenizer or pre-tokenizer, the error names it and wraps
+// [errors.ErrUnsupported].
 func New(f *gguf.File) (*Tokenizer, error) {
 	model, err := f.Str("tokenizer.ggml.model")
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 // context's error.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeOptions) ([]int32, error) {
 	if len(text) > MaxText {
-		return nil, fmt.Errorf("%w: %d bytes: want at most %d", ErrTooLong, len(text), MaxText)
+		return nil, fmt.Errorf("%w: the text has %d bytes: want at most %d", ErrTooLong, len(text), MaxText)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -139,34 +139,35 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeO
 // VocabSize returns the number of tokens.
 func (t *Tokenizer) VocabSize() int { return len(t.vocab.texts) }
 
-// LongestPiece bounds the bytes of text of one token: an encoding of n bytes has at least
-// n/LongestPiece tokens. It reads the whole vocabulary.
+// LongestPiece returns an upper bound of the bytes that one token stands for: the
+// encoding of n bytes has at least n/LongestPiece tokens. LongestPiece reads the whole
+// vocabulary.
 func (t *Tokenizer) LongestPiece() int {
-	longest := utf8.UTFMax // the unknown token replaces any character
+	longest := utf8.UTFMax // the unknown token can replace any character
 	for _, text := range t.vocab.texts {
-		longest = max(longest, len(text)) // a spelling is at least as long as its text
+		longest = max(longest, len(text)) // a token's spelling is at least as long as its text
 	}
 	return longest
 }
 
-// BOS returns the token that begins a text, or [None].
+// BOS returns the token for the beginning of a text, or [None].
 func (t *Tokenizer) BOS() int32 { return t.vocab.bos }
 
-// EOS returns the token that ends a text, or [None].
+// EOS returns the token for the end of a text, or [None].
 func (t *Tokenizer) EOS() int32 { return t.vocab.eos }
 
-// AddBOS reports whether AddSpecial adds a BOS at the start.
+// AddBOS reports whether AddSpecial adds BOS at the start.
 func (t *Tokenizer) AddBOS() bool { return t.vocab.addBOS && t.vocab.bos != None }
 
-// AddEOS reports whether AddSpecial adds an EOS at the end.
+// AddEOS reports whether AddSpecial adds EOS at the end.
 func (t *Tokenizer) AddEOS() bool { return t.vocab.addEOS && t.vocab.eos != None }
 
 // IsEOG reports whether a token ends the generation: EOS, end of turn, or end
 // of message.
 func (t *Tokenizer) IsEOG(id int32) bool { return t.vocab.eog[id] }
 
-// ID returns the id of the token that the vocabulary spells name, such as
-// "<|im_end|>", or [None].
+// ID returns the id of the token with the given spelling, such as "<|im_end|>", or
+// [None].
 func (t *Tokenizer) ID(name string) int32 {
 	if id, ok := t.parsed.ids[name]; ok {
 		return id

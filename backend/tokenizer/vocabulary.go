@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenType is the kind of a token, with the number that files use.
+// tokenType is the kind of a token. The constants are the numbers that GGUF files use.
 type tokenType int8
 
 const (
@@ -19,11 +19,11 @@ const (
 	typeByte
 )
 
-// vocabulary holds the tokens of a file.
+// vocabulary holds the tokens of a model file.
 type vocabulary struct {
-	texts []string // by id, as spelled in the file
+	texts []string // spellings in the file, by token id
 	types []tokenType
-	ids   map[string]int32 // tokens that plain text can give
+	ids   map[string]int32 // number of tokens that ordinary text can produce
 
 	bos, eos, unk  int32
 	addBOS, addEOS bool
@@ -40,7 +40,7 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if len(texts) == 0 || len(texts) > math.MaxInt32 || types != nil && len(types) != len(texts) {
-		return nil, fmt.Errorf("%w: %d tokens, %d types", ErrVocabulary, len(texts), len(types))
+		return nil, fmt.Errorf("%w: the file has %d tokens but %d token types", ErrVocabulary, len(texts), len(types))
 	}
 	v := &vocabulary{
 		texts: texts,
@@ -65,7 +65,7 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	return v, nil
 }
 
-// id returns the token of a text, or None.
+// id returns the token with the given text, or None.
 func (v *vocabulary) id(text string) int32 {
 	if id, ok := v.ids[text]; ok {
 		return id
@@ -73,24 +73,25 @@ func (v *vocabulary) id(text string) int32 {
 	return None
 }
 
-// endings lists names of tokens that end a generation even if no key of the file says so. llama.cpp
-// knows these names too. Not listed are a plain "</s>", which some vocabularies have as an HTML
-// tag, and names of models that cannot run here. Some files have them as ordinary tokens by
-// mistake; they become control tokens.
+// endings lists names of tokens that end a generation, even if no key of the file says
+// so. llama.cpp has the same list. The list leaves out a plain "</s>", which is an HTML
+// tag in some vocabularies, and names that occur only in models that this program
+// cannot run. Some files mark these tokens as ordinary ones by mistake; here they
+// become control tokens.
 var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
 	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
 	"<｜end▁of▁sentence｜>": true,
-	// Code models: another file would follow.
+	// In code models, this token announces the next file, so the generation ends there.
 	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
 	"<|fim_repo|>": true, "<|repo_name|>": true, "<fim-repo>": true, "<reponame>": true,
 	"<|file_sep|>": true,
 }
 
-// readSpecial reads the keys of special tokens; the kind of tokenizer has set
-// the defaults. An id outside the vocabulary means none: converters write -1
-// for it.
+// readSpecial reads the keys that name special tokens. The kind of tokenizer has set
+// their defaults before. An id outside the vocabulary, such as the -1 that some
+// converters write, means that there is no such token.
 func (v *vocabulary) readSpecial(f *gguf.File) error {
 	eot, eom := None, None
 	for _, s := range []struct {

@@ -1,8 +1,9 @@
-// Package modeltest makes random models of every family, for tests: a GGUF file, and the
-// expected output, computed in the most direct way.
+// Package modeltest makes random models of every family for tests: a GGUF file, and the
+// logits that the model should give, computed in the most direct way.
 //
-// [New] draws sizes, the optional features of the family, and weights of any format.
-// [Model.Forward] is the oracle: the papers' formulas in float64 over the whole text,
-// with the values of the file's weights. It knows no graph, cache, mask, view or width,
-// and shares no code with package model. It is slow: keep the sizes small.
+// [New] chooses sizes, the optional features of the family, and random weights in any
+// format. [Model.Forward] computes the expected logits: the papers' formulas in float64
+// over the whole text, with the values that the file's weights encode. Forward uses no
+// graph, cache, mask, view or graph width, and shares no code with package model.
+// Forward is slow, so tests should keep the sizes small.
 package modeltest

@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant/quanttest"
 )
 
-// Write writes the GGUF file.
+// Write writes the model as a GGUF file.
 func (m *Model) Write(w io.Writer) error { return gguf.Write(w, m.Keys, m.Tensors) }
 
-// AddTokenizer adds the keys of a tokenizer with the model's vocabulary, of at
-// least four tokens: the three special ones, then single letters.
+// AddTokenizer adds the keys of a tokenizer for the model's vocabulary, which has at
+// least four tokens: first three special tokens, then single letters.
 func (m *Model) AddTokenizer() {
 	tokens, types := []string{"<unk>", "<s>", "</s>"}, []int32{2, 3, 3}
 	for len(tokens) < m.Vocab {
@@ -68,7 +68,7 @@ func (m *Model) setKeys() {
 	}
 }
 
-// ropeTensors draws factors from 1 to 5.
+// ropeTensors adds tensors with random factors from 1 to 5, which divide RoPE's angles.
 func (m *Model) ropeTensors() {
 	var names []string
 	if m.Factors {
@@ -123,7 +123,7 @@ func (m *Model) layer(p string) {
 	}
 }
 
-// fuse writes one tensor that holds the rows of several matrices.
+// fuse adds one tensor that contains the rows of several matrices.
 func (m *Model) fuse(name string, columns int, parts []string, rows []int) {
 	total := 0
 	for _, n := range rows {
@@ -137,7 +137,7 @@ func (m *Model) fuse(name string, columns int, parts []string, rows []int) {
 	}
 }
 
-// Vector adds a tensor of n numbers around mean, stored as float32.
+// Vector adds a tensor of n random numbers around mean, stored as float32.
 func (m *Model) Vector(name string, n int, mean float64) {
 	values := make([]float64, n)
 	for i := range values {
@@ -146,7 +146,7 @@ func (m *Model) Vector(name string, n int, mean float64) {
 	m.AddVector(name, values)
 }
 
-// AddVector adds a tensor of numbers that float32 holds exactly.
+// AddVector adds a tensor of the given numbers, which float32 must hold exactly.
 func (m *Model) AddVector(name string, values []float64) {
 	data := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -156,7 +156,7 @@ func (m *Model) AddVector(name string, values []float64) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: quant.F32, Shape: []int{len(values)}, Data: data})
 }
 
-// matrix adds a tensor of numbers that keep activations near 1.
+// matrix adds a matrix of random numbers, with a size that keeps activations near 1.
 func (m *Model) matrix(name string, rows, columns int) {
 	values := make([]float32, rows*columns)
 	for i := range values {
@@ -174,14 +174,14 @@ func (m *Model) matrix(name string, rows, columns int) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: m.Format, Shape: []int{columns, rows}, Data: data})
 }
 
-// must panics if a test's sizes do not fit a format.
+// must panics on an error, which means that the sizes of a test do not fit a format.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// Key replaces or adds a key. Nil removes it.
+// Key sets the value of a key, which need not exist yet. Nil removes it.
 func (m *Model) Key(name string, value any) {
 	var keys []gguf.KeyValue
 	for _, k := range m.Keys {
@@ -195,7 +195,7 @@ func (m *Model) Key(name string, value any) {
 	m.Keys = keys
 }
 
-// Tensor returns a tensor, which the caller may change.
+// Tensor returns a tensor of the model. The caller may change it.
 func (m *Model) Tensor(name string) *gguf.NewTensor {
 	for i := range m.Tensors {
 		if m.Tensors[i].Name == name {
@@ -205,7 +205,7 @@ func (m *Model) Tensor(name string) *gguf.NewTensor {
 	panic("no tensor " + name)
 }
 
-// Remove removes a tensor.
+// Remove removes a tensor from the model.
 func (m *Model) Remove(name string) {
 	var kept []gguf.NewTensor
 	for _, t := range m.Tensors {

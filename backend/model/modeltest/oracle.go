@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Forward is the oracle. It computes the model as its papers describe it: in
-// float64, for the whole text at once, without cache, graph or grouping. Angles
-// are those for texts of up to context tokens. It returns the logits of every
-// position.
+// Forward computes the logits that the model should give. Forward follows the papers:
+// it computes in float64, for the whole text at once, without cache, graph or grouped
+// heads. The rotary angles are those for texts of up to context tokens. Forward returns
+// the logits of every position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
@@ -44,7 +44,8 @@ func (m *Model) activate(x float64) float64 {
 	return x / (1 + math.Exp(-x))
 }
 
-// attend adds causal attention of every position to the earlier ones.
+// attend adds causal attention to x: each position attends to itself and to earlier
+// ones.
 func (m *Model) attend(l int, x [][]float64, context int) {
 	p := fmt.Sprintf("blk.%d.", l)
 	q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
@@ -83,8 +84,9 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 	}
 }
 
-// turn normalises every head, if the family does, and rotates its pairs:
-// neighbours in llama and granite, halves in the others.
+// turn normalises every head if the family does so, and applies RoPE: it rotates
+// neighbouring elements in llama and granite, and elements of the two halves in other
+// families.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	n := m.RopeDim()
 	for start := 0; start < len(x); start += m.Dim {
@@ -104,7 +106,7 @@ func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	}
 }
 
-// Frequency returns the angle per position of pair j in layer l.
+// Frequency returns the angle per position by which RoPE rotates pair j in layer l.
 func (m *Model) Frequency(l, j, context int) float64 {
 	exponent := float64(2*j) / float64(m.RopeDim())
 	if m.Local != nil && m.Local[l] {
@@ -122,7 +124,8 @@ func (m *Model) Frequency(l, j, context int) float64 {
 	return f
 }
 
-// add adds y to the stream x, normalised and scaled if the family does so.
+// add adds y to the hidden states x. If the family does so, it normalises and scales y
+// before.
 func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)
@@ -145,7 +148,8 @@ func (m *Model) normalise(x []float64, gamma string) []float64 {
 	return y
 }
 
-// project multiplies by name.weight and adds name.bias if it exists.
+// project multiplies by the tensor name.weight, and adds the tensor name.bias if it
+// exists.
 func (m *Model) project(name string, x []float64) []float64 {
 	w := m.Weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))

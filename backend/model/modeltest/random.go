@@ -9,22 +9,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Families lists the architectures by their names in files.
+// Families lists the names of the architectures, as files contain them.
 var Families = []string{"llama", "qwen2", "qwen3", "gemma3", "phi3", "granite"}
 
-// Model is a random model: the file's keys and tensors, and the values of its
-// weights. Sizes may be changed before [Model.Rebuild].
+// Model is a random model: the keys and tensors of its file, and the values of its
+// weights. After changing sizes, call [Model.Rebuild].
 type Model struct {
 	Arch                                string
 	Layers, Hidden, Heads, KVHeads, Dim int
 	FFN, Vocab, Context                 int
 	Base                                float64
 	Epsilon                             float32
-	// Format is the format of matrices. Tied models have no output.weight.
+	// Format is the format of the matrices. A Tied model has no output.weight; its head
+	// uses the embedding table.
 	Format quant.Type
 	Tied   bool
-	// Keys and Tensors are the contents of the file. Weights holds the tensors' values; parts of
-	// fused tensors have separate names.
+	// Keys and Tensors are the keys and tensors of the file. Weights holds the values
+	// of all tensors. Each part of a fused tensor has a name of its own there.
 	Keys    []gguf.KeyValue
 	Tensors []gguf.NewTensor
 	Weights map[string][]float64
@@ -34,13 +35,14 @@ type Model struct {
 
 // Special holds the features that only some families have. Rebuild draws it.
 type Special struct {
-	// Window is the sliding window. Local reports the layers that have it; nil
-	// means all.
+	// Window is the length of the sliding window. Local tells which layers have the
+	// sliding window; nil means all layers.
 	Window int
 	Local  []bool
-	// Stretch divides angles. Factors reports that rope_freqs.weight divides
-	// them too. Original is the longest context of the short factors, or zero
-	// if there are none. Magnitude multiplies cosines and sines.
+	// Stretch divides angles. Factors is set if the tensor rope_freqs.weight divides
+	// the angles, too. Original is the longest context for which the short factors
+	// apply, or zero if there are no short factors. Magnitude multiplies the cosines
+	// and sines of the angles.
 	Stretch, Magnitude float64
 	Factors            bool
 	Original           int
@@ -60,7 +62,7 @@ func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	}
 	m.Heads = m.KVHeads * (1 + rng.IntN(4))
 	m.Hidden, m.FFN = 32*(1+rng.IntN(2)), 32*(1+rng.IntN(3))
-	if n := format.BlockSize(); n > 1 { // all rows are whole blocks, also the rows of attn_output
+	if n := format.BlockSize(); n > 1 { // make all rows whole blocks of the format, also the rows of attn_output
 		m.Dim, m.Hidden, m.FFN = 32, max(n, m.Hidden), max(n, m.FFN)
 		if n > m.Dim {
 			m.KVHeads, m.Heads = n/64, n/32
@@ -69,7 +71,7 @@ func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	return m.Rebuild()
 }
 
-// Rebuild draws keys and tensors again after sizes were changed.
+// Rebuild makes random keys and tensors again, after the caller has changed sizes.
 func (m *Model) Rebuild() *Model {
 	m.Tensors, m.Weights = nil, map[string][]float64{}
 	m.drawSpecial()
@@ -86,7 +88,7 @@ func (m *Model) Rebuild() *Model {
 	return m
 }
 
-// drawSpecial draws the features that the family has or may have.
+// drawSpecial chooses at random the features that the family has or may have.
 func (m *Model) drawSpecial() {
 	coin := func() bool { return m.rng.IntN(2) == 0 }
 	m.Special = Special{
@@ -124,7 +126,7 @@ func (m *Model) drawSpecial() {
 	}
 }
 
-// RopeDim returns the number of rotated elements of a head.
+// RopeDim returns the number of elements of a head that RoPE rotates.
 func (m *Model) RopeDim() int {
 	if m.partly {
 		return 2 * ((m.Dim/2*3 + 3) / 4)

@@ -1,9 +1,10 @@
-// Package quanttest quantizes values to the weight formats of GGUF. Tests and the
-// writers of test models use it; the product only decodes these formats.
+// Package quanttest quantizes values to the GGUF formats of weights. Tests, and the
+// code that writes test models, use it. The product only decodes these formats.
 //
-// It rounds to the nearest code and searches for nothing better, so its errors are larger than the
-// errors of a quantizer for published models. The tests state the bound for each format. It
-// allocates for blocks of 256 only.
+// It rounds each value to the nearest code and does not search for better scales, so
+// its errors are larger than those of the quantizers of published models. The tests
+// state a bound on the error for each format. Quantizing allocates memory only for
+// formats with blocks of 256.
 package quanttest
 
 import (
@@ -15,19 +16,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Types lists the formats that Quantize writes. [quant.Dequantize] reads the same formats.
+// Types lists the formats that Quantize can write. [quant.Dequantize] reads the same
+// formats.
 var Types = []quant.Type{
 	quant.F32, quant.F16, quant.BF16, quant.Q4_0, quant.Q4_1, quant.Q5_0, quant.Q5_1, quant.Q8_0, quant.Q2_K,
 	quant.Q3_K, quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL, quant.IQ4_XS, quant.MXFP4,
 }
 
-// ErrRange is returned for a value that a format cannot hold: it is not finite,
-// or its magnitude exceeds the largest float16 in a format with float16 scales.
+// ErrRange is returned for a value that a format cannot hold: the value is not finite,
+// or its magnitude exceeds the largest float16 and the format has float16 scales.
 var ErrRange = errors.New("quanttest: value out of range")
 
-// Quantize writes the values of src, one or more whole rows, to dst in format
-// t. It rounds each value to the nearest code of a scale that covers its block. It
-// checks lengths as [quant.Dequantize] does.
+// Quantize converts src, one or more whole rows, to format t in dst. It rounds each
+// value to the nearest code, with a scale that covers the value's block. It checks
+// lengths in the same way as [quant.Dequantize].
 func Quantize(dst []byte, src []float32, t quant.Type) error {
 	if !t.CanDequantize() {
 		return fmt.Errorf("quanttest: quantize %s: %w", t, errors.ErrUnsupported)
@@ -37,7 +39,7 @@ func Quantize(dst []byte, src []float32, t quant.Type) error {
 		return err
 	}
 	if len(dst) != size {
-		return fmt.Errorf("quanttest: %w: %d bytes for %d values of %s, which take %d", quant.ErrLength, len(dst), len(src), t, size)
+		return fmt.Errorf("quanttest: %w: %d bytes for %d values of %s: want %d bytes", quant.ErrLength, len(dst), len(src), t, size)
 	}
 	limit := float32(maxF16)
 	switch t {
@@ -47,7 +49,7 @@ func Quantize(dst []byte, src []float32, t quant.Type) error {
 		limit = maxBF16
 	}
 	if i := quant.FirstBeyond(src, limit); i >= 0 {
-		return fmt.Errorf("%w: value %d is %v: %s cannot hold it", ErrRange, i, src[i], t)
+		return fmt.Errorf("%w: value %d is %v, which %s cannot hold", ErrRange, i, src[i], t)
 	}
 	block, blockBytes := t.BlockSize(), t.TypeSize()
 	for ; len(src) > 0; src, dst = src[block:], dst[blockBytes:] {
@@ -56,18 +58,18 @@ func Quantize(dst []byte, src []float32, t quant.Type) error {
 	return nil
 }
 
-// Values of a block.
+// These are the numbers of values in a block.
 const (
 	blockSize = 32
 	superSize = 256
 )
 
 const (
-	maxF16  = 65504          // the largest scale, and the largest value of F16
-	maxBF16 = 0x1.fefffep127 // the largest value that rounds to a finite number
+	maxF16  = 65504          // the largest scale, and the largest number of F16
+	maxBF16 = 0x1.fefffep127 // the largest number that rounds to a finite one
 )
 
-// encoders is indexed by Type. Each writes one block.
+// encoders holds the encoder of each Type. An encoder writes one block.
 var encoders = [...]func(dst []byte, src []float32){
 	quant.F32:  func(dst []byte, src []float32) { binary.LittleEndian.PutUint32(dst, math.Float32bits(src[0])) },
 	quant.F16:  func(dst []byte, src []float32) { putHalf(dst, src[0]) },
@@ -77,24 +79,24 @@ var encoders = [...]func(dst []byte, src []float32){
 	quant.IQ4_NL: encodeIQ4NL, quant.IQ4_XS: encodeIQ4XS, quant.MXFP4: encodeMXFP4,
 }
 
-// F32ToBF16 returns the bfloat16 bits nearest to f, ties to even. A NaN keeps
-// its sign and upper bits.
+// F32ToBF16 returns the bits of the bfloat16 number nearest to f, ties to even. A NaN
+// keeps its sign and the upper bits of its fraction.
 func F32ToBF16(f float32) uint16 {
 	bits := math.Float32bits(f)
 	if f != f {
-		return uint16(bits>>16) | 0x40 // the quiet bit keeps it one
+		return uint16(bits>>16) | 0x40 // set the quiet bit, so that a NaN does not become infinite
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// putHalf stores a float16 and returns the stored value.
+// putHalf stores a number as float16 and returns the rounded number.
 func putHalf(dst []byte, f float32) float32 {
 	h := quant.F32ToF16(f)
 	binary.LittleEndian.PutUint16(dst, h)
 	return quant.F16ToF32(h)
 }
 
-// peak returns the value of greatest magnitude, with its sign.
+// peak returns the value with the largest magnitude, with its sign.
 func peak(values []float32) float32 {
 	var top float32
 	for _, v := range values {
@@ -107,8 +109,8 @@ func peak(values []float32) float32 {
 
 func abs(f float32) float32 { return math.Float32frombits(math.Float32bits(f) &^ (1 << 31)) }
 
-// code returns the integer in low..high nearest to v/step, or zero if the step
-// is too small.
+// code returns the integer from low to high that is nearest to v/step. If step is too
+// small to divide by, it returns zero.
 func code(v, step float32, low, high int) int {
 	if step == 0 {
 		return min(max(0, low), high)
@@ -123,8 +125,8 @@ func encodeQ8_0(dst []byte, src []float32) {
 	}
 }
 
-// symmetric32 returns the codes of a block from low, the code of the peak, to
-// -low-1.
+// symmetric32 returns the integer codes of a block, from low to -low-1. The value with
+// the largest magnitude gets the code low.
 func symmetric32(dst []byte, src []float32, low int) (codes [blockSize]byte) {
 	d := putHalf(dst, peak(src)/float32(low))
 	for i, v := range src {
@@ -133,7 +135,8 @@ func symmetric32(dst []byte, src []float32, low int) (codes [blockSize]byte) {
 	return codes
 }
 
-// affine32 returns the codes of a block whose steps begin at its minimum.
+// affine32 returns the integer codes of a block whose lowest code stands for the
+// block's minimum.
 func affine32(dst []byte, src []float32, top int) (codes [blockSize]byte) {
 	low, high := src[0], src[0]
 	for _, v := range src {
@@ -147,14 +150,14 @@ func affine32(dst []byte, src []float32, top int) (codes [blockSize]byte) {
 	return codes
 }
 
-// pack4 packs the low halves of codes i and i+16 into a byte.
+// pack4 packs the low halves of codes i and i+16 into one byte.
 func pack4(dst []byte, codes *[blockSize]byte) {
 	for i := range blockSize / 2 {
 		dst[i] = codes[i]&15 | codes[i+blockSize/2]<<4
 	}
 }
 
-// packFifth packs the fifth bit of code i into bit i.
+// packFifth stores the fifth bit of code i in bit i of a word.
 func packFifth(dst []byte, codes *[blockSize]byte) {
 	var bits uint32
 	for i, c := range codes {
@@ -191,7 +194,8 @@ func encodeIQ4NL(dst []byte, src []float32) {
 }
 
 func encodeMXFP4(dst []byte, src []float32) {
-	// The smallest power of two of which six reach the peak. A zero has none.
+	// Choose the smallest power of two that, multiplied by six, is at least the peak.
+	// If the peak is zero, choose the smallest exponent.
 	exponent := byte(0)
 	if top := float64(abs(peak(src))); top > 0 {
 		exponent = byte(min(max(math.Ceil(math.Log2(top/6))+127, 0), 254))
@@ -214,25 +218,26 @@ func nearestLevels(src []float32, step float32, levels *[16]float32) (codes [blo
 }
 
 var (
-	// levels4 are the 16 values of IQ4_NL and IQ4_XS.
+	// levels4 are the 16 values of a code in IQ4_NL and IQ4_XS.
 	levels4 = decodedLevels(quant.IQ4_NL, []byte{0x00, 0x3c}) // scale 1
-	// levelsE2M1 are the doubled values of MXFP4.
+	// levelsE2M1 are the values of a code in MXFP4, multiplied by two.
 	levelsE2M1 = decodedLevels(quant.MXFP4, []byte{128}) // scale 2
 )
 
-// decodedLevels decodes a block that holds each 4-bit code once, after its scale.
+// decodedLevels returns the values of all 16 codes, by decoding a block that contains
+// each code once.
 func decodedLevels(t quant.Type, scale []byte) (levels [16]float32) {
 	block, values := scale, make([]float32, blockSize)
 	for c := range byte(16) {
 		block = append(block, c)
 	}
 	if err := quant.Dequantize(values, block, t); err != nil {
-		panic(err) // only a wrong block size
+		panic(err) // fails only if the block size is wrong
 	}
 	copy(levels[:], values)
 	return levels
 }
 
-// exponentHalf returns 2^(e-128): half the value of an exponent byte, because
-// levelsE2M1 are doubled.
+// exponentHalf returns 2^(e-128), which is half the value of an exponent byte. The half
+// makes up for levelsE2M1, which are multiplied by two.
 func exponentHalf(e byte) float32 { return float32(math.Ldexp(1, int(e)-128)) }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// stepsTo returns the number of steps that reach v, at most top.
+// stepsTo returns how many steps it takes to reach v, but at most top.
 func stepsTo(v, step float32, top int) int {
 	if step == 0 {
 		return 0
@@ -13,15 +13,15 @@ func stepsTo(v, step float32, top int) int {
 	return min(int(math.Ceil(float64(v)/float64(step))), top)
 }
 
-// affine is a block of groups with values step·code − minimum.
+// affine is a block that consists of groups of values step·code − minimum.
 type affine struct {
 	scales, minima []byte // by group
 	codes          [superSize]byte
 }
 
-// newAffine rounds scales and minima up, so that each group is covered. Codes
-// reach to top, scales and minima to topScale. It stores d and dmin in the
-// first four bytes of at.
+// newAffine rounds scales and minima up, so that the codes cover each group. top is the
+// largest code, and topScale the largest scale and minimum. newAffine stores the
+// block's float16 numbers d and dmin in the first four bytes of at.
 func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 	a := affine{scales: make([]byte, groups), minima: make([]byte, groups)}
 	n := superSize / groups
@@ -49,13 +49,14 @@ func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 	return a
 }
 
-// symmetric is a block of groups with values step·(code+low), code from 0.
+// symmetric is a block that consists of groups of values step·(code+low), with codes
+// from 0 on.
 type symmetric struct {
-	scales []int8 // by group, with the step's sign
+	scales []int8 // scale of each group, with the sign of its step
 	codes  [superSize]byte
 }
 
-// newSymmetric stores d in the first two bytes of at.
+// newSymmetric stores the block's float16 number d in the first two bytes of at.
 func newSymmetric(at []byte, src []float32, groups, low, topScale int) symmetric {
 	s := symmetric{scales: make([]int8, groups)}
 	n := superSize / groups
@@ -74,8 +75,8 @@ func newSymmetric(at []byte, src []float32, groups, low, topScale int) symmetric
 	return s
 }
 
-// packPairs packs two bits of each code, from bit at on, into bytes that hold
-// the values i, i+32, i+64, i+96 of 128.
+// packPairs packs two bits of each code, starting at bit at, into bytes. Each byte
+// holds the values i, i+32, i+64 and i+96 of a group of 128.
 func packPairs(dst []byte, codes *[superSize]byte, at int) {
 	clear(dst)
 	for i, c := range codes {
@@ -83,7 +84,7 @@ func packPairs(dst []byte, codes *[superSize]byte, at int) {
 	}
 }
 
-// packHalves packs the low halves of codes i and i+distance into a byte.
+// packHalves packs the low halves of codes i and i+distance into one byte.
 func packHalves(dst []byte, codes *[superSize]byte, distance int) {
 	for i := range superSize / 2 {
 		first := i/distance*2*distance + i%distance
@@ -91,7 +92,7 @@ func packHalves(dst []byte, codes *[superSize]byte, distance int) {
 	}
 }
 
-// packBits packs one bit of each code, from bit at on, into bytes that hold the
+// packBits packs one bit of each code, bit number at, into bytes. Each byte holds the
 // values i, i+32, … i+224.
 func packBits(dst []byte, codes *[superSize]byte, at int) {
 	clear(dst)
@@ -121,7 +122,7 @@ func encodeQ3K(dst []byte, src []float32) {
 	packPairs(dst[32:96], &s.codes, 0)
 }
 
-// packScaleMin is the inverse of scaleMin for all eight groups.
+// packScaleMin packs the scales and minima of all eight groups, as scaleMin reads them.
 func packScaleMin(dst []byte, a affine) {
 	for g := range 4 {
 		dst[g] = a.scales[g] | a.scales[g+4]>>4<<6
