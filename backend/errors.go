@@ -3,23 +3,24 @@ package backend
 import "errors"
 
 var (
-	// ErrInvalidGraph is returned when a graph breaks a rule of this package.
+	// ErrInvalidGraph is returned if a graph breaks a rule of this package.
 	ErrInvalidGraph = errors.New("invalid graph")
-	// ErrImage is returned if an image is damaged or was made by another
-	// device, version or chip. Compile the graphs again.
-	ErrImage = errors.New("image does not fit this device")
-	// ErrNoGraph is returned when a program has no graph of the given name.
+	// ErrImage is returned if an image is damaged or was made by another device,
+	// version or chip. The remedy is to compile the graphs again.
+	ErrImage = errors.New("the image does not fit this device or is damaged")
+	// ErrNoGraph is returned if a program has no graph with the given name.
 	ErrNoGraph = errors.New("no such graph")
-	// ErrBinding is returned when bindings do not fit a graph's signature.
+	// ErrBinding is returned if bindings do not fit the graph's signature.
 	ErrBinding = errors.New("bindings do not fit the graph")
-	// ErrNoMemory is returned when a device is out of memory.
+	// ErrNoMemory is returned if a device is out of memory.
 	ErrNoMemory = errors.New("out of device memory")
-	// ErrRestarted is returned after a device has restarted. Programs are lost
-	// and must be loaded again. Buffers keep their contents.
+	// ErrRestarted is returned after the device has restarted. A restart loses all
+	// programs, and the caller must load them again. Buffers keep their contents during
+	// a restart.
 	ErrRestarted = errors.New("the device has restarted")
-	// ErrGone is returned if this process can no longer reach the device.
-	// Another process may still open it.
-	ErrGone = errors.New("the device is gone for this process")
+	// ErrGone is returned if this process can no longer use the device. Another process
+	// may still open it.
+	ErrGone = errors.New("this process can no longer use the device: restart the process")
 	// ErrClosed is returned by calls on a closed value.
 	ErrClosed = errors.New("already closed")
 )

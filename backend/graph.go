@@ -8,10 +8,10 @@ import (
 	"math"
 )
 
-// Graph is a static computation: tensors, and nodes in topological order. Build
-// one with a [Builder] and do not change it afterwards.
+// Graph describes a static computation: tensors, and nodes in topological order. Build
+// a Graph with a [Builder] and do not change it afterwards.
 type Graph struct {
-	// Name is unique in the graph's image.
+	// No other graph in the same image has the same Name.
 	Name    string
 	Tensors []Tensor
 	Nodes   []Node
@@ -19,15 +19,15 @@ type Graph struct {
 
 // Node is one operator applied to tensors.
 type Node struct {
-	// Name is unique in the node's graph.
+	// No other node in the same graph has the same Name.
 	Name            string
 	Op              Op
 	Inputs, Outputs []TensorID
 	Params          []Param
 }
 
-// Param is one parameter of a node. Value is a bool, float32, int32, uint32 or
-// [Array], according to the operator's rule.
+// Param is one parameter of a node. Value is a bool, float32, int32, uint32 or [Array],
+// depending on the operator's rule.
 type Param struct {
 	Name  string
 	Value any
@@ -53,7 +53,7 @@ func (n *Node) Param(name string) any {
 	return nil
 }
 
-// Signature returns the inputs and outputs in the order of Tensors.
+// Signature returns the inputs and outputs of the graph, in the order of Tensors.
 func (g *Graph) Signature() Signature {
 	s := Signature{Nodes: len(g.Nodes)}
 	for _, t := range g.Tensors {
@@ -68,12 +68,12 @@ func (g *Graph) Signature() Signature {
 	return s
 }
 
-// Validate checks the whole graph: unique names, one producer of each tensor
-// before its first use, and each node against its operator's rule. The error
-// wraps [ErrInvalidGraph] and names the node.
+// Validate checks the whole graph: names are unique, each tensor is produced by one
+// node before its first use, and each node obeys its operator's rule. The error wraps
+// [ErrInvalidGraph] and names the node.
 func (g *Graph) Validate() error {
 	if g.Name == "" {
-		return fmt.Errorf("backend: %w: no name", ErrInvalidGraph)
+		return fmt.Errorf("backend: %w: the graph has no name", ErrInvalidGraph)
 	}
 	ready, err := g.checkTensors()
 	if err != nil {
@@ -92,14 +92,14 @@ func (g *Graph) Validate() error {
 	}
 	for i, ok := range ready {
 		if !ok {
-			return fmt.Errorf("backend: %w %q: no node produces tensor %q", ErrInvalidGraph, g.Name, g.Tensors[i].Name)
+			return fmt.Errorf("backend: %w %q: tensor %q is neither an input nor the result of a node", ErrInvalidGraph, g.Name, g.Tensors[i].Name)
 		}
 	}
 	return nil
 }
 
-// checkTensors returns for each tensor whether it has elements before any node
-// runs.
+// checkTensors checks each tensor. ready tells for each tensor whether it has elements
+// before any node runs.
 func (g *Graph) checkTensors() (ready []bool, err error) {
 	ready = make([]bool, len(g.Tensors))
 	names := make(map[string]bool, len(g.Tensors))
@@ -113,7 +113,7 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if t.Type.Size() == 0 {
-			return nil, fmt.Errorf("tensor %q: %v is not a type", t.Name, t.Type)
+			return nil, fmt.Errorf("tensor %q has the unknown type %v", t.Name, t.Type)
 		}
 		if err := t.checkEncoding(); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -123,12 +123,12 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 			ready[i] = true
 		case Constant:
 			if scaled := t.ScaleCount() > 0; t.Values.ID == "" || scaled != (t.Values.Fill == nil) || scaled != (t.Values.FillScaled != nil) {
-				return nil, fmt.Errorf("constant %q has no values", t.Name)
+				return nil, fmt.Errorf("constant %q has no function that writes its values", t.Name)
 			}
 			ready[i] = true
 		case Output, Intermediate:
 		default:
-			return nil, fmt.Errorf("tensor %q: %d is not a kind", t.Name, t.Kind)
+			return nil, fmt.Errorf("tensor %q has the unknown kind %d", t.Name, t.Kind)
 		}
 	}
 	return ready, nil
@@ -136,27 +136,27 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 
 func checkShape(shape []int) error {
 	if len(shape) == 0 || len(shape) > MaxRank {
-		return fmt.Errorf("rank %d: want 1..%d", len(shape), MaxRank)
+		return fmt.Errorf("the tensor has %d dimensions: want 1..%d", len(shape), MaxRank)
 	}
 	n := 1
 	for _, d := range shape {
 		if d <= 0 || n > math.MaxUint32/d {
-			return fmt.Errorf("shape %v is not positive or too large", shape)
+			return fmt.Errorf("shape %v has a dimension that is not positive, or is too large", shape)
 		}
 		n *= d
 	}
 	return nil
 }
 
-// checkNode checks a node against its rule and marks its outputs as ready.
+// checkNode checks a node against its operator's rule and marks its outputs as ready.
 func (g *Graph) checkNode(n *Node, ready []bool) error {
 	in := make([]*Tensor, len(n.Inputs))
 	for i, id := range n.Inputs {
 		if id < 0 || int(id) >= len(g.Tensors) {
-			return fmt.Errorf("input %d is tensor %d of %d", i, id, len(g.Tensors))
+			return fmt.Errorf("input %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
 		}
 		if in[i] = &g.Tensors[id]; !ready[id] {
-			return fmt.Errorf("input %q is not produced before it is used", in[i].Name)
+			return fmt.Errorf("input %q is used before a node produces it", in[i].Name)
 		}
 	}
 	want, err := infer(n, in)
@@ -164,18 +164,18 @@ func (g *Graph) checkNode(n *Node, ready []bool) error {
 		return err
 	}
 	if len(n.Outputs) != len(want) {
-		return fmt.Errorf("%d outputs: want %d", len(n.Outputs), len(want))
+		return fmt.Errorf("the node has %d outputs: want %d", len(n.Outputs), len(want))
 	}
 	for i, id := range n.Outputs {
 		if id < 0 || int(id) >= len(g.Tensors) {
-			return fmt.Errorf("output %d is tensor %d of %d", i, id, len(g.Tensors))
+			return fmt.Errorf("output %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
 		}
 		t := &g.Tensors[id]
 		if ready[id] {
-			return fmt.Errorf("output %q is an input, a constant or produced twice", t.Name)
+			return fmt.Errorf("output %q is an input or a constant, or another node produces it too", t.Name)
 		}
 		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) || t.Encoding != want[i].Encoding {
-			return fmt.Errorf("output %q is %v: want %v", t.Name, t.form(), want[i].form())
+			return fmt.Errorf("output %q has the form %v: want %v", t.Name, t.form(), want[i].form())
 		}
 		ready[id] = true
 	}
@@ -194,9 +194,9 @@ func equalShape(a, b []int) bool {
 	return true
 }
 
-// Digest returns a hash of the computation: structure, parameters and the IDs
-// of the constants. On one device, graphs with equal digests give equal
-// programs.
+// Digest returns a hash of what the graph computes: its structure, its parameters and
+// the IDs of its constants. Two graphs with equal digests give equal programs on the
+// same device.
 func (g *Graph) Digest() [32]byte {
 	h := digester{sha256.New()}
 	h.text(g.Name)
@@ -226,8 +226,8 @@ func (g *Graph) Digest() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// digester writes values with their lengths, so different sequences of values
-// give different bytes.
+// digester writes each value with its length, so that different lists of values give
+// different bytes.
 type digester struct{ hash.Hash }
 
 func (d digester) ints(values ...int) {

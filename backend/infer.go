@@ -7,20 +7,20 @@ import (
 
 func last(shape []int) int { return shape[len(shape)-1] }
 
-// floats checks that all tensors have the same floating-point type.
+// floats returns an error unless all tensors have the same floating-point type.
 func floats(in []*Tensor) error {
 	for i, t := range in {
 		if !t.Type.Float() || t.Type != in[0].Type {
-			return fmt.Errorf("input %d is %v, input 0 is %v: want one floating-point type", i, t.Type, in[0].Type)
+			return fmt.Errorf("input %d has type %v, but input 0 has type %v: want one floating-point type", i, t.Type, in[0].Type)
 		}
 	}
 	return nil
 }
 
-// vector checks that a tensor is a constant of n elements.
+// vector returns an error unless a tensor is a constant vector of n elements.
 func vector(t *Tensor, n int, what string) error {
 	if t.Kind != Constant || len(t.Shape) != 1 || t.Shape[0] != n {
-		return fmt.Errorf("%s %q has shape %v: want a constant of [%d]", what, t.Name, t.Shape, n)
+		return fmt.Errorf("%s %q has shape %v: want a constant of shape [%d]", what, t.Name, t.Shape, n)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func inferFullyConnected(n *Node, in []*Tensor) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if w.Kind != Constant || len(w.Shape) != 2 || len(x.Shape) != 2 || w.Shape[1] != last(x.Shape) {
-		return Tensor{}, fmt.Errorf("x %v and weight %v: want x of [M,K] and a constant weight of [N,K]", x.Shape, w.Shape)
+		return Tensor{}, fmt.Errorf("x has shape %v and weight %v: want x of [M,K] and a constant weight of [N,K]", x.Shape, w.Shape)
 	}
 	if len(in) == 3 {
 		if err := vector(in[2], w.Shape[0], "bias"); err != nil {
@@ -52,7 +52,7 @@ func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
 	a, b := slices.Clone(in[0].Shape), slices.Clone(in[1].Shape)
 	r := len(a)
 	if r < 2 || len(b) != r {
-		return Tensor{}, fmt.Errorf("ranks %d and %d: want equal ranks of at least 2", r, len(b))
+		return Tensor{}, fmt.Errorf("the operands have %d and %d dimensions: want equal numbers of at least 2", r, len(b))
 	}
 	if n.Param("transpose_in0") == true {
 		a[r-2], a[r-1] = a[r-1], a[r-2]
@@ -61,7 +61,7 @@ func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
 		b[r-2], b[r-1] = b[r-1], b[r-2]
 	}
 	if a[r-1] != b[r-2] {
-		return Tensor{}, fmt.Errorf("%v times %v: inner sizes differ", a, b)
+		return Tensor{}, fmt.Errorf("%v times %v: the inner dimensions differ", a, b)
 	}
 	shape, err := broadcast(a[:r-2], b[:r-2])
 	if err != nil {
@@ -70,13 +70,13 @@ func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: append(shape, a[r-2], b[r-1])}, nil
 }
 
-// broadcast returns the shape of an element-wise result of tensors of equal
-// rank.
+// broadcast returns the shape of the result of an element-wise operator on two tensors
+// with equal numbers of dimensions.
 func broadcast(a, b []int) ([]int, error) {
 	shape := slices.Clone(a)
 	for i := range a {
 		if a[i] != b[i] && a[i] != 1 && b[i] != 1 {
-			return nil, fmt.Errorf("shapes %v and %v do not broadcast", a, b)
+			return nil, fmt.Errorf("shapes %v and %v differ in a dimension that is not 1", a, b)
 		}
 		shape[i] = max(a[i], b[i])
 	}
@@ -104,7 +104,7 @@ func inferRmsNorm(n *Node, in []*Tensor) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if len(x.Shape) > 3 {
-		return Tensor{}, fmt.Errorf("x has rank %d: want at most 3", len(x.Shape))
+		return Tensor{}, fmt.Errorf("x has %d dimensions: want at most 3", len(x.Shape))
 	}
 	if eps, _ := n.Param("epsilon").(float32); !(eps >= 0) {
 		return Tensor{}, fmt.Errorf("epsilon %v is negative", eps)
@@ -122,8 +122,8 @@ func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
 }
 
-// array returns an Array parameter as ints. It checks the type and shape that
-// the operator needs.
+// array returns the value of an Array parameter as ints. array checks that the
+// parameter has the type and shape that the operator needs.
 func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	a, _ := n.Param(name).(Array)
 	if a.Type != want {
@@ -134,7 +134,7 @@ func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	}
 	t := Tensor{Shape: shape}
 	if len(a.Values) != t.Elements() {
-		return nil, fmt.Errorf("parameter %s has %d values for shape %v", name, len(a.Values), shape)
+		return nil, fmt.Errorf("parameter %s has %d values, which do not fit shape %v", name, len(a.Values), shape)
 	}
 	ints := make([]int, len(a.Values))
 	for i, v := range a.Values {
@@ -154,7 +154,7 @@ func inferReshape(n *Node, in []*Tensor) (Tensor, error) {
 	}
 	t := Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}
 	if t.Elements() != in[0].Elements() {
-		return Tensor{}, fmt.Errorf("%v cannot become %v", in[0].Shape, shape)
+		return Tensor{}, fmt.Errorf("shape %v cannot become %v: the numbers of elements differ", in[0].Shape, shape)
 	}
 	return t, nil
 }
@@ -169,7 +169,7 @@ func inferTranspose(n *Node, in []*Tensor) (Tensor, error) {
 	seen := make([]bool, len(x))
 	for i, p := range perm {
 		if p < 0 || p >= len(x) || seen[p] {
-			return Tensor{}, fmt.Errorf("perm %v is not a permutation", perm)
+			return Tensor{}, fmt.Errorf("parameter perm %v is not a permutation", perm)
 		}
 		seen[p] = true
 		shape[i] = x[p]
@@ -187,7 +187,7 @@ func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
 	for i := range x {
 		begin, end, stride := ranges[3*i], ranges[3*i+1], ranges[3*i+2]
 		if begin < 0 || end > x[i] || begin >= end || stride < 1 {
-			return Tensor{}, fmt.Errorf("range %d:%d:%d does not fit dimension %d of %v", begin, end, stride, i, x)
+			return Tensor{}, fmt.Errorf("parameter ranges: begin %d, end %d, stride %d do not fit dimension %d of %v", begin, end, stride, i, x)
 		}
 		shape[i] = (end - begin + stride - 1) / stride
 	}
@@ -198,16 +198,16 @@ func inferConcat(n *Node, in []*Tensor) (Tensor, error) {
 	shape := slices.Clone(in[0].Shape)
 	given := n.Param("axis").(uint32)
 	if given >= uint32(len(shape)) {
-		return Tensor{}, fmt.Errorf("axis %d of rank %d", given, len(shape))
+		return Tensor{}, fmt.Errorf("axis %d does not exist in %d dimensions", given, len(shape))
 	}
 	axis := int(given)
 	for _, t := range in[1:] {
 		if t.Type != in[0].Type || len(t.Shape) != len(shape) || t.Encoding != in[0].Encoding {
-			return Tensor{}, fmt.Errorf("%v and %v do not join", in[0].form(), t.form())
+			return Tensor{}, fmt.Errorf("tensors %v and %v cannot be joined: want equal types and numbers of dimensions", in[0].form(), t.form())
 		}
 		for i, d := range t.Shape {
 			if i != axis && d != shape[i] {
-				return Tensor{}, fmt.Errorf("%v and %v do not join along axis %d", in[0].Shape, t.Shape, axis)
+				return Tensor{}, fmt.Errorf("tensors %v and %v cannot be joined along axis %d: another dimension differs", in[0].Shape, t.Shape, axis)
 			}
 		}
 		shape[axis] += t.Shape[axis]
@@ -219,7 +219,7 @@ func inferCast(n *Node, in []*Tensor) (Tensor, error) {
 	given := n.Param("to").(uint32)
 	to := DataType(given)
 	if !in[0].Type.Float() || uint32(to) != given || !to.Float() {
-		return Tensor{}, fmt.Errorf("from %v to type %d: want floating-point types", in[0].Type, given)
+		return Tensor{}, fmt.Errorf("cannot convert %v to type %d: want floating-point types", in[0].Type, given)
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
 }
@@ -228,7 +228,7 @@ func inferTopK(n *Node, in []*Tensor) (Tensor, error) {
 	shape := slices.Clone(in[0].Shape)
 	k := n.Param("k").(uint32)
 	if k == 0 || uint64(k) > uint64(last(shape)) {
-		return Tensor{}, fmt.Errorf("k=%d of %v: want 1..%d", k, shape, last(shape))
+		return Tensor{}, fmt.Errorf("k=%d for shape %v: want 1..%d, the last dimension", k, shape, last(shape))
 	}
 	shape[len(shape)-1] = int(k)
 	return Tensor{Type: in[0].Type, Shape: shape}, floats(in)

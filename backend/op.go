@@ -5,78 +5,78 @@ import (
 	"fmt"
 )
 
-// Op is an operator by QNN's name. Each comment gives inputs → output and the
-// parameters; D is the last dimension.
+// Op is the name of an operator in QNN. The comment of each constant gives the
+// operator's inputs → output, and its parameters; D is the last dimension of x.
 type Op string
 
 const (
-	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K],
-	// optional bias [N] → [M,N]. Other ranks, which QNN has, are left out: the
-	// vendor's validation rejects some that its compiler would accept (3110).
+	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional
+	// bias [N] → [M,N]. Inputs with other numbers of dimensions, which QNN allows, are
+	// left out: the vendor's validation rejects some that its compiler would accept
+	// (error 3110).
 	//
-	// There are three combinations of types. All tensors have one
-	// floating-point type. Or x and bias are Float16 with weights of Sfixed8 by
-	// rows or blocks. Or x is Ufixed8 or Ufixed16 with weights of Sfixed8 by
-	// rows and bias of Sfixed32 by rows, where a bias's scale is x's scale
-	// times the row's. In the last case the result has x's type, with the
-	// encoding of the parameters scale (float32) and offset (int32), which QNN
-	// has in the output tensor.
+	// Three combinations of types are allowed. In the first, all tensors have one
+	// floating-point type. In the second, x and bias are Float16, and the weights are
+	// Sfixed8 with scales per row or block. In the third, x is Ufixed8 or Ufixed16, the
+	// weights are Sfixed8 with a scale per row, and the bias is Sfixed32 with a scale
+	// per row: x's scale times the weight row's scale. In the third case the result has
+	// x's type. The parameters scale (float32) and offset (int32) define its encoding,
+	// which QNN has in the output tensor.
 	FullyConnected Op = "FullyConnected"
-	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] →
-	// […,M,N]. Each earlier dimension of a and b is equal, or 1. The parameters
-	// transpose_in0 and transpose_in1 (bool) read a as […,K,M] and b as
-	// […,N,K].
+	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
+	// earlier dimension is equal in a and b, or is 1 in one of them. The parameters
+	// transpose_in0 and transpose_in1 (bool) swap the last two dimensions: a is then
+	// […,K,M], and b […,N,K].
 	MatMul Op = "MatMul"
-	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D],
-	// beta [D]; parameter epsilon (float32). Beta is required and all zero:
-	// older versions of the vendor's library fail without it and silently
-	// ignore other values, so a device may reject them. x has at most rank 3,
-	// because the vendor's f16 form gave wrong values for rank 4 (core API
-	// 2.40).
+	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D], beta [D];
+	// parameter epsilon (float32). Beta is required and must be all zero: older
+	// versions of the vendor's library fail without a beta and silently ignore other
+	// values. x has at most 3 dimensions, because the vendor's f16 form gave wrong
+	// values for 4 dimensions (core API 2.40).
 	RmsNorm Op = "RmsNorm"
-	// Softmax normalises over D.
+	// Softmax normalises along D.
 	Softmax Op = "Softmax"
-	// Add, Subtract and Multiply work element by element and broadcast sizes of
-	// 1. Multiply also takes two tensors of Ufixed8 or two of Ufixed16. The
-	// result then has that type, encoded by scale and offset as in
-	// FullyConnected.
+	// Add, Subtract and Multiply compute element by element. A dimension of size 1 is
+	// broadcast. Multiply also takes two tensors of Ufixed8 or two of Ufixed16. The
+	// result then has that type, encoded by scale and offset as in FullyConnected.
 	Add      Op = "ElementWiseAdd"
 	Subtract Op = "ElementWiseSubtract"
 	Multiply Op = "ElementWiseMultiply"
-	// Sigmoid computes 1/(1+exp(-x)). It takes Ufixed8 and Ufixed16 as Multiply
-	// does.
+	// Sigmoid computes 1/(1+exp(-x)). Sigmoid allows Ufixed8 and Ufixed16 in the same
+	// way as Multiply.
 	Sigmoid Op = "Sigmoid"
-	// Reshape keeps the elements in order. Parameter shape (Array, Uint32) is
-	// the new shape, which QNN has in the output tensor.
+	// Reshape changes the shape and keeps the elements in order. The parameter shape
+	// (Array, Uint32) is the new shape, which QNN has in the output tensor.
 	Reshape Op = "Reshape"
-	// Transpose reorders dimensions: output dimension i is input dimension
-	// perm[i] (Array, Uint32).
+	// Transpose reorders dimensions: dimension i of the output is dimension perm[i] of
+	// the input (perm is an Array, Uint32).
 	Transpose Op = "Transpose"
-	// StridedSlice takes parts of all dimensions. Parameter ranges (Array
-	// [rank,3], Int32) holds begin, end and stride ≥ 1 of each.
+	// StridedSlice selects a range of each dimension. The parameter ranges (Array
+	// [rank,3], Int32) holds begin, end and stride ≥ 1 of each dimension.
 	StridedSlice Op = "StridedSlice"
-	// Concat joins its inputs along parameter axis (uint32).
+	// Concat joins its inputs along one dimension, the parameter axis (uint32).
 	Concat Op = "Concat"
-	// Cast converts between floating-point types. Parameter to (uint32) is the
-	// DataType, which QNN has in the output tensor.
+	// Cast converts between floating-point types. The parameter to (uint32) is the
+	// DataType of the result, which QNN has in the output tensor.
 	Cast Op = "Cast"
-	// TopK selects the largest elements over D: x […,D] → values […,k], the
-	// largest first, and their indices […,k] of type Uint32. Parameter k
-	// (uint32) is 1..D. Devices may order equal elements, and choose among
-	// equal ones at the end, as they like. A NaN counts as -Inf.
+	// TopK selects the k largest elements along D: x […,D] → values […,k], the largest
+	// first, and their indices […,k] of type Uint32. The parameter k (uint32) is from 1
+	// to D. Devices may put equal elements in any order. If not all elements that equal
+	// the smallest selected one fit, devices may select any of them. A NaN counts as
+	// -Inf.
 	TopK Op = "TopK"
-	// Quantize rounds floating-point numbers to the nearest value that the
-	// result can hold. Parameter to (uint32) is Ufixed8 or Ufixed16; scale
-	// (float32) and offset (int32) are its encoding. QNN has all three in the
-	// output tensor.
+	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point
+	// result can hold. The parameter to (uint32) is Ufixed8 or Ufixed16; scale
+	// (float32) and offset (int32) define the result's encoding. QNN has all three in
+	// the output tensor.
 	Quantize Op = "Quantize"
-	// Dequantize converts fixed-point elements to floating-point numbers.
-	// Parameter to (uint32) is a floating-point DataType.
+	// Dequantize converts fixed-point elements to floating-point numbers. The parameter
+	// to (uint32) is the floating-point DataType of the result.
 	Dequantize Op = "Dequantize"
 )
 
-// rule describes an operator: its numbers of inputs, its parameters, and the
-// function that infers its first result.
+// rule describes an operator: how many inputs it has, its parameters, and the function
+// that infers its first result.
 type rule struct {
 	minInputs, maxInputs int
 	params               []paramRule
@@ -113,12 +113,12 @@ var rules = map[Op]rule{
 	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
 }
 
-// encodingParams returns the parameters of a result's encoding.
+// encodingParams returns the parameters that define the encoding of a result.
 func encodingParams(required bool) []paramRule {
 	return []paramRule{{"scale", required, is[float32]}, {"offset", required, is[int32]}}
 }
 
-// Ops returns the operators of the contract, in no order.
+// Ops returns all operators of this package, in no particular order.
 func Ops() []Op {
 	ops := make([]Op, 0, len(rules))
 	for op := range rules {
@@ -139,7 +139,7 @@ func infer(n *Node, in []*Tensor) ([]Tensor, error) {
 		if r.maxInputs > r.minInputs {
 			want += fmt.Sprintf("..%d", r.maxInputs)
 		}
-		return nil, fmt.Errorf("%d inputs: want %s", len(in), want)
+		return nil, fmt.Errorf("the node has %d inputs: want %s", len(in), want)
 	}
 	if err := r.checkParams(n); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func infer(n *Node, in []*Tensor) ([]Tensor, error) {
 	if err := checkShape(out.Shape); err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
-	if n.Op == TopK { // the one operator with a second result
+	if n.Op == TopK { // TopK is the only operator with a second result
 		return []Tensor{out, {Type: Uint32, Shape: out.Shape}}, nil
 	}
 	return []Tensor{out}, nil

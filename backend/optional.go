@@ -2,19 +2,20 @@ package backend
 
 import "time"
 
-// This file has the interfaces that a device or a program may implement in
-// addition. The engine asks for them with a type assertion.
+// This file contains the interfaces that a device or a program may implement in
+// addition to [Device] and [Program]. The engine finds out with a type assertion
+// whether they are implemented.
 
-// Binder is a [Program] whose device must register memory before it uses it. Bind
-// registers the memory of bindings ahead of the first run with them. It may be
-// called while other programs run. The error wraps [ErrNoMemory] if there is no
-// room.
+// Binder is a [Program] whose device must register memory before it can use the memory.
+// Bind registers the memory of bindings, so that the first run with these bindings need
+// not do it. Bind may be called while other programs run. If the device has no room to
+// register the memory, the error wraps [ErrNoMemory].
 type Binder interface {
 	Bind(graph string, bindings []Binding) error
 }
 
-// Timed is a [Program] whose device measures its calls. Devices that can measure
-// do so if an option asks for it when they are opened.
+// Timed is a [Program] whose device measures the times of its calls. Such a device
+// measures only if an option that was set when it was opened asks for it.
 type Timed interface {
 	// LoadCost returns the cost of the call that loaded the program.
 	LoadCost() Cost
@@ -22,39 +23,41 @@ type Timed interface {
 	RunCost() Cost
 }
 
-// Cost is the time of a call as the device measures it.
+// Cost is the time of a call, as the device reports it.
 type Cost struct {
-	// Took is the time on the device's clock, which may differ from the caller's:
-	// an emulator may charge the time of another device.
+	// Took is the time on the device's clock, which may differ from the caller's clock:
+	// an emulator may report the time that a phone would take.
 	Took time.Duration
-	// Overrun is the time by which the call lasted longer than an emulator that
-	// keeps time intended. Measurements with overruns are less reliable.
+	// Overrun is set by an emulator that makes calls last as long as on a phone. It is
+	// the time by which this call lasted too long. Measurements with an overrun are
+	// less reliable.
 	Overrun time.Duration
-	// Paced names the source of Took if it is not the device's own time, for
+	// Paced names the source of Took if an emulator simulates the times of a phone, for
 	// example "sd8gen2 (fitted) as qwen2.5-1.5b".
 	Paced string
-	// Virtual reports that the call returned at once, without lasting for Took. To
-	// see calls overlap, let the emulator's clock run.
+	// Virtual is set if the call returned at once and only reported Took. To let calls
+	// overlap in time, set the emulator's pace so that its calls last.
 	Virtual bool
-	// Scale is the factor by which a paced call lasts longer than Took, or 0 if the
-	// call is not paced or returned at once.
+	// Scale is the factor by which a call lasts longer than Took on an emulator that
+	// simulates a phone's times. It is 0 if nothing is simulated, or if the call
+	// returned at once.
 	Scale float64
 }
 
-// Powered is a [Device] that accepts votes for its clocks. The engine calls Vote
-// when the phase changes, from one goroutine at a time. [Idle] withdraws the vote.
-// A device without such votes returns [errors.ErrUnsupported].
+// Powered is a [Device] that accepts votes for its clock rates. The engine calls Vote
+// when the phase changes, from one goroutine at a time. A vote for [Idle] withdraws the
+// last vote. If a device has no such votes, Vote returns [errors.ErrUnsupported].
 type Powered interface {
 	Vote(p Phase) error
 }
 
-// Phase is the kind of work that a device is about to get.
+// Phase is the kind of work that a device will do next.
 type Phase string
 
 // The phases.
 const (
-	Prefill Phase = "prefill" // wide passes, limited by arithmetic
+	Prefill Phase = "prefill" // passes with many rows, limited by arithmetic
 	Verify  Phase = "verify"  // passes that verify drafts
-	Decode  Phase = "decode"  // passes of one or two tokens, limited by memory
+	Decode  Phase = "decode"  // passes of one or two tokens, limited by memory bandwidth
 	Idle    Phase = "idle"    // no work
 )

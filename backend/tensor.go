@@ -6,21 +6,22 @@ import (
 	"fmt"
 )
 
-// MaxRank is the largest rank of a tensor. The operators of a transformer need
-// 4; the vendor's library accepts 5.
+// MaxRank is the largest number of dimensions of a tensor. The operators of a
+// transformer need 4 dimensions; the vendor's library accepts 5.
 const MaxRank = 5
 
 // DataType is the type of a tensor's elements.
 type DataType uint8
 
-// The element types that graphs use.
+// These are the element types of tensors in graphs.
 const (
 	Float32 DataType = iota + 1
 	Float16
 	Int32
 	Uint32
 	Bool8
-	// Fixed-point types hold integers, whose values an [Encoding] defines.
+	// A fixed-point type holds integers. An [Encoding] defines the real numbers that
+	// they stand for.
 	Ufixed8
 	Ufixed16
 	Sfixed8
@@ -63,15 +64,16 @@ func (t DataType) String() string {
 // Kind defines where the elements of a tensor are stored.
 type Kind uint8
 
-// The kinds of tensors.
+// These are the kinds of tensors.
 const (
-	// Input elements are read from memory that the caller binds for each run.
+	// The elements of an Input are read from memory that the caller binds for each run.
 	Input Kind = iota + 1
-	// Output elements are written to memory that the caller binds for each run.
+	// The elements of an Output are written to memory that the caller binds for each
+	// run.
 	Output
-	// Intermediate elements stay inside the device.
+	// The elements of an Intermediate tensor stay inside the device.
 	Intermediate
-	// Constant elements are part of the image.
+	// The elements of a Constant are part of the image.
 	Constant
 )
 
@@ -80,7 +82,7 @@ type TensorID int
 
 // Tensor describes one tensor of a graph.
 type Tensor struct {
-	// Name is unique in the tensor's graph.
+	// No other tensor of the same graph has the same Name.
 	Name  string
 	Kind  Kind
 	Type  DataType
@@ -91,7 +93,7 @@ type Tensor struct {
 	Values Values
 }
 
-// Elements returns the number of elements.
+// Elements returns the number of elements of the tensor.
 func (t *Tensor) Elements() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -103,9 +105,9 @@ func (t *Tensor) Elements() int {
 // SizeBytes returns the size of all elements in bytes.
 func (t *Tensor) SizeBytes() int { return t.Elements() * t.Type.Size() }
 
-// PackedBytes returns the size of all elements in bytes if elements with fewer
-// significant bits than their type are packed, as devices store them. It does
-// not include scales.
+// PackedBytes returns the size of all elements in bytes, if elements with fewer
+// significant bits than their type are packed. Devices store them like this. The size
+// does not include scales.
 func (t *Tensor) PackedBytes() int {
 	if t.Encoding.Bits == 0 {
 		return t.SizeBytes()
@@ -113,20 +115,20 @@ func (t *Tensor) PackedBytes() int {
 	return (t.Elements()*t.Encoding.Bits + 7) / 8
 }
 
-// Values provides the elements of a constant. Weights are large and usually
-// converted from a mapped file, so a device asks for them while it compiles,
-// and not before.
+// Values provides the elements of a constant. Weights are large and usually converted
+// from a mapped file, so a device calls Fill or FillScaled while it compiles, and not
+// before.
 type Values struct {
-	// ID identifies the content. Within a process, constants with equal ID,
-	// type and shape have equal elements. Devices store such constants once,
-	// and image caches use the ID in their keys.
+	// ID identifies the elements. Within a process, constants with equal ID, type and
+	// shape have equal elements. Devices store equal constants once, and image caches
+	// use the ID in their keys.
 	ID string
 	// Fill writes all elements to dst, whose length is the tensor's size in
 	// bytes. The device may call it several times, from one goroutine at a
 	// time.
 	Fill func(dst []byte) error
-	// FillScaled replaces Fill if [Tensor.ScaleCount] is positive. It writes
-	// elements and their scales together, because both follow from the same
+	// FillScaled replaces Fill if [Tensor.ScaleCount] is positive. FillScaled writes
+	// elements and their scales together, because both are computed from the same
 	// numbers.
 	FillScaled func(dst []byte, scales []ScaleOffset) error
 }
@@ -142,8 +144,8 @@ func (t *Tensor) Fill(dst []byte) ([]ScaleOffset, error) {
 	return scales, t.Values.FillScaled(dst, scales)
 }
 
-// Literal returns values that hold data. The caller must not change data
-// afterwards.
+// Literal returns values with the given data as elements. The caller must not change
+// data afterwards.
 func Literal(data []byte) Values {
 	sum := sha256.Sum256(data)
 	return Values{

@@ -132,6 +132,6 @@ func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
 	}
 	// The runner must log the reason before it breaks the connection, because Ollama
 	// may kill it at that moment.
-	eventually(t, "nothing says why it ended", func() bool { return strings.Contains(s.Log(), "the device is gone for this process") })
+	eventually(t, "nothing says why it ended", func() bool { return strings.Contains(s.Log(), "this process can no longer use the device") })
 	requireWorking(t, s, "model")
 }

@@ -99,7 +99,7 @@ func TestCacheVerifyFindsAndRemovesDamage(t *testing.T) {
 	require.NoError(t, os.Truncate(path, 0))
 	out, err = sdnpu(t, "cache", "list")
 	require.NoError(t, err)
-	require.Contains(t, out, "0 bytes are less than a header's")
+	require.Contains(t, out, "the file has 0 bytes, fewer than its header's")
 	out, err = sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
 	require.Contains(t, out, "removed "+filepath.Base(path)[:keyDigits]+" (0 KiB)", "the image has no other name")

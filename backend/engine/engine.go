@@ -48,7 +48,7 @@ type Engine struct {
 	// deviceLock may replace graphs. A goroutine that holds neither lock may read only
 	// sizes.
 	graphs  atomic.Pointer[graphSet]
-	growing chan struct{} // has an element while it is held
+	growing chan struct{} // a lock: it is held while the channel has an element
 
 	// deviceLock is a lock: it is held while the channel has an element. It guards all
 	// programs and buffers, and the fields below.

@@ -47,8 +47,8 @@ func (e *Engine) addDrafts(list []taskRows) {
 // merge collects drafts of several work items, the one with the best score first.
 type merge struct {
 	rows     []taskRows
-	taken    []int // drafts of each item
-	n        int   // drafts of all items
+	taken    []int // number of drafts taken from each item
+	n        int   // number of drafts taken from all items
 	expected float64
 }
 

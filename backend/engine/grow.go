@@ -9,14 +9,16 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Growth describes a switch to the graphs of a longer context tier.
+// Growth describes one change of the engine to the graphs of a longer context tier.
 type Growth struct {
-	// From and To are the contexts, in tokens of one sequence.
+	// From and To are the old and the new context, in tokens of one sequence.
 	From, To int
-	// Took is the whole time. Moved is the part of the time in which no pass could run. It covers
-	// the copy of keys and values and, if the device cannot hold two graph sets, also the loads.
+	// Took is the duration of the whole change. Moved is the part of the time in which
+	// no pass could run. It includes the copy of keys and values and, if the device
+	// cannot hold two graph sets, also the loads.
 	Took, Moved time.Duration
-	// PeakBytes is the largest size of programs, cache and other buffers together.
+	// PeakBytes is the largest total size of programs, KV cache and other buffers
+	// during the change.
 	PeakBytes int64
 }
 
@@ -34,11 +36,12 @@ func (o *resolved) contextFor(n int) int {
 	return min(c, o.Context)
 }
 
-// reserve switches to a longer context tier unless the graphs hold sequences of n
-// tokens. It returns the growth, or nil. If it fails, nothing changes.
+// reserve changes to a longer context tier if the current graphs cannot hold sequences
+// of n tokens. It returns a description of the change, or nil if none was needed. If
+// reserve fails, the engine keeps its old graphs.
 //
-// Passes of other requests run while graphs are compiled and loaded. They wait only
-// while keys and values are copied.
+// Passes of other requests run while the new graphs are compiled and loaded. These
+// passes wait only while keys and values are copied.
 func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	if n <= e.graphs.Load().context {
 		return nil, nil
@@ -47,10 +50,10 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	case e.growing <- struct{}{}:
 		defer func() { <-e.growing }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("engine: wait for a longer context: %w", ctx.Err())
+		return nil, fmt.Errorf("engine: wait until the context is longer: %w", ctx.Err())
 	}
 	old := e.graphs.Load()
-	if n <= old.context { // another request has grown it meanwhile
+	if n <= old.context { // another request has lengthened the context in the meantime
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -74,8 +77,8 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	return g, nil
 }
 
-// grow loads the graph set of a longer context tier in addition to the old one, or in
-// its place if the device has no memory for both.
+// grow loads the graph set of a longer context tier. The old set stays loaded until
+// then, unless the device has no memory for both.
 func (e *Engine) grow(ctx context.Context, old *graphSet, g *Growth) error {
 	next, err := e.newGraphSet(g.To)
 	if err != nil {
@@ -91,20 +94,20 @@ func (e *Engine) grow(ctx context.Context, old *graphSet, g *Growth) error {
 		g.PeakBytes = before + next.sizeBytes()
 		err = e.switchGraphSet(ctx, old, next, g, func() error { return nil })
 	case errors.Is(err, backend.ErrNoMemory):
-		e.options.Logger.Warn("no room for two sets of graphs: requests wait while the context grows", "reason", err)
+		e.options.Logger.Warn("the device has no memory for two sets of graphs: all requests wait until the longer context is loaded", "reason", err)
 		err = e.switchGraphSet(ctx, old, next, g, func() error { return e.switchInPlace(ctx, old, next, g) })
 	}
 	if err != nil {
 		return errors.Join(err, next.close())
 	}
-	if err := old.close(); err != nil { // the new graphs work nevertheless
-		e.options.Logger.Warn("memory of the shorter context cannot be freed", "reason", err)
+	if err := old.close(); err != nil { // do not fail: the new graphs work, although the old ones keep their memory
+		e.options.Logger.Warn("could not free the memory of the shorter context", "reason", err)
 	}
 	return nil
 }
 
-// switchGraphSet makes next the current graph set, between two passes. It calls prepare
-// first.
+// switchGraphSet makes next the engine's graph set, between two passes. It calls
+// prepare before that.
 func (e *Engine) switchGraphSet(ctx context.Context, old, next *graphSet, g *Growth, prepare func() error) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -118,7 +121,7 @@ func (e *Engine) switchGraphSet(ctx context.Context, old, next *graphSet, g *Gro
 		return err
 	}
 	next.memory.Cache().CopyFrom(old.memory.Cache(), e.sequences.Lengths())
-	e.last = nil // its rows lie in the old memory
+	e.last = nil // the last pass cannot be committed: its rows are in the old set's memory
 	e.graphs.Store(next)
 	e.passTimes.Move()
 	e.hostTimes.Move()
@@ -126,8 +129,9 @@ func (e *Engine) switchGraphSet(ctx context.Context, old, next *graphSet, g *Gro
 	return nil
 }
 
-// switchInPlace frees the old programs and loads the new ones. If that fails, it loads
-// the old ones again, even if ctx has ended. If that fails too, the engine is broken.
+// switchInPlace frees the programs of the old graph set and then loads those of the new
+// one. If a load fails, switchInPlace loads the old programs again, even if ctx is
+// done. If that fails too, the engine has no graphs and every later request fails.
 func (e *Engine) switchInPlace(ctx context.Context, old, next *graphSet, g *Growth) error {
 	err := old.Unload()
 	if err == nil {
@@ -138,7 +142,7 @@ func (e *Engine) switchInPlace(ctx context.Context, old, next *graphSet, g *Grow
 		return nil
 	}
 	if again := e.loadBlocks(context.WithoutCancel(ctx), old); again != nil {
-		e.broken = fmt.Errorf("the graphs are lost, the model must be loaded again: %w", errors.Join(err, again))
+		e.broken = fmt.Errorf("no graphs are loaded, so load the model again: %w", errors.Join(err, again))
 		return e.broken
 	}
 	return err

@@ -133,7 +133,7 @@ func TestADeviceWithRoomForOneGraphSetSwitchesInPlace(t *testing.T) {
 	dev.roomFor(dev.programs.Load())
 	_, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 20})
 	require.Equal(t, 32, report.Context)
-	require.Contains(t, log.String(), "no room for two sets of graphs")
+	require.Contains(t, log.String(), "no memory for two sets of graphs")
 	require.Contains(t, log.String(), `msg="context grown" from=8 to=16 seconds=`)
 	f, _ := start(t, newDevice(), growing)
 	_, _, want := answer(t, f, engine.Request{Prompt: begin, MaxTokens: 20})

@@ -17,18 +17,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// head computes logits from hidden states, in one width or several.
+// head computes logits from hidden states, on graphs of one or several widths.
 //
-// Its graphs write all logits of each row and also the best of them. The host reads the
-// best ones; it reads the rest only if a draw needs it. docs/engine.md says why.
+// Each graph of the head returns two results: all logits of each row, and separately
+// the largest ones. The host reads the largest logits, and the others only if a draw
+// needs them. docs/engine.md gives the reason.
 type head struct {
-	// widths are the graphs and rows their widths, ascending.
+	// widths holds the head's graphs, and rows their widths, ascending.
 	widths []*residency.BoundGraph
 	rows   []int
 	ports  []map[string]*arena.Region
 	images []*images.Image
 	memory *headMemory
-	// held are the rows of the last pass whose logits are in memory, in order.
+	// held lists the rows of the last pass whose logits are in the head's memory, in
+	// order.
 	held []int
 }
 
@@ -67,8 +69,8 @@ func (h *head) reload(ctx context.Context, l *images.Loader) error {
 
 func (h *head) close() error { return errors.Join(images.CloseAll(h.images), h.memory.close()) }
 
-// fitting returns the narrowest graph that holds n rows, or the widest one, and its
-// number of rows.
+// fitting returns the narrowest graph that holds n rows and its number of rows. If none
+// holds n rows, it returns the widest one.
 func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 	for i, rows := range h.rows {
 		if rows >= n || i == len(h.rows)-1 {
@@ -78,7 +80,7 @@ func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
 }
 
-// headMemory is the memory that the head binds.
+// headMemory is the memory that the head's graphs bind.
 type headMemory struct {
 	buffer              backend.Buffer
 	x, logits           arena.Region
@@ -111,8 +113,8 @@ func (m *headMemory) close() error {
 	return m.buffer.Close()
 }
 
-// computeLogits runs the head for the rows that ask for logits, in groups of the
-// head's rows.
+// computeLogits runs the head for those rows of a pass whose logits are needed, in
+// groups that fit the head's graphs.
 func (e *Engine) computeLogits(ctx context.Context, b *batch, r *Result) error {
 	var rows []int
 	tops, wholes := 0, 0
@@ -145,13 +147,15 @@ func (e *Engine) computeLogits(ctx context.Context, b *batch, r *Result) error {
 	return nil
 }
 
-// asks reports which outputs of the head a row asks for: the best logits or all.
+// asks reports which outputs of the head a row needs: the largest logits, all logits,
+// or both.
 func (e *Engine) asks(row Row) (top, whole bool) {
 	none := e.options.Top == 0
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead copies the logits that row i of a pass asks for from the head's row at.
+// readHead copies the logits that row i of a pass needs from row at of the head's
+// output.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {
@@ -168,7 +172,8 @@ func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	return err
 }
 
-// runHeadOnce runs the head for as many of the rows as it has, and returns these.
+// runHeadOnce runs the head for the first of the rows, as far as they fit one graph,
+// and returns those rows.
 func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Result) ([]int, error) {
 	size := e.config.Hidden * e.options.Recipe.Activations.Size()
 	from := b.hidden
@@ -193,10 +198,10 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 	return part, nil
 }
 
-// wholeRow decodes all logits of a row of the last pass into dst, which it may
-// grow. It runs the head again if other rows have taken the row's place, and counts
-// that in r. Requests that share the pass may call it at the same time, while the
-// goroutine that ran the pass waits.
+// wholeRow decodes all logits of a row of the last pass into dst, and enlarges dst if
+// necessary. If the head's memory no longer holds that row, wholeRow runs the head
+// again and counts the run in r. Requests that share a pass may call wholeRow at the
+// same time, while the goroutine that ran the pass waits.
 func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int, r *Result) ([]float32, error) {
 	e.headLock.Lock()
 	defer e.headLock.Unlock()
@@ -211,7 +216,7 @@ func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int,
 	return dst, e.readLogits(dst, at)
 }
 
-// readLogits decodes all logits of the head's row at.
+// readLogits decodes all logits from row at of the head's output.
 func (e *Engine) readLogits(dst []float32, at int) error {
 	t := e.options.Recipe.Activations
 	size := len(dst) * t.Size()
@@ -221,7 +226,7 @@ func (e *Engine) readLogits(dst []float32, at int) error {
 	return nil
 }
 
-// tops is the memory of the best logits of a pass's rows.
+// tops is memory for the largest logits of each row of a pass.
 type tops struct {
 	ids    []int32
 	logits []float32
@@ -237,8 +242,9 @@ func (t *tops) take(k int) sampler.Top {
 	return sampler.Top{IDs: t.ids[n : n+k : n+k], Logits: t.logits[n : n+k : n+k]}
 }
 
-// readTop decodes the best logits of the head's row at. It orders equal logits by id,
-// which not every library does. An id outside the vocabulary is an error.
+// readTop decodes the largest logits from row at of the head's output. readTop orders
+// equal logits by token id, because not every device library does. A token id outside
+// the vocabulary is an error.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
 	m, t, k := e.head.memory, e.options.Recipe.Activations, e.options.Top
 	top := e.tops.take(k)
@@ -256,7 +262,7 @@ func (e *Engine) readTop(at int) (sampler.Top, error) {
 	for i := range top.IDs {
 		id := binary.LittleEndian.Uint32(indices[4*i:])
 		if id >= uint32(e.config.Vocab) {
-			return top, fmt.Errorf("engine: the head returned token=%d: want 0..%d", id, e.config.Vocab-1)
+			return top, fmt.Errorf("engine: the head's graph returned token=%d: want 0..%d", id, e.config.Vocab-1)
 		}
 		top.IDs[i] = int32(id)
 		for j := i; j > 0 && top.Logits[j-1] == top.Logits[j] && top.IDs[j-1] > top.IDs[j]; j-- {

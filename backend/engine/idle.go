@@ -9,20 +9,21 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// idleSwitch loads the prefill graphs while no request runs, if the usual prompt is
-// then answered sooner. The zero value does nothing.
+// idleSwitch loads the prefill graphs again while no request runs, if the engine then
+// answers a prompt of usual length sooner. The zero value never loads graphs.
 type idleSwitch struct {
 	mu       sync.Mutex // guards what follows
 	requests int        // that run now
-	prompts  []int      // computed tokens of the last prompts
+	prompts  []int      // computed tokens of each of the last prompts
 	timer    *time.Timer
 	closed   bool
 }
 
-// rememberedPrompts is the number of prompts whose median is the usual prompt.
+// rememberedPrompts is the number of prompts over which the median length is taken.
 const rememberedPrompts = 16
 
-// requestStarted counts a request. No further idle load starts.
+// requestStarted counts a request that starts. No load of an idle run starts after
+// that.
 func (e *Engine) requestStarted() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
@@ -35,8 +36,9 @@ func (e *Engine) requestStarted() {
 	}
 }
 
-// requestEnded ends a request. If it was the last one and plans switch graphs, the
-// prefill graphs are loaded again after [Options].IdleSwitch.
+// requestEnded counts a request that ends. If no other request runs and plans switch
+// graphs, it starts a timer of [Options].IdleSwitch, after which the prefill graphs are
+// loaded again.
 func (e *Engine) requestEnded() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
@@ -60,13 +62,14 @@ func (i *idleSwitch) recordPrompt(tokens int) {
 	i.prompts = i.prompts[max(0, len(i.prompts)-rememberedPrompts):]
 }
 
-// medianPrompt returns the usual number of computed tokens. The caller holds mu.
+// medianPrompt returns the median number of computed tokens of the last prompts. The
+// caller holds mu.
 func (i *idleSwitch) medianPrompt() int {
 	sorted := slices.Sorted(slices.Values(i.prompts))
 	return sorted[len(sorted)/2]
 }
 
-// close lets no further loads start. The switcher stops the loads in progress.
+// close prevents further loads of idle runs. The switcher stops a load in progress.
 func (i *idleSwitch) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -76,7 +79,7 @@ func (i *idleSwitch) close() {
 	}
 }
 
-// loadPrefillGraphs starts to load the prefill graphs, unless a request runs.
+// loadPrefillGraphs starts to load the prefill graphs, unless a request is running.
 func (e *Engine) loadPrefillGraphs() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
@@ -85,7 +88,7 @@ func (e *Engine) loadPrefillGraphs() {
 	}
 	select {
 	case e.deviceLock <- struct{}{}:
-	default: // set while a caller of Forward uses the device
+	default: // a caller of Forward holds the device lock
 		return
 	}
 	defer e.unlock()
@@ -95,14 +98,15 @@ func (e *Engine) loadPrefillGraphs() {
 	f := e.graphs.Load()
 	forecast, err := e.planReturn(e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
 	if err != nil || forecast == nil {
-		e.options.Logger.Debug("graphs stay as they are while the engine is idle", "reason", err)
+		e.options.Logger.Debug("no graphs are switched while the engine is idle", "reason", err)
 		return
 	}
 	e.switcher.Begin(e.switcher.NewIdleRun(f.Set, forecast), false)
 }
 
-// planReturn returns a plan that loads the prefill graph of each block that has none. It returns
-// nil if that does not answer the usual prompt sooner.
+// planReturn returns a plan that loads the prefill graph of each block in which it is
+// not loaded. It returns nil if the engine would not answer a prompt of usual length
+// sooner.
 func (e *Engine) planReturn(resident []graphswap.Variant, tokens int) (*Forecast, error) {
 	plan := &graphswap.Plan{
 		Name: "idle", Blocks: len(resident), PrefillRows: e.options.Rows[0], DecodeRows: e.options.partRows(), Before: resident, After: slices.Clone(resident),
@@ -132,8 +136,8 @@ func (e *Engine) planReturn(resident []graphswap.Variant, tokens int) (*Forecast
 	return &Forecast{Plan: plan, Problem: back.Problem}, nil
 }
 
-// answerEndMs returns the time at which an answer of the expected length ends, in
-// milliseconds since the plan starts.
+// answerEndMs returns when an answer of the expected length ends, in milliseconds after
+// the plan's start.
 func (p Prompt) answerEndMs(f *Forecast) float64 {
 	if f.Timeline == nil {
 		return 0

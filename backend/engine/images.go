@@ -11,9 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Types of package images that are part of an engine's options and results.
+// These types of package images are part of an engine's options and results.
 type (
-	// Progress tells how much of the images is compiled and loaded.
+	// Progress tells how many of the images are compiled and loaded.
 	Progress = images.Progress
 	// Job describes an image to be compiled.
 	Job = images.Job
@@ -40,7 +40,7 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
 
-// images returns the config of package images.
+// images returns the configuration for package images that follows from the options.
 func (o *resolved) images() images.Config {
 	return images.Config{
 		Recipe:   o.Recipe,
@@ -59,8 +59,8 @@ func (o *resolved) images() images.Config {
 	}
 }
 
-// contexts returns the context tiers that an engine starts with and grows to,
-// ascending.
+// contexts returns all context tiers that an engine can use, from the first to the
+// longest.
 func (o *resolved) contexts() []int {
 	list := []int{o.contextFor(0)}
 	for list[len(list)-1] < o.Context {
@@ -69,23 +69,23 @@ func (o *resolved) contexts() []int {
 	return list
 }
 
-// Prepare compiles every image that an engine of these arguments can need, at each
-// context that it grows to, into the options' cache: see [images.Prepare].
+// Prepare compiles every image that an engine with these arguments can need, for each
+// context tier, into the image cache of the options: see [images.Prepare].
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Options) ([]Prepared, error) {
 	o, err := options.resolve(m.Config(), nil)
 	if err != nil {
 		return nil, err
 	}
 	if o.Cache == nil {
-		return nil, fmt.Errorf("engine: %w: prepare: no image cache to keep images in", ErrOptions)
+		return nil, fmt.Errorf("engine: %w: prepare: the options name no image cache to store images in", ErrOptions)
 	}
 	return images.Prepare(ctx, dev, m, o.images(), o.contexts(), o.Sequences)
 }
 
-// Measure loads and runs every graph of a model alone and times it, in the widths
+// Measure loads each graph of a model alone, runs it, and times both, with the widths
 // and blocks of the options: see [images.Measure].
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
-	options.Plan = "" // its widths may be any
+	options.Plan = "" // without a plan, any widths are allowed
 	o, err := options.resolve(m.Config(), nil)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 	return images.Measure(ctx, dev, m, o.images(), m.Views(o.Context), o.contextFor(0)*o.Sequences, mo)
 }
 
-// buffers returns the shape of the memory that graphs of a context tier bind.
+// buffers returns the shape of the memory that the graphs of one context tier bind.
 func (o *resolved) buffers(m *model.Model, context int) buffers.Config {
 	c := buffers.Config{
 		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: o.Rows[0], PartRows: o.partRows(),

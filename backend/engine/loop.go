@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// This file is the engine's loop: next batch, blocks, head, verify, commit.
+// This file contains the engine's loop: next batch, blocks, head, verify, commit.
 
-// compute returns once the request's tokens are computed and committed and the
-// token after the last one is drawn. The request waits in the queue until a pass
-// has room for its rows, and runs that pass itself if it gets the device lock.
+// compute returns when all of the request's tokens are computed and committed, and the
+// token after the last one is drawn. The request waits in the request queue until a
+// pass has room for its rows. If it gets the device lock first, it runs that pass
+// itself.
 func (g *generation) compute(ctx context.Context) error {
 	e, w := g.engine, &g.item
-	if err := ctx.Err(); err != nil { // select takes any ready case
+	if err := ctx.Err(); err != nil { // check ctx first, because select may choose any ready case
 		return fmt.Errorf("engine: %w", err)
 	}
 	w.outputs, w.err, w.finished = make(chan *passOutput, 1), nil, false
@@ -33,13 +34,13 @@ func (g *generation) compute(ctx context.Context) error {
 	return w.err
 }
 
-// runNextPass runs a pass with rows of the request queue, be they of own or of
-// other requests, and returns once each request has committed its rows. The
-// caller holds the device lock; runNextPass releases it.
+// runNextPass runs one pass with rows from the request queue, of its own request or of
+// others. It returns when each request has settled its rows. The caller holds the
+// device lock, and runNextPass releases it.
 func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	defer e.unlock()
 	if err := e.prepareFor(ctx); err != nil {
-		e.queue.withdraw(&own.item) // the element is there, because no pass runs
+		e.queue.withdraw(&own.item) // the item must still be in the queue, because no pass runs
 		return err
 	}
 	e.waitForMore()
@@ -48,15 +49,15 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		return nil
 	}
 	next := e.nextRows()
-	defer func() { e.abandon(own, next) }() // next is empty unless the device panics
+	defer func() { e.abandon(own, next) }() // next is empty here, unless the device has panicked
 	if len(next) > 1 || next[0].item != &own.item {
-		ctx = context.WithoutCancel(ctx) // other requests need the pass
+		ctx = context.WithoutCancel(ctx) // other requests share the pass, so a cancelled ctx must not end it
 	}
 	for size := len(next); len(next) > 0; {
 		rows := next[:size]
 		result, err := e.computeRows(ctx, rows)
 		if spoiled(err) && (size > 1 || rows[0].drafts > 0) {
-			size = 1 // only a request that has the token in its text fails
+			size = 1 // repeat the pass one request at a time: only the request whose text contains the bad token may fail
 			dropDrafts(next)
 			continue
 		}
@@ -66,8 +67,8 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	return nil
 }
 
-// computeRows computes a batch of rows. If the device restarts during the pass, it
-// loads the graphs and computes the batch once more.
+// computeRows computes a batch of rows. If the device restarts during the pass,
+// computeRows loads the graphs again and repeats the batch once.
 func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, err error) {
 	for again := false; ; again = true {
 		e.power.Vote(phaseOf(rows))
@@ -107,12 +108,12 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 	return run.runHead(ctx)
 }
 
-// deliver hands each request its rows and returns once all of them are settled.
-// own settles its rows here; other requests do so on their own goroutines.
+// deliver hands each request its rows and returns when all requests have settled them.
+// The request own settles here, and the others on their own goroutines.
 func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	var waiting sync.WaitGroup
 	waiting.Add(len(outputs))
-	defer waiting.Wait() // even if a draw of own panics
+	defer waiting.Wait() // wait even if a draw of own panics
 	for _, o := range outputs {
 		if o.settled = waiting.Done; o.rows.item != &own.item {
 			o.rows.item.outputs <- o
@@ -127,9 +128,9 @@ func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	e.learnFromPass(outputs)
 }
 
-// settle verifies the drafts among the request's rows of a pass, draws the next
-// token and commits the rows that became text. It runs on the request's own
-// goroutine, while the goroutine that ran the pass holds the device lock for it.
+// settle processes the request's rows of a pass: it verifies the drafts, draws the next
+// token and commits the rows that belong to the text. Each request settles on its own
+// goroutine. Meanwhile the goroutine that ran the pass holds the device lock for it.
 func (g *generation) settle(o *passOutput) (refused error) {
 	path, steps := o.tokenRows(), g.report.DecodeSteps
 	if o.rows.last() || g.item.everyRow {

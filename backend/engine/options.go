@@ -13,90 +13,99 @@ import (
 )
 
 const (
-	// defaultContext is the context of models that were made for longer ones.
+	// defaultContext is the default context length of models that support longer
+	// contexts.
 	defaultContext = 4096
-	// blockParameters is the largest number of weights of a block if the options leave the number
-	// of blocks open. An f16 image of a block then has at most 200 MB, which an NPU session must
-	// hold in one piece besides other images.
+	// blockParameters is the largest number of weights in a block if the options do not
+	// set the number of blocks. With this limit, an f16 image of a block takes at most
+	// 200 MB. An NPU session must hold an image in one piece, together with others.
 	blockParameters = 100_000_000
-	// maxRows bounds the width of a graph, and with it the size of its mask.
+	// maxRows bounds the width of a graph, and so the size of its mask.
 	maxRows = 4096
-	// defaultTop is enough for each draw with top_k and repeat_last_n of up to 128
-	// together, such as Ollama's 40 and 64.
+	// defaultTop is the default of [Options].Top. It is enough for all draws in which
+	// top_k and repeat_last_n add up to at most 128, such as Ollama's 40 and 64.
 	defaultTop = 128
-	// maxSlots bounds Context times Sequences.
+	// maxSlots bounds the product of Context and Sequences.
 	maxSlots = 1 << 20
-	// databaseTokens bounds the earlier outputs that are kept in memory: about 60 MB.
+	// databaseTokens bounds the number of tokens of earlier outputs that are kept in
+	// memory: about 60 MB.
 	databaseTokens = 1 << 20
 )
 
-// Options tunes an Engine. The zero value is ready to use.
+// Options configures an Engine. The zero value is ready to use.
 type Options struct {
-	// Recipe is the precision. Zero means the first of [model.Recipes].
+	// Recipe is the precision of weights, activations and KV cache. Zero means the
+	// first of [model.Recipes].
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are 128
 	// and 1, and with several sequences also a width with a row for each sequence. Drafts add 32 and
 	// 8; automatic ones do so only if the device shares constants. With a plan or an exact width the
 	// default is 128 and 32.
 	Rows []int
-	// Blocks is the number of blocks. Zero means one per 100 million parameters.
+	// Blocks is the number of blocks that the layers are cut into. Zero means one block
+	// per 100 million parameters.
 	Blocks int
-	// Context is the number of tokens that one sequence holds. Zero means the model's,
-	// but at most 4096.
+	// Context is the largest number of tokens of one sequence. Zero means the model's
+	// own limit, but at most 4096.
 	Context int
-	// FirstContext is the context tier that the engine starts with. The tier doubles, up
-	// to Context, when a sequence needs more. Zero means 512.
+	// FirstContext is the context tier with which the engine starts. The tier doubles,
+	// up to Context, when a sequence needs more. Zero means 512.
 	FirstContext int
-	// Sequences is the number of conversations that the KV cache holds, and of requests
-	// that run at the same time. Zero means one.
+	// Sequences is the number of conversations in the KV cache, and so of requests that
+	// can run at the same time. Zero means one.
 	Sequences int
-	// Plan selects which graphs are loaded at which time: see [Plans]. Empty means that all graphs
-	// are loaded, in shared images if the device shares constants.
+	// Plan decides which graphs are loaded at which time: see [Plans]. With an empty
+	// Plan all graphs are loaded, in shared images if the device shares constants.
 	Plan string
-	// Costs is the cost model that plans are based on. If it is nil, each graph is
-	// measured when it is first loaded.
+	// Costs is the cost model from which plans are computed. If Costs is nil, the
+	// engine measures each graph when it loads the graph for the first time.
 	Costs *graphswap.Cost
-	// IdleSwitch is the time without requests after which the prefill graphs are loaded
-	// again, if plans switch graphs and the usual prompt is then answered sooner. Zero
-	// means never.
+	// If no request runs for the time IdleSwitch, the engine loads the prefill graphs
+	// again, provided that plans switch graphs and a prompt of usual length is then
+	// answered sooner. Zero means never.
 	IdleSwitch time.Duration
-	// Forecast measures each graph when it is first loaded, even if no plan needs
-	// that, so that reports can compare a prompt's time with its forecast.
+	// Forecast makes the engine measure each graph at its first load even if no plan
+	// needs that, so that reports can compare a prompt's time with a forecast.
 	Forecast bool
-	// Draft selects the draft sources. Drafts change the time of an answer and never its
-	// text.
+	// Draft selects the sources of drafts. Drafts change how long an answer takes, and
+	// never its text.
 	Draft draft.Mode
-	// Exact computes each token after a prompt on graphs of one width. docs/engine.md describes the
-	// guarantees.
+	// Exact computes each token after the prompt on graphs of a single width.
+	// docs/engine.md states what this guarantees.
 	Exact bool
-	// Flips is the result of [Engine.MeasureFlips] for this model and device, for
-	// reports. Nil means that nothing was measured.
+	// Flips is the result of [Engine.MeasureFlips] for this model and device. The
+	// engine only copies it to reports. Nil means that flips were not measured.
 	Flips *Flips
-	// Database holds the texts of earlier requests, from which tokens are drafted. The caller keeps
-	// it open until the Engine is closed. Nil means a database in memory.
+	// Database holds the outputs of earlier requests, which are a source of drafts. The
+	// caller must not close it before the Engine. Nil means a database in memory.
 	Database *draft.Database
-	// Policy, when set, wraps the policy of the engine: see [Policy].
+	// Policy, if set, wraps or replaces the engine's own policy: see [Policy].
 	Policy func(own Policy) Policy
-	// AlwaysCalibrate runs the head for every token of a prompt, if Draft calibrates,
-	// even if that is not expected to pay: see [Calibration].
+	// AlwaysCalibrate lets the drafter learn from every token of a prompt, even if that
+	// is not expected to save time. It has no effect unless Draft calibrates: see
+	// [Calibration].
 	AlwaysCalibrate bool
-	// ProcessTime, when set, returns the processor time of this process so far. Reports then
-	// include the processor time of a request.
+	// ProcessTime, if set, returns the processor time of this process so far. If
+	// ProcessTime is set, reports include the processor time of each request.
 	ProcessTime func() time.Duration
-	// HeadRows is the width of the head's graph. Zero means the smallest of Rows. If
-	// there are more sequences, a second graph has a row for each. With Exact it is the
-	// exact width.
+	// HeadRows is the width of the head's graph, which computes logits. Zero means the
+	// smallest width in Rows. If there are more sequences than HeadRows, the head has a
+	// second graph with one row for each. With Exact, the head has the exact width
+	// instead.
 	HeadRows int
-	// Top is the number of best logits that the head's graph returns separately: most
-	// draws need no others. Zero means 128, which every library selects fast. A negative
-	// number means none: each draw then reads whole rows.
+	// Top is the number of largest logits that the head's graph returns separately.
+	// Most draws need no others. Zero means 128, a number that every device library
+	// selects fast. If Top is negative, the head returns none, and each draw reads all
+	// logits.
 	Top int
-	// Cache keeps compiled images. If it is nil, each start compiles them.
+	// Cache stores compiled images on disk. If Cache is nil, images are compiled at
+	// each start.
 	Cache *imagecache.Store
-	// Name labels the images in the cache: the model's name, for people.
+	// Name is the model's name in the image cache, for people.
 	Name string
-	// Compile, when set, writes the images instead of the device, for instance in
-	// another process. It calls filled with the size of each constant that is written.
+	// Compile, if set, compiles the images in place of the device, for example in
+	// another process. Compile calls filled with the size of each constant that it has
+	// written.
 	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
 	// CompilePatience is the silence that is allowed of a process that compiles, in
 	// addition to the time that its work takes. A process that waits longer for the
@@ -104,13 +113,13 @@ type Options struct {
 	CompilePatience time.Duration
 	// Logger receives warnings. Nil means silence.
 	Logger *slog.Logger
-	// Progress, when set, is called while images are compiled and loaded: when one
-	// begins, at least every second, and when it is done. Calls do not overlap.
+	// Progress, if set, is called while images are compiled and loaded: at the start
+	// and the end of each image, and at least every second. Calls do not overlap.
 	Progress func(Progress)
 }
 
-// ContextOf returns the context of a model, so that the caller can reject a prompt
-// that does not fit before anything is compiled.
+// ContextOf returns the context length that an engine would have for a model. With it,
+// the caller can reject a prompt that does not fit before images are compiled.
 func (o Options) ContextOf(c model.Config) int {
 	if o.Context == 0 {
 		return min(c.ContextLength, defaultContext)
@@ -119,7 +128,7 @@ func (o Options) ContextOf(c model.Config) int {
 }
 
 // Shape returns the widths of the graphs, descending, the number of blocks, and the
-// past slots of all sequences with which [New] begins.
+// number of past slots with which [New] starts.
 func (o Options) Shape(c model.Config) (rows []int, blocks, slots int, err error) {
 	r, err := o.resolve(c, nil)
 	if err != nil {

@@ -9,30 +9,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// passOutput is one request's part of a pass. The goroutine that ran the pass makes it
-// and waits for settled; until then the request's goroutine reads the logits and writes
-// accepted, verified, panicked and err.
+// passOutput is the part of a pass's result that belongs to one request. The goroutine
+// that ran the pass creates it and then waits for settled. Until settled is called,
+// only the request's goroutine reads the logits and writes accepted, verified, panicked
+// and err.
 type passOutput struct {
 	rows taskRows
-	// err ended the pass, or the settling of the rows.
+	// err is the error of the pass, or of settling the rows.
 	err error
-	// result belongs to the whole pass, in which the request's rows begin at first.
+	// result is the result of the whole pass. first is the index of the request's first
+	// row in it.
 	result *Result
 	first  int
-	// tops and logits have an entry for each of the request's rows: its tokens, then
-	// its drafts. An entry of logits is nil if the row did not ask for all logits.
+	// tops and logits have one entry for each of the request's rows: first its tokens,
+	// then its drafts. An entry of logits is nil if that row did not need all logits.
 	tops   []sampler.Top
 	logits [][]float32
-	// readRow decodes all logits of a row of the pass into dst. It may run the head
-	// again, which it counts in extra.
+	// readRow decodes all logits of a row of the pass into dst. readRow may run the
+	// head again, and counts that run in extra.
 	readRow func(dst []float32, row int, extra *Result) ([]float32, error)
 	extra   Result
-	row     []float32 // the last row that wholeRow read
-	// turn is the item's place in the queue if tokens are left.
+	row     []float32 // the last row that wholeRow has read
+	// turn is the item's turn in the request queue if some of its tokens are left.
 	turn uint64
-	// partial is set if the pass keeps the item and will deliver more.
+	// partial is set if the pass keeps the item out of the queue, because it will
+	// deliver more rows of it.
 	partial bool
-	// settled must be called once: the rows are committed, or never will be.
+	// The request must call settled once, when the rows are committed or given up.
 	settled func()
 	// accepted counts the accepted drafts. scores are the scores of the drafts, and right
 	// counts the right ones: of a pass without drafts, those that the next token could
@@ -42,7 +45,8 @@ type passOutput struct {
 	right    int
 	verified bool
 	cost     passCost
-	// panicked tells that a draw of the request has panicked: it receives nothing more.
+	// panicked is set if a draw of the request has panicked; the request then receives
+	// no more rows.
 	panicked bool
 }
 
@@ -66,7 +70,7 @@ func (e *Engine) outputs(ctx context.Context, rows []taskRows, r *Result, err er
 	return list
 }
 
-// tokenRows returns the rows of the pass that are the request's tokens.
+// tokenRows returns the indices of the request's token rows in the pass.
 func (o *passOutput) tokenRows() []int {
 	rows := make([]int, o.rows.n, o.rows.n+o.rows.drafts)
 	for i := range rows {
@@ -75,7 +79,7 @@ func (o *passOutput) tokenRows() []int {
 	return rows
 }
 
-// draftRows returns the rows of the pass that are the given drafts.
+// draftRows returns the indices of the given drafts in the pass.
 func (o *passOutput) draftRows(drafts []int32) (rows []int) {
 	for _, draft := range drafts {
 		rows = append(rows, o.first+o.indexOf(draft))
@@ -83,12 +87,12 @@ func (o *passOutput) draftRows(drafts []int32) (rows []int) {
 	return rows
 }
 
-// indexOf returns a draft's index among the request's rows, or for [spec.None] the index of the
-// last token.
+// indexOf returns the index of a draft among the request's rows. For [spec.None] it
+// returns the index of the last token.
 func (o *passOutput) indexOf(draft int32) int { return o.rows.n + int(draft) }
 
-// wholeRow returns all logits of one of the request's rows. They are valid until
-// the next call.
+// wholeRow returns all logits of one row of the request. The logits are valid until the
+// next call.
 func (o *passOutput) wholeRow(row int) ([]float32, error) {
 	if o.logits[row] != nil {
 		return o.logits[row], nil
@@ -98,17 +102,17 @@ func (o *passOutput) wholeRow(row int) ([]float32, error) {
 	return o.row, err
 }
 
-// errAbandoned is returned to requests whose pass ended in a panic.
-var errAbandoned = errors.New("the pass was given up after a panic")
+// errAbandoned is returned to a request whose pass ended because of a panic.
+var errAbandoned = errors.New("a panic ended the pass: repeat the request")
 
-// receive settles rows of a pass and reports that to the goroutine that ran it.
-// If tokens are left, the item goes back to the queue, unless again is false: the
-// request gives up.
+// receive settles the request's rows of a pass and tells the goroutine that ran the
+// pass. If tokens are left, the item goes back to the request queue, unless again is
+// false because the request gives up.
 func (g *generation) receive(o *passOutput, again bool) {
 	q, w := g.engine.queue, &g.item
 	ok, queued := false, false
 	defer func() {
-		if !ok { // a draw has panicked
+		if !ok { // a draw of this request has panicked
 			o.err, o.panicked = errAbandoned, true
 		}
 		if !queued && (!o.partial || o.panicked) {
@@ -128,7 +132,7 @@ func (g *generation) receive(o *passOutput, again bool) {
 	ok = true
 }
 
-// abandon gives up rows that were taken but not delivered.
+// abandon settles rows that were taken from the queue but not delivered.
 func (e *Engine) abandon(own *generation, rows []taskRows) {
 	for _, s := range rows {
 		if s.item == &own.item {
@@ -139,15 +143,15 @@ func (e *Engine) abandon(own *generation, rows []taskRows) {
 	}
 }
 
-// spoiled reports whether an error comes from one token of the batch: its
-// embedding is broken, or its keys and values overflow. That must fail the
-// request that has the token in its text, not requests that share the pass nor one
-// that only has the token as a draft.
+// spoiled reports whether an error was caused by one token of the batch: its embedding
+// is broken, or its keys and values overflow. Such an error may fail only the request
+// that has the token in its text. Requests that share the pass, or have the token only
+// as a draft, must not fail.
 func spoiled(err error) bool {
 	return errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)
 }
 
-// dropDrafts takes the drafts out of the rows.
+// dropDrafts removes all drafts from the rows.
 func dropDrafts(rows []taskRows) {
 	for i := range rows {
 		rows[i].drafts = 0

@@ -9,54 +9,59 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// Root is the Parent of rows that follow a sequence's committed tokens.
+// Root is the Parent of a row that directly follows the committed tokens of its
+// sequence.
 const Root = -1
 
-// Pass lists the rows that the graphs compute at once.
+// Pass lists rows that the graphs compute together.
 type Pass struct {
 	Rows []Row
-	// Width is the least number of rows of the graphs. 0 means the smallest graphs that
-	// hold Rows.
+	// Width is the smallest graph width to use. 0 means the smallest width that holds
+	// all Rows.
 	Width int
 }
 
-// Row is one token of a pass.
+// Row describes one token of a pass.
 type Row struct {
-	// Token is an id of the vocabulary.
+	// Token is the token's id in the vocabulary.
 	Token int32
-	// Sequence is the sequence that it continues, below [Options].Sequences.
+	// Sequence is the number of the sequence that the token continues, below
+	// [Options].Sequences.
 	Sequence int
-	// Parent is the index of the row before this one, or [Root]. It is smaller than
-	// this row's index, and its sequence is the same. Rows of one parent are
-	// alternatives and do not see each other.
+	// Parent is the index in the pass of the row before this token, or [Root]. The
+	// parent has a smaller index and belongs to the same sequence. Rows with the same
+	// parent are alternatives and do not see each other.
 	Parent int
-	// Logits asks for all logits of the token after this row. Top asks for the best of
-	// them, which costs the host less; an engine without tops then returns Logits.
+	// Logits requests all logits for the token after this row. Top requests only the
+	// largest logits, which is cheaper for the host. If the engine's head returns none
+	// separately, Forward returns Logits.
 	Logits, Top bool
 }
 
 // Result is the result of a pass.
 type Result struct {
-	// Logits has an entry for each row, nil if the row did not ask for it. The entries
-	// are valid until the next pass.
+	// Logits has one entry for each row, which is nil if the row did not request
+	// logits. The entries are valid until the next pass.
 	Logits [][]float32
-	// Top has an entry for each row, without tokens if the row did not ask for it.
+	// Top has one entry for each row, without tokens if the row did not request Top.
 	Top []sampler.Top
-	// ValidRows and PaddingRows count rows of the blocks' graphs.
+	// ValidRows and PaddingRows count the rows of all block graphs that ran.
 	ValidRows, PaddingRows int
-	// virtual is the time of all runs on the device's own clock, or 0. paced is the same
-	// time if the device simulates another one, whether calls last that long or not.
+	// virtual is the simulated time of all runs, or 0 if the device simulates none.
+	// paced is the same time if the device simulates another one, whether calls last
+	// that long or not.
 	virtual, paced time.Duration
 	// Ops counts the graph operators that ran, by lane.
 	Ops map[backend.Lane]int64
-	// began and took are the start time and the duration of the pass, for reports.
+	// began is the start time of the pass, and took its duration, for reports.
 	began time.Time
 	took  time.Duration
 }
 
-// Forward runs a pass on the smallest width that holds its rows. It changes no sequence;
-// [Engine.Commit] does. If the rows do not fit, it returns [ErrPass]. If the pass needs a longer
-// context than the graphs have, the context grows first.
+// Forward runs a pass on the smallest graph width that holds its rows. Forward does not
+// change any sequence; [Engine.Commit] does. If the rows do not fit any graph or
+// sequence, it returns [ErrPass]. If the pass needs a longer context than the graphs
+// have, the engine first changes to a longer context tier.
 func (e *Engine) Forward(ctx context.Context, p Pass) (*Result, error) {
 	for {
 		r, need, err := e.tryForward(ctx, p)
@@ -69,14 +74,14 @@ func (e *Engine) Forward(ctx context.Context, p Pass) (*Result, error) {
 	}
 }
 
-// tryForward returns neither a result nor an error if the context is too short. need is
-// the context that the pass needs.
+// If the context is too short, tryForward returns neither a result nor an error, and
+// need is the context that the pass needs.
 func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int, err error) {
 	if err := e.lock(ctx); err != nil {
 		return nil, 0, err
 	}
 	defer e.unlock()
-	e.last = nil // the graphs overwrite its keys and values
+	e.last = nil // the last pass cannot be committed any more: the graphs overwrite its keys and values
 	b, err := e.newBatch(pass, 0)
 	if err != nil {
 		return nil, 0, err
@@ -88,9 +93,10 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 	return r, 0, err
 }
 
-// Commit appends rows of the last pass to a sequence. The first row's parent is [Root], and each
-// other row's parent is the row before it. Each sequence of a pass can be committed once. For other
-// rows it returns [ErrPass] and changes nothing.
+// Commit appends rows of the last pass to the tokens of a sequence. The first row's
+// parent is [Root], and each other row's parent is the row before it. A sequence can be
+// committed once per pass. For any other rows Commit returns [ErrPass] and changes
+// nothing.
 func (e *Engine) Commit(sequence int, rows []int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err
@@ -101,7 +107,7 @@ func (e *Engine) Commit(sequence int, rows []int) error {
 
 func (e *Engine) commit(sequence int, rows []int) error {
 	if e.last == nil {
-		return fmt.Errorf("engine: %w: no pass to commit", ErrPass)
+		return fmt.Errorf("engine: %w: there is no pass to commit: call Forward first", ErrPass)
 	}
 	base, ok := e.last.tree.Bases[sequence]
 	if !ok || !e.last.open[sequence] {
@@ -122,15 +128,15 @@ func (e *Engine) commit(sequence int, rows []int) error {
 	return nil
 }
 
-// Truncate drops a sequence's tokens from length on and clears their slots. A sequence
-// that does not exist, or that is shorter, is [ErrPass].
+// Truncate removes a sequence's tokens from index length on and clears their slots. If
+// the sequence does not exist or has fewer tokens, it returns [ErrPass].
 func (e *Engine) Truncate(sequence, length int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err
 	}
 	defer e.unlock()
 	if sequence < 0 || sequence >= e.options.Sequences || length < 0 || length > e.sequences.Len(sequence) {
-		return fmt.Errorf("engine: %w: truncate sequence %d to %d tokens", ErrPass, sequence, length)
+		return fmt.Errorf("engine: %w: cannot truncate sequence %d to %d tokens", ErrPass, sequence, length)
 	}
 	e.truncate(sequence, length)
 	return nil
@@ -151,10 +157,10 @@ func (e *Engine) truncate(sequence, length int) {
 // Tokens returns a copy of a sequence's committed tokens.
 func (e *Engine) Tokens(sequence int) []int32 { return e.sequences.Tokens(sequence) }
 
-// ReadCache appends the keys and values of a sequence's committed tokens to dst: per
-// layer the keys and then the values, each [KVHeads, tokens, HeadDim] in the recipe's
-// cache type. They do not depend on widths, blocks, the context or other sequences. A
-// sequence that does not exist is [ErrPass].
+// ReadCache appends the keys and values of a sequence's committed tokens to dst: for
+// each layer first the keys and then the values, each [KVHeads, tokens, HeadDim] in the
+// recipe's cache type. The result does not depend on graph widths, blocks, the context
+// or other sequences. If the sequence does not exist, ReadCache returns [ErrPass].
 func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 	if err := e.lock(context.Background()); err != nil {
 		return dst, err

@@ -12,24 +12,25 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// passRun is a batch on its way through the blocks. Each block may compute it on
-// a graph of another width, so masks and angles are filled when the first graph of
-// a width is about to run.
+// passRun is a batch that passes through the blocks. Each block may compute the batch
+// on a graph of another width, so masks and angles are filled when the first graph of a
+// width is about to run.
 type passRun struct {
 	engine *Engine
 	graphs *graphSet
 	batch  *batch
 	result *Result
-	// written counts the rows of x that hold finite numbers.
+	// written counts the rows of the hidden states x that hold finite numbers.
 	written int
-	// hidden keeps x while another pass of a window uses it.
+	// hidden saves the hidden states while another pass of the same window uses their
+	// buffer.
 	hidden []byte
-	// finished tells that a window has delivered the pass.
+	// finished is set when the window has delivered the pass.
 	finished bool
 }
 
-// embed starts a pass: it writes the embeddings of the tokens, which the first
-// block reads.
+// embed starts a pass: it writes the tokens' embeddings into the hidden states that the
+// first block reads.
 func (e *Engine) embed(b *batch) (*passRun, error) {
 	e.last = nil
 	set := e.graphs.Load()
@@ -49,20 +50,20 @@ func (e *Engine) embed(b *batch) (*passRun, error) {
 	}, nil
 }
 
-// runHead computes the logits and ends the pass.
+// runHead computes the logits and completes the pass.
 func (r *passRun) runHead(ctx context.Context) (*Result, error) {
 	b := r.batch
 	b.hidden = r.graphs.memory.Hidden(len(r.graphs.Blocks), len(b.rows))
 	if err := r.engine.computeLogits(ctx, b, r.result); err != nil {
 		return nil, err
 	}
-	b.rows = slices.Clone(b.rows) // the caller may reuse its slice
+	b.rows = slices.Clone(b.rows) // clone, because the caller may reuse the slice of rows
 	r.engine.last = b
 	return r.result, nil
 }
 
-// runBlock computes the rows in one block, on the graph that the plan names or, without a plan, on
-// the loaded graph.
+// runBlock computes the rows in one block, on the graph that the plan names, or on the
+// loaded graph if there is no plan.
 func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	e, came, began := r.engine, time.Now(), time.Time{}
 	var x *residency.Run
@@ -90,7 +91,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	return err
 }
 
-// runGraph runs a graph on the memory of one part of the batch.
+// runGraph runs a block's graph on one part of the batch.
 func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int, r *Result) error {
 	if err := g.Program.Run(ctx, g.Name, g.Bindings(part)); err != nil {
 		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
@@ -103,14 +104,15 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 	return nil
 }
 
-// fill writes what a graph of the block reads, and returns the number of parts in
-// which it computes the batch. Padding rows may hold anything that an earlier pass left
-// there. They must be finite, so fill clears them.
+// fill writes the masks, angles and padding rows that a graph of the block reads. It
+// returns the number of parts in which the graph computes the batch. Padding rows can
+// still hold values of an earlier pass. Padding rows must be finite, so fill clears
+// them.
 func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, err error) {
 	m, rows := r.graphs.memory, len(r.batch.rows)
 	parts = (rows + g.Rows - 1) / g.Rows
 	if parts > g.Parts() {
-		return 0, fmt.Errorf("engine: %w: %d rows on a graph of %d", ErrPass, rows, g.Rows)
+		return 0, fmt.Errorf("engine: %w: %d rows do not fit a graph of %d rows", ErrPass, rows, g.Rows)
 	}
 	if covered := g.Rows * parts; covered > r.written {
 		m.ClearHidden(b.Index, r.written, covered)
@@ -123,8 +125,9 @@ func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, 
 	return parts, nil
 }
 
-// collect keeps the keys and values of one of several parts before the next part
-// overwrites them, and stores them in free slots, where the next parts see them.
+// If a batch is computed in parts, collect saves the keys and values of one part before
+// the next part overwrites them, and copies them to free slots, where the next parts
+// see them.
 func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, parts int) {
 	if parts == 1 {
 		return
@@ -137,8 +140,8 @@ func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, par
 	}
 }
 
-// endBlock ends the block, also after an error: it notes where keys and values are,
-// and clears the slots that parts used.
+// endBlock runs after each block, also after an error. It records which array holds the
+// new keys and values, and clears the slots that parts have used.
 func (r *passRun) endBlock(b *residency.Block, g *residency.BlockGraph, parts int) {
 	cache := r.graphs.memory.Cache()
 	if parts > 1 {

@@ -9,11 +9,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// planPrompt starts a plan for the tokens of a prompt that are to be computed. It returns nil if
-// graphs are not switched for the prompt: because the options forbid it, because the loads of
-// earlier plans failed too often, or because a plan of another request is still running.
+// planPrompt starts a switch plan for those tokens of a prompt that must be computed.
+// It returns nil if no graphs are switched for the prompt: because the options forbid
+// it, because loads of earlier plans failed too often, or because a plan of another
+// request is still running.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
-	if e.switcher == nil || e.options.Exact { // an exact width must not depend on a plan
+	if e.switcher == nil || e.options.Exact { // with Exact, widths must not depend on a plan
 		return nil, nil
 	}
 	e.idleSwitch.recordPrompt(len(tokens))
@@ -37,7 +38,7 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	case errors.Is(err, ErrRequest):
 		return nil, err
 	case err != nil:
-		e.options.Logger.Warn("no plan for the prompt: graphs stay as they are", "reason", err)
+		e.options.Logger.Warn("there is no switch plan for this prompt, so no graphs are switched", "reason", err)
 		return nil, nil
 	}
 	x := e.switcher.NewRun(set.Set, forecast, item)
@@ -47,7 +48,8 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	return x, nil
 }
 
-// runOf returns the plan run of a prompt that has rows in a pass, or nil.
+// runOf returns the plan run of a prompt that has rows in the pass, or nil if there is
+// none.
 func (e *Engine) runOf(rows []taskRows) *residency.Run {
 	if e.switcher == nil {
 		return nil
@@ -59,9 +61,9 @@ func (e *Engine) runOf(rows []taskRows) *residency.Run {
 	return x
 }
 
-// PlanDone waits until the loads of the last prompt's plan have ended, which may be
-// after the request, and returns the plan's report. It returns nil if there was no
-// plan.
+// PlanDone waits until all loads of the last prompt's plan have ended, and returns the
+// plan's report. The loads may end later than the request. PlanDone returns nil if the
+// last prompt had no plan.
 func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
 	if e.switcher == nil {
 		return nil, nil
@@ -74,6 +76,6 @@ func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
 	case <-x.Done():
 		return e.planReport(x), nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("engine: wait for loads: %w", ctx.Err())
+		return nil, fmt.Errorf("engine: wait for the loads of a plan: %w", ctx.Err())
 	}
 }

@@ -7,24 +7,26 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// PlanReport describes what a plan did until the request's end.
+// PlanReport describes what a plan has done until the end of the request.
 type PlanReport struct {
-	// Name and Reason are the plan's. Costs names the source of the costs that the plan is based on.
+	// Name and Reason are the name of the plan and the reason for its choice. Costs
+	// names the source of the times that the plan is computed from.
 	Name, Reason, Costs string
-	// Spare is set if there was a spare slot.
+	// Spare is set if the plan had a spare slot.
 	Spare bool
-	// Switches counts the graphs that were loaded.
+	// Switches is the number of graphs that the plan has loaded.
 	Switches int
-	// Timeline lists what was done. Its times count from the prompt's start. Predicted is
-	// the forecast, or nil. Problem is the problem that the plan solves.
+	// Timeline lists the loads, frees and executes of the plan. The times of Timeline
+	// count from the start of the prompt. Predicted is the timeline that was forecast,
+	// or nil. Problem is the planning problem that the plan solves.
 	Timeline  graphswap.Timeline
 	Predicted *graphswap.Timeline
 	Problem   *graphswap.Problem
-	// Failed is the error text of failed loads, or empty.
+	// Failed is the error text of the loads that failed, or empty.
 	Failed string
 }
 
-// planReport returns what a run has done so far, or nil if there is none.
+// planReport returns what a plan run has done so far, or nil if there is no plan run.
 func (e *Engine) planReport(x *residency.Run) *PlanReport {
 	if x == nil {
 		return nil
@@ -41,7 +43,8 @@ func (e *Engine) planReport(x *residency.Run) *PlanReport {
 	return r
 }
 
-// planReason explains why a run has its plan, and what the plan is based on.
+// planReason explains why a plan run has its plan, and where the plan's times come
+// from.
 func (e *Engine) planReason(x *residency.Run) string {
 	reason := cmp.Or(e.options.reason, x.Plan.Reason)
 	if x.Forecast.InOrder {
@@ -55,15 +58,15 @@ func (e *Engine) planReason(x *residency.Run) string {
 	if line := x.Forecast.Timeline; reason == "" && line != nil {
 		reason = line.Reason(x.Forecast.Problem)
 	}
-	if source := e.costs.Source(); source != "" && x.Plan.Reason == "" { // other reasons name their source
+	if source := e.costs.Source(); source != "" && x.Plan.Reason == "" { // a plan with a reason of its own names the source of its times there
 		reason += "; planned " + source
 	}
 	return reason
 }
 
-// residentReport returns the report of a request that ran on the graphs that were
-// loaded. It lists the prompt's passes, each through all blocks, and, if graphs were
-// measured, their forecast.
+// residentReport returns the plan report of a request whose graphs all stayed loaded.
+// It lists the prompt's passes, each through all blocks. If graphs were measured, it
+// also has a forecast.
 func (g *generation) residentReport() *PlanReport {
 	e := g.engine
 	passes := g.report.PromptPasses
@@ -110,7 +113,7 @@ func (g *generation) residentReport() *PlanReport {
 	return r
 }
 
-// stayReason explains why graphs were not switched.
+// stayReason explains why no graphs were switched.
 func (e *Engine) stayReason() string {
 	switch {
 	case e.switcher != nil:
@@ -123,7 +126,7 @@ func (e *Engine) stayReason() string {
 	return "all graphs of every block are in the device, each with its weights"
 }
 
-// runs returns the widths of the head's runs for n rows.
+// runs returns the widths of the runs in which the head computes n rows.
 func (h *head) runs(n int) (widths []int) {
 	for n > 0 {
 		_, rows := h.fitting(n)

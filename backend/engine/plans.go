@@ -5,7 +5,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// problem applies the costs of graphs to a prompt.
+// problem returns the planning problem for a prompt, from the costs of the graphs.
 func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
 	return e.costModel().Problem(graphswap.Request{
 		Blocks: e.options.Blocks, PrefillRows: e.options.Rows[0], DecodeRows: e.options.Rows[1],
@@ -18,8 +18,9 @@ func (e *Engine) costModel() *graphswap.Cost {
 	return e.costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
 }
 
-// makePlan makes the plan that the options name. If other requests wait, each chunk
-// goes through all blocks before the next one, so that their rows can go with it.
+// makePlan computes the plan that the options name. If other requests wait, each chunk
+// goes through all blocks before the next one, so that rows of the other requests can
+// share its passes.
 func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	name, required, forbidden := e.options.planName, e.options.spareRequired, e.options.spareRefused
 	if name == PlanAuto {
@@ -45,7 +46,7 @@ func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	return planByName(problem, name, false, inOrder)
 }
 
-// planByName makes and simulates one of graphswap's plans.
+// planByName computes and simulates one of graphswap's plans.
 func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*Forecast, error) {
 	plan, err := problem.Make(name, spare)
 	if err != nil {
@@ -59,9 +60,9 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 	return f, nil
 }
 
-// choosePlan lets graphswap choose the plan for a prompt on the graphs that were
-// compiled. It does not consider other widths or partitions. The choice depends on
-// the length of earlier answers and on their accept length.
+// choosePlan lets graphswap choose the plan for a prompt, from plans for the graphs
+// that are compiled. It does not consider other widths or partitions of the model. The
+// choice depends on the mean length and the mean accept length of earlier answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	cost, known := e.costModel(), e.options.knownConfig()
 	known.Spare = known.Spare && !e.costs.SpareRefused()
@@ -79,8 +80,8 @@ func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	}, nil
 }
 
-// expectAnswer returns the expected length of the answer to a request in tokens, and
-// the expected tokens per pass. Both are zero before the first answer.
+// expectAnswer returns the expected number of tokens of an answer, and the expected
+// number of tokens per pass. Both are zero until the first answer has ended.
 func (e *Engine) expectAnswer(r *Request) (output, accept float64) {
 	output, accept = e.workload.Expected()
 	if r.MaxTokens >= 0 && (output == 0 || output > float64(r.MaxTokens)) {

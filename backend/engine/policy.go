@@ -9,10 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Policy makes the decisions of an [Engine] that rest on times, and times the CPU's work.
-// Each engine has a policy of its own, which is based on measurements.
-// [Options].Policy may wrap it and replace single methods, for instance to carry
-// out a given plan:
+// Policy makes the decisions of an [Engine] that depend on times. It also times work on
+// the CPU. Each engine has its own policy, which uses measured times. [Options].Policy
+// may wrap it and replace single methods, for example to run a given plan:
 //
 //	type givenPlan struct {
 //		engine.Policy
@@ -26,37 +25,38 @@ import (
 //
 //	options.Policy = func(own engine.Policy) engine.Policy { return givenPlan{own, plan, problem} }
 //
-// A plan that is not given is made from the prompt's own problem: call [Prompt].Problem,
-// then make the plan from it, as enginetest.PlanBy does. Several goroutines call the
-// methods, some of them with the device lock held: a method must not call the engine.
+// To choose a plan yourself, call [Prompt].Problem and compute the plan from the
+// result, as enginetest.PlanBy does. Several goroutines call the methods of a Policy,
+// and some of them hold the device lock: a method must not call the engine.
 type Policy interface {
-	// PlanPrompt returns the switch plan of a prompt. The engine asks only if
-	// [Options].Plan switches graphs. The plan must have the prompt's tokens and
-	// start from the graphs that are resident; otherwise the request fails with
-	// [ErrRequest]. If PlanPrompt returns another error, the prompt runs on the
-	// resident graphs.
+	// PlanPrompt returns the switch plan for a prompt. The engine calls it only if
+	// [Options].Plan switches graphs. The plan must be for the prompt's number of
+	// tokens and start from the loaded graphs; otherwise the request fails with
+	// [ErrRequest]. If PlanPrompt returns another error, the prompt runs on the loaded
+	// graphs without a plan.
 	PlanPrompt(Prompt) (*Forecast, error)
-	// PassTime returns the expected time of a pass through graphs of a width. The
-	// engine picks the width that gives the most tokens per time.
+	// PassTime returns the expected time of a pass through graphs of the given width.
+	// The engine uses it to find the width that gives the most tokens per time.
 	PassTime(width int) time.Duration
-	// CalibratePrompt decides whether the head runs for each of the prompt's rows
-	// that are computed, or for the last one only. maxTokens limits the answer;
-	// a negative number means that there is no limit.
+	// CalibratePrompt decides whether the head runs for all computed rows of a prompt,
+	// or only for the last one. maxTokens limits the length of the answer; a negative
+	// number means no limit.
 	CalibratePrompt(rows, maxTokens int) CalibrationChoice
-	// Stopwatch starts to time the calling goroutine, which must stop it.
+	// Stopwatch starts a stopwatch for the calling goroutine, which must stop it.
 	Stopwatch() (stop func() Elapsed)
 }
 
 // Prompt describes a prompt that needs a plan.
 type Prompt struct {
-	// Tokens are to be computed, and Cached tokens precede them.
+	// Tokens is the number of tokens to compute. Cached is the number of tokens before
+	// them that the KV cache holds.
 	Tokens, Cached int
-	// AllLogits is set if the head runs for each token.
+	// AllLogits is set if the head runs for each of the prompt's tokens.
 	AllLogits bool
-	// Resident are the loaded graphs of each block.
+	// Resident lists which graphs of each block are loaded.
 	Resident []graphswap.Variant
-	// Output and Accept are the expected length of the answer and the expected
-	// tokens per pass; zero if nothing is known.
+	// Output is the expected length of the answer, and Accept the expected number of
+	// tokens per pass. Both are zero until the first answer has ended.
 	Output, Accept float64
 	// Alone is set if no other request waits for the device.
 	Alone bool
@@ -64,18 +64,20 @@ type Prompt struct {
 	problem func(Prompt) (*graphswap.Problem, error)
 }
 
-// Problem applies the engine's measured or given costs to the prompt.
+// Problem returns the planning problem for the prompt, with the engine's measured or
+// given costs.
 func (p Prompt) Problem() (*graphswap.Problem, error) { return p.problem(p) }
 
-// Forecast is a plan, the problem that it solves, and its expected timeline.
+// Forecast holds a plan, the problem that the plan solves, and the timeline that is
+// expected.
 type Forecast = residency.Forecast
 
-// NewForecast simulates a plan.
+// NewForecast simulates a plan and returns its forecast.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	return residency.NewForecast(plan, problem)
 }
 
-// checkPlan rejects a forecast whose plan is not for the prompt.
+// checkPlan returns an error if a forecast's plan is not for this prompt.
 func (p Prompt) checkPlan(f *Forecast, rows []int) error {
 	if err := f.Plan.Validate(); err != nil {
 		return fmt.Errorf("engine: %w: %w", ErrRequest, err)
@@ -85,27 +87,27 @@ func (p Prompt) checkPlan(f *Forecast, rows []int) error {
 		tokens += n
 	}
 	if tokens != p.Tokens || !slices.Equal(f.Plan.Before, p.Resident) || f.Plan.PrefillRows != rows[0] || f.Plan.DecodeRows != rows[len(rows)-1] {
-		return fmt.Errorf("engine: %w: plan %s for %d tokens from %v: the prompt has %d tokens and finds %v",
+		return fmt.Errorf("engine: %w: plan %s is for %d tokens and loaded graphs %v, but the prompt has %d tokens and loaded graphs %v",
 			ErrRequest, f.Plan.Name, tokens, f.Plan.Before, p.Tokens, p.Resident)
 	}
 	return nil
 }
 
-// CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost and Gain are
-// the predicted times that it compared; zero if nothing was measured yet.
+// CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost and Gain are the
+// predicted times that were compared. Both are zero if nothing was measured yet.
 type CalibrationChoice struct {
 	Calibrate  bool
 	Cost, Gain time.Duration
 }
 
-// Elapsed is the time that some work took. CPU is the thread's processor time; zero
-// if the policy does not measure it.
+// Elapsed is the time that some work took. CPU is the processor time of the thread. It
+// is zero if the policy does not measure it.
 type Elapsed struct {
 	Began     time.Time
 	Wall, CPU time.Duration
 }
 
-// ownPolicy is the policy that each engine has.
+// ownPolicy is the default policy of an engine.
 type ownPolicy struct{ e *Engine }
 
 func (p ownPolicy) PlanPrompt(prompt Prompt) (*Forecast, error) { return p.e.makePlan(prompt) }

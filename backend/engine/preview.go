@@ -14,29 +14,29 @@ type Preview struct {
 	// Rows, Blocks and Context come from the options, with defaults filled in.
 	Rows            []int
 	Blocks, Context int
-	// Contexts are the context tiers, ascending. Each has its own images of the blocks. The fields
-	// below describe the first tier.
+	// Contexts lists the context tiers, ascending. Each tier has its own images of the
+	// blocks. The fields below describe only the first tier.
 	Contexts []int
 	Images   []PreviewImage
-	// Cache and IO are as in [Memory].
+	// Cache and IO have the same meaning as in [Memory].
 	Cache, IO int64
 }
 
-// PreviewImage is one image of a [Preview].
+// PreviewImage describes one image of a [Preview].
 type PreviewImage struct {
 	// Graphs is the image's name in a [Progress].
 	Graphs string
-	// Weights is the size of its constants. They are nearly all of the image if the
-	// device keeps them in the type of the recipe.
+	// Weights is the size of the image's constants. The image is hardly larger than its
+	// constants if the device stores them in the recipe's types.
 	Weights int64
-	// Bytes is the size of the image's file in the cache, or zero if there is none. Only
-	// loading shows whether the file is sound.
+	// Bytes is the size of the image's file in the image cache, or zero if the cache
+	// does not have it. Only loading shows whether that file is valid.
 	Bytes int64
 }
 
-// Look returns what New would compile and load with the same arguments, even if New
-// would then reject the plan on this device. It reads the model's file once from end to
-// end, for its digest, and allocates nothing on dev.
+// Look returns what New would compile and load with the same arguments. It does so even
+// if New would then reject the plan on this device. Look reads the model's file once to
+// compute its digest, and allocates no memory on dev.
 func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
 	device := dev.Capabilities()
 	o, err := options.resolve(m.Config(), &device)
@@ -91,7 +91,8 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	return p, nil
 }
 
-// sizing is a device that allocates no memory for buffers and counts their sizes.
+// sizing is a device that allocates no memory: it only adds up the sizes of the
+// requested buffers.
 type sizing struct {
 	backend.Device
 	bytes int64

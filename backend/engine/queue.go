@@ -13,48 +13,51 @@ import (
 )
 
 // workItem holds the tokens of one request that wait for a pass. The request's
-// goroutine writes it. The goroutine that runs a pass reads it, from the time it
-// takes the item out of the queue until it delivers the rows.
+// goroutine writes a work item. The goroutine that runs a pass reads it, from the
+// moment when it takes the item out of the queue until it delivers the rows.
 type workItem struct {
 	sequence int
-	tokens   []int32 // not computed yet; computed tokens are committed
-	// drafts may follow the last token. A pass takes the first ones of them, if it
-	// has room.
+	tokens   []int32 // tokens that are not computed yet
+	// drafts, if set, are the drafts after the last token. If a pass has room, it takes
+	// the first of these drafts.
 	drafts *spec.Tree
-	// everyRow asks for the best logits of all tokens, not only of the last one.
+	// everyRow requests the largest logits after each token, not only after the last
+	// one.
 	everyRow bool
-	// allLogits asks for all logits of the rows after which a token may be drawn.
+	// allLogits requests all logits of the rows after which a token may be drawn.
 	allLogits bool
-	// answering is set once the prompt is computed: the tokens are then drawn ones.
+	// answering is set when the prompt is computed: the item's tokens are then drawn
+	// tokens.
 	answering bool
-	// outputs brings the item's part of each pass. It has room for one output: no pass
-	// takes rows of the item before the last output is settled.
+	// outputs delivers the item's part of each pass. The channel has room for one
+	// output, because no pass takes rows of the item until the last output is settled.
 	outputs chan *passOutput
 	// account compares the time of the request with its time without drafts.
 	account spec.Account
-	// turn orders items in the queue.
+	// turn determines the item's place in the request queue.
 	turn uint64
-	// finished reports whether no tokens are left, or err has ended the item.
+	// finished is set if no tokens are left, or if err has ended the item.
 	finished bool
 	err      error
 }
 
-// requestQueue holds the items that wait for a pass, the next one first. The
-// holder of the device lock takes rows of several items, its own or not.
+// requestQueue holds the work items that wait for a pass, in the order of their turns.
+// The holder of the device lock takes rows of several items, which may belong to any
+// request.
 type requestQueue struct {
 	mu    sync.Mutex
-	items []*workItem // guarded by mu; ascending by turn
-	turn  uint64      // guarded by mu; the last turn that was given out
-	// coming counts requests that have no item in the queue but will add one soon:
+	items []*workItem // guarded by mu; in ascending order of turns
+	turn  uint64      // guarded by mu; the last turn that was assigned
+	// coming counts the requests that have no item in the queue but will soon add one:
 	// they draw a token and hand out its text. Guarded by mu.
 	coming int
-	news   chan struct{} // has an element after items or coming changed
+	news   chan struct{} // has an element if items or coming changed since the last receive
 }
 
 func newRequestQueue() *requestQueue { return &requestQueue{news: make(chan struct{}, 1)} }
 
-// taskRows are the rows of a pass that belong to one item: the next n of its
-// tokens and, after the last token, the first ones of its drafts.
+// taskRows describes the rows of a pass that belong to one work item: the next n of its
+// tokens and, after the last token, the first of its drafts.
 type taskRows struct {
 	item      *workItem
 	n, drafts int
@@ -81,7 +84,7 @@ func (s taskRows) scores() (scores []float32) {
 	return scores
 }
 
-// update lets f change the queue and wakes a waiting pass.
+// update calls f, which changes the queue, and wakes a pass that waits for rows.
 func (q *requestQueue) update(f func()) {
 	q.mu.Lock()
 	f()
@@ -92,11 +95,11 @@ func (q *requestQueue) update(f func()) {
 	}
 }
 
-// enter and leave frame the time in which a request adds items.
+// A request calls enter before it adds items, and leave after its last item.
 func (q *requestQueue) enter() { q.update(func() { q.coming++ }) }
 func (q *requestQueue) leave() { q.update(func() { q.coming-- }) }
 
-// add puts an item of a request that has entered at the end.
+// add appends an item to the queue. The item's request must have called enter.
 func (q *requestQueue) add(w *workItem) {
 	q.update(func() {
 		q.coming--
@@ -106,7 +109,8 @@ func (q *requestQueue) add(w *workItem) {
 	})
 }
 
-// reserveTurns returns the first of n turns after all items that wait now.
+// reserveTurns reserves n turns after those of all waiting items, and returns the first
+// one.
 func (q *requestQueue) reserveTurns(n int) (first uint64) {
 	q.update(func() {
 		first = q.turn + 1
@@ -115,7 +119,8 @@ func (q *requestQueue) reserveTurns(n int) (first uint64) {
 	return first
 }
 
-// putBack inserts an item that has tokens left, at the turn that was reserved for it.
+// putBack inserts an item that has tokens left into the queue, at the turn that was
+// reserved for it.
 func (q *requestQueue) putBack(w *workItem, turn uint64) {
 	q.update(func() {
 		w.turn = turn
@@ -124,8 +129,8 @@ func (q *requestQueue) putBack(w *workItem, turn uint64) {
 	})
 }
 
-// withdraw removes an item whose request gives up. It returns false if a pass
-// has taken the item.
+// withdraw removes an item from the queue because its request gives up. It returns
+// false if a pass has already taken the item.
 func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 	q.update(func() {
 		if removed = q.remove(w); removed {
@@ -135,21 +140,21 @@ func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 	return removed
 }
 
-// takeItem removes one item for a window, which computes its tokens chunk by chunk. It
-// returns false if the item is not in the queue.
+// takeItem removes one item from the queue for a window, which computes the item's
+// tokens chunk by chunk. It returns false if the item is not in the queue.
 func (q *requestQueue) takeItem(w *workItem) (taken bool) {
 	q.update(func() { taken = q.remove(w) })
 	return taken
 }
 
-// remove deletes an item. The caller holds mu.
+// remove deletes an item from the queue. The caller holds mu.
 func (q *requestQueue) remove(w *workItem) bool {
 	n := len(q.items)
 	q.items = slices.DeleteFunc(q.items, func(other *workItem) bool { return other == w })
 	return len(q.items) < n
 }
 
-// waiting counts the tokens of all items. The caller holds mu.
+// waiting returns the number of tokens in all items. The caller holds mu.
 func (q *requestQueue) waiting() (rows int) {
 	for _, w := range q.items {
 		rows += len(w.tokens)
@@ -157,9 +162,10 @@ func (q *requestQueue) waiting() (rows int) {
 	return rows
 }
 
-// take removes the rows of the next pass; chunk returns how many of the waiting
-// rows that pass takes. Each item gets one row in turn, so that no request waits
-// for the end of another prompt. The first items get the rows that are left.
+// take removes the rows of the next pass from the queue. chunk returns how many of the
+// waiting rows the pass takes. First each item gets one row, so that no request waits
+// for the end of another request's prompt. Then the first items get the rows that are
+// left.
 func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 	q.update(func() {
 		left := chunk(q.waiting())
@@ -177,8 +183,8 @@ func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 	return rows
 }
 
-// takeExact takes rows for a pass of an exact width: rows of the first item's prompt alone, or the
-// drawn token of each answering item, for at most `most` items.
+// takeExact takes the rows of a pass of exact width from the queue: either rows of the
+// first item's prompt alone, or the drawn tokens of up to `most` answering items.
 func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []taskRows) {
 	single := func(w *workItem) bool { return w.answering && len(w.tokens) == 1 }
 	q.update(func() {
@@ -200,7 +206,7 @@ func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []tas
 	return rows
 }
 
-// nextRows takes the rows of the next pass out of the queue and adds drafts.
+// nextRows takes the rows of the next pass from the queue and adds drafts.
 func (e *Engine) nextRows() (rows []taskRows) {
 	if e.options.Exact {
 		rows = e.queue.takeExact(e.chunkRows, e.options.exactRows())
@@ -211,12 +217,13 @@ func (e *Engine) nextRows() (rows []taskRows) {
 	return rows
 }
 
-// patience is the fraction 1/patience of a pass's time that it waits for rows.
+// patience limits waiting: a pass waits for further rows for at most 1/patience of its
+// own time.
 const patience = 8
 
-// waitForMore waits for requests that will add rows soon, if their rows could
-// share the pass, and no longer than a fraction of the pass's time. Otherwise two
-// requests that have just shared a pass would run alone from then on.
+// waitForMore waits for requests that will soon add rows, if these rows could share the
+// pass. It waits for at most a fraction of the pass's time. Without this wait, two
+// requests that have just shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
 	for {
@@ -238,8 +245,9 @@ func (e *Engine) waitForMore() {
 	}
 }
 
-// withdraw takes the request's item back after ctx has ended. If a pass has taken
-// the item, withdraw settles its rows first, so that they stay in the cache.
+// withdraw removes the request's item from the queue because ctx is done. If a pass has
+// already taken the item, withdraw first settles the item's rows, so that they stay in
+// the KV cache.
 func (g *generation) withdraw(ctx context.Context) error {
 	ended := fmt.Errorf("engine: %w", ctx.Err())
 	if g.engine.queue.withdraw(&g.item) {

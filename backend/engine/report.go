@@ -6,8 +6,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// ProcessorPerToken returns the processor time of the process per output token, the
-// prompt's time included. It returns 0 if the time is unknown or there is no token.
+// ProcessorPerToken returns the processor time of the process per output token,
+// including the time of the prompt. It returns 0 if the time is unknown or there is no
+// output token.
 func (r *Report) ProcessorPerToken() time.Duration {
 	if r.OutputTokens == 0 {
 		return 0
@@ -15,8 +16,9 @@ func (r *Report) ProcessorPerToken() time.Duration {
 	return r.Processor / time.Duration(r.OutputTokens)
 }
 
-// AcceptLength returns the mean number of output tokens per verification pass, which
-// is 1 without drafts. The prefill, which gives the first token, does not count.
+// AcceptLength returns the mean number of output tokens per verification pass. Without
+// drafts it is 1. The pass that computes the prompt and gives the first token does not
+// count.
 func (r *Report) AcceptLength() float64 {
 	if r.DecodeSteps == 0 {
 		return 1
@@ -24,98 +26,109 @@ func (r *Report) AcceptLength() float64 {
 	return 1 + float64(r.AcceptedRows)/float64(r.DecodeSteps)
 }
 
-// Verification is a pass that gave output tokens. All tokens but the first one come
-// from such passes.
+// Verification describes a decode pass, which gives at least one output token. All
+// output tokens except the first one come from such passes.
 type Verification struct {
-	// Width is the number of rows of the graphs. Of these rows, Drafted were the
-	// request's drafts, Accepted of which were right, and Shared were rows of other
-	// requests.
+	// Width is the width of the graphs that computed the pass. Of the pass's rows,
+	// Drafted were drafts of this request, of which Accepted were accepted, and Shared
+	// belonged to other requests.
 	Width, Drafted, Accepted, Shared int
-	// Pass is the time that the graphs took from Began on, and Commit the time to
-	// copy keys and values. Device is the graphs' time on the device's own clock, or 0.
+	// Began is the start of the pass, Pass the time that its graphs took, and Commit
+	// the time to copy keys and values into the KV cache. Device is the simulated time
+	// of the graphs, or 0 if the device simulates none.
 	Began                time.Time
 	Pass, Commit, Device time.Duration
 }
 
-// PromptPass is a pass with tokens of a prompt.
+// PromptPass describes a pass that computed tokens of a prompt.
 type PromptPass struct {
-	// Width is the number of rows of the graphs. Of these rows, Rows were tokens of
-	// the prompt, and the head ran for Logits of them.
+	// Width is the width of the graphs that computed the pass. Rows is the number of
+	// prompt tokens in the pass, and Logits the number of them for which the head ran.
 	Width, Rows, Logits int
-	// Pass is the time that the graphs took from Began on. Device is the same time on the device's
-	// own clock, or 0.
+	// Began is the start of the pass, and Pass the time that its graphs took. Device is
+	// the simulated time of the graphs, or 0 if the device simulates none.
 	Began        time.Time
 	Pass, Device time.Duration
 }
 
-// Report describes what a request did.
+// Report describes what the engine did for a request.
 type Report struct {
-	// Recipe, Widths (rows of the graphs, descending) and Blocks are the settings.
+	// Recipe, Widths (of the graphs, descending) and Blocks are the engine's settings.
 	Recipe string
 	Widths []int
 	Blocks int
-	// PromptTokens were processed, CachedTokens reused, OutputTokens drawn.
+	// PromptTokens tokens of the prompt were computed, CachedTokens were in the KV
+	// cache already, and OutputTokens were drawn.
 	PromptTokens, CachedTokens, OutputTokens int
 	Output                                   []int32
 	Stop                                     StopReason
-	// The request started at Began. Prefill is the time until the logits of the first
-	// token, FirstToken the time until it was drawn, and Decode the rest.
+	// Began is the start of the request. Prefill is the time until the logits of the
+	// first output token, FirstToken the time until that token was drawn, and Decode
+	// the time from then to the end.
 	Began                       time.Time
 	Prefill, FirstToken, Decode time.Duration
-	// Processor is the time that all cores spent in this process during the request,
-	// for other requests too. It is 0 unless [Options].ProcessTime is set.
+	// Processor is the processor time of this process during the request, on all cores.
+	// Work for other requests is included. Processor is 0 unless [Options].ProcessTime
+	// is set.
 	Processor time.Duration
-	// Context is the context of the graphs at the end, in tokens of one sequence.
-	// Growths are the growths of the context that this request made.
+	// Context is the context tier of the graphs at the end of the request, in tokens of
+	// one sequence. Growths lists the changes to a longer context tier that this
+	// request has caused.
 	Context int
 	Growths []Growth
-	// Truncated reports that the context was full. Shifts counts how often older
-	// tokens were dropped, and DroppedTokens those tokens.
+	// Truncated is set if the context was full. Shifts is the number of times that
+	// older tokens were dropped from a full context, and DroppedTokens the number of
+	// these tokens.
 	Truncated             bool
 	Shifts, DroppedTokens int
-	// Steps counts passes that had rows of this request.
+	// Steps is the number of passes that had rows of this request.
 	Steps int
-	// The rows of these passes: ValidRows became text of the request, WastedRows were
-	// drafts that did not, SharedRows belong to other requests, and PaddingRows hold no
-	// token.
+	// The next four fields count the rows of these passes: ValidRows became text of the
+	// request, WastedRows were rejected drafts, SharedRows belonged to other requests,
+	// and PaddingRows held no token.
 	ValidRows, WastedRows, SharedRows, PaddingRows int
-	// Draft is the mode of speculative decoding. DecodeSteps passes gave output
-	// tokens; they had DraftedRows rows of drafts, AcceptedRows of which were right.
+	// Draft is the mode that selects the sources of drafts. DecodeSteps passes gave
+	// output tokens. They had DraftedRows rows with drafts, of which AcceptedRows were
+	// accepted.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
-	// Lossless describes how drafts can change the text.
+	// Lossless describes whether drafts can change the text.
 	Lossless Lossless
-	// TopDraws counts tokens that were drawn from the best logits of a row, RowDraws
-	// those for which all logits were read.
+	// TopDraws counts the tokens that were drawn from the largest logits of a row, and
+	// RowDraws those for which all logits were read.
 	TopDraws, RowDraws int
-	// Calibration describes what was learned from the prompt's own logits.
+	// Calibration describes what the drafter learned from the logits of the prompt's
+	// rows.
 	Calibration Calibration
-	// Drafting is the time spent on drafts, and PromptDrafting the part of it during
-	// the prompt. Work that overlaps with the device counts for Calibration.
+	// Drafting is the time that the CPU spent on drafts, and PromptDrafting the part of
+	// it before the first token. Work that overlaps with the device's work is part of
+	// Calibration instead.
 	Drafting, PromptDrafting time.Duration
 	// DraftingCPU and PromptDraftingCPU are the processor times of Drafting and
 	// PromptDrafting, if the [Policy] measures them.
 	DraftingCPU, PromptDraftingCPU time.Duration
-	// Verifications are the DecodeSteps passes, PromptPasses the passes before them,
-	// and CPU the work of the CPU during and between them.
+	// Verifications lists the DecodeSteps passes, PromptPasses the passes before them,
+	// and CPU the tasks of the CPU during and between all of them.
 	Verifications []Verification
 	PromptPasses  []PromptPass
 	CPU           []Work
-	// Residency is the plan that decides which graphs are loaded: [Options].Plan, or the default
-	// plan if that is empty.
+	// Residency names the plan that decides which graphs are loaded: [Options].Plan, or
+	// the plan that an empty one stands for.
 	Residency string
-	// Clock is the clock of Plan and of the fields named Device. All other times are measured on
-	// the host's clock.
+	// Clock is the clock that measured Plan and the fields named Device. The host's
+	// clock measured all other times.
 	Clock Clock
-	// Plan describes how graphs were switched for the prompt, or what ran on graphs
-	// that stayed loaded. It is nil before the prompt's first pass.
+	// Plan describes how graphs were switched for the prompt, or which passes ran if
+	// all graphs stayed loaded. Plan is nil until the first pass of the prompt has
+	// ended.
 	Plan *PlanReport
-	// Ops counts the graph operators that these passes ran, by lane.
+	// Ops counts the graph operators that ran in the request's passes, by lane.
 	Ops map[backend.Lane]int64
 }
 
-// addPass counts a pass with rows of the request, of which valid became text, and
-// records it: as a verification if it gave output tokens, or as one of the prompt's.
+// addPass counts a pass with rows of the request, of which valid became text. It
+// records the pass as a verification if it gave output tokens, and otherwise as a pass
+// of the prompt.
 func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Duration) {
 	pass, rows := o.result, o.rows.n+o.rows.drafts
 	r.Steps++
@@ -145,7 +158,7 @@ func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Du
 	}
 }
 
-// countLogits counts the tokens of the rows for which the head ran.
+// countLogits returns the number of tokens for whose rows the head ran.
 func (o *passOutput) countLogits() (n int) {
 	for i := range o.rows.n {
 		if len(o.tops[i].IDs) > 0 || o.logits[i] != nil {

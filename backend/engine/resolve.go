@@ -13,32 +13,36 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// resolved holds options that were checked against a model and a device. Every field of Options is
-// set, and Plan is the plan that the engine carries out.
+// resolved holds options after they were checked against a model and a device. All
+// fields of Options have their final values, and Plan is the plan that the engine
+// carries out.
 type resolved struct {
 	Options
-	// planName is Plan without its spare slot, which may be required or forbidden.
+	// planName is Plan without its suffix for the spare slot, which may require or
+	// forbid one.
 	planName                    string
 	spareRequired, spareRefused bool
-	// start holds the graphs of each block that are loaded before the first prompt, and used the
-	// graphs that are ever loaded.
+	// start tells which graphs of each block are loaded before the first prompt, and
+	// used which graphs are ever loaded.
 	start, used graphswap.Variant
-	// separate gives each graph its own image. deviceSwitches lets the device's
-	// library switch between the graphs of one image.
+	// separate is set if each graph gets its own image. deviceSwitches is set if QNN's
+	// library swaps the graphs of one image.
 	separate, deviceSwitches bool
 	// headRows are the widths of the head's graphs, ascending.
 	headRows []int
-	// reason explains a plan that the options did not name. widthsReason is set if
-	// the widths ruled out every plan that auto could choose.
+	// reason explains the choice of a plan that the options did not name. widthsReason
+	// explains why the graph widths rule out every plan that auto could choose, or is
+	// empty.
 	reason, widthsReason string
-	// deviceErr is the error with which [New] rejects the options on this device. [Look] describes
-	// the options nevertheless.
+	// deviceErr is the error with which [New] rejects these options on this device.
+	// [Look] ignores it and describes what the options need.
 	deviceErr error
 }
 
-// resolve checks the options and returns what follows from them. If device is nil,
-// what depends on the device stays open: the plan auto, and shared images. The order
-// matters, because each step reads the results of those before it:
+// resolve checks the options and computes all settings that follow from them. If device
+// is nil, settings that depend on the device stay open: the plan auto, and shared
+// images. The order of the steps matters, because each step reads the results of
+// earlier ones:
 //
 //  1. sizes that follow from the model: recipe, blocks, contexts, sequences;
 //  2. the graph widths;
@@ -91,7 +95,8 @@ func (r *resolved) fillSizes(c model.Config) {
 	}
 }
 
-// defaultBlocks returns the number of blocks of at most blockParameters.
+// defaultBlocks returns how many blocks are needed if each has at most blockParameters
+// weights.
 func defaultBlocks(c model.Config) int {
 	attention := 2 * c.HeadDim * (c.Heads + c.KVHeads)
 	layer := c.Hidden * (attention + 3*c.FFN)
@@ -129,8 +134,8 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-// ruleOutSwitching explains why no plan can switch graphs of the widths; it returns
-// "" if one can.
+// ruleOutSwitching explains why no plan can switch graphs of these widths. It returns
+// "" if a plan can.
 func (r *resolved) ruleOutSwitching(rowBytes int) string {
 	switch {
 	case !Exchangeable(r.Rows):
@@ -141,7 +146,8 @@ func (r *resolved) ruleOutSwitching(rowBytes int) string {
 	return ""
 }
 
-// aligned reports whether a pass can be cut into parts of the decode graph's rows.
+// aligned reports whether a pass can be cut into parts that are as wide as the decode
+// graph.
 func (r *resolved) aligned(rowBytes int) bool { return r.Rows[1]*rowBytes%arena.Alignment == 0 }
 
 func (r *resolved) fillHead(c model.Config) {
@@ -157,7 +163,7 @@ func (r *resolved) fillHead(c model.Config) {
 	}
 }
 
-// fillServices sets what the engine calls, but does not need.
+// fillServices sets defaults for the database, the logger and other optional services.
 func (r *resolved) fillServices() {
 	if r.Database == nil {
 		r.Database = draft.NewDatabase(databaseTokens)
@@ -173,7 +179,7 @@ func (r *resolved) fillServices() {
 func (r *resolved) check(c model.Config, rowBytes int) error {
 	for i, rows := range r.Rows {
 		if rows < 1 || rows > maxRows || i > 0 && rows >= r.Rows[i-1] {
-			return fmt.Errorf("engine: %w: widths %v: want descending numbers in 1..%d", ErrOptions, r.Rows, maxRows)
+			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.Rows, maxRows)
 		}
 	}
 	if err := r.checkPlan(rowBytes); err != nil {
@@ -183,18 +189,18 @@ func (r *resolved) check(c model.Config, rowBytes int) error {
 	case r.Blocks < 1 || r.Blocks > c.Layers:
 		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.Blocks, c.Layers, c.Layers)
 	case r.Context < 1 || r.Context > c.ContextLength:
-		return fmt.Errorf("engine: %w: context=%d: want 1..%d, the model's", ErrOptions, r.Context, c.ContextLength)
+		return fmt.Errorf("engine: %w: context=%d: want 1..%d, which is the model's limit", ErrOptions, r.Context, c.ContextLength)
 	case r.FirstContext < 1:
 		return fmt.Errorf("engine: %w: first context=%d: want 1..%d", ErrOptions, r.FirstContext, r.Context)
 	case r.Sequences < 1 || r.Sequences > maxSlots/r.Context:
-		return fmt.Errorf("engine: %w: %d sequences of %d tokens: want 1..%d slots in all", ErrOptions, r.Sequences, r.Context, maxSlots)
+		return fmt.Errorf("engine: %w: %d sequences of %d tokens each: want 1..%d slots in total", ErrOptions, r.Sequences, r.Context, maxSlots)
 	case r.HeadRows < 1 || r.HeadRows > maxRows:
-		return fmt.Errorf("engine: %w: head of %d rows: want 1..%d", ErrOptions, r.HeadRows, maxRows)
+		return fmt.Errorf("engine: %w: the head's graph has %d rows: want 1..%d", ErrOptions, r.HeadRows, maxRows)
 	}
 	return nil
 }
 
-// checkPlan checks the plan with widths that are checked.
+// checkPlan checks whether the plan can use the graph widths, which are valid already.
 func (r *resolved) checkPlan(rowBytes int) error {
 	if r.Plan == "" {
 		return nil
@@ -206,13 +212,13 @@ func (r *resolved) checkPlan(rowBytes int) error {
 		return fmt.Errorf("engine: %w", err)
 	}
 	if !r.aligned(rowBytes) {
-		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.Plan, r.Rows[1], rowBytes, arena.Alignment)
+		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes are not aligned: want a multiple of %d", ErrOptions, r.Plan, r.Rows[1], rowBytes, arena.Alignment)
 	}
 	return nil
 }
 
-// decide replaces the plans auto and library by the plans that they select on a device, and gives
-// the reason in one sentence.
+// decide replaces the plans auto and library by the plans that they stand for on this
+// device, and explains the choice in one sentence.
 func (r *resolved) decide(c backend.Capabilities) {
 	switch {
 	case r.widthsReason != "":
@@ -236,11 +242,11 @@ func (r *resolved) decide(c backend.Capabilities) {
 	}
 }
 
-// checkDevice rejects a plan that a device cannot carry out, or only at a cost that
-// the plan does not tell.
+// checkDevice returns an error if the device cannot carry out the plan, or only at a
+// cost that the plan's name hides.
 func (r *resolved) checkDevice(c backend.Capabilities) error {
 	if r.Plan == graphswap.PlanResident && !c.SharesConstants {
-		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: take %s to load them twice",
+		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: choose plan %s to load them twice",
 			ErrOptions, r.Plan, c.Name, graphswap.PlanSeparate)
 	}
 	if start, used := planGraphs(r.Plan); r.Exact && start != used {
@@ -249,17 +255,17 @@ func (r *resolved) checkDevice(c backend.Capabilities) error {
 	return nil
 }
 
-// maxHeads bounds the widths of the head with drafts: the narrowest ones.
+// maxHeads bounds the number of head widths with drafts. The smallest widths are used.
 const maxHeads = 3
 
-// headWidths returns the widths of the head's graphs, ascending. A pass that several
-// requests share has a row of logits for each, and so has every draft.
+// headWidths returns the widths of the head's graphs, ascending. In a pass that several
+// requests share, each request needs a row of logits, and so does each draft.
 //
 // If the device does not share constants, each width is a copy of the model's largest
 // matrix: automatic drafts then have no widths of their own.
 func (r *resolved) headWidths(shared bool) (rows []int) {
 	switch {
-	case r.Exact: // another width may give other logits
+	case r.Exact: // one width only, because another width may give other logits
 		return []int{r.HeadRows}
 	case r.Draft.Auto && shared:
 		rows = slices.DeleteFunc(slices.Clone(r.Rows), func(w int) bool { return w > r.widestHead() })
@@ -278,8 +284,8 @@ func (r *resolved) headWidths(shared bool) (rows []int) {
 // more memory and are hardly ever filled.
 func (r *resolved) widestHead() int { return max(maxDrafts+1, r.Sequences, r.Rows[len(r.Rows)-1]) }
 
-// planGraphs returns what a plan has loaded of a block before the first prompt, and
-// what it ever loads.
+// planGraphs returns which graphs of each block a plan loads before the first prompt,
+// and which it ever loads.
 func planGraphs(plan string) (start, used graphswap.Variant) {
 	switch name, _, _ := graphswap.CutSpare(plan); name {
 	case "", graphswap.PlanSeparate, graphswap.PlanResident:
@@ -292,9 +298,10 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 	return graphswap.Prefill, graphswap.Both
 }
 
-// knownConfig returns the configuration that fits into the device by the given costs.
-// If they say nothing about memory, it is one graph of each block and, until the
-// device refuses it, a spare slot.
+// knownConfig returns the configuration of graphs that fits into the device's memory
+// according to the given costs. If the costs say nothing about memory, the
+// configuration is one graph of each block and a spare slot, as long as the device has
+// memory for it.
 func (r *resolved) knownConfig() graphswap.Config {
 	one := graphswap.Config{Blocks: r.Blocks, PrefillRows: r.Rows[0], DecodeRows: r.partRows(), Residency: graphswap.OneGraph}
 	if r.Costs == nil || r.Costs.Profile == nil || r.Costs.Profile.Memory.WindowGB == 0 {
@@ -307,7 +314,7 @@ func (r *resolved) knownConfig() graphswap.Config {
 	if len(fits) > 0 {
 		return fits[0]
 	}
-	return one // too large by these costs: the device decides
+	return one // too large according to the costs: let the device decide
 }
 
 // blockRange returns the layers [first, end) of a block.
@@ -324,8 +331,8 @@ func (r *resolved) blockLayers(layers int) (counts []int) {
 	return counts
 }
 
-// partRows returns the rows of a part: the widest pass is cut into parts of the decode
-// graph's rows if there is a plan, and not cut otherwise.
+// partRows returns the number of rows in a part of a pass. With a plan, the widest pass
+// is cut into parts as wide as the decode graph; without a plan, passes are not cut.
 func (r *resolved) partRows() int {
 	if r.Plan != "" {
 		return r.Rows[len(r.Rows)-1]

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// startDrafts prepares the drafter, if the options ask for drafts.
+// startDrafts creates the request's drafter, if the options select draft sources.
 func (g *generation) startDrafts() {
 	mode := g.engine.options.Draft
 	g.report.Draft = mode.String()
@@ -24,7 +24,7 @@ func (g *generation) startDrafts() {
 	g.prompted = g.report.CachedTokens
 }
 
-// recordDrafting stops a stopwatch and counts its time as drafting.
+// recordDrafting stops a stopwatch and adds its time to the report's drafting time.
 func (g *generation) recordDrafting(stop func() Elapsed) {
 	took := stop()
 	g.report.Drafting += took.Wall
@@ -32,8 +32,7 @@ func (g *generation) recordDrafting(stop func() Elapsed) {
 	g.recordCPU(graphswap.Draft, took)
 }
 
-// propose gives the item drafts that follow its token, which follows length committed
-// tokens.
+// propose adds drafts to the work item, to follow the item's token at position length.
 func (g *generation) propose(length int) {
 	if g.item.drafts = nil; g.drafter == nil {
 		return
@@ -57,12 +56,13 @@ func (g *generation) tokensLeft() int {
 	return g.request.MaxTokens - g.report.OutputTokens
 }
 
-// maxDrafts bounds the drafts of one token. With the token they fill a verification
-// graph of 32 rows, and later drafts are hardly ever right.
+// maxDrafts bounds the number of drafts that follow one token. The token and its drafts
+// fill a verification graph of 32 rows. Further drafts are hardly ever accepted.
 const maxDrafts = 31
 
-// fitting returns the number of rows of a tree before the first one that is deeper
-// than room, or whose token has no embedding: a database may hold any token.
+// fitting returns how many rows of a draft tree can be used: those before the first row
+// that is deeper than room, or whose token has no embedding. A database may contain any
+// token.
 func fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())
 	for i, parent := range t.Parents {
@@ -76,8 +76,8 @@ func fitting(t *spec.Tree, room, vocab int) int {
 	return t.Len()
 }
 
-// observe shows the drafter the likely tokens after a row, whose token is text and has
-// a position in the drafter's text.
+// observe tells the drafter which tokens the model found likely after a row of the text
+// at the given position.
 func (g *generation) observe(position int, o *passOutput, row int) {
 	g.read(o, row)
 	g.drafter.Observe(position, g.top.Tokens, g.top.Probabilities)
@@ -102,8 +102,8 @@ func (g *generation) guessed() int {
 	return 0
 }
 
-// learn shows the drafter the result of a pass: the accepted drafts and the tokens
-// that were drawn.
+// learn tells the drafter the result of a pass: the accepted drafts and the tokens that
+// were drawn.
 func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	if g.drafter == nil {
 		return
@@ -131,8 +131,8 @@ func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	}
 }
 
-// observeRejected shows the drafter the likely tokens after drafts that were not
-// accepted: texts often contain them a little later.
+// observeRejected tells the drafter which tokens the model found likely after rejected
+// drafts, because texts often contain these tokens a little later.
 func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
 	for row := range int32(o.rows.drafts) {
 		if len(path) > 0 && path[0] == row {
@@ -144,7 +144,8 @@ func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
 	}
 }
 
-// endDrafts ends the drafter. It remembers an output that is complete.
+// endDrafts ends the request in the drafter. If the output is complete, the drafter
+// adds it to the database.
 func (g *generation) endDrafts(complete bool) {
 	if g.drafter == nil {
 		return

@@ -10,9 +10,10 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// verify draws the tokens after the item's tokens. As long as a draw equals a draft, it
-// draws the next token from that draft's row. It returns the accepted drafts. A draw
-// depends on logits of accepted rows only, so drafts never change it.
+// verify draws tokens after the last of the item's tokens. If the drawn token equals a
+// draft, verify draws the next token from that draft's row, and so on. It returns the
+// rows of the accepted drafts. Each draw depends only on logits of accepted rows, so
+// drafts never change the drawn tokens.
 func (g *generation) verify(o *passOutput) (path []int32, err error) {
 	if !o.rows.last() {
 		g.learn(o, nil, nil)
@@ -43,8 +44,8 @@ func (g *generation) verify(o *passOutput) (path []int32, err error) {
 	return path, err
 }
 
-// draw draws the token after a row and adds it to the output. more tells that the output
-// continues after it.
+// draw draws the token after a row and adds it to the output. more is set if the output
+// continues.
 func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err error) {
 	r := &g.request
 	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
@@ -79,9 +80,9 @@ func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err e
 	return token, g.ending == "", nil
 }
 
-// sample draws from the best logits of a row. If they do not determine the token,
-// or the request wants log-probabilities, it draws from all logits and returns
-// them.
+// sample draws a token from the largest logits of a row. If these logits do not
+// determine the token, or if the request wants log-probabilities, sample draws from all
+// logits and returns them.
 func (g *generation) sample(o *passOutput, row int) (token int32, logits []float32, err error) {
 	if !g.item.allLogits {
 		if token, ok := g.sampler.SampleTop(o.tops[row], g.request.Mask); ok {

@@ -9,9 +9,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// nextWindow returns the plan run whose next chunks go through a block before the
-// next block gets them. It returns nil if chunks go through all blocks one by one:
-// then rows of other requests may share their passes.
+// nextWindow returns the plan run that computes its next chunks as a window: several
+// chunks go through a block before the next block gets them. It returns nil if each
+// chunk goes through all blocks before the next one: then rows of other requests may
+// share the passes.
 func (e *Engine) nextWindow() *residency.Run {
 	if e.switcher == nil {
 		return nil
@@ -23,38 +24,40 @@ func (e *Engine) nextWindow() *residency.Run {
 	return x
 }
 
-// itemOf returns the prompt that a plan run was made for.
+// itemOf returns the work item of the prompt that a plan run belongs to.
 func itemOf(x *residency.Run) *workItem { return x.Owner.(*workItem) }
 
-// windowRun is several chunks of a prompt on their way through the blocks. Hidden
-// states of all chunks but one are kept aside. Keys and values are in the slots
-// where they belong, but only those of finished chunks are committed.
+// windowRun holds several chunks of a prompt that go through the blocks together. The
+// buffers hold the hidden states of one chunk; those of the other chunks are saved
+// elsewhere. Keys and values of all chunks are in their slots, but only those of
+// finished chunks are committed.
 type windowRun struct {
 	engine *Engine
 	x      *residency.Run
-	// own is the request whose goroutine runs the window, or nil.
+	// own is the request on whose goroutine the window runs, or nil.
 	own *generation
-	// first is the first chunk. passes are the chunks that have started, with rows
-	// rows together.
+	// first is the number of the first chunk. passes are the passes of the chunks that
+	// have started, and rows is their total number of rows.
 	first  int
 	passes []*passRun
 	rows   int
-	// current is the pass whose hidden states are in the buffers, for block to read.
+	// current is the pass whose hidden states are in the buffers, and block is the
+	// block that reads them next.
 	current *passRun
 	block   int
-	// delivered is the last chunk's output.
+	// delivered is the output of the last chunk.
 	delivered *passOutput
 }
 
-// runWindow computes the next chunks of a plan that go through the blocks
-// together. The plan's item is not in the queue; the caller holds the device lock.
+// runWindow computes those next chunks of a plan that go through the blocks together.
+// The prompt's item must not be in the queue, and the caller holds the device lock.
 func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Run) {
 	if x.Owner != &own.item {
 		ctx = context.WithoutCancel(ctx)
 	}
 	e.power.Vote(backend.Prefill)
 	w, err := &windowRun{engine: e, x: x, own: own, first: x.Chunk()}, errAbandoned
-	defer func() { // even if the device panics
+	defer func() { // deliver even if the device panics
 		if w.delivered == nil || !w.delivered.panicked {
 			e.deliver(own, []*passOutput{{rows: taskRows{item: itemOf(x)}, err: err, turn: e.queue.reserveTurns(1)}})
 		}
@@ -62,7 +65,7 @@ func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Ru
 	err = w.run(ctx, x.Window())
 	w.clear()
 	if e.reloadAfterRestart(err) {
-		err = nil // the plan ended with the restart: the other chunks run one by one
+		err = nil // the restart has ended the plan: compute the other chunks one by one
 	}
 }
 
@@ -82,9 +85,9 @@ func (w *windowRun) run(ctx context.Context, steps []graphswap.Step) error {
 	return nil
 }
 
-// beginStep puts the rows of the step's chunk into x.
+// beginStep loads the hidden states of the step's chunk into the buffers.
 func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block, err error) {
-	if w.engine.closing.begun() { // Close does not wait for the end of the prompt
+	if w.engine.closing.begun() { // end here, so that Close need not wait for the end of the prompt
 		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
 	}
 	if i := s.Chunk - w.first; i == len(w.passes) {
@@ -102,10 +105,10 @@ func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block,
 	return r, b, nil
 }
 
-// begin starts the next chunk.
+// begin starts the pass of the next chunk.
 func (w *windowRun) begin(chunk int) error {
 	e, item := w.engine, itemOf(w.x)
-	committed := 0 // rows of finished chunks, which have left the item's tokens
+	committed := 0 // rows of finished chunks, which are no longer in the item's tokens
 	for _, r := range w.passes {
 		if r.finished {
 			committed += len(r.batch.rows)
@@ -116,7 +119,7 @@ func (w *windowRun) begin(chunk int) error {
 	rest.tokens = item.tokens[ahead:]
 	s := taskRows{item: &rest, n: min(e.options.Rows[0], len(rest.tokens))}
 	if s.n == 0 {
-		return fmt.Errorf("engine: %w: chunk %d of a prompt without tokens", ErrPass, chunk)
+		return fmt.Errorf("engine: %w: chunk %d has no tokens, because the prompt has ended", ErrPass, chunk)
 	}
 	b, err := e.newBatch(passOf([]taskRows{s}), ahead)
 	if err != nil {
@@ -131,8 +134,8 @@ func (w *windowRun) begin(chunk int) error {
 	return nil
 }
 
-// endStep stores the block's keys and values, and keeps the chunk's hidden states
-// aside or, after the last block, runs the head and delivers the chunk.
+// endStep stores the block's keys and values. After the last block it runs the head and
+// delivers the chunk; after any other block it saves the chunk's hidden states.
 func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block) error {
 	e, m, rows := w.engine, r.graphs.memory, len(r.batch.rows)
 	if err := e.checkFresh(r.batch, b.First, b.End); err != nil {
@@ -161,7 +164,7 @@ func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block)
 	return nil
 }
 
-// clear empties the slots of chunks that did not finish.
+// clear clears the slots of chunks that have not finished.
 func (w *windowRun) clear() {
 	for _, r := range w.passes {
 		if r.finished {

@@ -28,7 +28,7 @@ type Config struct {
 // Buffers is the memory of one context tier that the graphs bind. Create it with [New].
 type Buffers struct {
 	config Config
-	buffer backend.Buffer // of everything but the cache
+	buffer backend.Buffer // holds everything but the KV cache
 	cache  *kvcache.Cache
 	// hidden holds the hidden states: a block reads one region and writes the other
 	// one.
@@ -109,7 +109,7 @@ func (b *Buffers) Close() error {
 // Cache returns the KV cache.
 func (b *Buffers) Cache() *kvcache.Cache { return b.cache }
 
-// IOBytes returns the size holds everything but the KV cache.
+// IOBytes returns the size of all memory except the KV cache.
 func (b *Buffers) IOBytes() int64 { return b.ioBytes }
 
 // TotalBytes returns the size of all buffers.

@@ -1,13 +1,14 @@
 // Package images turns the graphs of a model into programs on a device.
 //
-// A set of graphs belongs together: all widths of one block, or of the head. [WriteBlocks] and
-// [WriteHead] write the sets, and a [Loader] makes an [Image] of each: it takes the image from the
-// image cache or compiles it, loads it, and checks its ports against the ports of the graphs. If
-// the device shares constants between graphs, one image holds a whole set and its weights once.
-// Otherwise each graph has its own image.
+// A graph set holds the graphs of all widths of one block, or of the head.
+// [WriteBlocks] and [WriteHead] write the sets. A [Loader] makes an [Image] of each
+// set: it takes the image from the image cache or compiles it, loads it, and checks
+// that its ports are those of the graphs. If the device shares constants between
+// graphs, one image holds a whole set and stores its weights once. If it does not, each
+// graph has its own image.
 //
-// [Prepare] compiles all images and loads none, for another machine. [Measure]
-// loads and runs each graph alone and times it.
+// [Prepare] compiles all images without loading them, because they may be for another
+// machine. [Measure] loads and runs each graph alone and times it.
 //
 // The package does not decide which graphs stay loaded (package residency does),
 // and it runs no graph except to measure it.
@@ -22,9 +23,9 @@
 //
 // # Cost
 //
-// Compiling takes seconds to minutes per image and needs a buffer of the image's
-// size. A key costs one hash over all weights of its graphs.
+// Compiling takes seconds to minutes per image and needs a buffer of the image's size.
+// The key of an image costs one hash over all weights of the image's graphs.
 //
-// A Loader is for one goroutine at a time; [Loader.Silent] returns one for another
-// goroutine. The package has no locks.
+// Only one goroutine at a time may use a Loader; [Loader.Silent] returns a copy for
+// another goroutine. The package has no locks.
 package images

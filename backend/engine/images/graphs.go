@@ -8,13 +8,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// layersMark precedes a block's number of layers in the names of its graphs, as in
-// block0_rows32_layers14of28. The emulator sees one graph at a time and reads the graph's share of
-// the model from this name.
+// layersMark precedes the number of layers in the name of a block's graph, as in
+// block0_rows32_layers14of28: 14 of the model's 28 layers. The emulator sees only one
+// graph at a time. From this name it learns which share of the model the graph is, so
+// that it can simulate the graph's time.
 const layersMark = "_layers"
 
-// blockSources returns the sources of each block's graphs for a number of past
-// slots, the smallest width first. The graphs of a block bind the same memory.
+// blockSources returns the sources of each block's graphs with a given number of past
+// slots, the smallest width first. All graphs of a block bind the same memory.
 func blockSources(c Config, layers, slots int) [][]Source {
 	sets := make([][]Source, c.Blocks)
 	for block := range sets {
@@ -29,7 +30,8 @@ func blockSources(c Config, layers, slots int) [][]Source {
 	return sets
 }
 
-// headSources returns the sources of the head's graphs. They depend on no context.
+// headSources returns the sources of the head's graphs. The head's graphs do not depend
+// on the context.
 func headSources(c Config) []Source {
 	var set []Source
 	for _, rows := range c.HeadRows {
@@ -38,8 +40,8 @@ func headSources(c Config) []Source {
 	return set
 }
 
-// WriteBlocks writes one graph set per block for a number of past slots, each with
-// the smallest width first.
+// WriteBlocks writes one graph set per block, with a given number of past slots. In
+// each set, the smallest width comes first.
 func WriteBlocks(m *model.Model, c Config, slots int) ([][]*backend.Graph, error) {
 	var sets [][]*backend.Graph
 	for _, sources := range blockSources(c, m.Config().Layers, slots) {

@@ -11,27 +11,29 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// Image is a compiled image and, while it is loaded, its program.
+// Image is a compiled image and, while the image is loaded, its program.
 type Image struct {
-	program backend.Program   // nil while the image is not loaded
-	bytes   []byte            // what the program runs on
-	entry   *imagecache.Entry // nil if the image's bytes are in ordinary memory
+	program backend.Program   // the loaded program, or nil
+	bytes   []byte            // the compiled image, which the program may use in place
+	entry   *imagecache.Entry // where the bytes are mapped, or nil if they are in ordinary memory
 	own     bool              // no other user could have written the bytes
-	graphs  []*Graph          // in the order of sources
+	graphs  []*Graph          // in the same order as sources
 	sources []*backend.Graph
 }
 
-// Graph is a loaded graph of an image.
+// Graph is one loaded graph of an image.
 type Graph struct {
 	Name      string
 	Program   backend.Program
 	Signature backend.Signature
 }
 
-// Graphs returns the loaded graphs in the order in which the loader got them.
+// Graphs returns the loaded graphs in the order in which they were passed to the
+// loader.
 func (i *Image) Graphs() []*Graph { return i.graphs }
 
-// SizeBytes returns the device memory of the program: zero if it is not loaded.
+// SizeBytes returns the device memory of the program, or zero if the image is not
+// loaded.
 func (i *Image) SizeBytes() int64 {
 	if i == nil || i.program == nil {
 		return 0
@@ -39,7 +41,7 @@ func (i *Image) SizeBytes() int64 {
 	return i.program.SizeBytes()
 }
 
-// Free closes the program and keeps the bytes for [Image.Reload].
+// Free closes the program and keeps the image's bytes for [Image.Reload].
 func (i *Image) Free() error {
 	if i == nil || i.program == nil {
 		return nil
@@ -49,7 +51,7 @@ func (i *Image) Free() error {
 	return err
 }
 
-// Reload loads a freed image again.
+// Reload loads an image again after Free.
 func (i *Image) Reload(ctx context.Context, l *Loader) error {
 	again, err := l.open(ctx, i.sources, i.bytes, i.own)
 	if err != nil {
@@ -59,7 +61,7 @@ func (i *Image) Reload(ctx context.Context, l *Loader) error {
 	return nil
 }
 
-// Close closes the program and releases the bytes.
+// Close closes the program and releases the image's bytes.
 func (i *Image) Close() error {
 	err := i.Free()
 	if i != nil && i.entry != nil {
@@ -78,12 +80,12 @@ func CloseAll(list []*Image) error {
 	return err
 }
 
-// ReloadAll frees and loads images, which a restart of the device has made useless,
-// and returns their graphs in the order of [Loader.Load].
+// ReloadAll frees images and loads them again, after a restart of the device has made
+// their programs unusable. It returns their graphs in the order of [Loader.Load].
 func ReloadAll(ctx context.Context, l *Loader, list []*Image) (graphs []*Graph, err error) {
 	for _, i := range list {
 		if freed := i.Free(); freed != nil {
-			l.config.Logger.Debug("a lost graph cannot be freed", "reason", freed)
+			l.config.Logger.Debug("could not free a graph that the device has lost", "reason", freed)
 		}
 		if err := i.Reload(ctx, l); err != nil {
 			return nil, err
@@ -101,7 +103,7 @@ func TotalBytes(list []*Image) (size int64) {
 	return size
 }
 
-// open loads an image and checks its ports against the ports of the graphs.
+// open loads an image and checks that its ports are those of the graphs.
 func (l *Loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte, own bool) (*Image, error) {
 	program, err := l.dev.Load(ctx, backend.Image{Bytes: bytes, Own: own, Swap: l.config.Swap && len(graphs) > 1})
 	if err != nil {
@@ -118,8 +120,8 @@ func (l *Loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte
 	return i, nil
 }
 
-// checkedSignature returns the program's signature of a graph, which must have the
-// ports of the graph itself.
+// checkedSignature returns the signature that the program has for a graph, and checks
+// that its ports are those of the graph itself.
 func checkedSignature(p backend.Program, g *backend.Graph) (backend.Signature, error) {
 	got, err := p.Signature(g.Name)
 	if errors.Is(err, backend.ErrNoGraph) {
@@ -127,12 +129,13 @@ func checkedSignature(p backend.Program, g *backend.Graph) (backend.Signature, e
 	}
 	want := g.Signature()
 	if err == nil && (!samePorts(want.Inputs, got.Inputs) || !samePorts(want.Outputs, got.Outputs)) {
-		err = fmt.Errorf("%w: its ports differ from the graph's", backend.ErrImage)
+		err = fmt.Errorf("%w: the program's ports differ from the graph's", backend.ErrImage)
 	}
 	return got, err
 }
 
-// samePorts compares ports in any order: they are bound by name.
+// samePorts reports whether two lists contain equal ports, in any order, because ports
+// are bound by name.
 func samePorts(want, got []backend.Port) bool {
 	if len(want) != len(got) {
 		return false
@@ -147,7 +150,8 @@ func samePorts(want, got []backend.Port) bool {
 	return true
 }
 
-// Name returns a short name of the graphs of an image: block0_rows{1,128}.
+// Name returns a short name for an image with several graphs, such as
+// block0_rows{1,128}.
 func Name(graphs []*backend.Graph) string {
 	names := make([]string, len(graphs))
 	for i, g := range graphs {
@@ -162,7 +166,7 @@ func Name(graphs []*backend.Graph) string {
 			prefix = prefix[:len(prefix)-1]
 		}
 	}
-	prefix = strings.TrimRight(prefix, "0123456789") // {1,128}, not {,28} after a common 1
+	prefix = strings.TrimRight(prefix, "0123456789") // cut whole numbers only: {1,128}, not {,28} after the common digit 1
 	for i, name := range names {
 		names[i] = strings.TrimPrefix(name, prefix)
 	}

@@ -15,7 +15,7 @@ import (
 
 // ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
 // made from.
-var ErrJob = errors.New("the graphs are not those that were asked for: the model's file or the program has changed")
+var ErrJob = errors.New("the graphs of this job have changed, because the model's file or the program is another one: start again")
 
 const (
 	// DefaultPatience is the time that a library may be silent while it compiles, in
@@ -33,8 +33,9 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
 }
 
-// Source describes a graph of a model: one of its fields is set. A graph holds
-// functions for its constants; a Source can be sent to another process.
+// Source describes a graph of a model. One of its fields is set. A graph contains
+// functions that write its constants, so it cannot be sent to another process; a Source
+// can.
 type Source struct {
 	Block *model.Block
 	Head  *model.Head
@@ -65,21 +66,23 @@ func (s Source) write(m *model.Model) (*backend.Graph, error) {
 	case s.Head != nil:
 		return m.Head(*s.Head)
 	}
-	return nil, fmt.Errorf("%w: a graph that is neither block nor head", ErrJob)
+	return nil, fmt.Errorf("%w: a Source describes neither a block nor the head", ErrJob)
 }
 
 // Job describes an image to be compiled.
 type Job struct {
 	Graphs []Source
-	// Digest identifies the graphs. Each process must build equal graphs from the job.
+	// Digest identifies the graphs. Each process that compiles the job must build equal
+	// graphs from it.
 	Digest [sha256.Size]byte
-	// Weights is the size of their constants, as a measure of the work.
+	// Weights is the size of the graphs' constants, which measures the work.
 	Weights int64
 }
 
-// Compile writes the job's graphs from m and compiles them to w. It calls filled
-// with the size of each constant once it is written. If the graphs differ from
-// the job's, because the model or this program is another, it returns [ErrJob].
+// Compile writes the job's graphs from model m, compiles them, and writes the image to
+// w. It calls filled with the size of each constant when the constant is written. If
+// the graphs differ from the job's, because the model or this program is another one,
+// Compile returns [ErrJob].
 func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {
 	graphs, err := writeAll(m, j.Graphs)
 	if err != nil {
@@ -91,7 +94,7 @@ func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w 
 	return dev.Compile(ctx, w, countFills(ctx, graphs, filled)...)
 }
 
-// digestOf identifies a list of graphs.
+// digestOf returns a hash that identifies a list of graphs.
 func digestOf(graphs []*backend.Graph) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, g := range graphs {
@@ -101,7 +104,7 @@ func digestOf(graphs []*backend.Graph) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// job returns the job that compiles graphs of the loader's model.
+// job returns the job for compiling the given graphs of the loader's model.
 func (l *Loader) job(graphs []*backend.Graph, weights int64) (Job, error) {
 	j := Job{Digest: digestOf(graphs), Weights: weights}
 	known := make(map[string]Source)
@@ -113,7 +116,7 @@ func (l *Loader) job(graphs []*backend.Graph, weights int64) (Job, error) {
 	for _, g := range graphs {
 		s, found := known[g.Name]
 		if !found {
-			return Job{}, fmt.Errorf("engine: %w: no source of graph %q", ErrJob, g.Name)
+			return Job{}, fmt.Errorf("engine: %w: unknown graph %q", ErrJob, g.Name)
 		}
 		j.Graphs = append(j.Graphs, s)
 	}

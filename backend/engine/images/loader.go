@@ -19,31 +19,32 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// imageVersion is part of each key. Raise it when an image of equal graphs and
-// equal device gets another meaning.
+// imageVersion is a part of each image's key. Raise it if equal graphs on an equal
+// device need another image than before.
 const imageVersion = 2
 
-// Loader makes images of graphs and loads them.
+// Loader compiles graphs to images and loads them.
 type Loader struct {
 	dev    backend.Device
 	config Config
-	digest string // of the model's file
+	digest string // hash of the model's file
 	layers int    // of the model
-	slots  int    // past slots of the block graphs
+	slots  int    // number of past slots of the block graphs
 	// shares is set if the graphs of a set go into one image.
 	shares bool
-	// prefersShared is set if a set needs a shared image even when the cache already holds an image
-	// of each graph.
+	// prefersShared is set if a set of graphs gets a shared image even if the cache
+	// already holds a separate image of each graph.
 	prefersShared bool
-	// progress is the state of the work before the current image.
+	// progress is the state before the work on the current image.
 	progress Progress
-	// cache is the config's. It becomes nil when it cannot keep an image: otherwise
-	// each image would be compiled twice.
+	// cache is the image cache of config. cache becomes nil if it cannot store an
+	// image. Otherwise each later image would be compiled twice: for the cache, and
+	// then in memory.
 	cache *imagecache.Store
 }
 
-// NewLoader returns a loader of graph sets of a model, whose block graphs have the given number of
-// past slots. Graphs of one set hold mostly equal constants.
+// NewLoader returns a loader for graph sets of a model. slots is the number of past
+// slots of its block graphs. Most constants of the graphs of one set are equal.
 func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][]*backend.Graph) *Loader {
 	l := &Loader{
 		dev: dev, config: c, digest: m.Digest(), layers: m.Config().Layers, slots: slots, cache: c.Cache,
@@ -53,7 +54,7 @@ func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][
 	return l
 }
 
-// countWork resets the progress to the work of loading the sets.
+// countWork sets the progress to the start of loading the sets.
 func (l *Loader) countWork(sets [][]*backend.Graph) {
 	l.progress = Progress{}
 	for _, set := range sets {
@@ -64,14 +65,14 @@ func (l *Loader) countWork(sets [][]*backend.Graph) {
 	}
 }
 
-// Silent returns a loader of the same images that reports no progress.
+// Silent returns a loader for the same images that reports no progress.
 func (l *Loader) Silent() *Loader {
 	q := *l
 	q.config.Progress = func(Progress) {}
 	return &q
 }
 
-// Images splits a set into the lists of graphs that share an image.
+// Images divides a graph set into lists of graphs that share an image.
 func (l *Loader) Images(set []*backend.Graph) [][]*backend.Graph {
 	if l.shares && (l.prefersShared || !l.preparedSeparately(set)) {
 		return [][]*backend.Graph{set}
@@ -83,8 +84,9 @@ func (l *Loader) Images(set []*backend.Graph) [][]*backend.Graph {
 	return split
 }
 
-// preparedSeparately reports whether the cache holds an image of each graph of a set and no image
-// of the whole set. The cache was then prepared for a device that cannot load a shared image.
+// preparedSeparately reports whether the cache holds a separate image of each graph of
+// a set, and no image of the whole set. This means that the cache was filled for a
+// device that cannot load a shared image.
 func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
 	if l.cache == nil || len(set) == 1 || l.cache.Has(l.Key(set)) {
 		return false
@@ -92,8 +94,8 @@ func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
 	return !slices.ContainsFunc(set, func(g *backend.Graph) bool { return !l.cache.Has(l.Key([]*backend.Graph{g})) })
 }
 
-// ConstantBytes returns the size of the graphs' distinct constants, which is nearly
-// the size of an image that holds each of them once.
+// ConstantBytes returns the total size of the graphs' distinct constants. An image that
+// stores each constant once is hardly larger.
 func ConstantBytes(graphs []*backend.Graph) (size int64) {
 	known := make(map[string]bool)
 	for _, g := range graphs {
@@ -108,23 +110,25 @@ func ConstantBytes(graphs []*backend.Graph) (size int64) {
 	return size
 }
 
-// constantID is equal for constants that a device may store once.
+// constantID returns a text that is equal for all constants that a device may store
+// once.
 func constantID(t *backend.Tensor) string {
 	return fmt.Sprintf("%v %v %v %s", t.Type, t.Shape, t.Encoding, t.Values.ID)
 }
 
-// Key identifies everything that decides whether an image of the graphs is valid.
+// Key returns a hash over everything that decides whether an image of the graphs is
+// valid.
 func (l *Loader) Key(graphs []*backend.Graph) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "sdnpu image %d\n", imageVersion)
 	for _, g := range graphs {
 		fmt.Fprintf(h, "%x\n", g.Digest())
 	}
-	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // a hash takes everything
+	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // writing to a hash cannot fail
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// label describes an image in the cache to people.
+// label returns the label of an image in the cache, for people who look at the cache.
 func (l *Loader) label(graphs []*backend.Graph) imagecache.Label {
 	c, device := l.config, l.dev.Capabilities()
 	return imagecache.Label{
@@ -140,7 +144,7 @@ func (l *Loader) label(graphs []*backend.Graph) imagecache.Label {
 }
 
 // Load loads a set of graphs into the device, in one image or several. The caller
-// closes the images, after an error too.
+// closes the returned images, also after an error.
 func (l *Loader) Load(ctx context.Context, set []*backend.Graph) (graphs []*Graph, list []*Image, err error) {
 	for _, part := range l.Images(set) {
 		i, err := l.LoadImage(ctx, part)
@@ -152,7 +156,8 @@ func (l *Loader) Load(ctx context.Context, set []*backend.Graph) (graphs []*Grap
 	return graphs, list, nil
 }
 
-// LoadImage takes the image of the given graphs from the cache, or compiles it, and loads it.
+// LoadImage loads the image of the given graphs from the cache, or compiles and loads
+// it.
 func (l *Loader) LoadImage(ctx context.Context, graphs []*backend.Graph) (*Image, error) {
 	r := newReporter(l.config.Progress, l.progress, graphs)
 	defer r.start()()
@@ -169,13 +174,13 @@ func (l *Loader) LoadImage(ctx context.Context, graphs []*backend.Graph) (*Image
 	return l.finish(i, err, r)
 }
 
-// mustCompile reports whether an error of fromCache means that the image must be
+// mustCompile reports whether an error of fromCache means that the image has to be
 // compiled.
 func mustCompile(err error) bool {
 	return errors.Is(err, imagecache.ErrMiss) || errors.Is(err, backend.ErrImage)
 }
 
-// finish counts an image as done, unless there is an error.
+// finish counts the image as done in the progress, unless err is set.
 func (l *Loader) finish(i *Image, err error, r *reporter) (*Image, error) {
 	if err != nil {
 		return nil, err
@@ -190,8 +195,8 @@ func (l *Loader) done(r *reporter) {
 	r.done.Store(true)
 }
 
-// fromCache loads an image of the cache. It returns [imagecache.ErrMiss] if there
-// is none, and [backend.ErrImage] if the device rejects it.
+// fromCache loads an image from the cache. It returns [imagecache.ErrMiss] if the cache
+// has no such image, and [backend.ErrImage] if the device rejects the image.
 func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*Image, error) {
 	entry, err := l.cache.Get(key)
 	if err != nil {
@@ -207,7 +212,7 @@ func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Gr
 	return i, err
 }
 
-// openEntry loads an image of the cache. After an error the entry is closed.
+// openEntry loads the image in a cache entry. If that fails, it closes the entry.
 func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *imagecache.Entry) (*Image, error) {
 	i, err := l.open(ctx, graphs, entry.Bytes(), entry.Own())
 	if err != nil {
@@ -217,15 +222,16 @@ func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *
 	return i, nil
 }
 
-// compile makes an image in the cache, or in memory if the cache fails. If look is set, it looks
-// into the cache again after it has got the image's lock.
+// compile compiles an image into the cache, or into memory if the cache fails. If look
+// is set, it searches the cache again after it has taken the image's lock, because
+// another process may have compiled the image.
 func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	if l.cache != nil {
 		i, err := l.compileToCache(ctx, key, graphs, r, look)
 		if !errors.Is(err, imagecache.ErrStore) {
 			return i, err
 		}
-		l.config.Logger.Warn("continuing without the image cache: every start will compile", "reason", err,
+		l.config.Logger.Warn("continuing without the image cache, because it failed: every start will compile the images again", "reason", err,
 			"remedy", "give the cache a folder that can be written and has room for the images, or turn it off")
 		l.cache = nil
 	}
@@ -236,7 +242,7 @@ func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 	return l.open(ctx, graphs, image.Bytes(), true)
 }
 
-// compileToCache makes an image in the cache and loads it from there. It holds the
+// compileToCache compiles an image into the cache and loads it from there. It holds the
 // lock of the image, unless another process keeps that for too long.
 func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	release, err := l.lock(ctx, key, r)
@@ -255,7 +261,7 @@ func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		return nil, err
 	}
 	entry, err := l.cache.Get(key)
-	if err != nil { // the image was written a moment ago and is gone: the disk is not reliable
+	if err != nil { // the image was written a moment ago: the disk is not reliable
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
 	return l.openEntry(ctx, graphs, entry)
@@ -279,7 +285,7 @@ func (l *Loader) lock(ctx context.Context, key string, r *reporter) (release fun
 	return func() {}, nil
 }
 
-// put compiles an image into the cache.
+// put compiles an image and stores it in the cache.
 func (l *Loader) put(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) error {
 	if err := l.cache.Reserve(r.weights); err != nil {
 		return err
@@ -287,10 +293,11 @@ func (l *Loader) put(ctx context.Context, key string, graphs []*backend.Graph, r
 	return l.cache.Put(key, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
 }
 
-// write compiles an image to w.
+// write compiles an image and writes it to w.
 func (l *Loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
-	// A device allocates buffers as large as an image. Free them now: the next garbage collection
-	// may run only after gigabytes of further allocations.
+	// While it compiles, a device allocates buffers as large as the image. Free these
+	// buffers now: the next garbage collection may run only after gigabytes of further
+	// allocations.
 	defer debug.FreeOSMemory()
 	r.bytes.Store(0)
 	r.filled.Store(0)

@@ -9,28 +9,29 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// WarmUps is the number of runs before the first one that is measured.
+// WarmUps is the number of runs before the first run that is measured.
 const WarmUps = 2
 
-// defaultRepeats is the number of loads and runs that are measured.
+// defaultRepeats is the default of [MeasureOptions].Repeats.
 const defaultRepeats = 5
 
 // MeasureOptions tunes [Measure]. The zero value is ready to use.
 type MeasureOptions struct {
-	// Repeats is the number of loads and of runs of each graph, after [WarmUps] runs
-	// that do not count. Zero means 5.
+	// Repeats is the number of loads and of runs of each graph that are measured, after
+	// [WarmUps] unmeasured runs. Zero means 5.
 	Repeats int
-	// HeadRows are the widths of the head. If HeadRows is empty, the widths come from the engine's options.
+	// HeadRows are the widths of the head's graphs. If HeadRows is empty, the widths
+	// come from the engine's options.
 	HeadRows []int
-	// Each, when set, is called with each graph that is measured.
+	// Each, if set, is called with the measurement of each graph.
 	Each func(Measurement)
-	// Failed, when set, is called with each graph that cannot be measured, and the
-	// rest still is. If it is nil, the first failure ends the measurement.
+	// Failed, if set, is called with each graph that cannot be measured, and the
+	// measurement continues. If Failed is nil, the first failure ends the measurement.
 	Failed func(what string, err error)
 }
 
-// failed passes an error to the caller's Failed. It returns an error that ends the
-// measurement, or nil.
+// failed calls the caller's Failed with an error, if it is set. Otherwise it returns
+// the error, which ends the measurement.
 func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -43,39 +44,43 @@ func (mo MeasureOptions) failed(ctx context.Context, what string, err error) err
 	return nil
 }
 
-// Measurement holds the times of one graph, alone on the device. Each is a median, from call to
-// return. If an emulator simulates a device, the time is the simulated device's time, and otherwise
-// the host's.
+// Measurement holds the times of one graph that ran alone on the device. Each time is
+// the median of several calls, from call to return. If an emulator simulates a phone,
+// the times are the phone's, and otherwise the host's.
 type Measurement struct {
 	Graph string
-	// Block is the graph's block, which has Layers layers; -1 is the head.
+	// Block is the number of the graph's block, or -1 for the head. Layers is the
+	// number of layers in the block.
 	Block, Layers int
 	Rows          int
 	SizeBytes     int64 // device memory
 	Load          time.Duration
-	// Run is with Measurements.Context visible tokens, Short with none but the rows
-	// of the graph. The time between them grows with the context.
+	// Run is the time of a run in which a row sees Measurements.Context tokens, and
+	// Short of a run in which rows see only the rows of the graph. With the number of
+	// visible tokens, the time grows from Short to Run.
 	Run, Short time.Duration
-	// Overruns counts runs that an emulator could not keep as short as the device.
+	// Overruns counts runs that took longer on the emulator than on the simulated
+	// phone.
 	Overruns int
 }
 
 // Measurements holds the measurements of all graphs of a model.
 type Measurements struct {
 	Graphs []Measurement
-	// Context is the number of tokens that the middle row of a run sees. Slots is
-	// the number that the graphs can hold.
+	// Context is the number of tokens that the middle row of each run sees. Slots is
+	// the number of past tokens that the graphs can hold.
 	Context, Slots int
-	// RunSlowdown is the time of a run during a load divided by the time of a run alone, or zero if
-	// it could not be measured.
+	// RunSlowdown is the time of a run during a load divided by the time of a run
+	// alone. It is zero if it could not be measured.
 	RunSlowdown float64
-	// Paced names the device whose time it is: see [backend.Cost].
+	// Paced names the phone whose times an emulator simulated, or is empty: see
+	// [backend.Cost].
 	Paced string
 }
 
-// Measure loads and runs every graph of a model alone, for a context of slots
-// tokens in all, with an image for each graph. The images come from the cache, or
-// go there. No tokens go through the model.
+// Measure loads and runs every graph of a model alone, with a context of slots tokens
+// and one image per graph. Images are taken from the image cache, and new images are
+// stored there. Graphs run on zeros, not on the tokens of a text.
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, c Config, views []model.View, slots int, mo MeasureOptions) (*Measurements, error) {
 	c.Separate, c.Swap = true, false
 	if mo.Repeats == 0 {

@@ -11,17 +11,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// measurer loads and runs graphs and times them.
+// measurer loads graphs, runs them, and measures both times.
 type measurer struct {
 	dev     backend.Device
 	loader  *Loader
 	repeats int
 	views   []model.View
 	result  *Measurements
-	virtual bool // the device's time does not pass on the host's clock
+	virtual bool // set if the device's calls take no time on the host's clock
 }
 
-// runnable is a loaded graph with memory to run on.
+// runnable is a loaded graph with the memory that it runs on.
 type runnable struct {
 	image    *Image
 	buffer   backend.Buffer
@@ -37,8 +37,8 @@ func (r *runnable) close() error {
 	return errors.Join(r.image.Close(), err)
 }
 
-// open loads a graph and allocates its memory: zeros, and masks with which the
-// middle row sees context tokens.
+// open loads a graph and allocates its memory: zeros, and masks that let the middle row
+// see context tokens.
 func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *runnable, err error) {
 	i, err := s.loader.LoadImage(ctx, []*backend.Graph{g})
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *
 	return r, err
 }
 
-// fillMasks writes masks: each row sees the first tokens and itself, and the middle
-// row is token number context.
+// fillMasks writes masks in which each row sees itself and all tokens before it, and
+// the middle row sees context tokens.
 func (s *measurer) fillMasks(r *runnable, context int) {
 	for _, p := range r.image.graphs[0].Signature.Inputs {
 		if !slices.ContainsFunc(s.views, func(v model.View) bool { return v.Mask == p.Name }) {
@@ -85,10 +85,11 @@ func (s *measurer) fillMasks(r *runnable, context int) {
 	}
 }
 
-// rowsOf returns the width of a graph: its first input is x [rows,hidden].
+// rowsOf returns the width of a graph, which is the first dimension of its first input
+// x [rows,hidden].
 func rowsOf(g *backend.Graph) int { return g.Signature().Inputs[0].Shape[0] }
 
-// measure measures one graph and closes it.
+// measure measures the times of one graph and closes the graph.
 func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement, err error) {
 	m = Measurement{Graph: g.Name, Rows: rowsOf(g)}
 	r, err := s.open(ctx, g, s.result.Context)
@@ -108,9 +109,9 @@ func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement
 	return m, err
 }
 
-// time returns the time of a call that took own on the host's clock. If an emulator simulates a
-// device, it returns the device's time, and late reports that the call took longer than on the
-// device.
+// time returns the time of a call that took own on the host's clock. If an emulator
+// simulates a phone, it returns the phone's time instead. late is set if an emulated
+// call took longer than it would on the phone.
 func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {
 	c := CallCost(p, cost)
 	if c.Paced == "" {
@@ -120,8 +121,8 @@ func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost
 	return c.Took, c.Overrun > c.Took/100
 }
 
-// CallCost returns what the device reports of the last load or run of a program, or
-// zero if it reports nothing.
+// CallCost returns the cost that the device reports for the last load or run of a
+// program, or zero if it reports none.
 func CallCost(p backend.Program, cost func(backend.Timed) backend.Cost) backend.Cost {
 	t, ok := p.(backend.Timed)
 	if !ok {
@@ -130,8 +131,7 @@ func CallCost(p backend.Program, cost func(backend.Timed) backend.Cost) backend.
 	return cost(t)
 }
 
-// loads frees and loads the graph's program repeatedly and returns the median time
-// of a load.
+// loads loads the graph's program several times and returns the median time of a load.
 func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error) {
 	var times []time.Duration
 	for range s.repeats {
@@ -148,7 +148,8 @@ func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error
 	return median(times), nil
 }
 
-// runs returns the median time of a run and the number of late ones.
+// runs runs the graph several times. It returns the median time, and the number of runs
+// that took longer than on the simulated phone.
 func (s *measurer) runs(ctx context.Context, r *runnable) (_ time.Duration, overruns int, err error) {
 	var times []time.Duration
 	for i := range WarmUps + s.repeats {
@@ -176,8 +177,9 @@ func (s *measurer) run(ctx context.Context, r *runnable) (_ time.Duration, late 
 	return t, late, nil
 }
 
-// runSlowdown compares runs of one graph during loads of another one to runs alone.
-// It returns zero if the device's calls cannot overlap.
+// runSlowdown runs one graph while another one is loaded, and returns how much longer a
+// run takes than alone. It returns zero if the device's calls take no time, because
+// they cannot overlap.
 func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) (_ float64, err error) {
 	if s.virtual {
 		return 0, nil
@@ -207,7 +209,7 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 		t, _, runErr := s.run(ctx, r)
 		select {
 		case err := <-done:
-			// The last run does not count, because it may have begun after the last load.
+			// Ignore the last run, because it may have started after the last load.
 			if err != nil || runErr != nil || len(during) == 0 {
 				return 0, errors.Join(err, runErr)
 			}
@@ -221,8 +223,8 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 	}
 }
 
-// silent returns a measurer for another goroutine. It reports no progress, and its
-// notes on the device's time are dropped.
+// silent returns a measurer that another goroutine may use. It reports no progress, and
+// its result is not used.
 func (s *measurer) silent() *measurer {
 	q := *s
 	q.loader, q.result = s.loader.Silent(), &Measurements{Context: s.result.Context}

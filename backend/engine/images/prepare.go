@@ -11,18 +11,20 @@ import (
 
 // Prepared is an image that an engine will need.
 type Prepared struct {
-	// Key is the image's key in the cache, Graphs its name in a [Progress].
+	// Key is the image's key in the cache, and Graphs the image's name in a [Progress].
 	Key, Graphs string
-	// Names are the names of its graphs, ascending by rows.
+	// Names are the names of the image's graphs, in ascending order of rows.
 	Names []string
-	// Context is the number of past tokens per sequence; zero for the head.
+	// Context is the number of past tokens per sequence that the graphs can read; it is
+	// zero for the head.
 	Context int
 }
 
-// Prepare compiles every image that an engine with the given number of sequences can need, for each
-// of the contexts, into the config's cache. It loads none: dev may compile for another machine's
-// chip, and this one may be unable to load the result. If the device shares constants, the images
-// of each set are shared, even if separate ones are in the cache.
+// Prepare compiles all images that an engine with the given number of sequences can
+// need, for each of the context lengths, into the image cache. Prepare loads no image:
+// dev may compile for another machine's chip, and this machine may be unable to load
+// the result. If the device shares constants, Prepare compiles one image for each set,
+// even if the cache already holds separate images.
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, contexts []int, sequences int) (list []Prepared, err error) {
 	head, err := WriteHead(m, c)
 	if err != nil {
@@ -33,7 +35,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, 
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 { // the head is the same at each context
+		if i == 0 { // the head does not depend on the context
 			sets = append(sets, head)
 		}
 		l := NewLoader(dev, m, c, context*sequences, sets)
@@ -63,7 +65,7 @@ func graphNames(graphs []*backend.Graph) (names []string) {
 	return names
 }
 
-// prepare compiles an image into the cache, unless it is there.
+// prepare compiles an image into the cache, unless the cache already has it.
 func (l *Loader) prepare(ctx context.Context, graphs []*backend.Graph) error {
 	r := newReporter(l.config.Progress, l.progress, graphs)
 	defer r.start()()

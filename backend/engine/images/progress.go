@@ -10,31 +10,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Progress tells how much of the images is compiled and loaded.
+// Progress tells how many of the images are compiled and loaded.
 type Progress struct {
-	// Done of Total images are ready.
+	// Done images of Total are ready.
 	Done, Total int
-	// Graph names the graph in work, or several of one image: block0_rows{1,128}.
+	// Graph names the graph that is compiled or loaded now, or several graphs of one
+	// image: block0_rows{1,128}.
 	Graph string
-	// WeightsDone of Weights bytes of constants are in images.
+	// WeightsDone bytes of constants, of Weights in total, are compiled or loaded.
 	WeightsDone, Weights int64
-	// Bytes is the size of the image that is written so far.
+	// Bytes is the size of the part of the image that is written so far.
 	Bytes int64
-	// Elapsed is the time spent on the image.
+	// Elapsed is the time spent on the current image so far.
 	Elapsed time.Duration
-	// Waiting is set while another process compiles the image.
+	// Waiting is set while this process waits for another process that compiles the
+	// image.
 	Waiting bool
-	// Cached is set if the image came from the cache and was not compiled.
+	// Cached is set if the image comes from the cache.
 	Cached bool
 }
 
-// reporter reports the progress of one image. Device calls last long and report
-// nothing, so a goroutine reports once a second. Its atomic fields are set by the
-// goroutine of the loader.
+// reporter reports the progress of the work on one image. Calls of the device can take
+// minutes and report nothing meanwhile, so a goroutine reports once a second. The
+// loader's goroutine sets the atomic fields.
 type reporter struct {
 	report  func(Progress)
-	base    Progress // the state when the work on the image began
-	weights int64    // bytes of the image's constants
+	base    Progress // the state before the work on the image
+	weights int64    // total bytes of the image's constants
 	filled  atomic.Int64
 	bytes   atomic.Int64
 	cached  atomic.Bool
@@ -47,8 +49,8 @@ func newReporter(report func(Progress), base Progress, graphs []*backend.Graph) 
 	return &reporter{report: report, base: base, weights: ConstantBytes(graphs)}
 }
 
-// start reports the begin of the work, and then the progress each second until the
-// caller calls stop.
+// start reports that the work begins, and then reports the progress each second until
+// the caller calls stop.
 func (r *reporter) start() (stop func()) {
 	r.report(r.base)
 	began := time.Now()
@@ -86,9 +88,9 @@ func (r *reporter) start() (stop func()) {
 	}
 }
 
-// countFills returns the graphs with constants that call filled once each when
-// they are written, and that fail once ctx has ended: a device checks ctx at most
-// once per graph.
+// countFills returns copies of the graphs that call filled once for each constant when
+// it is written. Writing a constant fails if ctx is done: a device itself checks ctx
+// only once per graph.
 func countFills(ctx context.Context, graphs []*backend.Graph, filled func(bytes int)) []*backend.Graph {
 	counted := make([]*backend.Graph, len(graphs))
 	var known sync.Map
@@ -129,7 +131,7 @@ func countFills(ctx context.Context, graphs []*backend.Graph, filled func(bytes 
 	return counted
 }
 
-// countBytes is a writer that only counts.
+// countBytes is a writer that counts bytes and discards them.
 type countBytes struct{ n *atomic.Int64 }
 
 func (c countBytes) Write(p []byte) (int, error) {

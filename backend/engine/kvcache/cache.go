@@ -7,13 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 )
 
-// Keys and Values select one of a layer's two arrays.
+// Keys and Values select one of the two arrays of a layer.
 const (
 	Keys = iota
 	Values
 )
 
-// Cache holds the keys and values of every layer. Create one with [New].
+// Cache is the KV cache: the keys and values of every layer. Create one with [New].
 type Cache struct {
 	layout    Layout
 	layers    []layer
@@ -21,21 +21,22 @@ type Cache struct {
 	sizeBytes int64
 }
 
-// layer is the memory of one layer's keys and values.
+// layer is the memory of the keys and values of one layer.
 type layer struct {
 	past, fresh [2]arena.Region
-	// collected keeps the rows of all parts of a pass, [KVHeads, Rows, HeadDim].
-	// No graph binds it. It is nil until a pass runs in parts.
+	// If a pass runs in parts, collected holds the new rows of all its parts, [KVHeads,
+	// Rows, HeadDim]. Graphs do not read or write collected. collected is nil until the
+	// first pass that runs in parts.
 	collected [2][]byte
-	// width is the number of rows per head of the array that holds the last
-	// pass's rows: collected if inParts, else fresh.
+	// width is the number of rows per head in the array with the last pass's rows. That
+	// array is collected if inParts is set, and otherwise fresh.
 	width   int
 	inParts bool
 }
 
-// New allocates a cache of zeros on dev, with one buffer for each block: a
-// device may run each block in a session of its own, and a session maps only
-// what its block binds. Block i ends before layer ends[i].
+// New allocates a cache of zeros on dev, with one buffer for each block. A device may
+// run each block in its own session, and a session maps only the buffers that its block
+// binds. Block i consists of the layers before ends[i] that belong to no earlier block.
 func New(dev backend.Device, l Layout, ends []int) (_ *Cache, err error) {
 	c := &Cache{layout: l, layers: make([]layer, l.Layers)}
 	defer func() {
@@ -72,20 +73,20 @@ func (c *Cache) Close() error {
 	return err
 }
 
-// Layout returns the shape that the cache was made with.
+// Layout returns the shape of the cache.
 func (c *Cache) Layout() Layout { return c.layout }
 
-// SizeBytes returns the size of the buffers.
+// SizeBytes returns the total size of the cache's buffers.
 func (c *Cache) SizeBytes() int64 { return c.sizeBytes }
 
-// Past returns the region of a layer's keys or values that graphs read.
+// Past returns the region with the keys or values of past tokens, which graphs read.
 func (c *Cache) Past(layer, kv int) *arena.Region { return &c.layers[layer].past[kv] }
 
-// Fresh returns the region where graphs write the keys or values of their rows.
+// Fresh returns the region into which graphs write the new keys or values of a layer.
 func (c *Cache) Fresh(layer, kv int) *arena.Region { return &c.layers[layer].fresh[kv] }
 
-// Commit copies rows of the last pass, one after the other, to the slots of a
-// sequence from a position on, in all layers.
+// Commit copies the keys and values of some rows of the last pass, in all layers, to
+// consecutive slots of a sequence.
 func (c *Cache) Commit(sequence, position int, rows []int) {
 	var runs []Run
 	for i, row := range rows {
@@ -98,14 +99,14 @@ func (c *Cache) Commit(sequence, position int, rows []int) {
 	c.Store(0, len(c.layers), runs)
 }
 
-// Clear makes the slots of a sequence's positions [from, to) zero in all layers.
+// Clear sets the slots of a sequence's positions [from, to) to zero in all layers.
 func (c *Cache) Clear(sequence, from, to int) {
 	c.ClearSlots(0, len(c.layers), []Run{{Sequence: sequence, Position: from, N: to - from}})
 }
 
-// Read appends the keys and values of a sequence's first n tokens to dst: per
-// layer the keys and then the values, each [KVHeads, n, HeadDim]. The result
-// depends neither on graph widths, blocks and context nor on other sequences.
+// Read appends the keys and values of a sequence's first n tokens to dst: for each
+// layer first the keys and then the values, each [KVHeads, n, HeadDim]. The result does
+// not depend on graph widths, blocks, the context or other sequences.
 func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {
@@ -118,8 +119,9 @@ func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 	return dst
 }
 
-// CopyFrom copies the first lengths[i] tokens of each sequence i from a cache
-// that differs in Context only. The slots after them must be zero already.
+// CopyFrom copies the first lengths[i] tokens of each sequence i from another cache,
+// which may differ in Context only. All other slots of this cache must be zero before
+// the call.
 func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	for i := range c.layers {
 		for kv := range 2 {
@@ -135,8 +137,8 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	}
 }
 
-// DirtyBytes counts bytes that are not zero in slots after the first lengths[i]
-// tokens of each sequence i. It is for tests.
+// DirtyBytes counts the bytes that are not zero in slots without a token, if each
+// sequence i has lengths[i] tokens. Only tests use it.
 func (c *Cache) DirtyBytes(lengths []int) (n int) {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {

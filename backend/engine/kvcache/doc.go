@@ -1,25 +1,25 @@
-// Package kvcache holds the keys and values of all sequences in host memory and
-// is the only place that computes where they lie.
+// Package kvcache holds the keys and values of all sequences in host memory. It is the
+// only package that computes their offsets.
 //
 // # Layout
 //
-// For each layer there are keys and values: the past, [KVHeads, slots, HeadDim],
-// which graphs read, and the rows that the last graph wrote, [KVHeads, width,
-// HeadDim]. A slot holds one token of one sequence. Sequence i owns the slots
-// [i*Context, (i+1)*Context), its tokens in order of position. Graphs of every
-// width bind the same memory.
+// Each layer has two arrays of keys, and two of values: the past, [KVHeads, slots,
+// HeadDim], which graphs read, and the new rows that the last graph wrote, [KVHeads,
+// width, HeadDim]. A slot holds the key and the value of one token of one sequence.
+// Sequence i owns the slots [i*Context, (i+1)*Context) and stores its tokens there in
+// order of position. Graphs of all widths bind the same memory.
 //
 // # Life of a row
 //
-// A graph writes the keys and values of its rows next to the past, not into it.
-// [Cache.Computed] notes the graph's width. [Cache.Commit] copies accepted rows
-// of all layers into the slots after a sequence's tokens. So a rejected draft
-// costs nothing, and a pass that fails leaves the past as it was.
+// A graph writes the keys and values of its rows into separate memory, not into the
+// past. [Cache.Computed] records the graph's width. [Cache.Commit] copies the accepted
+// rows of all layers into the slots after the sequence's tokens. So a rejected draft
+// costs nothing, and a pass that fails does not change the past.
 //
-// A pass that takes more rows than its graph has is computed in parts.
-// [Cache.Collect] keeps the rows of each part before the next part overwrites
-// them, and [Cache.Store] shows them to the next part in free slots, which
-// [Cache.ClearSlots] empties again.
+// A pass with more rows than its graph is computed in parts. [Cache.Collect] saves the
+// rows of each part before the next part overwrites them. [Cache.Store] copies them to
+// free slots, where the next part sees them, and [Cache.ClearSlots] clears these slots
+// afterwards.
 //
 // # Invariants
 //
@@ -28,10 +28,10 @@
 //   - the past of one sequence never depends on another sequence, on the width
 //     of the graphs or on how layers were grouped into blocks.
 //
-// The package runs no graph, takes no lock and starts no goroutine: the holder
-// of the engine's device lock calls it. [Cache.Commit] of different sequences may
-// run at the same time, because each writes only its own sequence's slots.
+// The package runs no graph, takes no lock and starts no goroutine: the holder of the
+// engine's device lock calls it. [Cache.Commit] may run for several sequences at the
+// same time, because each call writes only its own sequence's slots.
 //
-// Cost: Commit, Store and Collect copy KVHeads pieces per run of neighbouring
-// rows, layer and port; nothing is allocated per token.
+// Cost: For each run of neighbouring rows, Commit, Store and Collect copy KVHeads
+// pieces per layer, of keys and of values. They allocate nothing per token.
 package kvcache

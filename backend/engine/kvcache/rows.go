@@ -7,16 +7,16 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Computed notes that a graph of a width has written all rows of a pass for the
-// layers [first, end).
+// Computed records that a graph of the given width has written the new rows of a pass
+// for the layers [first, end).
 func (c *Cache) Computed(first, end, width int) {
 	for i := first; i < end; i++ {
 		c.layers[i].width, c.layers[i].inParts = width, false
 	}
 }
 
-// Collect keeps what a graph of a width has just written for the layers
-// [first, end): n rows, which are the rows of the pass from row on.
+// Collect saves the n rows that a graph of the given width has just written for the
+// layers [first, end). They are the rows of the pass that start at row.
 func (c *Cache) Collect(first, end, width, row, n int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {
@@ -43,7 +43,7 @@ func (c *Cache) Store(first, end int, runs []Run) {
 	}
 }
 
-// ClearSlots makes the slots of the runs zero, for the layers [first, end).
+// ClearSlots sets the slots of the runs to zero, in the layers [first, end).
 func (c *Cache) ClearSlots(first, end int, runs []Run) {
 	for i := first; i < end; i++ {
 		for _, r := range c.layers[i].past {
@@ -57,8 +57,8 @@ func (c *Cache) ClearSlots(first, end int, runs []Run) {
 	}
 }
 
-// copyRows copies n rows of the last pass, from row on, to the slots from slot
-// on, for all heads of one layer.
+// copyRows copies n rows of the last pass, starting at row, to the slots that start at
+// slot, for all heads of one layer.
 func (c *Cache) copyRows(layer, row, slot, n int) {
 	l, size := &c.layers[layer], c.layout.rowBytes()
 	for kv := range 2 {
@@ -70,7 +70,7 @@ func (c *Cache) copyRows(layer, row, slot, n int) {
 	}
 }
 
-// rows returns the array that holds the last pass's rows.
+// rows returns the array that holds the new rows of the last pass.
 func (l *layer) rows(kv int) []byte {
 	if l.inParts {
 		return l.collected[kv]
@@ -78,11 +78,12 @@ func (l *layer) rows(kv int) []byte {
 	return l.fresh[kv].All()
 }
 
-// FirstNotFinite returns the first of the layers [first, end) that has an
-// infinity or a NaN in the first n rows of the last pass, or -1.
+// FirstNotFinite returns the first of the layers [first, end) that has an infinity or a
+// NaN in the first n rows of the last pass. It returns -1 if there is none.
 //
-// Attention adds masks, so one such slot would turn every row that must not see
-// it into NaN, in this pass and, once committed, in all later ones.
+// A mask is added to attention scores, so a hidden slot with such a number still makes
+// the score NaN. It would spoil every row of this pass and, once committed, of all
+// later passes.
 func (c *Cache) FirstNotFinite(first, end, n int) (layer int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {
@@ -99,15 +100,15 @@ func (c *Cache) FirstNotFinite(first, end, n int) (layer int) {
 	return -1
 }
 
-// finite reports whether no element is an infinity or a NaN.
+// finite reports whether no element is infinite or NaN.
 func finite(b []byte, t backend.DataType) bool {
 	switch {
 	case t == backend.Float16:
 		return quant.FirstNotFiniteF16(b) < 0
-	case t.Fixed(): // every bit pattern of an integer is a number
+	case t.Fixed(): // fixed-point elements are always finite
 		return true
 	}
-	const exponent = 0x7f800000 // all its bits are set in infinities and NaNs
+	const exponent = 0x7f800000 // the exponent bits, which are all set in infinities and NaNs
 	for ; len(b) >= 4; b = b[4:] {
 		if binary.LittleEndian.Uint32(b)&exponent == exponent {
 			return false

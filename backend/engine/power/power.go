@@ -1,12 +1,13 @@
-// Package power asks the device for the clocks that each phase of a request needs.
+// Package power requests the clock rates that each phase of a request needs from the
+// device.
 //
-// A vote holds until the next one. While requests run, each pass votes for its phase,
-// and when the last request ends, the vote is [backend.Idle]. A device without clock
-// votes, or one that rejects a vote, gets no further ones and runs at whatever clock it
-// has: votes change the time of a request and never its result.
+// A vote for a clock rate holds until the next vote. Each pass votes for its phase.
+// When the last request ends, the vote is [backend.Idle]. If a device has no clock
+// votes, or rejects one, it gets no further votes and runs at the clock rate that it
+// has. Votes change how long a request takes, and never its result.
 //
-// A [Voter] may be used by any goroutine. It has one lock, which it holds during the
-// call of the device, and it makes a call only if the phase changes.
+// Any goroutine may use a [Voter]. Its only lock is held during the call of the device.
+// It calls the device only if the phase changes.
 package power
 
 import (
@@ -16,13 +17,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Voter votes for the clocks of a device. Create one with [NewVoter].
+// Voter requests clock rates from a device. Create one with [NewVoter].
 type Voter struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex      // guards what follows
-	device   backend.Powered // nil if the device takes no votes
-	phase    backend.Phase   // of the vote that holds
+	device   backend.Powered // nil if the device has no clock votes
+	phase    backend.Phase   // phase of the latest vote
 	requests int             // that run now
 }
 
@@ -33,41 +34,44 @@ func NewVoter(dev backend.Device, logger *slog.Logger) *Voter {
 	return v
 }
 
-// Vote asks for the clocks of a phase, unless the last vote did.
+// Vote requests the clock rates of a phase, unless the latest vote was for the same
+// phase.
 func (v *Voter) Vote(phase backend.Phase) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.vote(phase)
 }
 
-// vote votes; the caller holds mu.
+// vote votes for a phase. The caller holds mu.
 func (v *Voter) vote(phase backend.Phase) {
 	if v.device == nil || phase == v.phase {
 		return
 	}
-	if err := v.device.Vote(phase); err != nil { // the device runs at another clock
-		v.logger.Debug("no votes for clocks", "phase", phase, "reason", err)
+	if err := v.device.Vote(phase); err != nil { // a rejected vote is no error: the device runs at another clock rate
+		v.logger.Debug("the device rejected a vote for clock rates, and gets no more votes", "phase", phase, "reason", err)
 		v.device = nil
 		return
 	}
 	v.phase = phase
 }
 
-// Forget makes the next vote count again: a restart of the device has lost the last one.
+// Forget makes the next vote call the device in any case, because a restart of the
+// device has dropped the latest vote.
 func (v *Voter) Forget() {
 	v.mu.Lock()
 	v.phase = ""
 	v.mu.Unlock()
 }
 
-// RequestStarted counts a request.
+// RequestStarted counts a request that starts.
 func (v *Voter) RequestStarted() {
 	v.mu.Lock()
 	v.requests++
 	v.mu.Unlock()
 }
 
-// RequestEnded ends a request. After the last one it votes for [backend.Idle].
+// RequestEnded counts a request that ends. After the last request, RequestEnded votes
+// for [backend.Idle].
 func (v *Voter) RequestEnded() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,40 +11,41 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Block is a run of layers with its graphs.
+// Block is a run of consecutive layers, with its graphs.
 type Block struct {
-	// Index is the block's number. It has the layers [First, End).
+	// Index is the block's number. The block consists of the layers [First, End).
 	Index, First, End int
 
-	graphs []*BlockGraph // one for each width, ascending
-	// latest is the graph that was loaded last, if the block's graphs are switched.
+	graphs []*BlockGraph // one graph for each width, ascending
+	// latest is the graph that was loaded last, if plans switch the block's graphs.
 	// Guarded by the switcher's mutex.
 	latest graphswap.Variant
 }
 
-// BlockGraph is a block's graph of one width. It is loaded while it is bound.
+// BlockGraph is a block's graph of one width. The graph is loaded while bound is set.
 type BlockGraph struct {
-	// Rows is the graph's width.
+	// Rows is the width of the graph.
 	Rows int
 
 	source *backend.Graph
-	// ports is the memory to bind, for each part of a pass. Graphs that only run
-	// whole passes have one part.
+	// ports is the memory that the graph binds, for each part of a pass. A graph that
+	// only computes whole passes has one part.
 	ports []map[string]*arena.Region
-	image *images.Image // nil before the first load, and if graphs share an image
-	// bound is nil while the graph is not loaded. Guarded by the switcher's mutex,
-	// if there is one.
+	image *images.Image // the graph's own image; nil before the first load, and if graphs share an image
+	// bound is the loaded graph, or nil. Guarded by the switcher's mutex, if there is
+	// one.
 	bound *BoundGraph
 }
 
-// BoundGraph is a loaded graph with its memory.
+// BoundGraph is a loaded graph with the memory that it is bound to.
 type BoundGraph struct {
 	*images.Graph
 	bindings [][]backend.Binding // of each part
 }
 
-// Bind binds the memory of each part to a loaded graph. If the device has to map the memory first,
-// Bind makes it map it, so a session without room fails here and not during a pass.
+// Bind returns a loaded graph that is bound to the memory of each part. If the device
+// has to map the memory into its session, Bind makes it do so now. If the session has
+// no room, Bind then fails, and not a later pass.
 func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error) {
 	bound := &BoundGraph{Graph: g, bindings: make([][]backend.Binding, len(ports))}
 	for part := range ports {
@@ -61,18 +62,19 @@ func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error
 	return bound, nil
 }
 
-// Bindings returns the memory of a part, to run the graph on.
+// Bindings returns the memory on which the graph computes the given part of a pass.
 func (g *BoundGraph) Bindings(part int) []backend.Binding { return g.bindings[part] }
 
-// Parts returns the largest number of parts of a pass that the graph can run one
+// Parts returns the largest number of parts of a pass that the graph can compute one
 // after the other.
 func (g *BlockGraph) Parts() int { return len(g.ports) }
 
-// Bound returns the loaded graph. The caller has acquired the block, or graphs are
-// never switched.
+// Bound returns the loaded graph, or nil if it is not loaded. The caller must have
+// acquired the block, unless graphs are never switched.
 func (g *BlockGraph) Bound() *BoundGraph { return g.bound }
 
-// Graph returns the block's prefill or decode graph: its widest or its narrowest.
+// Graph returns the block's prefill graph, which has the largest width, or its decode
+// graph, which has the smallest.
 func (b *Block) Graph(v graphswap.Variant) *BlockGraph {
 	switch v {
 	case graphswap.Prefill:
@@ -83,8 +85,8 @@ func (b *Block) Graph(v graphswap.Variant) *BlockGraph {
 	return nil
 }
 
-// Narrowest returns the narrowest loaded graph that holds n rows. If none does, it
-// returns the widest loaded graph, or nil.
+// Narrowest returns the loaded graph with the smallest width that holds n rows. If no
+// loaded graph holds n rows, it returns the one with the largest width, or nil.
 func (b *Block) Narrowest(n int) (best *BlockGraph) {
 	for _, g := range b.graphs {
 		if g.bound == nil {
@@ -97,7 +99,7 @@ func (b *Block) Narrowest(n int) (best *BlockGraph) {
 	return best
 }
 
-// resident returns which of the block's two switched graphs are loaded.
+// resident returns which of the block's prefill and decode graphs are loaded.
 func (b *Block) resident() (v graphswap.Variant) {
 	for _, one := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {
 		if b.Graph(one).bound != nil {
@@ -107,14 +109,15 @@ func (b *Block) resident() (v graphswap.Variant) {
 	return v
 }
 
-// open loads a graph that has its own image, and binds it. The caller sets bound.
+// open loads and binds a graph that has its own image. The caller stores the result in
+// bound.
 func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, error) {
 	var err error
 	if g.image != nil {
 		err = g.image.Reload(ctx, l)
 	}
-	if errors.Is(err, backend.ErrImage) { // a damaged image is made again
-		l.Logger().Warn("an image that was loaded before is compiled again", "graph", g.source.Name, "reason", err)
+	if errors.Is(err, backend.ErrImage) { // compile a damaged image again
+		l.Logger().Warn("the device rejected an image that it has loaded before: compiling it again", "graph", g.source.Name, "reason", err)
 		err = g.image.Close()
 		g.image = nil
 	}
@@ -131,8 +134,8 @@ func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, e
 	return bound, nil
 }
 
-// free frees the program and keeps the image for the next load. The caller has
-// cleared bound.
+// free frees the graph's program and keeps its image for the next load. The caller has
+// set bound to nil before.
 func (g *BlockGraph) free() error {
 	if err := g.image.Free(); err != nil {
 		return fmt.Errorf("engine: free %s: %w", g.source.Name, err)
@@ -143,7 +146,7 @@ func (g *BlockGraph) free() error {
 // sizeBytes returns the device memory of the graph's own image.
 func (g *BlockGraph) sizeBytes() int64 { return g.image.SizeBytes() }
 
-// close frees the graph's program and its image.
+// close frees the graph's program and releases its image.
 func (g *BlockGraph) close() error {
 	g.bound = nil
 	err := g.image.Close()

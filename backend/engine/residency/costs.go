@@ -13,28 +13,31 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// correction is the weight of the latest ratio of a lane's time to its forecast.
+// correction is the weight of the newest ratio between the actual time of a lane and
+// its forecast.
 const correction = 0.3
 
-// Costs are the times and sizes that plans are made from: a given cost model of the
-// device, or measurements of each graph when it was first loaded. They learn from
-// plans by how much forecasts are off. A nil Costs measures nothing.
+// Costs holds the times and sizes from which plans are computed. They come from a given
+// cost model of the device, or from measuring each graph at its first load. After each
+// plan, Costs learns how much the forecast was off. A nil Costs measures nothing.
 type Costs struct {
-	given *graphswap.Cost // nil if graphs are measured
-	rows  []int           // widths of the graphs, descending
+	given *graphswap.Cost // the given cost model, or nil if graphs are measured
+	rows  []int           // graph widths, descending
 
 	mu sync.Mutex // guards what follows
-	// blocks and head hold the graphs that were ever loaded.
+	// blocks and head hold the measurements of all graphs that have been loaded at
+	// least once.
 	blocks []measured
 	head   measured
-	// npu and io are the ratios of actual times to forecasts.
+	// npu and io are the ratios of actual times to forecasts, for the NPU lane and the
+	// IO lane.
 	npu, io float64
-	// noSpare is set if the device had no room for a spare slot.
+	// noSpare is set if the device had no memory for a spare slot.
 	noSpare bool
 }
 
-// NewCosts returns the costs of blocks with some numbers of layers, whose graphs have
-// widths rows, descending. If given is nil, graphs are measured.
+// NewCosts returns the costs of blocks with the given numbers of layers, whose graphs
+// have the widths rows, descending. If given is nil, graphs will be measured.
 func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 	c := &Costs{given: given, npu: 1, io: 1, rows: rows, blocks: make([]measured, len(layers)), head: newMeasured(0)}
 	for i, n := range layers {
@@ -43,10 +46,11 @@ func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 	return c
 }
 
-// Measured reports whether the costs are measured here, and not given.
+// Measured reports whether graphs are measured, and not described by a given cost
+// model.
 func (c *Costs) Measured() bool { return c != nil && c.given == nil }
 
-// SpareRefused reports whether the device had no room for a spare slot.
+// SpareRefused reports whether the device had no memory for a spare slot.
 func (c *Costs) SpareRefused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,16 +63,17 @@ func (c *Costs) refuseSpare() {
 	c.noSpare = true
 }
 
-// measured are the graphs of a block, or of the head, that were ever loaded.
+// measured holds the measurements of a block's graphs, or of the head's.
 type measured graphswap.MeasuredGraph
 
 func newMeasured(layers int) measured {
 	return measured{Layers: layers, Widths: make(map[int]graphswap.MeasuredWidth)}
 }
 
-// at returns the cost of a graph. A graph that was never loaded, because the plan
-// does not use it, is assumed to take as long as the narrowest known graph that holds
-// its rows, or as the widest known one for as many rows.
+// at returns the cost of the graph with the given width. If that graph was never loaded
+// because the plan does not use it, at assumes the cost of the narrowest measured graph
+// that holds its rows. If there is none, it assumes the cost of the widest measured
+// graph, repeated for all rows.
 func (m measured) at(rows int) graphswap.MeasuredWidth {
 	if w, known := m.Widths[rows]; known || len(m.Widths) == 0 {
 		return w
@@ -83,11 +88,11 @@ func (m measured) at(rows int) graphswap.MeasuredWidth {
 	return w
 }
 
-// measure measures a graph whose load took some time. The graph runs on what its
-// memory holds, and nothing reads the results.
+// measure runs a graph and returns its times. load is the time that its load took. The
+// graph runs on whatever its memory contains, and nothing reads the results.
 func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswap.MeasuredWidth, err error) {
 	w.LoadMs, w.Bytes = Milliseconds(planTime(g.Program, backend.Timed.LoadCost, load)), g.Program.SizeBytes()
-	for range images.WarmUps { // the last run counts
+	for range images.WarmUps { // only the last run is measured
 		run, err := TimeRun(ctx, g, planTime)
 		if err != nil {
 			return w, err
@@ -116,9 +121,9 @@ func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host t
 	return host
 }
 
-// planTime returns the time of a call on the clock of plans: the device's if its
-// time does not pass on the host's clock, else the host's, even if an emulator makes
-// calls last longer than the device would.
+// planTime returns the time of a call on the clock of plans: the simulated time if
+// calls take no time on the host's clock, and otherwise the host's time, even if an
+// emulator makes calls last longer than on a phone.
 func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
 	if c := images.CallCost(p, cost); c.Virtual {
 		return c.Took
@@ -126,8 +131,9 @@ func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host tim
 	return host
 }
 
-// measureBlock measures a block's graph that was just loaded, unless its cost is
-// known: at a longer context tier graphs are loaded while passes use the device.
+// measureBlock measures a block's graph that was just loaded. It skips graphs whose
+// cost is known, because at a longer context tier graphs are loaded while passes use
+// the device.
 func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGraph, load time.Duration) error {
 	if !c.Measured() {
 		return nil
@@ -148,7 +154,7 @@ func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGr
 	return nil
 }
 
-// MeasureHead measures the head's graphs, of widths rows.
+// MeasureHead measures the head's graphs, which have the widths rows.
 func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGraph) error {
 	if !c.Measured() {
 		return nil
@@ -165,8 +171,8 @@ func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGrap
 	return nil
 }
 
-// PassMs returns the time of a pass through all blocks and of the head's runs at the given widths,
-// in milliseconds.
+// PassMs returns the time in milliseconds of a pass through all blocks, plus the head's
+// runs at the given widths.
 func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +185,7 @@ func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 	return ms
 }
 
-// Source returns the end of a sentence that names the source of the times in plans.
+// Source names the source of the times in plans, as the end of a sentence.
 func (c *Costs) Source() string {
 	switch {
 	case c.given == nil:
@@ -193,10 +199,10 @@ func (c *Costs) Source() string {
 	return "by the " + c.given.Profile.Kind + " profile " + c.given.Profile.ID
 }
 
-// ModelSizes are the sizes of a model that its cost model names.
+// ModelSizes are the sizes of a model that a cost model contains.
 type ModelSizes struct{ Layers, Hidden, Vocab int }
 
-// Model returns the cost model of a device, corrected by measured times.
+// Model returns the cost model of the device, corrected by measured times.
 func (c *Costs) Model(device string, sizes ModelSizes) *graphswap.Cost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,8 +228,9 @@ func (c *Costs) Model(device string, sizes ModelSizes) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: device, Model: m}
 }
 
-// corrected returns the given cost model. If the model was measured on this device, the times of
-// later requests correct it. Other models describe another device.
+// corrected returns the given cost model, with corrections if they apply. If the given
+// cost model was measured on this device, the times of later requests correct it. Any
+// other cost model describes another device and stays as it is.
 func (c *Costs) corrected() *graphswap.Cost {
 	if p := c.given.Profile; p == nil || p.Kind != graphswap.Measured {
 		return c.given
@@ -240,14 +247,14 @@ func (c *Costs) corrected() *graphswap.Cost {
 	return &own
 }
 
-// correct applies what was learned to a measurement.
+// correct multiplies a measurement by the learned ratios of actual times to forecasts.
 func (c *Costs) correct(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
 	w.LoadMs, w.RunMs, w.ShortContextMs = w.LoadMs*c.io, w.RunMs*c.npu, w.ShortContextMs*c.npu
 	return w
 }
 
-// Learn compares the timeline of a plan, which was carried out as planned, with its
-// forecast.
+// Learn compares a plan's timeline with its forecast. The plan must have run without
+// deviations.
 func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +267,7 @@ func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	}
 }
 
-// loadMs returns the loader's busy time.
+// loadMs returns the total time in which the loader worked, in milliseconds.
 func loadMs(t *graphswap.Timeline) (sum float64) {
 	for _, task := range t.Tasks {
 		if task.Kind == graphswap.Create {

@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// runLoads is the loader's goroutine: it makes the plan's loads in their order.
+// runLoads is the goroutine of the loader: it carries out the plan's loads in order.
 func (x *Run) runLoads() {
 	var err error
 	for i := range x.Plan.Loads {
@@ -28,17 +28,18 @@ func (x *Run) runLoads() {
 	x.finish(last)
 }
 
-// finish ends the run. last tells that its failure disabled switching.
+// finish ends the run. last is set if the run's failure has disabled switching.
 func (x *Run) finish(last bool) {
 	if last {
-		x.loader.Logger().Warn("graph switching is off, because graphs cannot be loaded: the loaded graphs stay",
+		x.loader.Logger().Warn("graph switching is off, because loads failed too often: the graphs that are loaded stay loaded",
 			"plans_that_failed", maxFailures, "reason", x.err)
 	}
 	x.cancel()
 	close(x.done)
 }
 
-// waitToLoad blocks until a load may start. It returns false if it never may.
+// waitToLoad waits until the given load may start. It returns false if the load must
+// not start at all.
 func (x *Run) waitToLoad(load int) bool {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
@@ -47,15 +48,16 @@ func (x *Run) waitToLoad(load int) bool {
 	return err == nil && !x.noMoreLoads
 }
 
-// graphsOf returns the graph that a load brings in, and the graph that it replaces.
+// graphsOf returns the graph that a plan's load brings in, and the graph that it
+// replaces.
 func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
 	b = x.set.Blocks[load.Block]
 	return b, b.Graph(load.Variant), b.Graph(graphswap.Both ^ load.Variant)
 }
 
-// switchGraph loads one graph of a block and frees the other one: before the load,
-// or after it if there is a spare slot. If the load fails, the block keeps its old
-// graph.
+// switchGraph loads one graph of a block and frees the other one. With a spare slot it
+// frees after the load, and otherwise before. If the load fails, the block keeps its
+// old graph.
 func (x *Run) switchGraph(i int) error {
 	s, load := x.switcher, x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
@@ -63,14 +65,14 @@ func (x *Run) switchGraph(i int) error {
 	s.update(func() { x.loading = i })
 	bound, err := x.loadReplacement(b, to, from)
 	s.update(func() {
-		task.EndMs = x.Log.Now() // before any pass can run the graph
+		task.EndMs = x.Log.Now() // record the end before any pass can run the graph
 		x.loading = -1
 		if x.loaded[i] = err == nil; err == nil {
 			to.bound, b.latest = bound, load.Variant
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("engine: switch block %d to %d rows: %w", load.Block, to.Rows, err)
+		return fmt.Errorf("engine: switch block %d to its graph of %d rows: %w", load.Block, to.Rows, err)
 	}
 	task.Bytes = to.sizeBytes()
 	x.Log.Add(task)
@@ -80,10 +82,10 @@ func (x *Run) switchGraph(i int) error {
 	return nil
 }
 
-// loadReplacement loads to, which replaces from. Without a spare slot it frees from
-// first, and loads from again if the load of to fails.
+// loadReplacement loads the graph to, which replaces the graph from. Without a spare
+// slot it frees from before that. If the load fails, it loads from again.
 func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
-	if to.bound != nil { // the plan did not know that it is loaded
+	if to.bound != nil { // the graph is loaded already, which the plan did not know
 		return to.bound, nil
 	}
 	if !x.Plan.Spare {
@@ -114,11 +116,11 @@ func (x *Run) open(ctx context.Context, g *BlockGraph) (*BoundGraph, error) {
 	return bound, err
 }
 
-// freeGraph frees a graph of a block once no pass runs the block.
+// freeGraph waits until no pass runs the block, and frees one graph of the block.
 func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	s := x.switcher
 	s.mu.Lock()
-	err := s.wait(context.Background(), func() bool { return s.busyBlock != b }) // an execute ends by itself
+	err := s.wait(context.Background(), func() bool { return s.busyBlock != b }) // no ctx is needed, because a graph's run always ends
 	g.bound = nil
 	s.broadcast()
 	s.mu.Unlock()
@@ -128,7 +130,8 @@ func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	return err
 }
 
-// LoadNow makes a load of a run in virtual time and returns its time on the device.
+// LoadNow carries out one load of a run in virtual time. It returns the time that the
+// device would take.
 func (x *Run) LoadNow(i int) (ms float64, err error) {
 	load := x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
@@ -140,15 +143,15 @@ func (x *Run) LoadNow(i int) (ms float64, err error) {
 	return Milliseconds(bound.Program.(backend.Timed).LoadCost().Took), nil
 }
 
-// FreeNow frees the graph that a load with a spare slot has replaced, in virtual
-// time.
+// FreeNow frees the graph that a load into the spare slot has replaced, in a run in
+// virtual time.
 func (x *Run) FreeNow(i int) error {
 	b, _, from := x.graphsOf(x.Plan.Loads[i])
 	return x.freeGraph(b, from)
 }
 
-// EndVirtual ends a run in virtual time. err is the error of the run, and loadErr the error of a
-// load.
+// EndVirtual ends a run in virtual time. err is the error of a pass, and loadErr the
+// error of a load.
 func (x *Run) EndVirtual(err, loadErr error) {
 	last := false
 	x.switcher.update(func() {

@@ -8,10 +8,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// maxTasks bounds what a [Recorder] keeps: a prompt of a thousand chunks.
+// maxTasks bounds the number of tasks that a [Recorder] keeps. It is enough for a
+// prompt of a thousand chunks.
 const maxTasks = 1 << 14
 
-// Recorder writes down what a run does, in the form of the plan's forecast.
+// Recorder records what a run does, in the same form as the plan's forecast.
 type Recorder struct {
 	began time.Time
 
@@ -19,7 +20,7 @@ type Recorder struct {
 	timeline graphswap.Timeline // guarded by mu
 }
 
-// NewRecorder returns a recorder of a plan that began at a time.
+// NewRecorder returns a recorder for a plan that began at the given time.
 func NewRecorder(began time.Time, plan *graphswap.Plan) *Recorder {
 	return &Recorder{began: began, timeline: graphswap.Timeline{Source: graphswap.Executed, Plan: plan}}
 }
@@ -27,13 +28,13 @@ func NewRecorder(began time.Time, plan *graphswap.Plan) *Recorder {
 // Now returns the milliseconds since the plan began.
 func (r *Recorder) Now() float64 { return r.At(time.Now()) }
 
-// At returns a time in milliseconds since the plan began.
+// At converts a time to milliseconds since the plan began.
 func (r *Recorder) At(t time.Time) float64 { return Milliseconds(t.Sub(r.began)) }
 
-// Milliseconds converts a duration to the unit of timelines.
+// Milliseconds converts a duration to milliseconds, the unit of timelines.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Add records a task.
+// Add appends a task to the timeline.
 func (r *Recorder) Add(t graphswap.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +57,7 @@ func (r *Recorder) Update(f func(*graphswap.Timeline)) {
 	f(&r.timeline)
 }
 
-// Timeline returns what is recorded so far.
+// Timeline returns the tasks that are recorded so far.
 func (r *Recorder) Timeline() graphswap.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +66,8 @@ func (r *Recorder) Timeline() graphswap.Timeline {
 	return t
 }
 
-// Snapshot returns what is recorded so far, with the sums of a problem.
+// Snapshot returns the tasks that are recorded so far, with totals for a planning
+// problem.
 func (r *Recorder) Snapshot(p *graphswap.Problem) graphswap.Timeline {
 	t := r.Timeline()
 	t.Sum(p)

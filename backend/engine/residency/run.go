@@ -9,18 +9,19 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Forecast is a plan, the problem that it solves, and its expected timeline.
+// Forecast holds a plan, the problem that the plan solves, and the timeline that is
+// expected.
 type Forecast struct {
 	Plan    *graphswap.Plan
 	Problem *graphswap.Problem
-	// Timeline is nil if nothing is predicted.
+	// Timeline is nil if there is no prediction.
 	Timeline *graphswap.Timeline
-	// InOrder is set if each chunk goes through all blocks before the next one, because other
-	// requests are running.
+	// InOrder is set if each chunk goes through all blocks before the next chunk
+	// starts, because other requests are running.
 	InOrder bool
 }
 
-// NewForecast simulates a plan.
+// NewForecast simulates a plan and returns its forecast.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	line, err := graphswap.Simulate(plan, problem)
 	if err != nil {
@@ -29,42 +30,43 @@ func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, e
 	return &Forecast{Plan: plan, Problem: problem, Timeline: line}, nil
 }
 
-// Unplanned is the chunk of passes that no plan covers.
+// Unplanned stands for the chunk of a pass that belongs to no plan.
 const Unplanned = -1
 
-// Run carries out a plan. Passes of its prompt run the plan's steps, and its loader
-// makes the plan's loads. Other passes run on the graphs that are loaded.
+// Run carries out a switch plan. Passes of the plan's prompt run the plan's steps, and
+// the loader carries out the plan's loads. Other passes run on whatever graphs are
+// loaded.
 type Run struct {
-	// Plan and Forecast do not change.
+	// Plan and Forecast do not change after NewRun.
 	Plan     *graphswap.Plan
 	Forecast *Forecast
-	// Owner identifies the prompt to the caller.
+	// Owner identifies the prompt for the caller.
 	Owner any
-	// Log records what the run does.
+	// Log records what the run has done.
 	Log *Recorder
 
 	switcher *Switcher
 	set      *Set
 	loader   *images.Loader
-	at       map[graphswap.Step]int // the index of a step, by chunk and block
+	at       map[graphswap.Step]int // index of each step in the plan, by chunk and block
 
-	// The fields below are guarded by the switcher's mutex. Only the goroutine that
-	// computes the prompt changes chunk.
-	chunk       int    // of the prompt's next pass
-	loading     int    // the load in work, or -1
-	steps       int    // one more than the last step that is done
+	// The switcher's mutex guards the fields below. Only the goroutine that computes
+	// the prompt changes chunk.
+	chunk       int    // chunk that the prompt's next pass computes
+	loading     int    // index of the load that runs now, or -1
+	steps       int    // one more than the index of the last step that is done
 	loaded      []bool // by load
-	promptDone  bool   // the prompt is computed: remaining loads start at once
-	noMoreLoads bool   // no further load starts
-	loaderDone  bool   // the loader has ended
+	promptDone  bool   // set if the whole prompt is computed: the remaining loads then start at once
+	noMoreLoads bool   // set if no further load may start
+	loaderDone  bool   // set if the loader has ended
 	err         error  // why it failed
-	taught      bool   // costs have learned from the run
-	before      *Run   // for an idle run: the last run of a prompt
+	taught      bool   // set if Costs has learned from the run
+	before      *Run   // if this run is idle: the last run that belongs to a prompt
 
-	// idle is set if the run belongs to no prompt. It does not change.
+	// idle is set if the run belongs to no prompt. idle does not change after NewRun.
 	idle   bool
 	cancel context.CancelFunc
-	ctx    context.Context //nolint:containedctx // ends the loader's goroutine
+	ctx    context.Context //nolint:containedctx // ends the goroutine of the loader
 	done   chan struct{}   // closed when the loader has ended
 }
 
@@ -83,16 +85,17 @@ func (s *Switcher) NewRun(set *Set, f *Forecast, owner any) *Run {
 	return x
 }
 
-// NewIdleRun returns a run of a plan that only loads graphs, for no prompt.
+// NewIdleRun returns a run that belongs to no prompt: its plan only loads graphs.
 func (s *Switcher) NewIdleRun(set *Set, f *Forecast) *Run {
 	x := s.NewRun(set, f, nil)
-	x.idle, x.promptDone = true, true // there is no prompt that loads wait for
+	x.idle, x.promptDone = true, true // no prompt is computed, so loads need not wait for one
 	return x
 }
 
-// wants returns the graph that the plan has for a block in a pass of a chunk, or Both
-// for any graph. Passes that no plan covers run on any graph until the prompt is
-// computed; then they wait for the remaining loads. The caller holds the mutex.
+// wants returns the graph on which the plan runs a block in a pass of the given chunk,
+// or Both if any graph will do. A pass that belongs to no plan may use any graph until
+// the prompt is computed, and then waits for the remaining loads. The caller holds the
+// mutex.
 func (x *Run) wants(block, chunk int) graphswap.Variant {
 	switch {
 	case x.noMoreLoads || x.loaderDone:
@@ -105,11 +108,11 @@ func (x *Run) wants(block, chunk int) graphswap.Variant {
 	if i, ok := x.at[graphswap.Step{Chunk: chunk, Block: block}]; ok {
 		return x.Plan.Steps[i].Variant
 	}
-	return x.Plan.After[block] // rows of other requests made more chunks than planned
+	return x.Plan.After[block] // rows of other requests have cut the prompt into more chunks than planned
 }
 
-// willLoad reports whether any of the given graphs of a block will be loaded. The caller holds the
-// mutex.
+// willLoad reports whether the loader will still load one of the given graphs of a
+// block. The caller holds the mutex.
 func (x *Run) willLoad(block int, graphs graphswap.Variant) bool {
 	if x.loaderDone {
 		return false
@@ -122,8 +125,8 @@ func (x *Run) willLoad(block int, graphs graphswap.Variant) bool {
 	return false
 }
 
-// PromptEnded tells the run that the prompt is computed. If it failed, no further load starts. A
-// nil run does nothing.
+// PromptEnded tells the run that the prompt is computed, or has failed. If the prompt
+// failed, no further load starts. A nil run ignores the call.
 func (x *Run) PromptEnded(failed bool) {
 	if x == nil {
 		return
@@ -135,24 +138,24 @@ func (x *Run) PromptEnded(failed bool) {
 	})
 }
 
-// Chunk returns the chunk that the prompt's next pass computes.
+// Chunk returns the number of the chunk that the prompt's next pass computes.
 func (x *Run) Chunk() int {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
 	return x.chunk
 }
 
-// ChunkDone tells the run that a pass has computed the chunk. A nil run does nothing.
+// ChunkDone tells the run that a pass has computed the current chunk. A nil run ignores
+// the call.
 func (x *Run) ChunkDone() {
 	if x != nil {
 		x.switcher.update(func() { x.chunk++ })
 	}
 }
 
-// Window returns the next steps, up to the first at which every chunk begun has passed
-// all blocks.
-// More steps than blocks mean that several chunks go through a block before the next
-// block gets them.
+// Window returns the plan's next steps, up to the first step after which every chunk
+// that has started is through all blocks. If it returns more steps than there are
+// blocks, several chunks go through a block before the next block gets them.
 func (x *Run) Window() []graphswap.Step {
 	chunk := x.Chunk()
 	from := chunk * x.Plan.Blocks
@@ -170,9 +173,9 @@ func (x *Run) Window() []graphswap.Step {
 	return steps
 }
 
-// RecordStep records that a pass of rows rows has run a block on a graph, and lets
-// the loads start that waited for it. The pass came to the block at came and got its
-// graph at began.
+// RecordStep records that a pass of rows rows has run a block on a graph, and wakes the
+// loads that waited for this step. The pass reached the block at the time came and got
+// its graph at began.
 func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began time.Time) {
 	v := graphswap.Prefill
 	if g == b.Graph(graphswap.Decode) {
@@ -192,10 +195,11 @@ func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began t
 	x.Log.Add(task)
 }
 
-// Done is closed when the loader has ended.
+// Done returns a channel that is closed when the loader has ended.
 func (x *Run) Done() <-chan struct{} { return x.done }
 
-// Outcome returns the number of graphs that were loaded, and why loads failed.
+// Outcome returns the number of graphs that the run has loaded, and the error of failed
+// loads.
 func (x *Run) Outcome() (switches int, err error) {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
@@ -207,8 +211,8 @@ func (x *Run) Outcome() (switches int, err error) {
 	return switches, x.err
 }
 
-// TeachCosts lets the costs learn from the run's timeline, once, if the run has ended
-// and went as planned.
+// TeachCosts lets the costs learn from the run's timeline. It does so once, and only if
+// the run has ended without deviations from its plan.
 func (x *Run) TeachCosts(actual *graphswap.Timeline) {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()

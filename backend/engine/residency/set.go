@@ -15,39 +15,40 @@ import (
 
 // Set holds the graphs of all blocks at one context tier.
 type Set struct {
-	// Blocks are empty until Load.
+	// Blocks is empty until Load.
 	Blocks []*Block
 
-	images []*images.Image // shared ones; other graphs have their own
-	loader *images.Loader  // made all programs, and makes the switched programs again
-	costs  *Costs          // nil if nothing is measured
+	images []*images.Image // images that several graphs share; other graphs have their own
+	loader *images.Loader  // has loaded all programs, and loads the switched ones again
+	costs  *Costs          // nil if no costs are measured
 	// programBytes is the device memory of the loaded images.
 	programBytes atomic.Int64
 }
 
-// NewSet returns a set without graphs. costs, if not nil, learns what its graphs
-// take.
+// NewSet returns a set without graphs. costs, if not nil, learns how long loads and
+// runs take.
 func NewSet(costs *Costs) *Set { return &Set{costs: costs} }
 
 // Layout lists the graphs that a set loads.
 type Layout struct {
 	// Rows are the widths of each block's graphs, descending.
 	Rows []int
-	// Layers is the number of the model's layers.
+	// Layers is the number of layers in the model.
 	Layers int
-	// Ports returns the memory of a block's graph of a width, for each part of a pass
-	// that it runs.
+	// Ports returns the memory that a block's graph of the given width binds, for each
+	// part of a pass that it computes.
 	Ports func(b *Block, rows int) []map[string]*arena.Region
-	// Switched is set if each graph has its own image, so that a block need not have all of its
-	// graphs loaded. Start is the set of graphs of each block to load now, and Used the set of
-	// graphs that are ever loaded. If Resident is set, it replaces Start for each block that has a
-	// graph there.
+	// Switched is set if each graph has its own image, so that a block can have only
+	// some of its graphs loaded. Start tells which graphs of each block are loaded
+	// first, and Used which graphs are ever loaded. Resident, if set, lists the graphs
+	// to load first for each block. For a block without graphs in that list, Start
+	// applies.
 	Switched    bool
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
 }
 
-// starts reports whether a block's graph is loaded at the start.
+// starts reports whether Load loads a block's graph and keeps it loaded.
 func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 	if o.Resident == nil || o.Resident[b.Index] == graphswap.None {
 		return o.Start&v != 0
@@ -55,8 +56,8 @@ func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 	return o.Resident[b.Index]&v != 0
 }
 
-// Load makes and loads the graphs of each block. sets has one graph set per block,
-// the smallest width first. After an error nothing is loaded.
+// Load compiles or loads the graphs of each block. sets holds one graph set per block,
+// with the smallest width first. After an error no graph is loaded.
 func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Graph, o Layout) (err error) {
 	defer func() {
 		if err != nil {
@@ -88,7 +89,7 @@ func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Grap
 	return nil
 }
 
-// newBlocks returns blocks of which nothing is loaded.
+// newBlocks returns blocks without loaded graphs.
 func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	blocks := make([]*Block, len(sets))
 	for i, graphs := range sets {
@@ -102,8 +103,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	return blocks
 }
 
-// loadSwitched loads the graphs that the set starts with. It loads and frees the
-// others first, so that their images exist when a plan needs them.
+// loadSwitched loads the graphs that a set with switched graphs starts with. Before
+// that, it loads and frees all other graphs, so that their images exist when a plan
+// needs them.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		for _, b := range s.Blocks {
@@ -137,9 +139,10 @@ func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graph
 	return nil
 }
 
-// Reload loads the graphs again after the device has lost them, or a block has no graph. If a
-// block's graphs are switched, it loads the graphs that were loaded before, or the prefill graph.
-// No pass and no loader may work meanwhile.
+// Reload loads the graphs again, because the device has lost them or because a block
+// has no loaded graph. If a block's graphs are switched, Reload loads those that were
+// loaded before. If none was, it loads the prefill graph. During the call no pass and
+// no loader may run.
 func (s *Set) Reload(ctx context.Context) error {
 	loaded, err := images.ReloadAll(ctx, s.loader.Silent(), s.images)
 	if err != nil {
@@ -161,11 +164,11 @@ func (s *Set) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reloadGraph frees a graph with its own image, and loads it if load is set.
+// reloadGraph frees a graph that has its own image, and loads it again if load is set.
 func (s *Set) reloadGraph(ctx context.Context, g *BlockGraph, load bool) (err error) {
 	s.programBytes.Add(-g.sizeBytes())
-	if freed := g.free(); freed != nil { // the device has lost it
-		s.loader.Logger().Debug("a lost graph cannot be freed", "reason", freed)
+	if freed := g.free(); freed != nil { // an error is expected if the device has lost the graph
+		s.loader.Logger().Debug("could not free a graph that the device has lost", "reason", freed)
 	}
 	if !load {
 		return nil
@@ -191,11 +194,11 @@ func (s *Set) Unload() error {
 // ProgramBytes returns the device memory of the loaded images.
 func (s *Set) ProgramBytes() int64 { return s.programBytes.Load() }
 
-// Loader returns the loader of the set's images.
+// Loader returns the loader that loads the set's images.
 func (s *Set) Loader() *images.Loader { return s.loader }
 
-// LoadCost returns what the device reports of the load of a graph, which tells whose
-// clock its calls keep. ok is false if it reports nothing.
+// LoadCost returns the cost that the device reports for the load of a graph. It tells
+// which clock measures the device's calls. ok is false if the device reports no costs.
 func (s *Set) LoadCost() (c backend.Cost, ok bool) {
 	for _, b := range s.Blocks {
 		for _, g := range b.graphs {

@@ -12,36 +12,36 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Switcher lets passes run block graphs while the loader of a plan run switches
-// others. A pass acquires each block and releases it.
+// Switcher lets passes run block graphs while the loader of a plan run switches other
+// block graphs. A pass acquires each block before it runs the block's graph, and
+// releases it afterwards.
 type Switcher struct {
 	// mu guards the fields below, the changing fields of every [Run], and
 	// BlockGraph.bound.
 	mu sync.Mutex
 	// changed is closed and replaced when anything that mu guards changes.
 	changed chan struct{}
-	// busyBlock is the block that the NPU computes, or nil.
+	// busyBlock is the block whose graph runs now, or nil.
 	busyBlock *Block
-	// plan is the plan run that is in work, or the last one.
+	// plan is the current plan run or, if that has ended, the last one.
 	plan *Run
-	// failures counts the runs whose loads failed since the last successful ones.
+	// failures is the number of consecutive plan runs with failed loads.
 	failures int
 }
 
-// maxFailures consecutive failed plan runs disable graph switching: each cost its
-// prompt a useless load.
+// maxFailures consecutive plan runs with failed loads disable graph switching, because
+// each of them cost its prompt a useless load.
 const maxFailures = 3
 
-// ErrNotResident is returned when a block has no loaded graph and none will be
-// loaded.
-var ErrNotResident = errors.New("a block's graphs are lost: they are loaded again with the next request")
+// ErrNotResident is returned if a block has no loaded graph and none will be loaded.
+var ErrNotResident = errors.New("a block has no loaded graph: the next request loads all graphs again")
 
-// NewSwitcher returns a switcher without a plan run.
+// NewSwitcher returns a switcher that has no plan run yet.
 func NewSwitcher() *Switcher { return &Switcher{changed: make(chan struct{})} }
 
-// countFailure counts whether the loads of a run failed; the caller holds mu. A
-// restarted device, or a cancelled run, counts neither way. It reports whether this
-// failure disables switching.
+// countFailure records whether the loads of a run failed. The caller holds mu. A run
+// that was cancelled, or during which the device restarted, counts neither as failed
+// nor as successful. countFailure reports whether this failure disables switching.
 func (s *Switcher) countFailure(x *Run, err error) (last bool) {
 	switch {
 	case err != nil && x.ctx.Err() == nil && !errors.Is(err, backend.ErrRestarted):
@@ -53,7 +53,7 @@ func (s *Switcher) countFailure(x *Run, err error) (last bool) {
 	return false
 }
 
-// update calls f with the lock held and wakes all waiting goroutines.
+// update calls f while it holds the lock, and then wakes all waiting goroutines.
 func (s *Switcher) update(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *Switcher) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// wait blocks until ready returns true or ctx ends. The caller holds mu, and so does
-// each call of ready.
+// wait waits until ready returns true or ctx is done. The caller holds mu, and wait
+// holds mu during each call of ready.
 func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		changed := s.changed
@@ -84,15 +84,16 @@ func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Acquire chooses the graph that runs a block's rows, and keeps the loader from
-// freeing it until Release. chunk is the chunk of the plan that the pass computes, or
-// [Unplanned], and width the rows that the graph should hold.
+// Acquire chooses the graph that runs a block's rows. The loader cannot free that graph
+// until Release. chunk is the chunk of the plan that the pass computes, or [Unplanned].
+// width is the number of rows that the graph should hold.
 //
-// Acquire chooses the graph that the plan names for the block. If the plan names none,
-// it chooses the block's last loaded graph for a chunk of a plan. In all other cases
-// it chooses the narrowest loaded graph, see [Block.Narrowest]. It blocks while
-// the graph that the plan needs, or the block's only graph, is being loaded. It
-// returns the current plan run, which may be nil, and the time when it chose.
+// If the plan names a graph for the block, Acquire chooses that graph. If the plan
+// names none and the pass computes a chunk of the plan, Acquire chooses the block's
+// last loaded graph. In all other cases it chooses the loaded graph with the smallest
+// sufficient width, see [Block.Narrowest]. Acquire waits while the graph that the plan
+// needs, or the only graph of the block, is being loaded. It also returns the current
+// plan run, which may be nil, and the time at which it chose the graph.
 func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *BlockGraph, x *Run, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +114,11 @@ func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *
 	return g, s.plan, time.Now(), nil
 }
 
-// Release ends the run of the acquired block.
+// Release tells the switcher that the graph of the acquired block has run.
 func (s *Switcher) Release() { s.update(func() { s.busyBlock = nil }) }
 
-// choose returns the graph to run, or reports that one is worth waiting for.
+// choose returns the graph to run now, or sets loading if a pass should wait for a
+// graph that is being loaded.
 func (s *Switcher) choose(b *Block, chunk, width int) (g *BlockGraph, loading bool) {
 	x := s.plan
 	want := graphswap.Both
@@ -153,8 +155,9 @@ func (s *Switcher) Resident(set *Set) []graphswap.Variant {
 	return list
 }
 
-// Begin makes x the current run and starts its loader. It reports false if another
-// run is in work. In virtual time there is no loader: the caller makes the loads.
+// Begin makes x the current plan run and starts its loader. It returns false if another
+// plan run has not ended. In virtual time it starts no loader, because the caller
+// carries out the loads.
 func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +177,7 @@ func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	return true
 }
 
-// Stop cancels the current run and waits until the load in progress has ended.
+// Stop cancels the current plan run and waits until a load in progress has ended.
 func (s *Switcher) Stop() {
 	s.mu.Lock()
 	x := s.plan
@@ -189,26 +192,27 @@ func (s *Switcher) Stop() {
 	}
 }
 
-// CanBegin reports whether a run may begin.
+// CanBegin reports whether a plan run may begin.
 func (s *Switcher) CanBegin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isFree()
 }
 
-// isFree reports whether there is no run, or a finished one. The caller holds mu.
+// isFree reports whether no plan run is active. The caller holds mu.
 func (s *Switcher) isFree() bool {
 	return s.plan == nil || s.plan.loaderDone && (s.plan.promptDone || s.plan.noMoreLoads)
 }
 
-// Disabled reports whether loads failed too often.
+// Disabled reports whether graph switching is off because loads failed too often.
 func (s *Switcher) Disabled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failures >= maxFailures
 }
 
-// Active returns the current run while its prompt is being computed, else nil.
+// Active returns the current plan run while its prompt is being computed, and otherwise
+// nil.
 func (s *Switcher) Active() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,14 +222,15 @@ func (s *Switcher) Active() *Run {
 	return nil
 }
 
-// Last returns the run that is in work, or the last one, or nil.
+// Last returns the current plan run, or the last one, or nil if there was none.
 func (s *Switcher) Last() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.plan
 }
 
-// LastPromptRun returns the current or last run that belongs to a prompt, or nil.
+// LastPromptRun returns the current or last plan run that belongs to a prompt, or nil
+// if there was none.
 func (s *Switcher) LastPromptRun() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +240,8 @@ func (s *Switcher) LastPromptRun() *Run {
 	return s.plan
 }
 
-// AbortIdleLoads lets no further load of an idle run begin. The load in work goes to
-// its end.
+// AbortIdleLoads prevents an idle run from starting further loads. A load in progress
+// continues to its end.
 func (s *Switcher) AbortIdleLoads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +251,8 @@ func (s *Switcher) AbortIdleLoads() {
 	}
 }
 
-// WaitForIdleLoad blocks until an idle run has ended, so that what is loaded no
-// longer changes.
+// WaitForIdleLoad waits until the idle run has ended, so that the loaded graphs no
+// longer change.
 func (s *Switcher) WaitForIdleLoad(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,20 +1,20 @@
-// Package sequences keeps the tokens of each sequence, and lends sequences to
+// Package sequences keeps the tokens of each sequence, and assigns sequences to
 // requests.
 //
-// A sequence is one conversation's tokens whose keys and values are in the KV cache.
-// The cache itself is package kvcache's; a [Pool] only knows how many slots are in
-// use and for which tokens. A request acquires a sequence that begins like its
-// prompt, if there is a good one, extends it as tokens are committed, and releases
-// it. The tokens stay for the next request.
+// A sequence consists of the tokens of one conversation whose keys and values are in
+// the KV cache. Package kvcache owns the cache itself; a [Pool] only knows the number
+// and the tokens of the slots in use. A request acquires a sequence, preferably one
+// that begins like its prompt, extends it as tokens are committed, and releases it. The
+// tokens stay in the sequence for the next request.
 //
 // # Invariants
 //
 //   - a sequence has one user at a time, and only its user changes it;
 //   - requests that wait are served in the order in which they came.
 //
-// All methods may be called by several goroutines. Pool.mu guards the sequences and
-// is never held while a request waits. Acquire compares the prompt with each free
-// sequence; the other methods cost one copy of the tokens at most.
+// Several goroutines may call all methods. Pool.mu guards the sequences and is never
+// held while a request waits. Acquire compares the prompt with each free sequence. Each
+// of the other methods costs at most one copy of the tokens.
 package sequences
 
 import (
@@ -24,19 +24,19 @@ import (
 	"sync"
 )
 
-// Pool holds a fixed number of sequences. Create one with [NewPool].
+// Pool manages a fixed number of sequences. Create one with [NewPool].
 type Pool struct {
-	free chan struct{} // has one element for each sequence without a user
+	free chan struct{} // has one element for each free sequence
 
 	mu        sync.Mutex
 	sequences []sequence // guarded by mu
-	clock     uint64     // guarded by mu; counts releases
+	clock     uint64     // guarded by mu; the number of releases so far
 }
 
 type sequence struct {
 	tokens []int32 // committed
 	busy   bool
-	used   uint64 // clock at its last release
+	used   uint64 // value of Pool.clock at the sequence's last release
 }
 
 // NewPool returns a pool of n empty sequences.
@@ -48,10 +48,11 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Acquire waits for a free sequence and returns its index and the number of the
-// prompt's first tokens that it holds. With reuse it prefers the sequence that holds
-// most of them, if that is at least half of the sequence or of the prompt, whichever
-// is shorter. Otherwise it returns the sequence that was unused for longest.
+// Acquire waits for a free sequence. It returns the sequence's index and the number of
+// the prompt's first tokens that the sequence holds. With reuse, Acquire prefers the
+// sequence with the most tokens in common with the prompt, if these are at least half
+// of the sequence or half of the prompt, whichever is shorter. Otherwise it returns the
+// free sequence that was released first.
 func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("engine: %w", err)
@@ -59,12 +60,12 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, 
 	select {
 	case <-p.free:
 	case <-ctx.Done():
-		return 0, 0, fmt.Errorf("engine: wait for a sequence: %w", ctx.Err())
+		return 0, 0, fmt.Errorf("engine: wait for a free sequence: %w", ctx.Err())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	index = -1
-	worthwhile := false // common is enough to prefer the sequence
+	worthwhile := false // set if enough tokens are in common to prefer the sequence
 	for i := range p.sequences {
 		s := &p.sequences[i]
 		if s.busy {
@@ -92,7 +93,7 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, 
 	return index, common, nil
 }
 
-// Release ends the use of a sequence. Its tokens stay.
+// Release makes a sequence free again. Its tokens stay.
 func (p *Pool) Release(index int) {
 	p.mu.Lock()
 	p.clock++
@@ -113,14 +114,14 @@ func (p *Pool) Busy() (n int) {
 	return n
 }
 
-// Len returns the number of tokens of a sequence.
+// Len returns the number of tokens in a sequence.
 func (p *Pool) Len(index int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.sequences[index].tokens)
 }
 
-// Lengths returns the number of tokens of each sequence.
+// Lengths returns the number of tokens in each sequence.
 func (p *Pool) Lengths() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,14 +139,14 @@ func (p *Pool) Extend(index int, tokens []int32) {
 	p.sequences[index].tokens = append(p.sequences[index].tokens, tokens...)
 }
 
-// Cut drops a sequence's tokens from length on.
+// Cut removes a sequence's tokens from index length on.
 func (p *Pool) Cut(index, length int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sequences[index].tokens = p.sequences[index].tokens[:length]
 }
 
-// Tokens returns a copy of a sequence's tokens, or nil if there is no such sequence.
+// Tokens returns a copy of a sequence's tokens, or nil if the sequence does not exist.
 func (p *Pool) Tokens(index int) []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,28 +5,31 @@ import (
 	"time"
 )
 
-// PassCost is the fixed cost of a pass, in rows: a pass of w rows takes as long as w+PassCost rows.
-// It models reading the weights, which a pass of any width does once. 11 follows from the only
-// published pair of one model on an NPU: 51 ms for 1 row, 182 ms for 32 (Qwen2.5-1.5B, sd.npu).
+// PassCost is the fixed cost of a pass, expressed in rows: the time of a pass of w rows
+// is proportional to w+PassCost. The fixed cost stands for reading the weights, which
+// each pass does once. The value 11 follows from the only published times of one model
+// on an NPU at two widths: 51 ms for 1 row and 182 ms for 32 rows (Qwen2.5-1.5B,
+// sd.npu).
 const PassCost = 11
 
-// unconfirmedPasses is the number of passes of a width, after its first, before its
-// time is believed.
+// unconfirmedPasses is the number of passes of a width, after the first one, that it
+// takes until the measured time of the width is trusted.
 const unconfirmedPasses = 2
 
-// PassTimes are the times of passes by width. Create them with [NewPassTimes].
+// PassTimes holds the times of passes of each graph width. Create a PassTimes with
+// [NewPassTimes].
 type PassTimes struct {
 	widths      []int // descending
 	times       map[int]time.Duration
-	unconfirmed map[int]int // passes of a width until its time is believed
+	unconfirmed map[int]int // how many more passes of each width it takes until the width's time is trusted
 	// prior are times that were measured on a part of the model.
 	prior map[int]time.Duration
 	// moved is set until the first pass after all times have changed.
 	moved bool
 }
 
-// NewPassTimes returns the times of passes of the given widths, which are in descending order.
-// Nothing is measured yet.
+// NewPassTimes returns the times of passes for the given widths, which are in
+// descending order. At first no time is measured.
 func NewPassTimes(widths []int) *PassTimes {
 	return &PassTimes{widths: widths, times: make(map[int]time.Duration), unconfirmed: make(map[int]int), prior: make(map[int]time.Duration)}
 }
@@ -52,13 +55,15 @@ func (p *PassTimes) follow(width int, t time.Duration) {
 	}
 }
 
-// Measured returns the measured time of a pass, or zero.
+// Measured returns the measured time of a pass of the given width, or zero if there is
+// none.
 func (p *PassTimes) Measured(width int) time.Duration { return p.times[width] }
 
-// Expected returns the expected time of a pass: the measured one or, if there is none,
-// the estimate from another width. Until a measured time is believed, the smaller of
-// the two counts: the first pass of a width may have waited for its pages or for other
-// work, and a width that seems too slow is never measured again.
+// Expected returns the expected time of a pass of the given width: the measured time
+// or, if there is none, an estimate from another width. Until the measured time is
+// trusted, Expected returns the smaller one of measured time and estimate. The first
+// pass of a width may have waited for memory or for other work, and a width that seems
+// too slow would never be used and measured again.
 func (p *PassTimes) Expected(width int) time.Duration {
 	t, measured := p.times[width]
 	estimate, fromNarrower := p.estimate(width)
@@ -71,8 +76,8 @@ func (p *PassTimes) Expected(width int) time.Duration {
 	return t
 }
 
-// estimate derives the time of a width from the narrowest other one that was measured,
-// and reports whether that one is narrower.
+// estimate computes the time of a width from the measured time of the smallest other
+// width, and reports whether that other width is smaller.
 func (p *PassTimes) estimate(width int) (t time.Duration, fromNarrower bool) {
 	for _, w := range slices.Backward(p.widths) {
 		if t, ok := p.times[w]; ok && w != width {
@@ -94,8 +99,8 @@ func (p *PassTimes) ratio(width, other int) float64 {
 	return float64(width+PassCost) / float64(other+PassCost)
 }
 
-// Record records the time of a pass. Of the first ones of a width the shortest counts,
-// then a mean.
+// Record records the time that a pass of the given width took. For the first passes of
+// a width Record keeps the shortest time, and then a mean.
 func (p *PassTimes) Record(width int, t time.Duration) {
 	if p.moved {
 		p.follow(width, t)

@@ -1,11 +1,12 @@
-// Package workload keeps the statistics that the engine learns from its requests: how
-// long answers are, how many tokens a pass yields, and what passes and the head take.
+// Package workload keeps the statistics that the engine learns from its requests: the
+// lengths of answers, the tokens per pass, and the times of passes and of the head.
 //
-// The statistics are means in which later requests count more. They decide how the
-// engine works, and never what it answers: whether a prompt is calibrated, which plan a
-// prompt gets, and how many rows of drafts a pass has. Nothing is kept on disk.
+// Each statistic is a mean in which later requests count more. The statistics influence
+// how the engine computes an answer, and never the answer: whether it calibrates a
+// prompt, which plan it chooses for a prompt, and how many drafts a pass gets. The
+// statistics are lost when the process ends.
 //
-// [Statistics] has one lock and may be used by any goroutine. [PassTimes] has none: the
+// [Statistics] has one lock, and any goroutine may use it. [PassTimes] has none: the
 // engine's device lock guards it. Every call takes constant time, or time in the number
 // of graph widths.
 package workload
@@ -15,35 +16,38 @@ import (
 	"time"
 )
 
-// learningRate is the weight of the newest measurement.
+// learningRate is the weight of the newest measurement in a mean.
 const learningRate = 0.2
 
-// calibrationGain is the part of the decoding time that a calibrated prompt saves. It
-// is 9 % fewer steps in exact replay of SmolLM2's answers, with a database of earlier
-// ones (3.21 → 3.52 tokens per step). Summaries save more (2.50 → 2.85), paraphrases of
-// one sentence nothing (2.16 → 2.17).
+// calibrationGain is the fraction of the decoding time that calibrating a prompt saves.
+// The value comes from replaying answers of SmolLM2 with a database of earlier answers:
+// calibration reduced the number of decode passes by 9 % (from 3.21 to 3.52 tokens per
+// pass). Summaries gain more (from 2.50 to 2.85 tokens per pass), and paraphrases of
+// one sentence nothing (2.16 and 2.17).
 const calibrationGain = 0.09
 
-// Statistics are means over earlier requests. The zero value knows nothing.
+// Statistics holds means over earlier requests. The zero value has no measurements.
 type Statistics struct {
 	mu sync.Mutex // guards all fields
-	// outputs is the length of an answer in tokens, and perToken the time of one.
+	// outputs is the mean number of tokens in an answer, and perToken the mean time per
+	// token.
 	outputs  float64
 	perToken time.Duration
-	// accepted is the number of tokens per pass.
+	// accepted is the mean number of tokens per pass.
 	accepted float64
-	// headRow is the time of one of several rows of the head.
+	// headRow is the head's time per row if it computes several rows at once.
 	headRow time.Duration
 }
 
-// Answered records the tokens of an answer, the tokens per pass, and the time of decoding.
+// Answered records the number of tokens in an answer, the number of tokens per pass,
+// and the time of decoding.
 func (s *Statistics) Answered(tokens int, accepted float64, decode time.Duration) {
 	if tokens < 2 || decode <= 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	per := decode / time.Duration(tokens-1) // the prompt's pass gave the first
+	per := decode / time.Duration(tokens-1) // the first token came from the prompt's pass, not from decoding
 	if s.perToken == 0 {
 		s.outputs, s.perToken, s.accepted = float64(tokens), per, accepted
 		return
@@ -53,10 +57,11 @@ func (s *Statistics) Answered(tokens int, accepted float64, decode time.Duration
 	s.perToken += time.Duration(learningRate * float64(per-s.perToken))
 }
 
-// HeadRan records a run of the head's graph of a width.
+// HeadRan records the time of one run of the head's graph with the given number of
+// rows.
 func (s *Statistics) HeadRan(rows int, took time.Duration) {
 	if rows <= 1 {
-		return // one row takes as long as reading the whole matrix
+		return // ignore a single row: its time is that of reading the whole matrix
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,17 +72,18 @@ func (s *Statistics) HeadRan(rows int, took time.Duration) {
 	s.headRow += time.Duration(learningRate * float64(per-s.headRow))
 }
 
-// Expected returns the expected length of an answer and number of tokens per pass; zero
-// if nothing is known.
+// Expected returns the expected number of tokens in an answer, and of tokens per pass.
+// Both are zero if nothing was measured yet.
 func (s *Statistics) Expected() (output, accept float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outputs, s.accepted
 }
 
-// Calibration predicts what it costs to calibrate a prompt of rows computed tokens, and
-// what decoding at most limit tokens then gains; a negative limit means none. Both are
-// zero if nothing was measured.
+// Calibration predicts the cost of calibrating a prompt with the given number of
+// computed rows, and the decoding time that this saves in an answer of at most limit
+// tokens. A negative limit means no limit. Both results are zero if nothing was
+// measured yet.
 func (s *Statistics) Calibration(rows, limit int) (cost, gain time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ type reuse struct {
 type segment struct {
 	tokens []int32
 	age    int // in steps
-	next   int // index of the token that continues the text
+	next   int // index of the segment's token that would continue the text
 }
 
 // score returns the score of a segment, which falls with the segment's age.
