@@ -28,9 +28,9 @@ func TestWithoutAHomeTheCacheFolderIsPrivate(t *testing.T) {
 	base := filepath.Join(temp, entries[0].Name())
 	require.NoError(t, os.Chmod(base, 0o777))
 	_, err = CacheFolder("images")
-	require.ErrorContains(t, err, "not a private folder")
+	require.ErrorContains(t, err, "not a folder that belongs to this user alone")
 	require.NoError(t, os.Remove(base))
 	require.NoError(t, os.Symlink(t.TempDir(), base))
 	_, err = CacheFolder("images")
-	require.ErrorContains(t, err, "not a private folder")
+	require.ErrorContains(t, err, "not a folder that belongs to this user alone")
 }
