@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample returns a graph with every kind of tensor: y = sigmoid(x·w), z = y·y.
+// sample returns a graph that has every kind of tensor: y = sigmoid(x·w), z = y·y.
 func sample() *Graph {
 	return &Graph{
 		Name: "sample",

@@ -8,7 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// A device's own test passes its constructor and its promises.
+// The test of a device passes the device's constructor, and options that state what the
+// device promises.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestDevicePassesTheSuite
 		open := func(*testing.T) backend.Device { return cpu.New(cpu.Options{}) }

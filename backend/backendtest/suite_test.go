@@ -20,7 +20,7 @@ const mutantVariable = "BACKENDTEST_MUTANT"
 // in a child process, where they must fail.
 func TestSuiteFindsEachMistake(t *testing.T) {
 	if os.Getenv(mutantVariable) != "" {
-		t.Skip("this is the child")
+		t.Skip("this process is the child")
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestMutant(t *testing.T) {
 	name := os.Getenv(mutantVariable)
 	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
 	if i < 0 {
-		t.Skip("runs as a child of TestSuiteFindsEachMistake only")
+		t.Skip("only the child process of TestSuiteFindsEachMistake runs this test")
 	}
 	Run(t, func(*testing.T) backend.Device { return newMutant(mutants[i]) }, Options{Tolerance: Single, RowExact: true})
 }
@@ -78,7 +78,7 @@ func TestEveryOperatorHasACase(t *testing.T) {
 		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
-	covered[backend.TopK] = len(topCases()) > 0                         // by topCases, because the order of equal elements is free
+	covered[backend.TopK] = len(topCases()) > 0                         // topCases checks TopK instead, because the order of equal elements is free
 	covered[backend.Quantize], covered[backend.Dequantize] = true, true // by fixedCases
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)

@@ -40,7 +40,7 @@ func exact(t *testing.T) model.Recipe {
 	return r
 }
 
-// all runs texts through all layers and returns the logits of each position.
+// all runs the texts through all layers and returns the logits of each position.
 func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][]float32) {
 	t.Helper()
 	c, err := New(cpu.New(cpu.Options{}), m, texts, o)
@@ -263,7 +263,8 @@ func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	require.ErrorIs(t, err, none)
 }
 
-// firstSQNR returns the SQNR in dB after the first layer, relative to floats.
+// firstSQNR returns the signal-to-noise ratio in dB after the first layer, relative to
+// a chain with floats.
 func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, ranges *model.Ranges) float64 {
 	r, err := model.FindRecipe(name)
 	require.NoError(t, err)

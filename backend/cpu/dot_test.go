@@ -17,7 +17,7 @@ func random(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// blockedDot defines the order of sums.
+// blockedDot computes a dot product in the prescribed order of additions.
 func blockedDot(x, w []float32) float32 {
 	var total float32
 	for k := 0; k < len(x); k += blockK {

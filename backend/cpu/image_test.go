@@ -156,7 +156,7 @@ func TestProgramsOverTheLimitAreRejected(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// runAll executes each loaded graph, on memory of its own.
+// runAll runs each loaded graph on its own memory.
 func runAll(t *testing.T, p backend.Program) {
 	for name, g := range p.(*program).graphs {
 		var bindings []backend.Binding

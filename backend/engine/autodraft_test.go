@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
-// TestAutomaticDraftsDelayNoFirstToken: with automatic drafts, the prompt's passes take
-// no longer on the device than without drafts, and the head runs for one row.
+// TestAutomaticDraftsDelayNoFirstToken requires that with automatic drafts the prompt's
+// passes take no longer than without drafts, and that the head runs for one row.
 func TestAutomaticDraftsDelayNoFirstToken(t *testing.T) {
 	for name, block := range map[string]map[int]time.Duration{
 		"flat":      {1: 1000, 8: 1010, 32: 1030, 128: 1300},
@@ -49,8 +49,8 @@ func TestAutomaticDraftsDelayNoFirstToken(t *testing.T) {
 	}
 }
 
-// TestAutomaticDraftsOfRepeatedTextsSaveTime on the device's clock. The first request,
-// for which nothing is known, takes no longer either.
+// TestAutomaticDraftsOfRepeatedTextsSaveTime compares times on the device's clock. The
+// first request, before anything was measured, must take no longer than without drafts.
 func TestAutomaticDraftsOfRepeatedTextsSaveTime(t *testing.T) {
 	times := map[int]time.Duration{1: 10 * time.Millisecond, 8: 10600 * time.Microsecond, 32: 12700 * time.Microsecond, 128: 40 * time.Millisecond}
 	r := draftRequests()["copying"]
@@ -59,7 +59,7 @@ func TestAutomaticDraftsOfRepeatedTextsSaveTime(t *testing.T) {
 		dev := &pacedDevice{device: newDevice(), virtual: true, block: times}
 		e, _ := start(t, dev, engine.Options{Context: 192, Draft: mode})
 		dev.spent = 0
-		for range 3 { // the database knows the answer from the second time on
+		for range 3 { // the database contains the answer from the second request on
 			before := dev.spent
 			_, _, report := answer(t, e, r)
 			require.Equal(t, mode.String(), report.Draft)
@@ -72,7 +72,8 @@ func TestAutomaticDraftsOfRepeatedTextsSaveTime(t *testing.T) {
 	require.Less(t, spent["auto"].Seconds(), 0.6*spent["off"].Seconds())
 }
 
-// TestWithoutMemoryForDraftsTheEngineRunsWithoutThem: graphs of 32 rows do not fit.
+// TestWithoutMemoryForDraftsTheEngineRunsWithoutThem uses a device without memory for
+// graphs of 32 rows.
 func TestWithoutMemoryForDraftsTheEngineRunsWithoutThem(t *testing.T) {
 	dev, loads := newDevice(), 0
 	dev.onLoad = func() error {
@@ -92,8 +93,8 @@ func TestWithoutMemoryForDraftsTheEngineRunsWithoutThem(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrNoMemory)
 }
 
-// TestAutomaticDraftsAddNoCopiesOfWeights: each width is a copy of the weights on a
-// device that does not share constants.
+// TestAutomaticDraftsAddNoCopiesOfWeights uses a device that does not share constants,
+// on which each width needs its own copy of the weights.
 func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
 	for _, test := range []struct {
 		unshared  bool
@@ -114,9 +115,9 @@ func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
 	}
 }
 
-// TestRejectedRowsTeachTheDrafter: on fixed texts in which rejected drafts return, drafts
-// that learn from rejected rows are accepted more often. Each text has an engine of its
-// own, and every pass has 32 rows, so nothing else differs.
+// TestRejectedRowsTeachTheDrafter uses fixed texts in which rejected drafts return.
+// More drafts must be accepted if the drafter learns from rejected rows. Each text has
+// an engine of its own, and every pass has 32 rows, so nothing else differs.
 func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 	accepted := map[string]int{}
 	for _, mode := range []draft.Mode{{Automaton: true}, {Automaton: true, Extension: true}, {Automaton: true, Recycling: true}} {

@@ -16,7 +16,7 @@ import (
 
 // knownCosts returns the costs of a device with a memory of windowGB. The model has two
 // blocks with graphs of 1000 bytes. The prefill graph computes 12 rows in the time of 2
-// passes through the decode graph of 4. A load takes twice that.
+// passes through the decode graph of 4. A load takes twice that time.
 func knownCosts(windowGB float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 2000}
 	for range 2 {
@@ -147,7 +147,7 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 		done, err := e.PlanDone(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, done.Failed)
-		for i := range done.Timeline.Tasks { // images of this model have other sizes
+		for i := range done.Timeline.Tasks { // the images of this model have other sizes than the costs say
 			done.Timeline.Tasks[i].Bytes = min(done.Timeline.Tasks[i].Bytes, 1000)
 		}
 		done.Timeline.Sum(done.Problem)
@@ -160,7 +160,8 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	require.Positive(t, later, "turns that build on those before")
 }
 
-// TestAPlanDuringOtherRequestsSaysWhyItDiffers compares it with the plan of a single request.
+// TestAPlanDuringOtherRequestsSaysWhyItDiffers compares such a plan with the plan of a
+// single request.
 func TestAPlanDuringOtherRequestsSaysWhyItDiffers(t *testing.T) {
 	const why = "because other requests are under way"
 	for _, test := range []struct {
@@ -206,8 +207,8 @@ func TestAPlanDuringOtherRequestsSaysWhyItDiffers(t *testing.T) {
 	}
 }
 
-// TestTimelinesHoldTheDecodePasses with all of their rows, in addition to the plan's steps
-// and loads.
+// TestTimelinesHoldTheDecodePasses requires that a timeline lists the decode passes
+// with all of their rows, in addition to the plan's steps and loads.
 func TestTimelinesHoldTheDecodePasses(t *testing.T) {
 	mode, err := draft.Parse("sam")
 	require.NoError(t, err)

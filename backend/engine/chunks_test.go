@@ -28,7 +28,7 @@ func TestNoOtherCutIsCheaper(t *testing.T) {
 			for left := n; left > 0; left -= chunks[left] {
 				require.Positive(t, chunks[left])
 				width := 0
-				for _, w := range rows { // the smallest that holds them
+				for _, w := range rows { // the smallest width that holds the rows
 					if w >= chunks[left] {
 						width = w
 					}

@@ -20,7 +20,7 @@ type pacedDevice struct {
 	block map[int]time.Duration
 	// virtual is [backend.Cost].Virtual; otherwise the device claims that its calls last.
 	virtual bool
-	// spent is the time of all runs so far.
+	// spent is the total time of all runs so far.
 	spent time.Duration
 }
 
@@ -60,8 +60,9 @@ func (p *pacedProgram) cost(took time.Duration) backend.Cost {
 	return backend.Cost{Took: took, Virtual: p.device.virtual, Paced: "a test"}
 }
 
-// TestTheDevicesClockChoosesTheWidth: on this computer 8 rows take about as long as one.
-// On one simulated device they take ten times as long, on another one no longer.
+// TestTheDevicesClockChoosesTheWidth: on this computer a pass of 8 rows takes about as
+// long as a pass of one. On one simulated device it takes ten times as long, and on
+// another device no longer.
 func TestTheDevicesClockChoosesTheWidth(t *testing.T) {
 	for _, virtual := range []bool{true, false} {
 		for _, test := range []struct {

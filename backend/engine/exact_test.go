@@ -17,10 +17,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// warped is the float device with results that depend on the width of the graph. The results of
-// some real libraries depend on it too, about a hundred times less: each width stretches the hidden
-// states in its own way, independent of the other rows of a pass. heads counts the runs of the head
-// by width.
+// warped is the float device, changed so that results depend on the width of the graph.
+// The results of some real libraries depend on it too, about a hundred times less: each
+// width stretches the hidden states in its own way, independent of the other rows of a
+// pass. heads counts the runs of the head by width.
 type warped struct {
 	*device
 	mu    sync.Mutex
@@ -49,15 +49,15 @@ func newWarped() *warped {
 	return w
 }
 
-// exactly returns the options of drafting with an exact width.
+// exactly returns options with drafts and an exact width.
 func exactly(t *testing.T, mode string, rows ...int) engine.Options {
 	o := drafting(t, mode, rows...)
 	o.Exact, o.Blocks = true, 2
 	return o
 }
 
-// TestDraftsChangeNoTextOfAnExactWidth on a device whose results depend on the width.
-// Without an exact width drafts change texts.
+// TestDraftsChangeNoTextOfAnExactWidth uses a device whose results depend on the graph
+// width. Without an exact width, drafts change texts on this device.
 func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	changed, accepted, rejected := 0, 0, 0
 	for _, rows := range [][]int{{32, 8}, {16, 8, 5}} {
@@ -136,7 +136,7 @@ func longer(name string, prompt []int32) []int32 {
 	return append(all, prompt...)
 }
 
-// TestFlipsAreCounted on a device without flips and on one with flips.
+// TestFlipsAreCounted counts flips on a device without flips and on one with flips.
 func TestFlipsAreCounted(t *testing.T) {
 	text := longer("text", longer("more", begin))
 	for _, tt := range []struct {

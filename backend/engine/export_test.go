@@ -44,7 +44,7 @@ func (e *Engine) RunningRequests() int {
 // Residency returns the loaded graphs of each block.
 func (e *Engine) Residency() []graphswap.Variant { return e.switcher.Resident(e.graphs.Load().Set) }
 
-// NotResident reports whether a request ended because a block had no graph.
+// NotResident reports whether a request has failed because a block had no loaded graph.
 func (e *Engine) NotResident(err error) bool { return errors.Is(err, residency.ErrNotResident) }
 
 // PlanTimeline returns what the last plan run has done.

@@ -65,19 +65,19 @@ func writeModel(t *testing.T, m *modeltest.Model) string {
 // shortContext is so short that texts outgrow the first graphs and shift.
 const shortContext = 72
 
-// fault ends a request early, after some pieces or draws.
+// fault ends a request early, after some pieces of text or some draws.
 type fault struct {
 	kind  string // "", "cancel", "emit", "mask"
 	after int
 }
 
-// refusing is a mask that allows each token and, after some draws, none.
+// refusing is a mask that allows every token and, after some draws, no token.
 type refusing struct{ left int }
 
 func (m *refusing) Allowed(int32) bool { return m.left > 0 }
 func (m *refusing) Accept(int32)       { m.left-- }
 
-var errGone = errors.New("the client is gone")
+var errGone = errors.New("the client has closed the connection")
 
 // drawRequest draws a request of few different tokens, which are easy to draft.
 func drawRequest(rng *rand.Rand, vocab int) (Request, fault) {
@@ -99,14 +99,14 @@ func drawRequest(rng *rand.Rand, vocab int) (Request, fault) {
 	return r, fault{[]string{"", "", "cancel", "emit", "mask"}[rng.IntN(5)], 1 + rng.IntN(40)}
 }
 
-// end is the end of a request.
+// end describes how a request ended.
 type end struct {
 	text   string
 	report Report
 	err    error
 }
 
-// generateWithFault runs a request that a fault ends.
+// generateWithFault runs a request and ends it early by a fault.
 func generateWithFault(e *Engine, r Request, f fault) end {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -128,8 +128,8 @@ func generateWithFault(e *Engine, r Request, f fault) end {
 	return end{text.String(), report, err}
 }
 
-// same reports whether an end equals the one without drafts. The progress of a cancelled request
-// depends on timing.
+// same reports whether a request with drafts ended as it does without drafts. The
+// progress of a cancelled request depends on timing.
 func (got end) same(want end, kind string) bool {
 	switch {
 	case kind == "cancel":
@@ -189,8 +189,8 @@ func shareFaults(t *testing.T, rng *rand.Rand, e, plain *Engine) {
 	group.Wait()
 }
 
-// requireCachesOfPrompts compares the cache of each sequence with the one that its
-// tokens leave as a prompt.
+// requireCachesOfPrompts compares the cache of each sequence with the cache after a
+// prompt of the same tokens.
 func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
 	for s := range e.options.Sequences {
 		tokens := e.Tokens(s)
@@ -258,7 +258,7 @@ func requireOthersUnharmed(t *testing.T, e *Engine, good Request, want end, toke
 			for range 20 {
 				got := generateWithFault(e, Request{Prompt: []int32{3, token, 3}, MaxTokens: 5}, fault{})
 				if !errors.Is(got.err, failure) || !strings.Contains(got.err.Error(), "recipe f32") && failure == sampler.ErrLogits {
-					t.Errorf("a request with the token: %v", got.err)
+					t.Errorf("a request whose prompt contains the token: %v", got.err)
 				}
 			}
 		})
@@ -274,8 +274,8 @@ type except int32
 func (m except) Allowed(token int32) bool { return token != int32(m) }
 func (m except) Accept(int32)             {}
 
-// TestAnOverflowEndsItsOwnRequestAlone uses an embedding that float16 just holds. It
-// makes the residual stream overflow, and the keys of the next layer with it.
+// TestAnOverflowEndsItsOwnRequestAlone uses an embedding that float16 just holds. The
+// hidden states then overflow, and so do the keys of the next layer.
 func TestAnOverflowEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, false)

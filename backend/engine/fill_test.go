@@ -43,8 +43,9 @@ func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
 	return e
 }
 
-// TestAWidthIsTriedAgainAfterOneSlowPass: the first pass of 8 rows is slow, and the width
-// is used again. If it stays slow, it is not.
+// TestAWidthIsTriedAgainAfterOneSlowPass lets the first pass of 8 rows be slow, and
+// requires that the engine uses the width again. If the width stays slow, the engine
+// must stop using it.
 func TestAWidthIsTriedAgainAfterOneSlowPass(t *testing.T) {
 	const rows = 5 * (8 + workload.PassCost)
 	drafts := func(e *Engine) int {
@@ -106,7 +107,7 @@ func TestDraftsChooseTheWidthThatPays(t *testing.T) {
 	}
 }
 
-// TestNoOtherWidthIsBetter compares the choice with each width.
+// TestNoOtherWidthIsBetter compares the chosen width with every other width.
 func TestNoOtherWidthIsBetter(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -11,12 +11,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// TestADecodeTokenPassesEightFrames lists our frames between a request and the device.
-// The package comment and docs/engine.md name them.
+// TestADecodeTokenPassesEightFrames lists our functions on the call stack between a
+// request and the device. The package comment and docs/engine.md must name the same
+// functions.
 func TestADecodeTokenPassesEightFrames(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, small)
-	var last []string // of the last decode pass
+	var last []string // frames of the last decode pass
 	dev.onRun = func(graph string) error {
 		if strings.HasPrefix(graph, "block") {
 			last = engineFrames()

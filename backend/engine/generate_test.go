@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// begin is the prompt whose continuation is " Once upon a time, there was a
-// little girl named Lily. She loved to play outside in the park. …".
+// begin is a prompt. The model continues it with " Once upon a time, there was a little
+// girl named Lily. She loved to play outside in the park. …".
 var begin = []int32{1}
 
 // answer returns the text of a request and its pieces, none of which may be empty.
@@ -35,7 +35,8 @@ func answer(t *testing.T, e *engine.Engine, r engine.Request) (string, []engine.
 	return text.String(), pieces, report
 }
 
-// script is a mask that allows one token after the other, and then only the last.
+// script is a mask that allows one given token after the other, and then only the last
+// one.
 type script struct {
 	tokens []int32
 	seen   []int32
@@ -186,7 +187,7 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 
 func TestAFailedEmitEndsTheRequest(t *testing.T) {
 	e, _ := start(t, newDevice(), small)
-	gone := errors.New("the client is gone")
+	gone := errors.New("the client has closed the connection")
 	calls := 0
 	report, err := e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 50}, func(engine.Piece) error {
 		if calls++; calls == 3 {

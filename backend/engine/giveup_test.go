@@ -16,7 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// clocked is a device in virtual time, on which every call takes 1 ms.
+// clocked is a device in virtual time, on which every call takes 1 ms of simulated
+// time.
 type clocked struct{ *device }
 
 func (c clocked) Load(ctx context.Context, image backend.Image) (backend.Program, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growing are options with five context tiers.
+// growing are options with which the engine has five context tiers.
 var growing = engine.Options{Rows: []int{8, 1}, FirstContext: 8, Context: 100, Blocks: 2}
 
 func TestContextTiersDouble(t *testing.T) {
@@ -141,7 +141,7 @@ func TestADeviceWithRoomForOneGraphSetSwitchesInPlace(t *testing.T) {
 }
 
 func TestAFailedSwitchLoadsTheOldGraphsAgain(t *testing.T) {
-	for _, k := range []int{0, 1, 3} { // while the new graphs are loaded one by one
+	for _, k := range []int{0, 1, 3} { // other requests run while the new graphs are loaded one by one
 		dev := newDevice()
 		e, _ := start(t, dev, growing)
 		full, fresh := dev.programs.Load(), 0

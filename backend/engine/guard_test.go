@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// tableTime lets passes take the times of a table.
+// tableTime lets passes take the times in a table.
 type tableTime struct {
 	Policy
 	times map[int]time.Duration
@@ -105,9 +105,9 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 	}
 }
 
-// TestARequestThatSharesAPassPaysForItsOwnLoss: one request drafts well and the other
-// cannot draft. Wide passes help the first and hold up the second, which may lose no
-// more than its limit.
+// TestARequestThatSharesAPassPaysForItsOwnLoss runs two requests, of which one has good
+// drafts and the other has none. Passes with more rows help the first request and delay
+// the second one, which may lose no more than its limit.
 func TestARequestThatSharesAPassPaysForItsOwnLoss(t *testing.T) {
 	times := map[int]time.Duration{1: 10, 2: 10, 8: 15, 32: 40}
 	e := fillEngine(times, 32, 8, 2, 1)
@@ -150,7 +150,7 @@ func TestTrustIsLearnedWithoutDraftedPasses(t *testing.T) {
 	for _, right := range []bool{true, false} {
 		e := openFile(t, path, Options{
 			Rows: []int{32, 1}, Context: shortContext, Draft: draft.Auto,
-			Policy: func(own Policy) Policy { // 32 rows never pay
+			Policy: func(own Policy) Policy { // passes of 32 rows never save time here
 				return tableTime{own, map[int]time.Duration{1: time.Millisecond, 32: time.Hour}}
 			},
 		})

@@ -21,7 +21,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// cached returns the options small with a cache in dir, and their log.
+// cached returns the options small with an image cache in the folder dir, and the log.
 func cached(t testing.TB, dir string) (engine.Options, *bytes.Buffer) {
 	t.Helper()
 	o, log := small, new(bytes.Buffer)
@@ -174,7 +174,7 @@ func TestTwoStartsAtOnceCompileEachImageOnce(t *testing.T) {
 		dev := newDevice()
 		first := true
 		dev.onCompile = func(context.Context) error {
-			if compiles.Add(1); i == 0 && first { // until the other start waits
+			if compiles.Add(1); i == 0 && first { // wait until the other start waits for the lock
 				first = false
 				close(compiling)
 				<-waited
@@ -286,7 +286,7 @@ func TestAFailedStartLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// failAt fails the k-th call.
+// failAt makes the k-th call fail.
 func failAt(k *int) error {
 	*k--
 	if *k == -1 {

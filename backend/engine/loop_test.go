@@ -41,7 +41,7 @@ func openForThree(t *testing.T, mode draft.Mode) *Engine {
 	return openFile(t, path, Options{Rows: []int{32, 8, 3, 1}, Context: shortContext, Sequences: 3, Draft: mode})
 }
 
-// sharedRequest returns the ith of several requests that sample and differ.
+// sharedRequest returns the i-th of several different requests that use sampling.
 func sharedRequest(i int) Request {
 	return Request{
 		Prompt: []int32{3, 4, int32(3 + i), 4}, MaxTokens: 40, IgnoreEOS: true,
@@ -73,7 +73,7 @@ func TestEachRequestDrawsOnItsOwnGoroutine(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends when it is asked for the nth time.
+// countdown is a context that is done when its error is asked for the n-th time.
 type countdown struct {
 	context.Context
 	cancel context.CancelFunc
@@ -137,7 +137,7 @@ func TestACancelledRequestNeverDisturbsOthers(t *testing.T) {
 	require.Equal(t, 3, finished, "the last contexts outlive the request")
 }
 
-// faulty is a mask that panics at the nth draw.
+// faulty is a mask that panics at the n-th draw.
 type faulty struct{ left int }
 
 var errDraw = errors.New("a draw panics")

@@ -158,7 +158,7 @@ func drawAdverse(rng *rand.Rand, vocab int) Request {
 }
 
 // TestNoDraftChangesATextOfNearlyTiedTokens compares each adversary, at several widths
-// and tops, with plain decoding from whole rows.
+// and values of Top, with decoding without drafts that reads all logits.
 func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 	seeds := uint64(40)
 	if os.Getenv("SDNPU_FULL") == "1" {

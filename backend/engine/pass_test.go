@@ -55,7 +55,7 @@ func TestOnlyAPathOfTheLastPassIsCommitted(t *testing.T) {
 	}
 	_, err := e.Forward(t.Context(), engine.Pass{Rows: rows})
 	require.NoError(t, err)
-	rows[0].Token = 9 // the engine has kept a copy
+	rows[0].Token = 9 // the caller may change its slice, because the engine has kept a copy
 	for name, path := range map[string][]int{
 		"not from the root": {1}, "two branches": {0, 1, 2}, "a gap": {0, 4}, "backwards": {1, 0},
 		"another sequence": {3}, "no such row": {0, 5}, "negative": {-1},

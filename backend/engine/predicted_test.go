@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestForecastsOfPromptsAreRight on a device on which every call takes 1 ms of virtual time. Then
-// only the number of runs counts, including the head's runs. There are fewer of these if drafts
-// give the head wider graphs.
+// TestForecastsOfPromptsAreRight uses a device on which every call takes 1 ms of
+// virtual time. Then only the number of runs counts, including the head's runs. There
+// are fewer of these if drafts give the head wider graphs.
 func TestForecastsOfPromptsAreRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	for _, plan := range []string{"", graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanSeparate, graphswap.PlanSwitch + "-spare", graphswap.PlanSwitch} {

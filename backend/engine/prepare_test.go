@@ -34,7 +34,7 @@ func openModel(t *testing.T) *model.Model {
 func TestPreparedImagesAreNotCompiled(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
-		preparer, runner  bool // whether each has separate images
+		preparer, runner  bool // whether each graph has a separate image
 		images, compiling int
 	}{
 		{"alike", false, false, 1 + 3*2, 0},

@@ -14,9 +14,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// TestEveryRequestGetsItsTurn plays random items, some of which always return,
-// against the rule: the first in the queue has a row in each pass, and a pass has as
-// many rows as chunk says.
+// TestEveryRequestGetsItsTurn plays random items, some of which always return to the
+// queue, and checks the rule: the first item has a row in each pass, and a pass has as
+// many rows as chunk returns.
 func TestEveryRequestGetsItsTurn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -10,7 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestDecodePassesFollowThePlan on both clocks, and their number is bounded.
+// TestDecodePassesFollowThePlan requires on both clocks that the decode passes follow
+// the plan in the timeline, and that their number is bounded.
 func TestDecodePassesFollowThePlan(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
@@ -43,7 +44,8 @@ func TestDecodePassesFollowThePlan(t *testing.T) {
 	require.Len(t, r.Timeline().Tasks, 2+maxVerified)
 }
 
-// TestTheCPULaneShowsOneTaskAtATime: work that overlaps other work is shown after it.
+// TestTheCPULaneShowsOneTaskAtATime requires that a task that overlaps an earlier one
+// is drawn after it.
 func TestTheCPULaneShowsOneTaskAtATime(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }

@@ -27,7 +27,7 @@ func (r *Report) AcceptLength() float64 {
 }
 
 // Verification describes a decode pass, which gives at least one output token. All
-// output tokens except the first one come from such passes.
+// output tokens except the first one come from decode passes.
 type Verification struct {
 	// Width is the width of the graphs that computed the pass. Of the pass's rows,
 	// Drafted were drafts of this request, of which Accepted were accepted, and Shared

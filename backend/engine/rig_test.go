@@ -21,11 +21,12 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// device is the float device with faults that tests inject. It counts what is open.
+// device is the float device, with faults that tests inject. It counts the programs and
+// buffers that are open.
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
-	// restarts counts restarts; a program loaded before one fails.
+	// restarts counts restarts. A program that was loaded before a restart fails.
 	restarts atomic.Int64
 	// unshared makes the device store each graph's constants separately.
 	unshared bool
@@ -159,5 +160,5 @@ func start(t testing.TB, dev backend.Device, o engine.Options) (*engine.Engine, 
 	return e, tok
 }
 
-// small are fast options for short texts.
+// small are options with which short texts run fast.
 var small = engine.Options{Rows: []int{8, 1}, Context: 64}

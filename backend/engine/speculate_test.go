@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// drafting returns options with drafts.
+// drafting returns options that enable drafts.
 func drafting(t *testing.T, mode string, rows ...int) engine.Options {
 	m, err := baseline.Parse(mode)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func draftRequests() map[string]engine.Request {
 	}
 }
 
-// outcome is the part of a result that must not depend on drafts.
+// outcome is the part of a result that drafts must not change.
 type outcome struct {
 	text, stop string
 	output     []int32
@@ -83,8 +83,8 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 			}
 			e, _ := start(t, newDevice(), drafting(t, mode, rows...))
 			for name, r := range draftRequests() {
-				for again := range 2 { // the second time the database knows the answer
-					r.Logprobs = 3 * again // these need whole rows
+				for again := range 2 { // the second time, the database contains the answer
+					r.Logprobs = 3 * again // these requests need all logits of a row
 					key := fmt.Sprint(name, again)
 					want, known := wants[key]
 					if !known {

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// saboteur makes one call of the device fail, after some loads or runs.
+// saboteur makes one call of the device fail, after a number of loads or runs.
 type saboteur struct {
 	device *device
 	kind   string
@@ -45,7 +45,7 @@ func (s *saboteur) onLoad() error {
 		if s.due() {
 			return fmt.Errorf("%w: %w", errFault, backend.ErrNoMemory)
 		}
-	case "loads": // the new graph, and the old one that is loaded instead
+	case "loads": // the load of the new graph fails, and the load of the old graph after it
 		if n := s.after.Add(-1); n == 0 || n == -1 {
 			return errFault
 		}
@@ -80,7 +80,7 @@ func (s *saboteur) onRun(string) error {
 	return nil
 }
 
-// soak is the additional time of the test.
+// soak is the time that the test runs in addition.
 func soak(t *testing.T) time.Time {
 	d, err := time.ParseDuration(os.Getenv("SDNPU_SOAK"))
 	if err != nil {

@@ -26,7 +26,7 @@ func randomSwitching(rng *rand.Rand, blocks, prefillRows, decodeRows int) func(i
 			p.After = append(p.After, before[b]^graphswap.Both)
 		}
 		for c := 0; c < len(p.Chunks); {
-			end := c + 1 // chunks from c up to end go through a block before the next block gets them
+			end := c + 1 // chunks from c to end go through a block before the next block gets them
 			for end < len(p.Chunks) && rng.IntN(2) == 0 {
 				end++
 			}

@@ -58,7 +58,7 @@ func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
 		}
 		t.Logf("top %d: %d tokens drawn from it, %d from whole rows", top, tops, rows)
 		require.Positive(t, rows)
-		if top != 1 { // one token cannot be known to beat the rest
+		if top != 1 { // the largest logits alone cannot show that one token beats the others
 			require.Positive(t, tops)
 		}
 	}
@@ -82,7 +82,7 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)
-		for i := range 8 { // like a library that takes the last of equal logits
+		for i := range 8 { // this is like a library that returns the last of equal logits
 			tie(model.PortTop, i)
 			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4*i:], uint32(from+12+i))
 		}

@@ -61,8 +61,8 @@ func FuzzOpenKeys(f *testing.F) {
 	})
 }
 
-// requireOneKind reads a key as every kind. Exactly one getter must succeed, except for integers,
-// which several getters accept.
+// requireOneKind reads a key with the getter of every type. Exactly one getter must
+// succeed, except for integers, which several getters accept.
 func requireOneKind(t *testing.T, f *gguf.File, k gguf.Key) {
 	t.Helper()
 	kinds, numbers := 0, 0

@@ -35,7 +35,7 @@ func (r *raw) put(values ...any) *raw {
 	return r
 }
 
-// start writes magic, version and the two counts.
+// start writes the magic number, the version and the two counts.
 func start(tensors, keys uint64) *raw {
 	r := &raw{}
 	r.WriteString("GGUF")
@@ -48,7 +48,7 @@ func (r *raw) tensor(name string, typ quant.Type, offset uint64, shape ...uint64
 	return r.put(uint32(typ), offset)
 }
 
-// data pads to the alignment and appends n bytes.
+// data pads with zeros to the alignment and appends n bytes.
 func (r *raw) data(n int) []byte {
 	for r.Len()%32 != 0 {
 		r.WriteByte(0)
@@ -263,7 +263,7 @@ func TestHugeSparseFilesCostLittle(t *testing.T) {
 				f, err := open(path)
 				took := time.Since(began)
 				runtime.ReadMemStats(&after)
-				if err == nil { // only the tensors are wrong
+				if err == nil { // only the entries of the tensors are invalid
 					require.NoError(t, f.Close())
 					continue
 				}

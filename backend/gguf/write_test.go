@@ -151,7 +151,7 @@ func TestInvalidWritesAreRejected(t *testing.T) {
 	require.ErrorIs(t, err, gguf.ErrUnsupported)
 }
 
-// fullDisk accepts some bytes and then fails.
+// fullDisk is a writer that accepts some bytes and then fails.
 type fullDisk int
 
 var errFull = errors.New("disk full")

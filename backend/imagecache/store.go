@@ -255,8 +255,8 @@ func discard(path string, e *Entry) error {
 	if closed := e.Close(); err != nil || closed != nil {
 		return errors.Join(err, closed)
 	}
-	// Another process may have replaced it by a valid file in the meantime. An image
-	// that another process writes after this check is removed, too. That costs one more
+	// Another process may have replaced the damaged file by a valid one in the meantime. If
+	// it does so only after this check, the valid image is removed, which costs one more
 	// compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {

@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// hostMemory is a device that only has buffers, a limited number of them.
+// hostMemory is a device that only allocates buffers, up to a limited number.
 type hostMemory struct {
 	backend.Device
 	left *int

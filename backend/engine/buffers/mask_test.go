@@ -97,7 +97,7 @@ func TestMasksOfPartsShowWhatTheMaskOfTheWholePassShows(t *testing.T) {
 				if column >= slots {
 					wholeColumn += first
 				}
-				for j := range min(first, len(p.Parents)) { // earlier rows lie in slots
+				for j := range min(first, len(p.Parents)) { // earlier rows of the pass are in cache slots
 					if column == p.Sequences[j]*context+p.Slots[j] {
 						wholeColumn = slots + j
 						inSlots++

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutAtFirstStop is the obvious version of Text: the stop that ends first
-// wins, the longest of those.
+// cutAtFirstStop is the obvious version of Text: the stop string that ends first wins,
+// or the longest of several.
 func cutAtFirstStop(s string, stops []string) (string, bool) {
 	for end := range len(s) + 1 {
 		cut := -1
@@ -108,7 +108,7 @@ func TestTokensComeWithThePieceInWhichTheyEnd(t *testing.T) {
 	x := NewText([]string{"\nUser:"})
 	add := func(s string, id int32) Piece { return x.Add([]byte(s), TokenLogprob{ID: id}) }
 	require.Equal(t, []int32{0}, tokens(add("a", 0)))
-	require.Empty(t, add("", 1)) // a control token waits for text
+	require.Empty(t, add("", 1)) // the bytes of the control token wait for a character to be completed
 	require.Equal(t, []int32{1, 2}, tokens(add("b", 2)))
 	require.Empty(t, add("\xc3", 3))
 	require.Equal(t, []int32{3, 4}, tokens(add("\xa9", 4)))

@@ -20,7 +20,7 @@ func openFiles(t *testing.T, dir string, readOnly bool) *tokendb.DB {
 	return files
 }
 
-// said runs a request that succeeds.
+// said simulates a request that succeeds with the given text.
 func said(d *Drafter, prompt, output []int32) {
 	d.Begin(prompt)
 	d.Commit(output)

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// sharing is the float device, which shares constants or not.
+// sharing is the float device, with or without constant sharing.
 type sharing struct {
 	backend.Device
 	shares   bool

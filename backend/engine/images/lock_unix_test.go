@@ -66,7 +66,7 @@ func TestAStoppedProcessBlocksNoStart(t *testing.T) {
 	require.Equal(t, "held\n", line)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended if the test got that far
+		_ = cmd.Process.Kill() // the process has already ended if the test got that far
 		_ = cmd.Wait()
 	})
 

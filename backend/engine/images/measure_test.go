@@ -110,7 +110,7 @@ func TestEveryGraphIsMeasuredAloneAndFreed(t *testing.T) {
 	require.Positive(t, got.RunSlowdown)
 }
 
-// TestAMeasurementThatFailsFreesEverything fails each load in turn.
+// TestAMeasurementThatFailsFreesEverything makes each load fail in turn.
 func TestAMeasurementThatFailsFreesEverything(t *testing.T) {
 	c := storyConfig(1, 4, 1)
 	whole := &countingDevice{Device: cpu.New(cpu.Options{})}

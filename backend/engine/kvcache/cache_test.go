@@ -38,10 +38,11 @@ func (m hostMemory) NewBuffer(size int) (backend.Buffer, error) {
 
 func newHostMemory() hostMemory { left := 100; return hostMemory{left: &left} }
 
-// place names one token's key or value of one head.
+// place identifies the key or the value of one token and one head.
 type place struct{ layer, kv, head, sequence, position int }
 
-// oracle is the obvious cache: a map, in which a missing token is zero.
+// oracle is the obvious implementation of a cache: a map, in which a missing token
+// counts as zero.
 type oracle struct {
 	layout  Layout
 	past    map[place][]byte
@@ -109,7 +110,7 @@ func writePass(rng *rand.Rand, c *Cache, width, rows, sequence, length int) map[
 			for row := range n {
 				b := fresh[(head*width+row)*l.rowBytes():][:l.rowBytes()]
 				for i := range b {
-					b[i] = byte(1 + rng.IntN(99)) // a finite number of either type
+					b[i] = byte(1 + rng.IntN(99)) // this bit pattern is a finite number in either type
 				}
 				written[place{layer, kv, head, 0, first + row}] = append([]byte(nil), b...)
 			}

@@ -102,8 +102,8 @@ func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswa
 	return w, nil
 }
 
-// TimeRun runs a graph on what its memory holds and returns its time. clock selects
-// the clock of the time.
+// TimeRun runs a graph on whatever its memory contains and returns the time of the run.
+// clock chooses between the host's time and the time that the device reports.
 func TimeRun(ctx context.Context, g *BoundGraph, clock func(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration) (time.Duration, error) {
 	begin := time.Now()
 	if err := g.Program.Run(ctx, g.Name, g.bindings[0]); err != nil {

@@ -37,7 +37,8 @@ func TestMeasuredCostsLearnFromPlans(t *testing.T) {
 	}
 }
 
-// TestAnUnknownWidthCostsWhatTheNextWiderOneDoes checks widths that were never loaded.
+// TestAnUnknownWidthCostsWhatTheNextWiderOneDoes checks the costs of widths that were
+// never loaded.
 func TestAnUnknownWidthCostsWhatTheNextWiderOneDoes(t *testing.T) {
 	m := newMeasured(1)
 	require.Zero(t, m.at(4))

@@ -103,7 +103,8 @@ func twoChunks(spare bool) *Forecast {
 	}}
 }
 
-// pass takes a chunk of rows through all blocks, and returns the widths of the graphs.
+// pass computes a chunk of rows in all blocks, and returns the widths of the graphs
+// that ran.
 func pass(t *testing.T, s *Switcher, set *Set, chunk, rows int) (widths []int) {
 	t.Helper()
 	for _, b := range set.Blocks {
@@ -155,7 +156,7 @@ func waitForLoad(t *testing.T, x *Run) {
 func TestAGraphIsFreedOnlyAfterItsRun(t *testing.T) {
 	set, s := openSet(t, &device{Device: cpu.New(cpu.Options{})}), NewSwitcher()
 	x := s.NewRun(set, twoChunks(false), nil)
-	x.promptDone = true // loads need not wait for steps
+	x.promptDone = true // without a prompt, loads do not wait for steps
 	b := set.Blocks[0]
 	g, _, _, err := s.Acquire(t.Context(), b, Unplanned, 8)
 	require.NoError(t, err)
@@ -219,7 +220,7 @@ func TestARequestEndsIdleLoads(t *testing.T) {
 	s.AbortIdleLoads()
 	s.Release()
 	require.NoError(t, s.WaitForIdleLoad(t.Context()))
-	require.Equal(t, []graphswap.Variant{graphswap.Prefill, graphswap.Decode}, s.Resident(set), "the load in work was finished")
+	require.Equal(t, []graphswap.Variant{graphswap.Prefill, graphswap.Decode}, s.Resident(set), "the load in progress has finished")
 	require.Equal(t, first, s.LastPromptRun())
 	require.Equal(t, idle, s.Last())
 }

@@ -12,7 +12,7 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 	cost, gain := h.Calibration(1000, -1)
 	require.Zero(t, cost)
 	require.Zero(t, gain, "nothing is known")
-	h.HeadRan(1, time.Hour) // says nothing about many rows
+	h.HeadRan(1, time.Hour) // one row says nothing about the time of many rows
 	h.Answered(1, 9, time.Hour)
 	h.Answered(101, 2, 1*time.Second)
 	cost, gain = h.Calibration(1000, -1)
@@ -33,7 +33,7 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 		require.Equal(t, c.cost, cost)
 		require.InDelta(t, c.gain, gain, 1e3, "%d rows, %d tokens", c.rows, c.limit)
 	}
-	for range 100 { // it follows what changes
+	for range 100 { // the mean follows a change
 		h.Answered(11, 3, 400*time.Millisecond)
 		h.HeadRan(8, 80*time.Millisecond)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree returns an anchor's tree as paths with their scores.
+// tree returns the tree of a token's successors, as paths with their scores.
 func tree(a *Anchors, token int32) (paths [][]int32, scores []float32) {
 	a.Tree(token, -1, func(token, parent int32, score float32) int32 {
 		path := []int32{token}

@@ -31,7 +31,7 @@ func chainOf(tokens ...int32) *spec.Tree {
 func TestReuseKeepsAgreedRuns(t *testing.T) {
 	for _, test := range []struct {
 		name         string
-		drafted, row []int32 // row[i] is the choice after drafted[i]
+		drafted, row []int32 // row[i] is the token that the model chose after drafted[i]
 		want         []int32
 	}{
 		{"synonym: one token differs", []int32{5, 6, 7, 8}, []int32{6, 7, 8, 1}, []int32{6, 7, 8}},
