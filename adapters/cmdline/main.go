@@ -14,8 +14,10 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // Main runs a program until it returns or the user interrupts it. Main prints the
-// program's error and then exits with status 1.
+// program's error and then exits with status 1. Other users cannot write the files
+// that the program creates.
 func Main(run func(ctx context.Context, args []string) error) {
+	protectNewFiles()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt kills a program that does not react to the first

@@ -54,7 +54,10 @@ func (m Machine) libraryFolder() string {
 		}
 		return filepath.Dir(path)
 	}
-	return filepath.Dir(launch.InCurrentFolder(m.Settings.Library))
+	if filepath.Base(m.Settings.Library) == m.Settings.Library { // the system's loader chooses the folder
+		return ""
+	}
+	return filepath.Dir(m.Settings.Library)
 }
 
 func checkChip(c *backend.Capabilities) Finding {
@@ -96,7 +99,7 @@ func checkWindow(c *backend.Capabilities) Finding {
 // have.
 func checkDriver(system string, folders []string) Finding {
 	f := Finding{What: "DSP driver"}
-	for _, folder := range append(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), folders...) {
+	for _, folder := range append(launch.FolderList(os.Getenv("LD_LIBRARY_PATH")), folders...) {
 		for _, name := range dspDriver {
 			path := filepath.Join(folder, name)
 			if _, err := os.Stat(path); err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // Finding is one line of a report.
@@ -86,8 +87,12 @@ func checkCache(s launch.Settings) Finding {
 		f.Found, f.Remedy = "off", "SDNPU_CACHE=off: every start compiles"
 		return f
 	}
-	if err := checkFolder(s.Cache); err != nil {
-		f.Remedy = fmt.Sprintf("%v: set SDNPU_CACHE to a folder that can be written", err)
+	err := checkFolder(s.Cache)
+	if err == nil {
+		err = trust.Check(s.Cache)
+	}
+	if err != nil {
+		f.Remedy = fmt.Sprintf("%v; or set SDNPU_CACHE to a folder of your own that can be written", err)
 		return f
 	}
 	limit, err := s.CacheLimit()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -148,7 +147,7 @@ func (s Store) LastCheck(digest string, recipe model.Recipe) (_ *Check, known bo
 	if s.Cache == "" {
 		return nil, false
 	}
-	data, err := os.ReadFile(s.checkPath(digest, recipe.Name))
+	data, err := readTrusted(s.checkPath(digest, recipe.Name))
 	if err != nil {
 		return nil, false
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	if s.Cache == "" {
 		return nil
 	}
-	data, err := os.ReadFile(s.flipsPath(f))
+	data, err := readTrusted(s.flipsPath(f))
 	var known FlipsFile
 	if err == nil && json.Unmarshal(data, &known) == nil && known.Positions > 0 && known.Digest == f.Digest &&
 		known.Fingerprint == f.Fingerprint && known.Least == f.Least && slices.Equal(known.Compared, f.Compared) {

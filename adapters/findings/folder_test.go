@@ -252,7 +252,7 @@ func TestSignedRangesAreReadAsSigned(t *testing.T) {
 		ranges := filepath.Join(dir, preparedRangesName("digest", recipe))
 		s := Store{Prepared: []string{dir}, Keys: accepted}
 		read := func() *model.Ranges {
-			return s.storedRanges("digest", recipe, slog.New(slog.DiscardHandler))
+			return s.storedRanges("digest", s.RangesPath("digest", recipe), recipe, slog.New(slog.DiscardHandler))
 		}
 		got := read()
 		require.NotNil(t, got)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // RecipeRequest asks for a recipe in a form that is ready to use with a model.
@@ -47,7 +48,13 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	}
 	digest := r.Model.Digest()
 	path := s.RangesPath(digest, recipe)
-	if recipe.Ranges = s.storedRanges(digest, recipe, r.Logger); recipe.Ranges != nil {
+	for _, file := range []string{path, CodesPath(path)} {
+		if err := trust.Check(file); errors.Is(err, trust.ErrUntrusted) {
+			r.Logger.Warn("stored ranges are not used, and none are kept: every start calibrates", "reason", err)
+			path = ""
+		}
+	}
+	if recipe.Ranges = s.storedRanges(digest, path, recipe, r.Logger); recipe.Ranges != nil {
 		return recipe, nil
 	}
 	c := Calibration{Model: r.Model, Text: CalibrationText(), Block: recipe.Multiples(), Progress: r.Progress}
@@ -65,14 +72,14 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	return recipe, err
 }
 
-// storedRanges reads the ranges of a model from the prepared folders or the cache. It returns nil
-// if none are usable.
-func (s Store) storedRanges(digest string, r model.Recipe, logger *slog.Logger) *model.Ranges {
+// storedRanges reads the ranges of a model from the prepared folders or from path, their file in
+// the cache. It returns nil if none are usable.
+func (s Store) storedRanges(digest, path string, r model.Recipe, logger *slog.Logger) *model.Ranges {
 	reads := []func() (*model.Ranges, error){}
 	for _, f := range s.Folders() {
 		reads = append(reads, func() (*model.Ranges, error) { return f.readRanges(digest, r) })
 	}
-	reads = append(reads, func() (*model.Ranges, error) { return ReadRanges(s.RangesPath(digest, r), digest) })
+	reads = append(reads, func() (*model.Ranges, error) { return ReadRanges(path, digest) })
 	for _, read := range reads {
 		ranges, err := read()
 		if err == nil && s.CheckCodes {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/signing"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // Names of folders in the image cache; each kind of result has one. Each result is
@@ -72,6 +73,14 @@ func (s Store) CheckWritable(folder string) error {
 		return fmt.Errorf("the image cache cannot be written: %w: set SDNPU_CACHE to a folder that can be written, or to off", err)
 	}
 	return nil
+}
+
+// readTrusted reads a result that other users cannot change.
+func readTrusted(path string) ([]byte, error) {
+	if err := trust.Check(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 // Entry describes a result file.

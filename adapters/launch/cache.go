@@ -46,7 +46,7 @@ func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 	}
 	store, err := s.OpenStore(logger)
 	if err != nil {
-		logger.Warn("no image cache: every start compiles again", "detail", err, "remedy", "set SDNPU_CACHE to a folder that can be written, or to off")
+		logger.Warn("no image cache: every start compiles again", "detail", err, "remedy", "set SDNPU_CACHE to a folder of your own that can be written, or to off")
 		return nil
 	}
 	return store

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -34,13 +35,15 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 	case "":
 		o.Library, err = s.FindLibrary(program)
 	default:
-		o.Library = InCurrentFolder(s.Library)
+		o.Library = s.Library
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := AddToDriverPath(filepath.Dir(o.Library)); err != nil {
-		return nil, err
+	if filepath.Base(o.Library) != o.Library { // the folder of a bare name is the loader's choice
+		if err := AddToDriverPath(filepath.Dir(o.Library)); err != nil {
+			return nil, err
+		}
 	}
 	// The vendor's library may crash when its features are probed, so a child
 	// process does it first. Our emulator does not crash.
@@ -61,6 +64,9 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 func (s Settings) explainLibrary(err error) error {
 	if s.Library == "emulator" {
 		return err
+	}
+	if _, missing := os.Stat(s.Library); filepath.Base(s.Library) == s.Library && missing == nil {
+		return fmt.Errorf("%w; the system's loader does not search the current folder: name its file as .%c%s", err, filepath.Separator, s.Library)
 	}
 	takes := fmt.Sprintf("SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", LibraryName())
 	if near := config.Nearest(s.Library, []string{"emulator", "float"}); near != "" {

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // CacheFolder returns the path of a folder with the given name in sdnpu's part of
 // the user's cache. If the user has no home folder, the path is among the temporary
-// files, and the folder must belong to this user alone: other users could create it
-// first, and files in it are executed.
+// files. Other users could create it first, and files in it are executed, so
+// CacheFolder checks it.
 func CacheFolder(name string) (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(base, "sdnpu", name), nil
@@ -20,12 +22,8 @@ func CacheFolder(name string) (string, error) {
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
-	info, err := os.Lstat(base)
-	if err != nil {
+	if err := trust.Check(base); err != nil {
 		return "", err
-	}
-	if !info.IsDir() || !private(info) {
-		return "", fmt.Errorf("%s is not a folder that belongs to this user alone", base)
 	}
 	return filepath.Join(base, name), nil
 }
@@ -60,6 +58,12 @@ func DistinctFolders(folders []string) (distinct []string) {
 		distinct = append(distinct, f)
 	}
 	return distinct
+}
+
+// FolderList splits a list of folders, as in PATH. It leaves out empty elements:
+// they would mean the current folder.
+func FolderList(list string) []string {
+	return slices.DeleteFunc(filepath.SplitList(list), func(folder string) bool { return folder == "" })
 }
 
 // Absolute returns the absolute form of a path, or the path itself if the

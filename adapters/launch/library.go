@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // ErrNoLibrary is returned if no libQnnHtp is found.
@@ -29,7 +30,14 @@ func LibraryName() string {
 func (s Settings) FindLibrary(program string) (string, error) {
 	installed, folders := RuntimeFolders(program), LibraryFolders(program)
 	for _, folder := range installed {
-		if i, err := qnnruntime.Find(folder); err == nil && i.System == qnnruntime.Here().String() {
+		i, err := qnnruntime.Find(folder)
+		if errors.Is(err, trust.ErrUntrusted) {
+			return "", err
+		}
+		if err == nil && i.System == qnnruntime.Here().String() {
+			if err := i.Check(); err != nil {
+				return "", err
+			}
 			return i.Library(), nil
 		}
 	}
@@ -52,7 +60,7 @@ func LibraryFolders(program string) []string {
 	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
 		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
 	}
-	return DistinctFolders(append(folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...))
+	return DistinctFolders(append(folders, FolderList(os.Getenv("LD_LIBRARY_PATH"))...))
 }
 
 // RuntimeFolderName is the name of a folder next to this program that may hold a
@@ -124,14 +132,4 @@ func AddToDriverPath(folder string) error {
 		folder += ";" + path
 	}
 	return os.Setenv(DriverPath, folder)
-}
-
-// InCurrentFolder returns a path for a file in the current folder that the user
-// named without a folder. The dynamic loader would not search in the current
-// folder. Any other name is returned unchanged.
-func InCurrentFolder(name string) string {
-	if info, err := os.Stat(name); filepath.Base(name) == name && err == nil && info.Mode().IsRegular() {
-		return Absolute(name)
-	}
-	return name
 }

@@ -70,7 +70,7 @@ func ReadSettings() (Settings, error) {
 		Library:   os.Getenv("SDNPU_LIBRARY"),
 		Original:  os.Getenv("SDNPU_ORIGINAL"),
 		CacheSize: os.Getenv("SDNPU_CACHE_SIZE"),
-		Prepared:  filepath.SplitList(os.Getenv("SDNPU_PREPARED")),
+		Prepared:  FolderList(os.Getenv("SDNPU_PREPARED")),
 	}
 	if setting := os.Getenv("SDNPU_EMULATOR"); strings.Contains(setting, "profile=") {
 		s.EmulatorPace, s.RecordCosts = setting, true
@@ -104,7 +104,7 @@ func ReadSettings() (Settings, error) {
 	default:
 		return s, fmt.Errorf("%s=%q: want true or false", noKeyVariable, config.Short(v))
 	}
-	keys, err := signing.ReadKeys(filepath.SplitList(os.Getenv("SDNPU_PREPARED_KEYS")))
+	keys, err := signing.ReadKeys(FolderList(os.Getenv("SDNPU_PREPARED_KEYS")))
 	if err != nil {
 		return s, fmt.Errorf("SDNPU_PREPARED_KEYS: %w", err)
 	}

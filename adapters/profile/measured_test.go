@@ -2,6 +2,7 @@ package profile
 
 import (
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
@@ -112,6 +114,12 @@ func TestEachPartOfTheKeySelectsTheProfile(t *testing.T) {
 	got, err := folder.Get(key)
 	require.NoError(t, err)
 	require.Equal(t, p, got)
+	if runtime.GOOS != "windows" { // which has no such modes
+		require.NoError(t, os.Chmod(folder.Path(key), 0o606))
+		_, err = folder.Get(key)
+		require.ErrorIs(t, err, trust.ErrUntrusted, "other users can change it")
+		require.NoError(t, os.Chmod(folder.Path(key), 0o600))
+	}
 	for _, other := range []Key{
 		{"g", "", "d", "f16", 4, 512},
 		{"f", "c", "d", "f16", 4, 512},

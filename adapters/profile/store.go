@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // Key identifies what a profile is valid for. Graph widths are not part of the key.
@@ -39,6 +40,9 @@ func (f Folder) Path(k Key) string { return filepath.Join(string(f), k.file()) }
 // Get returns the profile of a key, or [os.ErrNotExist] if there is none. Any other
 // error means that the profile cannot be read and must be measured again.
 func (f Folder) Get(k Key) (*graphswap.Profile, error) {
+	if err := trust.Check(f.Path(k)); err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
 	data, err := os.ReadFile(f.Path(k))
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // stampFile is the name of the file that lists the contents of an installation.
@@ -105,8 +107,12 @@ func swap(work, folder string) error {
 	return nil
 }
 
-// Find returns the runtime that is installed in a folder.
+// Find returns the runtime that is installed in a folder. A list of contents that
+// other users can change is [trust.ErrUntrusted].
 func Find(folder string) (*Installed, error) {
+	if err := trust.Check(filepath.Join(folder, stampFile)); errors.Is(err, trust.ErrUntrusted) {
+		return nil, err
+	}
 	f, err := os.Open(filepath.Join(folder, stampFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, ErrNotInstalled)
@@ -163,6 +169,16 @@ func (i *Installed) Missing() (missing []string) {
 		}
 	}
 	return missing
+}
+
+// Check returns [trust.ErrUntrusted] if other users can change an installed file.
+func (i *Installed) Check() error {
+	for _, f := range i.Files {
+		if err := trust.Check(filepath.Join(i.Folder, filepath.FromSlash(f))); errors.Is(err, trust.ErrUntrusted) {
+			return err
+		}
+	}
+	return nil
 }
 
 // SkelFolder reports whether a folder contains DSP images. The DSP's driver has a

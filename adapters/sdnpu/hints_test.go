@@ -67,12 +67,17 @@ func TestUnknownCommandIsAnErrorEvenWithHelp(t *testing.T) {
 	}
 }
 
-func TestLibraryInTheCurrentFolderIsFound(t *testing.T) {
+func TestLibraryInTheCurrentFolderNeedsItsFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("libQnnHtp.so", []byte("no library"), 0o600))
-	_, err := launch.Settings{Library: "libQnnHtp.so"}.OpenDevice(t.Context(), "sdnpu", cmdline.NewLogger(os.Stderr, false))
-	require.ErrorContains(t, err, launch.Absolute("libQnnHtp.so"), "the file is opened although it is no library")
-	require.Equal(t, "gone.so", launch.InCurrentFolder("gone.so"), "the system's loader searches for it")
+	open := func(name string) error {
+		_, err := launch.Settings{Library: name}.OpenDevice(t.Context(), "sdnpu", cmdline.NewLogger(os.Stderr, false))
+		return err
+	}
+	require.ErrorContains(t, open("libQnnHtp.so"), "name its file as ./libQnnHtp.so")
+	require.NotContains(t, open("libQnnHtp.so").Error(), "too short", "the file was opened")
+	require.ErrorContains(t, open("./libQnnHtp.so"), "too short", "the file is opened although it is no library")
+	require.NotContains(t, open("gone.so").Error(), "current folder")
 
 	for name, meant := range map[string]bool{"emulatr": true, "emulater": true, "flaot": true, "gone.so": false} {
 		_, err := launch.Settings{Library: name}.OpenDevice(t.Context(), "sdnpu", cmdline.NewLogger(os.Stderr, false))

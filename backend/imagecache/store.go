@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/internal/filelock"
 	"github.com/sdnpu/sdnpu/internal/mapped"
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 const (
@@ -61,9 +62,13 @@ type Store struct {
 }
 
 // Open creates the folder, private to the user, if it is missing. It removes files that
-// processes have left when they ended.
+// processes have left when they ended. A folder that other users can change
+// is [trust.ErrUntrusted].
 func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("imagecache: %w", err)
+	}
+	if err := trust.Check(dir); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
 	}
 	s := &Store{dir: dir, limit: options.Limit, keep: options.Keep, prepared: options.Prepared, logger: options.Logger, create: createTemp}
@@ -189,6 +194,10 @@ func (s *Store) Has(key string) bool {
 // own looks up an image in the store's own folder, not in the prepared ones.
 func (s *Store) own(name string, want key) (*Entry, error) {
 	path := s.path(name)
+	if err := trust.Check(path); errors.Is(err, trust.ErrUntrusted) {
+		s.logger.Warn("an image of the cache is not used", "reason", err)
+		return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
+	}
 	e, err := openEntry(path, want)
 	switch {
 	case err == nil:

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // ErrNoCompiler is returned when no C compiler is found.
@@ -66,6 +68,9 @@ func Build(ctx context.Context, options Options) (string, error) {
 	}
 	library := filepath.Join(folder, kind.library)
 	if _, err := os.Stat(library); err == nil {
+		if err := trust.Check(library); err != nil {
+			return "", fmt.Errorf("emulator: %w", err)
+		}
 		return library, nil
 	}
 	if options.Logger != nil {
@@ -122,6 +127,9 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
+	if err := trust.Check(folder); err != nil { // who can write here could exchange the library
+		return err
+	}
 	work, err := os.MkdirTemp(folder, "build-")
 	if err != nil {
 		return err
@@ -141,7 +149,11 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	if err := run(ctx, work, compiler, slices.Concat(args, link, []string{"-o", name}, objects, []string{"-lm"})); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(work, name), library)
+	built := filepath.Join(work, name)
+	if err := os.Chmod(built, 0o755); err != nil { // the linker's mode depends on the umask
+		return err
+	}
+	return os.Rename(built, library)
 }
 
 // compileAll compiles C files on all processors. Paths are relative to the folder

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // fakeCompiler writes a script that acts like a compiler and counts its calls, so that
@@ -52,6 +54,39 @@ func TestBuildTwiceCompilesOnce(t *testing.T) {
 	require.Equal(t, len(files)+1, calls())
 	require.Equal(t, 1, begun, "an existing library is not built again")
 	require.Equal(t, "libQnnHtp.so", filepath.Base(first))
+}
+
+// TestLibraryIsNotWritableByOthers builds with umask 0, as some containers and
+// services run programs.
+func TestLibraryIsNotWritableByOthers(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	compiler, calls := fakeCompiler(t, `chmod_output() { chmod 0777 "$1"; }`)
+	text, err := os.ReadFile(compiler)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(compiler, []byte(strings.Replace(string(text), `built > "$2"`, `built > "$2" && chmod_output "$2"`, 1)), 0o755))
+	top := t.TempDir()
+	require.NoError(t, os.Chmod(top, 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(top), 0o755))
+	options := Options{Dir: filepath.Join(top, "emulator"), CC: compiler}
+	library, err := Build(t.Context(), options)
+	require.NoError(t, err)
+	require.NoError(t, filepath.Walk(top, func(path string, info os.FileInfo, err error) error {
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o022, path)
+		return nil
+	}))
+	built := calls()
+	for _, path := range []string{library, filepath.Dir(library), options.Dir} {
+		require.NoError(t, os.Chmod(path, 0o777))
+		_, err = Build(t.Context(), options)
+		require.ErrorIs(t, err, trust.ErrUntrusted, path)
+		require.NoError(t, os.Chmod(path, 0o755))
+	}
+	require.NoError(t, os.Remove(library))
+	require.NoError(t, os.Chmod(options.Dir, 0o777))
+	_, err = Build(t.Context(), options)
+	require.ErrorIs(t, err, trust.ErrUntrusted)
+	require.Equal(t, built, calls(), "nothing is compiled where others can exchange it")
 }
 
 func TestFlagsAndCompilersNameTheFolder(t *testing.T) {

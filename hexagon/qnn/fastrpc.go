@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // FastRPC allocates shared memory, which a QNN library can map by its file
@@ -44,7 +46,10 @@ func (m *SharedMemory) Close() error {
 // such a library, OpenFastRPC uses anonymous files. If the system has neither,
 // OpenFastRPC returns [errors.ErrUnsupported].
 func OpenFastRPC(fastRPC string) (*FastRPC, error) {
-	library, err := loadLibrary(fastRPC)
+	library, err := openTrusted(fastRPC)
+	if errors.Is(err, trust.ErrUntrusted) {
+		return nil, fmt.Errorf("qnn: open %w", err)
+	}
 	if err != nil {
 		return openAnonymousFiles()
 	}

@@ -61,7 +61,8 @@ type Library struct {
 
 // Open loads a library, reads its interface and checks that this package supports
 // it. The path is passed to the dynamic loader unchanged, so the loader searches
-// for a bare file name in its usual places.
+// for a bare file name in its usual places. A file that other users can change is
+// [trust.ErrUntrusted].
 func Open(path string, o Options) (*Library, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -83,7 +84,7 @@ func Open(path string, o Options) (*Library, error) {
 }
 
 func (l *Library) load(path string, want uint32) error {
-	handle, err := loadLibrary(path)
+	handle, err := openTrusted(path)
 	if err != nil {
 		return err
 	}

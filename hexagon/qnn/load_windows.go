@@ -3,13 +3,24 @@
 package qnn
 
 import (
+	"path/filepath"
 	"syscall"
 
 	"github.com/ebitengine/purego"
+	"golang.org/x/sys/windows"
 )
 
+// loadLibrary loads a library. Windows would search the current folder for a name
+// without a folder, and for libraries that the library needs.
 func loadLibrary(path string) (uintptr, error) {
-	handle, err := syscall.LoadLibrary(path)
+	if err := windows.SetDllDirectory(""); err != nil { // removes the current folder from the search
+		return 0, err
+	}
+	if filepath.Base(path) == path {
+		handle, err := windows.LoadLibraryEx(path, 0, windows.LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
+		return uintptr(handle), err
+	}
+	handle, err := windows.LoadLibrary(path)
 	return uintptr(handle), err
 }
 

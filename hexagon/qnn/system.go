@@ -43,7 +43,7 @@ func OpenSystem(path string) (*System, error) {
 }
 
 func (s *System) load(path string) (err error) {
-	if s.handle, err = loadLibrary(path); err != nil {
+	if s.handle, err = openTrusted(path); err != nil {
 		return err
 	}
 	getProviders, err := findSymbol(s.handle, "QnnSystemInterface_getProviders")

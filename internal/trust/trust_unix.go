@@ -73,21 +73,26 @@ func overflowUser() int {
 // check follows a path. It does not shorten the path first: after a symbolic link,
 // ".." is another folder for the system than for [filepath.Clean].
 func (r rules) check(path string) error {
-	fail := func(err error) error { return fmt.Errorf("%s: %w", path, err) }
+	fail := func(at string, err error) error {
+		if at == path { // the error names it
+			return err
+		}
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	if path == "" {
-		return fail(fs.ErrNotExist)
+		return fmt.Errorf("an empty path: %w", fs.ErrNotExist)
 	}
 	rest := strings.Split(path, "/")
 	if !filepath.IsAbs(path) {
 		here, err := os.Getwd()
 		if err != nil {
-			return fail(err)
+			return fail("", err)
 		}
 		rest = append(strings.Split(here, "/"), rest...)
 	}
 	at, links := "/", 0
 	if _, err := r.entry(at, true); err != nil {
-		return fail(err)
+		return fail(at, err)
 	}
 	for len(rest) > 0 {
 		name := rest[0]
@@ -102,7 +107,7 @@ func (r rules) check(path string) error {
 		next := filepath.Join(at, name)
 		info, err := r.entry(next, true)
 		if err != nil {
-			return fail(err)
+			return fail(next, err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			at = next
@@ -113,7 +118,7 @@ func (r rules) check(path string) error {
 			err = syscall.ELOOP
 		}
 		if err != nil {
-			return fail(err)
+			return fail("", err)
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
@@ -121,7 +126,7 @@ func (r rules) check(path string) error {
 		rest = append(strings.Split(target, "/"), rest...)
 	}
 	if _, err := r.entry(at, false); err != nil {
-		return fail(err)
+		return fail(at, err)
 	}
 	return nil
 }
@@ -155,8 +160,12 @@ func (r rules) entry(path string, onTheWay bool) (fs.FileInfo, error) {
 
 // refuse returns the error for an entry that other users can change.
 func (r rules) refuse(path string, info fs.FileInfo, remedy string) error {
-	return fmt.Errorf("%w: %s belongs to %s and has mode %#o, want owner %s or root and no write permission for others: %s",
-		ErrUntrusted, path, nameOf(ownerOf(info)), modeBits(info.Mode()), nameOf(r.user), remedy)
+	owners := nameOf(r.user)
+	if r.user != 0 {
+		owners += " or root"
+	}
+	return fmt.Errorf("%w: %s belongs to %s and has mode %#o, want owner %s and no write permission for others: %s",
+		ErrUntrusted, path, nameOf(ownerOf(info)), modeBits(info.Mode()), owners, remedy)
 }
 
 func (r rules) trusts(uid int) bool {
