@@ -38,7 +38,7 @@ func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
 	return startRunnerAt(t, d, "127.0.0.1", port)
 }
 
-func startRunnerAt(t *testing.T, d *scenario, address, port string) *runnerProcess {
+func startRunnerAt(t *testing.T, d *scenario, address, port string, more ...string) *runnerProcess {
 	t.Helper()
 	name := filepath.Join(d.dir, "llama-server")
 	if _, err := os.Lstat(name); err != nil { // the test may have laid a program of its own there
@@ -49,6 +49,7 @@ func startRunnerAt(t *testing.T, d *scenario, address, port string) *runnerProce
 	require.NoError(t, err)
 	defer log.Close()
 	r.cmd = exec.Command(name, "--model", d.model, "--host", address, "--port", port, "-c", "512")
+	r.cmd.Args = append(r.cmd.Args, more...)
 	r.cmd.Env = append(os.Environ(), "HOME="+d.dir, "SDNPU_ENABLED=true", "SDNPU_LIBRARY="+d.library, "SDNPU_CACHE="+d.cache)
 	r.cmd.Env = append(r.cmd.Env, d.env...)
 	r.cmd.Stderr = log

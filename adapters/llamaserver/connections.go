@@ -26,35 +26,56 @@ func newConnections(slots int) *connections {
 	return &connections{most: max(16, min(max(512, (queuePerSlot+4)*slots), descriptors()/2)), open: map[net.Conn]quiet{}}
 }
 
-// changed is the hook [http.Server.ConnState]. The server calls it before it serves a
-// new connection.
+// youngest is the time that a connection has for its first request, before it may be
+// closed for another one. The server accepts no other connection meanwhile.
+const youngest = 100 * time.Millisecond
+
+// changed is the hook [http.Server.ConnState]. The server calls it for a new connection
+// before it accepts the next.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		c.open[conn] = quiet{time.Now()}
-		if len(c.open) > c.most {
-			c.closeOne(conn)
+		c.set(conn, quiet{time.Now()})
+		if pause := c.makeRoom(conn, youngest); pause > 0 {
+			time.Sleep(pause)
+			c.makeRoom(conn, 0)
 		}
 	case http.StateIdle:
-		c.open[conn] = quiet{time.Now()}
+		c.set(conn, quiet{time.Now()})
 	case http.StateActive:
-		c.open[conn] = quiet{}
+		c.set(conn, quiet{})
 	case http.StateClosed, http.StateHijacked:
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		delete(c.open, conn)
 	}
 }
 
-// closeOne closes the connection that is quiet for the longest time, or newest if
-// there is no other. The caller holds mu.
-func (c *connections) closeOne(newest net.Conn) {
-	victim := newest
+func (c *connections) set(conn net.Conn, q quiet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[conn] = q
+}
+
+// makeRoom closes a connection if there are too many: the one that is quiet for the
+// longest time, or newest if there is no other. If that is less than age, it returns
+// the time to wait instead.
+func (c *connections) makeRoom(newest net.Conn, age time.Duration) (pause time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) <= c.most {
+		return 0
+	}
+	victim, since := newest, time.Now()
 	for conn, q := range c.open {
-		if !q.since.IsZero() && conn != newest && (victim == newest || q.since.Before(c.open[victim].since)) {
-			victim = conn
+		if !q.since.IsZero() && conn != newest && q.since.Before(since) {
+			victim, since = conn, q.since
 		}
 	}
+	if pause = age - time.Since(since); pause > 0 {
+		return pause
+	}
 	delete(c.open, victim)
-	_ = victim.Close() // its goroutine ends; the state it then reports changes nothing
+	_ = victim.Close() // its goroutine ends; the state that it then reports changes nothing
+	return 0
 }

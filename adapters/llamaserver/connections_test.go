@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -111,4 +112,43 @@ func TestServerHasTimeouts(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	require.Equal(t, [3]time.Duration{headerTimeout, idleTimeout, idleTimeout}, [3]time.Duration{s.http.ReadHeaderTimeout, s.http.ReadTimeout, s.http.IdleTimeout})
+}
+
+// A new connection gets time for its request, also when many others come.
+func TestYoungConnectionsAreNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &connections{most: 2, open: map[net.Conn]quiet{}}
+		pipe := func() (server net.Conn) {
+			server, client := net.Pipe()
+			t.Cleanup(func() { server.Close(); client.Close() })
+			return server
+		}
+		closed := func(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) != nil }
+		first, second, third := pipe(), pipe(), pipe()
+		c.changed(first, http.StateNew)
+		c.changed(second, http.StateNew)
+		go func() { // the first request comes late, but in time
+			time.Sleep(youngest / 2)
+			c.changed(first, http.StateActive)
+		}()
+		began := time.Now()
+		c.changed(third, http.StateNew)
+		require.Equal(t, youngest, time.Since(began))
+		require.Equal(t, []bool{false, true, false}, []bool{closed(first), closed(second), closed(third)})
+		c.changed(third, http.StateActive)
+		fourth := pipe()
+		c.changed(fourth, http.StateNew)
+		require.True(t, closed(fourth), "all others have requests")
+		c.changed(first, http.StateIdle)
+		time.Sleep(youngest)
+		fifth := pipe()
+		began = time.Now()
+		c.changed(fifth, http.StateNew)
+		require.Zero(t, time.Since(began))
+		require.Equal(t, []bool{true, false}, []bool{closed(first), closed(fifth)})
+		for _, conn := range []net.Conn{second, third, fourth, fifth} {
+			c.changed(conn, http.StateClosed)
+		}
+		require.Empty(t, c.open)
+	})
 }

@@ -52,7 +52,7 @@ const (
 	smallBody = 16 << 10
 	// smallWork is the sum of small bodies that are decoded and tokenized at the same
 	// time. One large body is processed at the same time as these.
-	smallWork = 256 << 10
+	smallWork = 64 << 10
 	// answerBudget is the sum of answers that are not streamed.
 	answerBudget = 32 << 20
 	// queuePerSlot is the number of requests that may wait for each slot.
