@@ -105,30 +105,6 @@ func TestServerReportsPortInUse(t *testing.T) {
 	second.healthy(t)
 }
 
-// The model file is cut short while its embeddings are still read, and restored.
-func TestModelShortenedWhileServedFailsOneRequest(t *testing.T) {
-	d := newScenario(t)
-	whole, err := os.ReadFile(d.model)
-	require.NoError(t, err)
-	d.model = d.file(t, "model.gguf", whole)
-	r := startRunner(t, d, freePort(t))
-	defer r.end()
-	r.healthy(t)
-	status, before := r.ask(t, "One day")
-	require.Equal(t, http.StatusOK, status, before)
-
-	require.NoError(t, os.Truncate(d.model, 4096))
-	for range 2 {
-		status, text := r.ask(t, "Once upon a time")
-		require.Equal(t, http.StatusInternalServerError, status, text)
-		require.Contains(t, text, "shortened")
-		require.Contains(t, text, "load the model again")
-	}
-	d.file(t, "model.gguf", whole)
-	status, text := r.ask(t, "Once upon a time")
-	require.Equal(t, http.StatusOK, status, text)
-}
-
 // An update removes or replaces the program's file while it runs. The program still
 // compiles, with its own version.
 func TestContextGrowsAfterTheProgramWasReplaced(t *testing.T) {

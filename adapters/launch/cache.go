@@ -34,7 +34,14 @@ func (s Settings) OpenStore(logger *slog.Logger) (*imagecache.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Findings().ImageFolders(), Logger: logger})
+	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Findings().ImageFolders(), Lost: imageLost, Logger: logger})
+}
+
+// imageLost ends the process before the device reads an image that another process
+// is about to write. The host shows the last error that a runner prints.
+func imageLost(reason error) {
+	fmt.Fprintf(os.Stderr, "error: a compiled image cannot be used any more: %v: load the model again\n", reason)
+	os.Exit(1)
 }
 
 // OpenCache opens the image cache for a model. If there is no cache, or it cannot

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"sync"
 
@@ -24,20 +25,22 @@ type File struct {
 
 // Open maps a complete model or adapter file into memory and checks its header. The
 // package comment lists the files that it rejects.
-func Open(path string) (*File, error) { return open(path, true) }
+func Open(path string) (*File, error) {
+	return open(path, true, func(f *os.File) (*mapped.File, error) { return mapped.Keep(f, mapped.Keeping{}) })
+}
 
 // OpenKeys maps a file into memory and reads only its keys. OpenKeys also accepts files
 // with tensors that [Open] rejects, and single parts of a split model. It copies no
 // value, so values must be read before [File.Close].
-func OpenKeys(path string) (*File, error) { return open(path, false) }
+func OpenKeys(path string) (*File, error) { return open(path, false, mapped.Map) }
 
-func open(path string, whole bool) (*File, error) {
-	m, err := mapped.Open(path)
+func open(path string, whole bool, mapFile func(*os.File) (*mapped.File, error)) (*File, error) {
+	m, err := mapped.OpenWith(path, mapFile)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
 	f := &File{path: path, mapping: m, data: m.Bytes()}
-	if err := f.read(whole); err != nil {
+	if err := mapped.Guard(func() error { return f.read(whole) }); err != nil {
 		_ = m.Close() // report the first error, which is the more useful one
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}

@@ -23,6 +23,8 @@
 //     renamed, and the folder is flushed.
 //   - [Store.Get] returns only an image that it has just checked. It removes a damaged or
 //     foreign file, logs a warning and returns [ErrMiss].
+//   - An open [Entry] keeps its bytes, even if its file is written or shortened: see
+//     [mapped.Keep] for the exceptions, of which [Options].Lost or a warning tells.
 //   - This package never removes an open [Entry], in any process: the file is locked until
 //     Close or the end of its process.
 //   - Adding an image removes the least recently used ones until the folder is within its

@@ -126,7 +126,7 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 // verify reads one image completely. If fix is set, it removes the image if it is
 // damaged.
 func (i *Info) verify(want key, fix bool) {
-	e, err := openEntry(i.Path, want)
+	e, err := openEntry(i.Path, want, nil)
 	i.Damage = err
 	i.Unread = err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, mapped.ErrNotRegular)
 	switch {

@@ -84,7 +84,7 @@ func (p *Prepared) has(key string) bool {
 
 // open opens the image of a key. If the folder has none, the error is
 // [fs.ErrNotExist].
-func (p *Prepared) open(name string, want key) (*Entry, error) {
+func (p *Prepared) open(name string, want key, lost func(error)) (*Entry, error) {
 	path := p.path(name)
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Prepared) open(name string, want key) (*Entry, error) {
 	if err := trust.Check(path); err != nil {
 		return nil, err
 	}
-	e, err := openEntry(path, want)
+	e, err := openEntry(path, want, lost)
 	if err == nil && found {
 		var h *header
 		if h, err = parseHeader(e.file.Bytes(), int64(len(e.file.Bytes()))); err == nil && h.listed() != listed {
@@ -151,8 +151,9 @@ func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 // fromPrepared returns the image of a key from the prepared folders, or nil.
 func (s *Store) fromPrepared(name string, want key) *Entry {
 	for i := range s.prepared {
-		e, err := s.prepared[i].open(name, want)
+		e, err := s.prepared[i].open(name, want, s.lost)
 		if err == nil {
+			s.warnUnprotected(e)
 			return e
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

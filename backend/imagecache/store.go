@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sdnpu/sdnpu/internal/filelock"
@@ -45,6 +46,10 @@ type Options struct {
 	// Prepared lists folders with images that were made elsewhere. Get uses these
 	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
+	// Lost, when set, is called if an image that is in use was changed in its file and
+	// could not be kept: see [mapped.Keeping]. It should end the process with the
+	// reason.
+	Lost func(reason error)
 	// Logger receives warnings about damaged files, and the names of removed files. Nil
 	// means silence.
 	Logger *slog.Logger
@@ -57,7 +62,9 @@ type Store struct {
 	limit    int64
 	keep     bool
 	prepared []Prepared
+	lost     func(error)
 	logger   *slog.Logger
+	warned   atomic.Bool                    // a warning about unprotected images was logged
 	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
 
@@ -71,7 +78,7 @@ func Open(dir string, options Options) (*Store, error) {
 	if err := trust.Check(dir); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
 	}
-	s := &Store{dir: dir, limit: options.Limit, keep: options.Keep, prepared: options.Prepared, logger: options.Logger, create: createTemp}
+	s := &Store{dir: dir, limit: options.Limit, keep: options.Keep, prepared: options.Prepared, lost: options.Lost, logger: options.Logger, create: createTemp}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -198,10 +205,11 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 		s.logger.Warn("an image of the cache is not used", "reason", err)
 		return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 	}
-	e, err := openEntry(path, want)
+	e, err := openEntry(path, want, s.lost)
 	switch {
 	case err == nil:
 		e.own = true
+		s.warnUnprotected(e)
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // in a read-only folder the time of use cannot be recorded
 		return e, nil
@@ -221,7 +229,7 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 // openEntry maps a file into memory and checks it. If the file is damaged, openEntry
 // returns both the entry and the error. If it is a symbolic link, it returns only the
 // error.
-func openEntry(path string, want key) (*Entry, error) {
+func openEntry(path string, want key, lost func(error)) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: the file is a symbolic link", errDamaged)
 	}
@@ -229,13 +237,23 @@ func openEntry(path string, want key) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := mapped.Map(f)
+	// Devices read images in C code, long after the check.
+	m, err := mapped.Keep(f, mapped.Keeping{Unguarded: true, Lost: lost})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	e := &Entry{held: f, file: m, path: path}
 	e.bytes, err = check(m.Bytes(), want)
 	return e, err
+}
+
+// warnUnprotected warns once if a process that writes to an image's file changes the
+// image while it is used.
+func (s *Store) warnUnprotected(e *Entry) {
+	if e.file != nil && e.file.Protection() == mapped.Unprotected && !s.warned.Swap(true) {
+		s.logger.Warn("an image changes under the device if its file is written, because this system or file system cannot prevent it",
+			"file", e.path, "remedy", "keep images on a disk of this machine, and replace files by renaming only")
+	}
 }
 
 // openShared opens a file and takes a shared lock on it.

@@ -8,9 +8,42 @@
 //
 //   - A file must keep its length while it is mapped. Reading past the end of a
 //     file that was shortened kills the process, except in Go code that runs inside
-//     [Guard]. To replace a mapped file, write a new file and rename it over the
-//     old one.
+//     [Guard], and in files that [Keep] mapped. To replace a mapped file, write a new
+//     file and rename it over the old one.
 //   - The mapped bytes are valid until [File.Close], and must not be written.
 //
 // Opening a file costs two system calls, whatever its size.
+//
+// # Files that are kept
+//
+// [Keep] maps a file whose bytes must not change although another process may write
+// to it. Removing and renaming the file never changes them.
+//
+// On Linux, Keep takes a lease of the file (F_SETLEASE). The kernel then stops
+// whoever opens the file for writing, or shortens it, and sends SIGIO. The package
+// copies the bytes to memory, puts the copy in the place of the mapping, at the same
+// address and in one step, and lets the writer continue. Readers notice nothing. The
+// kernel waits 45 seconds for that. A lease costs a file descriptor, and nothing
+// while the file is not written.
+//
+// The copy takes memory of the file's size. If 3/4 of the available memory are less
+// than that, files that are read inside Guard become unreadable ([ErrGone]); for
+// others, [Keeping].Lost is called before the writer continues.
+//
+// On Windows, Keep refuses writers by a second handle that does not share the file.
+//
+// There is no lease on macOS and BSD, on network file systems and FUSE, of files that
+// another user owns, and of files that a process has open for writing at that moment.
+// Keep then copies an unguarded file at once, up to 1 GiB in the process; other files
+// are unprotected. [File.Protection] tells which way was taken.
+//
+// A failing disk is not a write: a page that cannot be read ends the process, except
+// inside Guard.
+//
+// # Signals
+//
+// While a lease exists, the package receives SIGIO through os/signal. Other parts of a
+// program may do the same; each gets every signal, and no handler is replaced. A
+// program must not call signal.Ignore or signal.Reset for SIGIO: writers would wait
+// for 45 seconds and then change the bytes.
 package mapped

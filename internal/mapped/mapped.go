@@ -17,12 +17,27 @@ var ErrNotRegular = errors.New("not a regular file")
 type File struct {
 	mu    sync.Mutex
 	bytes []byte // guarded by mu; nil after Close
+
+	protection Protection
+	held       holder // nil if nothing must be given up
+}
+
+// Protection returns how the bytes are kept as they are.
+func (f *File) Protection() Protection {
+	if f.protection == "" {
+		return Unprotected
+	}
+	return f.protection
 }
 
 // Open maps the regular file at path. If the file is empty, the File has no bytes;
 // this is no error. On systems without memory mapping, Open returns
 // [errors.ErrUnsupported].
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return OpenWith(path, Map) }
+
+// OpenWith opens the file at path and maps it with a function: [Map], or one that
+// calls [Keep].
+func OpenWith(path string, mapFile func(*os.File) (*File, error)) (*File, error) {
 	// Check the type first, because opening a pipe would wait for its writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, notRegular(path, info)
@@ -32,7 +47,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("mapped: %w", err)
 	}
 	defer f.Close()
-	return Map(f)
+	return mapFile(f)
 }
 
 // Map maps an open file in the way that [Open] does. The caller keeps f and may
@@ -77,7 +92,14 @@ func (f *File) Close() error {
 	if b == nil {
 		return nil
 	}
-	if err := unmapFile(b); err != nil {
+	if f.protection == Copied {
+		copied.Add(-int64(len(b)))
+	}
+	var err error
+	if f.held != nil {
+		err = f.held.Close() // first, so that nothing replaces bytes that are unmapped
+	}
+	if err = errors.Join(err, unmapFile(b)); err != nil {
 		return fmt.Errorf("mapped: unmap %d bytes: %w", len(b), err)
 	}
 	return nil

@@ -10,3 +10,5 @@ import (
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmapFile([]byte) error { return errors.ErrUnsupported }
+
+func copyFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -1,6 +1,7 @@
 package mapped
 
 import (
+	"errors"
 	"os"
 	"unsafe"
 
@@ -26,4 +27,32 @@ func mapFile(f *os.File, sizeBytes int) ([]byte, error) {
 
 func unmapFile(b []byte) error {
 	return os.NewSyscallError("UnmapViewOfFile", windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(b)))))
+}
+
+func copyFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// reopenFile is a function of Windows that golang.org/x/sys does not have.
+var reopenFile = windows.NewLazySystemDLL("kernel32.dll").NewProc("ReOpenFile")
+
+// sharing is a second handle of a file, which no process can open for writing while
+// the handle is open.
+type sharing struct{ handle windows.Handle }
+
+// protect opens the file again without sharing it with writers. It fails if a
+// process has the file open for writing.
+func protect(f *os.File, _ Keeping) (Protection, holder, error) {
+	handle, _, err := reopenFile.Call(f.Fd(), windows.GENERIC_READ, windows.FILE_SHARE_READ|windows.FILE_SHARE_DELETE, 0)
+	switch {
+	case windows.Handle(handle) != windows.InvalidHandle:
+		return Shared, &sharing{windows.Handle(handle)}, nil
+	case errors.Is(err, windows.ERROR_SHARING_VIOLATION):
+		return "", nil, errChanged
+	}
+	return "", nil, errNoLease // a file system of another kind
+}
+
+func (s *sharing) attach([]byte) bool { return true }
+
+func (s *sharing) Close() error {
+	return os.NewSyscallError("CloseHandle", windows.CloseHandle(s.handle))
 }

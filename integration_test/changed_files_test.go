@@ -1,0 +1,138 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fileChanges are the ways in which another program changes a file that is in use.
+var fileChanges = map[string]func(t *testing.T, path string){
+	"written in place": func(t *testing.T, path string) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		info, err := f.Stat()
+		require.NoError(t, err)
+		_, err = f.WriteAt(bytes.Repeat([]byte{0x3c}, int(info.Size())-4096), 4096)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	},
+	"shortened": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 100)) },
+	"removed":   func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
+}
+
+// leasesOnly skips the test on systems that cannot stop a writer.
+func leasesOnly(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux stops programs that write to a file in use")
+	}
+}
+
+// requireSameText asks for the same answer again and again.
+func requireSameText(t *testing.T, r *runnerProcess, want string, times int) {
+	t.Helper()
+	for range times {
+		status, text := r.ask(t, "Once upon a time")
+		require.Equal(t, http.StatusOK, status, text)
+		require.Equal(t, want, contentOf(t, text))
+	}
+}
+
+// Another program changes all images while the emulator computes from them. The text
+// stays the same, and the next start compiles them again.
+func TestImagesThatChangeWhileUsedChangeNoText(t *testing.T) {
+	leasesOnly(t)
+	for name, change := range fileChanges {
+		t.Run(name, func(t *testing.T) {
+			d := newScenario(t)
+			d.env = []string{"SDNPU_ROWS=32,1"}
+			r := startRunner(t, d, freePort(t))
+			defer r.end()
+			r.healthy(t)
+			status, text := r.ask(t, "Once upon a time")
+			require.Equal(t, http.StatusOK, status, text)
+			want := contentOf(t, text)
+			files, err := filepath.Glob(filepath.Join(d.cache, "*.image"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(files), 2)
+			for _, file := range files {
+				began := time.Now()
+				change(t, file)
+				require.Less(t, time.Since(began), 30*time.Second, "the writer is held only until the bytes are safe")
+			}
+			requireSameText(t, r, want, 20)
+			require.NotContains(t, r.said(t), "error:")
+			r.end()
+			d = &scenario{dir: t.TempDir(), cache: d.cache, model: d.model, library: d.library, env: d.env}
+			again := startRunner(t, d, freePort(t))
+			defer again.end()
+			again.healthy(t)
+			requireSameText(t, again, want, 1)
+		})
+	}
+}
+
+// The model's file, whose embeddings are read for each token, changes.
+func TestModelThatChangesWhileServedChangesNoText(t *testing.T) {
+	leasesOnly(t)
+	for name, change := range fileChanges {
+		t.Run(name, func(t *testing.T) {
+			d := newScenario(t)
+			whole, err := os.ReadFile(d.model)
+			require.NoError(t, err)
+			d.model = d.file(t, "model.gguf", whole)
+			r := startRunner(t, d, freePort(t))
+			defer r.end()
+			r.healthy(t)
+			status, text := r.ask(t, "Once upon a time")
+			require.Equal(t, http.StatusOK, status, text)
+			change(t, d.model)
+			requireSameText(t, r, contentOf(t, text), 5)
+		})
+	}
+}
+
+// The model's file is open for writing when it is loaded, so that the system gives no
+// lease of it. It is shortened while it is used, and restored.
+func TestModelShortenedWithoutLeaseFailsOneRequest(t *testing.T) {
+	d := newScenario(t)
+	whole, err := os.ReadFile(d.model)
+	require.NoError(t, err)
+	d.model = d.file(t, "model.gguf", whole)
+	writer, err := os.OpenFile(d.model, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer writer.Close()
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	r.healthy(t)
+	status, before := r.ask(t, "One day")
+	require.Equal(t, http.StatusOK, status, before)
+
+	require.NoError(t, writer.Truncate(4096))
+	for range 2 {
+		status, text := r.ask(t, "Once upon a time")
+		require.Equal(t, http.StatusInternalServerError, status, text)
+		require.Contains(t, text, "shortened")
+		require.Contains(t, text, "load the model again")
+	}
+	_, err = writer.WriteAt(whole, 0)
+	require.NoError(t, err)
+	status, text := r.ask(t, "Once upon a time")
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+// contentOf returns the text of an answer.
+func contentOf(t *testing.T, answer string) string {
+	t.Helper()
+	var a struct{ Content string }
+	require.NoError(t, json.Unmarshal([]byte(answer), &a))
+	require.NotEmpty(t, a.Content)
+	return a.Content
+}

@@ -1,0 +1,157 @@
+package mapped
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// lease is a read lease of a mapped file. While it lasts, the system stops whoever
+// opens the file for writing or shortens it, and sends SIGIO to this process.
+type lease struct {
+	Keeping
+	fd   int // a duplicate of the caller's
+	path string
+
+	mu    sync.Mutex // held while the bytes are replaced
+	bytes []byte     // guarded by mu
+	ended bool       // guarded by mu
+}
+
+// protect takes a lease of the file, or returns errNoLease.
+func protect(f *os.File, k Keeping) (Protection, holder, error) {
+	readOnly, remote := fileSystem(f)
+	if remote { // other machines write without asking this one
+		return "", nil, errNoLease
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+	}
+	l := &lease{Keeping: k, fd: fd, path: f.Name()}
+	register(l) // before the lease, so that no signal is missed
+	// Otherwise the signal goes to this thread, which may end.
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	}
+	if err != nil {
+		// Another user owns the file, a process has it open for writing, or the file
+		// system has no leases.
+		if err := l.Close(); err != nil {
+			return "", nil, err
+		}
+		if readOnly {
+			return ReadOnly, nil, nil
+		}
+		return "", nil, errNoLease
+	}
+	return Leased, l, nil
+}
+
+// fileSystem describes the file system of a file.
+func fileSystem(f *os.File) (readOnly, remote bool) {
+	var s unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &s) != nil {
+		return false, true
+	}
+	switch uint32(s.Type) {
+	case unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.V9FS_MAGIC,
+		unix.CEPH_SUPER_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC:
+		return false, true
+	}
+	return s.Flags&unix.ST_RDONLY != 0, false
+}
+
+func (l *lease) attach(b []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes = b
+	return !l.ended
+}
+
+// Close gives up the lease. The caller's file shares it, so closing the duplicate
+// would not suffice.
+func (l *lease) Close() error {
+	unregister(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release()
+	return os.NewSyscallError("close", unix.Close(l.fd))
+}
+
+// release lets waiting writers continue. The caller holds mu.
+func (l *lease) release() {
+	if !l.ended {
+		_, _ = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK) // fails if there is none
+	}
+	l.ended = true
+}
+
+// check replaces the bytes by a copy if a process waits to write the file.
+func (l *lease) check() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	if kind, err := unix.FcntlInt(uintptr(l.fd), unix.F_GETLEASE, 0); err == nil && kind == unix.F_RDLCK {
+		return // no process waits
+	}
+	if err := l.secure(); err != nil && l.Unguarded && l.Lost != nil {
+		l.Lost(fmt.Errorf("mapped: %s was written while it was used, and its bytes could not be kept: %w", l.path, err))
+	} else if err != nil && !l.Unguarded {
+		l.hide()
+	}
+	l.release()
+}
+
+// secure replaces the mapping by a copy at the same address. Readers notice nothing.
+func (l *lease) secure() error {
+	if len(l.bytes) == 0 {
+		return nil
+	}
+	size := uintptr(len(l.bytes))
+	if free := available(); int64(size) > free/4*3 {
+		return fmt.Errorf("a copy takes %d MiB of the %d MiB of free memory", size>>20, free>>20)
+	}
+	began := time.Now()
+	at, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	b := unsafe.Slice((*byte)(at), size)
+	err = Guard(func() error {
+		for i := 0; i < len(b); i += 1 << 20 { // in pieces, because a copy cannot be interrupted
+			copy(b[i:min(len(b), i+1<<20)], l.bytes[i:])
+		}
+		return nil
+	})
+	if err == nil {
+		err = os.NewSyscallError("mprotect", unix.Mprotect(b, unix.PROT_READ))
+	}
+	if took, limit := time.Since(began), breakTime(); err == nil && took > limit-time.Second {
+		err = fmt.Errorf("the copy took %v, and the system holds writers for %v", took.Round(time.Second), limit)
+	}
+	if err == nil {
+		_, err = unix.MremapPtr(at, size, unsafe.Pointer(unsafe.SliceData(l.bytes)), size, unix.MREMAP_FIXED|unix.MREMAP_MAYMOVE)
+		err = os.NewSyscallError("mremap", err)
+	}
+	if err != nil {
+		return errors.Join(err, unix.MunmapPtr(at, size))
+	}
+	return nil
+}
+
+// hide makes the bytes unreadable, so that Guard reports them as gone instead of
+// returning what was written.
+func (l *lease) hide() {
+	at := unsafe.Pointer(unsafe.SliceData(l.bytes))
+	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(l.bytes)), unix.PROT_NONE, unix.MAP_FIXED|unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+		panic(os.NewSyscallError("mmap", err)) // it replaces a mapping, which takes no memory
+	}
+}
