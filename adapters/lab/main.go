@@ -38,6 +38,7 @@ compares them with published methods. To run models, only sdnpu is needed.`,
 		RunE:  cmdline.Help,
 	}
 	bench.AddCommand(
+		newCompareCommand(),
 		newReplayCommand(),
 		newGenerateCommand(),
 		newSwitchCommand(),

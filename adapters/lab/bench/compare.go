@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// Timing holds the times of one request on the device's clock, in milliseconds.
+type Timing struct {
+	First  float64 `json:"first_token_ms"`
+	Decode float64 `json:"decode_ms"`
+	Tokens int     `json:"tokens"`
+	Passes int     `json:"passes"`
+}
+
+// Pair holds the times of one request without drafts and with automatic drafts.
+type Pair struct {
+	Device string `json:"device"`
+	Task   string `json:"task"`
+	ID     string `json:"id"`
+	// Limit is the maximum number of output tokens.
+	Limit int    `json:"limit"`
+	Off   Timing `json:"off"`
+	Auto  Timing `json:"auto"`
+	// Different is set if the texts differ.
+	Different bool `json:"different,omitempty"`
+}
+
+// CompareOptions selects the requests of [Compare].
+type CompareOptions struct {
+	Device string
+	Items  []Item
+	// Limits are the maximum numbers of output tokens. The items of each task take them in
+	// turn.
+	Limits []int
+	// Request holds the other settings of all requests.
+	Request engine.Request
+	// Each is called with every pair.
+	Each func(Pair) error
+}
+
+// Compare answers each item with both engines, one after the other. Every other item
+// begins with the second engine, so that changes of the machine's load cancel out.
+func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
+	turn := make(map[string]int) // of each task
+	for i, item := range o.Items {
+		if _, known := turn[item.Task]; !known {
+			turn[item.Task] = len(turn)
+		}
+		p := Pair{Device: o.Device, Task: item.Task, ID: item.ID, Limit: o.Limits[turn[item.Task]%len(o.Limits)]}
+		turn[item.Task]++
+		r := o.Request
+		r.Prompt, r.MaxTokens = item.IDs, p.Limit
+		engines, timings := []Generator{off, auto}, []*Timing{&p.Off, &p.Auto}
+		if i%2 == 1 {
+			slices.Reverse(engines)
+			slices.Reverse(timings)
+		}
+		var outputs [2][]int32
+		for k, e := range engines {
+			report, err := e.Generate(ctx, r, func(engine.Piece) error { return nil })
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", item.Task, item.ID, err)
+			}
+			*timings[k], outputs[k] = timingOf(&report), report.Output
+		}
+		p.Different = !slices.Equal(outputs[0], outputs[1])
+		if err := o.Each(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timingOf returns the times of a report: the device's own, if its calls take no time
+// on this machine's clock.
+func timingOf(r *engine.Report) Timing {
+	t := Timing{Tokens: r.OutputTokens, Passes: len(r.Verifications)}
+	first, decode := r.FirstToken, r.Decode
+	if r.Clock.Virtual {
+		first, decode = 0, 0
+		for _, p := range r.PromptPasses {
+			first += p.Device
+		}
+		for _, v := range r.Verifications {
+			decode += v.Device
+		}
+	}
+	t.First, t.Decode = float64(first)/float64(time.Millisecond), float64(decode)/float64(time.Millisecond)
+	return t
+}
+
+// Compared sums up pairs of one device. Ratios divide times with automatic drafts by
+// times without drafts.
+type Compared struct {
+	Device   string  `json:"device"`
+	Limit    int     `json:"limit"` // 0 stands for all
+	Requests int     `json:"requests"`
+	Tokens   float64 `json:"tokens_per_pass"`
+	// Off and Auto are decoding times per token in milliseconds.
+	Off  float64 `json:"off_ms_per_token"`
+	Auto float64 `json:"auto_ms_per_token"`
+	// Ratio compares the sums of decoding times. Worst is the mean ratio of the tenth of
+	// the requests that gain least.
+	Ratio float64 `json:"ratio"`
+	Worst float64 `json:"ratio_worst_tenth"`
+	// Whole and WorstWhole compare whole requests, prompts included.
+	Whole      float64 `json:"whole_ratio"`
+	WorstWhole float64 `json:"whole_ratio_worst_tenth"`
+	// First compares the sums of times to the first token, WorstFirst the worst request.
+	First      float64 `json:"first_token_ratio"`
+	WorstFirst float64 `json:"first_token_ratio_worst"`
+	Different  int     `json:"different_texts"`
+}
+
+// SumPairs sums up pairs by device and limit, in their order. All limits of a device
+// together come last.
+func SumPairs(pairs []Pair) (list []Compared) {
+	type group struct {
+		device string
+		limit  int
+	}
+	var order []group
+	groups := make(map[group][]Pair)
+	for _, p := range pairs {
+		for _, limit := range []int{p.Limit, 0} {
+			g := group{p.Device, limit}
+			if groups[g] == nil {
+				order = append(order, g)
+			}
+			groups[g] = append(groups[g], p)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b group) int {
+		if a.device != b.device {
+			return 0
+		}
+		return cmp.Compare(b.limit, a.limit)
+	})
+	for _, g := range order {
+		list = append(list, sumPairs(g.device, g.limit, groups[g]))
+	}
+	return list
+}
+
+func sumPairs(device string, limit int, pairs []Pair) Compared {
+	c := Compared{Device: device, Limit: limit, Requests: len(pairs)}
+	var off, auto Timing
+	var decode, whole []float64 // of each request
+	for _, p := range pairs {
+		off, auto = off.add(p.Off), auto.add(p.Auto)
+		whole = append(whole, (p.Auto.First+p.Auto.Decode)/(p.Off.First+p.Off.Decode))
+		if p.Off.Decode > 0 {
+			decode = append(decode, p.Auto.Decode/p.Off.Decode)
+		}
+		c.WorstFirst = max(c.WorstFirst, p.Auto.First/p.Off.First)
+		if p.Different {
+			c.Different++
+		}
+	}
+	decoded := float64(max(1, off.Tokens-len(pairs))) // prompts give the first tokens
+	c.Tokens = float64(auto.Tokens-len(pairs)) / float64(max(1, auto.Passes))
+	c.Off, c.Auto = off.Decode/decoded, auto.Decode/decoded
+	c.Ratio, c.Worst = auto.Decode/off.Decode, worstTenth(decode)
+	c.Whole, c.WorstWhole = (auto.First+auto.Decode)/(off.First+off.Decode), worstTenth(whole)
+	c.First = auto.First / off.First
+	return c
+}
+
+func (t Timing) add(o Timing) Timing {
+	return Timing{t.First + o.First, t.Decode + o.Decode, t.Tokens + o.Tokens, t.Passes + o.Passes}
+}
+
+// worstTenth returns the mean of the largest tenth, which has at least one value, or 0
+// for no values.
+func worstTenth(values []float64) float64 {
+	negative := make([]float64, len(values))
+	for i, v := range values {
+		negative[i] = -v
+	}
+	return -worstDecile(negative)
+}
+
+// ComparedTable prints the sums.
+func ComparedTable(w io.Writer, list []Compared) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\ttokens/pass\tother text\t")
+	for _, c := range list {
+		limit := fmt.Sprint(c.Limit)
+		if c.Limit == 0 {
+			limit = "all"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
+			c.Off, c.Auto, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Tokens, c.Different)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// recorded answers each request with the same report and notes the order of the calls.
+type recorded struct {
+	name   string
+	report engine.Report
+	calls  *[]string
+}
+
+func (r recorded) Generate(_ context.Context, q engine.Request, _ func(engine.Piece) error) (engine.Report, error) {
+	*r.calls = append(*r.calls, r.name)
+	report := r.report
+	report.OutputTokens = min(q.MaxTokens, 5)
+	return report, nil
+}
+
+func (recorded) Close() error { return nil }
+
+// passes returns a report on a virtual clock: a prompt's pass and passes of some times.
+func passes(first time.Duration, decode ...time.Duration) engine.Report {
+	r := engine.Report{
+		Clock: engine.Clock{Virtual: true}, FirstToken: time.Hour, Decode: time.Hour,
+		PromptPasses: []engine.PromptPass{{Device: first}}, Output: []int32{1, 2, 3, 4, 5},
+	}
+	for _, d := range decode {
+		r.Verifications = append(r.Verifications, engine.Verification{Device: d})
+	}
+	return r
+}
+
+func TestCompareUsesTheDevicesClock(t *testing.T) {
+	const ms = time.Millisecond
+	var calls []string
+	off, auto := recorded{"off", passes(10*ms, 10*ms, 10*ms, 10*ms, 10*ms), &calls}, recorded{"auto", passes(9*ms, 12*ms, 10*ms), &calls}
+	items := InTurns([]Item{{Task: "a", ID: "1"}, {Task: "a", ID: "2"}, {Task: "b", ID: "3"}, {Task: "b", ID: "4"}})
+	var pairs []Pair
+	err := Compare(t.Context(), off, auto, CompareOptions{Device: "x", Items: items, Limits: []int{3, 9}, Each: func(p Pair) error {
+		pairs = append(pairs, p)
+		return nil
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"off", "auto", "auto", "off", "off", "auto", "auto", "off"}, calls)
+	var limits []int
+	for _, p := range pairs {
+		limits = append(limits, p.Limit)
+	}
+	require.Equal(t, []int{3, 9, 9, 3}, limits, "each task takes the limits in turn")
+	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4}, pairs[0].Off)
+	require.Equal(t, Timing{First: 9, Decode: 22, Tokens: 5, Passes: 2}, pairs[1].Auto)
+
+	list := SumPairs(pairs)
+	require.Len(t, list, 3)
+	all := list[2]
+	require.Zero(t, all.Limit)
+	require.Equal(t, 4, all.Requests)
+	require.InDelta(t, 22.0/40, all.Ratio, 1e-9)
+	require.InDelta(t, 31.0/50, all.Whole, 1e-9)
+	require.InDelta(t, 0.9, all.First, 1e-9)
+	require.InDelta(t, 160.0/12, all.Off, 1e-9)
+	require.Zero(t, all.Different)
+	var text bytes.Buffer
+	require.NoError(t, ComparedTable(&text, list))
+	require.Contains(t, text.String(), "0.550")
+
+	require.Equal(t, 5.0, worstTenth([]float64{1, 5, 2}))
+	require.Zero(t, worstTenth(nil))
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// thisMachine stands for the emulator without a device profile.
+const thisMachine = "this-machine"
+
+// compareFlags holds the command's flags.
+type compareFlags struct {
+	generateFlags
+	devices     []string
+	limits      []int
+	temperature float32
+	child       bool
+}
+
+func newCompareCommand() *cobra.Command {
+	var f compareFlags
+	devices := append(graphswap.DeviceNames(), thisMachine)
+	cmd := &cobra.Command{
+		Use:   "drafts --prompts FILE[,FILE…] --model M.gguf",
+		Short: "Compare automatic drafts with none on device profiles",
+		Long: `Compare automatic drafts with none on device profiles.
+
+The engine answers each prompt twice, with sdnpu.draft=off and with the default. All
+other settings have their defaults. On a device profile, the emulator charges each
+call with the device's time on a virtual clock, and the engine decides by that clock.
+The device this-machine is the emulator without a profile, timed by this machine's
+clock, the work of drafting included.
+
+The prompts take the limits of -n in turn. auto/off divides the sums of decoding times;
+the worst tenth of the requests gains least. Drafts must not change any text.`,
+		Example: "  sdnpu-lab bench drafts --prompts rag.jsonl --model smollm2.gguf --items 8 --device sd8gen2,sd8gen3",
+		Args:    cmdline.NoArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.StringSliceVar(&f.devices, "device", devices, "devices to simulate, or "+thisMachine)
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
+	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "maximum numbers of tokens to generate, for prompts in turn")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
+	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
+	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")
+	flags.BoolVar(&f.child, "child", false, "measure the first device in this process (internal)")
+	for _, name := range []string{"prompts", "model"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag exists
+		}
+	}
+	if err := flags.MarkHidden("child"); err != nil {
+		panic(err) // the flag exists
+	}
+	return cmd
+}
+
+func (f *compareFlags) run(cmd *cobra.Command) error {
+	if len(f.limits) == 0 || slices.Min(f.limits) < 2 || f.longest < 1 || f.items < 0 || len(f.devices) == 0 {
+		return fmt.Errorf("-n %v --longest %d --items %d --device %v: want at least 2, 1, 0 and one device", f.limits, f.longest, f.items, f.devices)
+	}
+	for _, device := range f.devices {
+		if device == thisMachine {
+			continue
+		}
+		if _, err := passCost(device, f.as); err != nil {
+			return err
+		}
+	}
+	if f.child {
+		return f.measure(cmd)
+	}
+	var pairs []bench.Pair
+	for _, device := range f.devices {
+		of, err := f.inChild(cmd, device)
+		if err != nil {
+			return fmt.Errorf("%s: %w", device, err)
+		}
+		pairs = append(pairs, of...)
+	}
+	if f.json {
+		return nil
+	}
+	return bench.ComparedTable(cmd.OutOrStdout(), bench.SumPairs(pairs))
+}
+
+// inChild measures a device in a process of its own, because the emulator reads its
+// pace once per process.
+func (f *compareFlags) inChild(cmd *cobra.Command, device string) (pairs []bench.Pair, err error) {
+	self, err := launch.OwnProgram()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"bench", "drafts", "--child", "--device", device, "--model", f.model, "--prompts", strings.Join(f.prompts, ","), "--as", f.as,
+		"--tokens", strings.Trim(strings.ReplaceAll(fmt.Sprint(f.limits), " ", ","), "[]"), "--longest", fmt.Sprint(f.longest),
+		"--items", fmt.Sprint(f.items), "--temperature", fmt.Sprint(f.temperature),
+	}
+	child := exec.CommandContext(cmd.Context(), self, args...)
+	setting := "SDNPU_EMULATOR="
+	if device != thisMachine {
+		setting += fmt.Sprintf("profile=%s,as=%s,pace=virtual", device, f.as)
+	}
+	child.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SDNPU_EMULATOR=") }), setting)
+	child.Stderr = cmd.ErrOrStderr()
+	output, err := child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, child.Wait()) }()
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		var p bench.Pair
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, p)
+		if f.json {
+			fmt.Fprintln(cmd.OutOrStdout(), lines.Text())
+		}
+	}
+	return pairs, nil
+}
+
+// measure answers the prompts on the first device and prints a line for each.
+func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	s.Library = "emulator"
+	stdout, err := cmdline.TakeStdout()
+	if err != nil {
+		return err
+	}
+	items, _, err := f.selectItems()
+	if err != nil {
+		return err
+	}
+	context, err := roundContext(f.model, longestItem(items)+slices.Max(f.limits))
+	if err != nil {
+		return err
+	}
+	var engines []bench.Generator
+	defer func() {
+		for _, e := range engines {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	for _, mode := range []string{"off", ""} {
+		e, openErr := f.openDefault(cmd.Context(), s, mode, context, cmd.ErrOrStderr())
+		if openErr != nil {
+			return openErr
+		}
+		engines = append(engines, e)
+	}
+	lines := json.NewEncoder(stdout)
+	return bench.Compare(cmd.Context(), engines[0], engines[1], bench.CompareOptions{
+		Device: f.devices[0], Items: bench.InTurns(items), Limits: f.limits, Each: func(p bench.Pair) error { return lines.Encode(p) },
+		Request: engine.Request{Sampling: sampler.Options{Temperature: f.temperature, Seed: 1}},
+	})
+}
+
+// openDefault opens the model with the default settings, except for the drafts if mode
+// is set. Texts stay in memory.
+func (f *compareFlags) openDefault(ctx context.Context, s launch.Settings, mode string, context int, stderr io.Writer) (bench.Generator, error) {
+	c, err := launch.ResolveConfig(f.model, map[string]string{"sdnpu.draft": mode})
+	if err != nil {
+		return nil, err
+	}
+	c.FirstContext, c.Database = context, "" // texts of earlier runs would change the result
+	bar := launch.NewBar(stderr)
+	l, err := s.Open(ctx, os.Args[0], launch.Options{
+		Path: f.model, Config: c, Context: context, Sequences: 1, Logger: cmdline.NewLogger(stderr, false), Progress: bar.Step,
+	})
+	bar.Close()
+	if err != nil {
+		return nil, err
+	}
+	return generator{l.Engine, l}, nil
+}
