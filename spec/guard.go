@@ -20,6 +20,9 @@ func (a *Account) Add(plain, took float64) {
 // the plain time.
 func (a *Account) room(limit float64) float64 { return limit*a.Plain - a.Loss }
 
+// Exceeded reports whether the request has lost more than its limit.
+func (a *Account) Exceeded() bool { return a.room(RequestLimit) < 0 }
+
 const (
 	// TotalLimit bounds the loss of all requests together, and RequestLimit the loss of one
 	// request, as shares of the time without drafts.
@@ -48,6 +51,10 @@ type Guard struct{ total Account }
 func (g *Guard) Room(request *Account) float64 {
 	return min(g.total.room(TotalLimit), request.room(RequestLimit))
 }
+
+// Exceeded reports whether all requests together have lost more than their limit. Only
+// costs that no pass asks for, such as the work of drafting itself, can do that.
+func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 
 // Add counts a pass.
 func (g *Guard) Add(plain, took float64) {

@@ -42,6 +42,7 @@ type Engine struct {
 	switcher   *residency.Switcher // nil if all graphs stay loaded
 	costs      *residency.Costs
 	closing    closing
+	overdrawn  atomic.Bool      // drafts have lost more time than the guard allows
 	experience draft.Experience // weights of the draft sources, learned in earlier requests
 
 	// graphs holds the graphs of all blocks. Only a goroutine that holds growing and
@@ -154,6 +155,9 @@ func newEngine(ctx context.Context, dev backend.Device, m *model.Model, tok *tok
 		return nil, o.explainNoMemory(device, err)
 	}
 	e.clock = clockOf(f.Set)
+	if e.clock.Paced == "" && !e.clock.Virtual {
+		e.passTimes.ShareChanges()
+	}
 	if err = e.measureWidths(ctx); err != nil {
 		return nil, err
 	}

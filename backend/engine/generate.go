@@ -101,6 +101,8 @@ type generation struct {
 	// delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
+	// counted is the time of drafting that the guard has counted.
+	counted time.Duration
 	// paced is the device's time of the passes that gave output tokens, if the device
 	// simulates another one.
 	paced time.Duration

@@ -12,12 +12,23 @@ type passCost struct {
 	took, plain float64
 	// saved is the time of the pass that one accepted draft makes unnecessary.
 	saved float64
+	// drafting is the request's work on drafts since its last pass.
+	drafting float64
 }
 
 // of returns the time of a request's part of the pass, without drafts and with them.
 // Each accepted draft stands for a pass that the request does not need.
 func (c passCost) of(accepted int) (plain, took float64) {
-	return c.plain + float64(accepted)*c.saved, c.took
+	return c.plain + float64(accepted)*c.saved, c.took + c.drafting
+}
+
+// countDrafting adds the request's work on drafts since its last pass to the cost of the
+// pass, if it is done on the clock of the passes. A simulated device has a CPU of its own.
+func (g *generation) countDrafting(o *passOutput) {
+	if o.result.paced == 0 {
+		o.cost.drafting = (g.report.Drafting - g.counted).Seconds()
+	}
+	g.counted = g.report.Drafting
 }
 
 // costOf returns the cost of a pass with these rows.
@@ -68,4 +79,11 @@ func (e *Engine) learnFromPass(outputs []*passOutput) {
 			e.guard.Add(o.cost.of(o.accepted))
 		}
 	}
+	e.overdrawn.Store(e.guard.Exceeded())
+}
+
+// resting reports whether the request proposes no drafts, because even the work on them
+// costs more than the guard allows.
+func (g *generation) resting() bool {
+	return g.engine.options.Draft.Auto && (g.item.account.Exceeded() || g.engine.overdrawn.Load())
 }

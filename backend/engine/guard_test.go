@@ -216,3 +216,37 @@ func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 	require.Equal(t, 45*time.Millisecond, p.Expected(32))
 	require.InDelta(t, 30*time.Millisecond, p.Expected(1), 10)
 }
+
+// slowDrafting lets each piece of work on drafts take some time.
+type slowDrafting struct {
+	Policy
+	took time.Duration
+}
+
+func (p slowDrafting) Stopwatch() (stop func() Elapsed) {
+	return func() Elapsed { return Elapsed{Wall: p.took} }
+}
+
+// TestWorkOnDraftsCounts: if drafting itself costs more than the guard allows, requests
+// draft no more, although each draft would be right.
+func TestWorkOnDraftsCounts(t *testing.T) {
+	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
+	r := Request{Prompt: []int32{3, 7, 11}, MaxTokens: 40, IgnoreEOS: true}
+	drafted := make(map[time.Duration]int)
+	for _, took := range []time.Duration{0, 10 * time.Microsecond, 10 * time.Millisecond} {
+		e := openFile(t, path, Options{
+			Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto,
+			Policy: func(own Policy) Policy {
+				return slowDrafting{tableTime{own, map[int]time.Duration{1: 10 * time.Millisecond, 8: 10100 * time.Microsecond}}, took}
+			},
+		})
+		for range 4 { // the database knows the answer from the second time on
+			got := generateWithFault(e, r, fault{})
+			require.NoError(t, got.err)
+			drafted[took] += got.report.DraftedRows
+		}
+	}
+	require.Greater(t, drafted[0], 100)
+	require.Greater(t, drafted[10*time.Microsecond], 100)
+	require.Zero(t, drafted[10*time.Millisecond])
+}

@@ -143,6 +143,7 @@ func (g *generation) settle(o *passOutput) (refused error) {
 		}
 	}
 	o.verified = true
+	g.countDrafting(o)
 	g.item.account.Add(o.cost.of(o.accepted))
 	began := time.Now()
 	if err := g.engine.commit(g.item.sequence, path); err != nil {

@@ -34,7 +34,7 @@ func (g *generation) recordDrafting(stop func() Elapsed) {
 
 // propose adds drafts to the work item, to follow the item's token at position length.
 func (g *generation) propose(length int) {
-	if g.item.drafts = nil; g.drafter == nil {
+	if g.item.drafts = nil; g.drafter == nil || g.resting() {
 		return
 	}
 	g.waitForDrafter()
@@ -118,7 +118,7 @@ func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	if mode.Rejected() && o.rows.drafts > 0 {
 		g.observeRejected(last, o, path)
 	}
-	if !mode.Calibration {
+	if !mode.Calibration || g.resting() {
 		return
 	}
 	if g.item.everyRow { // the prompt's

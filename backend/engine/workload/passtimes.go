@@ -26,6 +26,8 @@ type PassTimes struct {
 	prior map[int]time.Duration
 	// moved is set until the first pass after all times have changed.
 	moved bool
+	// shared is the share of a change that is expected in the times of all widths.
+	shared float64
 }
 
 // NewPassTimes returns the times of passes for the given widths, which are in
@@ -41,6 +43,16 @@ func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
 // Move announces that the times of all widths have changed by about the same factor,
 // such as with a longer context tier. The next pass shows the factor.
 func (p *PassTimes) Move() { p.moved = true }
+
+// ShareChanges declares that most changes affect all widths alike: on the host's clock
+// they come from other load or from throttling. Otherwise a width without passes keeps its
+// time from calmer moments, and the width in use seems slow. On a simulated device's
+// clock nothing of the kind happens.
+func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
+
+// sharedChange leaves a fifth of each change to the width itself, so that wrong ratios
+// are corrected too.
+const sharedChange = 0.8
 
 // follow changes the times of all other widths by the factor by which the time of one
 // width has changed.
@@ -113,7 +125,11 @@ func (p *PassTimes) Record(width int, t time.Duration) {
 		p.unconfirmed[width]--
 		t = min(t, old)
 	default:
-		t = old + time.Duration(learningRate*float64(t-old))
+		change := learningRate * (float64(t)/float64(old) - 1)
+		for w, other := range p.times {
+			p.times[w] = time.Duration(float64(other) * (1 + p.shared*change))
+		}
+		t = time.Duration(float64(old) * (1 + change))
 	}
 	p.times[width] = t
 }

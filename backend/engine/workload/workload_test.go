@@ -42,3 +42,31 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 	require.InDelta(t, 40*time.Millisecond, h.perToken, 1e4)
 	require.InDelta(t, 10*time.Millisecond, h.headRow, 1e4)
 }
+
+// TestSharedChangesMoveAllWidths: if other load slows this machine down while passes have
+// one width only, the other width follows. Ratios are learned nevertheless.
+func TestSharedChangesMoveAllWidths(t *testing.T) {
+	confirmed := func() *PassTimes {
+		p := NewPassTimes([]int{32, 1})
+		for range 1 + unconfirmedPasses {
+			p.Record(1, 10*time.Millisecond)
+			p.Record(32, 12*time.Millisecond)
+		}
+		return p
+	}
+	alone, shared := confirmed(), confirmed()
+	shared.ShareChanges()
+	for range 50 {
+		alone.Record(32, 24*time.Millisecond)
+		shared.Record(32, 24*time.Millisecond)
+	}
+	require.Equal(t, 10*time.Millisecond, alone.Expected(1))
+	require.InDelta(t, 24*time.Millisecond, shared.Expected(32), 1e4)
+	require.InDelta(t, 18*time.Millisecond, shared.Expected(1), 1e6, "four fifths of twice the time")
+	for range 200 { // only the wide one is slow
+		shared.Record(1, 10*time.Millisecond)
+		shared.Record(32, 24*time.Millisecond)
+	}
+	require.InDelta(t, 10*time.Millisecond, shared.Expected(1), 2e5)
+	require.InDelta(t, 24*time.Millisecond, shared.Expected(32), 2e5)
+}
