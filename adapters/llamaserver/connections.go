@@ -1,6 +1,7 @@
 package llamaserver
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -76,6 +77,9 @@ func (c *connections) makeRoom(newest net.Conn, age time.Duration) (pause time.D
 		return pause
 	}
 	delete(c.open, victim)
+	if encrypted, ok := victim.(*tls.Conn); ok {
+		victim = encrypted.NetConn() // closing an encrypted one may wait for its client
+	}
 	_ = victim.Close() // its goroutine ends; the state that it then reports changes nothing
 	return 0
 }
