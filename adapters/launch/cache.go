@@ -109,7 +109,7 @@ func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.O
 	if o.Plan == "" || s.Cache == "" {
 		return
 	}
-	rows, blocks, slots, err := o.Shape(m.Config())
+	rows, blocks, slots, err := o.Shape(m.Config(), c)
 	if err != nil { // the engine will return this error
 		return
 	}
