@@ -96,9 +96,9 @@ var Keys = []Key{
 		set:     func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
 	},
 	{
-		Name: "sdnpu.plan", Type: "string", Default: graphswap.PlanResident,
-		Doc: "how prefill and decode graphs share device memory: resident (both stay, weights stored once if the device can), separate (both stay, weights stored twice), " +
-			"switch (one at a time; a suffix +spare requires a spare slot, -spare forbids one), prefill_only, decode_only, library (the device's library switches them), or auto (chosen for each prompt)",
+		Name: "sdnpu.plan", Type: "string", Default: auto,
+		Doc: "how prefill and decode graphs share device memory: auto (as many stay as the device has room for), resident (both stay, weights stored once if the device can), separate (both stay, weights stored twice), " +
+			"switch (one at a time; a suffix +spare requires a spare slot, -spare forbids one), prefill_only, decode_only, or library (the device's library switches them)",
 		set:     func(c *Config, v string) error { c.Plan = graphswap.CurrentPlan(v); return engine.CheckPlan(c.Plan) },
 		renamed: graphswap.CurrentPlan,
 	},

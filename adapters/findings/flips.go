@@ -47,7 +47,7 @@ type FlipsFile struct {
 // FlipsOf returns a FlipsFile that has the settings for a measurement, but no flips
 // yet.
 func FlipsOf(c backend.Capabilities, m *model.Model, o engine.Options) (FlipsFile, error) {
-	rows, _, _, err := o.Shape(m.Config())
+	rows, _, _, err := o.Shape(m.Config(), c)
 	if err != nil {
 		return FlipsFile{}, err
 	}

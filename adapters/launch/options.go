@@ -63,7 +63,7 @@ func (o Options) DraftProblem() string {
 		return ""
 	}
 	switched, exactly := enginePlan(o.Config.Plan), ""
-	if switched == engine.PlanAuto && !engine.Exchangeable(rows) { // in this case every graph stays loaded
+	if switched == engine.PlanAuto { // every graph stays loaded if the device has room
 		switched = ""
 	}
 	if o.Config.Exact {

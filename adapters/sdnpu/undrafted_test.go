@@ -57,6 +57,6 @@ func TestAutoAcceptsOneWidth(t *testing.T) {
 	var r result
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Equal(t, graphswap.PlanResident, r.Plan.Name)
-	require.Contains(t, r.Plan.Reason, "no plan switches graphs of widths [8]")
+	require.Contains(t, r.Plan.Reason, "share their weights on this device")
 	require.Equal(t, 8, *r.Lossless.Width)
 }

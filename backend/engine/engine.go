@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,30 +90,39 @@ func checkVocabulary(tokens, embeddings int) error {
 //
 // If the device has no memory for the graphs that automatic drafts need, the engine runs
 // without drafts.
-func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (*Engine, error) {
-	e, err := newEngine(ctx, dev, m, tok, options)
-	if options.Draft.Auto && errors.Is(err, backend.ErrNoMemory) {
-		if options.Logger != nil {
-			options.Logger.Warn("no memory for the graphs of drafts: answers are not drafted", "reason", err)
-		}
-		options.Draft = draft.Mode{}
-		e, err = newEngine(ctx, dev, m, tok, options)
+func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (e *Engine, err error) {
+	device := dev.Capabilities()
+	list, err := options.alternatives(m.Config(), device)
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	for i, o := range list {
+		if e, err = open(ctx, dev, m, tok, o); err == nil || !errors.Is(err, backend.ErrNoMemory) {
+			return e, err
+		}
+		if i == len(list)-1 {
+			break
+		}
+		if o.Draft.Auto && !list[i+1].Draft.Auto {
+			o.Logger.Warn("no memory for the graphs of drafts: answers are not drafted", "reason", err)
+		} else {
+			o.Logger.Warn("the device has no memory for these graphs: fewer are loaded", "widths", o.Rows, "then", list[i+1].Rows, "reason", err)
+		}
+	}
+	return nil, list[len(list)-1].explainNoMemory(device, options.Plan == PlanAuto, err)
 }
 
-func newEngine(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (_ *Engine, err error) {
-	device := dev.Capabilities()
-	o, err := options.resolve(m.Config(), &device)
-	if err = cmp.Or(err, o.deviceErr); err != nil {
-		return nil, err
+// open opens an engine with resolved options.
+func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o resolved) (_ *Engine, err error) {
+	if o.deviceErr != nil {
+		return nil, o.deviceErr
 	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err
 	}
 	e := &Engine{
 		dev:        dev,
-		laneName:   device.Lane,
+		laneName:   dev.Capabilities().Lane,
 		model:      m,
 		config:     m.Config(),
 		tokenizer:  tok,
@@ -152,7 +160,7 @@ func newEngine(ctx context.Context, dev backend.Device, m *model.Model, tok *tok
 		return nil, err
 	}
 	if err = e.loadBlocksAndHead(ctx, f); err != nil {
-		return nil, o.explainNoMemory(device, err)
+		return nil, err
 	}
 	e.clock = clockOf(f.Set)
 	if e.clock.Paced == "" && !e.clock.Virtual {
@@ -164,23 +172,21 @@ func newEngine(ctx context.Context, dev backend.Device, m *model.Model, tok *tok
 	return e, nil
 }
 
-// explainNoMemory adds advice to an out-of-memory error. If plan auto decided to keep
-// all graphs loaded, the advice is a plan that never does.
-func (r *resolved) explainNoMemory(c backend.Capabilities, err error) error {
-	if !errors.Is(err, backend.ErrNoMemory) {
-		return err
-	}
+// explainNoMemory adds advice to an out-of-memory error: a plan that needs less. If
+// auto was asked for and could switch graphs, there is none.
+func (r *resolved) explainNoMemory(c backend.Capabilities, auto bool, err error) error {
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
 	plan := PlanAuto
-	if c.SharesConstants || r.Plan == graphswap.PlanSeparate && r.knownConfig().Residency == graphswap.BothGraphs {
+	if c.SharesConstants {
 		plan = graphswap.PlanSwitch
 	}
 	one := "plan " + plan + " keeps one graph of each block in the device at a time"
+	pair, _ := r.exchangeable(r.Rows)
 	switch {
 	case r.start != graphswap.Both:
 	case r.Exact:
 		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
-	case r.widthsReason != "":
+	case auto && pair == nil:
 		remedy = "on widths such as 128,32 " + one + "; " + remedy
 	default:
 		remedy = one + "; " + remedy

@@ -178,7 +178,7 @@ func TestAnEngineWithoutGraphsReportsThat(t *testing.T) {
 	for range 2 {
 		_, err = e.Generate(t.Context(), engine.Request{Prompt: begin, MaxTokens: 20}, ignorePiece)
 		require.ErrorIs(t, err, errFault)
-		require.ErrorContains(t, err, "the graphs are lost")
+		require.ErrorContains(t, err, "no graphs are loaded, so load the model again")
 	}
 	require.NoError(t, e.Close())
 	require.Zero(t, dev.programs.Load())

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -72,21 +73,33 @@ func (o *resolved) contexts() []int {
 // Prepare compiles every image that an engine with these arguments can need, for each
 // context tier, into the image cache of the options: see [images.Prepare].
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Options) ([]Prepared, error) {
-	o, err := options.resolve(m.Config(), nil)
+	list, err := options.alternatives(m.Config(), dev.Capabilities())
 	if err != nil {
 		return nil, err
 	}
-	if o.Cache == nil {
-		return nil, fmt.Errorf("engine: %w: prepare: the options name no image cache to store images in", ErrOptions)
+	var all []Prepared
+	for _, o := range list {
+		if o.Cache == nil {
+			return nil, fmt.Errorf("engine: %w: prepare: the options name no image cache to store images in", ErrOptions)
+		}
+		prepared, err := images.Prepare(ctx, dev, m, o.images(), o.contexts(), o.Sequences)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range prepared {
+			if !slices.ContainsFunc(all, func(x Prepared) bool { return x.Key == p.Key }) {
+				all = append(all, p)
+			}
+		}
 	}
-	return images.Prepare(ctx, dev, m, o.images(), o.contexts(), o.Sequences)
+	return all, nil
 }
 
 // Measure loads each graph of a model alone, runs it, and times both, with the widths
 // and blocks of the options: see [images.Measure].
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
 	options.Plan = "" // without a plan, any widths are allowed
-	o, err := options.resolve(m.Config(), nil)
+	o, err := options.resolve(m.Config(), dev.Capabilities())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -127,12 +128,13 @@ func (o Options) ContextOf(c model.Config) int {
 	return o.Context
 }
 
-// Shape returns the widths of the graphs, descending, the number of blocks, and the
-// number of past slots with which [New] starts.
-func (o Options) Shape(c model.Config) (rows []int, blocks, slots int, err error) {
-	r, err := o.resolve(c, nil)
+// Shape returns the widths of the graphs, descending, the number of blocks, and the past slots of
+// all sequences with which [New] begins on a device that has room for them.
+func (o Options) Shape(c model.Config, device backend.Capabilities) (rows []int, blocks, slots int, err error) {
+	list, err := o.alternatives(c, device)
 	if err != nil {
 		return nil, 0, 0, err
 	}
+	r := &list[0]
 	return r.Rows, r.Blocks, r.contextFor(0) * r.Sequences, nil
 }

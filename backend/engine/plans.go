@@ -64,7 +64,7 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 // that are compiled. It does not consider other widths or partitions of the model. The
 // choice depends on the mean length and the mean accept length of earlier answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
-	cost, known := e.costModel(), e.options.knownConfig()
+	cost, known := e.costModel(), e.options.oneGraph()
 	known.Spare = known.Spare && !e.costs.SpareRefused()
 	chooser := graphswap.Chooser{Cost: cost, Setting: graphswap.Setting{
 		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head.rows, InOrder: !p.Alone,

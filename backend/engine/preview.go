@@ -39,10 +39,11 @@ type PreviewImage struct {
 // compute its digest, and allocates no memory on dev.
 func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
 	device := dev.Capabilities()
-	o, err := options.resolve(m.Config(), &device)
+	list, err := options.alternatives(m.Config(), device)
 	if err != nil {
 		return Preview{}, err
 	}
+	o := list[0]
 	c, first := o.images(), o.contextFor(0)
 	slots := first * o.Sequences
 	sets, err := images.WriteBlocks(m, c, slots)

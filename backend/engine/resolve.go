@@ -30,51 +30,40 @@ type resolved struct {
 	separate, deviceSwitches bool
 	// headRows are the widths of the head's graphs, ascending.
 	headRows []int
-	// reason explains the choice of a plan that the options did not name. widthsReason
-	// explains why the graph widths rule out every plan that auto could choose, or is
-	// empty.
-	reason, widthsReason string
-	// deviceErr is the error with which [New] rejects these options on this device.
-	// [Look] ignores it and describes what the options need.
+	// reason explains a plan that the options did not name.
+	reason string
+	// rowBytes is the size of a row of hidden states.
+	rowBytes int
+	// deviceErr is the error with which [New] rejects the options on this device. [Look] describes
+	// the options nevertheless.
 	deviceErr error
 }
 
-// resolve checks the options and computes all settings that follow from them. If device
-// is nil, settings that depend on the device stay open: the plan auto, and shared
-// images. The order of the steps matters, because each step reads the results of
-// earlier ones:
+// resolve checks the options and returns what follows from them on a device. [PlanAuto]
+// means here that a plan for each prompt switches graphs: see alternatives. The order
+// matters, because each step reads the results of those before it:
 //
 //  1. sizes that follow from the model: recipe, blocks, contexts, sequences;
 //  2. the graph widths;
-//  3. the plan: auto keeps every graph if the widths rule out switching;
-//  4. the head's width and top;
-//  5. all numbers are checked;
-//  6. the device decides what auto and library mean, and may reject the plan;
-//  7. what follows from plan and widths.
-func (o Options) resolve(c model.Config, device *backend.Capabilities) (resolved, error) {
+//  3. the head's width and top;
+//  4. all numbers are checked;
+//  5. the device decides what library means, and may reject the plan;
+//  6. what follows from plan and widths.
+func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved, error) {
 	r := resolved{Options: o}
 	r.fillSizes(c)
-	shared := device == nil || device.SharesConstants
-	r.fillWidths(shared)
-	rowBytes := c.Hidden * r.Recipe.Activations.Size()
-	if r.Plan == PlanAuto {
-		if r.widthsReason = r.ruleOutSwitching(rowBytes); r.widthsReason != "" {
-			r.Plan = ""
-		}
-	}
+	r.fillWidths(device.SharesConstants)
 	r.fillHead(c)
 	r.fillServices()
-	if err := r.check(c, rowBytes); err != nil {
+	if err := r.check(c); err != nil {
 		return r, err
 	}
-	if device != nil {
-		r.decide(*device)
-		r.deviceErr = r.checkDevice(*device)
-	}
+	r.decide(device)
+	r.deviceErr = r.checkDevice(device)
 	r.planName, r.spareRequired, r.spareRefused = graphswap.CutSpare(r.Plan)
 	r.start, r.used = planGraphs(r.Plan)
 	r.separate = r.Plan != "" && r.Plan != graphswap.PlanResident && !r.deviceSwitches
-	r.headRows = r.headWidths(shared)
+	r.headRows = r.headWidths(device.SharesConstants)
 	return r, nil
 }
 
@@ -93,6 +82,7 @@ func (r *resolved) fillSizes(c model.Config) {
 	if r.Sequences == 0 {
 		r.Sequences = 1
 	}
+	r.rowBytes = c.Hidden * r.Recipe.Activations.Size()
 }
 
 // defaultBlocks returns how many blocks are needed if each has at most blockParameters
@@ -134,21 +124,8 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-// ruleOutSwitching explains why no plan can switch graphs of these widths. It returns
-// "" if a plan can.
-func (r *resolved) ruleOutSwitching(rowBytes int) string {
-	switch {
-	case !Exchangeable(r.Rows):
-		return fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", r.Rows)
-	case !r.aligned(rowBytes):
-		return fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays", r.Rows[1], rowBytes, arena.Alignment)
-	}
-	return ""
-}
-
-// aligned reports whether a pass can be cut into parts that are as wide as the decode
-// graph.
-func (r *resolved) aligned(rowBytes int) bool { return r.Rows[1]*rowBytes%arena.Alignment == 0 }
+// aligned reports whether a pass can be cut into parts of the decode graph's rows.
+func (r *resolved) aligned() bool { return r.Rows[1]*r.rowBytes%arena.Alignment == 0 }
 
 func (r *resolved) fillHead(c model.Config) {
 	if r.Top == 0 {
@@ -176,13 +153,13 @@ func (r *resolved) fillServices() {
 	}
 }
 
-func (r *resolved) check(c model.Config, rowBytes int) error {
+func (r *resolved) check(c model.Config) error {
 	for i, rows := range r.Rows {
 		if rows < 1 || rows > maxRows || i > 0 && rows >= r.Rows[i-1] {
 			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.Rows, maxRows)
 		}
 	}
-	if err := r.checkPlan(rowBytes); err != nil {
+	if err := r.checkPlan(); err != nil {
 		return err
 	}
 	switch {
@@ -200,8 +177,8 @@ func (r *resolved) check(c model.Config, rowBytes int) error {
 	return nil
 }
 
-// checkPlan checks whether the plan can use the graph widths, which are valid already.
-func (r *resolved) checkPlan(rowBytes int) error {
+// checkPlan checks the plan with widths that are checked.
+func (r *resolved) checkPlan() error {
 	if r.Plan == "" {
 		return nil
 	}
@@ -211,34 +188,22 @@ func (r *resolved) checkPlan(rowBytes int) error {
 	if err := CheckPlanRows(r.Plan, r.Rows); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if !r.aligned(rowBytes) {
-		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes are not aligned: want a multiple of %d", ErrOptions, r.Plan, r.Rows[1], rowBytes, arena.Alignment)
+	if !r.aligned() {
+		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.Plan, r.Rows[1], r.rowBytes, arena.Alignment)
 	}
 	return nil
 }
 
-// decide replaces the plans auto and library by the plans that they stand for on this
-// device, and explains the choice in one sentence.
+// decide replaces the plan library by the plan that it selects on a device, and gives the reason
+// in one sentence.
 func (r *resolved) decide(c backend.Capabilities) {
 	switch {
-	case r.widthsReason != "":
-		r.reason = r.widthsReason
 	case r.Plan == graphswap.PlanLibrary && c.SwapsGraphs:
 		r.Plan, r.deviceSwitches = graphswap.PlanSeparate, true
 		r.reason = "the device's library switches the graphs of each block itself, inside the executes that need them"
 	case r.Plan == graphswap.PlanLibrary:
 		r.Plan = graphswap.PlanSwitch
 		r.reason = "the device's library cannot switch graphs itself, so the engine does"
-	case r.Plan != PlanAuto:
-	case c.SharesConstants:
-		r.Plan = graphswap.PlanResident
-		r.reason = "the graphs of a block share their weights on this device, so none has to go"
-	case r.knownConfig().Residency == graphswap.BothGraphs:
-		r.Plan = graphswap.PlanSeparate
-		r.reason = "both graphs of every block fit into the session, so none has to go"
-	case r.Exact:
-		r.Plan = graphswap.PlanSeparate
-		r.reason = "an exact width needs both graphs of every block, so none may go"
 	}
 }
 
@@ -298,23 +263,19 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 	return graphswap.Prefill, graphswap.Both
 }
 
-// knownConfig returns the configuration of graphs that fits into the device's memory
-// according to the given costs. If the costs say nothing about memory, the
-// configuration is one graph of each block and a spare slot, as long as the device has
-// memory for it.
-func (r *resolved) knownConfig() graphswap.Config {
-	one := graphswap.Config{Blocks: r.Blocks, PrefillRows: r.Rows[0], DecodeRows: r.partRows(), Residency: graphswap.OneGraph}
-	if r.Costs == nil || r.Costs.Profile == nil || r.Costs.Profile.Memory.WindowGB == 0 {
-		one.Spare = true
-		return one
+// oneGraph returns the configuration in which one graph of each block is loaded. If
+// the known costs say nothing about memory, it has a spare slot until the device
+// refuses it.
+func (r *resolved) oneGraph() graphswap.Config {
+	one := graphswap.Config{Blocks: r.Blocks, PrefillRows: r.Rows[0], DecodeRows: r.partRows(), Residency: graphswap.OneGraph, Spare: true}
+	if r.knowsMemory() {
+		fits := r.Costs.Configs(&graphswap.Setting{
+			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: r.Context * r.Sequences,
+		})
+		// Nothing fits by the costs of a model that is too large: the device decides.
+		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
-	fits := r.Costs.Configs(&graphswap.Setting{
-		Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: r.Context * r.Sequences,
-	})
-	if len(fits) > 0 {
-		return fits[0]
-	}
-	return one // too large according to the costs: let the device decide
+	return one
 }
 
 // blockRange returns the layers [first, end) of a block.

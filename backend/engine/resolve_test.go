@@ -6,37 +6,65 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestAutoAcceptsWidthsThatPlansReject checks that auto then keeps every graph, and
-// that a named plan stays as it is.
-func TestAutoAcceptsWidthsThatPlansReject(t *testing.T) {
-	recipe, err := model.FindRecipe("f32")
+// TestAutoTriesWhatNeedsLess lists what auto tries, in order. Devices that share constants
+// keep all widths. Others try fewer widths, and then one graph of each block. The table's
+// model has rows of 128 bytes, so that graphs of any width can be switched.
+func TestAutoTriesWhatNeedsLess(t *testing.T) {
+	c := model.Config{Layers: 5, ContextLength: 96, Hidden: 64, Vocab: 8}
+	drafts, err := draft.Parse("default")
 	require.NoError(t, err)
+	auto, err := draft.Parse("auto")
+	require.NoError(t, err)
+	type tried struct {
+		plan string
+		rows []int
+	}
 	for _, test := range []struct {
-		name, plan string
-		rows       []int
-		want, says string
-		fails      bool
+		name   string
+		shares bool
+		o      Options
+		want   []tried
 	}{
-		{"a pair", PlanAuto, []int{16, 8}, PlanAuto, "", false},
-		{"unaligned rows", PlanAuto, []int{16, 1}, "", "1 rows of 96 bytes: want a multiple of 64", false},
-		{"no multiple", PlanAuto, []int{12, 8}, "", "no plan switches graphs of widths [12 8]", false},
-		{"no width", PlanAuto, []int{16, 0}, "", "no plan switches graphs of widths [16 0]", true},
-		{"named", graphswap.PlanSwitch, []int{16, 1}, graphswap.PlanSwitch, "", true},
-		{"none", "", []int{16, 1}, "", "", false},
+		{"weights are shared", true, Options{}, []tried{{"", []int{128, 1}}}},
+		{"weights are shared, drafts", true, Options{Draft: drafts}, []tried{{"", []int{128, 32, 8, 1}}}},
+		{"weights are shared, automatic drafts", true, Options{Draft: auto}, []tried{{"", []int{128, 32, 8, 1}}, {"", []int{128, 1}}}},
+		{"automatic drafts", false, Options{Draft: auto}, []tried{{"", []int{128, 1}}, {PlanAuto, []int{128, 32}}}},
+		{"unknown memory", false, Options{}, []tried{{"", []int{128, 1}}, {PlanAuto, []int{128, 1}}}},
+		{"unknown memory, drafts", false, Options{Draft: drafts}, []tried{{"", []int{128, 32, 8, 1}}, {"", []int{128, 32}}, {PlanAuto, []int{128, 32}}}},
+		{"given widths", false, Options{Rows: []int{64, 8}}, []tried{{"", []int{64, 8}}, {PlanAuto, []int{64, 8}}}},
+		{"widths that cannot be switched", false, Options{Rows: []int{12, 8}}, []tried{{"", []int{12, 8}}}},
+		{"exact", false, Options{Exact: true}, []tried{{"", []int{128, 32}}}},
+		{"room for all", false, Options{Draft: drafts, Costs: roomFor(4)}, []tried{{"", []int{128, 32, 8, 1}}, {"", []int{128, 8}}, {PlanAuto, []int{128, 8}}}},
+		{"room for two", false, Options{Draft: drafts, Costs: roomFor(2)}, []tried{{"", []int{128, 8}}, {PlanAuto, []int{128, 8}}}},
+		{"room for one", false, Options{Draft: drafts, Costs: roomFor(1)}, []tried{{PlanAuto, []int{128, 8}}}},
+		{"room for one, no drafts", false, Options{Costs: roomFor(1)}, []tried{{PlanAuto, []int{128, 1}}}},
+		{"room for none", false, Options{Costs: roomFor(0.5)}, []tried{{PlanAuto, []int{128, 1}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := model.Config{Layers: 1, ContextLength: 64, Hidden: 24, Vocab: 8}
-			o, err := Options{Plan: test.plan, Rows: test.rows, Recipe: recipe, Blocks: 1}.resolve(c, nil)
-			require.Equal(t, test.fails, err != nil, "%v", err)
-			require.Equal(t, test.want, o.Plan)
-			require.Equal(t, test.says == "", o.widthsReason == "")
-			require.Contains(t, o.widthsReason, test.says)
+			test.o.Plan, test.o.Blocks = PlanAuto, 1
+			list, err := test.o.alternatives(c, backend.Capabilities{SharesConstants: test.shares})
+			require.NoError(t, err)
+			var got []tried
+			for _, r := range list {
+				got = append(got, tried{r.Plan, r.Rows})
+			}
+			require.Equal(t, test.want, got)
 		})
 	}
+}
+
+// roomFor returns the costs of a device with memory for some graphs of a block. A pass
+// takes 1 ms and 0.02 ms for each row, so that a few drafted rows pay and many do not.
+func roomFor(graphs float64) *graphswap.Cost {
+	m := graphswap.Model{Layers: 5, BodyBytes: 1e9, TileMs: 1, RowMs: 0.02}
+	p := &graphswap.Profile{Kind: graphswap.Measured, ID: "phone", Memory: graphswap.Memory{WindowGB: graphs + 0.1}}
+	p.Compute.TileRows, p.Compute.RowContextRef, p.Load.BandwidthGBps = 128, 1, 1
+	return &graphswap.Cost{Profile: p, Name: "model", Model: m}
 }
 
 // TestResolvedOptionsFollowThePlan checks what is loaded and in how many images.
@@ -49,7 +77,6 @@ func TestResolvedOptionsFollowThePlan(t *testing.T) {
 		start, used      graphswap.Variant
 		separate, device bool
 	}{
-		{PlanAuto, true, false, graphswap.PlanResident, graphswap.Both, graphswap.Both, false, false},
 		{PlanAuto, false, false, PlanAuto, graphswap.Prefill, graphswap.Both, true, false},
 		{"", false, false, "", graphswap.Both, graphswap.Both, false, false},
 		{graphswap.PlanSeparate, true, false, graphswap.PlanSeparate, graphswap.Both, graphswap.Both, true, false},
@@ -58,17 +85,17 @@ func TestResolvedOptionsFollowThePlan(t *testing.T) {
 		{graphswap.PlanLibrary, true, true, graphswap.PlanSeparate, graphswap.Both, graphswap.Both, false, true},
 		{graphswap.PlanLibrary, true, false, graphswap.PlanSwitch, graphswap.Prefill, graphswap.Both, true, false},
 	} {
-		r, err := Options{Plan: test.plan}.resolve(c, &backend.Capabilities{SharesConstants: test.shares, SwapsGraphs: test.swaps})
+		r, err := Options{Plan: test.plan}.resolve(c, backend.Capabilities{SharesConstants: test.shares, SwapsGraphs: test.swaps})
 		require.NoError(t, err)
 		require.NoError(t, r.deviceErr)
 		require.Equal(t, test.want, r.Plan)
 		require.Equal(t, [2]graphswap.Variant{test.start, test.used}, [2]graphswap.Variant{r.start, r.used}, test.plan)
 		require.Equal(t, [2]bool{test.separate, test.device}, [2]bool{r.separate, r.deviceSwitches}, test.plan)
 	}
-	r, err := Options{Plan: graphswap.PlanResident}.resolve(c, &backend.Capabilities{Name: "phone"})
+	r, err := Options{Plan: graphswap.PlanResident}.resolve(c, backend.Capabilities{Name: "phone"})
 	require.NoError(t, err, "a preview describes it nevertheless")
 	require.ErrorIs(t, r.deviceErr, ErrOptions)
-	r, err = Options{Plan: graphswap.PlanSwitch, Exact: true}.resolve(c, &backend.Capabilities{})
+	r, err = Options{Plan: graphswap.PlanSwitch, Exact: true}.resolve(c, backend.Capabilities{})
 	require.NoError(t, err)
 	require.ErrorIs(t, r.deviceErr, ErrOptions)
 }

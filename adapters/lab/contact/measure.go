@@ -23,7 +23,7 @@ const (
 
 // commit measures how long the engine takes to gather keys and values.
 func (v *visit) commit(ctx context.Context) error {
-	widths, _, _, err := v.Options.Shape(v.Model.Config())
+	widths, _, _, err := v.Options.Shape(v.Model.Config(), v.dev.Capabilities())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// alternatives returns what the options can mean on a device, the best first. [New]
+// takes the first one that fits into the device's memory. Only [PlanAuto] has
+// several meanings, on devices where each graph stores its own weights:
+//
+//  1. the graphs of all widths stay loaded;
+//  2. two graphs of each block stay loaded, one for prefill and one for decode;
+//  3. one graph of each block is loaded, and a plan for each prompt switches them.
+//
+// Widths that the options leave open follow from this. A meaning that does not fit
+// by the known costs is left out, unless it is the last one.
+//
+// Where the memory does not hold the graphs that automatic drafts need, the last
+// meaning is the one without drafts.
+func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
+	add := func(plan string, rows []int, reason string) error {
+		x := o
+		x.Plan, x.Rows = plan, rows
+		r, err := x.resolve(c, device)
+		if err == nil && reason != "" {
+			r.reason = reason
+		}
+		list = append(list, r)
+		return err
+	}
+	if o.Plan != PlanAuto || device.SharesConstants {
+		plan, reason := o.Plan, ""
+		if plan == PlanAuto {
+			plan, reason = "", "the graphs of a block share their weights on this device, so none has to go"
+		}
+		err := add(plan, o.Rows, reason)
+		if err == nil && o.Draft.Auto {
+			o.Draft = draft.Mode{}
+			err = add(plan, o.Rows, reason)
+		}
+		return list, err
+	}
+	if err := add("", o.Rows, "the graphs of all widths fit into the device, so none has to go"); err != nil {
+		return list, err
+	}
+	all := &list[0]
+	if o.Exact {
+		all.reason = "an exact width needs the graphs of all widths, so none may go"
+		return list, nil
+	}
+	pair, reason := all.switchPair(len(o.Rows) > 0)
+	if pair == nil {
+		all.reason = reason
+		return list, nil
+	}
+	wide := *all
+	if !wide.fits(wide.Rows) {
+		list = list[:0]
+	}
+	if len(wide.Rows) > 2 && wide.fits(pair) {
+		if err := add("", pair, fmt.Sprintf("graphs of %d and %d rows fit into the device together, and more widths do not", pair[0], pair[1])); err != nil {
+			return list, err
+		}
+	}
+	return list, add(PlanAuto, pair, "")
+}
+
+// switchPair returns the two widths between which plans can switch: the given widths,
+// or the first width and the best decode width. It returns nil and the reason if
+// there is no such pair.
+func (r *resolved) switchPair(given bool) (pair []int, reason string) {
+	if given {
+		return r.exchangeable(r.Rows)
+	}
+	least := func(rows []int) float64 { return r.decodeMs(rows) }
+	for _, decode := range []int{32, 8, 1} {
+		rows, why := r.exchangeable([]int{r.Rows[0], decode})
+		if reason = why; rows == nil {
+			continue
+		}
+		if pair == nil || least(rows) < least(pair) {
+			pair = rows
+		}
+	}
+	return pair, reason
+}
+
+// exchangeable returns the widths, or nil and the reason if no plan can switch
+// between graphs of these widths.
+func (r *resolved) exchangeable(rows []int) (pair []int, reason string) {
+	x := *r
+	x.Rows = rows
+	switch {
+	case !Exchangeable(rows):
+		return nil, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows)
+	case !x.aligned():
+		return nil, fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays", rows[1], r.rowBytes, arena.Alignment)
+	}
+	return rows, ""
+}
+
+// expectedAccept is the number of tokens that a pass with drafts is expected to
+// give before any were measured.
+const expectedAccept = 2
+
+// decodeMs returns the expected time per token on decode graphs. Without known costs
+// it is the number of rows with which a request fills a pass: drafts fill wide
+// graphs, and without drafts a narrow one is best.
+func (r *resolved) decodeMs(rows []int) float64 {
+	s := &graphswap.Setting{Context: r.Context * r.Sequences}
+	drafts := r.Draft != (draft.Mode{})
+	if drafts {
+		s.Accept = expectedAccept
+	}
+	if r.knowsMemory() {
+		cfg := graphswap.Config{Blocks: r.Blocks, PrefillRows: rows[0], DecodeRows: rows[1]}
+		return r.Costs.PerToken(s, cfg, graphswap.Decode, float64(r.Context)/2)
+	}
+	if drafts {
+		return -float64(rows[1])
+	}
+	return float64(rows[1])
+}
+
+// knowsMemory reports whether costs are known that tell the device's memory.
+func (r *resolved) knowsMemory() bool {
+	return r.Costs != nil && r.Costs.Profile != nil && r.Costs.Profile.Memory.WindowGB != 0
+}
+
+// fits reports whether graphs of all these widths fit into the device at once, by
+// the known costs. If nothing is known about the memory, the device decides.
+func (r *resolved) fits(rows []int) bool {
+	if !r.knowsMemory() || len(rows) < 2 {
+		return true
+	}
+	p, err := r.Costs.TurnProblem(&graphswap.Setting{Context: r.Context * r.Sequences},
+		graphswap.Config{Blocks: r.Blocks, PrefillRows: rows[0], DecodeRows: rows[len(rows)-1]}, nil, 1, 0)
+	if err != nil {
+		return true
+	}
+	size := p.SessionBytes
+	for b := range p.Blocks() {
+		size += p.Bytes[0][b] + int64(len(rows)-1)*p.Bytes[1][b]
+	}
+	return size <= p.WindowBytes
+}
