@@ -21,11 +21,12 @@ const maxBuffer = 1 << 32
 const fastRPCLibrary = "libcdsprpc.so"
 
 // buffer holds inputs and outputs of graphs. If the library can register memory, a
-// buffer is memory shared with the DSP. Otherwise a buffer is Go memory, which the
-// library copies or maps in each execute.
+// buffer is memory shared with the DSP. Otherwise a buffer is guarded memory, which
+// the library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
-	shared *qnn.SharedMemory // nil: Go memory
+	shared *qnn.SharedMemory // nil: guarded memory
+	free   func() error      // frees guarded memory; nil after Close
 }
 
 // openSharedMemory opens the allocator of shared memory, if the library says that
@@ -57,7 +58,10 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	case int64(sizeBytes) > maxBuffer:
 		err = fmt.Errorf("%w: a DSP session can address at most %d bytes", backend.ErrNoMemory, int64(maxBuffer))
 	case d.fastRPC == nil || d.memoryRefused.Load():
-		return &buffer{bytes: aligned(sizeBytes)}, nil
+		b := &buffer{}
+		if b.bytes, b.free, err = guardedMemory(sizeBytes); err == nil {
+			return b, nil
+		}
 	default:
 		var m *qnn.SharedMemory
 		if m, err = d.fastRPC.Allocate(sizeBytes); err == nil {
@@ -83,10 +87,15 @@ func (b *buffer) Bytes() []byte { return b.bytes }
 
 func (b *buffer) Close() error {
 	b.bytes = nil
-	if b.shared == nil {
+	if b.shared != nil {
+		return b.shared.Close()
+	}
+	free := b.free
+	b.free = nil
+	if free == nil {
 		return nil
 	}
-	return b.shared.Close()
+	return free()
 }
 
 // registration identifies memory that is registered for one input or output of a

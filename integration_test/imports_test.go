@@ -82,7 +82,7 @@ var walls = []wall{
 		"backend/...", "graphswap", "graphswap/baseline",
 	}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
-	{folder: "hexagon/qnn", internal: []string{"internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
+	{folder: "hexagon/qnn", internal: []string{"internal/mapped", "internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/estimator", internal: []string{"backend", "hexagon", "hexagon/qnn"}},
 	{folder: "hexagon/emulator", internal: []string{"internal/trust"}},
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},

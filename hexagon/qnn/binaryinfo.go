@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"unsafe"
+
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // These limits reject descriptions of images with absurd contents.
@@ -48,12 +51,24 @@ type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory gives access to this process's memory. It can detect only NULL pointers
-// and overflows of an address.
+// ownMemory gives access to this process's memory. It rejects addresses that no
+// process has. A read of other memory that is not there faults, see readBinaryInfo.
 type ownMemory struct{}
 
+// firstPage is the size of the first page, which is never mapped.
+const firstPage = 4096
+
+// lastAddress returns the highest address of a process. Go reports a fault above it, on
+// x86-64, without its address, so such a fault cannot be told from an error of our own.
+func lastAddress() uintptr {
+	if runtime.GOARCH == "amd64" {
+		return 1<<47 - 1
+	}
+	return math.MaxUint
+}
+
 func (ownMemory) read(address uintptr, to []byte) error {
-	if address == 0 || address > math.MaxUint-uintptr(len(to)) {
+	if last := lastAddress(); address < firstPage || uintptr(len(to)) > last || address > last-uintptr(len(to)) {
 		return fmt.Errorf("read memory at address %#x: %w", address, ErrBinaryInfo)
 	}
 	copy(to, unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), len(to)))
@@ -97,7 +112,14 @@ func (r *infoReader) text(address uintptr) (string, error) {
 // readBinaryInfo reads the description of an image at an address.
 func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 	r := &infoReader{memory: m}
-	info, err := r.info(address)
+	var info *BinaryInfo
+	err := mapped.Guard(func() (err error) {
+		info, err = r.info(address)
+		return err
+	})
+	if errors.Is(err, mapped.ErrGone) { // a damaged image may lead the library to give any address
+		err = fmt.Errorf("it refers to memory that is not there: %w", ErrBinaryInfo)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("qnn: describe the image: %w", err)
 	}
@@ -130,7 +152,7 @@ func (r *infoReader) info(address uintptr) (*BinaryInfo, error) {
 		info.Blob, info.BlobBytes, n, graphs = body.blobVersion.version(), body.blobSize, body.numGraphs, body.graphs
 		info.SoC = body.soc
 	default:
-		return nil, fmt.Errorf("description has version %d, want 1..3: %w", head.version, ErrVersion)
+		return nil, wrongVersion(head.version)
 	}
 	if n > imageGraphLimit {
 		return nil, fmt.Errorf("%d graphs, at most %d are allowed: %w", n, imageGraphLimit, ErrBinaryInfo)
@@ -151,7 +173,7 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 		return nil, err
 	}
 	if c.version < 1 || c.version > 3 {
-		return nil, fmt.Errorf("description has version %d, want 1..3: %w", c.version, ErrVersion)
+		return nil, wrongVersion(c.version)
 	}
 	g := &GraphInfo{}
 	if g.Name, err = r.text(c.name); err != nil {
@@ -167,6 +189,19 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 		err = r.blob(g, c.blob, uintptr(c.blobSize))
 	}
 	return g, err
+}
+
+// newestVersion bounds the versions that a later library may give. A larger number comes from a
+// damaged image.
+const newestVersion = 15
+
+// wrongVersion returns the error for a description of an unknown version.
+func wrongVersion(version uint32) error {
+	kind := ErrBinaryInfo
+	if version > 3 && version <= newestVersion {
+		kind = ErrVersion
+	}
+	return fmt.Errorf("description has version %d, want 1..3: %w", version, kind)
 }
 
 // blob reads the part of a graph's description that is specific to Hexagon, as far

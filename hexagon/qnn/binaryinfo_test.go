@@ -159,7 +159,8 @@ func TestDescriptionsOfEachVersionAreRead(t *testing.T) {
 	for version := range uint32(6) {
 		m := described(version)
 		_, err := readBinaryInfo(m, imageBase)
-		require.Equal(t, version < 1 || version > 3, errors.Is(err, ErrVersion), "version %d", version)
+		require.Equal(t, version > 3, errors.Is(err, ErrVersion), "version %d", version)
+		require.Equal(t, version < 1, errors.Is(err, ErrBinaryInfo), "version %d", version)
 	}
 }
 
@@ -188,6 +189,10 @@ func TestUnboundedDescriptionsAreRejected(t *testing.T) {
 			_, err := readBinaryInfo(m, imageBase)
 			require.Error(t, err)
 		})
+	}
+	for _, address := range []uintptr{1, 4095, 1<<47 - 4096, 1 << 47, 1 << 60, ^uintptr(0) - 4096} {
+		_, err := readBinaryInfo(ownMemory{}, address)
+		require.ErrorIs(t, err, ErrBinaryInfo, "memory that is not there: %#x", address)
 	}
 	_, err := readBinaryInfo(ownMemory{}, 0)
 	require.ErrorIs(t, err, ErrBinaryInfo)
