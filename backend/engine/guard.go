@@ -49,6 +49,18 @@ func (e *Engine) costOf(list []taskRows) (c passCost) {
 	return c
 }
 
+// account adds a pass to the request's account. The request may lose a share of the time
+// of decoding only, so passes of the prompt count what they lose and nothing else.
+func (g *generation) account(o *passOutput, decoded bool) {
+	g.countDrafting(o)
+	plain, took := o.cost.of(o.accepted)
+	if decoded {
+		g.item.account.Add(plain, took)
+	} else {
+		g.item.account.Loss += took - plain
+	}
+}
+
 // passSeconds returns the expected time of the narrowest pass that holds n rows.
 func (e *Engine) passSeconds(n int) float64 { return e.policy.PassTime(e.widthFor(n)).Seconds() }
 

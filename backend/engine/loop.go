@@ -143,8 +143,7 @@ func (g *generation) settle(o *passOutput) (refused error) {
 		}
 	}
 	o.verified = true
-	g.countDrafting(o)
-	g.item.account.Add(o.cost.of(o.accepted))
+	g.account(o, g.report.DecodeSteps > steps)
 	began := time.Now()
 	if err := g.engine.commit(g.item.sequence, path); err != nil {
 		return err

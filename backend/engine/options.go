@@ -40,7 +40,7 @@ type Options struct {
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are 128
 	// and 1, and with several sequences also a width with a row for each sequence. Drafts add 32 and
-	// 8; automatic ones do so only if the device shares constants. With a plan or an exact width the
+	// 8; automatic ones also 2, and only if the device shares constants. With a plan or an exact width the
 	// default is 128 and 32.
 	Rows []int
 	// Blocks is the number of blocks that the layers are cut into. Zero means one block

@@ -107,7 +107,9 @@ func (r *resolved) fillWidths(shared bool) {
 	case r.Plan != "" || r.Exact:
 		r.Rows = []int{128, 32}
 		return
-	case r.Draft != (draft.Mode{}) && (shared || !r.Draft.Auto):
+	case r.Draft.Auto && shared: // with two rows a request risks little
+		r.Rows = []int{128, 32, 8, 2, 1}
+	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
 		r.Rows = []int{128, 32, 8, 1}
 	}
 	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
