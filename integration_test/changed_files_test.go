@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,4 +137,28 @@ func contentOf(t *testing.T, answer string) string {
 	require.NoError(t, json.Unmarshal([]byte(answer), &a))
 	require.NotEmpty(t, a.Content)
 	return a.Content
+}
+
+// A signal ends the runner in the way in which a page that cannot be read does.
+func TestACrashIsOneSentence(t *testing.T) {
+	leasesOnly(t)
+	d := newScenario(t)
+	d.env = []string{"TMPDIR=" + d.dir}
+	r := startRunner(t, d, freePort(t))
+	defer r.end()
+	r.healthy(t)
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGBUS))
+	require.Error(t, r.cmd.Wait())
+	eventually(t, "no sentence", func() bool { return strings.Contains(r.said(t), "cannot be read any more") })
+	said := r.said(t)
+	require.Equal(t, 1, strings.Count(said, "error:"), said)
+	require.NotContains(t, said, "goroutine ")
+	require.NotContains(t, said, "SIGBUS")
+	reports, err := filepath.Glob(filepath.Join(d.dir, "sdnpu-crash-*.txt"))
+	require.NoError(t, err)
+	require.Len(t, reports, 1)
+	eventually(t, "the report has no registers", func() bool {
+		text, err := os.ReadFile(reports[0])
+		return err == nil && strings.Contains(string(text), "goroutine ") && strings.Contains(string(text), "rip ")
+	})
 }

@@ -94,6 +94,7 @@ var walls = []wall{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "adapters/atomicfile"},
+	{folder: "adapters/crash", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/signing", internal: []string{"internal/trust"}},
 	{folder: "adapters/findings", internal: []string{
 		"internal/trust",
@@ -127,7 +128,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/runner", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
+		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
 		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/ollama", internal: []string{"internal/trust"}, modules: []string{"golang.org/x/sys"}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/crash"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
@@ -92,6 +93,7 @@ func Serve(ctx context.Context, argv []string, version string) error {
 func serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	watchErr := watchCrash() // before anything keeps os.Stderr
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := cmdline.NewRecordLogger(lines, hostDebugs())
 	access, err := args.Access(os.LookupEnv)
@@ -105,6 +107,9 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 	})
 	if err != nil {
 		return err
+	}
+	if watchErr != nil {
+		logger.Debug("a crash will not be explained", "reason", watchErr)
 	}
 	for _, w := range warnings {
 		lines.Warn(w)
@@ -128,6 +133,18 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 		return errDeviceGone // the model is not closed, because its device no longer answers
 	}
 	return errors.Join(err, m.Close())
+}
+
+// CrashCommand is the argument with which this program starts itself to explain a
+// crash. The program must then call [crash.Serve].
+const CrashCommand = "crash-child"
+
+func watchCrash() error {
+	program, err := launch.OwnProgram()
+	if err != nil {
+		return err
+	}
+	return crash.Watch(program, CrashCommand)
 }
 
 // hostDebugs reports whether the environment variable OLLAMA_DEBUG asks for debug

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/crash"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/adapters/runner"
@@ -52,6 +53,7 @@ func newCommand() *cobra.Command {
 		newTimelineCommand(),
 		newProfileCommand(),
 		newCompileCommand(),
+		newCrashCommand(),
 		newDatabaseCommand(),
 		newPrepareCommand(),
 		newKeyCommand(),
@@ -91,5 +93,16 @@ func newCompileCommand() *cobra.Command {
 			}
 			return launch.ServeCompile(cmd.Context(), out)
 		},
+	}
+}
+
+// newCrashCommand explains a crash of the process that started it.
+func newCrashCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    runner.CrashCommand,
+		Short:  "Explain a crash of a server (internal)",
+		Hidden: true,
+		Args:   cmdline.NoArguments,
+		RunE:   func(*cobra.Command, []string) error { return crash.Serve() },
 	}
 }

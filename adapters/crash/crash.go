@@ -1,0 +1,77 @@
+// Package crash turns the report of a crash into one sentence.
+//
+// If C code reads a page that the disk cannot deliver, or if a library crashes, the Go
+// runtime writes registers and stacks to descriptor 2 and ends the process. Ollama
+// would show them to the user. [Watch] connects descriptor 2 to a small process of
+// this program, which runs [Relay]: it passes lines on, writes one sentence at the
+// first line of a crash, and keeps the report in a file. os.Stderr still writes to
+// the original descriptor.
+//
+// The sentence is written before the process ends, because the pipe is smaller than
+// a report. The small process ends when this one does.
+package crash
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxReport limits the kept report, in bytes.
+const maxReport = 1 << 20
+
+// beginnings are the first words of the reports of the Go runtime.
+var beginnings = []string{"SIGBUS: ", "SIGSEGV: ", "SIGFPE: ", "SIGILL: ", "SIGABRT: ", "SIGTRAP: ", "SIGSYS: ", "fatal error: ", "panic: ", "runtime: ", "unexpected fault address "}
+
+// Relay copies lines from in to out until in ends. From the first line of a crash's
+// report on, it writes lines to the file that create returns, and one sentence to out.
+func Relay(in io.Reader, out io.Writer, create func() (path string, file io.WriteCloser, err error)) error {
+	lines := bufio.NewReaderSize(in, 4096)
+	var report io.WriteCloser
+	written, crashed := 0, false
+	for {
+		line, err := lines.ReadString('\n')
+		if !crashed && begins(line) {
+			crashed = true
+			path, file, err := create()
+			if err != nil {
+				path = "nowhere: " + err.Error()
+			}
+			report = file
+			fmt.Fprintf(out, "error: %s; load the model again (report: %s)\n", explain(strings.TrimSpace(line)), path)
+		}
+		switch {
+		case !crashed:
+			if _, err := io.WriteString(out, line); err != nil {
+				return err
+			}
+		case report != nil && written < maxReport:
+			n, _ := io.WriteString(report, line) // a report that cannot be kept is no reason to stop
+			written += n
+		}
+		if err != nil {
+			if report != nil {
+				return report.Close()
+			}
+			return nil
+		}
+	}
+}
+
+func begins(line string) bool {
+	for _, b := range beginnings {
+		if strings.HasPrefix(line, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain describes a crash from the first line of its report.
+func explain(line string) string {
+	if strings.HasPrefix(line, "SIGBUS: ") {
+		return "a compiled image or another file in use cannot be read any more: its disk fails or was removed, or the file was shortened"
+	}
+	return "this process crashed, perhaps in the QNN library: " + line
+}

@@ -1,0 +1,42 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watch starts the program with the argument, which must call [Serve], and connects
+// descriptor 2 to it. Call it once, before other goroutines use os.Stderr.
+func Watch(program, argument string) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("crash: %w", err)
+	}
+	defer r.Close()
+	defer w.Close()
+	// The report of a crash is larger, so the process cannot end before its first
+	// line was read.
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		return fmt.Errorf("crash: set the size of a pipe: %w", err)
+	}
+	original, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return fmt.Errorf("crash: duplicate the standard error: %w", err)
+	}
+	stderr := os.NewFile(uintptr(original), "/dev/stderr")
+	cmd := exec.Command(program, argument)
+	cmd.Args[0] = "sdnpu" // not the name that the host uses for this program
+	cmd.Stdin, cmd.Stderr = r, stderr
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("crash: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // it ends with this process
+	if err := unix.Dup3(int(w.Fd()), 2, 0); err != nil {
+		return fmt.Errorf("crash: replace the standard error: %w", err)
+	}
+	os.Stderr = stderr
+	return nil
+}
