@@ -102,7 +102,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
-		"internal/trust",
+		"internal/printable", "internal/trust",
 		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
@@ -115,7 +115,7 @@ var walls = []wall{
 		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
-	{folder: "adapters/llamaserver", internal: []string{"backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
+	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // hostileModel writes a copy of a model with keys that its author chose.
@@ -94,5 +95,31 @@ func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 			require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 			require.Equal(t, 1, strings.Count(r.said(t), "asked_by"))
 		})
+	}
+}
+
+// A model's name holds a sequence that changes the terminal's title, and lines that look
+// like ours. Whatever prints the name must show them, not send them.
+func TestNamesOfModelsDoNotReachTheTerminal(t *testing.T) {
+	const name = "nice\x1b]0;pwned\a\x1b[2J\u202e\u009b31m\nok       forged\r\tend\x00\xff"
+	d := newScenario(t)
+	d.model = hostileModel(t, d.dir, map[string]any{"general.name": name})
+	env := []string{"SDNPU_LIBRARY=" + d.library, "SDNPU_CACHE=" + d.cache}
+	for _, args := range [][]string{
+		{"run", d.model, "--prompt", "One day", "-n", "4"},
+		{"doctor", d.model, "--context", "512"},
+		{"cache", "list"},
+		{"cache", "verify"},
+		{"cache", "clear"},
+	} {
+		got := command(t, env, program(t), args...)
+		text := got.stdout + got.stderr
+		if args[0] != "run" { // which does not print the name
+			require.Contains(t, text, `nice\x1b]0;pwned\a\x1b[2J\u202e\u009b31m\nok `, "%v", args)
+		}
+		for line := range strings.Lines(text) {
+			require.Equal(t, strings.TrimSuffix(line, "\n"), printable.Text(strings.TrimSuffix(line, "\n")), "%v", args)
+			require.False(t, strings.HasPrefix(line, "ok       forged"), "%v: %s", args, text)
+		}
 	}
 }

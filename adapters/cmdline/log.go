@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // NewLogger returns a logger whose lines are for people. verbose adds debug
@@ -67,7 +69,7 @@ func (h *plainHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := io.WriteString(h.w, strings.ReplaceAll(line, "\n", " ")+"\n")
+	_, err := io.WriteString(h.w, printable.Line(strings.ReplaceAll(line, "\n", " "))+"\n")
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // errInterrupted replaces the error of work that the user has interrupted.
@@ -26,7 +28,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 			err = errInterrupted
 		}
 		// Ollama shows its user the text that follows "error:".
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
 		stop()
 		os.Exit(1)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/internal/mapped"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // errAdapter is returned if a command that needs a model gets an adapter file,
@@ -43,14 +44,14 @@ func modelRemedy(err error) string {
 	return "the file is damaged or was converted wrongly: fetch or convert it again"
 }
 
-// ModelName returns the name that a model's file contains, together with the name
-// of the file itself.
+// ModelName returns the name that a model's file contains and the name of the
+// file itself, in one line that is safe to print and to store. A long name is shortened.
 func ModelName(f *gguf.File) string {
 	base := filepath.Base(f.Path())
 	if name, err := f.Str("general.name"); err == nil && name != "" {
-		return name + ", " + base
+		base = config.Short(name) + ", " + base
 	}
-	return base
+	return printable.Line(base)
 }
 
 // ResolveConfig returns the config of a model's file. Environment variables

@@ -247,7 +247,7 @@ var flagName = regexp.MustCompile(`^(--[A-Za-z][A-Za-z0-9-]{0,39}|-[a-z]{1,5})$`
 func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
 	for _, start := range protective {
 		if strings.HasPrefix(strings.ToLower(name), start) {
-			a.Unsupported = append(a.Unsupported, printable(name))
+			a.Unsupported = append(a.Unsupported, shownName(name))
 		}
 	}
 	if afterUnknown || !flagName.MatchString(name) {
@@ -256,8 +256,8 @@ func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
 	return fmt.Sprintf("unknown argument %s is ignored", name)
 }
 
-// printable returns a flag's name, or how it begins if it may be more than a name.
-func printable(name string) string {
+// shownName returns a flag's name, or how it begins if it may be more than a name.
+func shownName(name string) string {
 	if flagName.MatchString(name) {
 		return name
 	}

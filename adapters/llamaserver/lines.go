@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // maxLine is the longest line. The host keeps the last 8 KiB of a failure's text.
@@ -164,9 +165,10 @@ func (l *Lines) writeLine(line string) {
 	_, _ = io.WriteString(l.w, line+"\n")
 }
 
-// oneLine joins the lines of a text and cuts it at maxLine.
+// oneLine joins the lines of a text, escapes what is not printable and cuts the line at
+// maxLine.
 func oneLine(text string) string {
-	line := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+	line := printable.Line(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " "))
 	if len(line) > maxLine {
 		line = strings.ToValidUTF8(line[:maxLine], "")
 	}

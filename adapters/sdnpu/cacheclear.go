@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 func newCacheClear() *cobra.Command {
@@ -105,7 +106,7 @@ func (e cacheEntry) name() string {
 	if e.Model == "" {
 		return fmt.Sprintf("%.*s", keyDigits, e.Key)
 	}
-	return strings.TrimSpace(e.Model + " " + cmp.Or(e.Graphs, e.Recipe))
+	return printable.Line(strings.TrimSpace(e.Model + " " + cmp.Or(e.Graphs, e.Recipe)))
 }
 
 // print prints each removed entry and a summary.

@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 func newCacheCommand() *cobra.Command {
@@ -146,8 +147,14 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
-		fmt.Fprintf(t, "%.*s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", keyDigits, e.Key, e.Model, e.what(), e.Rows, e.Context, e.Recipe,
-			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state())
+		cells := []string{
+			fmt.Sprintf("%.*s", keyDigits, e.Key), e.Model, e.what(), e.Rows, e.Context, e.Recipe,
+			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state(),
+		}
+		for i, cell := range cells { // labels of images come from model files
+			cells[i] = printable.Line(cell)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	return t.Flush()
 }

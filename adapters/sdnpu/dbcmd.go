@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/database"
+	"github.com/sdnpu/sdnpu/internal/printable"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
@@ -135,7 +136,7 @@ func printConversations(w io.Writer, list []database.Conversation) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CONVERSATION\tTEXTS\tTOKENS\tNEWEST\tBEGINS")
 	for _, c := range list {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", c.ID, c.Texts, c.Tokens, orDash(c.Newest), strings.Join(strings.Fields(c.Begin), " "))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", c.ID, c.Texts, c.Tokens, orDash(c.Newest), printable.Line(strings.Join(strings.Fields(c.Begin), " ")))
 	}
 	return t.Flush()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/database"
+	"github.com/sdnpu/sdnpu/internal/printable"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
@@ -219,4 +220,13 @@ func TestRunWorksWithADamagedDatabase(t *testing.T) {
 	third := run("--db", db)
 	require.Equal(t, plain.OutputIDs, third.OutputIDs)
 	require.InDelta(t, 1, third.AcceptLength, 0)
+}
+
+// The words come from a model's vocabulary, whose author may be unknown.
+func TestListedTextsDoNotReachTheTerminal(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, printConversations(&out, []database.Conversation{{ID: "1", Begin: "a\x1b[2J b\n0000000000000002\u009b31m\x00\u202e"}}))
+	require.Contains(t, out.String(), `a\x1b[2J b 0000000000000002\u009b31m\x00\u202e`)
+	require.Equal(t, 2, strings.Count(out.String(), "\n"))
+	require.Equal(t, out.String(), printable.Text(out.String()))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/doctor"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // doctorFlags holds the flags of `sdnpu doctor`.
@@ -110,7 +111,7 @@ func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path str
 		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: cmd.ErrOrStderr(),
 	}
 	if !f.json {
-		checkup.Say = func(what, text string) { fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s\n", what, text) }
+		checkup.Say = func(what, text string) { fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s\n", what, printable.Line(text)) }
 	}
 	report, err := checkup.Run(cmd.Context())
 	if err != nil || !f.json {
@@ -138,7 +139,7 @@ func printFindings(w io.Writer, list []doctor.Finding, asJSON bool) error {
 			text += " (" + f.Remedy + ")"
 		}
 		if !asJSON {
-			fmt.Fprintf(w, "%s  %-14s %s\n", mark, f.What, text)
+			fmt.Fprintf(w, "%s  %-14s %s\n", mark, f.What, printable.Line(text))
 		}
 	}
 	if asJSON {

@@ -26,6 +26,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
 // runFlags holds the flags of `sdnpu run`.
@@ -271,7 +272,11 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 		if f.json {
 			return nil
 		}
-		_, err := io.WriteString(stdout, p.Text)
+		piece := p.Text
+		if cmdline.IsTerminal(stdout) {
+			piece = printable.Text(piece)
+		}
+		_, err := io.WriteString(stdout, piece)
 		return err
 	})
 	if f.timeline != "" && report.PromptTokens > 0 { // the timeline is written even after a failure, because it may show the reason

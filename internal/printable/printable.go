@@ -9,19 +9,27 @@ package printable
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // Line returns text as one line without control characters. Each character that is
 // not printable, such as an escape, a line break or a mark that reverses the writing
 // direction, becomes its Go escape (\x1b, \n, \u202e). Printable text is unchanged.
-func Line(text string) string { return escape(text, "") }
+func Line(text string) string { return escape(text, strconv.IsPrint) }
 
-// Text returns text like [Line], but keeps line breaks and tabs.
-func Text(text string) string { return escape(text, "\n\t") }
+// Text returns text of several lines, such as a model's answer, without characters that
+// control a terminal or reverse the writing direction. It keeps line breaks, tabs and
+// the characters that scripts join and space with.
+func Text(text string) string { return escape(text, harmless) }
 
-func escape(text, keep string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError }) {
+func harmless(r rune) bool {
+	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
+}
+
+// escape replaces each character that is not harmless, and each byte that is not UTF-8.
+func escape(text string, harmless func(rune) bool) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) || r == utf8.RuneError }) {
 		return text
 	}
 	var b strings.Builder
@@ -30,7 +38,7 @@ func escape(text, keep string) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			b.WriteString(`\x` + hex(text[0]))
-		case strconv.IsPrint(r) || strings.ContainsRune(keep, r):
+		case harmless(r):
 			b.WriteString(text[:n])
 		default:
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
