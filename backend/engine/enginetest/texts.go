@@ -61,9 +61,9 @@ func prefixReuse(t *testing.T, s *suite) {
 	}{
 		{"nothing there yet", story[:40], true, 0},
 		{"the whole prompt", story[:40], true, 39},
-		{"a shorter prompt", story[:30], true, 29},
-		{"a longer prompt", story[:90], true, 30 + n - 1},
-		{"another end", append(append([]int32(nil), story[:25]...), story[100:120]...), true, 25},
+		{"a shorter prompt", story[:36], true, 32},
+		{"the whole text and more", story[:90], true, 36 + n - 1},
+		{"another end", append(append([]int32(nil), story[:45]...), story[100:120]...), true, 32},
 		{"no reuse", story[:40], false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -35,6 +35,7 @@ type Pool struct {
 
 type sequence struct {
 	tokens []int32 // committed
+	prompt int     // length of the last request's prompt
 	busy   bool
 	used   uint64 // value of Pool.clock at the sequence's last release
 }
@@ -49,10 +50,10 @@ func NewPool(n int) *Pool {
 }
 
 // Acquire waits for a free sequence. It returns the sequence's index and the number of
-// the prompt's first tokens that the sequence holds. With reuse, Acquire prefers the
-// sequence with the most tokens in common with the prompt, if these are at least half
-// of the sequence or half of the prompt, whichever is shorter. Otherwise it returns the
-// free sequence that was released first.
+// the prompt's first tokens that the request may reuse (see reusable). With reuse,
+// Acquire prefers the sequence with the most tokens in common with the prompt, if these
+// are at least half of the sequence or half of the prompt, whichever is shorter.
+// Otherwise it returns the free sequence that was released first.
 func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("engine: %w", err)
@@ -89,8 +90,28 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, 
 			index, common, worthwhile = i, n, w
 		}
 	}
-	p.sequences[index].busy = true
+	s := &p.sequences[index]
+	common = s.reusable(common, len(prompt))
+	s.busy, s.prompt = true, len(prompt)
 	return index, common, nil
+}
+
+// reuseStep is the number of tokens at whose multiples reuse of a prefix may end.
+const reuseStep = 32
+
+// reusable returns how many of the common tokens a request may reuse. A client sees
+// the number in the report and in the time to the first token. If reuse ended at any
+// token, a client could guess the prompt of an earlier request one token at a time:
+// the number tells whether the last token was right. So a client has to guess
+// reuseStep tokens at once, or the rest of the prompt or of the whole text.
+//
+// The usual next requests lose nothing: one that continues the whole text, and one
+// that repeats the prompt. Others compute at most reuseStep-1 tokens again.
+func (s *sequence) reusable(common, prompt int) int {
+	if common == len(s.tokens) || common == prompt && common == s.prompt {
+		return common
+	}
+	return common - common%reuseStep
 }
 
 // Release makes a sequence free again. Its tokens stay.

@@ -2,11 +2,21 @@ package sequences
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
+
+// times repeats each token, so that each is a step of reuse.
+func times(tokens ...int32) (text []int32) {
+	for _, token := range tokens {
+		text = append(text, slices.Repeat([]int32{token}, reuseStep)...)
+	}
+	return text
+}
 
 func TestAcquirePrefersTheSequenceThatHoldsThePrompt(t *testing.T) {
 	held := [][]int32{{1, 2, 3, 4, 5, 6, 7, 8}, {1, 9, 9, 9, 9, 9, 9, 9}, nil}
@@ -27,25 +37,78 @@ func TestAcquirePrefersTheSequenceThatHoldsThePrompt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPool(len(held))
 			for i, tokens := range held {
-				p.Extend(i, tokens)
+				p.Extend(i, times(tokens...))
 				if tokens != nil {
 					p.sequences[i].used = uint64(i + 1)
 				}
 			}
-			index, common, err := p.Acquire(t.Context(), tt.prompt, tt.reuse)
+			index, common, err := p.Acquire(t.Context(), times(tt.prompt...), tt.reuse)
 			require.NoError(t, err)
 			require.Equal(t, tt.index, index)
-			require.Equal(t, tt.common, common)
+			require.Equal(t, reuseStep*tt.common, common)
 		})
 	}
 }
 
-func TestAnOnlySequenceKeepsEachCommonToken(t *testing.T) {
+func TestAnOnlySequenceKeepsACommonBeginning(t *testing.T) {
 	p := NewPool(1)
-	p.Extend(0, []int32{1, 2, 3, 4, 5, 6})
-	_, common, err := p.Acquire(t.Context(), []int32{1, 2, 9, 9, 9, 9, 9}, true)
+	p.Extend(0, times(1, 2, 3, 4, 5, 6))
+	_, common, err := p.Acquire(t.Context(), append(times(1, 2), 2, 9, 9, 9), true)
 	require.NoError(t, err)
-	require.Equal(t, 2, common)
+	require.Equal(t, 2*reuseStep, common)
+}
+
+// A client guesses the prompt of an earlier request token by token: each guess is
+// what it knows and one more token. The number of reused tokens must not tell whether
+// the guess was right, unless reuseStep tokens or a whole text were guessed.
+func TestReuseDoesNotTellWhetherOneTokenWasGuessed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	told := 0
+	for range 2000 {
+		prompt, answer := make([]int32, 1+rng.IntN(150)), make([]int32, rng.IntN(50))
+		for i := range prompt {
+			prompt[i] = rng.Int32N(100)
+		}
+		held := append(slices.Clone(prompt), answer...)
+		ask := func(guess []int32) int {
+			p := NewPool(1)
+			_, _, err := p.Acquire(t.Context(), prompt, true)
+			require.NoError(t, err)
+			p.Extend(0, held)
+			p.Release(0)
+			_, common, err := p.Acquire(t.Context(), guess, true)
+			require.NoError(t, err)
+			return common
+		}
+		known := rng.IntN(len(prompt))
+		right, wrong := slices.Clone(prompt[:known+1]), slices.Clone(prompt[:known+1])
+		wrong[known] = 100
+		if ask(right) == ask(wrong) {
+			continue
+		}
+		n := known + 1
+		require.True(t, n%reuseStep == 0 || n == len(prompt) || n == len(held), "%d known of %d", known, len(prompt))
+		told++
+	}
+	require.Positive(t, told, "the end of a prompt may be recognized")
+}
+
+func TestContinuedAndRepeatedTextsAreReusedWhole(t *testing.T) {
+	for n := 1; n < 200; n += 7 {
+		p, prompt, answer := NewPool(1), slices.Repeat([]int32{4}, n), []int32{5, 6, 7}
+		for turn, tt := range []struct {
+			prompt []int32
+			common int
+		}{{prompt, 0}, {prompt, n}, {slices.Concat(prompt, answer, []int32{8}), n + 3}} {
+			i, common, err := p.Acquire(t.Context(), tt.prompt, true)
+			require.NoError(t, err)
+			require.Equal(t, tt.common, common, "turn %d of %d tokens", turn, n)
+			p.Cut(i, common)
+			p.Extend(i, tt.prompt[common:])
+			p.Extend(i, answer)
+			p.Release(i)
+		}
+	}
 }
 
 func TestAcquireTakesTheSequenceUnusedForLongest(t *testing.T) {
