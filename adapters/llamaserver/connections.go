@@ -19,7 +19,10 @@ type connections struct {
 
 // quiet says since when a connection has had no request. It is zero for a connection
 // that has one.
-type quiet struct{ since time.Time }
+type quiet struct {
+	since  time.Time
+	served bool // it had a request before
+}
 
 // newConnections returns a limit for a server with a number of slots. The process
 // needs half of its file descriptors for other things.
@@ -28,21 +31,21 @@ func newConnections(slots int) *connections {
 }
 
 // youngest is the time that a connection has for its first request, before it may be
-// closed for another one. The server accepts no other connection meanwhile.
-const youngest = 100 * time.Millisecond
+// closed for another one. If only such connections are quiet, the server accepts no
+// others meanwhile.
+const youngest = 500 * time.Millisecond
 
 // changed is the hook [http.Server.ConnState]. The server calls it for a new connection
 // before it accepts the next.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		c.set(conn, quiet{time.Now()})
-		if pause := c.makeRoom(conn, youngest); pause > 0 {
-			time.Sleep(pause)
-			c.makeRoom(conn, 0)
+		c.set(conn, quiet{since: time.Now()})
+		for pause := c.makeRoom(conn); pause > 0; pause = c.makeRoom(conn) {
+			time.Sleep(pause) // in total at most youngest, because conn is the youngest
 		}
 	case http.StateIdle:
-		c.set(conn, quiet{time.Now()})
+		c.set(conn, quiet{since: time.Now(), served: true})
 	case http.StateActive:
 		c.set(conn, quiet{})
 	case http.StateClosed, http.StateHijacked:
@@ -59,21 +62,22 @@ func (c *connections) set(conn net.Conn, q quiet) {
 }
 
 // makeRoom closes a connection if there are too many: the one that is quiet for the
-// longest time, or newest if there is no other. If that is less than age, it returns
-// the time to wait instead.
-func (c *connections) makeRoom(newest net.Conn, age time.Duration) (pause time.Duration) {
+// longest time after a request, else the one that waits for its first request for the
+// longest time. If the latter is too young, it returns the time to wait instead.
+func (c *connections) makeRoom(newest net.Conn) (pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) <= c.most {
 		return 0
 	}
-	victim, since := newest, time.Now()
+	victim, best := newest, c.open[newest]
 	for conn, q := range c.open {
-		if !q.since.IsZero() && conn != newest && q.since.Before(since) {
-			victim, since = conn, q.since
+		better := q.served && !best.served || q.served == best.served && (q.since.Before(best.since) || victim == newest && q.since.Equal(best.since))
+		if !q.since.IsZero() && conn != newest && better {
+			victim, best = conn, q
 		}
 	}
-	if pause = age - time.Since(since); pause > 0 {
+	if pause = youngest - time.Since(best.since); pause > 0 && !best.served {
 		return pause
 	}
 	delete(c.open, victim)
