@@ -236,9 +236,9 @@ func (e *Engine) lock(ctx context.Context) error {
 	return err
 }
 
-// ensureLoaded loads the programs again if the device has restarted. It returns an
-// error if the engine is closed or has no graphs to run. The caller holds the device
-// lock.
+// ensureLoaded loads the programs again if the device has restarted. ensureLoaded
+// returns an error if the engine is closed or has no graphs to run. The caller holds
+// the device lock.
 func (e *Engine) ensureLoaded() error {
 	switch {
 	case e.closed:

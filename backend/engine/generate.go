@@ -17,8 +17,8 @@ import (
 )
 
 // Generate continues a prompt and passes the output to emit in non-empty pieces.
-// Generate first waits until a sequence is free. It returns the Report at the end of
-// the output. An error comes from ctx, emit or the device, or it is a
+// Generate first waits until a sequence is free. Generate returns the Report at the end
+// of the output. An error comes from ctx, emit or the device, or it is a
 // [PromptTooLongError] or [ErrRequest]. After an error, the report covers the work done
 // so far, and the computed rows stay in the cache.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {

@@ -37,8 +37,8 @@ func (o *resolved) contextFor(n int) int {
 }
 
 // reserve changes to a longer context tier if the current graphs cannot hold sequences
-// of n tokens. It returns a description of the change, or nil if none was needed. If
-// reserve fails, the engine keeps its old graphs.
+// of n tokens. reserve returns a description of the change, or nil if none was needed.
+// If reserve fails, the engine keeps its old graphs.
 //
 // Passes of other requests run while the new graphs are compiled and loaded. These
 // passes wait only while keys and values are copied.
@@ -106,8 +106,8 @@ func (e *Engine) grow(ctx context.Context, old *graphSet, g *Growth) error {
 	return nil
 }
 
-// switchGraphSet makes next the engine's graph set, between two passes. It calls
-// prepare before that.
+// switchGraphSet makes next the engine's graph set, between two passes. switchGraphSet
+// calls prepare before that.
 func (e *Engine) switchGraphSet(ctx context.Context, old, next *graphSet, g *Growth, prepare func() error) error {
 	if err := e.lock(ctx); err != nil {
 		return err

@@ -105,8 +105,8 @@ func (e *Engine) loadPrefillGraphs() {
 }
 
 // planReturn returns a plan that loads the prefill graph of each block in which it is
-// not loaded. It returns nil if the engine would not answer a prompt of usual length
-// sooner.
+// not loaded. planReturn returns nil if the engine would not answer a prompt of usual
+// length sooner.
 func (e *Engine) planReturn(resident []graphswap.Variant, tokens int) (*Forecast, error) {
 	plan := &graphswap.Plan{
 		Name: "idle", Blocks: len(resident), PrefillRows: e.options.Rows[0], DecodeRows: e.options.partRows(), Before: resident, After: slices.Clone(resident),

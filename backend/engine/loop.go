@@ -35,8 +35,8 @@ func (g *generation) compute(ctx context.Context) error {
 }
 
 // runNextPass runs one pass with rows from the request queue, of its own request or of
-// others. It returns when each request has settled its rows. The caller holds the
-// device lock, and runNextPass releases it.
+// others. runNextPass returns when each request has settled its rows. The caller holds
+// the device lock, and runNextPass releases it.
 func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	defer e.unlock()
 	if err := e.prepareFor(ctx); err != nil {

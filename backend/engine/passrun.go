@@ -104,7 +104,7 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 	return nil
 }
 
-// fill writes the masks, angles and padding rows that a graph of the block reads. It
+// fill writes the masks, angles and padding rows that a graph of the block reads. fill
 // returns the number of parts in which the graph computes the batch. Padding rows can
 // still hold values of an earlier pass. Padding rows must be finite, so fill clears
 // them.

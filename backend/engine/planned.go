@@ -10,9 +10,9 @@ import (
 )
 
 // planPrompt starts a switch plan for those tokens of a prompt that must be computed.
-// It returns nil if no graphs are switched for the prompt: because the options forbid
-// it, because loads of earlier plans failed too often, or because a plan of another
-// request is still running.
+// planPrompt returns nil if no graphs are switched for the prompt: because the options
+// forbid it, because loads of earlier plans failed too often, or because a plan of
+// another request is still running.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
 	if e.switcher == nil || e.options.Exact { // with Exact, widths must not depend on a plan
 		return nil, nil

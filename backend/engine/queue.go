@@ -129,8 +129,8 @@ func (q *requestQueue) putBack(w *workItem, turn uint64) {
 	})
 }
 
-// withdraw removes an item from the queue because its request gives up. It returns
-// false if a pass has already taken the item.
+// withdraw removes an item from the queue because its request gives up. withdraw
+// returns false if a pass has already taken the item.
 func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 	q.update(func() {
 		if removed = q.remove(w); removed {
@@ -141,7 +141,7 @@ func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 }
 
 // takeItem removes one item from the queue for a window, which computes the item's
-// tokens chunk by chunk. It returns false if the item is not in the queue.
+// tokens chunk by chunk. takeItem returns false if the item is not in the queue.
 func (q *requestQueue) takeItem(w *workItem) (taken bool) {
 	q.update(func() { taken = q.remove(w) })
 	return taken
@@ -222,8 +222,8 @@ func (e *Engine) nextRows() (rows []taskRows) {
 const patience = 8
 
 // waitForMore waits for requests that will soon add rows, if these rows could share the
-// pass. It waits for at most a fraction of the pass's time. Without this wait, two
-// requests that have just shared a pass would run in separate passes from then on.
+// pass. waitForMore waits for at most a fraction of the pass's time. Without this wait,
+// two requests that have just shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
 	for {

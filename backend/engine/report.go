@@ -7,8 +7,8 @@ import (
 )
 
 // ProcessorPerToken returns the processor time of the process per output token,
-// including the time of the prompt. It returns 0 if the time is unknown or there is no
-// output token.
+// including the time of the prompt. ProcessorPerToken returns 0 if the time is unknown
+// or there is no output token.
 func (r *Report) ProcessorPerToken() time.Duration {
 	if r.OutputTokens == 0 {
 		return 0

@@ -126,7 +126,8 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-// aligned reports whether a pass can be cut into parts of the decode graph's rows.
+// aligned reports whether a pass can be cut into parts that are as wide as the
+// decode graph.
 func (r *resolved) aligned() bool { return r.Rows[1]*r.rowBytes%arena.Alignment == 0 }
 
 func (r *resolved) fillHead(c model.Config) {

@@ -11,9 +11,9 @@ import (
 )
 
 // verify draws tokens after the last of the item's tokens. If the drawn token equals a
-// draft, verify draws the next token from that draft's row, and so on. It returns the
-// rows of the accepted drafts. Each draw depends only on logits of accepted rows, so
-// drafts never change the drawn tokens.
+// draft, verify draws the next token from that draft's row, and so on. verify returns
+// the rows of the accepted drafts. Each draw depends only on logits of accepted rows,
+// so drafts never change the drawn tokens.
 func (g *generation) verify(o *passOutput) (path []int32, err error) {
 	if !o.rows.last() {
 		g.learn(o, nil, nil)

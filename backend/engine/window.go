@@ -10,9 +10,9 @@ import (
 )
 
 // nextWindow returns the plan run that computes its next chunks as a window: several
-// chunks go through a block before the next block gets them. It returns nil if each
-// chunk goes through all blocks before the next one: then rows of other requests may
-// share the passes.
+// chunks go through a block before the next block gets them. nextWindow returns nil if
+// each chunk goes through all blocks before the next one: then rows of other requests
+// may share the passes.
 func (e *Engine) nextWindow() *residency.Run {
 	if e.switcher == nil {
 		return nil

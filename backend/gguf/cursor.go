@@ -55,9 +55,9 @@ func (c *cursor) uint64(what string) uint64 {
 }
 
 // count reads the number of entries that follow. Each entry takes at least minBytes
-// bytes. It fails if the entries do not fit the file, or if there are more than most. A file may be
-// sparse, so its size proves nothing: callers allocate for an entry when they have read
-// it.
+// bytes. count fails if the entries do not fit the file, or if there are more than
+// most. A file may be sparse, so its size proves nothing: callers allocate for an entry
+// when they have read it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {

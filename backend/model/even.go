@@ -40,8 +40,8 @@ const leastEven = 1.0 / 16
 const valueRoom = 1.5
 
 // evening returns the factors of a layer's keys or values, (head, element), widened by
-// room. It returns nil if the recipe has no such factors. The first turned elements of
-// each head are rotated in pairs by RoPE.
+// room. evening returns nil if the recipe has no such factors. The first turned
+// elements of each head are rotated in pairs by RoPE.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {

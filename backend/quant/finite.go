@@ -6,9 +6,9 @@ import (
 )
 
 // FirstBeyond returns the index of the first value that is NaN or whose magnitude
-// exceeds limit. It returns -1 if there is none. With a limit of [math.MaxFloat32] it
-// finds the first value that is not finite. FirstBeyond reads gigabytes per second
-// (BenchmarkFirstBeyond), so every conversion can afford it.
+// exceeds limit. FirstBeyond returns -1 if there is none. With a limit of
+// [math.MaxFloat32] it finds the first value that is not finite. FirstBeyond reads
+// gigabytes per second (BenchmarkFirstBeyond), so every conversion can afford it.
 func FirstBeyond(values []float32, limit float32) int {
 	// The bits of magnitudes, compared as integers, have the order of the magnitudes;
 	// infinity and NaNs are larger.

@@ -106,8 +106,9 @@ func (t Type) BlockSize() int { return t.format().block }
 // TypeSize returns the number of bytes in a block, or zero for an unknown format.
 func (t Type) TypeSize() int { return t.format().blockBytes }
 
-// SizeBytes returns the number of bytes that n values take. It returns an error for an
-// unknown format, an incomplete block, and a size that exceeds the address space.
+// SizeBytes returns the number of bytes that n values take. SizeBytes returns an error
+// for an unknown format, an incomplete block, and a size that exceeds the address
+// space.
 func (t Type) SizeBytes(n int) (int, error) {
 	f := t.format()
 	switch {

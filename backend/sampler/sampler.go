@@ -44,8 +44,8 @@ func (s *Sampler) Accept(token int32) {
 	}
 }
 
-// Sample chooses the next token from the logits of all tokens. It does not change the
-// slice logits. A nil mask allows all tokens.
+// Sample chooses the next token from the logits of all tokens. Sample does not change
+// the slice logits. A nil mask allows all tokens.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if len(logits) == 0 {
 		return 0, fmt.Errorf("sampler: %w: the row has no logits", ErrLogits)

@@ -166,7 +166,7 @@ func twoSequences(t *testing.T, s *suite) {
 }
 
 // interleave mixes the rows of two sequences at random, without changing the order
-// within a sequence. It returns the indices of each sequence's rows.
+// within a sequence. interleave returns the indices of each sequence's rows.
 func interleave(rng *rand.Rand, own [2][]engine.Row) (rows []engine.Row, place [2][]int) {
 	for len(place[0]) < len(own[0]) || len(place[1]) < len(own[1]) {
 		sequence := rng.IntN(2)

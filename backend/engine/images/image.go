@@ -81,7 +81,8 @@ func CloseAll(list []*Image) error {
 }
 
 // ReloadAll frees images and loads them again, after a restart of the device has made
-// their programs unusable. It returns their graphs in the order of [Loader.Load].
+// their programs unusable. ReloadAll returns their graphs in the order of
+// [Loader.Load].
 func ReloadAll(ctx context.Context, l *Loader, list []*Image) (graphs []*Graph, err error) {
 	for _, i := range list {
 		if freed := i.Free(); freed != nil {

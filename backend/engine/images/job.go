@@ -80,9 +80,9 @@ type Job struct {
 }
 
 // Compile writes the job's graphs from model m, compiles them, and writes the image to
-// w. It calls filled with the size of each constant when the constant is written. If
-// the graphs differ from the job's, because the model or this program is another one,
-// Compile returns [ErrJob].
+// w. Compile calls filled with the size of each constant when the constant is written.
+// If the graphs differ from the job's, because the model or this program is another
+// one, Compile returns [ErrJob].
 func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {
 	graphs, err := writeAll(m, j.Graphs)
 	if err != nil {

@@ -195,8 +195,8 @@ func (l *Loader) done(r *reporter) {
 	r.done.Store(true)
 }
 
-// fromCache loads an image from the cache. It returns [imagecache.ErrMiss] if the cache
-// has no such image, and [backend.ErrImage] if the device rejects the image.
+// fromCache loads an image from the cache. fromCache returns [imagecache.ErrMiss] if
+// the cache has no such image, and [backend.ErrImage] if the device rejects the image.
 func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (*Image, error) {
 	entry, err := l.cache.Get(key)
 	if err != nil {

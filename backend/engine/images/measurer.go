@@ -148,8 +148,8 @@ func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error
 	return median(times), nil
 }
 
-// runs runs the graph several times. It returns the median time, and the number of runs
-// that took longer than on the simulated phone.
+// runs runs the graph several times. runs returns the median time, and the number of
+// runs that took longer than on the simulated phone.
 func (s *measurer) runs(ctx context.Context, r *runnable) (_ time.Duration, overruns int, err error) {
 	var times []time.Duration
 	for i := range WarmUps + s.repeats {
@@ -178,8 +178,8 @@ func (s *measurer) run(ctx context.Context, r *runnable) (_ time.Duration, late 
 }
 
 // runSlowdown runs one graph while another one is loaded, and returns how much longer a
-// run takes than alone. It returns zero if the device's calls take no time, because
-// they cannot overlap.
+// run takes than alone. runSlowdown returns zero if the device's calls take no time,
+// because they cannot overlap.
 func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) (_ float64, err error) {
 	if s.virtual {
 		return 0, nil
@@ -223,8 +223,8 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 	}
 }
 
-// silent returns a measurer that another goroutine may use. It reports no progress, and
-// its result is not used.
+// silent returns a measurer that another goroutine may use. silent reports no progress,
+// and its result is not used.
 func (s *measurer) silent() *measurer {
 	q := *s
 	q.loader, q.result = s.loader.Silent(), &Measurements{Context: s.result.Context}

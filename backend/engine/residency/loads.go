@@ -38,8 +38,8 @@ func (x *Run) finish(last bool) {
 	close(x.done)
 }
 
-// waitToLoad waits until the given load may start. It returns false if the load must
-// not start at all.
+// waitToLoad waits until the given load may start. waitToLoad returns false if the load
+// must not start at all.
 func (x *Run) waitToLoad(load int) bool {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
@@ -130,8 +130,8 @@ func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	return err
 }
 
-// LoadNow carries out one load of a run in virtual time. It returns the time that the
-// device would take.
+// LoadNow carries out one load of a run in virtual time. LoadNow returns the time that
+// the device would take.
 func (x *Run) LoadNow(i int) (ms float64, err error) {
 	load := x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)

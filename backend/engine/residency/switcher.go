@@ -155,9 +155,9 @@ func (s *Switcher) Resident(set *Set) []graphswap.Variant {
 	return list
 }
 
-// Begin makes x the current plan run and starts its loader. It returns false if another
-// plan run has not ended. In virtual time it starts no loader, because the caller
-// carries out the loads.
+// Begin makes x the current plan run and starts its loader. Begin returns false if
+// another plan run has not ended. In virtual time it starts no loader, because the
+// caller carries out the loads.
 func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
