@@ -7,114 +7,157 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
-// ourNames lists the files in a layout's lib/ollama that are not links to the
-// host's files of the same name.
-var ourNames = []string{"llama-server", "llama-server.orig", "llama-quantize"}
-
-// Lay creates or updates a private layout of an Ollama installation (the host) in
-// dir and returns the path of its ollama executable. In the layout, bin/ollama is
-// the host's executable, lib/ollama/llama-server is program, and
-// lib/ollama/llama-server.orig links to the host's llama-server. Links to the
-// host's other files are in the same folder. If the host has no llama-quantize,
-// which `ollama create` needs, program is used in its place. Lay does not change
-// the host.
+// Lay creates or updates a private layout in dir and returns the path of its
+// ollama executable. In the layout, bin/ollama is the host's executable,
+// lib/ollama/llama-server is program, lib/ollama/llama-server.orig links to the
+// host's llama-server, and links to the host's other files lie next to them. If
+// the host has no llama-quantize, which `ollama create` needs, program takes its
+// place. Lay does not change the host.
+//
+// Lay replaces and removes only files that it wrote, which [MarkerFile] lists.
+// Any other file in its way is [ErrForeign], and nothing is changed. Each file is
+// complete when it gets its name, so a server can start from the layout at any
+// time. If Lay is interrupted, a second call completes it.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
 	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {
 		return "", fmt.Errorf("ollama: %s is the host's own folder: name another folder", dir)
 	}
-	for _, folder := range []string{bin, lib} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return "", fmt.Errorf("ollama: lay out: %w", err)
-		}
-	}
-	executable := filepath.Join(bin, exe("ollama"))
-	if err := linkOrCopy(h.Executable, executable); err != nil {
+	if err := lay(h, program, dir); err != nil {
 		return "", fmt.Errorf("ollama: lay out: %w", err)
 	}
-	if err := linkOrCopy(program, filepath.Join(lib, exe("llama-server"))); err != nil {
-		return "", fmt.Errorf("ollama: lay out: %w", err)
-	}
-	if err := linkLibrary(h, lib); err != nil {
-		return "", fmt.Errorf("ollama: lay out: %w", err)
-	}
-	quantize := filepath.Join(lib, exe("llama-quantize"))
-	if _, err := os.Stat(quantize); errors.Is(err, os.ErrNotExist) {
-		if err := linkOrCopy(program, quantize); err != nil {
-			return "", fmt.Errorf("ollama: lay out: %w", err)
-		}
-	}
-	return executable, nil
+	return filepath.Join(bin, exe("ollama")), nil
 }
 
-// linkLibrary links the host's helper programs into the folder lib. The link to the
-// host's llama-server is called llama-server.orig.
-func linkLibrary(h Host, lib string) error {
-	if err := dropOldLinks(lib); err != nil || h.Library == "" {
-		return err
-	}
-	entries, err := os.ReadDir(h.Library)
+func lay(h Host, program, dir string) error {
+	old, err := readMarker(dir)
 	if err != nil {
 		return err
 	}
-	// If the host is itself a layout, its llama-server is our program.
-	laid := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe("llama-server.orig") })
+	files, err := layout(h, program)
+	if err != nil {
+		return err
+	}
+	for _, l := range files {
+		if err := mayReplace(l, old, dir); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"bin", filepath.Join("lib", "ollama")} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := writeMarker(dir, slices.Concat(old, files)); err != nil {
+		return err
+	}
+	for i := range files {
+		if err := files[i].put(dir); err != nil {
+			return err
+		}
+	}
+	for _, l := range old { // the host may no longer have the file
+		again := slices.ContainsFunc(files, func(f laying) bool { return f.Path == l.Path })
+		if again || !l.isOurs(dir) {
+			continue
+		}
+		if err := removeIfExists(l.in(dir)); err != nil {
+			return err
+		}
+	}
+	return writeMarker(dir, files)
+}
+
+// mayReplace returns [ErrForeign] if another file than those of an earlier layout
+// is in the way.
+func mayReplace(l laying, old []laying, dir string) error {
+	path := l.in(dir)
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, o := range append(slices.Clone(old), l) {
+		if o.Path == l.Path && o.isOurs(dir) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w, or it was changed: move it away, or name another folder", path, ErrForeign)
+}
+
+// layout lists the files of a layout.
+func layout(h Host, program string) (files []laying, err error) {
+	add := func(path, from string, copied bool) error {
+		l := laying{Path: path, From: from}
+		var err error
+		if copied {
+			l.SHA256, err = sumOf(from)
+		}
+		files = append(files, l)
+		return err
+	}
+	if err := add("bin/"+exe("ollama"), h.Executable, true); err != nil {
+		return nil, err
+	}
+	const lib = "lib/ollama/"
+	if err := add(lib+exe("llama-server"), program, true); err != nil {
+		return nil, err
+	}
+	var entries []os.DirEntry
+	if h.Library != "" {
+		if entries, err = os.ReadDir(h.Library); err != nil {
+			return nil, err
+		}
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe(name) })
+	}
+	laid := has(OriginalName) // the host is a layout itself: its llama-server is our program
 	for _, e := range entries {
 		name := e.Name()
-		switch name {
-		case exe("llama-server"):
+		if name == exe("llama-server") {
 			if laid {
 				continue
 			}
-			name = exe("llama-server.orig")
-		case exe("llama-quantize"):
-			if err := os.Remove(filepath.Join(lib, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
+			name = exe(OriginalName)
 		}
-		if err := linkAny(filepath.Join(h.Library, e.Name()), filepath.Join(lib, name)); err != nil {
+		if err := add(lib+name, filepath.Join(h.Library, e.Name()), false); err != nil {
+			return nil, err
+		}
+	}
+	if !has("llama-quantize") {
+		err = add(lib+exe("llama-quantize"), program, true)
+	}
+	return files, err
+}
+
+// put writes the file under a temporary name and renames it. A symbolic link that
+// is not allowed (Windows without developer mode) becomes a copy.
+func (l *laying) put(dir string) error {
+	path := l.in(dir)
+	temporary := newName(path)
+	if err := removeIfExists(temporary); err != nil {
+		return err
+	}
+	err := os.ErrInvalid
+	if l.SHA256 == "" {
+		err = os.Symlink(l.From, temporary)
+		if info, failed := os.Stat(l.From); err != nil && (failed != nil || info.IsDir()) {
 			return err
 		}
 	}
-	return nil
-}
-
-// dropOldLinks removes the links of an earlier layout, because their targets may no
-// longer exist.
-func dropOldLinks(lib string) error {
-	entries, err := os.ReadDir(lib)
 	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		ours := false
-		for _, name := range ourNames {
-			ours = ours || strings.TrimSuffix(e.Name(), ".exe") == name
+		if l.SHA256, err = sumOf(l.From); err != nil {
+			return err
 		}
-		if e.Type()&os.ModeSymlink == 0 && !ours || e.Name() == exe("llama-server") {
-			continue
+		if sameFile(l.From, path) {
+			return nil
 		}
-		if err := os.Remove(filepath.Join(lib, e.Name())); err != nil {
+		if err = linkOrCopy(l.From, temporary); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// linkAny creates a symbolic link. If symbolic links are not allowed (Windows
-// without developer mode), linkAny copies the file.
-func linkAny(from, to string) error {
-	err := os.Symlink(from, to)
-	if err == nil || errors.Is(err, os.ErrExist) {
-		return err
-	}
-	if info, statErr := os.Stat(from); statErr != nil || info.IsDir() {
-		return err
-	}
-	return linkOrCopy(from, to)
+	return os.Rename(temporary, path)
 }
 
 func sameFile(a, b string) bool {
