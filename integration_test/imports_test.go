@@ -95,6 +95,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/atomicfile"},
 	{folder: "adapters/crash", modules: []string{"golang.org/x/sys"}},
+	{folder: "adapters/uninstall"},
 	{folder: "adapters/signing", internal: []string{"internal/trust"}},
 	{folder: "adapters/findings", internal: []string{
 		"internal/trust",

@@ -166,8 +166,8 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 	require.NoError(t, err)
 	complete := snapshot(t, dir)
 	foreign := map[string]string{
-		write(t, "the user's", dir, "notes.txt"):                    "the user's",
-		write(t, "the user's", dir, "lib", "other.so"):              "the user's",
+		write(t, "the user's", dir, "notes.txt"):                     "the user's",
+		write(t, "the user's", dir, "lib", "other.so"):               "the user's",
 		write(t, "the user's", dir, "lib", "ollama", "mine", "x.so"): "the user's",
 	}
 	others := snapshot(t, filepath.Join(root, "host"))

@@ -19,7 +19,8 @@ func newInstallCommand() *cobra.Command {
 		Short: "Make a private Ollama that starts this program",
 		Long: "Create DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama with this program\n" +
 			"as llama-server. It runs the models that you select and hands all others to Ollama's own\n" +
-			"llama-server. Your Ollama itself is not changed. Run install again after an update of either.",
+			"llama-server. Your Ollama itself is not changed. Run install again after an update of either.\n" +
+			"DIR must be new, empty, or an earlier installation; sdnpu uninstall DIR removes it.",
 		Example: "  sdnpu install ~/npu-ollama\n  sdnpu install ~/npu-ollama --ollama /opt/ollama/bin/ollama",
 		Args:    cmdline.OneArgument("DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return install(cmd, args[0], executable) },

@@ -44,6 +44,7 @@ func newCommand() *cobra.Command {
 		newRunCommand(),
 		newSelectCommand(),
 		newInstallCommand(),
+		newUninstallCommand(),
 		newRuntimeCommand(),
 		newDoctorCommand(),
 		newCacheCommand(),

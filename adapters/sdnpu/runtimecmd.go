@@ -30,11 +30,11 @@ type runtimeFlags struct {
 func newRuntimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runtime",
-		Short: "Install or list the vendor's QNN runtime",
+		Short: "Install, list or remove the vendor's QNN runtime",
 		Args:  cmdline.NoArguments,
 		RunE:  cmdline.Help,
 	}
-	cmd.AddCommand(newRuntimeInstallCommand(), newRuntimeShowCommand())
+	cmd.AddCommand(newRuntimeInstallCommand(), newRuntimeShowCommand(), newRuntimeRemoveCommand())
 	return cmd
 }
 

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestUninstallRemovesWhatWasNamed installs into a folder, and checks what each
+// call of uninstall takes away.
+func TestUninstallRemovesWhatWasNamed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Ollama is a shell script here")
+	}
+	root := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", filepath.Join(root, "data"))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(root, "cache"))
+	t.Setenv("SDNPU_CACHE", "")
+	t.Setenv("SDNPU_DB", "")
+	put := func(path ...string) string {
+		file := filepath.Join(append([]string{root}, path...)...)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\necho ollama version is 0.32.1\n"), 0o755)) //nolint:gosec // a program
+		return file
+	}
+	host, dir := put("host", "bin", "ollama"), filepath.Join(root, "npu")
+	key := strings.Repeat("0a", 32)
+	image, letter := put("cache", "sdnpu", "images", key+".image"), put("cache", "sdnpu", "images", "letter.txt")
+	emulator := put("cache", "sdnpu", "emulator", key[:16], "libQnnHtp.so")
+	library := put("data", "sdnpu", "runtime", "onnxruntime_qnn", "libQnnHtp.so")
+	log := put("data", "sdnpu", "db", "chat", "log-00000001")
+	_, err := sdnpu(t, "install", dir, "--ollama", host)
+	require.NoError(t, err)
+	notes := put("npu", "notes.txt")
+
+	_, err = sdnpu(t, "uninstall")
+	require.ErrorContains(t, err, "name the DIR")
+	_, err = sdnpu(t, "uninstall", filepath.Join(root, "host"), "--yes")
+	require.Error(t, err, "it is no installation")
+	said, err := sdnpu(t, "uninstall", dir, "--all", "--databases")
+	require.ErrorIs(t, err, errNotConfirmed)
+	require.Contains(t, said, library[:len(library)-len("/onnxruntime_qnn/libQnnHtp.so")])
+	for _, path := range []string{host, image, letter, emulator, library, log, notes, filepath.Join(dir, "bin", "ollama")} {
+		require.FileExists(t, path)
+	}
+
+	said, err = sdnpu(t, "uninstall", dir, "--yes")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^stays +databases`, said)
+	require.NoFileExists(t, filepath.Join(dir, "bin", "ollama"))
+	for _, path := range []string{host, image, emulator, library, log, notes} {
+		require.FileExists(t, path)
+	}
+	_, err = sdnpu(t, "runtime", "remove")
+	require.ErrorIs(t, err, errNotConfirmed)
+	require.FileExists(t, library)
+	_, err = sdnpu(t, "runtime", "remove", "--yes")
+	require.NoError(t, err)
+	require.NoFileExists(t, library)
+	_, err = sdnpu(t, "uninstall", "--all", "--yes")
+	require.NoError(t, err)
+	require.NoFileExists(t, image)
+	require.NoFileExists(t, emulator)
+	require.FileExists(t, log, "answers are removed only with --databases")
+	_, err = sdnpu(t, "uninstall", "--databases", "--yes")
+	require.NoError(t, err)
+	require.NoFileExists(t, log)
+	for _, path := range []string{host, letter, notes} {
+		require.FileExists(t, path)
+	}
+	said, err = sdnpu(t, "uninstall", "--all", "--databases", "--yes")
+	require.NoError(t, err)
+	require.Contains(t, said, "nothing to remove")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/adapters/uninstall"
+)
+
+// errNotConfirmed is returned if the user did not agree to a removal.
+var errNotConfirmed = errors.New("nothing was removed")
+
+type uninstallFlags struct{ all, databases, yes bool }
+
+func newUninstallCommand() *cobra.Command {
+	var f uninstallFlags
+	cmd := &cobra.Command{
+		Use:   "uninstall [DIR]",
+		Short: "Remove what this program has put on this machine",
+		Long: "List what lies in DIR, the caches, the runtime and the databases, ask, and remove what you\n" +
+			"named: DIR of sdnpu install, with --all also the compiled images, the measured results, the\n" +
+			"emulator and the vendor's runtime. Databases hold your answers: they stay unless --databases is\n" +
+			"given. Files that this program did not write stay, and so does the program itself.",
+		Example: "  sdnpu uninstall ~/npu-ollama\n  sdnpu uninstall ~/npu-ollama --all --databases",
+		Args:    cmdline.UpToOneArgument("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !f.all && !f.databases {
+				return errors.New("name the DIR of an installation, --all or --databases: see sdnpu uninstall --help")
+			}
+			return f.run(cmd, args)
+		},
+	}
+	cmd.Flags().BoolVar(&f.all, "all", false, "also remove the caches and the vendor's runtime")
+	cmd.Flags().BoolVar(&f.databases, "databases", false, "also remove the token databases of this user")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (f uninstallFlags) run(cmd *cobra.Command, args []string) error {
+	out := cmd.OutOrStdout()
+	var installation *ollama.Installation
+	if len(args) == 1 {
+		dir, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		if installation, err = ollama.Installed(dir); err != nil {
+			return err
+		}
+		files, size := installation.Size()
+		fmt.Fprintf(out, "remove  %-14s %s: %d files, %s\n", "installation", dir, files, cmdline.Bytes(size))
+	}
+	caches, databases, err := ourFolders()
+	if err != nil {
+		return err
+	}
+	remove := append(listParts(cmd, caches, f.all), listParts(cmd, databases, f.databases)...)
+	if installation == nil && len(remove) == 0 {
+		fmt.Fprintln(out, "there is nothing to remove")
+		return nil
+	}
+	if err := confirm(cmd, f.yes); err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range remove {
+		errs = append(errs, p.Remove())
+	}
+	if installation != nil {
+		left, err := installation.Remove()
+		errs = append(errs, err)
+		for _, path := range left {
+			fmt.Fprintf(out, "%s stays: it was changed since sdnpu install\n", path)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ourFolders returns the folders in which this program keeps files for this user.
+func ourFolders() (caches, databases []*uninstall.Part, err error) {
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Cache != "" {
+		caches = append(caches, &uninstall.Part{What: "image cache", Folder: s.Cache, Names: uninstall.ImageNames})
+	}
+	emulators, err := launch.CacheFolder("emulator")
+	if err != nil {
+		return nil, nil, err
+	}
+	caches = append(caches, &uninstall.Part{What: "emulator", Folder: emulators, Names: uninstall.EmulatorNames})
+	if folder := launch.UserRuntimeFolder(); folder != "" {
+		caches = append(caches, &uninstall.Part{What: "QNN runtime", Folder: folder, Names: uninstall.RuntimeNames})
+		databases = append(databases, &uninstall.Part{What: "databases", Folder: filepath.Join(filepath.Dir(folder), "db"), Names: uninstall.DatabaseNames})
+	}
+	if folder := os.Getenv("SDNPU_DB"); filepath.IsAbs(folder) {
+		databases = append(databases, &uninstall.Part{What: "database", Folder: folder, Names: uninstall.DatabaseNames})
+	}
+	for _, p := range append(caches[:len(caches):len(caches)], databases...) {
+		if err := p.Find(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return caches, databases, nil
+}
+
+// listParts prints the folders that hold files, and returns them if they are to be
+// removed.
+func listParts(cmd *cobra.Command, parts []*uninstall.Part, remove bool) (chosen []*uninstall.Part) {
+	for _, p := range parts {
+		if len(p.Files) == 0 {
+			continue
+		}
+		what := "stays "
+		if remove {
+			what, chosen = "remove", append(chosen, p)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-14s %s: %d files, %s\n", what, p.What, p.Folder, len(p.Files), cmdline.Bytes(p.SizeBytes))
+	}
+	return chosen
+}
+
+// confirm asks whether to remove what was listed. Without a terminal it refuses.
+func confirm(cmd *cobra.Command, yes bool) error {
+	if yes {
+		return nil
+	}
+	in := cmd.InOrStdin()
+	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
+		return fmt.Errorf("%w: the standard input is no terminal: run it again with --yes", errNotConfirmed)
+	}
+	fmt.Fprint(cmd.ErrOrStderr(), "Remove these? [y/N] ")
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return errNotConfirmed
+	}
+	return nil
+}
+
+func newRuntimeRemoveCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "remove",
+		Short: "Remove this user's QNN runtime",
+		Args:  cmdline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := &uninstall.Part{What: "QNN runtime", Folder: launch.UserRuntimeFolder(), Names: uninstall.RuntimeNames}
+			if err := p.Find(); err != nil {
+				return err
+			}
+			if len(listParts(cmd, []*uninstall.Part{p}, true)) == 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "there is no runtime in %s\n", p.Folder)
+				return nil
+			}
+			if err := confirm(cmd, yes); err != nil {
+				return err
+			}
+			return p.Remove()
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}

@@ -1,0 +1,89 @@
+// Package uninstall finds and removes what this program keeps in folders that
+// other files may share.
+//
+// A [Part] is one such folder with the patterns of the names that this program
+// gives to its files. Find lists the files that match; Remove removes them and
+// then the folders that are empty. Other files are never removed, symbolic links
+// are not followed, and a second call completes an interrupted one.
+package uninstall
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// Part is a folder of files of one kind.
+type Part struct {
+	What   string // for people, such as "image cache"
+	Folder string
+	// Names matches the paths of our files, relative to Folder and with slashes.
+	Names *regexp.Regexp
+	// Files and SizeBytes describe the files that Find found.
+	Files     []string
+	SizeBytes int64
+}
+
+// Names of the files in each kind of folder.
+var (
+	// ImageNames are the names in the image cache.
+	ImageNames = regexp.MustCompile(`^([0-9a-f]{64}\.(image|lock)|put-[0-9]+\.tmp|probe-[0-9]+|(ranges|checks|flips|profiles)/([0-9a-f]+(-x[0-9]+)?\.(json|codes)|\.[^/]*-[0-9]+|probe))$`)
+	// EmulatorNames are the names in the folder of built emulators.
+	EmulatorNames = regexp.MustCompile(`^[0-9a-f]{16}/(libQnnHtp\.so|QnnHtp\.dll|build-[0-9]+/.*)$`)
+	// DatabaseNames are the names in the folder of databases.
+	DatabaseNames = regexp.MustCompile(`^([a-z0-9-]+/)?(MANIFEST|LOCK|segment-[^/]*|log-[0-9]{8}[^/]*|new-[^/]*)$`)
+	// RuntimeNames are the names in the folder of the vendor's runtime.
+	RuntimeNames = regexp.MustCompile(`^(runtime\.json|Qualcomm_LICENSE\.pdf|\.fetched-[^/]*\.whl|\.unpack-[0-9]+/.*|onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+` +
+		`|onnxruntime_qnn/((lib)?Qnn[A-Za-z0-9]+\.(so|dll)|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt))$`)
+)
+
+// Find lists our files in the folder. A missing folder has none.
+func (p *Part) Find() error {
+	p.Files, p.SizeBytes = nil, 0
+	err := filepath.WalkDir(p.Folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(p.Folder, path)
+		if err != nil || !p.Names.MatchString(filepath.ToSlash(rel)) {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) { // removed since
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.Files, p.SizeBytes = append(p.Files, path), p.SizeBytes+info.Size()
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Remove removes the files that Find listed, and the folders that are then empty.
+func (p *Part) Remove() error {
+	var errs []error
+	folders := []string{p.Folder}
+	for _, path := range p.Files {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for folder := filepath.Dir(path); len(folder) > len(p.Folder); folder = filepath.Dir(folder) {
+			if !slices.Contains(folders, folder) {
+				folders = append(folders, folder)
+			}
+		}
+	}
+	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // the inner ones first
+	for _, folder := range folders {
+		_ = os.Remove(folder) // fails if it holds other files
+	}
+	return errors.Join(errs...)
+}

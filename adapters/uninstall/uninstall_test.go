@@ -1,0 +1,94 @@
+package uninstall
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func put(t *testing.T, path string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(path), 0o600))
+}
+
+// TestOnlyOurFilesAreRemoved builds random folders of our files and others'. After
+// an interrupted removal, a second one completes it, and the others' files stay.
+func TestOnlyOurFilesAreRemoved(t *testing.T) {
+	key := strings.Repeat("0a", 32)
+	kinds := []struct {
+		names  *regexp.Regexp
+		ours   []string
+		others []string
+	}{
+		{
+			ImageNames,
+			[]string{key + ".image", key + ".lock", "put-12.tmp", "ranges/" + key + ".json", "ranges/" + key + "-x2.codes", "flips/" + key + ".json", "profiles/.profile-12"},
+			[]string{"photo.image", "ranges/notes.json", "notes/" + key + ".image", "letter.txt", key + ".image.bak", "put-it.tmp", "images/" + key + ".json"},
+		},
+		{
+			EmulatorNames,
+			[]string{key[:16] + "/libQnnHtp.so", key[:16] + "/build-7/src/ops.c"},
+			[]string{"libQnnHtp.so", "mine/libQnnHtp.so", key[:16] + "/notes"},
+		},
+		{
+			RuntimeNames,
+			[]string{"runtime.json", "onnxruntime_qnn/libQnnHtp.so", "onnxruntime_qnn/QnnHtpV73Stub.dll", "onnxruntime_qnn/Qualcomm_LICENSE.pdf", "onnxruntime_qnn.libs/libc++-1.so.1", ".unpack-12/onnxruntime_qnn/x", ".fetched-onnxruntime_qnn-2.7.0.whl"},
+			[]string{"onnxruntime_qnn/notes.txt", "libQnnHtp.so", "other/runtime.json", "onnxruntime_qnn/more/libQnnHtp.so", "my.whl"},
+		},
+		{
+			DatabaseNames,
+			[]string{"chat/MANIFEST", "chat/LOCK", "chat/log-00000001", "chat/segment-1"},
+			[]string{"chat/letter", "chat/more/log-00000001", "blog-00000001"},
+		},
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := range 200 {
+		kind := kinds[n%len(kinds)]
+		folder := filepath.Join(t.TempDir(), "folder")
+		var ours, others []string
+		for _, name := range kind.ours {
+			if path := filepath.Join(folder, filepath.FromSlash(name)); rng.IntN(4) > 0 {
+				put(t, path)
+				ours = append(ours, path)
+			}
+		}
+		for _, name := range kind.others {
+			if path := filepath.Join(folder, filepath.FromSlash(name)); rng.IntN(4) == 0 {
+				put(t, path)
+				others = append(others, path)
+			}
+		}
+		away := filepath.Join(t.TempDir(), kind.ours[0])
+		put(t, away)
+		if len(ours) > 0 && rng.IntN(3) == 0 { // a link to a folder of the user is not followed
+			require.NoError(t, os.Symlink(filepath.Dir(away), filepath.Join(folder, "link")))
+			others = append(others, filepath.Join(folder, "link", filepath.Base(away)))
+		}
+		p := &Part{Folder: folder, Names: kind.names}
+		require.NoError(t, p.Find())
+		require.ElementsMatch(t, ours, p.Files)
+		if len(p.Files) > 0 { // interrupted
+			cut := *p
+			cut.Files = p.Files[:rng.IntN(len(p.Files))]
+			require.NoError(t, cut.Remove())
+		}
+		require.NoError(t, p.Find())
+		require.NoError(t, p.Remove())
+		for _, path := range ours {
+			require.NoFileExists(t, path)
+		}
+		for _, path := range append(others, away) {
+			require.FileExists(t, path, fmt.Sprint(others))
+		}
+		if len(others) == 0 {
+			require.NoDirExists(t, folder)
+		}
+	}
+}
