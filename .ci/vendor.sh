@@ -14,6 +14,9 @@ set -eu
 package=onnxruntime-qnn
 version=2.7.0
 older=2.3.0 # the last with libQnnCpu.so
+# The wheels' SHA-256. The first is also in adapters/qnnruntime/pins.go.
+version_sum=c56c01562b8534fe8980cfea4601408d950c065f8251fb862ce82101c52c9849
+older_sum=087bb672ca0cabd3c7fed07084478fe78658cfa09fae1cb013099d7b2289dc72
 cache=${1:-${SDNPU_VENDOR:-${XDG_CACHE_HOME:-$HOME/.cache}/sdnpu/vendor}}
 [ $# -eq 0 ] || shift
 
@@ -29,7 +32,7 @@ installed() {
 	grep -qs "\"version\": \"$1\"" "$2/runtime.json" && grep -qs QnnSaver "$2/runtime.json"
 }
 
-# fetch VERSION DIR
+# fetch VERSION DIR SHA256
 fetch() {
 	if installed "$1" "$2"; then
 		echo "vendor: $package $1 is in $2"
@@ -39,12 +42,12 @@ fetch() {
 	# machine's: nothing is installed or run by Python. Some 99 MB.
 	wheel "$2" "$package" "$1" --python-version 3.11 --implementation cp --abi cp311 \
 		--platform manylinux_2_35_x86_64 --platform manylinux_2_34_x86_64
-	(cd "$(dirname "$0")/.." && go run ./adapters/sdnpu runtime install --from "$work"/*.whl --to "$2" --all --accept-license)
+	(cd "$(dirname "$0")/.." && go run ./adapters/sdnpu runtime install --from "$work"/*.whl --sha256 "$3" --to "$2" --all --accept-license)
 	rm -rf "$work"
 }
 
-fetch "$version" "$cache"
-fetch "$older" "$cache/$older"
+fetch "$version" "$cache" "$version_sum"
+fetch "$older" "$cache/$older" "$older_sum"
 for system in "$@"; do
 	folder=$cache/$(echo "$system" | tr / -)
 	installed "$version" "$folder" || (cd "$(dirname "$0")/.." &&

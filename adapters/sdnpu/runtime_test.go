@@ -22,6 +22,11 @@ import (
 // writeRuntime writes a wheel for this system with an invalid library.
 func writeRuntime(t *testing.T) (path string, data []byte) {
 	t.Helper()
+	return writeWheel(t, true)
+}
+
+func writeWheel(t *testing.T, licence bool) (path string, data []byte) {
+	t.Helper()
 	machine := map[string]string{"amd64": "\x3e", "arm64": "\xb7"}[qnnruntime.Here().Arch]
 	if _, err := qnnruntime.ParseTarget(qnnruntime.Here().String()); err != nil {
 		t.Skip(err)
@@ -40,7 +45,9 @@ func writeRuntime(t *testing.T) (path string, data []byte) {
 	}
 	write("onnxruntime_qnn/"+launch.LibraryName(), "\x7fELF"+strings.Repeat("\x00", 14)+machine+"\x00 no library")
 	write("onnxruntime_qnn/libQnnHtpV75Skel.so", "image")
-	write("onnxruntime_qnn/Qualcomm_LICENSE.pdf", "%PDF")
+	if licence {
+		write("onnxruntime_qnn/Qualcomm_LICENSE.pdf", "%PDF")
+	}
 	write("onnxruntime_qnn-2.7.0.dist-info/RECORD", record)
 	require.NoError(t, z.Close())
 	require.NoError(t, out.Close())
@@ -70,14 +77,20 @@ func TestInstalledRuntimeIsFound(t *testing.T) {
 
 	_, err := sdnpu(t, "runtime", "show")
 	require.ErrorIs(t, err, qnnruntime.ErrNotInstalled)
-	_, err = sdnpu(t, "runtime", "install")
+	_, err = sdnpu(t, "runtime", "install", "--accept-license")
+	require.ErrorIs(t, err, qnnruntime.ErrPin, "the index alone does not decide which wheel is right")
+	require.Zero(t, fetched)
+	sum := fmt.Sprintf("--sha256=%x", sha256.Sum256(data))
+	_, err = sdnpu(t, "runtime", "install", "--from", path, "--sha256", strings.Repeat("00", 32))
+	require.ErrorIs(t, err, qnnruntime.ErrChecksum)
+	_, err = sdnpu(t, "runtime", "install", sum)
 	require.ErrorIs(t, err, errNoConsent, "no terminal is no consent")
 	_, err = sdnpu(t, "runtime", "show")
 	require.ErrorIs(t, err, qnnruntime.ErrNotInstalled)
 
-	_, err = sdnpu(t, "runtime", "install")
+	_, err = sdnpu(t, "runtime", "install", sum)
 	require.ErrorIs(t, err, errNoConsent)
-	said, err := sdnpu(t, "runtime", "install", "--accept-license")
+	said, err := sdnpu(t, "runtime", "install", "--accept-license", sum)
 	require.NoError(t, err)
 	require.Equal(t, 1, fetched, "the wheel was kept")
 	left, err := filepath.Glob(filepath.Join(home, "sdnpu", "runtime", ".fetched*"))
@@ -95,13 +108,13 @@ func TestInstalledRuntimeIsFound(t *testing.T) {
 	require.NoError(t, launch.AddToDriverPath(filepath.Dir(library)))
 	require.Equal(t, filepath.Dir(library)+";/vendor/dsp", os.Getenv(launch.DriverPath), "the folder is added once")
 
-	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"))
+	_, err = sdnpu(t, "runtime", "install", sum, "--to", filepath.Join(home, "other"))
 	require.ErrorIs(t, err, errNoConsent)
 	left, err = filepath.Glob(filepath.Join(home, "other", ".fetched*"))
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, os.Truncate(left[0], int64(len(data)/2)))
-	_, err = sdnpu(t, "runtime", "install", "--to", filepath.Join(home, "other"), "--accept-license")
+	_, err = sdnpu(t, "runtime", "install", sum, "--to", filepath.Join(home, "other"), "--accept-license")
 	require.NoError(t, err)
 	require.Equal(t, 3, fetched, "an incomplete wheel is downloaded again")
 	require.NoFileExists(t, left[0])
@@ -111,6 +124,15 @@ func TestInstalledRuntimeIsFound(t *testing.T) {
 	require.ErrorContains(t, err, "files are missing")
 	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--system", otherSystem())
 	require.ErrorContains(t, err, "--system "+qnnruntime.Here().String())
+}
+
+func TestWheelWithoutALicenceIsNotInstalled(t *testing.T) {
+	path, data := writeWheel(t, false)
+	to := filepath.Join(t.TempDir(), "runtime")
+	_, err := sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--to", to, fmt.Sprintf("--sha256=%x", sha256.Sum256(data)))
+	require.ErrorIs(t, err, qnnruntime.ErrWheel)
+	require.ErrorContains(t, err, "Qualcomm_LICENSE.pdf is missing")
+	require.NoDirExists(t, to)
 }
 
 func otherSystem() string {

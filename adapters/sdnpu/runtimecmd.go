@@ -23,8 +23,8 @@ var errNoConsent = errors.New("the licence was not accepted, so nothing was inst
 
 // runtimeFlags holds the flags of `sdnpu runtime install`.
 type runtimeFlags struct {
-	from, to, index, version, system string
-	accept, all                      bool
+	from, to, index, version, system, sum string
+	accept, all                           bool
 }
 
 func newRuntimeCommand() *cobra.Command {
@@ -57,6 +57,7 @@ func newRuntimeInstallCommand() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "folder to install into (default: this user's, where models find it)")
 	flags.StringVar(&f.index, "index-url", "", "Python index to download from (default: PIP_INDEX_URL, else "+qnnruntime.DefaultIndex+")")
 	flags.StringVar(&f.version, "release", qnnruntime.DefaultVersion, "release of the wheel")
+	flags.StringVar(&f.sum, "sha256", "", "checksum of a wheel that this program does not know")
 	flags.StringVar(&f.system, "system", qnnruntime.Here().String(), "system of the runtime, to prepare another machine")
 	flags.BoolVar(&f.accept, "accept-license", false, "accept Qualcomm's licence without a question")
 	flags.BoolVar(&f.all, "all", false, "also unpack libraries that only tests and tools load")
@@ -119,13 +120,13 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
 		archive.Version, archive.Target, cmdline.Bytes(archive.SizeBytes()))
-	if f.accept {
-		fmt.Fprintln(stderr, "Its licence is accepted (--accept-license); it is in the folder of the libraries.")
-		return nil
-	}
 	text, err := archive.Licence()
 	if err != nil {
 		return err
+	}
+	if f.accept {
+		fmt.Fprintln(stderr, "Its licence is accepted (--accept-license); it is in the folder of the libraries.")
+		return nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -32,12 +33,14 @@ func keptName(folder, wheel string) string {
 // downloads one.
 func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target, folder string) (*wheelFile, error) {
 	if f.from != "" {
-		file, err := os.Open(f.from)
-		return &wheelFile{File: file}, err
+		return f.openNamed(stderr)
 	}
 	index := qnnruntime.Index{URL: cmp.Or(f.index, os.Getenv("PIP_INDEX_URL"))}
 	wheel, err := index.Find(ctx, f.version, target)
 	if err != nil {
+		return nil, err
+	}
+	if err := wheel.CheckPin(f.sum); err != nil {
 		return nil, err
 	}
 	if kept, err := openKept(folder, wheel); err == nil {
@@ -52,6 +55,28 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	defer done()
 	if err := index.Fetch(ctx, wheel, file, progress); err != nil {
 		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// openNamed opens the wheel of --from. Its checksum must be that of --sha256; without
+// the flag, the checksum is printed for the user to compare.
+func (f *runtimeFlags) openNamed(stderr io.Writer) (*wheelFile, error) {
+	file, err := os.Open(f.from)
+	if err != nil {
+		return nil, err
+	}
+	w := &wheelFile{File: file}
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	if f.sum == "" && !qnnruntime.Pinned(sum) {
+		fmt.Fprintf(stderr, "%s has the SHA-256 %s, which this program does not know; --sha256 compares it\n", f.from, sum)
+	}
+	if f.sum != "" && !strings.EqualFold(f.sum, sum) {
+		return nil, errors.Join(fmt.Errorf("%s: %w: it has %s, want %s", f.from, qnnruntime.ErrChecksum, sum, f.sum), w.Close())
 	}
 	return w, nil
 }
