@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Installation is what [Lay] put into a folder.
+// Installation lists the files that [Lay] put into a folder.
 type Installation struct {
 	Dir   string
 	files []laying
