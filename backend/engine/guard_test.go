@@ -220,10 +220,12 @@ func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 // slowDrafting lets each piece of work on drafts take some time.
 type slowDrafting struct {
 	Policy
-	took time.Duration
+	took  time.Duration
+	calls *int
 }
 
 func (p slowDrafting) Stopwatch() (stop func() Elapsed) {
+	*p.calls++
 	return func() Elapsed { return Elapsed{Wall: p.took} }
 }
 
@@ -232,20 +234,23 @@ func (p slowDrafting) Stopwatch() (stop func() Elapsed) {
 func TestWorkOnDraftsCounts(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
 	r := Request{Prompt: []int32{3, 7, 11}, MaxTokens: 40, IgnoreEOS: true}
-	drafted := make(map[time.Duration]int)
+	drafted, calls, passes := make(map[time.Duration]int), 0, 0
 	for _, took := range []time.Duration{0, 10 * time.Microsecond, 10 * time.Millisecond} {
 		e := openFile(t, path, Options{
 			Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto,
 			Policy: func(own Policy) Policy {
-				return slowDrafting{tableTime{own, map[int]time.Duration{1: 10 * time.Millisecond, 8: 10100 * time.Microsecond}}, took}
+				return slowDrafting{tableTime{own, map[int]time.Duration{1: 10 * time.Millisecond, 8: 10100 * time.Microsecond}}, took, &calls}
 			},
 		})
+		calls, passes = 0, 0
 		for range 4 { // the database knows the answer from the second time on
 			got := generateWithFault(e, r, fault{})
 			require.NoError(t, got.err)
 			drafted[took] += got.report.DraftedRows
+			passes += got.report.Steps
 		}
 	}
+	require.LessOrEqual(t, calls, passes+8, "requests rest: after a pass they only note its token")
 	require.Greater(t, drafted[0], 100)
 	require.Greater(t, drafted[10*time.Microsecond], 100)
 	require.Zero(t, drafted[10*time.Millisecond])
