@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // TestAutomaticDraftsDelayNoFirstToken requires that with automatic drafts the prompt's
@@ -130,4 +131,28 @@ func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 	t.Logf("accepted drafts: %v", accepted)
 	require.Greater(t, accepted["sam+ext"], accepted["sam"])
 	require.Greater(t, accepted["sam+rec"], accepted["sam+ext"]*11/10)
+}
+
+// TestImagesPreparedSeparatelyServeDrafts: images are prepared on a device that does not
+// share constants, and run on one that does, which has more widths for drafts. It compiles
+// nothing.
+func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
+	o, _ := cached(t, t.TempDir())
+	o.Context, o.Draft = 64, draft.Auto
+	var err error
+	o.Recipe, err = model.FindRecipe("f32")
+	require.NoError(t, err)
+	maker := newDevice()
+	maker.unshared = true
+	list, err := engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), o)
+	require.NoError(t, err)
+	require.Len(t, list, 5+4, "a block of 128, 32, 8, 2 and 1 rows, and a head of 32, 8, 2 and 1")
+	for _, unshared := range []bool{false, true} {
+		dev := newDevice()
+		dev.unshared = unshared
+		e, _ := start(t, dev, o)
+		_, _, report := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 5})
+		require.Equal(t, unshared, len(report.Widths) == 2, "widths %v", report.Widths)
+		require.Zero(t, dev.compiles.Load())
+	}
 }

@@ -73,9 +73,20 @@ func (o *resolved) contexts() []int {
 // Prepare compiles every image that an engine with these arguments can need, for each
 // context tier, into the image cache of the options: see [images.Prepare].
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Options) ([]Prepared, error) {
-	list, err := options.alternatives(m.Config(), dev.Capabilities())
+	device := dev.Capabilities()
+	list, err := options.alternatives(m.Config(), device)
 	if err != nil {
 		return nil, err
+	}
+	if options.Draft.Auto && !device.SharesConstants {
+		// The device that runs these images may share constants, although the images do
+		// not. Automatic drafts then have further widths.
+		device.SharesConstants = true
+		more, err := options.alternatives(m.Config(), device)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
 	}
 	var all []Prepared
 	for _, o := range list {
