@@ -138,7 +138,7 @@ func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 // nothing.
 func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
-	o.Context, o.Draft = 64, draft.Auto
+	o.Context, o.Draft, o.Rows, o.HeadRows = 64, draft.Auto, nil, 0
 	var err error
 	o.Recipe, err = model.FindRecipe("f32")
 	require.NoError(t, err)
