@@ -34,7 +34,7 @@ func prepareArguments(cmd *cobra.Command) {
 		prepareArguments(c)
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra would check the flags later, and its error would not name the help
-		return withHelp(cmd, cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
+		return withHelp(cmd, cmp.Or(missingFlags(cmd), exclusiveFlags(cmd), cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return withHelp(cmd, check(cmd, args)) }
@@ -53,7 +53,48 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &bad) || !errors.As(err, &number) && config.Short(bad.GetValue()) == bad.GetValue() {
 		return err
 	}
-	return fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, config.Short(bad.GetValue()), bad.GetFlag().Value.Type())
+	want := cmp.Or(typeNames[bad.GetFlag().Value.Type()], bad.GetFlag().Value.Type())
+	if number != nil && errors.Is(number.Err, strconv.ErrRange) {
+		want += " that is not so large"
+	}
+	return fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, config.Short(bad.GetValue()), want)
+}
+
+// typeNames maps the types of flags to words for people.
+var typeNames = map[string]string{
+	"int": "a whole number", "int32": "a whole number", "int64": "a whole number",
+	"uint32": "a whole number from 0", "uint64": "a whole number from 0",
+	"float32": "a number", "float64": "a number", "bool": "true or false",
+	"intSlice": "whole numbers separated by commas", "float64Slice": "numbers separated by commas",
+}
+
+// missingFlags returns an error if the user did not give a required flag.
+func missingFlags(cmd *cobra.Command) error {
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true") && !f.Changed {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: missing %s", cmd.Name(), strings.Join(missing, " and "))
+}
+
+// exclusiveFlags returns an error if the user gave two flags that exclude each
+// other. cobra stores such groups in this annotation, as names separated by spaces.
+func exclusiveFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, group := range f.Annotations["cobra_annotation_mutually_exclusive"] {
+			for other := range strings.FieldsSeq(group) {
+				if other != f.Name && cmd.Flags().Changed(other) && err == nil {
+					err = fmt.Errorf("%s: --%s and --%s exclude each other: give one of them", cmd.Name(), f.Name, other)
+				}
+			}
+		}
+	})
+	return err
 }
 
 // flagNames lists the flags of a command.

@@ -47,6 +47,15 @@ func (k Key) Variable() string {
 	return strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
 }
 
+// Current returns today's form of a value that an earlier version accepted, and any
+// other value unchanged.
+func (k Key) Current(value string) string {
+	if k.renamed == nil {
+		return value
+	}
+	return k.renamed(value)
+}
+
 // Check returns an error if the user may not set the key to the value.
 func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 
@@ -99,7 +108,7 @@ var Keys = []Key{
 		Name: "sdnpu.plan", Type: "string", Default: auto,
 		Doc: "how prefill and decode graphs share device memory: auto (as many stay as the device has room for), resident (both stay, weights stored once if the device can), separate (both stay, weights stored twice), " +
 			"switch (one at a time; a suffix +spare requires a spare slot, -spare forbids one), prefill_only, decode_only, or library (the device's library switches them)",
-		set:     func(c *Config, v string) error { c.Plan = graphswap.CurrentPlan(v); return engine.CheckPlan(c.Plan) },
+		set:     setPlan,
 		renamed: graphswap.CurrentPlan,
 	},
 	{
@@ -124,6 +133,15 @@ var Keys = []Key{
 		Doc: "number of blocks, each a run of layers in one graph; 0 lets the engine choose",
 		set: func(c *Config, v string) (err error) { c.Blocks, err = parseCount(v); return err },
 	},
+}
+
+// setPlan sets the plan, in its present name if v is a value of an earlier version.
+func setPlan(c *Config, v string) error {
+	c.Plan = graphswap.CurrentPlan(v)
+	if err := engine.CheckPlan(c.Plan); err != nil {
+		return fmt.Errorf("%w%s", err, suggest(v, engine.Plans))
+	}
+	return nil
 }
 
 // recipes lists the names of all recipes, those with an 8-bit KV cache last.
@@ -162,7 +180,8 @@ func Find(name string) (Key, error) {
 			return k, nil
 		}
 	}
-	return Key{}, fmt.Errorf("config: %w: no key %s: want one of %s", ErrSetting, Short(name), strings.Join(names(), ", "))
+	return Key{}, fmt.Errorf("config: %w: no key %s: want one of %s%s", ErrSetting, Short(name), strings.Join(names(), ", "),
+		suggest(Prefix+strings.TrimPrefix(name, Prefix), names()))
 }
 
 func names() []string {

@@ -22,6 +22,16 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// suggest returns the end of an error that suggests the nearest known name, or "".
+// Names of one or two letters are near to too many others.
+func suggest(name string, known []string) string {
+	near := Nearest(name, known)
+	if near == "" || len(name) < 3 {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", near)
+}
+
 // editLength returns the number of letters between the common beginning and the
 // common end of two names.
 func editLength(a, b string) int {

@@ -44,7 +44,7 @@ func parseBool(v string) (bool, error) {
 func choice(field func(*Config) *string, values ...string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if !slices.Contains(values, v) {
-			return fmt.Errorf("want one of %s", strings.Join(values, ", "))
+			return fmt.Errorf("want one of %s%s", strings.Join(values, ", "), suggest(v, values))
 		}
 		*field(c) = v
 		return nil

@@ -46,24 +46,8 @@ compares them with published methods. To run models, only sdnpu is needed.`,
 		newAblationCommand(),
 		newRegimesCommand(),
 	)
-	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(), newCompileCommand())
+	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(),
+		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile), cmdline.NewVersionCommand("sdnpu-lab", ""))
 	cmdline.Prepare(root)
 	return root
-}
-
-// newCompileCommand compiles images for the process that started it.
-func newCompileCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    launch.CompileCommand,
-		Short:  "Compile images for another process of this program (internal)",
-		Hidden: true,
-		Args:   cmdline.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, err := cmdline.TakeStdout()
-			if err != nil {
-				return err
-			}
-			return launch.ServeCompile(cmd.Context(), out)
-		},
-	}
 }

@@ -58,7 +58,7 @@ func TestErrorsOfFlagsNameTheAllowedValuesAndTheHelp(t *testing.T) {
 		"bench switch -n 0":                     "-n 0: ",
 		"bench switch --output 0":               "-n 0: ",
 		"bench replay x --database y --draft z": `"z"`,
-		"bench session t.jsonl --long 128,x":    "--long 128,x: want intSlice: see",
+		"bench session t.jsonl --long 128,x":    "--long 128,x: want whole numbers separated by commas: see",
 		"bench ablation":                        "[accept from] is required: see sdnpu-lab bench ablation --help",
 	} {
 		_, err := lab(t, strings.Fields(args)...)

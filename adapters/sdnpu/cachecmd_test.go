@@ -88,7 +88,7 @@ func TestCacheVerifyFindsAndRemovesDamage(t *testing.T) {
 	out, err = sdnpu(t, "cache", "verify")
 	require.ErrorContains(t, err, "1 of 2 images are damaged")
 	require.Equal(t, 1, strings.Count(out, " ok\n"))
-	require.Contains(t, out, "fails its checksum")
+	require.Contains(t, out, "does not match its checksum")
 	require.FileExists(t, path)
 	fixed := cacheJSON(t, "verify", "--fix")
 	require.Len(t, fixed, 2)
@@ -201,8 +201,8 @@ func TestCacheSizeLimitIsKept(t *testing.T) {
 func TestRunRejectsInvalidNumbers(t *testing.T) {
 	useCache(t)
 	for _, tt := range []struct{ flag, value, want string }{
-		{"--temperature", "-0.5", "want at least 0"},
-		{"--temperature", "NaN", "want at least 0"},
+		{"--temperature", "-0.5", "want a finite number of at least 0"},
+		{"--temperature", "NaN", "want a finite number of at least 0"},
 		{"-n", "-2", "want at least -1 (until the context is full)"},
 		{"--context", "-1", "want at least 1"},
 		{"--seed", "-2", "-1 for a random seed"},

@@ -123,7 +123,7 @@ func TestDatabaseErrorsNameARemedy(t *testing.T) {
 	absent := filepath.Join(dir, "absent")
 	for _, what := range []string{"stats", "verify", "list", "purge"} {
 		_, err := sdnpu(t, "db", what, absent)
-		require.ErrorContains(t, err, "no token database", what)
+		require.ErrorContains(t, err, "not hold a token database", what)
 	}
 	foreign := filepath.Join(dir, "foreign")
 	require.NoError(t, os.Mkdir(foreign, 0o700))

@@ -185,14 +185,14 @@ func TestFlagErrorsNameAllowedValuesAndTheHelp(t *testing.T) {
 	useCache(t)
 	for args, want := range map[string]string{
 		"run":               "run: got no model, want a MODEL.gguf: see sdnpu run --help",
-		"timeline run.json": `required flag(s) "output" not set: see sdnpu timeline --help`,
+		"timeline run.json": `timeline: missing --output: see sdnpu timeline --help`,
 		"db import d a.txt": "at least one of the flags in the group [model tokenizer] is required: see sdnpu db import --help",
 		"db import d a.txt --model " + story + " --size 20%":          "want a size such as 256MiB, 8GiB or unlimited",
 		"db forget d --since 24":                                      "such as 24h or 90m: see sdnpu db forget --help",
 		"db forget d --since -24h":                                    "such as 24h or 90m",
-		"run --model m --prompt a --prompt-ids b":                     "[prompt prompt-ids] were all set: see sdnpu run --help",
-		"run --model m -n many":                                       "--tokens many: want int: see sdnpu run --help",
-		"run --model m --temperature 1e999":                           "--temperature 1e999: want float32: see",
+		"run --model m --prompt a --prompt-ids b":                     "--prompt and --prompt-ids exclude each other: give one of them: see sdnpu run --help",
+		"run --model m -n many":                                       "--tokens many: want a whole number: see sdnpu run --help",
+		"run --model m --temperature 1e999":                           "--temperature 1e999: want a number that is not so large: see",
 		"db import d a.txt --size 1 --model " + story:                 "--size: 1 is too small",
 		"doctor --flips 3":                                            "sdnpu doctor MODEL.gguf --flips",
 		"doctor --rows 8":                                             "sdnpu doctor MODEL.gguf --rows",
@@ -207,7 +207,7 @@ func TestFlagErrorsNameAllowedValuesAndTheHelp(t *testing.T) {
 		"run --rows 64,1 --plan switch --model gone.gguf":             "gone.gguf: no such file",
 		"doctor .":                         "give the path of a GGUF file",
 		"run --blocks 99 --model " + story: "blocks=99 of 5 layers: want 1..5",
-		"prepare " + story:                 `"soc" not set: see sdnpu prepare --help`,
+		"prepare " + story:                 `missing --output and --soc: see sdnpu prepare --help`,
 	} {
 		_, err := sdnpu(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)

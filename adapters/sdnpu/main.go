@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/adapters/runner"
+	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
 func main() { cmdline.Main(dispatch) }
@@ -53,12 +54,12 @@ func newCommand() *cobra.Command {
 		newCheckCommand(),
 		newTimelineCommand(),
 		newProfileCommand(),
-		newCompileCommand(),
+		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile),
 		newCrashCommand(),
 		newDatabaseCommand(),
 		newPrepareCommand(),
 		newKeyCommand(),
-		newVersionCommand(),
+		cmdline.NewVersionCommand("sdnpu", supportedLibraries()),
 		newMovedCommand("bench"),
 		newMovedCommand("estimate"),
 	)
@@ -79,22 +80,11 @@ func newMovedCommand(name string) *cobra.Command {
 	}
 }
 
-// newCompileCommand returns the command that compiles images for the process that
-// started it.
-func newCompileCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    launch.CompileCommand,
-		Short:  "Compile one image for a server (internal)",
-		Hidden: true,
-		Args:   cmdline.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, err := cmdline.TakeStdout()
-			if err != nil {
-				return err
-			}
-			return launch.ServeCompile(cmd.Context(), out)
-		},
-	}
+// supportedLibraries describes the QNN libraries that the program supports.
+func supportedLibraries() string {
+	oldest, tested := qnn.CoreAPI()
+	return fmt.Sprintf("QNN core API %d.%d and later, tested up to %d.%d (the emulator's)\n",
+		oldest.Major, oldest.Minor, tested.Major, tested.Minor)
 }
 
 // newCrashCommand explains a crash of the process that started it.

@@ -214,7 +214,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 func (f *runFlags) check() error {
 	switch {
 	case !(f.temperature >= 0) || math.IsInf(float64(f.temperature), 0):
-		return fmt.Errorf("--temperature %v: want at least 0", f.temperature)
+		return fmt.Errorf("--temperature %v: want a finite number of at least 0", f.temperature)
 	case f.tokens < -1:
 		return fmt.Errorf("-n %d: want at least -1 (until the context is full)", f.tokens)
 	case f.seed < -1:

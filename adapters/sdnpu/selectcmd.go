@@ -36,12 +36,15 @@ func newSelectCommand() *cobra.Command {
 			if (out == "") == (adapter == "") {
 				return errors.New("select: want either -o OUT.gguf or --adapter OUT.gguf")
 			}
-			keys, err := selectKeys(set)
+			keys, notes, err := selectKeys(set)
 			if err != nil {
 				return err
 			}
 			if atomicfile.Same(args[0], out+adapter) {
 				return fmt.Errorf("select: %s is the model to read: name another file", out+adapter)
+			}
+			for _, note := range notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 			}
 			if adapter != "" {
 				return writeAdapter(cmd.Context(), cmd.OutOrStdout(), args[0], adapter, keys)
@@ -71,25 +74,29 @@ func keyHelp() string {
 }
 
 // selectKeys converts settings such as "rows=128,8" to keys. The key enabled is
-// always added.
-func selectKeys(set []string) ([]gguf.KeyValue, error) {
-	keys := []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
+// always added. A value of an earlier version is replaced by today's, with a note.
+func selectKeys(set []string) (keys []gguf.KeyValue, notes []string, err error) {
+	keys = []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("select: --set %s: want key=value", config.Short(s))
+			return nil, nil, fmt.Errorf("select: --set %s: want key=value", config.Short(s))
 		}
 		key, err := config.Find(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := key.CheckModel(value); err != nil {
-			return nil, fmt.Errorf("select: --set %s: %w", config.Short(s), err)
+			return nil, nil, fmt.Errorf("select: --set %s: %w", config.Short(s), err)
+		}
+		if current := key.Current(value); current != value {
+			notes = append(notes, fmt.Sprintf("%s = %s is a value of an earlier version: writing %s", key.Name, value, current))
+			value = current
 		}
 		keys = slices.DeleteFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == key.Name })
 		keys = append(keys, gguf.KeyValue{Name: key.Name, Value: typed(key, value)})
 	}
-	return keys, nil
+	return keys, notes, nil
 }
 
 // typed converts a value, which must have been checked, to the type of its key.

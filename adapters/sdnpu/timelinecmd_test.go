@@ -99,5 +99,5 @@ func TestTimelineOfARun(t *testing.T) {
 	_, err = sdnpu(t, "timeline", page, "-o", trace)
 	require.ErrorContains(t, err, page+": timeline: not a timeline")
 	_, err = sdnpu(t, "timeline", file)
-	require.ErrorContains(t, err, "required flag(s) \"output\" not set: see sdnpu timeline --help")
+	require.ErrorContains(t, err, "timeline: missing --output: see sdnpu timeline --help")
 }

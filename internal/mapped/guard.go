@@ -2,7 +2,6 @@ package mapped
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 )
@@ -23,7 +22,7 @@ func Guard(read func() error) (err error) {
 			runtime.Error
 			Addr() uintptr // memory faults have an address; other run-time errors are not from mapped files
 		}:
-			err = fmt.Errorf("mapped: %w", ErrGone)
+			err = ErrGone
 		default:
 			panic(reason)
 		}

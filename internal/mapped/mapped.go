@@ -44,7 +44,7 @@ func OpenWith(path string, mapFile func(*os.File) (*File, error)) (*File, error)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("mapped: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	return mapFile(f)
@@ -56,23 +56,23 @@ func Map(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("mapped: %w", err)
+		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, notRegular(f.Name(), info)
 	case info.Size() == 0:
 		return &File{}, nil
 	case info.Size() > math.MaxInt:
-		return nil, fmt.Errorf("mapped: %s: %d bytes exceed the address space", f.Name(), info.Size())
+		return nil, fmt.Errorf("%s: %d bytes exceed the address space", f.Name(), info.Size())
 	}
 	b, err := mapFile(f, int(info.Size()))
 	if err != nil {
-		return nil, fmt.Errorf("mapped: map %d bytes of %s: %w", info.Size(), f.Name(), err)
+		return nil, fmt.Errorf("map %d bytes of %s: %w", info.Size(), f.Name(), err)
 	}
 	return &File{bytes: b}, nil
 }
 
 func notRegular(path string, info os.FileInfo) error {
-	return fmt.Errorf("mapped: %s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
+	return fmt.Errorf("%s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
 }
 
 // Bytes returns the bytes of the whole file, or nil after Close. The returned slice
