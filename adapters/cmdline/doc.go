@@ -3,6 +3,6 @@
 // people, progress on a terminal, and a standard output into which libraries cannot
 // print.
 //
-// The package knows neither commands nor models. [Main] is the only function that
-// ends the process.
+// The package knows no model, and only the two commands that both programs have:
+// compile and version. [Main] is the only function that ends the process.
 package cmdline
