@@ -36,7 +36,7 @@ func TestContextGrowsDuringAConversation(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
-	create(t, s, "growing", file, adapter(t, t.TempDir(), file, "context=32"))
+	create(t, s, "growing", file, adapter(t, t.TempDir(), file, "context=64"))
 	create(t, s, "fixed", file, adapter(t, t.TempDir(), file, "context=fixed"))
 	a := ask(t, s, "/api/generate", generate("growing", r.Prompt, greedy(len(r.IDs))))
 	require.Equal(t, r.answer(), a.text)
