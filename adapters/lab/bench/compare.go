@@ -18,6 +18,9 @@ type Timing struct {
 	Decode float64 `json:"decode_ms"`
 	Tokens int     `json:"tokens"`
 	Passes int     `json:"passes"`
+	// Processor is the processor time of the whole process, which depends less on other
+	// load than the times on this machine's clock.
+	Processor float64 `json:"processor_ms"`
 }
 
 // Pair holds the times of one request without drafts and with automatic drafts.
@@ -93,7 +96,8 @@ func timingOf(r *engine.Report) Timing {
 			decode += v.Device
 		}
 	}
-	t.First, t.Decode = float64(first)/float64(time.Millisecond), float64(decode)/float64(time.Millisecond)
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	t.First, t.Decode, t.Processor = ms(first), ms(decode), ms(r.Processor)
 	return t
 }
 
@@ -117,7 +121,11 @@ type Compared struct {
 	// First compares the sums of times to the first token, WorstFirst the worst request.
 	First      float64 `json:"first_token_ratio"`
 	WorstFirst float64 `json:"first_token_ratio_worst"`
-	Different  int     `json:"different_texts"`
+	// Processor compares the sums of processor times, and WorstProcessor is the mean ratio
+	// of the worst tenth.
+	Processor      float64 `json:"processor_ratio"`
+	WorstProcessor float64 `json:"processor_ratio_worst_tenth"`
+	Different      int     `json:"different_texts"`
 }
 
 // SumPairs sums up pairs by device and limit, in their order. All limits of a device
@@ -153,12 +161,15 @@ func SumPairs(pairs []Pair) (list []Compared) {
 func sumPairs(device string, limit int, pairs []Pair) Compared {
 	c := Compared{Device: device, Limit: limit, Requests: len(pairs)}
 	var off, auto Timing
-	var decode, whole []float64 // of each request
+	var decode, whole, processor []float64 // of each request
 	for _, p := range pairs {
 		off, auto = off.add(p.Off), auto.add(p.Auto)
 		whole = append(whole, (p.Auto.First+p.Auto.Decode)/(p.Off.First+p.Off.Decode))
 		if p.Off.Decode > 0 {
 			decode = append(decode, p.Auto.Decode/p.Off.Decode)
+		}
+		if p.Off.Processor > 0 {
+			processor = append(processor, p.Auto.Processor/p.Off.Processor)
 		}
 		c.WorstFirst = max(c.WorstFirst, p.Auto.First/p.Off.First)
 		if p.Different {
@@ -171,11 +182,12 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 	c.Ratio, c.Worst = auto.Decode/off.Decode, worstTenth(decode)
 	c.Whole, c.WorstWhole = (auto.First+auto.Decode)/(off.First+off.Decode), worstTenth(whole)
 	c.First = auto.First / off.First
+	c.Processor, c.WorstProcessor = auto.Processor/max(off.Processor, 1e-9), worstTenth(processor)
 	return c
 }
 
 func (t Timing) add(o Timing) Timing {
-	return Timing{t.First + o.First, t.Decode + o.Decode, t.Tokens + o.Tokens, t.Passes + o.Passes}
+	return Timing{t.First + o.First, t.Decode + o.Decode, t.Tokens + o.Tokens, t.Passes + o.Passes, t.Processor + o.Processor}
 }
 
 // worstTenth returns the mean of the largest tenth, which has at least one value, or 0
@@ -191,14 +203,14 @@ func worstTenth(values []float64) float64 {
 // ComparedTable prints the sums.
 func ComparedTable(w io.Writer, list []Compared) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\ttokens/pass\tother text\t")
+	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tother text\t")
 	for _, c := range list {
 		limit := fmt.Sprint(c.Limit)
 		if c.Limit == 0 {
 			limit = "all"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
-			c.Off, c.Auto, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Tokens, c.Different)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
+			c.Off, c.Auto, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Processor, c.WorstProcessor, c.Tokens, c.Different)
 	}
 	return t.Flush()
 }

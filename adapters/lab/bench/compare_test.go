@@ -31,7 +31,7 @@ func (recorded) Close() error { return nil }
 func passes(first time.Duration, decode ...time.Duration) engine.Report {
 	r := engine.Report{
 		Clock: engine.Clock{Virtual: true}, FirstToken: time.Hour, Decode: time.Hour,
-		PromptPasses: []engine.PromptPass{{Device: first}}, Output: []int32{1, 2, 3, 4, 5},
+		PromptPasses: []engine.PromptPass{{Device: first}}, Processor: 3 * first, Output: []int32{1, 2, 3, 4, 5},
 	}
 	for _, d := range decode {
 		r.Verifications = append(r.Verifications, engine.Verification{Device: d})
@@ -56,8 +56,8 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 		limits = append(limits, p.Limit)
 	}
 	require.Equal(t, []int{3, 9, 9, 3}, limits, "each task takes the limits in turn")
-	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4}, pairs[0].Off)
-	require.Equal(t, Timing{First: 9, Decode: 22, Tokens: 5, Passes: 2}, pairs[1].Auto)
+	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4, Processor: 30}, pairs[0].Off)
+	require.Equal(t, Timing{First: 9, Decode: 22, Tokens: 5, Passes: 2, Processor: 27}, pairs[1].Auto)
 
 	list := SumPairs(pairs)
 	require.Len(t, list, 3)
@@ -67,6 +67,7 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	require.InDelta(t, 22.0/40, all.Ratio, 1e-9)
 	require.InDelta(t, 31.0/50, all.Whole, 1e-9)
 	require.InDelta(t, 0.9, all.First, 1e-9)
+	require.InDelta(t, 0.9, all.WorstProcessor, 1e-9)
 	require.InDelta(t, 160.0/12, all.Off, 1e-9)
 	require.Zero(t, all.Different)
 	var text bytes.Buffer
