@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Cost computes the times and sizes of one model's graphs on a device. Both the
-// simulator and the paced emulator use a Cost.
+// Cost computes the times and sizes of one model's graphs on a device. The
+// simulator and the paced emulator both use a Cost.
 //
 // Numbers of rows include padding rows, because a static graph takes the same time
 // with one token as with all.
@@ -51,7 +51,7 @@ func (c *Cost) tiles(rows int) float64 {
 }
 
 // Body returns the time of all layers on graphs with the given rows when context
-// tokens are cached. It leaves out the fixed cost of each execute.
+// tokens are cached. The result leaves out the fixed cost of each execute.
 func (c *Cost) Body(rows int, context float64) float64 {
 	p, m := &c.Profile.Compute, &c.Model
 	row := m.RowMs * (1 - p.RowContextShare + p.RowContextShare*context/p.RowContextRef)

@@ -1,7 +1,7 @@
 package graphswap
 
-// Exact returns the best plan whose blocks may switch at any chunk. It searches all
-// orders that the planner tries or, if inOrder is set, the papers' order alone.
+// Exact returns the best plan whose blocks may switch at any chunk. Exact searches
+// all orders that the planner tries or, if inOrder is set, the papers' order alone.
 // Exact takes seconds, so it is only a reference for the planner. If some block
 // starts without its prefill graph, Exact returns the planner's plan.
 func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {

@@ -7,18 +7,19 @@ type GreedyOptions struct {
 	// the rule then tries the next lower block, or loads nothing. If Skip is false,
 	// the rule loads anyway and the NPU waits.
 	Skip bool
-	// If WaitForLoad is true, a round of the rule ends when its load ends.
-	// Otherwise a round ends after the steps whose time covers the load.
+	// If WaitForLoad is true, a round of the rule ends when its load ends. If
+	// WaitForLoad is false, a round ends after the steps whose time covers the
+	// load.
 	WaitForLoad bool
 	Spare       bool
 	FirstStep   int // first step at which a load may start
 }
 
 // Greedy returns the plan of the published rule. Before a step, the rule takes the
-// last block that has not switched. It finds the smallest number of following steps
-// whose time covers the load of this block; steps of the block itself count. The
-// load runs during these steps; then the rule decides again. The second result is
-// the time at which the rule itself expects the plan to end.
+// last block that has not switched. The rule finds the smallest number of following
+// steps whose time covers the load of that block; steps of the block itself count.
+// The load runs during these steps; then the rule decides again. The second result
+// is the time at which the rule itself expects the plan to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare

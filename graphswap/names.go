@@ -2,8 +2,8 @@ package graphswap
 
 import "strings"
 
-// These names say how device memory holds a model's graphs. They are the values of
-// the setting sdnpu.plan and the names of plans.
+// The names of plans say how device memory holds a model's graphs. The
+// constants below are also the values of the setting sdnpu.plan.
 const (
 	// PlanAuto lets the engine decide by the device, the widths and the prompt.
 	PlanAuto = "auto"

@@ -2,8 +2,8 @@ package graphswap
 
 import "fmt"
 
-// Variant is a set of the two graphs of a block, with one bit for each graph. It
-// says which graphs are loaded, or which graphs may run a step.
+// Variant is a set of the two graphs of a block, with one bit for each graph. A
+// Variant says which graphs are loaded, or which graphs may run a step.
 type Variant uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 	Prefill Variant = 1
 	// Decode is the graph for verification and decode (AR-32, AR-8 or AR-1).
 	Decode Variant = 2
-	// Both is the set of both graphs.
+	// Both is the Variant that contains a block's prefill graph and its decode graph.
 	Both = Prefill | Decode
 )
 
@@ -57,8 +57,9 @@ type Step struct {
 	Chunk int `json:"chunk"` // from 0
 	Block int `json:"block"` // from 0
 	// Variant is the graph that runs the step; the step waits until this graph is
-	// loaded. Both means that the step takes whatever graph is loaded, of two the
-	// one that was loaded last, and never waits. Plans with a spare slot use it.
+	// loaded. The value Both means that the step never waits: it takes a loaded
+	// graph, and of two loaded graphs the one that was loaded last. Plans with a
+	// spare slot use it.
 	Variant Variant `json:"graph"`
 }
 

@@ -8,8 +8,9 @@ import (
 )
 
 // The search is limited by the number of window steps that it evaluates, not by
-// time, so that equal problems get equal plans on every machine. These limits keep
-// planning below a millisecond, and the exact search below some seconds.
+// time, so that equal problems get equal plans on every machine. The limits on
+// window steps keep planning below a millisecond, and the exact search below some
+// seconds.
 const (
 	plannerEffort = 15_000
 	slotEffort    = 9_000 // smaller, because evaluating a step takes longer with a spare slot
@@ -109,8 +110,9 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	return p.searchOrders(p.newSearcher(spare, &effort), orders, &effort).plan(name)
 }
 
-// searcher searches for plans in one order of the NPU's work. It varies the cuts
-// or, with a spare slot, the loads.
+// searcher searches for plans in one order of the NPU's work. A searcher varies
+// the steps at which blocks switch or, with a spare slot, the order of the
+// loads.
 type searcher interface {
 	// rankedStarts returns starting points for the local search, the best first.
 	// Starting points that end much later than the known time are left out.

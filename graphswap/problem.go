@@ -2,7 +2,7 @@ package graphswap
 
 import "fmt"
 
-// Problem holds the costs of one prompt on one partition. It is the input for
+// Problem holds the costs of one prompt on one partition. Problem is the input for
 // making a plan. Chunks and blocks are numbered from 0; times are in milliseconds.
 // In fields with an index [2], 0 selects the prefill graph and 1 the decode graph.
 type Problem struct {

@@ -116,8 +116,9 @@ type Model struct {
 	RowMs      float64 `json:"row_ms"`
 	HeadRowMs  float64 `json:"head_row_ms"`
 
-	// Blocks and Head hold measured times. They replace the formulas for plans with
-	// as many blocks. Profiles of kind fitted have no measured times.
+	// Blocks and Head hold measured times. The measured times replace the formulas
+	// for plans with the same number of blocks. Profiles of kind fitted have no
+	// measured times.
 	Blocks []MeasuredGraph `json:"blocks,omitempty"`
 	Head   *MeasuredGraph  `json:"head,omitempty"`
 }

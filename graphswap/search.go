@@ -6,9 +6,9 @@ import (
 )
 
 // search computes the scores of cuts in one order of the NPU's work, without
-// building plans. One window step takes a few nanoseconds. The times of search
-// equal the simulator's, except that the slow-down by loads is spread evenly over
-// the executes of a window step.
+// building plans. The search takes a few nanoseconds per window step. The times
+// of search equal the simulator's, except that the slow-down by loads is spread
+// evenly over the executes of a window step.
 type search struct {
 	problem     *Problem
 	windows     []int
@@ -160,7 +160,8 @@ func (s *search) eval(at cuts, limit float64) score {
 	return score{end: max(now, io), stall: stall, prefillRuns: prefillRuns}
 }
 
-// startFirstLoads starts the loads that wait for no step. It returns when they end.
+// startFirstLoads starts the loads that wait for no step. startFirstLoads returns the time at
+// which these loads end.
 func (s *search) startFirstLoads(at cuts) (io float64) {
 	for b := range s.blocks {
 		s.ready[b] = 0

@@ -36,7 +36,7 @@ func (l *Lane) UnmarshalText(text []byte) error {
 	return fmt.Errorf("graphswap: %w: lane %q: want NPU, CPU or IO", ErrTimeline, text)
 }
 
-// These are the kinds of tasks.
+// The constants below are the kinds of tasks.
 const (
 	Run       = "run"       // on the NPU: a step of the plan
 	Verify    = "verify"    // on the NPU: a block in a decode pass

@@ -22,6 +22,6 @@
 // # Cost
 //
 // An [Index] needs a few table look-ups and about 50 bytes of memory for each token
-// of its text. A [Drafter] needs about 20 µs to draw a tree of 31 rows. Neither an
-// [Index] nor a [Drafter] allocates memory once warm, except when a table grows.
+// of its text. A [Drafter] needs about 20 µs to draw a tree of 31 rows. An [Index]
+// and a [Drafter] allocate no memory once warm, except when a table grows.
 package spec

@@ -16,16 +16,16 @@ const maxDepth = 32
 // changes nothing.
 //
 // A tree grows best-first: the next row is the one whose path has the largest
-// product of probabilities. This order gives the rows with the largest expected
-// number of accepted tokens. Learn adapts the weights of sources and context
-// lengths to the model's choices.
+// product of probabilities. Best-first growth gives the rows with the largest
+// expected number of accepted tokens. Learn adapts the weights of sources and
+// context lengths to the model's choices.
 //
 // A Drafter allocates no memory once warm. A Drafter is not safe for concurrent
 // use.
 type Drafter struct {
 	// First, if set, reports whether a token may be the next token of the text.
-	// Propose leaves out root rows whose token First rejects. It calls First for
-	// root rows only.
+	// Propose leaves out root rows whose token First rejects. Propose calls
+	// First for root rows only.
 	First func(token int32) bool
 	// Weights holds the weights of the sources and context lengths. Use sets the
 	// weights of a new source, and Learn adapts them.
@@ -132,8 +132,8 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 	}
 }
 
-// look queries all sources for a context. It returns how many of the context's
-// suffixes, counted from the empty one, at least one source knows.
+// look queries all sources for a context. look returns how many of the
+// context's suffixes, counted from the empty one, at least one source knows.
 func (d *Drafter) look(context []int32) (longest int) {
 	for i := range d.sources {
 		s := &d.sources[i]

@@ -6,7 +6,7 @@ package spec
 type Account struct {
 	// Plain is the time without drafts.
 	Plain float64
-	// Loss is the time taken beyond Plain. It is negative if drafts saved time.
+	// Loss is the time taken beyond Plain. Loss is negative if drafts saved time.
 	Loss float64
 }
 
@@ -34,8 +34,9 @@ const (
 	fade = 0.999
 )
 
-// Guard bounds the time that drafts can lose. It counts nothing in advance: a pass may
-// only risk a share of the time that was spent before it, or what earlier passes saved.
+// Guard bounds the time that drafts can lose. The guard counts nothing in advance: a
+// pass may only risk a share of the time that was spent before it, or what earlier
+// passes saved.
 //
 // If every pass that Guard allows takes its expected time, then at any moment
 //
@@ -47,7 +48,7 @@ const (
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
-// wrong. It is negative if the request has lost too much already.
+// wrong. Room is negative if the request has lost too much already.
 func (g *Guard) Room(request *Account) float64 {
 	return min(g.total.room(TotalLimit), request.room(RequestLimit))
 }

@@ -19,10 +19,10 @@ const maxFanout = 64
 // growing text.
 //
 // An Index returns the same counts as a table of all n-grams, but uses less memory:
-// A context that occurred once gets no entry for each longer context around it. One
-// entry, for the shortest context that is unique, stores the place in the text;
-// when this context occurs again, the longer contexts get entries. So a new token
-// adds one or two table entries instead of depth entries.
+// A context that occurred once gets no entry for each longer context around it.
+// Only the shortest context that is unique gets an entry, which stores the position
+// in the text; when this context occurs again, the longer contexts get entries. A
+// new token therefore adds one or two table entries instead of one per length.
 //
 // An Index holds no pointers and allocates only when its tables grow. An Index is
 // not safe for concurrent use.
@@ -38,8 +38,8 @@ type Index struct {
 type slot struct {
 	check uint32 // ngram.Hash.Check of the context; 0 marks an empty slot
 	// counts holds two numbers: in its low totalBits bits, how many tokens followed
-	// the context, and in the bits above, how many different tokens did. Both
-	// numbers stop at their largest value.
+	// the context, and in the bits above, how many different tokens did. The
+	// numbers in counts stop at their largest value.
 	counts uint32
 	// first is the index in edges of the context's most frequent successor. If only
 	// one token followed the context, first is that token's place in the text
@@ -164,10 +164,10 @@ func (x *Index) count(s *slot, token int32) {
 	if s.total() < maxTotal {
 		s.counts++
 	}
-	// One walk along the list, which is ordered by falling count, finds the token's
-	// edge (at) and the edge that it must follow after its count has grown (ahead).
-	// last is the count of the current group of equal counts, and group is the edge
-	// before that group.
+	// Walking once along the list, which is ordered by falling count, finds the
+	// token's edge (at) and the edge that it must follow after its count has grown
+	// (ahead). last is the count of the current group of equal counts, and group is
+	// the edge before that group.
 	ahead, group, last := End, End, uint32(0)
 	previous, before, at, n := End, End, s.first, 0
 	for edges := x.edges; at != End; {

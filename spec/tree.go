@@ -48,7 +48,7 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep calls allowed for the tokens that directly follow the committed text. It
+// Keep calls allowed for the tokens that directly follow the committed text. Keep
 // removes the rows whose token is rejected, with all rows below them. Keep does not
 // check the tokens of deeper rows.
 func (t *Tree) Keep(allowed func(token int32) bool) {

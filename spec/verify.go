@@ -6,9 +6,9 @@ package spec
 // without drafts. Verify calls choose once per emitted token, in order, so a seed
 // gives the same text with any tree or none.
 //
-// Verify appends the indices of the accepted rows to path. It appends the tokens of
-// the accepted rows, and then the model's next token, to tokens. If choose returns
-// false, its token is the last one and the walk ends.
+// Verify appends the indices of the accepted rows to path. Verify appends the
+// tokens of the accepted rows, and then the model's next token, to tokens. If
+// choose returns false, its token is the last one and the walk ends.
 func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, tokens []int32) ([]int32, []int32) {
 	row := None
 	for {

@@ -48,8 +48,8 @@ const unseen = 1e-4
 // of contexts of k tokens to p, and Q the contribution of all shorter contexts. For
 // each source, let n be its weighted count of the token after the context, and N
 // its weighted count of all tokens there. Let T be the sum of N over the sources,
-// and E the weight of unseen tokens there (escape times successors). Then the
-// gradient is
+// and E the weight of unseen tokens there (escape times successors). With these,
+// the gradient of the weights is
 //
 //	p·∂ln p/∂ln w = P·n/Σn − (P+Q)·N/(T+E)
 //	p·∂ln p/∂ln e = Q − (P+Q)·E/(T+E)
@@ -101,9 +101,9 @@ func (d *Drafter) vote(k int, token int32) (l vote) {
 	return l
 }
 
-// climb adjusts the weights for contexts of k tokens by one gradient step. These
-// contexts contributed the share own of the blended probability, and shorter
-// contexts the share shorter.
+// climb adjusts the weights for contexts of k tokens by one gradient step. The
+// contexts of k tokens contributed the share own of the blended probability, and
+// shorter contexts the share shorter.
 func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	for i := range d.sources {
 		s := &d.sources[i]

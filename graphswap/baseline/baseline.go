@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// These names of plans are used in the laboratory's tables and files.
+// The names of plans below are used in the laboratory's tables and files.
 const (
 	PrefillOnly    = "g1_only"          // never switches: decode passes run on the prefill graphs, with padding rows
 	DecodeOnly     = "g2_only"          // runs prompts on the decode graphs too

@@ -3,8 +3,9 @@
 // found by exhaustive search.
 //
 // Only the laboratory imports it. The product's plans are in package graphswap.
-// This package also makes them under their earlier names (descent, g1_only,
-// both_resident ...), so that rows of old tables keep their names.
+// Package baseline also makes the product's plans under their earlier names
+// (descent, g1_only, both_resident ...), so that rows of old tables keep their
+// names.
 //
 // # Invariants
 //

@@ -3,10 +3,10 @@
 //
 // Package graphswap chooses the best plan for one prompt if the graphs are given. A
 // [Session] also chooses the graphs. A Session learns from the turns how long
-// prompts and answers are. It decides which widths to load before the first turn,
-// when other widths will save more time than their loads cost, and what to load
-// between requests. The package computes times from the cost model; it loads no
-// graphs.
+// prompts and answers are. A Session decides which widths to load before the first
+// turn, when other widths will save more time than their loads cost, and what to
+// load between requests. The package computes times from the cost model; it loads
+// no graphs.
 //
 // Only the laboratory uses it today (`sdnpu-lab bench session`). The engine uses
 // only the widths that were compiled, so the figures of this package do not

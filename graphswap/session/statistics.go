@@ -29,9 +29,9 @@ func (st *statistics) add(t turn) {
 	}
 }
 
-// These weights decide how much past turns count against the assumptions before the
-// first turn (the prior). A random search found the weights, on conversations with
-// other seeds than those of the tests.
+// The weights below decide how much past prompts and answers count against the
+// assumptions before the first turn (the prior). A random search found the weights,
+// on conversations with other seeds than those of the tests.
 const (
 	remembered = 16  // number of recent turns that count
 	fading     = 0.9 // weight of a turn divided by the weight of the turn after it
@@ -182,8 +182,8 @@ func withoutLongestPrompt(turns []turn) []turn {
 }
 
 // cheapestFromHere returns the choice with the least expected time for this turn
-// and all remaining ones. It assumes that this turn waits for the loads of a change
-// of configuration.
+// and all remaining ones. The function assumes that the request waits for the loads
+// if the loaded widths change.
 func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
 	if err != nil {

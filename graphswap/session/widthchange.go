@@ -8,9 +8,9 @@ import (
 )
 
 // widthChange is a change to other widths that runs while a conversation continues.
-// Such a change needs both graphs of every block loaded, and one spare slot. The
-// loader, which has no other work then, replaces the graphs block by block. Every
-// mixture of old and new widths can run: each block takes the time of its own
+// A change of widths needs both graphs of every block loaded, and one spare slot.
+// The loader, which has no other work then, replaces the graphs block by block.
+// Every mixture of old and new widths can run: each block takes the time of its own
 // widths, and decode steps have as many rows as the narrower graphs.
 type widthChange struct {
 	from, to        graphswap.Config

@@ -1,9 +1,9 @@
 // Package ngram hashes contexts. A context is the last tokens of a text, read from
-// the newest to the oldest. One pass over a context gives the hashes of all its
+// the newest to the oldest. Reading a context once gives the hashes of all its
 // suffixes.
 //
 // Packages spec, spec/tokendb and calibration address their tables of contexts by
-// these hashes. These tables store different things, so each package has its own
+// these hashes. The tables store different things, so each package has its own
 // table type.
 //
 // # Invariants

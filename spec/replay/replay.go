@@ -1,14 +1,14 @@
-// Package replay scores a drafter on recorded texts without running the model. It is
-// part of the laboratory.
+// Package replay scores a drafter on recorded texts without running the model.
+// Package replay is part of the laboratory.
 //
 // Under greedy decoding the text is a function of the prompt: drafts change the
-// number of passes, never the tokens. So replay computes the exact accept length of
-// a drafter, if the drafter reads only tokens or recorded probabilities. Replay
-// cannot score draft extension, because it needs the model's choices after wrong
-// tokens.
+// number of passes, never the tokens. Replay therefore computes the exact accept
+// length of a drafter, if the drafter reads only tokens or recorded probabilities.
+// Replay cannot score draft extension, because it needs the model's choices after
+// wrong tokens.
 //
 // Equal traces give equal counts; times come from the clock that the caller passes.
-// One step costs one call of the drafter's Propose and one of its Commit.
+// A replayed pass costs one call of the drafter's Propose and one of its Commit.
 package replay
 
 import "github.com/sdnpu/sdnpu/spec"
@@ -35,7 +35,7 @@ type Trace struct {
 	Task           string
 	Prompt, Output []int32
 	// Top holds the most likely next tokens of each position of the prompt and the
-	// output. It is nil if they were not recorded.
+	// output. Top is nil if the likely tokens were not recorded.
 	Top []Top
 }
 

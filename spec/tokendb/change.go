@@ -10,8 +10,8 @@ import (
 
 // A change of the database writes new segments and a new log next to the current
 // files, and then a new manifest that names them. Renaming the new manifest over
-// the old one switches to the new files in one step. One change runs at a time;
-// Commit can append to the log meanwhile.
+// the old one switches to the new files in one step. Only one change of the
+// database runs at a time; Commit can append to the log meanwhile.
 
 // maxSegmentTokens limits the length of a segment, because places in its text are
 // stored in three bytes.
@@ -116,8 +116,8 @@ func documentsIn(pieces []piece) (n int) {
 	return n
 }
 
-// evict drops the oldest documents if the database would exceed its size limit. It
-// frees an eighth more than necessary, so that it rarely has to run.
+// evict drops the oldest documents if the database would exceed its size limit.
+// evict frees an eighth more than necessary, so that it rarely has to run.
 func (d *DB) evict(pieces []piece) ([]piece, error) {
 	total := int64(0)
 	for _, p := range pieces {

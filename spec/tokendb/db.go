@@ -39,8 +39,8 @@ type DB struct {
 	// queries do not wait for the disk.
 	//
 	// mu guards all fields below except log, which writing guards. A writer changes
-	// manifest, parts, tail and logSize only while it holds both writing and mu. So
-	// the holder of writing may read these fields without mu.
+	// manifest, parts, tail and logSize only while it holds both writing and mu.
+	// The holder of writing may therefore read these fields without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex

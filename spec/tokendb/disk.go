@@ -49,8 +49,8 @@ func (d *disk) close() error {
 // entries lists the folder.
 func (d *disk) entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
 
-// openToRead opens a file. It rejects links and everything else that is not a regular
-// file.
+// openToRead opens a file. The function rejects links and everything else that is not
+// a regular file.
 func (d *disk) openToRead(name string) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {

@@ -15,10 +15,11 @@
 // A segment's text section holds the tokens of all its documents, with a separator
 // before each document; no context reaches across a separator. A segment's order
 // section works like a suffix array, read backwards: it lists the places of all
-// tokens, sorted by the tokens before each place, the newest first. So all places
-// of one context are consecutive, and a longer context has a part of the places of
-// each shorter one. A query looks up the context of one token, then of two, and so
-// on; each look-up narrows the range of places for the next.
+// tokens, sorted by the tokens before each place, the newest first. All positions
+// of one context are therefore consecutive in the list, and a longer context has
+// some of the positions of each shorter one. A query looks up the context of one
+// token, then of two, and so on; each look-up narrows the range of places for the
+// next.
 //
 // If a context has more than 32 places, its successors are counted when the segment
 // is built, and stored in a hash table. The successors of rarer contexts are

@@ -89,8 +89,9 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 	})
 }
 
-// removeUnnamed removes files that the manifest does not name. They were replaced,
-// or a process stopped while it wrote them. Damaged logs that are kept stay.
+// removeUnnamed removes files that the manifest does not name. Unnamed files were
+// replaced, or a process stopped while it wrote them. Damaged logs that are kept
+// stay.
 func (d *DB) removeUnnamed() {
 	entries, err := d.disk.entries()
 	if err != nil {

@@ -88,8 +88,9 @@ func parseRecords(b []byte, vocab uint32) (r records) {
 }
 
 // nextRecord returns the start of the first complete record after the one at a place,
-// which is not complete. It returns -1 if there is none. It first tries the place that
-// the length of the incomplete record leads to, because tokens can look like a record.
+// which is not complete. nextRecord returns -1 if no such record exists. nextRecord
+// first tries the place that the length of the incomplete record leads to, because
+// tokens can look like a record.
 func nextRecord(b []byte, at int, vocab uint32) int {
 	if rest := b[at:]; len(rest) >= recordHead {
 		if n := uint64(binary.LittleEndian.Uint32(rest)) + recordHead; n < uint64(len(rest)) {

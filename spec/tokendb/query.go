@@ -11,16 +11,17 @@ import (
 )
 
 // A place of a list of successors is one of three things. In a database without
-// segments, a place belongs to the index of the log. Otherwise a place is an entry
-// of the lists that the query counted. If its bit inSegment is set, the place is an
-// entry stored in a segment, whose number is in the bits from segmentBits on.
+// segments, a place belongs to the index of the log. In a database with segments, a
+// place is an entry of the lists that the query counted. If its bit inSegment is
+// set, the place is an entry stored in a segment, whose number is in the bits from
+// segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
 )
 
-// query holds the results of one call of Levels. Its memory is reused by the next
-// call.
+// query holds the results of one call of Levels. The query's memory is reused by
+// the next call.
 type query struct {
 	lists lists
 	parts []partLevels // results of each segment
@@ -39,14 +40,14 @@ type partLevels struct {
 	levels [depth + 1]level
 }
 
-// forget discards the results that are kept between queries. It must be called when
-// the texts have changed.
+// forget discards the results that are kept between queries. forget must be called
+// when the texts have changed.
 func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
 
 // Read calls f while the database cannot change. Inside f the database may be used
 // as a [spec.Source]. If a mapped file became unreadable, for example because it
 // was cut, Read returns [mapped.ErrGone], and the caller must discard the results
-// of f. Otherwise Read returns the error of f.
+// of f. If all files stayed readable, Read returns the error of f.
 func (d *DB) Read(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -67,8 +67,8 @@ func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
 
-// node returns the node of a context. Its places must lie between from and to in
-// the order section.
+// node returns the node of a context. The positions of the context must lie
+// between from and to in the order section.
 func (s *segment) node(check, from, to uint32) (node, bool) {
 	for i, n := ngram.Slot(check, s.slots), 0; n < s.slots; n++ {
 		switch b := s.nodes[i*nodeSize : (i+1)*nodeSize]; binary.LittleEndian.Uint32(b) {
@@ -87,7 +87,7 @@ func (s *segment) node(check, from, to uint32) (node, bool) {
 }
 
 // levels finds the contexts at the end of a text, which is given with its newest
-// token first. It returns how many of these contexts the segment contains.
+// token first. levels returns how many of these contexts the segment contains.
 func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	outer := node{total: s.places}
 	h := ngram.Empty

@@ -7,8 +7,8 @@ const depth = 8
 // sortContexts returns the places of all tokens of text, sorted by the tokens
 // before each place, the newest first. Places with equal contexts stay in the order
 // of the text. Each number in text is a token below vocab, or the separator. The
-// function is a radix sort from the oldest token of a context to the newest. Its
-// time is O(depth·(len(text)+vocab)).
+// function is a radix sort from the oldest token of a context to the newest. The
+// radix sort takes O(depth·(len(text)+vocab)) time.
 func sortContexts(text []uint32, vocab int) []uint32 {
 	order := make([]uint32, 0, len(text))
 	for p, token := range text {

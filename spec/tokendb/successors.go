@@ -34,9 +34,9 @@ type census struct {
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at the given places of text. It returns the most frequent
-// tokens and the number of different ones. The returned list is valid until the
-// next call.
+// take counts the tokens at the given places of text. take returns the most
+// frequent tokens and the number of different ones. The returned list is valid
+// until the next call.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	c.touched, c.list = c.touched[:0], c.list[:0]
 	for _, p := range places {
