@@ -2,10 +2,11 @@ package backend
 
 import "fmt"
 
-// Builder writes a [Graph] node by node. Its methods compute the shapes of results. If
-// a method fails, the builder keeps the first error and [Builder.Graph] returns it, so
-// a model reads as a sequence of operators without error checks. The first argument of
-// each method names the node; the node's first output has the same name.
+// Builder writes a [Graph] node by node. Builder's methods compute the shapes of
+// results. If a method fails, the builder keeps the first error and [Builder.Graph]
+// returns it, so a model reads as a sequence of operators without error checks. The
+// first argument of each method names the node; the node's first output has the same
+// name.
 type Builder struct {
 	graph Graph
 	err   error

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Device compiles and runs graphs. Its methods may be called from any
+// Device compiles and runs graphs. Device's methods may be called from any
 // goroutine. The caller closes programs and buffers before the device.
 type Device interface {
-	// Capabilities returns a description of the device. It does not change.
+	// Capabilities returns a description of the device. The capabilities do not change.
 	Capabilities() Capabilities
 	// Compile writes one image that holds the graphs. Devices that share
 	// constants store equal constants of the graphs once. If the device does
@@ -22,7 +22,7 @@ type Device interface {
 	// NewBuffer allocates zeroed memory that programs use in runs, such as the KV
 	// cache. The error wraps [ErrNoMemory] if the device has no memory left for it.
 	NewBuffer(sizeBytes int) (Buffer, error)
-	// Close releases the device. It may be called twice.
+	// Close releases the device. Close may be called twice.
 	Close() error
 }
 
@@ -128,8 +128,8 @@ type Binding struct {
 // Buffer is memory that the caller and the device both access. The caller must
 // not touch bytes that a running graph uses.
 type Buffer interface {
-	// Bytes returns the whole memory. It is valid until Close.
+	// Bytes returns the whole memory. Bytes is valid until Close.
 	Bytes() []byte
-	// Close frees the memory. It may be called twice.
+	// Close frees the memory. Close may be called twice.
 	Close() error
 }

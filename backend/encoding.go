@@ -49,8 +49,8 @@ const (
 // for rows, and may be fractional for blocks.
 type ScaleOffset struct{ Scale, Offset float32 }
 
-// ScaleCount returns the number of scales that the constant's Values contain. It is
-// zero if the scale is part of the tensor's Encoding.
+// ScaleCount returns the number of scales that the constant's Values contain.
+// ScaleCount is zero if the scale is part of the tensor's Encoding.
 func (t *Tensor) ScaleCount() int {
 	switch t.Encoding.Grain {
 	case PerRow:
@@ -62,7 +62,7 @@ func (t *Tensor) ScaleCount() int {
 }
 
 // Limits returns the smallest and the largest integer that a tensor of type t can hold.
-// Both are zero if t is not a fixed-point type.
+// The limits are zero if t is not a fixed-point type.
 func (e Encoding) Limits(t DataType) (low, high float64) {
 	if !t.Fixed() {
 		return 0, 0

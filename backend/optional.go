@@ -2,9 +2,9 @@ package backend
 
 import "time"
 
-// This file contains the interfaces that a device or a program may implement in
-// addition to [Device] and [Program]. The engine finds out with a type assertion
-// whether they are implemented.
+// optional.go contains the interfaces that a device or a program may implement
+// in addition to [Device] and [Program]. The engine finds out with a type
+// assertion whether they are implemented.
 
 // Binder is a [Program] whose device must register memory before it can use the memory.
 // Bind registers the memory of bindings, so that the first run with these bindings need
@@ -14,8 +14,9 @@ type Binder interface {
 	Bind(graph string, bindings []Binding) error
 }
 
-// Timed is a [Program] whose device measures the times of its calls. Such a device
-// measures only if an option that was set when it was opened asks for it.
+// Timed is a [Program] whose device measures the times of its calls. A device that
+// measures times does so only if an option that was set when it was opened asks
+// for it.
 type Timed interface {
 	// LoadCost returns the cost of the call that loaded the program.
 	LoadCost() Cost
@@ -28,9 +29,9 @@ type Cost struct {
 	// Took is the time on the device's clock, which may differ from the caller's clock:
 	// an emulator may report the time that a phone would take.
 	Took time.Duration
-	// Overrun is set by an emulator that makes calls last as long as on a phone. It is
-	// the time by which this call lasted too long. Measurements with an overrun are
-	// less reliable.
+	// Overrun is set by an emulator that makes calls last as long as on a phone.
+	// Overrun is the time by which this call lasted too long. Measurements with an
+	// overrun are less reliable.
 	Overrun time.Duration
 	// Paced names the source of Took if an emulator simulates the times of a phone, for
 	// example "sd8gen2 (fitted) as qwen2.5-1.5b".
@@ -39,7 +40,7 @@ type Cost struct {
 	// overlap in time, set the emulator's pace so that its calls last.
 	Virtual bool
 	// Scale is the factor by which a call lasts longer than Took on an emulator that
-	// simulates a phone's times. It is 0 if nothing is simulated, or if the call
+	// simulates a phone's times. Scale is 0 if nothing is simulated, or if the call
 	// returned at once.
 	Scale float64
 }

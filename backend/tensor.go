@@ -13,7 +13,7 @@ const MaxRank = 5
 // DataType is the type of a tensor's elements.
 type DataType uint8
 
-// These are the element types of tensors in graphs.
+// The constants below are the element types of tensors in graphs.
 const (
 	Float32 DataType = iota + 1
 	Float16
@@ -64,7 +64,7 @@ func (t DataType) String() string {
 // Kind defines where the elements of a tensor are stored.
 type Kind uint8
 
-// These are the kinds of tensors.
+// The constants below are the kinds of tensors.
 const (
 	// The elements of an Input are read from memory that the caller binds for each run.
 	Input Kind = iota + 1

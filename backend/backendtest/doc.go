@@ -9,8 +9,8 @@
 //
 // The engine relies on two properties of a block: a valid row does not depend on padding
 // rows and unused cache slots, and it is the same in graphs of different widths. If
-// [Options.RowExact] is set, such rows must be equal to the last bit. Otherwise the suite
-// measures and logs the differences.
+// [Options.RowExact] is set, such rows must be equal to the last bit. If RowExact is not
+// set, the suite measures and logs the differences.
 //
 // # Exceptions
 //

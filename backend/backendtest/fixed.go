@@ -25,9 +25,9 @@ var (
 )
 
 // activation returns the encoding of an activation tensor whose elements are standard
-// normal numbers, or sums of k products of two of them. Its range covers more than four
-// standard deviations on each side of zero, and zero is not in the middle of the
-// integers.
+// normal numbers, or sums of k products of two of them. The encoding's range covers
+// more than four standard deviations on each side of zero, and zero is not in the
+// middle of the integers.
 func activation(t backend.DataType, k int) backend.Encoding {
 	_, levels := backend.Encoding{}.Limits(t)
 	scale := float32(10 / levels * math.Sqrt(float64(k)))

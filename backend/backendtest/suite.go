@@ -30,8 +30,8 @@ type Options struct {
 	Known map[string]string
 }
 
-// testCase is one subtest. Its name must not change, because Options.Known uses
-// it.
+// testCase is one subtest. testCase's name must not change, because
+// Options.Known uses it.
 type testCase struct {
 	name string
 	run  func(t *testing.T, s *suite)

@@ -26,9 +26,9 @@ type Options struct {
 	// Observe makes the inputs and results of projections outputs of the graphs.
 	Observe bool
 	// Round, if set, receives from [Calibrate] the matrices of each layer that recipes
-	// store as integers with a scale per row. Their rounding errors are chosen to
-	// compensate each other in the texts ([quant.Compensator]). If Round is set, the
-	// recipe must be f32.
+	// store as integers with a scale per row. The rounding errors of a matrix are
+	// chosen to compensate each other in the calibration texts ([quant.Compensator]).
+	// If Round is set, the recipe must be f32.
 	Round Keep
 	// Block, if positive, makes Round use 4 bits and one integer multiple for each
 	// Block inputs ([quant.FitMultiples]). Zero makes Round use 8 bits.
@@ -184,9 +184,9 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 }
 
-// fillMask writes an attention mask, (group, row, column). Its first slots columns
-// stand for past slots, of which the first at are in use. The other columns stand for
-// the rows of the run, of which the first valid ones hold tokens.
+// fillMask writes an attention mask, (group, row, column). The mask's first `slots`
+// columns stand for past slots, of which the first `at` are in use. The other columns
+// stand for the rows of the run, of which the first valid ones hold tokens.
 func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
 	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
 	for row := range rows {

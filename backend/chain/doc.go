@@ -1,10 +1,10 @@
 // Package chain runs texts through a model one layer at a time.
 //
 // The engine keeps a whole model on its device; a chain keeps only one layer there, and
-// the hidden states of all texts on the host. So a chain can measure models that do not
-// fit into the device's memory: it finds the ranges of activations ([Calibrate]), and
-// the effect of another recipe or device after each layer ([Compare]). A chain
-// generates no text.
+// the hidden states of all texts on the host. A chain can therefore measure models that
+// do not fit into the device's memory: it finds the ranges of activations
+// ([Calibrate]), and the effect of another recipe or device after each layer
+// ([Compare]). A chain generates no text.
 //
 // # Invariants
 //

@@ -87,7 +87,7 @@ func (in *inputs) add(values []float32) {
 }
 
 // momentRows is the number of rows whose products are added up before the sum is added
-// to the total. That part of a group fits the second-level cache.
+// to the total. The part of a group with momentRows rows fits the second-level cache.
 const momentRows = 256
 
 // moments returns a matrix, (input, input): for any two inputs of a group, the sum of

@@ -18,7 +18,7 @@ type Options struct {
 	MemoryLimit int64
 }
 
-// Device runs graphs on the processor in float32. It implements
+// Device runs graphs on the processor in float32. Device implements
 // [backend.Device].
 type Device struct {
 	workers workers

@@ -10,9 +10,9 @@ const blockK = 256
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
 // The order of additions, along i in blocks of blockK, is the same for every output and
-// for any rows, lo and hi. So a row has the same bits in a product of many rows and
-// alone. The float32 conversions around products keep compilers from fusing a product
-// with the sum, which would make results differ between machines.
+// for any rows, lo and hi. A row therefore has the same bits in a product of many rows
+// and alone. The float32 conversions around products keep compilers from fusing a
+// product with the sum, which would make results differ between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -123,9 +123,9 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //
-// It adds in the order of i and skips elements of a that are exactly zero, so a masked
-// slot costs nothing and its contents change nothing. taken is scratch memory of
-// len(a).
+// accumulate adds in the order of i and skips elements of a that are exactly zero, so
+// a masked slot costs nothing and its contents change nothing. taken is scratch memory
+// of len(a).
 func accumulate(y, a, b []float32, taken []int) {
 	used := taken[:0]
 	for i, v := range a {

@@ -16,8 +16,8 @@ func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) 
 
 func (d dense) run(w workers, y []float32, in [][]float32) {
 	x, weight := in[0], in[1]
-	// One goroutine's share takes at least 2 µs and consists of whole groups of six
-	// columns.
+	// The share of one goroutine takes at least 2 µs and consists of whole groups
+	// of six columns.
 	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
 	wide := newWideOperand(w, x, d.rows, d.k)
 	w.each(d.n, step, func(lo, hi int) {
@@ -82,8 +82,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	if p.flipA {
 		a = flip(w, a, p.k, p.m)
 	}
-	// The rows of all batches are numbered consecutively. One goroutine's share takes
-	// at least 2 µs and consists of whole groups of three rows.
+	// The rows of all batches are numbered consecutively. The share of a goroutine
+	// takes at least 2 µs and consists of whole groups of three rows.
 	rows := len(y) / p.n
 	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
 	step = (step + 2) / 3 * 3
@@ -100,7 +100,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 }
 
 // tile computes rows of one batch: by dot products if b is transposed, else by
-// accumulating rows. Both ways add the products of an element in the same order.
+// accumulating rows. Dot products and accumulated rows add the products of an
+// element in the same order.
 func (p *product) tile(y, a, b []float32, rows int) {
 	if p.flipB {
 		dotTile(y, p.n, a, rows, b, p.k, 0, p.n)

@@ -42,7 +42,7 @@ type step struct {
 	// has one.
 	inputs []backend.TensorID
 	output backend.TensorID
-	// round rounds the result to its type. It is nil if the result needs no rounding.
+	// round rounds the result to its type. round is nil if the result needs no rounding.
 	round func(w workers, x []float32)
 }
 

@@ -38,7 +38,7 @@ func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 }
 
 // tile multiplies the packed rows with rows of w and gives the same bits as [dotTile].
-// It computes columns in whole groups and returns the first column that it left out.
+// tile computes columns in whole groups and returns the first column that it left out.
 func (o wideOperand) tile(y []float32, ldy int, w []float32, lo, hi int) int {
 	end := lo + (hi-lo)/wideColumns*wideColumns
 	sums := new(wideSums)

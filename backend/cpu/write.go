@@ -13,8 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Compile writes an image that contains the graphs unchanged. It writes constants of
-// equal ID, type and shape once, and holds one constant in memory at a time.
+// Compile writes an image that contains the graphs unchanged. Compile writes
+// constants of equal ID, type and shape once, and holds one constant in memory at a
+// time.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: compile: device %w", backend.ErrClosed)

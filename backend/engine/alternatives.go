@@ -72,8 +72,8 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 }
 
 // switchPair returns the two widths between which plans can switch: the given widths,
-// or the first width and the best decode width. It returns nil and the reason if
-// there is no such pair.
+// or the first width and the best decode width. switchPair returns nil and the reason
+// if there is no such pair.
 func (r *resolved) switchPair(given bool) (pair []int, reason string) {
 	if given {
 		return r.exchangeable(r.Rows)

@@ -36,8 +36,8 @@ type Request struct {
 	IgnoreEOS bool
 }
 
-// Piece is a part of the output text. It consists of whole UTF-8 characters and
-// contains no part of a stop string.
+// Piece is a part of the output text. Piece consists of whole UTF-8 characters
+// and contains no part of a stop string.
 type Piece = detok.Piece
 
 // TokenLogprob describes one output token. Logprob and Top are set if the request asked

@@ -12,8 +12,8 @@ type Calibration struct {
 	// none.
 	Rows int
 	// Cost is the predicted time that the head takes for these rows, and Gain the
-	// decoding time that calibration is expected to save. Both are 0 if no times have
-	// been measured yet, or if the options decide whether to calibrate.
+	// decoding time that calibration is expected to save. Cost and Gain are 0 if no
+	// times have been measured yet, or if the options decide whether to calibrate.
 	Cost, Gain time.Duration
 	// Took is the time that the drafter learned while the device computed. CPU is the
 	// processor time of that learning, if the [Policy] measures it.

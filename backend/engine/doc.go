@@ -16,11 +16,12 @@
 // loop.go contains the central loop: next batch, blocks, head, verify, commit. Each
 // request puts its tokens into the request queue. The goroutine that gets the device
 // lock takes rows of several requests: first one row of each request, then more rows of
-// the earliest ones. It adds drafts and runs the batch. Then it hands each request its
-// rows and waits: each request verifies its drafts, draws its next token and commits
-// rows on its own goroutine. The device lock is released when all these requests have
-// settled, so outputs stay valid while requests read them. If a request is cancelled
-// after a pass has taken rows of it, the request settles these rows before it ends.
+// the earliest ones. The goroutine with the device lock adds drafts and runs the batch.
+// After the batch, it hands each request its rows and waits: each request verifies its
+// drafts, draws its next token and commits rows on its own goroutine. The device lock
+// is released when all these requests have settled, so outputs stay valid while
+// requests read them. If a request is cancelled after a pass has taken rows of it, the
+// request settles these rows before it ends.
 //
 // For each block of a decode token, the call stack from Generate to the device has
 // eight functions: Generate, decode, compute, runNextPass, computeRows, forward,

@@ -8,7 +8,7 @@ import (
 )
 
 // virtualTime reports whether plans run on the event clock of package graphswap. If the
-// device's calls take no time on this machine, nothing can overlap. So one goroutine
+// device's calls take no time on this machine, nothing can overlap. One goroutine then
 // makes the calls in the order in which a phone would start them.
 func (e *Engine) virtualTime() bool { return e.switcher != nil && e.clock.Virtual }
 

@@ -50,8 +50,8 @@ type Engine struct {
 	graphs  atomic.Pointer[graphSet]
 	growing chan struct{} // a lock: it is held while the channel has an element
 
-	// deviceLock is a lock: it is held while the channel has an element. It guards all
-	// programs and buffers, and the fields below.
+	// deviceLock is a lock: it is held while the channel has an element. deviceLock
+	// guards all programs and buffers, and the fields below.
 	deviceLock chan struct{}
 	closed     bool
 	broken     error // why no graphs are loaded, or nil if they are

@@ -10,7 +10,7 @@ import (
 // drafts: graph widths differ, and a token's logits may depend on the graph width.
 type Lossless struct {
 	// Exact is [Options].Exact. If Exact is set, Width is the graph width that computed
-	// each token after the prompt. Otherwise Width is zero.
+	// each token after the prompt. If Exact is not set, Width is zero.
 	Exact bool
 	Width int
 	// Flips is the measured rate at which the graph width changes the top token. Flips

@@ -7,12 +7,12 @@ import (
 )
 
 // addDrafts adds drafts to the pass for each work item whose last token is among the
-// rows. It chooses the graph width that gives the most tokens per time: each of these
-// items yields one token, plus the sum of the scores of its drafts, which is the
-// expected number of accepted ones. It then fills all rows of that width with the
-// likeliest number of drafts taken from all items. If the width must be exact,
-// addDrafts cannot choose it. With automatic drafts, the guard limits
-// what a wider pass may cost.
+// rows. addDrafts chooses the graph width that gives the most tokens per time: each
+// of these items yields one token, plus the sum of the scores of its drafts, which is
+// the expected number of accepted ones. addDrafts then fills all rows of that width
+// with the likeliest number of drafts taken from all items. If the width must be
+// exact, addDrafts cannot choose it. With automatic drafts, the guard limits what a
+// wider pass may cost.
 func (e *Engine) addDrafts(list []taskRows) {
 	rows, sure := 0, 0
 	for _, s := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Flips is the measured rate at which the graph width changes the top token. It
+// Flips is the measured rate at which the graph width changes the top token. Flips
 // compares a text that was computed token by token on the graphs with the fewest rows
 // with the same text in full passes, once for each width that passes with drafts may
 // have.

@@ -203,9 +203,10 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 
 // shift makes room in a full context: it keeps the first tokens that the request asks
 // for, drops the older half of the others, and computes the rest again at its new
-// positions. So the text continues as after a new prompt of the remaining tokens. It is
-// equal to the bit if the device's rows do not depend on the pass that computes them.
-// The cost is one prefill of half a context for each half context of output.
+// positions. The text therefore continues as after a new prompt of the remaining
+// tokens. The rows are equal to the bit if the device's rows do not depend on the pass
+// that computes them. The cost is one prefill of half a context for each half context
+// of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
 	held := g.engine.Tokens(g.item.sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))

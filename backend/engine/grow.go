@@ -14,7 +14,7 @@ type Growth struct {
 	// From and To are the old and the new context, in tokens of one sequence.
 	From, To int
 	// Took is the duration of the whole change. Moved is the part of the time in which
-	// no pass could run. It includes the copy of keys and values and, if the device
+	// no pass could run. Moved includes the copy of keys and values and, if the device
 	// cannot hold two graph sets, also the loads.
 	Took, Moved time.Duration
 	// PeakBytes is the largest total size of programs, KV cache and other buffers
@@ -40,8 +40,8 @@ func (o *resolved) contextFor(n int) int {
 // of n tokens. reserve returns a description of the change, or nil if none was needed.
 // If reserve fails, the engine keeps its old graphs.
 //
-// Passes of other requests run while the new graphs are compiled and loaded. These
-// passes wait only while keys and values are copied.
+// Passes of other requests run while the new graphs are compiled and loaded.
+// Passes of other requests wait only while keys and values are copied.
 func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	if n <= e.graphs.Load().context {
 		return nil, nil

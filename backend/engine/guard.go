@@ -2,7 +2,7 @@ package engine
 
 import "math"
 
-// This file applies the guard of automatic drafts (draft.Mode.Auto): it tells a pass
+// guard.go applies the guard of automatic drafts (draft.Mode.Auto): it tells a pass
 // what drafts may cost, and counts what they cost and saved. All times are in seconds
 // on the device's clock, as [Policy].PassTime expects them.
 

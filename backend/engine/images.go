@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// These types of package images are part of an engine's options and results.
+// The types of package images below are part of an engine's options and results.
 type (
 	// Progress tells how many of the images are compiled and loaded.
 	Progress = images.Progress

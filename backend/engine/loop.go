@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// This file contains the engine's loop: next batch, blocks, head, verify, commit.
+// loop.go contains the engine's loop: next batch, blocks, head, verify, commit.
 
 // compute returns when all of the request's tokens are computed and committed, and the
 // token after the last one is drawn. The request waits in the request queue until a

@@ -23,8 +23,9 @@ const (
 	blockParameters = 100_000_000
 	// maxRows bounds the width of a graph, and so the size of its mask.
 	maxRows = 4096
-	// defaultTop is the default of [Options].Top. It is enough for all draws in which
-	// top_k and repeat_last_n add up to at most 128, such as Ollama's 40 and 64.
+	// defaultTop is the default of [Options].Top. 128 is enough for all draws in
+	// which top_k and repeat_last_n add up to at most 128, such as Ollama's 40 and
+	// 64.
 	defaultTop = 128
 	// maxSlots bounds the product of Context and Sequences.
 	maxSlots = 1 << 20
@@ -83,8 +84,8 @@ type Options struct {
 	// Policy, if set, wraps or replaces the engine's own policy: see [Policy].
 	Policy func(own Policy) Policy
 	// AlwaysCalibrate lets the drafter learn from every token of a prompt, even if that
-	// is not expected to save time. It has no effect unless Draft calibrates: see
-	// [Calibration].
+	// is not expected to save time. AlwaysCalibrate has no effect unless Draft
+	// calibrates: see [Calibration].
 	AlwaysCalibrate bool
 	// ProcessTime, if set, returns the processor time of this process so far. If
 	// ProcessTime is set, reports include the processor time of each request.

@@ -144,9 +144,9 @@ func (e *Engine) abandon(own *generation, rows []taskRows) {
 }
 
 // spoiled reports whether an error was caused by one token of the batch: its embedding
-// is broken, or its keys and values overflow. Such an error may fail only the request
-// that has the token in its text. Requests that share the pass, or have the token only
-// as a draft, must not fail.
+// is broken, or its keys and values overflow. An error caused by one token may fail
+// only the request that has the token in its text. Requests that share the pass, or
+// have the token only as a draft, must not fail.
 func spoiled(err error) bool {
 	return errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)
 }

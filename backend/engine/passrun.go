@@ -140,8 +140,9 @@ func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, par
 	}
 }
 
-// endBlock runs after each block, also after an error. It records which array holds the
-// new keys and values, and clears the slots that parts have used.
+// endBlock runs after each block, also after an error. endBlock records which array
+// holds the new keys and values, and clears the slots that earlier slices of the
+// pass have used.
 func (r *passRun) endBlock(b *residency.Block, g *residency.BlockGraph, parts int) {
 	cache := r.graphs.memory.Cache()
 	if parts > 1 {

@@ -10,8 +10,8 @@ import (
 
 // PlanAuto keeps as many graphs loaded as the device has room for. If the device shares
 // constants, or if both graphs of every block fit into its memory, every graph stays
-// loaded. Otherwise graphswap's chooser selects a plan for each prompt. If no plan can
-// switch graphs of these widths, auto equals the empty plan.
+// loaded. If not all graphs fit, graphswap's chooser selects a plan for each prompt. If
+// no plan can switch graphs of these widths, auto equals the empty plan.
 const PlanAuto = graphswap.PlanAuto
 
 // Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded.

@@ -61,8 +61,9 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 }
 
 // choosePlan lets graphswap choose the plan for a prompt, from plans for the graphs
-// that are compiled. It does not consider other widths or partitions of the model. The
-// choice depends on the mean length and the mean accept length of earlier answers.
+// that are compiled. choosePlan does not consider other widths or partitions of the
+// model. The choice depends on the mean length and the mean accept length of earlier
+// answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	cost, known := e.costModel(), e.options.oneGraph()
 	known.Spare = known.Spare && !e.costs.SpareRefused()
@@ -81,7 +82,8 @@ func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 }
 
 // expectAnswer returns the expected number of tokens of an answer, and the expected
-// number of tokens per pass. Both are zero until the first answer has ended.
+// number of tokens per pass. The two numbers are zero until the first answer has
+// ended.
 func (e *Engine) expectAnswer(r *Request) (output, accept float64) {
 	output, accept = e.workload.Expected()
 	if r.MaxTokens >= 0 && (output == 0 || output > float64(r.MaxTokens)) {

@@ -9,9 +9,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Policy makes the decisions of an [Engine] that depend on times. It also times work on
-// the CPU. Each engine has its own policy, which uses measured times. [Options].Policy
-// may wrap it and replace single methods, for example to run a given plan:
+// Policy makes the decisions of an [Engine] that depend on times. Policy also times
+// work on the CPU. Each engine has its own policy, which uses measured times.
+// [Options].Policy may wrap it and replace single methods, for example to run a given
+// plan:
 //
 //	type givenPlan struct {
 //		engine.Policy
@@ -56,7 +57,7 @@ type Prompt struct {
 	// Resident lists which graphs of each block are loaded.
 	Resident []graphswap.Variant
 	// Output is the expected length of the answer, and Accept the expected number of
-	// tokens per pass. Both are zero until the first answer has ended.
+	// tokens per pass. Output and Accept are zero until the first answer has ended.
 	Output, Accept float64
 	// Alone is set if no other request waits for the device.
 	Alone bool
@@ -94,14 +95,15 @@ func (p Prompt) checkPlan(f *Forecast, rows []int) error {
 }
 
 // CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost and Gain are the
-// predicted times that were compared. Both are zero if nothing was measured yet.
+// predicted times that were compared. Cost and Gain are zero if nothing was measured
+// yet.
 type CalibrationChoice struct {
 	Calibrate  bool
 	Cost, Gain time.Duration
 }
 
-// Elapsed is the time that some work took. CPU is the processor time of the thread. It
-// is zero if the policy does not measure it.
+// Elapsed is the time that some work took. CPU is the processor time of the thread.
+// CPU is zero if the policy does not measure the processor time.
 type Elapsed struct {
 	Began     time.Time
 	Wall, CPU time.Duration

@@ -164,8 +164,8 @@ func (q *requestQueue) waiting() (rows int) {
 
 // take removes the rows of the next pass from the queue. chunk returns how many of the
 // waiting rows the pass takes. First each item gets one row, so that no request waits
-// for the end of another request's prompt. Then the first items get the rows that are
-// left.
+// for the end of another request's prompt. After that, the first items get the rows
+// that are left.
 func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 	q.update(func() {
 		left := chunk(q.waiting())

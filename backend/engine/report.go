@@ -88,8 +88,8 @@ type Report struct {
 	// and PaddingRows held no token.
 	ValidRows, WastedRows, SharedRows, PaddingRows int
 	// Draft is the mode that selects the sources of drafts. DecodeSteps passes gave
-	// output tokens. They had DraftedRows rows with drafts, of which AcceptedRows were
-	// accepted.
+	// output tokens. The passes had DraftedRows rows with drafts, of which
+	// AcceptedRows were accepted.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
 	// Lossless describes whether drafts can change the text.
@@ -126,7 +126,7 @@ type Report struct {
 	Ops map[backend.Lane]int64
 }
 
-// addPass counts a pass with rows of the request, of which valid became text. It
+// addPass counts a pass with rows of the request, of which valid became text. addPass
 // records the pass as a verification if it gave output tokens, and otherwise as a pass
 // of the prompt.
 func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Duration) {

@@ -101,10 +101,10 @@ const (
 	maxArray       = 64 << 20
 )
 
-// These limits are ours. Every model that Ollama loads is opened, wherever it
-// comes from, so a header must not cost more than tens of megabytes. The largest
-// published files have about 100 keys, 2,000 tensors and 17 MiB of keys (a
-// vocabulary of 262,144 tokens and its merges).
+// The constants below are limits of this package, not of GGUF. Every model that
+// Ollama loads is opened, wherever it comes from, so a header must not cost more
+// than tens of megabytes. The largest published files have about 100 keys, 2,000
+// tensors and 17 MiB of keys (a vocabulary of 262,144 tokens and its merges).
 const (
 	maxKeys      = 16 << 10
 	maxTensors   = 100_000

@@ -7,8 +7,9 @@
 //
 // Ollama's package fs/gguf is not used here, because it trusts counts and lengths up to
 // 16 MiB per string and 64 Mi entries per array. Ollama's package also accepts any
-// magic number, and any version from 2 on. It makes nine allocations per token, and
-// opens the file a second time by name. The tests compare this package with Ollama's.
+// magic number, and any version from 2 on. Ollama's package makes nine allocations per
+// token, and opens the file a second time by name. The tests compare this package with
+// Ollama's.
 //
 // # What Open rejects
 //

@@ -30,8 +30,8 @@ func Open(path string) (*File, error) {
 }
 
 // OpenKeys maps a file into memory and reads only its keys. OpenKeys also accepts files
-// with tensors that [Open] rejects, and single parts of a split model. It copies no
-// value, so values must be read before [File.Close].
+// with tensors that [Open] rejects, and single parts of a split model. OpenKeys copies
+// no value, so values must be read before [File.Close].
 func OpenKeys(path string) (*File, error) { return open(path, false, mapped.Map) }
 
 func open(path string, whole bool, mapFile func(*os.File) (*mapped.File, error)) (*File, error) {

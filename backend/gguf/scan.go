@@ -79,7 +79,7 @@ const (
 // of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow. This first check of the number of tensors ignores that the
+	// Two counts follow. The check below of the number of tensors ignores that the
 	// keys come before the tensors. scanTensors checks again how many fit after the
 	// keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)

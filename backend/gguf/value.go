@@ -8,8 +8,8 @@ import (
 )
 
 // value holds the stored bytes of a key's value: a number, a string with its length, or
-// consecutive elements of an array. scanKey has checked that the bytes are complete. It
-// is a part of one string, so strings read from it share its memory.
+// consecutive elements of an array. scanKey has checked that the bytes are complete.
+// The bytes are a part of one string, so strings read from a value share its memory.
 type value string
 
 // payload returns the value of a key: its entry without the name, the type and, for an

@@ -63,9 +63,9 @@ func Write(w io.Writer, keys []KeyValue, tensors []NewTensor) error {
 	return nil
 }
 
-// WriteWith writes a copy of the file in which the given keys are added or replaced. It
-// copies the tensors byte for byte, one mebibyte at a time. The alignment of the file
-// cannot be changed.
+// WriteWith writes a copy of the file in which the given keys are added or replaced.
+// WriteWith copies the tensors byte for byte, one mebibyte at a time. The alignment of
+// the file cannot be changed.
 func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	if _, err := appendKeys(nil, changes); err != nil {
 		return err // this call also rejects repeated keys

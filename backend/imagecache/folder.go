@@ -38,8 +38,8 @@ type Info struct {
 	Kept error
 }
 
-// List returns the images in the store's folder, the most recently used one first. It
-// reads only the header of each file.
+// List returns the images in the store's folder, the most recently used one first.
+// List reads only the header of each file.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -180,10 +180,11 @@ func removeUnused(path string) (gone bool, err error) {
 }
 
 // Reserve makes room in the folder and on the disk for an image that the caller is
-// about to put. It removes the least recently used images until the folder is within
-// its limit and the disk has room. Images in use are not removed. With [Options.Keep],
-// no image is removed. If the disk still has too little room, Reserve returns
-// [ErrStore]. If removing all images would not make enough room, Reserve removes none.
+// about to put. Reserve removes the least recently used images until the folder is
+// within its limit and the disk has room. Images in use are not removed. With
+// [Options.Keep], no image is removed. If the disk still has too little room, Reserve
+// returns [ErrStore]. If removing all images would not make enough room, Reserve
+// removes none.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()

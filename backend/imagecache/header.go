@@ -28,8 +28,8 @@ const (
 	headerSum     = headerSize - sha256.Size
 )
 
-// Label describes an image for people. It maps names to values. A label has room for
-// about 3900 bytes; if it is longer, its longest values are cut.
+// Label describes an image for people. A Label maps names to values. A label has
+// room for about 3900 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
 // encode returns the label as JSON.

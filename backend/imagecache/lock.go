@@ -16,10 +16,11 @@ import (
 // Lock polls because waiting inside the system's lock call could not be cancelled.
 const lockPoll = 50 * time.Millisecond
 
-// Lock takes the lock of a key. Its holder is the only one, among all processes that
-// share the folder, that makes the image of this key. If Lock has to wait, it calls
-// waits once. After such a wait, the image probably exists. If the folder cannot be
-// written, Lock returns [ErrStore]. If ctx ends first, Lock returns the error of ctx.
+// Lock takes the lock of a key. The holder of the lock is the only one, among all
+// processes that share the folder, that makes the image of this key. If Lock has to
+// wait, it calls waits once. After such a wait, the image probably exists. If the
+// folder cannot be written, Lock returns [ErrStore]. If ctx ends first, Lock returns
+// the error of ctx.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
 		return nil, err
@@ -74,9 +75,10 @@ func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	}
 }
 
-// removeHeld removes and closes a file that this process has locked exclusively. It
-// removes the file before it closes it, so that no other process can lock the file in
-// between. Windows cannot remove an open file, so removeHeld tries again after Close.
+// removeHeld removes and closes a file that this process has locked exclusively.
+// removeHeld removes the file before it closes it, so that no other process can lock
+// the file in between. Windows cannot remove an open file, so removeHeld tries again
+// after Close.
 func removeHeld(f *os.File, path string) error {
 	err := os.Remove(path)
 	if closed := f.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -20,12 +20,12 @@ var errUnlisted = errors.New("it is not the image that the folder's maker has si
 // whether the folder may be used.
 type Prepared struct {
 	Dir string
-	// Own is set if only trusted users can change the folder. Its images are mapped.
-	// Images of another folder are copied into memory before they are checked, because
-	// another user could change a mapped file later.
+	// Own is set if only trusted users can change the folder. Images of an Own folder
+	// are mapped into memory. Images of another folder are copied into memory before
+	// they are checked, because another user could change a mapped file later.
 	Own bool
-	// Listed, if it is not nil, holds the only images that may be used, by key. It is
-	// required for a folder that is not Own.
+	// Listed, if it is not nil, holds the only images that may be used, by key.
+	// Listed is required for a folder that is not Own.
 	Listed map[string]Listed
 }
 
@@ -38,8 +38,8 @@ type Listed struct {
 }
 
 // ReadSum returns the sum of the image in a file of this cache, from the file's
-// header: SHA-256 over the image's length and the SHA-256 of each 4 MiB. It does
-// not compare the sum with the image, which every Get does.
+// header: SHA-256 over the image's length and the SHA-256 of each 4 MiB. The sum
+// is compared with the image by every Get, not here.
 func ReadSum(path string) (Listed, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,8 +119,8 @@ func (p *Prepared) open(name string, want key, lost func(error)) (*Entry, error)
 	return e, err
 }
 
-// copyEntry reads an image into memory and checks the copy. It allocates no more
-// than the listed size, whatever the file says.
+// copyEntry reads an image into memory and checks the copy. copyEntry allocates
+// no more than the listed size, whatever the file says.
 func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -23,10 +23,10 @@ const (
 	suffix     = FileSuffix
 	lockSuffix = ".lock"
 	tempNames  = "put-*.tmp"
-	// tempAge is the age at which a temporary file is assumed to be abandoned. It is
-	// longer than any compilation takes between two writes. deadAge is the shorter age
-	// for a file whose writer is known to have ended. It covers the moments in which a
-	// running writer does not hold its file's lock.
+	// tempAge is the age at which a temporary file is assumed to be abandoned. tempAge
+	// is longer than any compilation takes between two writes. deadAge is the shorter
+	// age for a file whose writer is known to have ended. deadAge covers the moments
+	// in which a running writer does not hold its file's lock.
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
 	// lookTime bounds the wait for another process that holds an exclusive lock of a
@@ -47,7 +47,7 @@ type Options struct {
 	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
 	// Lost, when set, is called if an image that is in use was changed in its file and
-	// could not be kept: see [mapped.Keeping]. It should end the process with the
+	// could not be kept: see [mapped.Keeping]. Lost should end the process with the
 	// reason.
 	Lost func(reason error)
 	// Logger receives warnings about damaged files, and the names of removed files. Nil
@@ -55,8 +55,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store keeps compiled images in a folder. Its methods may be called from any
-// goroutine.
+// Store keeps compiled images in a folder. Store's methods may be called from
+// any goroutine.
 type Store struct {
 	dir      string
 	limit    int64
@@ -68,9 +68,9 @@ type Store struct {
 	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
 
-// Open creates the folder, private to the user, if it is missing. It removes files that
-// processes have left when they ended. A folder that other users can change
-// is [trust.ErrUntrusted].
+// Open creates the folder, private to the user, if it is missing. Open removes files
+// that processes have left when they ended. A folder that other users can change is
+// [trust.ErrUntrusted].
 func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)

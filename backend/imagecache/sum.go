@@ -33,7 +33,7 @@ type summer struct {
 	size     uint64
 }
 
-// Write adds the next bytes of the image. It never fails.
+// Write adds the next bytes of the image. Write never fails.
 func (s *summer) Write(p []byte) {
 	s.size += uint64(len(p))
 	if s.open != nil {

@@ -26,8 +26,8 @@ type architecture struct {
 	// gate writes the nodes of the gate's activation function. The names of these nodes
 	// start with p.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
-	// fixedGate does the same for tensors of 16-bit integers. It is nil if the family
-	// has no such form.
+	// fixedGate does the same for tensors of 16-bit integers. fixedGate is nil if the
+	// family has no gate for 16-bit integers.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 }
 
@@ -90,8 +90,8 @@ type tensorRule struct {
 	// the rule's rows of the tensor.
 	first, total func(Config) int
 	// scale, if set, is a factor by which the values are multiplied. Some families
-	// multiply activations by a factor. It costs nothing if the weights before them are
-	// multiplied instead.
+	// multiply activations by a factor. The factor costs nothing if the weights before
+	// the activations are multiplied instead.
 	scale func(Config) float64
 	// rotated is set if the tensor's rows have the family's rowOrder.
 	rotated bool

@@ -9,9 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// These are the names of a graph's ports. [PastKey], [PastValue], [NewKey] and
-// [NewValue] return the names of the ports for a layer's keys and values. [Model.Views]
-// has the names for masks and angles.
+// The constants below are the names of a graph's ports. [PastKey], [PastValue],
+// [NewKey] and [NewValue] return the names of the ports for a layer's keys and values.
+// [Model.Views] has the names for masks and angles.
 const (
 	PortX      = "x"
 	PortY      = "y"

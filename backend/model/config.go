@@ -27,8 +27,8 @@ type Config struct {
 	ContextLength int
 	// NormEpsilon is the number that every norm adds to the mean square.
 	NormEpsilon float32
-	// QueryScale multiplies the rotated queries. It is 1/√HeadDim in most
-	// families.
+	// QueryScale multiplies the rotated queries. QueryScale is 1/√HeadDim in
+	// most families.
 	QueryScale float64
 	// EmbeddingScale multiplies embeddings. ResidualScale multiplies the outputs of
 	// attention and of the feed-forward network before they are added to the hidden
@@ -47,8 +47,8 @@ type Config struct {
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
 	// RopeMagnitude multiplies the cosines and sines of the angles. OriginalContext is
-	// the context length before RoPE scaling extended it. It is zero if angles do not
-	// depend on the context length.
+	// the context length before RoPE scaling extended it. OriginalContext is zero if
+	// angles do not depend on the context length.
 	RopeMagnitude   float64
 	OriginalContext int
 }
@@ -127,7 +127,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 }
 
 // linear reads a divisor of all angles, which is the oldest way to extend the context
-// of a model. It is used if the file names no other way.
+// of a model. Linear scaling is used if the file names no other way.
 func (r *keyReader) linear() float64 {
 	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // cannot fail, because checkKeys has checked the type
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {

@@ -10,11 +10,11 @@
 // # Adding an architecture
 //
 // Each architecture (llama, qwen2, qwen3, gemma3, phi3, granite) is one value of type
-// architecture in a file of its own. That value lists the tensors and their roles, the
-// keys that a file may have and their meaning, and the activation function of the gate.
-// The code in layer.go writes the layers of all architectures: it adds a norm, a bias
-// or a partial rotation if the architecture has a tensor or a number for it. To add an
-// architecture, write
+// architecture in a file of its own. The architecture value lists the tensors and their
+// roles, the keys that a file may have and their meaning, and the activation function
+// of the gate. The code in layer.go writes the layers of all architectures: it adds a
+// norm, a bias or a partial rotation if the architecture has a tensor or a number for
+// it. To add an architecture, write
 //
 //   - its file, next to llama.go, and its entry in architectures (architecture.go);
 //   - its random form and its formulas in modeltest, the oracle of the tests;

@@ -7,13 +7,13 @@ import (
 )
 
 // A KV cache with 8 bits has one scale for all keys of a layer and one for all values.
-// But some elements of a key or value are ten times larger than others. Therefore each
-// element is divided by a factor before it is rounded: its size during calibration,
+// But some elements of a key or value are ten times larger than others. Each element is
+// therefore divided by a factor before it is rounded: its size during calibration,
 // relative to the largest element. Queries, and the output of attention, are multiplied
-// by the same factors. This does not change the result, because a score is a sum over
-// elements, and attention mixes values element by element. Two elements of a key that
-// RoPE rotates together have the same factor, because at another position the other one
-// of them may be larger.
+// by the same factors. The factors do not change the result, because a score is a sum
+// over elements, and attention mixes values element by element. Two elements of a key
+// that RoPE rotates together have the same factor, because at another position the
+// other one of them may be larger.
 
 // Recipes with an 8-bit cache still miss their gates: with sdnpu check on SmolLM2-135M,
 // f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps

@@ -98,11 +98,12 @@ func lineThrough(values []float32, e backend.Encoding) quant.Line {
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds values to the nearest points on a line. It chooses the offset that
-// keeps the integers as close to zero as their range allows. The vendor's library
-// computes a block's product as the sum of two parts: from the integers, and from the
-// block's offset. With a large offset, the float16 rounding errors of these parts would
-// remain in the result: 1.7 % of a product at an offset of 120, and 0.04 % at 0.
+// roundToLine rounds values to the nearest points on a line. roundToLine chooses the
+// offset that keeps the integers as close to zero as their range allows. The vendor's
+// library computes a block's product as the sum of two parts: from the integers, and
+// from the block's offset. With a large offset, the float16 rounding errors of these
+// parts would remain in the result: 1.7 % of a product at an offset of 120, and 0.04 %
+// at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
 	if !(line.Scale >= quant.LeastScale) { // all values are practically equal

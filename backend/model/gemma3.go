@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// gemma3 is the text model of Gemma 3. It has norms before and after attention and
-// feed-forward network, normalised heads, a GELU gate, and embeddings scaled by the
-// root of their width. Five of six layers see only a window of the text, and they use
-// other angles than the sixth. The files store the weights of the norms with 1 added,
-// as the family's own code does before it multiplies.
+// gemma3 is the text model of Gemma 3. gemma3 has norms before and after attention
+// and feed-forward network, normalised heads, a GELU gate, and embeddings scaled by
+// the root of their width. Five of six layers see only a window of the text, and they
+// use other angles than the sixth. The files store the weights of the norms with 1
+// added, as the family's own code does before it multiplies.
 //
 // Files from Ollama's converter also contain the vision model, and omit keys that are
 // equal in all models of the family; see [configureGemma3].

@@ -50,9 +50,9 @@ type rotation struct{ cos, sin backend.TensorID }
 
 // rotationFor returns the angles of a view for n heads. The NPU multiplies two tensors
 // of equal shape up to ten times as fast as a tensor by a smaller one that all heads
-// share. To repeat the angles for each head, a block multiplies them once by ones. It
-// does not concatenate them, because the NPU would then read the result, and also the
-// keys, from memory in slower pieces.
+// share. To repeat the angles for each head, a block multiplies them once by ones. The
+// angles are not concatenated, because the NPU would then read the result, and also
+// the keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 {
 		return v.rotation

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// writer writes the nodes of one graph. Its fields hold the tensors that all layers of
-// the graph read.
+// writer writes the nodes of one graph. A writer's fields hold the tensors that all
+// layers of the graph read.
 type writer struct {
 	*backend.Builder
 	model         *Model
@@ -24,8 +24,8 @@ type writer struct {
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
 	// rounded maps a tensor to its quantized form, because several projections may
-	// share an input. observed holds the tensors that became outputs. It is nil unless
-	// Observe is set.
+	// share an input. observed holds the tensors that became outputs. observed is nil
+	// unless Observe is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
 }
@@ -101,7 +101,7 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes the nodes of layer i. Its output has the given name.
+// layer writes the nodes of layer i. The layer's output has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
@@ -201,9 +201,9 @@ func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 }
 
 // gelu computes the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), as
-// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). This form never gives NaN: if x²
-// overflows float16, the sum is infinite, its product with x has x's sign, and the
-// sigmoid is 0 or 1.
+// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). The sigmoid form never gives NaN: if
+// x² overflows float16, the sum is infinite, its product with x has x's sign, and
+// the sigmoid is 0 or 1.
 func (w *writer) gelu(p string, x backend.TensorID) backend.TensorID {
 	const twice = 2 * 0.7978845608028654 // 2√(2/π)
 	if w.geluLinear == 0 {

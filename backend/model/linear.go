@@ -96,8 +96,8 @@ func (w *writer) sensitive() Linear {
 	return w.recipe.Sensitive
 }
 
-// quantized returns x in the type of the recipe's projections. It writes the conversion
-// of each tensor once.
+// quantized returns x in the type of the recipe's projections. quantized writes the
+// conversion of each tensor once.
 func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
 	name := w.Name(x)
 	e := w.encoding(name, w.projections.Activations)

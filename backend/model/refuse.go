@@ -59,13 +59,14 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// These keys are ignored: the embedding table's shape decides the vocabulary, there
-	// is only one norm, and linear scaling does not depend on the original context.
+	// The keys below are ignored: the embedding table's shape decides the vocabulary,
+	// there is only one norm, and linear scaling does not depend on the original
+	// context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,
 	"rope.scaling.finetuned":               anything,
-	// These keys are allowed only if their feature is off.
+	// The keys below are allowed only if the feature that they belong to is off.
 	"rope.scaling.attn_factor": number(1),
 	"attention.causal":         truth(true),
 	"attention.sliding_window": number(0),

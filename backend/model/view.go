@@ -19,8 +19,8 @@ type View struct {
 
 	frequencies []float64 // angle per position of each rotated pair
 	magnitude   float64   // factor of cosines and sines; 1 in most models
-	// long holds the angles per position for contexts longer than original. It is nil
-	// if they do not depend on the context.
+	// long holds the angles per position for contexts longer than original. long is
+	// nil if the angles do not depend on the context.
 	long     []float64
 	original int
 }
@@ -35,7 +35,7 @@ func (v View) Oldest(position int32) int {
 
 // Rope writes the cosines and sines of the angles at the given positions. Each result
 // has len(positions)×RopeDim/2 elements of the recipe's activation type. Rope panics if
-// cos or sin is too short. It computes angles in float64 and rounds the results once.
+// cos or sin is too short. Rope computes angles in float64 and rounds the results once.
 func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	half := len(v.frequencies)
 	for i, position := range positions {

@@ -62,7 +62,7 @@ func decodeQ5_1(dst []float32, src []byte) {
 	}
 }
 
-// levels4 are the 16 values of a code in IQ4_NL and IQ4_XS. They are denser near zero.
+// levels4 are the 16 values of a code in IQ4_NL and IQ4_XS. The 16 values are denser near zero.
 var levels4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // levelsE2M1 are the values of a 4-bit float with two exponent bits, multiplied by two.

@@ -38,11 +38,12 @@ type Compensator struct {
 }
 
 // damping is a fraction of an input's mean square, and of the median input's mean
-// square. It is added to each moment, so that an input that is zero in the calibration
-// text does not count as always zero. The median is used because a single input may be
-// larger than all others together. The value is high because a calibration text is
-// small: with 0.3 instead of 0.01, the error on another text falls by 0.9 to 1.3 dB in
-// each kind of SmolLM2-135M's projections. A damping of 1 gives no further improvement.
+// square. The damping is added to each moment, so that an input that is zero in the
+// calibration text does not count as always zero. The median is used because a single
+// input may be larger than all others together. The value is high because a calibration
+// text is small: with 0.3 instead of 0.01, the error on another text falls by 0.9 to
+// 1.3 dB in each kind of SmolLM2-135M's projections. A damping of 1 gives no further
+// improvement.
 const damping = 0.3
 
 // NewCompensator returns a compensator for n inputs. moments, (n, n), is a symmetric
@@ -151,8 +152,8 @@ type Grid struct {
 }
 
 // roundGroup is the number of weights that are rounded before all later weights are
-// changed to compensate their errors. So the later weights are loaded and stored once
-// per group.
+// changed to compensate their errors. The later weights are therefore loaded and
+// stored once per group.
 const roundGroup = 4
 
 // Round rounds the weights of one row and writes the integers. scratch has the length

@@ -1,6 +1,6 @@
 // Package quant has the numeric formats of GGUF tensors: their names and sizes, and the
-// conversion to and from float32. It also converts 16-bit floats, searches for values
-// that are not finite, and rounds weights for the recipes of package model.
+// conversion to and from float32. The package also converts 16-bit floats, searches for
+// values that are not finite, and rounds weights for the recipes of package model.
 //
 // The package reads F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL,
 // IQ4_XS and MXFP4. For any other format, the error names the format and wraps

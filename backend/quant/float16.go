@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// F16ToF32 returns the value of a float16 number, given by its bits. It is exact.
+// F16ToF32 returns the value of a float16 number, given by its bits. F16ToF32 is exact.
 func F16ToF32(h uint16) float32 {
 	// Shifting the exponent and the fraction into their places in a float32 gives a
 	// number that is too small by the factor 2^(127-15). The multiplication corrects
@@ -35,8 +35,9 @@ func F32ToF16(f float32) uint16 {
 	case magnitude >= 0x47800000: // 2^16 and more
 		return sign | 0x7c00
 	case magnitude < 0x38800000: // below 2^-14: the result is subnormal or zero
-		// float32 numbers near 1/2 have the spacing of float16 subnormals, 2^-24. So
-		// adding 1/2 rounds the number, and the low bits of the sum are the result.
+		// float32 numbers near 1/2 have the spacing of float16 subnormals, 2^-24.
+		// Adding 1/2 to a float32 therefore rounds it to a float16 subnormal, and
+		// the low bits of the sum are the result.
 		rounded := math.Float32bits(math.Float32frombits(magnitude) + 0.5)
 		return sign | uint16(rounded-0x3f000000)
 	}
@@ -47,7 +48,7 @@ func F32ToF16(f float32) uint16 {
 	return sign | uint16((rebased+0x0fff+rebased>>13&1)>>13)
 }
 
-// BF16ToF32 returns the value of a bfloat16 number, given by its bits. It is exact.
+// BF16ToF32 returns the value of a bfloat16 number, given by its bits. BF16ToF32 is exact.
 func BF16ToF32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // DecodeF16 converts little-endian float16 numbers to float32. src must have two bytes

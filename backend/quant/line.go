@@ -10,7 +10,7 @@ const LineSize = 32
 
 // Line describes the values that the elements of a block can have: Minimum + q·Scale
 // for integers q from zero on. LineBits returns the number of bits of the integers q in
-// format t, 4 or 8. It returns 0 if the format's values are not on lines.
+// format t, 4 or 8. LineBits returns 0 if the format's values are not on lines.
 type Line struct{ Scale, Minimum float32 }
 
 // Lines writes one line for each LineSize values of src, which is one or more whole
@@ -59,8 +59,8 @@ func Lines(dst []Line, src []byte, t Type) error {
 	return nil
 }
 
-// newLine returns a line with a positive scale. It reverses the line if the scale is
-// negative, which formats allow.
+// newLine returns a line with a positive scale. newLine reverses the line if the
+// scale is negative, which formats allow.
 func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
 		return Line{-scale, first + steps*scale}

@@ -16,9 +16,9 @@ const (
 )
 
 // FitMultiples chooses a multiple for each block of a row and returns the scale of the
-// row. blocks have the given number of elements. It starts with the multiples that fit
-// the largest magnitude of each block, and selects the neighbours with the least
-// squared error.
+// row. blocks have the given number of elements. FitMultiples starts with the
+// multiples that fit the largest magnitude of each block, and selects the neighbours
+// with the least squared error.
 func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
 	for i := range multiples {
@@ -44,8 +44,8 @@ func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 // unknown: it is -8 or 7.
 const middleInteger = 7.5
 
-// bestScale returns the scale that gives the least squared error for a block. It tries
-// several scales around the one that fits the largest magnitude.
+// bestScale returns the scale that gives the least squared error for a block.
+// bestScale tries several scales around the one that fits the largest magnitude.
 func bestScale(values []float32, largest float32) (best float32) {
 	least := math.Inf(1)
 	for at := 6.5; at <= 9.5; at += 0.25 {

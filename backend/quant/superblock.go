@@ -43,8 +43,8 @@ func decodeQ3K(dst []float32, src []byte) {
 	}
 }
 
-// scaleQ3K returns the scale of group g. Its four low bits are half of one of the first
-// eight bytes, and its two high bits are in the last four bytes.
+// scaleQ3K returns the scale of group g. The scale's four low bits are half of one of
+// the first eight bytes, and its two high bits are in the last four bytes.
 func scaleQ3K(packed []byte, g int) int32 {
 	low := packed[g%8] >> (g / 8 * 4) & 15
 	high := packed[8+g%4] >> (g / 4 * 2) & 3

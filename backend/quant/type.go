@@ -9,8 +9,8 @@ import (
 // Type is the format of a tensor. The constants are the numbers that GGUF files use.
 type Type uint32
 
-// These are the formats that this package reads, and integer formats of tables.
-// [Type.String] also knows the names of other formats.
+// The constants below are the formats that this package reads, and integer
+// formats of tables. [Type.String] also knows the names of other formats.
 const (
 	F32    Type = 0
 	F16    Type = 1

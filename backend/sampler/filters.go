@@ -77,8 +77,8 @@ func (s *Sampler) minP() {
 }
 
 // keepUntil keeps candidates in the order that first defines, until enough returns true
-// for their total probability. It uses a heap, so that unlikely tokens need not be
-// sorted.
+// for their total probability. keepUntil uses a heap, so that unlikely tokens need not
+// be sorted.
 func (s *Sampler) keepUntil(first func(a, b *candidate) bool, enough func(mass float64) bool) {
 	heapify(s.cands, first)
 	mass := 0.0

@@ -68,8 +68,8 @@ func (s *Sampler) choose() int32 {
 	return s.draw()
 }
 
-// gather collects the k best allowed tokens, after penalties. They are sorted if k is
-// less than the length of the row. Otherwise they are in the order of their ids.
+// gather collects the k best allowed tokens, after penalties. The tokens are sorted
+// by logit if k is less than the length of the row, and otherwise by id.
 func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	s.cands = s.cands[:0]
 	seen := s.history.counts

@@ -49,9 +49,10 @@ func (o Options) needed(n int) int {
 // no random number was drawn. The caller then calls Sample with all logits.
 //
 // The logit of a token that is not in the top is at most the top's last logit, and
-// penalties only lower it. So the tokens whose logits are larger than that, after
-// penalties and mask, are the best of the row. If the last one that is needed only
-// equals that logit, an equal token outside the top may have a lower id.
+// penalties only lower it. The tokens whose logits are above the top's last logit
+// after penalties and mask are therefore the best of the row. If the last one that
+// is needed only equals that logit, an equal token outside the top may have a
+// lower id.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	k := s.options.needed(t.Vocab)
 	if !t.Sane() || !s.options.ServedBy(len(t.IDs), t.Vocab) {

@@ -18,8 +18,8 @@ type bytePair struct {
 	joins map[pair]join
 }
 
-// pair holds two neighbouring tokens in one integer, the left one in the upper half. It
-// is an integer because integers are the fastest keys of a Go map.
+// pair holds two neighbouring tokens in one integer, the left one in the upper half. A
+// pair is an integer because integers are the fastest keys of a Go map.
 type pair uint64
 
 func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }

@@ -1,9 +1,10 @@
-// Package tokenizer converts text to the token ids of a model and back. It reads the
-// vocabulary in the model's GGUF file: SentencePiece ("llama") or byte-pair encoding
-// ("gpt2").
+// Package tokenizer converts text to the token ids of a model and back. The
+// tokenizer reads the vocabulary in the model's GGUF file: SentencePiece ("llama")
+// or byte-pair encoding ("gpt2").
 //
-// It returns the same ids as llama.cpp, because Ollama, templates and users expect
-// them. The package does not use chat templates and does not depend on package model.
+// The tokenizer returns the same ids as llama.cpp, because Ollama, templates and
+// users expect them. The package does not use chat templates and does not depend on
+// package model.
 //
 // # Why not Ollama's tokenizer
 //
@@ -13,15 +14,15 @@
 // although only some models do so. Of the 46 test vectors of llama.cpp, Ollama's
 // tokenizer fails 7 for GPT-2, 2 for Qwen2 and 1 for Llama-3. A caller of Ollama's
 // package cannot correct these errors. Our loop that joins pairs also serves
-// SentencePiece. There Ollama's tokenizer gives the same ids, and the tests compare
-// with it.
+// SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids, and the
+// tests compare with it.
 //
 // # How it works
 //
 // First, special tokens are cut out of the text, longer spellings before shorter ones.
-// Then the patterns of the model split the remaining text into words (BPE), or its
-// blanks are replaced (SentencePiece). Then neighbours are joined, the best pair first,
-// until no pair is in the table of merges.
+// Second, the patterns of the model split the remaining text into words (BPE), or its
+// blanks are replaced (SentencePiece). Third, neighbouring tokens are joined, the best
+// pair first, until no pair is in the table of merges.
 //
 // # Intended differences from llama.cpp
 //

@@ -20,8 +20,8 @@ type candidate struct {
 	id          int32 // id of the joined symbol
 }
 
-// merger joins neighbouring symbols until no pair can be joined any more. It joins the
-// pair with the lowest priority first, and the leftmost one of equal pairs.
+// merger joins neighbouring symbols until no pair can be joined any more. merger joins
+// the pair with the lowest priority first, and the leftmost one of equal pairs.
 type merger struct {
 	symbols []symbol
 	queue   queue

@@ -7,8 +7,8 @@ type rule struct {
 	wholeWords, addBOS bool
 }
 
-// white lists Unicode's white space, for use in brackets of a pattern. It is needed
-// because \s matches only ASCII in Go.
+// white lists Unicode's white space, for use in brackets of a pattern. The list is
+// needed because \s matches only ASCII in Go.
 const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 
 // The patterns come from the models' own tokenizer files. In these files, patterns end
@@ -65,8 +65,9 @@ const cased = `A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1B
 	`\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}` +
 	`\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}`
 
-// rules lists the pre-tokenizers that llama.cpp knows. It leaves out those of models
-// that are not chat models for text, and those whose patterns need lookahead.
+// rules lists the pre-tokenizers that llama.cpp knows. The list leaves out
+// pre-tokenizers of models that are not chat models for text, and those whose
+// patterns need lookahead.
 var rules = []rule{
 	{names: []string{"default"}, patterns: []string{`[\p{P}$+<=>^~|]+`, gpt2Words, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	{

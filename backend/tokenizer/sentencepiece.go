@@ -99,7 +99,7 @@ func nextWord(text string) int {
 	return len(text)
 }
 
-// encodeWord appends the ids of a word. It reuses the memory of m.
+// encodeWord appends the ids of a word. encodeWord reuses the memory of m.
 func (sp *sentencePiece) encodeWord(ctx context.Context, m *merger, ids []int32, word string) ([]int32, error) {
 	m.reset()
 	m.symbols = slices.Grow(m.symbols, utf8.RuneCountInString(word))

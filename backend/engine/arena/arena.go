@@ -1,13 +1,13 @@
 // Package arena divides device buffers into regions and binds regions to the
 // ports of graphs.
 //
-// A device registers one large buffer faster than many small buffers. So the engine
-// puts all memory that one block binds into one buffer: [Arena.Place] reserves a
-// [Region], [Arena.Allocate] allocates the buffer for all regions, and [Bind] lists the
-// regions in the order of a graph's signature.
+// A device registers one large buffer faster than many small buffers. The engine
+// therefore puts all memory that one block binds into one buffer: [Arena.Place]
+// reserves a [Region], [Arena.Allocate] allocates the buffer for all regions, and
+// [Bind] lists the regions in the order of a graph's signature.
 //
-// The package allocates buffers and computes offsets. It does not know the contents of
-// a region, runs no graph and starts no goroutine.
+// The package allocates buffers and computes offsets. The package does not know the
+// contents of a region, runs no graph and starts no goroutine.
 //
 // # Invariants
 //

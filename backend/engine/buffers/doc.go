@@ -21,5 +21,6 @@
 //
 // The package runs no graph and takes no lock: the holder of the engine's device lock
 // calls it. Fill writes rows x columns elements per view, and copies them for each
-// group of heads. It does nothing if the memory already holds the masks of this pass.
+// group of heads. Fill does nothing if the memory already holds the masks of this
+// pass.
 package buffers

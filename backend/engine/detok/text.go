@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a part of the output text. It consists of whole UTF-8 characters and
-// contains no part of a stop string.
+// Piece is a part of the output text. Piece consists of whole UTF-8 characters
+// and contains no part of a stop string.
 type Piece struct {
 	Text   string
 	Tokens []TokenLogprob

@@ -122,8 +122,8 @@ func (x *Experience) recall(w *spec.Weights) {
 }
 
 // add adds to the shared weights what a request has learned: the change from before to
-// after. It multiplies the shared weights by the factors of change, so that concurrent
-// requests keep each other's changes.
+// after. add multiplies the shared weights by the factors of change, so that
+// concurrent requests keep each other's changes.
 func (x *Experience) add(before, after *spec.Weights) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -141,8 +141,8 @@ func (d *Database) Len() int {
 	return d.index.Len()
 }
 
-// shared implements [spec.Source] for a database. It may be used only inside the
-// function that [Database.read] calls.
+// shared implements [spec.Source] for a database. shared may be used only inside
+// the function that [Database.read] calls.
 type shared struct{ *Database }
 
 // Levels implements [spec.Source].

@@ -2,9 +2,9 @@ package draft
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Drafter proposes draft tokens for one sequence. It keeps the text and asks its
-// [Proposer] for draft trees. It holds the database's lock while the proposer reads the
-// database. A Drafter belongs to one goroutine.
+// Drafter proposes draft tokens for one sequence. Drafter keeps the text and asks its
+// [Proposer] for draft trees. Drafter holds the database's lock while the proposer
+// reads the database. A Drafter belongs to one goroutine.
 type Drafter struct {
 	mode     Mode
 	database *Database

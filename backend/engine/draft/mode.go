@@ -21,7 +21,7 @@ type Mode struct {
 	Calibration bool
 	// Extension drafts a rejected token again if the model agreed with the token
 	// although it followed a wrong one (draft extension, sd.npu section 4.4). Recycling
-	// includes Extension. It learns all tokens that the model found likely after
+	// includes Extension. Extension learns all tokens that the model found likely after
 	// rejected rows.
 	Extension, Recycling bool
 	// Database drafts tokens from the outputs of earlier requests.

@@ -55,7 +55,7 @@ func (s *suite) decode(t *testing.T, b []byte) []float32 {
 	return f
 }
 
-// sameTokens compares two greedy continuations of a prompt. It accepts a first
+// sameTokens compares two greedy continuations of a prompt. sameTokens accepts a first
 // difference if the float device's two best logits are close at that position, and does
 // not compare the tokens after it.
 func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32, what string) {

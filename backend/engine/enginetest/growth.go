@@ -12,8 +12,8 @@ import (
 )
 
 // growth computes two texts while the context grows, in prompts, single tokens and
-// draft trees. It compares each step with an engine that has the longest context tier
-// from the start.
+// draft trees. growth compares each step with an engine that has the longest context
+// tier from the start.
 func growth(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)

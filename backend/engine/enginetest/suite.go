@@ -32,8 +32,8 @@ type Options struct {
 	// accepts the first different token if the float device's two best logits are
 	// closer than Gap. Zero accepts none.
 	Gap float64
-	// Brief runs only a part of each test. It is for slow devices, and for builds with
-	// the race detector, where one token takes a tenth of a second.
+	// Brief runs only a part of each test. The option Brief serves slow devices, and
+	// for builds with the race detector, where one token takes a tenth of a second.
 	Brief bool
 }
 

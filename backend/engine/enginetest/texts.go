@@ -96,9 +96,9 @@ func leftovers(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent sends more requests at the same time than the engine has sequences. It
-// repeats this on graphs with too few rows to hold one of each sequence, and with a
-// context that grows.
+// concurrent sends more requests at the same time than the engine has sequences.
+// The check is repeated on graphs with too few rows to hold one row of each
+// sequence, and with a context that grows.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)

@@ -33,9 +33,9 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
 }
 
-// Source describes a graph of a model. One of its fields is set. A graph contains
-// functions that write its constants, so it cannot be sent to another process; a Source
-// can.
+// Source describes a graph of a model. A Source has exactly one field set. A graph
+// contains functions that write its constants, so it cannot be sent to another process;
+// a Source can.
 type Source struct {
 	Block *model.Block
 	Head  *model.Head

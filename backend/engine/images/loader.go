@@ -38,8 +38,8 @@ type Loader struct {
 	// progress is the state before the work on the current image.
 	progress Progress
 	// cache is the image cache of config. cache becomes nil if it cannot store an
-	// image. Otherwise each later image would be compiled twice: for the cache, and
-	// then in memory.
+	// image. If the cache were kept, each later image would be compiled twice: for
+	// the cache, and then in memory.
 	cache *imagecache.Store
 }
 
@@ -85,8 +85,8 @@ func (l *Loader) Images(set []*backend.Graph) [][]*backend.Graph {
 }
 
 // preparedSeparately reports whether the cache holds a separate image of each graph of
-// a set, and no image of the whole set. This means that the cache was filled for a
-// device that cannot load a shared image.
+// a set, and no image of the whole set. Separate images show that the cache was filled
+// for a device that cannot load a shared image.
 func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
 	if l.cache == nil || len(set) == 1 || l.cache.Has(l.Key(set)) {
 		return false
@@ -242,8 +242,9 @@ func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 	return l.open(ctx, graphs, image.Bytes(), true)
 }
 
-// compileToCache compiles an image into the cache and loads it from there. It holds the
-// lock of the image, unless another process keeps that for too long.
+// compileToCache compiles an image into the cache and loads it from there.
+// compileToCache holds the lock of the image, unless another process keeps that for too
+// long.
 func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	release, err := l.lock(ctx, key, r)
 	if err != nil {

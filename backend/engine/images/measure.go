@@ -30,8 +30,8 @@ type MeasureOptions struct {
 	Failed func(what string, err error)
 }
 
-// failed calls the caller's Failed with an error, if it is set. Otherwise it returns
-// the error, which ends the measurement.
+// failed calls the caller's Failed with an error, if it is set. Without Failed, it
+// returns the error, which ends the measurement.
 func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -71,7 +71,7 @@ type Measurements struct {
 	// the number of past tokens that the graphs can hold.
 	Context, Slots int
 	// RunSlowdown is the time of a run during a load divided by the time of a run
-	// alone. It is zero if it could not be measured.
+	// alone. RunSlowdown is zero if it could not be measured.
 	RunSlowdown float64
 	// Paced names the phone whose times an emulator simulated, or is empty: see
 	// [backend.Cost].

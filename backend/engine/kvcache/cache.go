@@ -28,8 +28,9 @@ type layer struct {
 	// Rows, HeadDim]. Graphs do not read or write collected. collected is nil until the
 	// first pass that runs in parts.
 	collected [2][]byte
-	// width is the number of rows per head in the array with the last pass's rows. That
-	// array is collected if inParts is set, and otherwise fresh.
+	// width is the number of rows per head in the array with the last pass's rows. The
+	// array with the last pass's rows is `collected` if inParts is set, and otherwise
+	// `fresh`.
 	width   int
 	inParts bool
 }

@@ -1,5 +1,5 @@
-// Package kvcache holds the keys and values of all sequences in host memory. It is the
-// only package that computes their offsets.
+// Package kvcache holds the keys and values of all sequences in host memory. No
+// other package computes the offsets of keys and values.
 //
 // # Layout
 //
@@ -13,8 +13,8 @@
 //
 // A graph writes the keys and values of its rows into separate memory, not into the
 // past. [Cache.Computed] records the graph's width. [Cache.Commit] copies the accepted
-// rows of all layers into the slots after the sequence's tokens. So a rejected draft
-// costs nothing, and a pass that fails does not change the past.
+// rows of all layers into the slots after the sequence's tokens. A rejected draft
+// therefore costs nothing, and a pass that fails does not change the past.
 //
 // A pass with more rows than its graph is computed in parts. [Cache.Collect] saves the
 // rows of each part before the next part overwrites them. [Cache.Store] copies them to
@@ -33,5 +33,6 @@
 // same time, because each call writes only its own sequence's slots.
 //
 // Cost: For each run of neighbouring rows, Commit, Store and Collect copy KVHeads
-// pieces per layer, of keys and of values. They allocate nothing per token.
+// pieces per layer, of keys and of values. Commit, Store and Collect allocate
+// nothing per token.
 package kvcache

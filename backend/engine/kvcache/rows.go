@@ -16,7 +16,7 @@ func (c *Cache) Computed(first, end, width int) {
 }
 
 // Collect saves the n rows that a graph of the given width has just written for the
-// layers [first, end). They are the rows of the pass that start at row.
+// layers [first, end). The saved rows are the n rows of the pass from `row` on.
 func (c *Cache) Collect(first, end, width, row, n int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {
@@ -82,7 +82,7 @@ func (l *layer) rows(kv int) []byte {
 // NaN in the first n rows of the last pass. FirstNotFinite returns -1 if there is none.
 //
 // A mask is added to attention scores, so a hidden slot with such a number still makes
-// the score NaN. It would spoil every row of this pass and, once committed, of all
+// the score NaN. A NaN would spoil every row of this pass and, once committed, of all
 // later passes.
 func (c *Cache) FirstNotFinite(first, end, n int) (layer int) {
 	size := c.layout.rowBytes()

@@ -6,8 +6,8 @@
 // votes, or rejects one, it gets no further votes and runs at the clock rate that it
 // has. Votes change how long a request takes, and never its result.
 //
-// Any goroutine may use a [Voter]. Its only lock is held during the call of the device.
-// It calls the device only if the phase changes.
+// Any goroutine may use a [Voter]. The only lock of a Voter is held during the call of
+// the device. A Voter calls the device only if the phase changes.
 package power
 
 import (

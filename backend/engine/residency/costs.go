@@ -17,9 +17,10 @@ import (
 // its forecast.
 const correction = 0.3
 
-// Costs holds the times and sizes from which plans are computed. They come from a given
-// cost model of the device, or from measuring each graph at its first load. After each
-// plan, Costs learns how much the forecast was off. A nil Costs measures nothing.
+// Costs holds the times and sizes from which plans are computed. The times and sizes
+// come from a given cost model of the device, or from measuring each graph at its first
+// load. After each plan, Costs learns how much the forecast was off. A nil Costs
+// measures nothing.
 type Costs struct {
 	given *graphswap.Cost // the given cost model, or nil if graphs are measured
 	rows  []int           // graph widths, descending
@@ -131,9 +132,9 @@ func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host tim
 	return host
 }
 
-// measureBlock measures a block's graph that was just loaded. It skips graphs whose
-// cost is known, because at a longer context tier graphs are loaded while passes use
-// the device.
+// measureBlock measures a block's graph that was just loaded. measureBlock skips
+// graphs whose cost is known, because at a longer context tier graphs are loaded
+// while passes use the device.
 func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGraph, load time.Duration) error {
 	if !c.Measured() {
 		return nil

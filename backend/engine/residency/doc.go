@@ -22,8 +22,8 @@
 // After three consecutive plans with failed loads, [Switcher.Disabled] reports true and
 // the engine makes no more plans.
 //
-// Run.freeGraph frees one graph during a plan, and [Set.Unload] frees all graphs. Both
-// call the device's Program.Close.
+// Run.freeGraph frees one graph during a plan, and [Set.Unload] frees all graphs.
+// freeGraph and Unload call the device's Program.Close.
 //
 // If the device's calls take no time on the host's clock (virtual time), a Run has no
 // loader: the caller runs steps and loads in the order of graphswap's event clock, with

@@ -211,8 +211,8 @@ func (x *Run) Outcome() (switches int, err error) {
 	return switches, x.err
 }
 
-// TeachCosts lets the costs learn from the run's timeline. It does so once, and only if
-// the run has ended without deviations from its plan.
+// TeachCosts lets the costs learn from the run's timeline. The costs learn from a run
+// once, and only if the run has ended without deviations from its plan.
 func (x *Run) TeachCosts(actual *graphswap.Timeline) {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()

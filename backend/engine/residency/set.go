@@ -197,8 +197,9 @@ func (s *Set) ProgramBytes() int64 { return s.programBytes.Load() }
 // Loader returns the loader that loads the set's images.
 func (s *Set) Loader() *images.Loader { return s.loader }
 
-// LoadCost returns the cost that the device reports for the load of a graph. It tells
-// which clock measures the device's calls. ok is false if the device reports no costs.
+// LoadCost returns the cost that the device reports for the load of a graph. LoadCost
+// tells which clock measures the device's calls. ok is false if the device reports no
+// costs.
 func (s *Set) LoadCost() (c backend.Cost, ok bool) {
 	for _, b := range s.Blocks {
 		for _, g := range b.graphs {

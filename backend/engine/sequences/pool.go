@@ -49,11 +49,12 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Acquire waits for a free sequence. It returns the sequence's index and the number of
-// the prompt's first tokens that the request may reuse (see reusable). With reuse,
-// Acquire prefers the sequence with the most tokens in common with the prompt, if these
-// are at least half of the sequence or half of the prompt, whichever is shorter.
-// Otherwise it returns the free sequence that was released first.
+// Acquire waits for a free sequence. Acquire returns the sequence's index and the
+// number of the prompt's first tokens that the request may reuse (see reusable). With
+// reuse, Acquire prefers the sequence with the most tokens in common with the prompt,
+// if these are at least half of the sequence or half of the prompt, whichever is
+// shorter. If no sequence has that much in common, Acquire returns the free sequence
+// that was released first.
 func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("engine: %w", err)
@@ -102,8 +103,9 @@ const reuseStep = 32
 // reusable returns how many of the common tokens a request may reuse. A client sees
 // the number in the report and in the time to the first token. If reuse ended at any
 // token, a client could guess the prompt of an earlier request one token at a time:
-// the number tells whether the last token was right. So a client has to guess
-// reuseStep tokens at once, or the rest of the prompt or of the whole text.
+// the number tells whether the last token was right. Because reuse ends at multiples
+// of reuseStep, a client has to guess reuseStep tokens at once, or the rest of the
+// prompt or of the whole text.
 //
 // The usual next requests lose nothing: one that continues the whole text, and one
 // that repeats the prompt. Others compute at most reuseStep-1 tokens again.
@@ -114,7 +116,7 @@ func (s *sequence) reusable(common, prompt int) int {
 	return common - common%reuseStep
 }
 
-// Release makes a sequence free again. Its tokens stay.
+// Release makes a sequence free again. The tokens of the sequence stay.
 func (p *Pool) Release(index int) {
 	p.mu.Lock()
 	p.clock++

@@ -45,9 +45,9 @@ func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
 func (p *PassTimes) Move() { p.moved = true }
 
 // ShareChanges declares that most changes affect all widths alike: on the host's clock
-// they come from other load or from throttling. Otherwise a width without passes keeps its
-// time from calmer moments, and the width in use seems slow. On a simulated device's
-// clock nothing of the kind happens.
+// they come from other load or from throttling. Without ShareChanges, a width without
+// passes keeps its time from calmer moments, and the width in use seems slow. On a
+// simulated device's clock nothing of the kind happens.
 func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
 
 // sharedChange leaves a fifth of each change to the width itself, so that wrong ratios

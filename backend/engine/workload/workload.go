@@ -73,7 +73,7 @@ func (s *Statistics) HeadRan(rows int, took time.Duration) {
 }
 
 // Expected returns the expected number of tokens in an answer, and of tokens per pass.
-// Both are zero if nothing was measured yet.
+// The two numbers are zero if nothing was measured yet.
 func (s *Statistics) Expected() (output, accept float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Statistics) Expected() (output, accept float64) {
 
 // Calibration predicts the cost of calibrating a prompt with the given number of
 // computed rows, and the decoding time that this saves in an answer of at most limit
-// tokens. A negative limit means no limit. Both results are zero if nothing was
+// tokens. A negative limit means no limit. The two results are zero if no answer was
 // measured yet.
 func (s *Statistics) Calibration(rows, limit int) (cost, gain time.Duration) {
 	s.mu.Lock()

@@ -1,10 +1,10 @@
 // Package quanttest quantizes values to the GGUF formats of weights. Tests, and the
 // code that writes test models, use it. The product only decodes these formats.
 //
-// It rounds each value to the nearest code and does not search for better scales, so
-// its errors are larger than those of the quantizers of published models. The tests
-// state a bound on the error for each format. Quantizing allocates memory only for
-// formats with blocks of 256.
+// Quantize rounds each value to the nearest code and does not search for better
+// scales, so its errors are larger than those of the quantizers of published models.
+// The tests state a bound on the error for each format. Quantizing allocates memory
+// only for formats with blocks of 256.
 package quanttest
 
 import (
@@ -27,9 +27,9 @@ var Types = []quant.Type{
 // or its magnitude exceeds the largest float16 and the format has float16 scales.
 var ErrRange = errors.New("quanttest: value out of range")
 
-// Quantize converts src, one or more whole rows, to format t in dst. It rounds each
-// value to the nearest code, with a scale that covers the value's block. It checks
-// lengths in the same way as [quant.Dequantize].
+// Quantize converts src, one or more whole rows, to format t in dst. Quantize
+// rounds each value to the nearest code, with a scale that covers the value's
+// block. Quantize checks lengths in the same way as [quant.Dequantize].
 func Quantize(dst []byte, src []float32, t quant.Type) error {
 	if !t.CanDequantize() {
 		return fmt.Errorf("quanttest: quantize %s: %w", t, errors.ErrUnsupported)
@@ -58,7 +58,7 @@ func Quantize(dst []byte, src []float32, t quant.Type) error {
 	return nil
 }
 
-// These are the numbers of values in a block.
+// The constants below are the numbers of values in a block of a GGUF format.
 const (
 	blockSize = 32
 	superSize = 256

@@ -3,8 +3,8 @@ package baseline
 import "github.com/sdnpu/sdnpu/spec"
 
 // Automaton is a suffix automaton over a growing text (sd.npu section 4.4; SAM
-// decoding). It finds the longest suffix of the text that occurred earlier, and the
-// place of that occurrence, in constant time per token.
+// decoding). Automaton finds the longest suffix of the text that occurred earlier,
+// and the position of that occurrence, in constant time per token.
 //
 // A state keeps the end of its latest occurrence, not of its first one. If clones
 // copied the first end, every draft would come from the earliest occurrence.

@@ -2,9 +2,9 @@ package baseline
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Lookup implements prompt lookup decoding, the usual baseline. It searches the text
-// for an earlier occurrence of its last few tokens and drafts the tokens that followed
-// them there, as a single chain.
+// Lookup implements prompt lookup decoding, the usual baseline. Lookup searches the
+// text for an earlier occurrence of its last few tokens and drafts the tokens that
+// followed them there, as a single chain.
 type Lookup struct {
 	blind
 	// MaxNgram is the length of the longest suffix that is searched for; shorter
@@ -21,7 +21,7 @@ type Lookup struct {
 // Begin implements [draft.Proposer].
 func (Lookup) Begin([]int32) {}
 
-// Propose implements [draft.Proposer]. It scans the text: O(len(text)·MaxNgram).
+// Propose implements [draft.Proposer]. Propose scans the text: O(len(text)·MaxNgram).
 func (l Lookup) Propose(t *spec.Tree, text []int32, rows int) {
 	longest, tokens := l.MaxNgram, l.Tokens
 	if longest == 0 {

@@ -53,8 +53,8 @@ func (p *pipeline) Begin(prompt []int32) {
 	p.prompt = len(prompt)
 }
 
-// Observe implements [draft.Proposer]. It learns from positions of the prompt only, and
-// ignores the output.
+// Observe implements [draft.Proposer]. Observe learns from positions of the prompt
+// only, and ignores the output.
 func (p *pipeline) Observe(context, tokens []int32, probabilities []float32) {
 	if len(context) <= p.prompt {
 		p.anchors.Observe(context[len(context)-1], tokens, probabilities)

@@ -67,8 +67,8 @@ func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	slices.Reverse(r.longest)
 }
 
-// step makes a segment of the longest run of this pass. It ages all segments and finds,
-// for each, the token that would continue the text.
+// step makes a segment of the longest run of this pass. step ages all segments and
+// finds, for each, the token that would continue the text.
 func (r *reuse) step(text []int32) {
 	if len(r.longest) > 0 {
 		if len(r.segments) == reuseSegments {
@@ -87,7 +87,7 @@ func (r *reuse) step(text []int32) {
 	}
 }
 
-// align returns the index of the segment's token that would continue the text. It
+// align returns the index of the segment's token that would continue the text. align
 // searches the segment for the text's last tokens, at most reuseAlign, and returns the
 // old index if it finds none.
 func (s *segment) align(text []int32) int {

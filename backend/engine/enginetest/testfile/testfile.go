@@ -1,6 +1,6 @@
-// Package testfile opens model files for tests. It does not import package engine, so
-// tests in that package and its sub-packages can use it. Package enginetest opens
-// engines.
+// Package testfile opens model files for tests. The package does not import package
+// engine, so tests in that package and its sub-packages can use it. Package
+// enginetest opens engines.
 package testfile
 
 import (
@@ -28,8 +28,8 @@ func Open(t testing.TB, path string) (*model.Model, *tokenizer.Tokenizer) {
 	return m, tok
 }
 
-// Stories returns the path of one of the models in this repository. Its name is a key
-// of expected.json: f32, f16, qwen2-f16, ….
+// Stories returns the path of one of the models in this repository. The model's name
+// is a key of expected.json: f32, f16, qwen2-f16, ….
 func Stories(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
