@@ -65,10 +65,10 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	return writeImage(w, m, contextBinary)
 }
 
-// BuildAndDiscard calls build with a context and frees the context afterwards. It
-// calls logged with each line that the library logs at level info during the build.
-// A logged line does not say which graph it is about, so a device runs one build at
-// a time.
+// BuildAndDiscard calls build with a context and frees the context afterwards.
+// BuildAndDiscard calls logged with each line that the library logs at level info
+// during the build. A logged line does not say which graph it is about, so a device
+// runs one build at a time.
 func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(line string)) (err error) {
 	d.buildMu.Lock()
 	defer d.buildMu.Unlock()

@@ -40,7 +40,7 @@ func (l *lowering) convolve(n *backend.Node) error {
 	return l.reshape(out, y)
 }
 
-// asRank4 returns a tensor of shape [M,K] with the shape [1,1,M,K]. Its Reshape
+// asRank4 returns a tensor of shape [M,K] with the shape [1,1,M,K]. The Reshape
 // node is created at the first call for a tensor.
 func (l *lowering) asRank4(id backend.TensorID) (*qnn.Tensor, error) {
 	if made := l.rank4[id]; made != nil {

@@ -87,7 +87,7 @@ type Device struct {
 	// return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
 	// system is the library that describes images, or systemErr is the reason why there is none.
-	// Both are set at the first use.
+	// system and systemErr are set at the first use.
 	systemOnce sync.Once
 	system     *qnn.System
 	systemErr  error

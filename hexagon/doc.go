@@ -7,8 +7,8 @@
 // added, because the vendor's addNode and finalize accept nodes that they then
 // compute wrongly. For a node that the library refuses, the error is
 // [errors.ErrUnsupported]. The same holds for an RmsNorm whose beta is not zero,
-// which the vendor's library would accept and compute wrongly. This package never
-// retries a call and never computes on the CPU instead.
+// which the vendor's library would accept and compute wrongly. Package hexagon
+// never retries a call and never computes on the CPU instead.
 //
 // # Images
 //
@@ -60,10 +60,11 @@
 // with any padding, and wherever its past tokens are in the KV cache. On the
 // vendor's x86-64 library, a row has the same bits only among AR-1 and AR-8 graphs,
 // or among AR-32 and AR-128 graphs, and only if all tokens that it attends to are
-// in the same slots. Otherwise five layers of SmolLM2 give equal tokens, but only 6
-// to 63 % of the elements are equal when the width, the split into passes or the
-// slots of the past change (testdata/vendor_widths.md). With that library, lossless
-// can only mean equal tokens, and the tokens that differ (flips) are counted.
+// in the same slots. In all other cases, five layers of SmolLM2 give equal tokens,
+// but only 6 to 63 % of the elements are equal when the width, the split into
+// passes or the slots of the past change (testdata/vendor_widths.md). With that
+// library, lossless can only mean equal tokens, and the tokens that differ (flips)
+// are counted.
 //
 // # Cost
 //

@@ -50,8 +50,8 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 // an integer scale of 4 bits for each block and a float scale for each output. The
 // NPU multiplies such a matrix with Conv2d. The NPU's MatMul takes several times as
 // long as Conv2d from 32 rows on. The NPU's FullyConnected refuses the matrix or
-// computes wrong results, depending on the sizes. So the matrix is stored with the
-// shape [1,1,K,N], and rows become the pixels of Conv2d's input.
+// computes wrong results, depending on the sizes. The matrix is therefore stored
+// with the shape [1,1,K,N], and rows become the pixels of Conv2d's input.
 
 // errBlockScale is returned for a block whose integers are not multiples of one
 // scale from 1 to 16.

@@ -16,7 +16,8 @@ const guardBytes = 64 << 20
 
 // guardedMemory returns zeroed memory outside the Go heap that is followed by an address range
 // without access, and a function that frees it. If the library writes past the end of a buffer, it
-// fills the rest of the buffer's last page and then ends the process. It cannot change other data.
+// fills the rest of the buffer's last page and then ends the process. A write past the end cannot
+// change other data.
 func guardedMemory(size int) (bytes []byte, free func() error, err error) {
 	page := os.Getpagesize()
 	used := (size + page - 1) / page * page

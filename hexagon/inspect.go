@@ -14,9 +14,10 @@ import (
 // errUndescribed is returned if no library here can describe context binaries.
 var errUndescribed = errors.New("no library here describes the image")
 
-// Inspect describes an image. It needs no NPU and can read images that this machine
-// cannot load. It checks that the context binary holds the graphs of the manifest
-// and is compiled for this device's chip; otherwise it returns [backend.ErrImage].
+// Inspect describes an image. Inspect needs no NPU and can read images that this
+// machine cannot load. Inspect checks that the context binary holds the graphs of
+// the manifest and is compiled for this device's chip; otherwise it returns
+// [backend.ErrImage].
 func (d *Device) Inspect(image []byte) (info *qnn.BinaryInfo, err error) {
 	defer func() {
 		if err != nil {
@@ -92,10 +93,11 @@ func systemLibraryOf(library string) string {
 	return filepath.Join(filepath.Dir(library), name)
 }
 
-// declared returns the descriptions of the manifest's graphs, in the order of the manifest. They
-// are those of the context binary itself if a library here gives them. Otherwise they are made of
-// the manifest, which is allowed only if no other user could have written the image: the library reads and
-// writes as many bytes as the context binary holds, whatever the manifest says.
+// declared returns the descriptions of the manifest's graphs, in the order of the manifest. The
+// descriptions are those of the context binary itself if a library on this machine gives them.
+// Without such a library, they are made of the manifest, which is allowed only if no other user
+// could have written the image: the library reads and writes as many bytes as the context binary
+// holds, whatever the manifest says.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)
 	switch {
@@ -110,8 +112,8 @@ func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.Gr
 	return m.described(), nil
 }
 
-// declared returns the binary's descriptions of the manifest's graphs. It returns
-// [backend.ErrImage] if they differ from the manifest.
+// declared returns the binary's descriptions of the manifest's graphs. declared
+// returns [backend.ErrImage] if the descriptions differ from the manifest.
 func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	if len(info.Graphs) != len(m.Graphs) {
 		return nil, fmt.Errorf("%w: %d graphs, the manifest has %d", backend.ErrImage, len(info.Graphs), len(m.Graphs))

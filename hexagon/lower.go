@@ -45,8 +45,8 @@ type lowering struct {
 	rank4 map[backend.TensorID]*qnn.Tensor
 }
 
-// lower builds and finalizes graphs in the context c. It passes each constant to
-// the library once for all graphs. lower checks ctx between graphs.
+// lower builds and finalizes graphs in the context c. lower passes each constant
+// to the library once for all graphs. lower checks ctx between graphs.
 func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }

@@ -21,8 +21,8 @@ const maxBuffer = 1 << 32
 const fastRPCLibrary = "libcdsprpc.so"
 
 // buffer holds inputs and outputs of graphs. If the library can register memory, a
-// buffer is memory shared with the DSP. Otherwise a buffer is guarded memory, which
-// the library copies or maps in each execute.
+// buffer is memory shared with the DSP. If the library cannot register memory, a
+// buffer is guarded memory, which the library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
 	shared *qnn.SharedMemory // nil: guarded memory

@@ -17,8 +17,8 @@ const hmxVoteArch = 79
 // limited by the memory, so its vote keeps the memory bus at its highest clock,
 // while cores and matrix unit may be slower. The vote of verification is between
 // the votes of prefill and decode. In decode and verification, the host polls for
-// as long as the library expects an execute to take. This polling costs less CPU
-// time than the fixed 10 ms of [qnn.Burst], and is as fast.
+// as long as the library expects an execute to take. Polling for this time costs
+// less CPU time than the fixed 10 ms of [qnn.Burst], and is as fast.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {

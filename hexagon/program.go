@@ -37,8 +37,8 @@ type loadedGraph struct {
 	memories  map[registration]*qnn.Memory // registered memory
 }
 
-// Load loads an image and returns its graphs as a program, which the caller closes. It
-// compares the image's manifest with what the context binary declares.
+// Load loads an image and returns its graphs as a program, which the caller closes.
+// Load compares the image's manifest with what the context binary declares.
 func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Program, err error) {
 	defer func() {
 		if err != nil {

@@ -42,9 +42,9 @@ type Options struct {
 // Build returns the path of libQnnHtp.so or QnnHtp.dll. If the library does not
 // exist yet, Build compiles it.
 //
-// The library file gets its name only when it is complete. So several processes may
-// build at once, and a build that is killed leaves no broken library. A first build
-// takes some seconds. Cancelling ctx kills the compiler.
+// The library file gets its name only when it is complete. Several processes may
+// therefore build at once, and a build that is killed leaves no broken library. A
+// first build takes some seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: Options.Dir is empty")

@@ -37,10 +37,10 @@
 // # Rule of sums
 //
 // Every sum is computed in one fixed order, with fused multiply-add in float32 and
-// one rounding to the output type at the end. This order is the same on every code
-// path, thread count and graph width. A slot of the KV cache whose attention
-// probability is zero is skipped. Therefore padding, width and machine change no
-// bit of a result.
+// one rounding to the output type at the end. The order of additions is the same
+// on every code path, thread count and graph width. A slot of the KV cache whose
+// attention probability is zero is skipped. Padding, width and machine therefore
+// change no bit of a result.
 //
 // # Ownership and threads
 //
@@ -57,20 +57,20 @@
 // At its first use, the C library reads the environment variable SDNPU_EMULATOR:
 // comma-separated keys cpu=c|avx2|avx512|vnni|neon (the code path, if the machine
 // supports it) and threads=N (1 to 64; default: the processors that this process
-// may use). Both keys change only the speed. Unknown keys and impossible values are
-// rejected when a backend is created.
+// may use). The keys cpu and threads change only the speed. Unknown keys and
+// impossible values are rejected when a backend is created.
 //
 // # A phone's time
 //
 //	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
 //
 // makes loads and executes take as long as on a phone, by the formulas and profiles
-// of package graphswap. Such times are simulated, not measured. With pace=wall (the
-// default), a call sleeps until its simulated time multiplied by scale has passed.
-// With pace=virtual, no call sleeps; the simulated time is only reported. With as,
-// a small model takes the time of a large model of the profile. Without as, the
-// time follows from the model's own shapes and sizes and the profile's generic
-// costs. All of a row's time is then charged to the blocks.
+// of package graphswap. Times with pace= or profile= are simulated, not measured.
+// With pace=wall (the default), a call sleeps until its simulated time multiplied
+// by scale has passed. With pace=virtual, no call sleeps; the simulated time is
+// only reported. With as, a small model takes the time of a large model of the
+// profile. Without as, the time follows from the model's own shapes and sizes and
+// the profile's generic costs. All of a row's time is then charged to the blocks.
 //
 //   - A graph with inputs named past_k<layer> is a block graph. The part
 //     _layers<K>of<T> of its name gives its share of the model. Without that part,

@@ -61,9 +61,9 @@ func Vendor(t testing.TB) string {
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength returns the same path as Vendor, for tests that take minutes. Such
-// tests run only if SDNPU_REQUIRE names the vendor's library, as in make
-// test-vendor, or with SDNPU_FULL=1.
+// VendorAtLength returns the same path as Vendor, for tests that take minutes.
+// Tests that take minutes run only if SDNPU_REQUIRE names the vendor's library, as
+// in make test-vendor, or with SDNPU_FULL=1.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
 	if !Required("vendor") && !Full() {
@@ -131,8 +131,8 @@ func SmolLM2(t testing.TB) string {
 	return ""
 }
 
-// Required reports whether SDNPU_REQUIRE names what. Then a test fails if it is
-// missing.
+// Required reports whether SDNPU_REQUIRE names what. A test fails if something
+// that SDNPU_REQUIRE names is missing.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// These limits reject descriptions of images with absurd contents.
+// The limits below reject descriptions of images with absurd contents.
 const (
 	imageGraphLimit  = 1 << 10
 	imageTensorLimit = 1 << 14 // number of tensors in all graphs together
@@ -39,8 +39,8 @@ type GraphInfo struct {
 	// Inputs and Outputs include the tensor IDs that executes need. A tensor's
 	// quantization is read only if it has a single scale.
 	Inputs, Outputs []Tensor
-	// These fields exist only for Hexagon, and are zero if the description does not
-	// have them.
+	// The fields below exist only for Hexagon, and are zero if the description does
+	// not have them.
 	SpillBytes, VTCMBytes, ConstantBytes, SharedBytes, HVXThreads uint64
 	Optimization                                                  uint32
 }
@@ -51,8 +51,9 @@ type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory gives access to this process's memory. It rejects addresses that no
-// process has. A read of other memory that is not there faults, see readBinaryInfo.
+// ownMemory gives access to this process's memory. ownMemory rejects addresses that
+// no process has. A read of other memory that is not there faults, see
+// readBinaryInfo.
 type ownMemory struct{}
 
 // firstPage is the size of the first page, which is never mapped.
@@ -81,9 +82,9 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 	return v, err
 }
 
-// infoReader reads the description of an image. It limits the total number of
-// tensors and characters, because a damaged description may refer to the same place
-// many times.
+// infoReader reads the description of an image. The reader limits the total number
+// of tensors and characters, because a damaged description may refer to the same
+// place many times.
 type infoReader struct {
 	memory
 	tensors, letters int

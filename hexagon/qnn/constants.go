@@ -20,8 +20,8 @@ const undefined = 0x7fffffff
 // DataType is the element type of a tensor or scalar (Qnn_DataType_t).
 type DataType uint32
 
-// These are the element types of tensors. Their lowest hexadecimal digits, read as
-// a decimal number, are the width in bits.
+// The constants below are the element types of tensors. The lowest hexadecimal
+// digits of an element type, read as a decimal number, are its width in bits.
 const (
 	Int8     DataType = 0x0008
 	Int16    DataType = 0x0016
@@ -73,7 +73,7 @@ func (d DataType) String() string {
 // TensorKind says where the elements of a tensor come from (Qnn_TensorType_t).
 type TensorKind uint32
 
-// These are the kinds of tensors.
+// The constants below are the kinds of tensors.
 const (
 	AppWrite TensorKind = 0 // input of the graph: the caller writes it before an execute
 	AppRead  TensorKind = 1 // output of the graph: the caller reads it after an execute
@@ -112,7 +112,8 @@ const (
 // Priority orders contexts or graphs that compete for the device.
 type Priority uint32
 
-// These are the priorities. With DefaultPriority the library chooses.
+// The constants below are the priorities of a QNN context. With DefaultPriority the library
+// chooses.
 const (
 	DefaultPriority  Priority = 0
 	PriorityNormal   Priority = 100
@@ -125,7 +126,7 @@ const (
 // claims features that its calls then refuse.
 type Capability uint32
 
-// These capabilities matter for static graphs.
+// The capabilities below matter for static graphs.
 const (
 	CapabilityComposition      Capability = 107
 	CapabilityCaching          Capability = 202

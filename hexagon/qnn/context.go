@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// These are the numbers of options in QnnContext_Config_t and
+// The constants below are the numbers of options in QnnContext_Config_t and
 // QnnHtpContext_CustomConfig_t.
 const (
 	contextPriority       = 1

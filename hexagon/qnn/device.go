@@ -9,7 +9,7 @@ import (
 // library.
 const deviceLimit = 64
 
-// These are the numbers of options in QnnHtpDevice_CustomConfig_t.
+// The constants below are the numbers of options in QnnHtpDevice_CustomConfig_t.
 const (
 	socOption      = 0
 	archOption     = 1

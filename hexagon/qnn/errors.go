@@ -11,8 +11,8 @@ import (
 // graphs, 7000 tensors, ...).
 type Code uint32
 
-// These are the codes that callers distinguish. Compare errors with them by
-// [errors.Is] and the variables below.
+// The constants below are the codes that callers distinguish. Compare errors
+// with them by [errors.Is] and the variables below.
 const (
 	codeNotSupported       Code = 1000
 	codeNoMemory           Code = 1002
@@ -51,8 +51,8 @@ const (
 	codeInvalidBinary      Code = 30001
 )
 
-// Each of these errors stands for one code. It matches every failed call that
-// returned this code, whatever the function.
+// Each of these errors stands for one code. An error of a code matches every
+// failed call that returned the code, whatever the function.
 var (
 	// ErrNotSupported is returned when the library does not have a feature.
 	// ErrNotSupported also matches [errors.ErrUnsupported].
@@ -141,7 +141,7 @@ var (
 	ErrInvalidBinary = &Error{Code: codeInvalidBinary}
 )
 
-// These errors come from checks of this package, not from the library.
+// The errors below come from checks of package qnn, not from the library.
 var (
 	// ErrVersion is returned when the library's interface has a version or a kind
 	// that this package does not support.

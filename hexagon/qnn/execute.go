@@ -11,8 +11,8 @@ type ExecTensor struct {
 	// ID is the tensor's ID, which [Graph.CreateTensor] has set. Tensors of a
 	// loaded image keep their IDs, so a caller must store the IDs with the image.
 	ID uint32
-	// Data is the memory, allocated by Go or by the library. Its size must be the size that
-	// the graph declares for the tensor. For an output it must be writable.
+	// Data is the memory, allocated by Go or by the library. Data's size must be the size
+	// that the graph declares for the tensor. For an output it must be writable.
 	Data []byte
 	// Memory is used instead of Data if the tensor is in shared memory.
 	Memory *Memory

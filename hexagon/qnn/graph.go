@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// These are the numbers of options in QnnGraph_Config_t and
+// The constants below are the numbers of options in QnnGraph_Config_t and
 // QnnHtpGraph_CustomConfig_t.
 const (
 	graphPriority     = 3

@@ -2,7 +2,7 @@ package qnn
 
 import "unsafe"
 
-// This file defines the C structs of QNN, field by field. The tag of a Go field is
+// layout.go defines the C structs of QNN, field by field. The tag of a Go field is
 // the name of the C field. Padding bytes are written as fields, so that a missing
 // field cannot hide in them. A blank field with a tag is a C field that this
 // package does not read. Pointers into Go memory have Go pointer types: the garbage
@@ -16,8 +16,8 @@ type cVersion struct {
 	patch uint32 `c:"patch"`
 }
 
-// cInterface is QnnInterface_t. It includes the part of the function table that is
-// the same in all versions from core API 2.32 on.
+// cInterface is QnnInterface_t. cInterface includes the part of the function table
+// that is the same in all versions from core API 2.32 on.
 type cInterface struct {
 	backendID uint32 `c:"backendId"`
 	_         [4]byte
@@ -27,8 +27,9 @@ type cInterface struct {
 	table     [functionCount]uintptr `c:"table"`
 }
 
-// cClientBuffer is Qnn_ClientBuffer_t. Its address is a plain number, because the library's handle
-// of registered memory may take its place; a keeper or a Binding keeps the memory alive.
+// cClientBuffer is Qnn_ClientBuffer_t. The client buffer's address is a plain number, because the
+// library's handle of registered memory may take its place; a keeper or a Binding keeps the memory
+// alive.
 type cClientBuffer struct {
 	data uintptr `c:"data"`
 	size uint32  `c:"dataSize"`
@@ -121,8 +122,9 @@ type cVectorEncoding struct {
 }
 
 // cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct.
-// Both versions are equal up to the client buffer, and readers of V1 ignore the
-// rest. In arrays, the elements of both versions have the size of this struct.
+// Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
+// ignore the rest. In arrays, the elements of both versions have the size of this
+// struct.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -311,9 +313,9 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The structs below describe an image. These structs are copied from the library's
-// memory before they are read. Pointers in them are stored as numbers; a value of
-// type memory reads what they point to.
+// The structs below describe an image. Structs that describe an image are copied
+// from the library's memory before they are read. Pointers in them are stored as
+// numbers; a value of type memory reads what they point to.
 
 // cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that is the same in all
 // versions.

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// These are the supported versions of the core API. In older versions, the
-// functions of the table have another order. Newer versions have kept the order so
-// far.
+// The constants below are the supported versions of the core API. In older
+// versions, the functions of the table have another order. Newer versions have
+// kept the order so far.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
@@ -104,8 +104,8 @@ func (l *Library) load(path string, want uint32) error {
 	return l.adopt(path, *list, want)
 }
 
-// adopt checks a provider of the library and copies its function table. It checks
-// the version first, because the struct of an older version is shorter.
+// adopt checks a provider of the library and copies its function table. adopt
+// checks the version first, because the struct of an older version is shorter.
 func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	core := c.core.version()
 	if core.Major != coreMajor || core.Minor < coreMinorOldest {

@@ -9,7 +9,7 @@ import (
 // MemoryKind says what kind of memory a file descriptor stands for.
 type MemoryKind uint32
 
-// These are the kinds of memory.
+// The constants below are the kinds of memory.
 const (
 	// IONMemory is one buffer per tensor, from rpcmem or the kernel's ION
 	// allocator.

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// These are the numbers of options in QnnHtpPerfInfrastructure_PowerConfig_t.
+// The constants below are the numbers of options in QnnHtpPerfInfrastructure_PowerConfig_t.
 const (
 	powerDCVS       = 1
 	powerRPCLatency = 2
@@ -44,7 +44,7 @@ const (
 // scale of corners.
 type ExpandedCorner uint32
 
-// These are the corners of the matrix unit.
+// The constants below are the corners of the matrix unit.
 const (
 	HMXMin     ExpandedCorner = 0x100
 	HMXSVS     ExpandedCorner = 0x180
@@ -58,7 +58,7 @@ const (
 // scaling) is on.
 type PowerMode uint32
 
-// These are the power modes.
+// The constants below are the power modes.
 const (
 	PowerUpDown      PowerMode = 0x01
 	PowerOnlyUp      PowerMode = 0x02

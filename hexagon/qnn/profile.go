@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// These limits reject absurd lists of profile events.
+// The limits below reject absurd lists of profile events.
 const (
 	eventLimit = 1 << 16
 	eventDepth = 4
@@ -14,7 +14,7 @@ const (
 // ProfileLevel says how much a [Profile] measures.
 type ProfileLevel uint32
 
-// These are the levels of profiles.
+// The constants below are the levels of profiles.
 const (
 	ProfileBasic    ProfileLevel = 1    // times of whole calls
 	ProfileDetailed ProfileLevel = 2    // also the time of each node
@@ -25,7 +25,7 @@ const (
 // to Hexagon.
 type EventType uint32
 
-// These are the types of events.
+// The constants below are the types of events.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300

@@ -10,8 +10,8 @@ import (
 // Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// These are the encodings. In each of them, a real number is Scale × (stored
-// integer + Offset).
+// The constants below are the encodings of quantized tensors. In each of them,
+// a real number is Scale × (stored integer + Offset).
 const (
 	// ScaleOffset has one scale and one offset for the whole tensor.
 	ScaleOffset Encoding = 0
@@ -48,8 +48,8 @@ type Quantization struct {
 	Bits uint32
 	// Axis is the dimension along which each index has its own scale.
 	Axis int32
-	// Scales are positive. There is one scale for the tensor, one per index along
-	// Axis, or one per block in row-major order.
+	// Scales are positive. A tensor has one scale, one per index along Axis, or
+	// one per block in row-major order.
 	Scales []float32
 	// Offsets are added to stored integers. If Offsets is nil, all offsets are
 	// zero. An offset is the negative of a zero point.

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// These are the positions of functions in the system library's table.
+// The constants below are the positions of functions in the system library's table.
 const (
 	systemContextCreate = iota
 	systemGetBinaryInfo

@@ -2,8 +2,8 @@
  *
  * The files of api/ implement the vendor's ABI and own graphs, contexts and binaries. The files of
  * ops/ implement operators on the types below. Files in api/ do not include headers of ops/, and
- * files in ops/ do not include headers of api/. Both call the functions of kernels/. csrc/README.md
- * describes all folders.
+ * files in ops/ do not include headers of api/. Files in api/ and ops/ call the functions of
+ * kernels/. csrc/README.md describes all folders.
  *
  * A node's operator checks the node once, when the client adds it; packs its constants once, when
  * the graph is finalized; and runs it in each execute. The checks are stricter than those of the
@@ -12,7 +12,7 @@
  * Every sum is computed in one fixed order (along K; over the KV slots in Softmax and in the
  * product of probabilities and values) with fused multiply-add in float32. The order is the same on
  * every code path, thread count and graph width. A slot whose probability is exactly zero is
- * skipped everywhere. Therefore padding, graph width and machine never change a bit of a result.
+ * skipped everywhere. Padding, graph width and machine therefore never change a bit of a result.
  */
 #ifndef SDNPU_EMU_H
 #define SDNPU_EMU_H
@@ -126,8 +126,8 @@ typedef struct emu_node {
   const void *packed; /* result of pack(), aligned to 64 bytes, or NULL */
 } emu_node;
 
-/* emu_verdict is the result of a check. It says which call of the vendor's library rejects such
- * a node. */
+/* emu_verdict is the result of a check. A verdict says which call of the vendor's library rejects
+ * the node. */
 enum emu_verdict {
   EMU_VALID = 0,
   EMU_INVALID = 1, /* the vendor's validation rejects the node (3110), and in the emulator

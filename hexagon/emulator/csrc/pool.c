@@ -2,8 +2,8 @@
  *
  * A parallel call publishes its function and then the number of open tasks. Every thread, including
  * the caller, takes a task by decrementing this number. A thread reads the function only after it
- * has taken a task, and the call returns only after all taken tasks have finished. Therefore the
- * function never changes while a thread reads it. If a second parallel call starts at the same
+ * has taken a task, and the call returns only after all taken tasks have finished. The function
+ * therefore never changes while a thread reads it. If a second parallel call starts at the same
  * time, or inside a task, it runs all its tasks on its own thread.
  *
  * Worker threads are started by the first call that needs them. Workers block all signals, because
@@ -97,8 +97,8 @@ static void *work(void *unused) {
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
     /* The caller first stores the tasks and then reads the number of sleepers; a worker first
-     * announces that it sleeps and then looks for tasks. So either the caller sees the sleeper
-     * or the worker sees the task. */
+     * announces that it sleeps and then looks for tasks. Either the caller then sees the sleeper or
+     * the worker sees the task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }

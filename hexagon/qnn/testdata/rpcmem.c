@@ -1,5 +1,5 @@
-/* rpcmem.c replaces a phone's libcdsprpc.so in tests. It allocates FastRPC memory as anonymous
- * files, and accepts only the heap and the flags that a phone's DSP accepts.
+/* rpcmem.c replaces a phone's libcdsprpc.so in tests. rpcmem.c allocates FastRPC memory as
+ * anonymous files, and accepts only the heap and the flags that a phone's DSP accepts.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -53,7 +53,7 @@ void rpcmem_free(void *at) {
   }
 }
 
-/* This function does not exist in FastRPC: it returns how many allocations have not been freed. */
+/* rpcmem_live, which FastRPC does not have, returns how many allocations have not been freed. */
 int rpcmem_live(void) {
   int live = 0;
   for (int i = 0; i < SLOTS; i++) {

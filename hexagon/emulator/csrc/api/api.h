@@ -7,8 +7,8 @@
  *
  * Lock order: first a context's `build` lock (held while its graphs change or are saved), then the
  * device lock of execute.c (held while a graph runs), then the registry lock of handle.c (held for
- * a few instructions). There is one device lock per process, because the emulated NPU runs one
- * graph at a time. Other threads create, load and free contexts at the same time.
+ * a few instructions). The process has one device lock, because the emulated NPU runs one graph at
+ * a time. Other threads create, load and free contexts at the same time.
  *
  * Logs: a parameter `log` is the id of the logger that receives messages; 0 means the newest
  * logger.
@@ -202,7 +202,8 @@ qnn_status api_check_execute(uint32_t log, uint32_t session);
 void api_power_lost(void); /* device.c */
 
 /* context.c */
-/* These create and free a context without handle and device, which describes a binary. */
+/* The functions below create and free a context without handle and device, which describes a
+ * binary. */
 qnn_status api_context_unregistered(api_context **out);
 void api_context_discard(api_context *context);
 api_graph *api_context_find_graph(const api_context *context, const char *name, size_t length);

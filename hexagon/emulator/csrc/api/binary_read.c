@@ -1,7 +1,7 @@
 /* binary_read.c: reads a context from untrusted bytes.
  *
- * All numbers are read through one bounds-checked cursor. This file checks the header, the chunk
- * table and the list of graphs.
+ * All numbers are read through one bounds-checked cursor. binary_read.c checks the header, the
+ * chunk table and the list of graphs.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>

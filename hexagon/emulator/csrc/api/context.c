@@ -108,7 +108,7 @@ static qnn_status publish(api_context *context, qnn_handle *out) {
   return QNN_OK;
 }
 
-/* This table lists the options of a context that are accepted, and the calls that accept them.
+/* The table below lists the options of a context that are accepted, and the calls that accept them.
  * Options that a phone accepts are accepted here without an effect. For all other options the
  * emulator returns the same code as the vendor's x86-64 library. */
 enum { AT_CREATE = 1, AT_LOAD = 2 };

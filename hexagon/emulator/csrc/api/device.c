@@ -139,8 +139,8 @@ qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
   return status;
 }
 
-/* This part keeps power votes. Ids of votes are never reused. Of each option, the newest vote is
- * kept. */
+/* The functions below keep power votes. Ids of votes are never reused. Of each option, the newest
+ * vote is kept. */
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
 typedef struct {
   uint32_t id;

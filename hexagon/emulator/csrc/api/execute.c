@@ -1,9 +1,9 @@
 /* execute.c: runs graphs, one at a time in the process, under the device lock.
  *
  * One graph runs at a time, so all graphs share one arena and one scratch buffer: a graph's plan
- * has offsets, and this file adds the base address. The client's buffers are read and written
- * without copies. Their sizes must match exactly, because the vendor's library would access memory
- * past their ends without an error.
+ * has offsets, and execute.c adds the base address. The client's buffers are read and written
+ * without copies. The sizes of the client's buffers must match exactly, because the vendor's
+ * library would access memory past their ends without an error.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>

@@ -157,8 +157,8 @@ api_charge api_pace_begin_run(const api_graph *graph) {
   return charge;
 }
 
-/* These types of profile events exist only in this emulator. Charge and overrun are times in
- * nanoseconds; the first event's text is the name of the phone. */
+/* The types of profile events below exist only in the emulator, not in the vendor's library. Charge
+ * and overrun are times in nanoseconds; the first event's text is the name of the phone. */
 enum {
   EVENT_PACED = 9100,
   EVENT_CHARGED = 9101,
@@ -196,8 +196,8 @@ void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t to
   }
 }
 
-/* This part keeps track of the memory of one simulated session of the phone. A file that is
- * registered several times counts once. */
+/* The functions below keep track of the memory of one simulated session of the phone. A file that
+ * is registered several times counts once. */
 typedef struct mapping {
   api_file file;
   uint32_t uses;

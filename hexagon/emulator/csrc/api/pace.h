@@ -20,9 +20,9 @@ api_charge api_pace_begin(void);
 /* The caller of api_pace_begin_run must hold the device lock, and must have bound the graph's
  * tensors. */
 api_charge api_pace_begin_run(const api_graph *graph);
-/* api_pace_end sleeps until the simulated time is over. It returns the duration of the call in
- * µs: real time or, with pace=virtual, simulated time. Without a profile, api_pace_end returns
- * took_us. */
+/* api_pace_end sleeps until the simulated time is over. api_pace_end returns the duration of the
+ * call in µs: real time or, with pace=virtual, simulated time. Without a profile, api_pace_end
+ * returns took_us. */
 uint64_t api_pace_end(const api_charge *charge, uint64_t took_us);
 void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t took_us);
 
@@ -35,7 +35,7 @@ qnn_status api_pace_reserve(api_context *context, api_charge *charge);
 void api_pace_release(api_context *context);
 void api_pace_unload(api_charge *charge);
 
-/* One file of registered memory. */
+/* api_file identifies a file of registered memory. */
 typedef struct {
   uint64_t device, inode, size;
 } api_file;

@@ -12,10 +12,10 @@
 
 static qnn_status not_supported(void) { return QNN_NOT_SUPPORTED; }
 
-/* These are the vendor's x86-64 library 2.40's answers for each capability, including features
- * that it claims but then refuses (207, 208, 210, 308). One answer differs: memory handles (502)
- * work in the emulator. Numbers of capabilities by group: backend from 101, context 201, graph
- * 301, operator packages 401, tensor 501. */
+/* The table below holds the answers of the vendor's x86-64 library 2.40 for each capability,
+ * including features that it claims but then refuses (207, 208, 210, 308). The emulator differs in
+ * one answer: memory handles (502) work in the emulator. Numbers of capabilities by group: backend
+ * from 101, context 201, graph 301, operator packages 401, tensor 501. */
 static const struct {
   uint16_t first, last;
   bool supported;

@@ -17,8 +17,8 @@ void *api_aligned(size_t size) {
   return posix_memalign(&memory, API_ALIGN, size == 0 ? API_ALIGN : size) == 0 ? memory : NULL;
 }
 
-/* api_hash hashes 8-byte words by multiplying and folding. The hash finds chunks that may be
- * equal and detects damage. It does not protect against an attacker, who could compute it too. */
+/* api_hash hashes 8-byte words by multiplying and folding. The hash finds chunks that may be equal
+ * and detects damage. The hash does not protect against an attacker, who could compute it too. */
 uint64_t api_hash(const void *data, size_t size, uint64_t seed) {
   const uint64_t multiplier = 0x9e3779b97f4a7c15u;
   const uint8_t *at = data;

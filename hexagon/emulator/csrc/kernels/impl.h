@@ -197,10 +197,10 @@ KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_ste
   run[op](dst, a, a_step, b, b_step, n, half);
 }
 
-/* exponential returns e^x in 16 lanes with an error of at most 1 ulp. It writes x as n ln 2 + r,
- * evaluates Taylor's polynomial of degree 7 for |r| <= ln 2 / 2 (error 5e-9), and multiplies by
- * and multiplies by 2^n in two steps, which keeps subnormal results exact. For x below -104 the
- * result is exactly 0, and for x above 89 it is infinity. */
+/* exponential returns e^x in 16 lanes with an error of at most 1 ulp. exponential writes x as n ln
+ * 2 + r, evaluates Taylor's polynomial of degree 7 for |r| <= ln 2 / 2 (error 5e-9), and multiplies
+ * by 2^n in two steps, which keeps subnormal results exact. For x below -104 the result is exactly
+ * 0, and for x above 89 it is infinity. */
 KERNEL_INLINE v16 exponential(v16 x) {
   const v16 magic = v_set1(0x1.8p23f);
   x = v_min(v_set1(89), v_max(v_set1(-104), x));

@@ -88,7 +88,7 @@ typedef struct emu_int_gemm {
   const int8_t *w;
   size_t plane_stride; /* size of a plane in bytes; a panel has `planes` planes */
   uint32_t planes;     /* 1, or 2 for high and low bytes */
-  /* These arrays are padded to full panels. column_sums[c] is the sum of the weights of column
+  /* The arrays below are padded to full panels. column_sums[c] is the sum of the weights of column
    * c. */
   const double *scale, *column_add, *column_sums;
   const double *row_add; /* NULL: zeros */
@@ -108,8 +108,8 @@ typedef struct emu_kernels {
   /* The result of float_gemm says whether it wrote a NaN. */
   bool (*float_gemm)(const emu_float_gemm *b);
   void (*int_gemm)(const emu_int_gemm *b);
-  /* pack_int_row packs n integers of src, taking every step-th element, into a row for int_gemm. It
-   * returns the sum of the packed values; u16 values are packed minus 32768. */
+  /* pack_int_row packs n integers of src, taking every step-th element, into a row for int_gemm.
+   * pack_int_row returns the sum of the packed values; u16 values are packed minus 32768. */
   int64_t (*pack_int_row)(void *dst, const void *src, size_t n, size_t step,
                           enum emu_int_type type);
   /* pack_panel transposes 16 columns: dst[k][c] = src[c * stride + k], or zero if c >= columns. */

@@ -3,8 +3,8 @@
  * A tile of one panel reads a single stream of memory. The CPU prefetches that stream too late by
  * itself if it comes from memory: 4 rows read 16 GB/s without software prefetch and 21 GB/s with it
  * (on the machine of the first measurements). A tile of several panels gains nothing from
- * prefetching, unless it has enough rows for computing to take as long as reading. Such a tile
- * prefetches the panels that the next tile reads.
+ * prefetching, unless it has enough rows for computing to take as long as reading. A tile with
+ * enough rows prefetches the panels that the next tile reads.
  *
  * Weights are prefetched into the first-level cache. The next panels do not fit there together with
  * the current ones, so they are evicted to the second level. Prefetching into the second level

@@ -1,8 +1,8 @@
 /* kernels/select.c: chooses the code path once per process, by the CPU's features.
  *
- * It takes the fastest path that this machine supports, or the path that SDNPU_EMULATOR=cpu=NAME
- * names, if the machine supports that one. A path with wide vectors is used only if it gives the
- * same bits as the simpler path on pseudorandom numbers.
+ * select.c takes the fastest path that the machine supports, or the path that
+ * SDNPU_EMULATOR=cpu=NAME names, if the machine supports that one. A path with wide vectors is used
+ * only if it gives the same bits as the simpler path on pseudorandom numbers.
  */
 #include "kernels/kernels.h"
 

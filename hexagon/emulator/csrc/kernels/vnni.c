@@ -1,11 +1,11 @@
 /* kernels/vnni.c: the AVX-512 path with an integer GEMM that uses the instruction VPDPBUSD.
  *
  * VPDPBUSD adds four products of an unsigned and a signed byte to each of 16 sums, double the
- * number of the 16-bit pairs of int_gemm.h. Elements of A are therefore stored as unsigned bytes: one byte
- * for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored values are too
- * large by `base`, so each sum is too large by base times the sum of the column's weights. This is
- * subtracted at the end. Weights are packed in pairs of k; one permutation turns two pairs into a
- * group of four (a quad).
+ * number of the 16-bit pairs of int_gemm.h. Elements of A are therefore stored as unsigned bytes:
+ * one byte for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored values
+ * are too large by `base`, so each sum is too large by base times the sum of the column's weights.
+ * The excess is subtracted at the end. Weights are packed in pairs of k; one permutation turns two
+ * pairs into a group of four (a quad).
  *
  * Before select.c chooses this path, it compares the results with those of the AVX2 path, and uses
  * it only if both give the same bits.

@@ -2,8 +2,8 @@
  * elements in another data type.
  *
  * Cast converts numbers; of a fixed-point element it takes the stored integer. The other operators
- * keep the real number that an element stands for, scale * (q + offset). These operators accept the
- * pairs of types that the vendor's library both validates and converts correctly.
+ * keep the real number that an element stands for, scale * (q + offset). The operators of cast.c
+ * accept the pairs of types that the vendor's library both validates and converts correctly.
  */
 #include <string.h>
 
@@ -70,8 +70,8 @@ static uint32_t integer_at(const emu_tensor *t, uint64_t i) {
                                        : ((const uint32_t *)t->data)[i];
 }
 
-/* copy_values copies n elements from index `at` on. It reads the input with the given scale and
- * offset. */
+/* copy_values copies n elements from index `at` on. copy_values reads the input with the given
+ * scale and offset. */
 static void copy_values(const emu_node *node, emu_scale_offset grid, enum emu_ties ties,
                         uint64_t at, uint64_t n) {
   const emu_tensor *x = node->in[0], *y = node->out[0];

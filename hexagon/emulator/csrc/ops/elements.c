@@ -5,8 +5,9 @@
  * A fixed-point element q stands for the real number scale * (q + offset). Writing rounds to the
  * nearest q. A value exactly between two q rounds up, as in the vendor's integer operators, or away
  * from zero, as when the vendor's library quantizes floats. Values that are too large or too small
- * are clamped, and NaN becomes the largest q, as in the vendor's library. This file is plain C with
- * IEEE division and without fused operations, so every machine and code path writes the same bits.
+ * are clamped, and NaN becomes the largest q, as in the vendor's library. elements.c is plain C
+ * with IEEE division and without fused operations, so every machine and code path writes the same
+ * bits.
  */
 #include <math.h>
 

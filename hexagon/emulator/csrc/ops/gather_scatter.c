@@ -49,8 +49,8 @@ int emu_check_gather(const emu_node *node, char *text, size_t size) {
          check_gather_shapes(node, reason);
 }
 
-/* A run cannot return an error for an index that is out of range. Instead, the elements of such
- * an index become all ones (NaN or -1), so that the error is visible. */
+/* A run cannot return an error for an index that is out of range. The elements of an index that is
+ * out of range become all ones (NaN or -1), so that the error is visible. */
 void emu_run_gather(const emu_node *node, void *scratch) {
   (void)scratch;
   const emu_tensor *table = node->in[0], *index = node->in[1];

@@ -1,7 +1,7 @@
 /* linear_run.c: runs packed linear operators.
  *
  * First the rows of the input are packed once into the kernels' format (f32, or s16 with the sum of
- * each row). Then threads compute tasks. A task is a rectangle of panels and rows.
+ * each row). After packing, threads compute tasks. A task is a rectangle of panels and rows.
  */
 #include <stdatomic.h>
 
@@ -69,8 +69,9 @@ static size_t rows_bytes(const emu_linear *l) {
   return l->rows * row_bytes(l) + sums;
 }
 
-/* If there are few rows, every thread packs all rows for itself. This takes less time than
- * waiting for one thread that packs the rows and reading them from its cache. */
+/* If there are few rows, every thread packs all rows for itself. Packing all rows on every thread
+ * takes less time than waiting for one thread that packs the rows and reading them from its
+ * cache. */
 static bool packs_rows_per_thread(const emu_linear *l) {
   return l->x->dtype != EMU_F32 && l->rows * row_bytes(l) <= PER_THREAD_BYTES;
 }

@@ -1,10 +1,10 @@
 /* matmul.c: MatMul: batches of [M, K] x [K, N], with either operand transposed.
  *
  * If an element of A is exactly zero, its products are skipped, even if the element of B is
- * infinite or NaN. So KV slots with probability zero (masked or padding) cannot change a result,
- * even if an unused slot of the cache holds NaN. The rows of a block share one list of the slots
- * that any of them uses. If a result is NaN, the rows of its block are computed again one by one,
- * each with its own list. A sum without any terms is +0.
+ * infinite or NaN. KV slots with probability zero (masked or padding) therefore cannot change a
+ * result, even if an unused slot of the cache holds NaN. The rows of a block share one list of the
+ * slots that any of them uses. If a result is NaN, the rows of its block are computed again one by
+ * one, each with its own list. A sum without any terms is +0.
  */
 #include <string.h>
 

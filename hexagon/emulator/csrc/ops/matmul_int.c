@@ -1,6 +1,6 @@
 /* matmul_int.c: MatMul of two quantized activations.
  *
- * Both operands are converted to signed integers around zero and multiplied exactly; the right
+ * The two operands are converted to signed integers around zero and multiplied exactly; the right
  * operand is packed again in every run. If a' and b' are the packed numbers,
  *
  * the result is sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w),

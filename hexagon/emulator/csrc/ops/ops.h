@@ -106,10 +106,10 @@ int emu_check_type(const emu_tensor *t, uint32_t types, emu_reason reason);
 int emu_check_types(const emu_node *node, uint32_t types, emu_reason reason);
 int emu_check_same_encoding(const emu_tensor *a, const emu_tensor *b, emu_reason reason);
 
-/* emu_read converts n elements to float. It starts with element `at` and takes every step-th.
- * emu_read_as does the same with another scale and offset; with {1, 0} it gives the stored
- * integers. emu_write converts floats back. Every type that has a bit can be read. Floats and
- * fixed point of 8 and 16 bits can be written. */
+/* emu_read converts n elements to float. emu_read starts with element `at` and takes every step-th
+ * element. emu_read_as does the same with another scale and offset; with {1, 0} it gives the stored
+ * integers. emu_write converts floats back. Every type that has a bit can be read. Floats and fixed
+ * point of 8 and 16 bits can be written. */
 enum emu_ties { EMU_TIES_UP, EMU_TIES_AWAY };
 void emu_read(float *dst, const emu_tensor *t, uint64_t at, uint64_t step, size_t n);
 void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_t at, uint64_t step,

@@ -1,9 +1,9 @@
 /* rotary.c: RotaryEmbedding rotates x of shape [B, heads, S, D].
  *
- * It rotates the first R of the D elements in pairs: i and i + R/2 (half split), or 2i and 2i + 1
- * (interleaved). R is the parameter rotary_embedding_dim, by default D. The cosines and sines of
- * the angles have the shape [B, S, R/2]. Alternatively they have the shape [positions, R/2], and a
- * fourth input [B, S] gives the position of each row.
+ * RotaryEmbedding rotates the first R of the D elements in pairs: i and i + R/2 (half split), or 2i
+ * and 2i + 1 (interleaved). R is the parameter rotary_embedding_dim, by default D. The cosines and
+ * sines of the angles have the shape [B, S, R/2]. Alternatively they have the shape [positions,
+ * R/2], and a fourth input [B, S] gives the position of each row.
  */
 #include <string.h>
 

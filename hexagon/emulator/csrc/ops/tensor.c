@@ -102,7 +102,7 @@ typedef struct {
   uint64_t total, piece;
 } loop_job;
 
-/* locate sets the operands' offsets for an element, given by its row-major index `at`. It
+/* locate sets the operands' offsets for an element, given by its row-major index `at`. locate
  * returns the element's index in the inner run. */
 static uint64_t locate(const emu_loop *loop, uint64_t at, uint64_t *offsets) {
   uint64_t inner = at % loop->dims[loop->rank - 1];

@@ -85,8 +85,8 @@ void test_pace(void) {
   qnn_tensor in = binding(ids.x, x, sizeof x), out = binding(ids.y, y, sizeof y);
   REQUIRE_CODE(0, CALL(21, qnn_handle, qnn_tensor *, uint32_t, qnn_tensor *, uint32_t, qnn_handle, qnn_handle)(
                       graph, &in, 1, &out, 1, profile, NULL));
-  /* The graph computes two tiles of 32 rows. It has no mask, so the profile's reference context
-     counts. */
+  /* The graph computes two tiles of 32 rows. The graph has no mask, so the profile's reference
+     context counts. */
   costs(profile, 400, (28 * 0.52 + 2 * s->as->tile_ms + 40 * s->as->row_ms) / 4 + 0.3);
   registered(context);
   REQUIRE_CODE(0, CALL(14, qnn_handle, qnn_handle)(context, profile));

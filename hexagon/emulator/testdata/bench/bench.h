@@ -28,8 +28,8 @@ typedef struct {
   double eight[WIDENINGS]; /* multiply-adds per second if each vector of weights is widened once for 8 of them; 0: unknown */
 } peaks;
 peaks measure_peaks(void);
-/* streaming returns the most bytes per second that all threads read from memory. It measures for
- * `seconds` and at least three times. */
+/* streaming returns the most bytes per second that all threads read from memory. streaming measures
+ * for `seconds` and at least three times. */
 double streaming(double seconds);
 
 /* node.c: nodes with random contents. */

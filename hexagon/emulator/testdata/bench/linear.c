@@ -32,8 +32,9 @@ static bench *make_layer(const kind *k, uint32_t rows, const uint32_t *shape, em
               tensor(EMU_NATIVE, k->x, rows, shape[1], 0, 0));
 }
 
-/* next_layer makes a layer with other weights of the same shape and type. It shares rows,
- * results and scratch with the first layer, as the nodes of a graph share arena and scratch. */
+/* next_layer makes a layer with other weights of the same shape and type. The new layer shares
+ * rows, results and scratch with the first layer, as the nodes of a graph share arena and
+ * scratch. */
 static bench *next_layer(const bench *first, void *packed) {
   bench *layer = make("FullyConnected", first->in[0], first->in[1], first->out[0]);
   layer->node.packed = packed;

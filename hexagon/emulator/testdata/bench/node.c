@@ -100,7 +100,7 @@ void report(const char *name, bench *w) {
   printf("%s %.1f us\n", name, 1e6 * best(0.25, once, w));
 }
 
-/* drop frees what prepare allocated. It leaks the few tensors. */
+/* drop frees what prepare allocated. drop leaks the few tensors. */
 void drop(bench *w) {
   free(w->packed);
   free(w->scratch);

@@ -52,8 +52,8 @@ fuse_in_registers(void *arg, uint32_t task) {
 static void fuse(void *sink) { emu_parallel(emu_pool_threads(), fuse_in_registers, sink); }
 
 #if defined(__x86_64__)
-/* The instruction mix of the kernels: a multiplication of 16 pairs into 8 sums, and its
- * addition. It is assembly, because compilers would hoist the multiplication. */
+/* The instruction mix of the kernels: a multiplication of 16 pairs into 8 sums, and its addition.
+ * The instruction mix is written in assembly, because compilers would hoist the multiplication. */
 #define MULTIPLY_ADD(sum)                                                                          \
   __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(product) : "x"(x), "x"(w));                        \
   __asm__ volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));

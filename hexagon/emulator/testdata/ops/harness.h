@@ -53,8 +53,8 @@ emu_tensor *span(emu_tensor *t, double low, double high);
 void encode(emu_tensor *t, float scale, int32_t offset);
 #define DIMS(...) (uint32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4), (uint32_t[]){__VA_ARGS__}
 
-/* fill writes random values; for fixed point, any stored value. One of `zeros` elements is zero
- * (0: none). */
+/* fill writes random values; for fixed point, any stored value. One in every `zeros` elements is
+ * zero (0: none). */
 void fill(emu_tensor *t, float scale, uint32_t zeros);
 float get(const emu_tensor *t, uint64_t i);
 void put(emu_tensor *t, uint64_t i, float value);
@@ -95,7 +95,7 @@ void expect_near(const emu_tensor *t, uint64_t i, double exact, double slack, co
 void expect_equal(const emu_tensor *a, uint64_t a_at, const emu_tensor *b, uint64_t b_at,
                   uint64_t n, const char *what);
 
-/* digest returns a hash of all outputs so far. It must be equal on every code path and thread
+/* digest returns a hash of all outputs so far. The hash must be equal on every code path and thread
  * count. */
 uint64_t digest(void);
 
