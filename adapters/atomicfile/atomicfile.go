@@ -86,8 +86,8 @@ func CheckWritable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// UntilDone returns a writer that fails when ctx is done. It is used for copies of
-// models, which take long, because io.Copy cannot be cancelled by a context.
+// UntilDone returns a writer that fails when ctx is done. UntilDone serves copies
+// of models, which take long, because io.Copy cannot be cancelled by a context.
 func UntilDone(ctx context.Context, w io.Writer) io.Writer { return untilDone{ctx, w} }
 
 type untilDone struct {

@@ -9,7 +9,8 @@ import (
 )
 
 // TakeStdout returns a file for the standard output, and then points descriptor 1
-// at the standard error. So libraries cannot print into the results of a command.
+// at the standard error, so that libraries cannot print into the results of a
+// command.
 func TakeStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

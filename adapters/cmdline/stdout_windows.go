@@ -7,8 +7,8 @@ import (
 )
 
 // TakeStdout returns the standard output, and then points the process's handle at
-// the standard error. So libraries, whose C runtime reads the handle when it is
-// loaded, cannot print into the results of a command.
+// the standard error, so that libraries, whose C runtime reads the handle when it
+// is loaded, cannot print into the results of a command.
 func TakeStdout() (*os.File, error) {
 	err := windows.SetStdHandle(windows.STD_OUTPUT_HANDLE, windows.Handle(os.Stderr.Fd()))
 	return os.Stdout, os.NewSyscallError("SetStdHandle", err)

@@ -37,8 +37,8 @@ type Compiler struct {
 }
 
 // Compile implements [engine.Options].Compile. If the child process dies, the error
-// is [ErrCrashed]; if it hangs, the error is [ErrSilent]. Both errors name the
-// graph and the step. When ctx is done, the child process is killed.
+// is [ErrCrashed]; if it hangs, the error is [ErrSilent]. ErrCrashed and ErrSilent
+// name the graph and the step. When ctx is done, the child process is killed.
 func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, filled func(bytes int)) error {
 	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
 }

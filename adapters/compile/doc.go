@@ -10,8 +10,8 @@
 //
 // # Protocol
 //
-// Both directions use Go's gob encoding: one request on the child's stdin, and
-// replies on its stdout. The bytes of the image follow the reply that announces
+// The parent and the child use Go's gob encoding: one request on the child's stdin,
+// and replies on its stdout. The bytes of the image follow the reply that announces
 // them. Only replies go to the child's stdout. The output of a library goes to
 // stderr and is logged at debug level; after a crash, its last line becomes part of
 // the error. The parent keeps the child's stdin open. When stdin closes, the parent

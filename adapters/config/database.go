@@ -10,7 +10,7 @@ import (
 
 const databaseKey = Prefix + "db"
 
-// These values of SDNPU_DB are not folders.
+// The values of SDNPU_DB below do not name folders.
 const (
 	databaseOff   = "off"   // no database on disk, even if a model asks for one
 	databaseAllow = "allow" // a model may name a database in our own folder
@@ -78,7 +78,7 @@ func limitDatabaseName(v string) error {
 var deviceNames = []string{"aux", "com", "con", "lpt", "nul", "prn"}
 
 // permits reports whether a value that the user gave permits the database for which
-// a model asked. Then the model stays the origin of the setting.
+// a model asked. If it does, the model stays the origin of the setting.
 func (c *Config) permits(k Key, value string) bool {
 	return k.Name == databaseKey && value == databaseAllow && c.DatabaseName != ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// These are the values of keys that override a part of another key.
+// The constants below are the values of keys that override a part of another key.
 const auto, on, off = "auto", "on", "off"
 
 // Prefix is the beginning of every sdnpu key in a GGUF's metadata.
@@ -21,8 +21,8 @@ const Prefix = "sdnpu."
 type Key struct {
 	// Name is the key in a GGUF's metadata.
 	Name string
-	// Type is the type that the key has in metadata. It is "bool", "string" or
-	// "int".
+	// Type is the type that the key has in metadata. Type is "bool", "string"
+	// or "int".
 	Type string
 	// Default is the value that is used if no source sets the key.
 	Default string

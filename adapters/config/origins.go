@@ -20,7 +20,7 @@ const (
 	UserOnly Origins = "user"
 )
 
-// These are limits of the values that a model may set.
+// The constants below are limits of the values that a model may set.
 const (
 	// maxModelRows is the widest graph that a model may ask for. The limit exists
 	// because the logits of each row take 4 bytes per entry of the vocabulary: 156

@@ -1,9 +1,10 @@
 // Package database fills, inspects and cleans token databases for the commands.
 // When a database cannot be opened, its errors say what to do.
 //
-// The database itself is package spec/tokendb, which knows only token ids. This
-// package knows models' vocabularies and text files: it reads texts, encodes them
-// and finds conversations by their content. The package prints nothing.
+// The database itself is package spec/tokendb, which knows only token ids.
+// Package database knows models' vocabularies and text files: it reads texts,
+// encodes them and finds conversations by their content. The package prints
+// nothing.
 //
 // # Invariants
 //

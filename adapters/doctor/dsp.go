@@ -17,8 +17,8 @@ import (
 )
 
 // dspDriver lists the file names of the vendor's library through which programs
-// call the DSP. This library is part of the operating system, not of the vendor's
-// runtime.
+// call the DSP. The library of dspDriver is part of the operating system, not of
+// the vendor's runtime.
 var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
 
 // driverFolders lists the folders in which systems keep this library.

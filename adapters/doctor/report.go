@@ -7,9 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// These are the budgets for a first load and for a reload from the cache, on the
-// emulator. Costs that do not grow with a model (one process per image, opening the
-// library in each, the tokenizer) have a fixed allowance.
+// The constants below are the budgets for a first load and for a reload from the
+// cache, on the emulator. Costs that do not grow with a model (one process per
+// image, opening the library in each, the tokenizer) have a fixed allowance.
 const (
 	compileBudget = 3.0 // seconds per 100 million parameters
 	reloadBudget  = 1.0 // seconds per GB of images

@@ -37,7 +37,7 @@ var checkText string
 func CalibrationText() Text { return Text{calibrationText, "default text"} }
 
 // CheckText returns the text with which recipes are checked if the user gives none.
-// It has no passage in common with [CalibrationText].
+// CheckText has no passage in common with [CalibrationText].
 func CheckText() Text { return Text{checkText, "default text"} }
 
 // PassageEnd separates the passages of a text.
@@ -57,7 +57,7 @@ const (
 // ErrTooLittleText is returned if a text is too short to calibrate with.
 var ErrTooLittleText = errors.New("too little text to calibrate with")
 
-// These values of [engine.Progress].Graph stand for the work of this package.
+// The values below of [engine.Progress].Graph stand for work of package findings.
 const (
 	Calibrating = "activations"
 	Comparing   = "with float"
@@ -81,8 +81,8 @@ type Calibration struct {
 	Progress func(engine.Progress)
 }
 
-// WriteTo calibrates the model. It writes the ranges to path, and the rounded
-// weights to the codes file next to it.
+// WriteTo calibrates the model. WriteTo writes the ranges to path, and the
+// rounded weights to the codes file next to it.
 func (c Calibration) WriteTo(ctx context.Context, path string) (f RangesFile, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return f, err

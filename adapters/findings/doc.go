@@ -1,7 +1,7 @@
 // Package findings measures properties of models and stores the results in the
 // image cache.
 //
-// There are five kinds of results, each in its own folder:
+// The package stores five kinds of results, each in its own folder:
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32

@@ -35,8 +35,8 @@ type FlipsFile struct {
 	Recipe string `json:"recipe"`
 	Ranges string `json:"ranges,omitempty"`
 	Device string `json:"device"`
-	// Fingerprint identifies the device. It includes the library's version and the
-	// version of the lowering.
+	// Fingerprint identifies the device. Fingerprint includes the library's
+	// version and the version of the lowering.
 	Fingerprint string `json:"fingerprint"`
 	// Least and Compared are the results of [engine.Options.FlipWidths].
 	Least    int   `json:"least"`

@@ -24,7 +24,8 @@ type Folder struct {
 	Dir string
 	// Own is set if only trusted users can change the folder.
 	Own bool
-	// Signer is the accepted key that has signed the manifest. It is empty if no such key has.
+	// Signer is the accepted key that has signed the manifest. Signer is empty if no such key
+	// has.
 	Signer signing.PublicKey
 	// Entries are the manifest's. If the manifest cannot be read, Damage is the reason; images
 	// of an Own folder are used nevertheless.
@@ -101,8 +102,8 @@ func (f *Folder) Images() imagecache.Prepared {
 	return p
 }
 
-// readRanges reads the ranges of a model from the folder. Those of a signed folder are read into
-// memory and compared with the signed sums.
+// readRanges reads the ranges of a model from the folder. The ranges of a signed folder are read
+// into memory and compared with the signed sums.
 func (f *Folder) readRanges(digest string, r model.Recipe) (*model.Ranges, error) {
 	name := preparedRangesName(digest, r)
 	path := filepath.Join(f.Dir, name)

@@ -64,8 +64,8 @@ const MinPositions = 500
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
 // Failure describes which figures of a check are worse than the gate with 95 %
-// certainty. It returns "" if none is. Other texts of the same length would give
-// other figures, so the end of the confidence interval that is better for the
+// certainty. Failure returns "" if none is. Other texts of the same length would
+// give other figures, so the end of the confidence interval that is better for the
 // recipe is compared. A recipe whose true quality is exactly at its gate is then
 // rejected in one of twenty checks; comparing the plain figures would reject it in
 // every second check.

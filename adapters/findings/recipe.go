@@ -73,7 +73,7 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 }
 
 // storedRanges reads the ranges of a model from the prepared folders or from path, their file in
-// the cache. It returns nil if none are usable.
+// the cache. storedRanges returns nil if none are usable.
 func (s Store) storedRanges(digest, path string, r model.Recipe, logger *slog.Logger) *model.Ranges {
 	reads := []func() (*model.Ranges, error){}
 	for _, f := range s.Folders() {

@@ -28,7 +28,7 @@ const (
 	FileSuffix = ".json"
 )
 
-// These are the kinds of results, the values of [Entry.Kind].
+// The constants below are the kinds of results, the values of [Entry.Kind].
 const (
 	RangesKind  = "ranges"
 	CheckKind   = "check"
@@ -50,8 +50,8 @@ type Store struct {
 	Prepared []string
 	// Keys are accepted as signers of prepared folders.
 	Keys []signing.PublicKey
-	// CheckCodes compares rounded weights with their checksums before they are used. It reads
-	// all of them; otherwise only those that are compiled are read.
+	// CheckCodes compares rounded weights with their checksums before they are used.
+	// CheckCodes reads all codes; without it, only the codes that are compiled are read.
 	CheckCodes bool
 	// GateOff allows recipes that have failed their gate.
 	GateOff bool

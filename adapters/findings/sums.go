@@ -68,8 +68,8 @@ func (m *manifest) addSums(folder string) error {
 	return nil
 }
 
-// openRegular opens a regular file. It follows no symbolic link, and does not wait for the writer
-// of a pipe.
+// openRegular opens a regular file. openRegular follows no symbolic link, and does not wait for
+// the writer of a pipe.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -61,7 +61,7 @@ and of the head: time, memory traffic, and bytes that spill out of the fast
 memory. -o writes the result as a device profile of kind estimated.
 
 The simulation assumes a high clock and no driver, no heat and no other user of
-the memory. So ratios between its times are useful, but the times are shorter
+the memory. Ratios between simulated times are useful, but the times are shorter
 than a phone's. The compiled images are not kept.`,
 		Example: "  sdnpu-lab estimate model.gguf --soc sm8650 --rows 1,8,16,32,64,128",
 		Args:    cmdline.OneArgument("MODEL.gguf"),

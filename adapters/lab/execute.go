@@ -108,8 +108,8 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.scale, "scale", 1, "with --execute --pace wall: slow down by this factor; it is doubled, up to 8, if calls were late")
 }
 
-// executor returns nil if no plan is to be executed. Otherwise the executor writes
-// one line per plan to progress.
+// executor returns nil if no plan is to be executed. If plans are executed, the
+// executor writes one line per plan to progress.
 func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits, drafts bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil

@@ -26,8 +26,9 @@ func newCommand() *cobra.Command {
 		Long: `Benchmark and simulate drafts and switch plans.
 
 The laboratory of sdnpu measures what speculative drafts and graph switching are
-worth: on recorded texts, on device profiles, and with a model in the loop. It
-compares them with published methods. To run models, only sdnpu is needed.`,
+worth: on recorded texts, on device profiles, and with a model in the loop. The
+laboratory also compares them with published methods. To run models, only sdnpu
+is needed.`,
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,
 	}

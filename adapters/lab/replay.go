@@ -229,8 +229,9 @@ func checkDifferent(traces, database string) error {
 }
 
 // openKnown opens a database for a replay. A database that contains an output that
-// is scored is rejected. Traces do not name their tokenizer. So a different
-// tokenizer is detected only if a token is outside the database's vocabulary.
+// is scored is rejected. Traces do not name their tokenizer. A trace of a
+// different tokenizer is detected only if a token is outside the database's
+// vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)
 	if err != nil {

@@ -60,8 +60,8 @@ func DistinctFolders(folders []string) (distinct []string) {
 	return distinct
 }
 
-// FolderList splits a list of folders, as in PATH. It leaves out empty elements:
-// they would mean the current folder.
+// FolderList splits a list of folders, as in PATH. FolderList leaves out empty
+// elements, which would mean the current folder.
 func FolderList(list string) []string {
 	return slices.DeleteFunc(filepath.SplitList(list), func(folder string) bool { return folder == "" })
 }

@@ -64,7 +64,7 @@ func LibraryFolders(program string) []string {
 }
 
 // RuntimeFolderName is the name of a folder next to this program that may hold a
-// runtime. It serves hosts that run under a user of their own.
+// runtime. The folder serves hosts that run under a user of their own.
 const RuntimeFolderName = "sdnpu-runtime"
 
 // RuntimeFolders returns the folders in which installed runtimes are searched, in

@@ -13,9 +13,9 @@ import (
 )
 
 // Bar shows the progress of [Settings.Open]. On a terminal, progress is shown as a
-// bar. Otherwise a line is printed when an image is ready. The line says whether
-// the image was compiled or came from the cache. While an image is compiled, a line
-// is printed after one second and then every [cmdline.LineEvery].
+// bar. Without a terminal, a line is printed when an image is ready. The line says
+// whether the image was compiled or came from the cache. While an image is
+// compiled, a line is printed after one second and then every [cmdline.LineEvery].
 type Bar struct {
 	w        io.Writer
 	bar      *progressbar.ProgressBar

@@ -17,8 +17,9 @@ import (
 // Settings describes this machine: its library, its chip and its folders. Settings
 // of a single model are in its config; see package config.
 type Settings struct {
-	// Library selects the device. Its value is "emulator", "float" or the path of a
-	// library. If Library is empty, the first libQnnHtp.so that is found is used.
+	// Library selects the device. Library's value is "emulator", "float" or the
+	// path of a library. If Library is empty, the first libQnnHtp.so that is found
+	// is used.
 	Library string
 	// OnEmulatorBuild, if set, is called before the emulator is compiled.
 	OnEmulatorBuild func()
@@ -46,7 +47,7 @@ type Settings struct {
 	// Original is the path of Ollama's own llama-server, which runs models that are
 	// not selected.
 	Original string
-	// CompileInline makes this process compile itself. Otherwise a child process
+	// CompileInline makes this process compile itself. If it is false, a child process
 	// compiles. CompilePatience is the time for which the child may send nothing; zero means
 	// the default.
 	CompileInline   bool

@@ -21,9 +21,9 @@ type Access struct {
 }
 
 // Access reads the keys and the certificate that the arguments and the environment
-// name, as llama-server does. It returns an error if one of them cannot be used, or
-// if the arguments ask for a protection that this program does not have: a server
-// must not run without the protection that its user asked for.
+// name, as llama-server does. Access returns an error if a key or the certificate
+// cannot be used, or if the arguments ask for a protection that this program does
+// not have: a server must not run without the protection that its user asked for.
 func (a Args) Access(lookup func(name string) (string, bool)) (Access, error) {
 	access, err := a.access(lookup)
 	if err != nil {
@@ -86,7 +86,7 @@ func readKeys(path string) (keys []string, err error) {
 	return keys, lines.Err()
 }
 
-// add adds keys and reports whether there was one. It ignores empty ones.
+// add adds keys and reports whether there was one. add ignores empty keys.
 func (a *Access) add(keys []string) bool {
 	before := len(a.keys)
 	for _, key := range keys {
@@ -139,8 +139,8 @@ var errNoKey = func() *refusal {
 	return r
 }()
 
-// encryption returns the configuration of TLS, or nil. It offers HTTP/1.1 only: the
-// limits of connections hold for one request on each.
+// encryption returns the configuration of TLS, or nil. encryption offers HTTP/1.1
+// only: the limits of connections hold for one request on each.
 func (a Access) encryption() *tls.Config {
 	if a.cert == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 type Mode int
 
 const (
-	// ModeDiscover prints a line about the system. It is used without a model.
+	// ModeDiscover prints a line about the system. ModeDiscover is used without a model.
 	ModeDiscover Mode = iota
 	// ModeListDevices lists the devices.
 	ModeListDevices

@@ -64,7 +64,7 @@ func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model)
 	return request, body.Stream, err
 }
 
-// takeSlot waits for a slot. It rejects a request if too many wait already.
+// takeSlot waits for a slot. takeSlot rejects a request if too many wait already.
 func (s *Server) takeSlot(ctx context.Context) (release func(), err error) {
 	most := int64((queuePerSlot + 1) * cap(s.slots))
 	if s.waiting.Add(1) > most {
@@ -112,8 +112,8 @@ func outcome(ctx context.Context, r engine.Report, err error) string {
 var errGone = errors.New("the client has closed the connection")
 
 // stream writes pieces as server-sent events, or collects them for one answer.
-// It writes the header with the first event, so that an earlier failure can still
-// set the status.
+// stream writes the header with the first event, so that an earlier failure can
+// still set the status.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -10,15 +10,15 @@ import (
 
 // connections limits the number of open connections. For a new one, the connection
 // that has had no request for the longest time is closed. If all of them have one, the
-// new connection is closed. So idle connections never keep the host out.
+// new connection is closed. Idle connections therefore never keep the host out.
 type connections struct {
 	most int
 	mu   sync.Mutex
 	open map[net.Conn]quiet
 }
 
-// quiet says since when a connection has had no request. It is zero for a connection
-// that has one.
+// quiet says since when a connection has had no request. quiet is zero for a
+// connection that has one.
 type quiet struct {
 	since  time.Time
 	served bool // it had a request before

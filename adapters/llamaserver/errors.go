@@ -18,8 +18,8 @@ var (
 	ErrClosed = errors.New("server already served")
 )
 
-// refusal is an answer without a result. Its body is a plain sentence, because the
-// host shows the raw body to its user.
+// refusal is an answer without a result. refusal's body is a plain sentence,
+// because the host shows the raw body to its user.
 type refusal struct {
 	status   int
 	sentence string
@@ -66,8 +66,8 @@ func limitWrite(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-// writeJSON sends an answer in JSON. It ignores a failed write: the client has
-// closed the connection.
+// writeJSON sends an answer in JSON. writeJSON ignores a failed write: the
+// client has closed the connection.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	limitWrite(w)
 	body, err := json.Marshal(v)

@@ -108,8 +108,8 @@ func finalEvent(r engine.Report) event {
 	}
 }
 
-// laneOps returns the operators of each lane. It includes lanes without operators, because the
-// report must show that the CPU runs none.
+// laneOps returns the operators of each lane. laneOps includes lanes without operators,
+// because the report must show that the CPU runs none.
 func laneOps(r engine.Report) map[string]int64 {
 	ops := map[string]int64{"npu_ops": r.Ops[backend.NPU], "cpu_ops": r.Ops[backend.CPU]}
 	for lane, n := range r.Ops {
@@ -141,7 +141,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // Lossless describes in reports how drafts can change an answer.
 type Lossless struct {
 	// Exact is set if each token of the answer was computed on graphs of Width
-	// rows. Otherwise Width is null.
+	// rows. If Exact is not set, Width is null.
 	Exact bool `json:"exact"`
 	Width *int `json:"width"`
 	// FlipsPerThousand is the rate at which the graph width changes the top token,

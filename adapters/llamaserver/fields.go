@@ -10,7 +10,7 @@ import (
 // The types of this file are fields of requests whose size is checked while they are
 // decoded. encoding/json calls UnmarshalJSON with valid JSON only.
 
-// present reports whether an optional field has a value. It does not keep the value.
+// present reports whether an optional field has a value. present does not keep the value.
 type present bool
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// intake reads requests. It bounds the memory and the processor time of all requests
-// together, from their bodies to their prompts.
+// intake reads requests. intake bounds the memory and the processor time of all
+// requests together, from their bodies to their prompts.
 //
 // A request first takes its share of bodies. When it has read its body, it takes its
 // share of the work. No request waits for bodies while it holds a share of the work,
@@ -52,7 +52,8 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 		return nil, nil, large
 	}
 	control := http.NewResponseController(w)
-	// Ignore the error of a connection that has no deadlines. They wait for the client.
+	// Ignore the error of a connection that has no deadlines: reading from it waits for the
+	// client.
 	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
 	// Later reads only notice that the client has closed the connection.
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()

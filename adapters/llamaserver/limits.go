@@ -29,8 +29,8 @@ const (
 	readTimeout = 30 * time.Second
 	// headerTimeout is the time that a client has to send a request's header.
 	headerTimeout = 10 * time.Second
-	// idleTimeout is the time that a connection may stay open without a request. It
-	// also ends bodies that no handler reads.
+	// idleTimeout is the time that a connection may stay open without a request.
+	// idleTimeout also ends requests whose body no handler reads.
 	idleTimeout = time.Minute
 	// writeTimeout is the time that a client has to read one event.
 	writeTimeout = time.Minute
@@ -51,7 +51,7 @@ const (
 	// connections bounds the sum of these.
 	smallBody = 16 << 10
 	// smallWork is the sum of small bodies that are decoded and tokenized at the same
-	// time. One large body is processed at the same time as these.
+	// time. One large body is processed at the same time as the small bodies.
 	smallWork = 64 << 10
 	// answerBudget is the sum of answers that are not streamed.
 	answerBudget = 32 << 20

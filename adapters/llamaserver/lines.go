@@ -17,8 +17,8 @@ import (
 // maxLine is the longest line. The host keeps the last 8 KiB of a failure's text.
 const maxLine = 4 << 10
 
-// Lines writes the lines that the host reads. It writes each line with one write,
-// because the host parses each write on its own.
+// Lines writes the lines that the host reads. Lines writes each line with one
+// write, because the host parses each write on its own.
 type Lines struct {
 	mu sync.Mutex // guards w
 	w  io.Writer
@@ -148,9 +148,9 @@ func (l *Lines) Failure(err error) {
 	l.writeLine("error: " + oneLine(err.Error()))
 }
 
-// Write writes a logger's record and breaks words that would mean a failure. It
-// implements [io.Writer] for slog handlers and never returns an error, because a
-// logger could not handle one.
+// Write writes a logger's record and breaks words that would mean a failure.
+// Write implements [io.Writer] for slog handlers and never returns an error,
+// because a logger could not handle one.
 func (l *Lines) Write(record []byte) (int, error) {
 	l.write(string(record))
 	return len(record), nil

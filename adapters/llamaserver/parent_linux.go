@@ -14,8 +14,8 @@ import (
 // function reports false if ctx is done first.
 //
 // The kernel sends the signal when the thread that started this process exits. In a Go host, that
-// may be long before the host exits. So the signal only triggers a check, and it must not be a
-// signal that kills.
+// may be long before the host exits. The signal of the parent's death therefore only triggers a
+// check, and it must not be a signal that kills.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {

@@ -42,8 +42,8 @@ func ended(ctx context.Context, process windows.Handle) bool {
 	return false
 }
 
-// younger reports whether a process started after this one. It is then not the parent: Windows has
-// reused the number of an exited process.
+// younger reports whether a process started after this one. A younger process is not the
+// parent: Windows has reused the number of an exited process.
 func younger(process windows.Handle) bool {
 	var theirs, ours, exit, kernel, user windows.Filetime
 	if windows.GetProcessTimes(process, &theirs, &exit, &kernel, &user) != nil ||

@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Model answers requests. Its methods may be called from any goroutine.
+// Model answers requests. Model's methods may be called from any goroutine.
 type Model interface {
 	// Generate runs one request and passes its text to emit in pieces. When ctx is
 	// done or emit fails, it soon returns that error.
@@ -26,7 +26,7 @@ type Model interface {
 	Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
-	// Limits returns the limits of requests. They do not change.
+	// Limits returns the limits of requests. The limits do not change.
 	Limits() Limits
 }
 
@@ -63,7 +63,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server answers the host. It listens before its model is loaded.
+// Server answers the host. Server listens before its model is loaded.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -138,8 +138,9 @@ func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 // SetFailed makes /health and each request fail with err.
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
 
-// Serve answers requests until ctx is done. It then cancels running generations,
-// closes their connections and waits for them. It can be called once.
+// Serve answers requests until ctx is done. Serve then cancels running
+// generations, closes their connections and waits for them. Serve can be called
+// once.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.serving.Swap(true) {
 		return fmt.Errorf("llamaserver: %w", ErrClosed)
@@ -159,8 +160,8 @@ func (s *Server) Serve(ctx context.Context) error {
 // Close closes the port of a server that is not serving.
 func (s *Server) Close() error { return s.http.Close() }
 
-// Handler returns the server's handler without its port. It rejects web pages of
-// other sites and requests without a key.
+// Handler returns the server's handler without its port. Handler rejects web
+// pages of other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
 	return guard(s.loopback, s.access.require(s.endpoints()))
 }

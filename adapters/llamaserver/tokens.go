@@ -17,8 +17,8 @@ type patientWriter struct {
 	patience time.Duration
 }
 
-// Write implements [io.Writer]. Its errors mean that the client has closed the
-// connection or does not read.
+// Write implements [io.Writer]. An error of Write means that the client has
+// closed the connection or does not read.
 func (p *patientWriter) Write(b []byte) (int, error) {
 	if p.patience <= 0 {
 		return 0, errGone

@@ -2,10 +2,10 @@
 // that starts our program as its runner.
 //
 // Ollama starts lib/ollama/llama-server, relative to its own executable, and has no
-// setting for another path. So [Lay] makes a folder with bin/ollama and lib/ollama.
-// bin/ollama is a hard link or a copy, because Ollama resolves symbolic links. In
-// lib/ollama of this folder, llama-server is our program, and everything else is a
-// symbolic link to the files of the installation.
+// setting for another path. [Lay] therefore makes a folder with bin/ollama and
+// lib/ollama. bin/ollama is a hard link or a copy, because Ollama resolves symbolic
+// links. In lib/ollama of this folder, llama-server is our program, and everything
+// else is a symbolic link to the files of the installation.
 //
 // The installation itself is never changed. The package starts Ollama only to ask
 // for its version.

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// MarkerFile lists what [Lay] has put into a folder. It is written before the
-// first file and removed after the last one, so an interrupted call can be
-// repeated.
+// MarkerFile lists what [Lay] has put into a folder. MarkerFile is written
+// before the first file and removed after the last one, so an interrupted call
+// can be repeated.
 const MarkerFile = ".sdnpu-install.json"
 
 const markerSchema = "sdnpu-install-1"
@@ -38,7 +38,7 @@ type laying struct {
 	Path string `json:"path"`
 	// From is the absolute path of the file that a link leads to or that was copied.
 	From string `json:"from"`
-	// SHA256 is the checksum of a copy. It is empty for a symbolic link.
+	// SHA256 is the checksum of a copy. SHA256 is empty for a symbolic link.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

@@ -2,10 +2,10 @@
 // package graphswap, of the kind "measured", and stores it in a folder.
 //
 // A profile holds the measured times, which are exact for the measured blocks and
-// widths. It also holds parameters fitted to these times, which forecast other
-// blocks and widths. With one partition, the fixed time of a run cannot be
-// separated from the time of its layers, so the profile counts both as time of the
-// layers.
+// widths. The profile also holds parameters fitted to the measured times, which
+// forecast other blocks and widths. With one partition, the fixed time of a run
+// cannot be separated from the time of its layers, so the profile counts both as
+// time of the layers.
 //
 // The package does not measure; package backend/engine does. Fitting takes
 // microseconds. A folder of profiles is read and written one file at a time.

@@ -133,8 +133,8 @@ func loads(m *engine.Measurements) graphswap.LoadCost {
 	return l
 }
 
-// body fits the time of all blocks as a function of their rows. It returns which
-// share of a row's time grows with the context.
+// body fits the time of all blocks as a function of their rows. body returns
+// which share of a row's time grows with the context.
 func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	run, short := map[int]float64{}, map[int]float64{}
 	for _, g := range m.Graphs {

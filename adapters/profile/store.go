@@ -15,8 +15,8 @@ import (
 )
 
 // Key identifies what a profile is valid for. Graph widths are not part of the key.
-// One profile serves plans for any two of its widths. A new profile of the same key
-// replaces the old one.
+// A profile serves plans for any two of its graph widths. A new profile of the same
+// key replaces the old one.
 type Key struct {
 	// Fingerprint identifies the device, and Digest the model file. Clock is the
 	// device profile whose times an emulator simulates; it is empty if the device's

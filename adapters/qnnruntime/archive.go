@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// These are limits of a wheel's contents. The largest known wheel has 260 MB in 40
-// files.
+// The constants below are limits of a wheel's contents. The largest known wheel
+// has 260 MB in 40 files.
 const (
 	entryLimit    = 4096
 	fileLimit     = 512 << 20
@@ -49,9 +49,9 @@ type Archive struct {
 	sums    map[string]string // checksums by path, in the form that the wheel's RECORD has
 }
 
-// OpenArchive reads a wheel's list of files. It rejects a wheel that contains no
-// runtime or is too large. If all is set, libraries for tests and tools are
-// unpacked too.
+// OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that
+// contains no runtime or is too large. If all is set, libraries for tests and
+// tools are unpacked too.
 func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {

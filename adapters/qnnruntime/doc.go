@@ -1,10 +1,10 @@
 // Package qnnruntime installs the vendor's QNN runtime: the libraries, stubs and
 // DSP images (skels) in the public Python wheel onnxruntime-qnn.
 //
-// The project may not distribute the runtime. So the user downloads it from a
-// package index, which also gives its checksum, or provides the wheel as a file.
-// The package unpacks the wheel and runs no Python. The caller must show the
-// vendor's licence and ask the user for consent.
+// The project may not distribute the runtime. The user therefore downloads the
+// runtime from a package index, which also gives its checksum, or provides the
+// wheel as a file. The package unpacks the wheel and runs no Python. The caller
+// must show the vendor's licence and ask the user for consent.
 //
 // # Untrusted input
 //

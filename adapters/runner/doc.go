@@ -1,5 +1,6 @@
 // Package runner implements the two programs that Ollama starts, llama-server and
-// llama-quantize. This program behaves like them if it is called by their names.
+// llama-quantize. The program sdnpu behaves like llama-server or llama-quantize
+// if it is called by that name.
 //
 // As llama-server it first reads the model's config. If the model is selected for
 // the NPU, this process loads the model and answers requests. If the model is not

@@ -13,8 +13,8 @@ import (
 )
 
 // Quantize is the main function of llama-quantize, which `ollama create` starts for
-// every GGUF file. It checks the file and copies it. It cannot convert weights to
-// another type.
+// every GGUF file. Quantize checks the file and copies it. Quantize cannot convert
+// weights to another type.
 func Quantize(ctx context.Context, stdout io.Writer, args []string) error {
 	var names []string
 	for _, a := range args {

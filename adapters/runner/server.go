@@ -31,8 +31,8 @@ var errHostEnded = errors.New("the host has exited")
 // errDeviceGone is the error with which a process exits that has lost the NPU.
 var errDeviceGone = errors.New("this process has lost the NPU and exits: the next request starts another")
 
-// Serve is the main function of llama-server. It returns when the server has ended.
-// If the model is not selected for the NPU, the process becomes the original
+// Serve is the main function of llama-server. Serve returns when the server has
+// ended. If the model is not selected for the NPU, the process becomes the original
 // llama-server.
 func Serve(ctx context.Context, argv []string, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)

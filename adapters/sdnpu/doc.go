@@ -5,7 +5,7 @@
 // to the original llama-server with the same arguments. Under any other name, the
 // program is a command line.
 //
-// This package holds flags, help texts and printing. The work is done in packages
+// Package sdnpu holds flags, help texts and printing. The work is done in packages
 // with one purpose each: launch (settings, devices and models), findings (measured
 // results), doctor, database, runner, qnnruntime and ollama.
 package main

@@ -110,9 +110,9 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// signer returns the key that signs the folder, or nil. It refuses to change a signed folder
-// without a key, because the signature would become invalid, and to sign a folder that others
-// can write.
+// signer returns the key that signs the folder, or nil. signer refuses to change a signed
+// folder without a key, because the signature would become invalid, and to sign a folder that
+// others can write.
 func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
 	signature := filepath.Join(f.out, findings.SignatureFile)
 	if f.sign == "" {
@@ -196,7 +196,7 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 }
 
 // options returns options for an engine that uses the output folder as its image
-// cache. It also writes the ranges of the recipe to that folder.
+// cache. options also writes the ranges of the recipe to that folder.
 func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model) (o engine.Options, err error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {

@@ -59,8 +59,8 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	return w, nil
 }
 
-// openNamed opens the wheel of --from. Its checksum must be that of --sha256; without
-// the flag, the checksum is printed for the user to compare.
+// openNamed opens the wheel of --from. The wheel's checksum must be that of --sha256;
+// without the flag, the checksum is printed for the user to compare.
 func (f *runtimeFlags) openNamed(stderr io.Writer) (*wheelFile, error) {
 	file, err := os.Open(f.from)
 	if err != nil {

@@ -21,7 +21,7 @@ var (
 	ErrKey = errors.New("no usable key")
 	// ErrSignature is returned if content has no valid signature of an accepted key.
 	ErrSignature = errors.New("no valid signature of an accepted key")
-	// ErrUnknownKey is returned for a signature whose key is not accepted. It is an
-	// [ErrSignature].
+	// ErrUnknownKey is returned for a signature whose key is not accepted.
+	// ErrUnknownKey matches [ErrSignature].
 	ErrUnknownKey = errors.New("the key is not accepted")
 )

@@ -43,7 +43,7 @@ func (b Builder) say(format string, args ...any) {
 	fmt.Fprintf(b.Progress, format+"\n", args...)
 }
 
-// need checks that a tool is installed. Its error names the command that installs it.
+// need checks that a tool is installed. The error names the command that installs the tool.
 func need(remedy string, names ...string) error {
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err == nil {

@@ -12,7 +12,7 @@ import (
 // Fields holds the values of one log line of our program.
 type Fields map[string]string
 
-// Number returns a field as a number. It fails if the field is absent or not a number.
+// Number returns a field as a number. Number fails if the field is absent or not a number.
 func (f Fields) Number(name string) (float64, error) {
 	n, err := strconv.ParseFloat(f[name], 64)
 	if err != nil {

@@ -31,8 +31,8 @@ type Server struct {
 }
 
 // Start runs the given private executable with models and log in dir and env added to
-// the environment. It returns when the server answers. If another process takes the
-// port first, Start tries another port.
+// the environment. Start returns when the server answers. If another process takes
+// the port first, Start tries another port.
 func Start(ctx context.Context, executable, dir string, env ...string) (s *Server, err error) {
 	for range 5 {
 		if s, err = start(ctx, executable, dir, env); !errors.Is(err, errTaken) {

@@ -1,6 +1,6 @@
 // Package randommodel writes GGUF files with random weights in the shape of real
-// models. They serve to measure time, memory and disk of a first run, which depend on
-// sizes alone. Their texts are meaningless.
+// models. Random models serve to measure time, memory and disk of a first run, which
+// depend on sizes alone. The texts of random models are meaningless.
 //
 // Equal shape, type and seed give equal files. All tensors differ, so that storing
 // equal constants once gains nothing. Each tensor is a window into one run of random
@@ -42,8 +42,8 @@ func (s Shape) Parameters() int {
 	return n
 }
 
-// tensor describes a tensor of the file. Its dimensions are in GGUF order: columns
-// first.
+// tensor describes a tensor of the file. The tensor's dimensions are in GGUF
+// order: columns first.
 type tensor struct {
 	name  string
 	shape []int
@@ -83,8 +83,8 @@ func (s Shape) tensors() []tensor {
 	return list
 }
 
-// Write writes a model of architecture qwen2 with Q4_0 or Q8_0 matrices. It copies the
-// tokenizer's keys from the given file, up to the number of tokens in Shape, or
+// Write writes a model of architecture qwen2 with Q4_0 or Q8_0 matrices. Write copies
+// the tokenizer's keys from the given file, up to the number of tokens in Shape, or
 // generates them if the file is nil.
 func Write(w io.Writer, s Shape, t quant.Type, tokens *gguf.File, seed uint64) error {
 	keys, err := s.keys(tokens)

@@ -1,8 +1,8 @@
 // Package mapped maps files into memory for reading.
 //
 // The operating system loads a page when it is first read, and drops pages when
-// memory is short. So a model that is larger than the memory can still be opened.
-// The package maps only whole, regular files.
+// memory is short. A model that is larger than the memory can therefore still be
+// opened. The package maps only whole, regular files.
 //
 // # Invariants
 //
@@ -32,10 +32,10 @@
 //
 // On Windows, Keep refuses writers by a second handle that does not share the file.
 //
-// There is no lease on macOS and BSD, on network file systems and FUSE, of files that
-// another user owns, and of files that a process has open for writing at that moment.
-// Keep then copies an unguarded file at once, up to 1 GiB in the process; other files
-// are unprotected. [File.Protection] tells which way was taken.
+// Leases do not exist on macOS and BSD, on network file systems and FUSE, of files
+// that another user owns, and of files that a process has open for writing at that
+// moment. Keep then copies an unguarded file at once, up to 1 GiB in the process;
+// other files are unprotected. [File.Protection] tells which way was taken.
 //
 // A failing disk is not a write: a page that cannot be read ends the process, except
 // inside Guard.

@@ -10,8 +10,8 @@ import (
 // Keeping tunes [Keep].
 type Keeping struct {
 	// Unguarded states that bytes are read outside [Guard], for example by a C
-	// library. Such a file is copied if nothing else protects it, and Lost is called
-	// if its bytes cannot be kept.
+	// library. A file that is read without Guard is copied if nothing else protects
+	// it, and Lost is called if its bytes cannot be kept.
 	Unguarded bool
 	// Lost, when set, is called from another goroutine if the file changes and the
 	// bytes of an unguarded file could not be kept. Code outside Guard may then read
@@ -51,8 +51,8 @@ var errChanged = errors.New("the file was written while it was opened")
 
 // holder protects a file until Close.
 type holder interface {
-	// attach tells the holder where the file is mapped. It returns false if the
-	// protection has ended already.
+	// attach tells the holder where the file is mapped. attach returns false if
+	// the file's protection has ended already.
 	attach(b []byte) bool
 	Close() error
 }

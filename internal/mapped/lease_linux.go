@@ -35,7 +35,7 @@ func protect(f *os.File, k Keeping) (Protection, holder, error) {
 	}
 	l := &lease{Keeping: k, fd: fd, path: f.Name()}
 	register(l) // before the lease, so that no signal is missed
-	// Otherwise the signal goes to this thread, which may end.
+	// Without this call, the signal goes to the current thread, which may end.
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	}

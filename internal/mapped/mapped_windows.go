@@ -38,8 +38,8 @@ var reopenFile = windows.NewLazySystemDLL("kernel32.dll").NewProc("ReOpenFile")
 // the handle is open.
 type sharing struct{ handle windows.Handle }
 
-// protect opens the file again without sharing it with writers. It fails if a
-// process has the file open for writing.
+// protect opens the file again without sharing it with writers. protect fails
+// if a process has the file open for writing.
 func protect(f *os.File, _ Keeping) (Protection, holder, error) {
 	handle, _, err := reopenFile.Call(f.Fd(), windows.GENERIC_READ, windows.FILE_SHARE_READ|windows.FILE_SHARE_DELETE, 0)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leases are those of the process. They are global because a signal belongs to the
-// process and does not tell which file it is about.
+// leases are those of the process. The leases are global because a signal belongs
+// to the process and does not tell which file it is about.
 var leases struct {
 	sync.Mutex
 	all  map[*lease]bool

@@ -3,7 +3,7 @@
 //
 // Names in model files, texts of a database and file names can contain escape
 // sequences, which change a terminal's state, and line breaks, which forge lines. All
-// places that print such text call this package. It keeps no state.
+// places that print such text call this package. The package keeps no state.
 package printable
 
 import (
@@ -19,7 +19,7 @@ import (
 func Line(text string) string { return escape(text, strconv.IsPrint) }
 
 // Text returns text of several lines, such as a model's answer, without characters that
-// control a terminal or reverse the writing direction. It keeps line breaks, tabs and
+// control a terminal or reverse the writing direction. Text keeps line breaks, tabs and
 // the characters that scripts join and space with.
 func Text(text string) string { return escape(text, harmless) }
 

@@ -1,9 +1,9 @@
 // Package trust decides whether a library, image, database file or folder may be
-// used. Such a file acts with the user's rights: a library runs in this process,
-// and an image reaches the vendor's parser.
+// used. A library, image or database acts with the user's rights: a library runs
+// in this process, and an image reaches the vendor's parser.
 //
 // [Check] asks one question: can a user other than this one and root change what
-// the path leads to? It follows the path as the system does and checks each
+// the path leads to? Check follows the path as the system does and checks each
 // folder and symbolic link on the way. The rules are those of OpenSSH's
 // StrictModes, with Debian's exception for private groups:
 //
@@ -27,8 +27,8 @@
 //     for the entry itself.
 //
 // On Windows, Check compares the owner of the entry and of its folder with the
-// user, the Administrators, SYSTEM and TrustedInstaller. It does not read access
-// lists.
+// user, the Administrators, SYSTEM and TrustedInstaller. Check does not read
+// access lists.
 //
 // Members that only a directory service knows, and access lists of NFS and macOS,
 // are not seen. Check itself changes nothing. Between a check and the use, only

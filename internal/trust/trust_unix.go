@@ -18,9 +18,9 @@ import (
 // maxLinks bounds the symbolic links of one path, as Linux does.
 const maxLinks = 40
 
-// Check returns nil if only trusted users can change what is at a path. Otherwise
-// the error is [ErrUntrusted] and names the entry, its owner and mode, and what to
-// do. A missing entry is [fs.ErrNotExist].
+// Check returns nil if only trusted users can change what is at a path. If others
+// can change it, the error is [ErrUntrusted] and names the entry, its owner and
+// mode, and what to do. A missing entry is [fs.ErrNotExist].
 func Check(path string) error { return thisProcess().check(path) }
 
 // rules describes whom a process trusts.
@@ -31,7 +31,8 @@ type rules struct {
 	groups   groups
 }
 
-// thisProcess returns the rules for this process. They do not change while it runs.
+// thisProcess returns the rules for this process. The rules do not change while the process
+// runs.
 var thisProcess = sync.OnceValue(func() rules {
 	r := rules{user: os.Geteuid(), unmapped: -1, groups: systemGroups()}
 	r.trusted = []int{r.user, 0}
@@ -49,7 +50,7 @@ var thisProcess = sync.OnceValue(func() rules {
 	return r
 })
 
-// androidSystem owns Android's /data. It is also the number of its group.
+// androidSystem owns Android's /data. androidSystem is also the number of the group of /data.
 const androidSystem = 1000
 
 // mapsAllUsers reports whether a process has the user IDs of the whole system, so
@@ -70,8 +71,8 @@ func overflowUser() int {
 	return 65534
 }
 
-// check follows a path. It does not shorten the path first: after a symbolic link,
-// ".." is another folder for the system than for [filepath.Clean].
+// check follows a path. The function does not shorten the path first: after a
+// symbolic link, ".." is another folder for the system than for [filepath.Clean].
 func (r rules) check(path string) error {
 	fail := func(at string, err error) error {
 		if at == path { // the error names it

@@ -11,8 +11,8 @@ import (
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 
 // Check returns nil if the owner of what is at a path, and the owner of its folder,
-// are trusted. Otherwise the error is [ErrUntrusted] and names the owner and what
-// to do. A missing entry is [fs.ErrNotExist].
+// are trusted. If an owner is not trusted, the error is [ErrUntrusted] and names
+// the owner and what to do. A missing entry is [fs.ErrNotExist].
 func Check(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -35,9 +35,10 @@ type GenerateOptions struct {
 	// Conditions describe the model and everything else on which a result depends,
 	// except the setting.
 	Conditions string
-	// Together answers each prompt in all settings before the next prompt. So all
-	// settings run under the same load, and an interruption leaves complete
-	// comparisons. The engines of all settings are then open at the same time.
+	// Together answers each prompt in all settings before the next prompt, so
+	// that all settings run under the same load, and an interruption leaves
+	// complete comparisons. The engines of all settings are then open at the same
+	// time.
 	Together bool
 	// Known holds the requests of earlier runs, which are not repeated.
 	Known []Measured
@@ -61,9 +62,9 @@ type Measured struct {
 	Output []int32 `json:"output_ids"`
 	// Steps are the passes after the pass of the prompt.
 	Steps []Step `json:"steps"`
-	// These are times of the whole request in milliseconds. Calibration is the time
-	// that drafters need during the prompt; most of it overlaps with the prompt's
-	// passes. Prefill does not include Calibration.
+	// The fields below are times of the whole request in milliseconds. Calibration
+	// is the time that drafters need during the prompt; most of it overlaps with
+	// the prompt's passes. Prefill does not include Calibration.
 	Prefill     float64 `json:"prefill_ms"`
 	Calibration float64 `json:"calibration_ms"`
 	Draft       float64 `json:"draft_ms"`
@@ -127,8 +128,8 @@ type generating struct {
 	list  []Measured
 }
 
-// round answers all prompts in the given settings. Their engines stay open until
-// round returns.
+// round answers all prompts in the given settings. The engines of the settings
+// stay open until round returns.
 func (g *generating) round(ctx context.Context, settings []Setting) (err error) {
 	engines := make([]Generator, len(settings))
 	defer func() {

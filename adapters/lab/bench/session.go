@@ -25,7 +25,7 @@ type Turn struct {
 	IdleMs float64 `json:"idle_ms,omitempty"`
 }
 
-// These are limits of a conversation's file.
+// The constants below are limits of a conversation's file.
 const (
 	maxTurns      = 10_000
 	maxTurnTokens = 1 << 20

@@ -215,8 +215,8 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 	return row, nil
 }
 
-// tooLarge reports whether the graphs of a plan do not fit into a session. Such a
-// plan still appears in the table, and its reason says that it does not fit.
+// tooLarge reports whether the graphs of a plan do not fit into a session. A plan
+// that does not fit still appears in the table, with that reason.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }

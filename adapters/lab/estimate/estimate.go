@@ -1,7 +1,7 @@
 // Package estimate predicts a model's times on a chip with the vendor's compiler;
 // the chip is not needed. The compiler simulates the schedules of a layer and of
-// the head at several widths. This package adds up the times and writes a device
-// profile.
+// the head at several widths. Package estimate adds up the compiler's times and
+// writes a device profile.
 //
 // The simulation assumes a high clock, 90 % of the memory's peak bandwidth, no
 // driver, no heat and no other user of the memory. Ratios between estimated times
@@ -149,8 +149,8 @@ type Rates struct {
 	Chunk   int     `json:"prefill_rows"`
 	// Flat is the time of 32 rows divided by the time of one row. Reads is the
 	// number of bytes that a pass of 32 rows reads, divided by the bytes of weights
-	// and cache. Spill is the number of bytes that a pass of 32 rows spills. These
-	// three are zero if the widths 1 and 32 were not estimated.
+	// and cache. Spill is the number of bytes that a pass of 32 rows spills. Flat,
+	// Reads and Spill are zero if the widths 1 and 32 were not estimated.
 	Flat  float64 `json:"rows32_over_rows1"`
 	Reads float64 `json:"rows32_reads_over_weights_and_cache"`
 	Spill uint64  `json:"rows32_spill_bytes"`

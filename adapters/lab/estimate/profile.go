@@ -14,8 +14,8 @@ import (
 // errWidths is returned if a profile cannot be computed from the given widths.
 var errWidths = errors.New("a profile needs the widths 1, 32 and 64, 96 or 128")
 
-// CheckProfile rejects widths from which no profile can be computed. It is called
-// before anything is simulated.
+// CheckProfile rejects widths from which no profile can be computed. CheckProfile
+// is called before anything is simulated.
 func CheckProfile(rows []int) error {
 	if slices.Contains(rows, 1) && slices.Contains(rows, 32) && slices.ContainsFunc(rows, wide) {
 		return nil

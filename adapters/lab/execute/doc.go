@@ -2,8 +2,8 @@
 // simulates the times of a phone, and compares the times with the forecast.
 //
 // A model of a few kilobytes with the same number of layers stands in for the real
-// model; the emulator takes the real model's times. So a difference between
-// forecast and execution is a cost or an error of the engine. If both agree, the
+// model; the emulator takes the real model's times. A difference between forecast
+// and execution is therefore a cost or an error of the engine. If both agree, the
 // engine follows the plan. The comparison does not show that a phone behaves like
 // the profile.
 //
