@@ -19,12 +19,16 @@ func (closer) Close() error { return nil }
 func TestACrashBecomesOneSentence(t *testing.T) {
 	for _, c := range []struct{ name, in, out, report string }{
 		{"chatter of a library", "one\ntwo: error\nrest", "one\ntwo: error\nrest", ""},
-		{"a page that cannot be read", "hello\nSIGBUS: bus error\nPC=0x1\ngoroutine 1\n",
+		{
+			"a page that cannot be read", "hello\nSIGBUS: bus error\nPC=0x1\ngoroutine 1\n",
 			"hello\nerror: a compiled image or another file in use cannot be read any more: its disk fails or was removed, or the file was shortened; load the model again (report: FILE)\n",
-			"SIGBUS: bus error\nPC=0x1\ngoroutine 1\n"},
-		{"a crash of the library", "SIGSEGV: segmentation violation\nSIGBUS: again\n",
+			"SIGBUS: bus error\nPC=0x1\ngoroutine 1\n",
+		},
+		{
+			"a crash of the library", "SIGSEGV: segmentation violation\nSIGBUS: again\n",
 			"error: this process crashed, perhaps in the QNN library: SIGSEGV: segmentation violation; load the model again (report: FILE)\n",
-			"SIGSEGV: segmentation violation\nSIGBUS: again\n"},
+			"SIGSEGV: segmentation violation\nSIGBUS: again\n",
+		},
 		{"nothing", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

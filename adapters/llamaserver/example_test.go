@@ -18,6 +18,7 @@ func (echo) Generate(_ context.Context, r engine.Request, emit func(engine.Piece
 	err := emit(engine.Piece{Text: echo{}.Decode(r.Prompt)})
 	return engine.Report{PromptTokens: len(r.Prompt), OutputTokens: 1, Stop: engine.StopEOS}, err
 }
+
 func (echo) Encode(_ context.Context, text string, _, _ bool) ([]int32, error) {
 	return []rune(text), nil
 }

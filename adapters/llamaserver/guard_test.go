@@ -34,8 +34,14 @@ func TestPagesOfOtherSitesAreRejected(t *testing.T) {
 	m := &fakeModel{pieces: texted("ok")}
 	s.SetModel(m)
 	endpoints := [][2]string{
-		{"GET", "/health"}, {"GET", "/v1/health"}, {"POST", "/completion"}, {"POST", "/tokenize"}, {"POST", "/detokenize"},
-		{"POST", "/apply-template"}, {"GET", "/nothing"}, {"OPTIONS", "/completion"},
+		{"GET", "/health"},
+		{"GET", "/v1/health"},
+		{"POST", "/completion"},
+		{"POST", "/tokenize"},
+		{"POST", "/detokenize"},
+		{"POST", "/apply-template"},
+		{"GET", "/nothing"},
+		{"OPTIONS", "/completion"},
 	}
 	for _, headers := range []string{
 		"Sec-Fetch-Site: cross-site",
