@@ -132,6 +132,7 @@ var walls = []wall{
 		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
 		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
+	{folder: "adapters/enable", internal: []string{"adapters/atomicfile", "adapters/config", "backend/gguf", "internal/filelock", "internal/printable"}},
 	{folder: "adapters/ollama", internal: []string{"internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",

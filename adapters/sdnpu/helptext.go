@@ -22,6 +22,7 @@ Start with:
   sdnpu doctor                              check this machine: what is missing and what to do
   sdnpu run MODEL.gguf --prompt TEXT        answer once without Ollama; on a PC with --library emulator
   sdnpu install DIR                         make a private Ollama that uses this program
+  sdnpu enable MODEL                        make an NPU variant of a model of the running Ollama
   sdnpu select MODEL.gguf --adapter A.gguf  select a model for the NPU; --set sets how it runs
 
 How a model runs (precision, drafts, widths, plans) is set by keys in its GGUF or adapter, see

@@ -46,6 +46,8 @@ func newCommand() *cobra.Command {
 		newSelectCommand(),
 		newInstallCommand(),
 		newUninstallCommand(),
+		newEnableCommand(),
+		newDisableCommand(),
 		newRuntimeCommand(),
 		newDoctorCommand(),
 		newCacheCommand(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -166,17 +167,31 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 	return nil
 }
 
-// writeAdapter writes a GGUF file that contains only the keys. Ollama requires that
-// an adapter is a GGUF of type adapter, and some readers require at least one
-// tensor.
+// writeAdapter writes an adapter that contains only the keys.
 func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
-	f, err := openRunnable(from, keys)
+	content, err := adapterFor(from, keys)
 	if err != nil {
 		return err
 	}
+	if err := atomicfile.Write(ctx, out, permissions(from), func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, launch.Absolute(from), launch.Absolute(out))
+	printPermission(stdout, keys)
+	return nil
+}
+
+// adapterFor returns the content of an adapter for a model that can run with the
+// keys. Ollama requires that an adapter is a GGUF of type adapter, and some readers
+// require at least one tensor.
+func adapterFor(path string, keys []gguf.KeyValue) ([]byte, error) {
+	f, err := openRunnable(path, keys)
+	if err != nil {
+		return nil, err
+	}
 	architecture := f.Architecture()
 	if err := f.Close(); err != nil {
-		return err
+		return nil, err
 	}
 	all := append([]gguf.KeyValue{
 		{Name: "general.type", Value: "adapter"},
@@ -184,12 +199,11 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 		{Name: "general.name", Value: "sdnpu selection"},
 	}, keys...)
 	tensors := []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}
-	if err := atomicfile.Write(ctx, out, permissions(from), func(w io.Writer) error { return gguf.Write(w, all, tensors) }); err != nil {
-		return err
+	var content bytes.Buffer
+	if err := gguf.Write(&content, all, tensors); err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(stdout, "wrote %s\nModelfile lines, for `ollama create NAME -f Modelfile`:\n  FROM %s\n  ADAPTER %s\n", out, launch.Absolute(from), launch.Absolute(out))
-	printPermission(stdout, keys)
-	return nil
+	return content.Bytes(), nil
 }
 
 // printPermission tells the user which permission a model needs to keep answers on

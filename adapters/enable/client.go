@@ -1,0 +1,121 @@
+package enable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// maxAnswer is the largest answer that is read. The largest answers list the
+// tensors of a model, in less than 1 MiB.
+const maxAnswer = 64 << 20
+
+// client calls Ollama's HTTP API.
+type client struct{ url *url.URL }
+
+// statusError is an answer of Ollama with an error status.
+type statusError struct {
+	endpoint string
+	status   int
+	text     string
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("Ollama's %s: status %d: %s", e.endpoint, e.status, e.text)
+}
+
+// send sends a request and returns the body of the answer. An error status is a
+// [statusError] with Ollama's text.
+func (c client) send(ctx context.Context, method, endpoint string, body io.Reader) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.url.JoinPath(endpoint).String(), body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%w at %s: start `ollama serve`, or name its address with --ollama or OLLAMA_HOST: %w", ErrNoOllama, c.url, errors.Unwrap(err))
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<14)) // the status alone tells enough
+	var said struct{ Error string }
+	if json.Unmarshal(text, &said) == nil && said.Error != "" {
+		text = []byte(said.Error)
+	}
+	return nil, &statusError{endpoint, resp.StatusCode, line(string(text))}
+}
+
+// call sends a request as JSON and decodes the answer. A nil request sends no body,
+// and a nil answer is not read.
+func (c client) call(ctx context.Context, method, endpoint string, request, answer any) error {
+	var content io.Reader
+	if request != nil {
+		text, err := json.Marshal(request)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
+	}
+	body, err := c.send(ctx, method, endpoint, content)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(answer); err != nil {
+		return fmt.Errorf("Ollama's %s: the answer is not what Ollama's API promises: %w; check that an Ollama runs at %s", endpoint, err, c.url)
+	}
+	return nil
+}
+
+// stream posts a request and reads an answer of several JSON objects. A status 200
+// can be followed by an object with an error.
+func (c client) stream(ctx context.Context, endpoint string, request any) error {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	body, err := c.send(ctx, http.MethodPost, endpoint, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	ended := false
+	for d := json.NewDecoder(io.LimitReader(body, maxAnswer)); ; {
+		var event struct {
+			Error, Status string
+			Done          bool
+		}
+		switch err := d.Decode(&event); {
+		case errors.Is(err, io.EOF) && ended:
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("Ollama's %s: the answer ended early: see the log of `ollama serve`", endpoint)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("Ollama's %s: %w", endpoint, err)
+		case event.Error != "":
+			return &statusError{endpoint, http.StatusOK, line(event.Error)}
+		}
+		ended = ended || event.Done || event.Status == "success"
+	}
+}
+
+// hasStatus reports whether an error is an answer of Ollama with the status.
+func hasStatus(err error, status int) bool {
+	var e *statusError
+	return errors.As(err, &e) && e.status == status
+}

@@ -1,0 +1,26 @@
+// Package enable makes NPU variants of the models of a running Ollama, and removes
+// them.
+//
+// A variant is a second name for the same weights. It consists of the layers of its
+// base model and of an adapter of a few hundred bytes, which selects the NPU. The
+// package talks to Ollama's HTTP API only and copies no weights. It reads the
+// model's file, whose path Ollama reports, so it must run on Ollama's machine.
+//
+// # Order of the steps
+//
+//  1. Everything that can be checked is checked, and nothing is changed.
+//  2. The caller compiles, calibrates and checks the model. That takes minutes and
+//     changes only the image cache.
+//  3. The adapter is uploaded, and a variant with an unfinished name is created.
+//  4. A first short request loads the unfinished variant.
+//  5. The variant gets its final name, and the unfinished name is removed.
+//
+// # Invariants
+//
+//   - A variant with its final name has answered a request.
+//   - Before step 3, a journal notes what will be created. If a step fails, the
+//     steps are undone at once. If the process is killed, the next call for the
+//     same Ollama undoes them.
+//   - After [Ollama.Disable], Ollama's store is as it was before [Ollama.Enable].
+//   - The last name of a model's weights is never removed.
+package enable

@@ -1,0 +1,102 @@
+package enable
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/internal/filelock"
+)
+
+// journal notes what an [Ollama.Enable] may leave in Ollama's store, so that the
+// next call can remove it. Each Ollama has one journal. The holder of its lock is
+// the only process that changes it.
+type journal struct {
+	path string
+	lock *os.File
+}
+
+// entry names an unfinished variant and the blob of its adapter.
+type entry struct {
+	URL        string `json:"url"`
+	Unfinished string `json:"unfinished"`
+	Base       string `json:"base"`
+	Digest     string `json:"digest"`
+}
+
+// openJournal locks the journal of an Ollama in a folder.
+func openJournal(folder, url string) (*journal, error) {
+	sum := sha256.Sum256([]byte(url))
+	path := filepath.Join(folder, hex.EncodeToString(sum[:8]))
+	for {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, err
+		}
+		lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, os.ErrNotExist) { // another process has just removed the folder
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := filelock.Try(lock, true); errors.Is(err, filelock.ErrHeld) {
+			return nil, errors.Join(fmt.Errorf("%w (%s): wait until it has ended", ErrBusy, url), lock.Close())
+		}
+		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
+			return j, nil // on a file system without locks, nothing protects the journal
+		}
+		if err := lock.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// isCurrent reports whether the locked file still has its name. Its last holder may
+// have removed it after this process opened it.
+func (j *journal) isCurrent() bool {
+	locked, err := j.lock.Stat()
+	named, missing := os.Stat(j.lock.Name())
+	return err == nil && missing == nil && os.SameFile(locked, named)
+}
+
+// read returns the entry of an interrupted call, or nil. A damaged entry cannot be
+// undone and is removed.
+func (j *journal) read() (*entry, error) {
+	text, err := os.ReadFile(j.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var e entry
+	if json.Unmarshal(text, &e) != nil || e.Unfinished == "" {
+		return nil, j.clear()
+	}
+	return &e, nil
+}
+
+func (j *journal) write(ctx context.Context, e entry) error {
+	return atomicfile.WriteJSON(ctx, j.path, e)
+}
+
+func (j *journal) clear() error {
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// close removes the lock file while it is locked, and releases the lock. An empty
+// folder is removed, too.
+func (j *journal) close() error {
+	_ = os.Remove(j.lock.Name()) // fails on Windows, where it is open: the next call finds it
+	_ = os.Remove(filepath.Dir(j.lock.Name()))
+	return j.lock.Close()
+}

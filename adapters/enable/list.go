@@ -1,0 +1,123 @@
+package enable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Status is one model in a list.
+type Status struct {
+	Name string `json:"name"`
+	// Variant is set if the model is an NPU variant; Base then names a model with the
+	// same weights, if there is one, and Settings the keys of its adapter.
+	Variant  bool     `json:"npu"`
+	Base     string   `json:"base,omitempty"`
+	Settings []string `json:"settings,omitempty"`
+	// Unknown says why it is not known whether the model is a variant.
+	Unknown string `json:"unknown,omitempty"`
+
+	path string
+}
+
+// List lists the models of Ollama, variants of an interrupted call excepted.
+func (o Ollama) List(ctx context.Context) ([]Status, error) {
+	c := o.client()
+	names, err := c.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	list := []Status{}
+	for _, name := range names {
+		m, err := c.show(ctx, name)
+		if errors.Is(err, ErrNoModel) { // it was removed in the meantime
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s := Status{Name: name, path: m.Path}
+		if s.Variant, s.Settings, err = m.variantOf(); err != nil {
+			s.Unknown = line(err.Error())
+		}
+		if !s.Variant && m.Path != "" {
+			if own, settings, err := keysOf(m.Path); err == nil && own {
+				s.Variant, s.Settings = true, settings
+			}
+		}
+		list = append(list, s)
+	}
+	for i, s := range list {
+		for _, other := range list {
+			if s.Variant && !other.Variant && other.path == s.path {
+				list[i].Base = other.Name
+			}
+		}
+	}
+	return list, nil
+}
+
+// Disable removes the NPU variant of a model and returns its name. model names the
+// variant or its base.
+func (o Ollama) Disable(ctx context.Context, model string) (name string, err error) {
+	j, err := o.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, j.close()) }()
+	list, err := o.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	if name, err = choose(list, fullName(model)); err != nil {
+		return "", err
+	}
+	c := o.client()
+	if err := c.unload(ctx, name); err != nil {
+		return "", err
+	}
+	return name, c.remove(ctx, name)
+}
+
+// choose returns the variant that a name means: the variant itself, the variant with
+// the default name, or the only variant of these weights.
+func choose(list []Status, name string) (string, error) {
+	i := slices.IndexFunc(list, func(s Status) bool { return strings.EqualFold(s.Name, name) })
+	if i < 0 {
+		return "", fmt.Errorf("%s: %w: `sdnpu enable --list` lists its models", line(name), ErrNoModel)
+	}
+	named := list[i]
+	var variants []string // of the same weights
+	others := 0
+	for k, s := range list {
+		if s.path != named.path || k == i {
+			continue
+		}
+		others++
+		if s.Variant {
+			variants = append(variants, s.Name)
+		}
+	}
+	if named.Unknown != "" {
+		return "", fmt.Errorf("%s: its adapter cannot be read: %s", line(name), named.Unknown)
+	}
+	if named.Variant {
+		if others == 0 {
+			return "", fmt.Errorf("%s: %w, so they would be lost: `ollama rm %s` removes both", line(name), ErrLastName, line(name))
+		}
+		return named.Name, nil
+	}
+	if standard := VariantName(named.Name); slices.Contains(variants, standard) {
+		return standard, nil
+	}
+	switch len(variants) {
+	case 0:
+		return "", fmt.Errorf("%s: %w: `sdnpu enable --list` lists the variants", line(name), ErrNotEnabled)
+	case 1:
+		return variants[0], nil
+	}
+	return "", fmt.Errorf("%s has %d NPU variants: name one of %s", line(name), len(variants), line(strings.Join(variants, ", ")))
+}

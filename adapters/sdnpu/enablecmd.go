@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/enable"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+)
+
+// enableFlags holds the flags of `sdnpu enable` and `sdnpu disable`.
+type enableFlags struct {
+	address, name string
+	set           []string
+	list, json    bool
+}
+
+const addressUsage = "`address` of the running Ollama (default: OLLAMA_HOST, else 127.0.0.1:11434)"
+
+func newEnableCommand() *cobra.Command {
+	var f enableFlags
+	cmd := &cobra.Command{
+		Use:   "enable MODEL | enable --list",
+		Short: "Make an NPU variant of a model of the running Ollama",
+		Long: "Make a second name for a model of the running Ollama, under which it runs on the NPU. The weights\n" +
+			"are not copied, and the model itself stays as it is. The command compiles the model, calibrates and\n" +
+			"checks it if its recipe needs that, and sends a first short request. An interrupted call leaves\n" +
+			"nothing: the next one removes what it began.\n\n" +
+			"Ollama must start this program: see sdnpu install. The keys for --set are those of sdnpu select.",
+		Example: "  sdnpu enable qwen3:1.7b              # then: ollama run qwen3:1.7b-npu\n  sdnpu enable qwen3:1.7b --name fast --set recipe=w8a16\n  sdnpu enable --list",
+		Args:    cmdline.UpToOneArgument("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.list && len(args) == 0:
+				return f.printList(cmd)
+			case f.list || len(args) == 0:
+				return errors.New("enable: want either a MODEL or --list")
+			}
+			return f.enable(cmd, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "ollama", "", addressUsage)
+	flags.StringVar(&f.name, "name", "", "name of the variant (default: the tag gets the suffix -npu)")
+	flags.StringArrayVar(&f.set, "set", nil, "also set a `key=value`, such as --set recipe=w8; may be repeated")
+	flags.BoolVar(&f.list, "list", false, "list the models of Ollama and whether they are NPU variants")
+	flags.BoolVar(&f.json, "json", false, "with --list: print one JSON object")
+	return cmd
+}
+
+func newDisableCommand() *cobra.Command {
+	var f enableFlags
+	cmd := &cobra.Command{
+		Use:   "disable MODEL",
+		Short: "Remove the NPU variant of a model from Ollama",
+		Long: "Remove the variant that sdnpu enable made. MODEL names the variant or its base model. The weights\n" +
+			"and the base model stay. Compiled images stay in the cache: see sdnpu cache clear.",
+		Example: "  sdnpu disable qwen3:1.7b",
+		Args:    cmdline.OneArgument("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.running(cmd)
+			if err != nil {
+				return err
+			}
+			name, err := o.Disable(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("disable: %w", err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&f.address, "ollama", "", addressUsage)
+	return cmd
+}
+
+// running returns the Ollama that the flags or OLLAMA_HOST name.
+func (f *enableFlags) running(cmd *cobra.Command) (enable.Ollama, error) {
+	address, err := enable.ParseAddress(cmp.Or(f.address, os.Getenv("OLLAMA_HOST")))
+	if err != nil {
+		return enable.Ollama{}, err
+	}
+	journal, err := launch.CacheFolder("enable")
+	if err != nil {
+		return enable.Ollama{}, err
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	return enable.Ollama{URL: address, Journal: journal, Say: say}, nil
+}
+
+func (f *enableFlags) printList(cmd *cobra.Command) error {
+	o, err := f.running(cmd)
+	if err != nil {
+		return err
+	}
+	list, err := o.List(cmd.Context())
+	if err != nil {
+		return fmt.Errorf("enable: %w", err)
+	}
+	if f.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"models": list})
+	}
+	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "MODEL\tNPU")
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%s\n", s.Name, describe(s))
+	}
+	return t.Flush()
+}
+
+// describe says whether a model is an NPU variant.
+func describe(s enable.Status) string {
+	switch {
+	case s.Unknown != "":
+		return "unknown: " + s.Unknown
+	case !s.Variant:
+		return "no"
+	}
+	text := "yes"
+	if s.Base != "" {
+		text += ", variant of " + s.Base
+	}
+	return strings.Join(append([]string{text}, s.Settings...), ", ")
+}
+
+func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
+	keys, notes, err := selectKeys(f.set)
+	if err != nil {
+		return err
+	}
+	o, err := f.running(cmd)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		o.Say("note: %s", note)
+	}
+	stdout := cmd.OutOrStdout()
+	if stdout == os.Stdout { // libraries may print to the standard output
+		if stdout, err = cmdline.TakeStdout(); err != nil {
+			return err
+		}
+	}
+	r := enable.Request{Model: model, Name: f.name, Adapter: func(path string) ([]byte, error) { return adapterFor(path, keys) }}
+	if process, found := enable.FindProcess(o.URL); found && isOllama(process) {
+		if err := checkRunner(process); err != nil {
+			return fmt.Errorf("enable: %w", err)
+		}
+		o.RunnerKnown = true
+		if process.Own {
+			adopt(process.Environment)
+			r.Prepare = func(ctx context.Context, m enable.Model, adapter string) error {
+				return prepareVariant(cmd, m, adapter)
+			}
+		}
+	}
+	if r.Prepare == nil {
+		o.Say("Ollama runs as another user or elsewhere: it compiles the model itself, and its log shows the progress")
+	}
+	name, err := o.Enable(cmd.Context(), r)
+	if err != nil {
+		return fmt.Errorf("enable: %w", err)
+	}
+	fmt.Fprintf(stdout, "%s runs on the NPU: ollama run %s\n", name, name)
+	printPermission(stdout, keys)
+	return nil
+}
+
+// isOllama reports whether a process runs Ollama's program, and not one that passes
+// its requests on.
+func isOllama(p enable.Process) bool {
+	return strings.TrimSuffix(filepath.Base(p.Executable), ".exe") == "ollama"
+}
+
+// checkRunner returns an error if an Ollama does not start this program.
+func checkRunner(p enable.Process) error {
+	if p.Deleted {
+		return fmt.Errorf("%w: its program %s was replaced since it started: start it again", enable.ErrOtherRunner, p.Executable)
+	}
+	h, err := ollama.Find(p.Executable)
+	if err != nil {
+		return err
+	}
+	if h.Runner == "" || !ollama.IsBuildOfThisProgram(h.Runner) {
+		return fmt.Errorf("%w: %s starts %s: %s", enable.ErrOtherRunner, h.Executable, cmp.Or(h.Runner, "no llama-server"), enable.InstallRemedy)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/enable"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// adopted lists the variables besides sdnpu's own that decide where Ollama's runner
+// finds images and libraries, and how many requests share passes.
+var adopted = []string{"HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "ADSP_LIBRARY_PATH", "OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH"}
+
+func isAdopted(name string) bool {
+	for _, a := range adopted {
+		if name == a {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "SDNPU_")
+}
+
+// adopt takes the variables of Ollama's server, because the runner that it starts
+// reads them. With the variables of this process, the runner might not find what
+// was compiled here.
+func adopt(environment []string) {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {
+			_ = os.Unsetenv(name) // fails only for an invalid name
+		}
+	}
+	for _, entry := range environment {
+		if name, value, _ := strings.Cut(entry, "="); isAdopted(name) {
+			_ = os.Setenv(name, value) // as above
+		}
+	}
+}
+
+// prepareVariant calibrates, checks and compiles a model with the keys of an
+// adapter, as Ollama's runner would load it.
+func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err error) {
+	ctx := cmd.Context()
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	c, err := variantConfig(m.Path, adapter)
+	if err != nil {
+		return err
+	}
+	if s.Cache == "" { // nothing could be kept
+		return nil
+	}
+	tokens, err := contextOf(m)
+	if err != nil {
+		return err
+	}
+	bar := launch.NewBar(cmd.ErrOrStderr())
+	defer bar.Close()
+	options := launch.Options{
+		Path: m.Path, Config: c, Context: tokens, Sequences: max(1, number(os.Getenv("OLLAMA_NUM_PARALLEL"))),
+		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step,
+	}
+	if err := checkVariant(cmd, s, options); err != nil {
+		return err
+	}
+	l, err := s.Open(ctx, os.Args[0], options)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// variantConfig returns the config with which Ollama's runner loads the variant.
+func variantConfig(path, adapter string) (config.Config, error) {
+	own, err := launch.ConfigSource("the model", path)
+	if err != nil {
+		return config.Config{}, err
+	}
+	keys, err := launch.ConfigSource("the adapter", adapter)
+	if err != nil {
+		return config.Config{}, err
+	}
+	c, err := config.Resolve(own, keys, config.Environment(os.LookupEnv))
+	if err == nil && !c.Enabled {
+		err = fmt.Errorf("%s is false where `ollama serve` runs: remove this variable and start it again", config.Keys[0].Variable())
+	}
+	return c, err
+}
+
+// checkVariant measures the quality of a recipe that rounds to integers, unless that
+// has been done, and rejects a recipe below its gate.
+func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err error) {
+	recipe, err := model.FindRecipe(o.Config.Recipe)
+	if err != nil || recipe.Linear.Bits == 0 || s.GateOff {
+		return err
+	}
+	f, m, err := openModel(o.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if recipe, err = s.Findings().Calibrated(cmd.Context(), o.Recipe(m)); err != nil {
+		return err
+	}
+	c, known := s.Findings().LastCheck(m.Digest(), recipe)
+	if !known {
+		if c, err = checkRecipe(cmd.Context(), s, findings.CheckText(), o); err != nil {
+			return err
+		}
+		if err := s.Findings().KeepCheck(cmd.Context(), c); err != nil {
+			return err
+		}
+	}
+	if err := c.GateError(); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "recipe %s: %s\n", c.Recipe, c.Gate.Verdict(c))
+	return nil
+}
+
+// contextOf returns the context with which Ollama loads a model: its parameter, the
+// server's setting, or Ollama's default for machines with a small graphics memory.
+// Ollama never takes more than the model was made for.
+func contextOf(m enable.Model) (n int, err error) {
+	const defaultContext = 4096
+	f, err := gguf.OpenKeys(m.Path)
+	if err != nil {
+		return 0, err
+	}
+	longest, err := f.Int(f.Architecture()+".context_length", defaultContext)
+	n = cmp.Or(number(m.Parameters["num_ctx"]), number(os.Getenv("OLLAMA_CONTEXT_LENGTH")), defaultContext)
+	return min(n, int(longest)), errors.Join(err, f.Close())
+}
+
+// number returns a positive number, or 0 for any other text.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
+}

@@ -1,0 +1,144 @@
+package integration_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// pulled is the name of a model that sdnpu knows nothing of.
+const pulled = "stories:260k"
+
+// store returns a checksum for each file in the store of the server in a folder,
+// and the name of each folder.
+func store(t *testing.T, dir string) map[string]string {
+	files := map[string]string{}
+	root := filepath.Join(dir, "home", "models")
+	require.NoError(t, filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			files[path] = "folder"
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[path] = fmt.Sprintf("%x", sha256.Sum256(content))
+		return err
+	}))
+	return files
+}
+
+// onServer returns a command of ours for a server. The user's folders are in dir.
+func onServer(t *testing.T, s *host.Server, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), program(t), args...)
+	cmd.Env = append(os.Environ(), "OLLAMA_HOST="+s.URL, "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	return cmd
+}
+
+// output runs a command that must succeed and returns its output.
+func output(t *testing.T, cmd *exec.Cmd) string {
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %s", cmd, out)
+	return string(out)
+}
+
+func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	before := store(t, p.dir)
+
+	out := output(t, onServer(t, s, p.dir, "enable", pulled))
+	require.Contains(t, out, "compiled block0")
+	require.Contains(t, out, "stories:260k-npu runs on the NPU")
+	require.Len(t, host.Lines(s.Log(), host.DeviceLine), 1)
+	compiled := images(t, filepath.Join(p.dir, "images"))
+	require.NotEmpty(t, compiled)
+
+	r := references(t, "f16")[2]
+	a := ask(t, s, "/api/chat", chat("stories:260k-npu", r.Prompt, greedy(len(r.IDs))))
+	require.Equal(t, r.answer(), a.text)
+	require.Len(t, host.Lines(s.Log(), host.DeviceLine), 1, "the first real request needs no second load")
+	require.NotEmpty(t, a.report["plan"])
+	require.NotEmpty(t, a.report["plan_reason"])
+	require.Equal(t, "auto", a.report["draft"])
+	require.NotEmpty(t, a.report["recipe"])
+	require.Positive(t, a.count(t, "npu_ops"))
+
+	t.Run("a second variant of the same weights shares the images", func(t *testing.T) {
+		create(t, s, "copy:1b", pulled, "")
+		out := output(t, onServer(t, s, p.dir, "enable", "copy:1b", "--name", "other:npu"))
+		require.Contains(t, out, "compiled before")
+		require.NotContains(t, out, "compiled block0")
+		require.Equal(t, compiled, images(t, filepath.Join(p.dir, "images")))
+		list := output(t, onServer(t, s, p.dir, "enable", "--list"))
+		require.Regexp(t, `(?m)^copy:1b +no$`, list)
+		require.Regexp(t, `(?m)^other:npu +yes`, list)
+		require.Regexp(t, `(?m)^stories:260k +no$`, list)
+		output(t, onServer(t, s, p.dir, "disable", "other:npu"))
+		_, err := s.Command(t.Context(), "rm", "copy:1b")
+		require.NoError(t, err)
+	})
+
+	require.Contains(t, output(t, onServer(t, s, p.dir, "disable", pulled)), "removed stories:260k-npu")
+	eventually(t, "the variant's process ends", func() bool { return len(runners(t, s)) == 0 })
+	require.Equal(t, before, store(t, p.dir))
+}
+
+func TestKilledEnableIsUndoneByTheNextCall(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	before := store(t, p.dir)
+	output(t, onServer(t, s, p.dir, "enable", pulled)) // compiles
+	output(t, onServer(t, s, p.dir, "disable", pulled))
+	eventually(t, "the variant's process ends", func() bool { return len(runners(t, s)) == 0 })
+	begin := time.Now()
+	output(t, onServer(t, s, p.dir, "enable", pulled))
+	whole := time.Since(begin)
+	output(t, onServer(t, s, p.dir, "disable", pulled))
+	require.Equal(t, before, store(t, p.dir))
+
+	const moments = 12
+	interrupted := 0
+	for i := range moments {
+		for _, signal := range []os.Signal{os.Kill, os.Interrupt} {
+			cmd := onServer(t, s, p.dir, "enable", pulled)
+			require.NoError(t, cmd.Start())
+			time.Sleep(whole * time.Duration(i) / moments)
+			_ = cmd.Process.Signal(signal) // fails if it has ended
+			if cmd.Wait() != nil {
+				interrupted++
+			}
+			out, err := onServer(t, s, p.dir, "disable", pulled).CombinedOutput()
+			require.True(t, err == nil || strings.Contains(string(out), "no NPU variant"), "%s", out)
+			require.Equal(t, before, store(t, p.dir), "%v after %d of %d: %s", signal, i, moments, out)
+		}
+	}
+	require.Greater(t, interrupted, moments, "hardly any call was interrupted")
+}
+
+func TestEnableRefusesAnOllamaThatStartsAnotherRunner(t *testing.T) {
+	p := lay(t, t.TempDir())
+	runner := p.library("llama-server")
+	require.NoError(t, os.Remove(runner))
+	require.NoError(t, os.WriteFile(runner, []byte("#!/bin/sh\n"), 0o755))
+	s := p.serve(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	before := store(t, p.dir)
+	out, err := onServer(t, s, p.dir, "enable", pulled).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "does not start sdnpu")
+	require.Contains(t, string(out), "sdnpu install DIR")
+	require.Equal(t, before, store(t, p.dir))
+}
