@@ -1,11 +1,11 @@
 // Package calibration counts the tokens that a model found likely, so that drafts
 // use the words that this model would choose.
 //
-// Without it, drafts copied from a text use its author's words, although the model
-// often prefers other words. Running the model's head for a row of the prompt gives
-// the distribution of the next token at that row's position. Rows that verify
-// drafts have this distribution anyway, at no extra cost. A [Table] adds up the
-// probabilities of the most likely tokens of each position, separately for each
+// Without calibration, drafts copied from a text use its author's words, although
+// the model often prefers other words. Running the model's head for a row of the
+// prompt gives the distribution of the next token at that row's position. Rows that
+// verify drafts have this distribution anyway, at no extra cost. A [Table] adds up
+// the probabilities of the most likely tokens of each position, separately for each
 // context that ends there. The method is the in-context distribution calibration of
 // sd.npu, section 4.3, where contexts are single tokens of the prompt. Drafters add
 // these sums to the counts of the tokens that really followed a context. A [Row]

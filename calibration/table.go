@@ -27,7 +27,7 @@ type Table struct {
 type slot struct {
 	check           uint32  // ngram.Hash.Check of the context; 0 marks an empty slot
 	total, distinct float32 // total: sum of the successors' weights; distinct: the same sum with each weight limited to 1
-	first           int32   // index in edges of the successor with the largest weight
+	first           int32   // first is the index in edges of the successor with the largest weight
 }
 
 // edge is one successor of a context, in a linked list that is sorted by falling
@@ -35,7 +35,7 @@ type slot struct {
 type edge struct {
 	token  int32
 	weight float32
-	next   int32 // index of the next edge; ngram.End after the last one
+	next   int32 // next is the index of the next edge, or ngram.End after the last edge
 }
 
 // New returns an empty table.

@@ -51,8 +51,8 @@ func (t *Timeline) sortTasks() {
 
 // sumMemory computes the memory in use at each time. A load occupies the memory of
 // its graph from its start. The graph that a load replaces is freed when the load
-// starts. With a spare slot, that graph is freed when the load and the block's
-// running step have both ended.
+// starts. With a spare graph slot, that graph is freed when the load and the
+// block's running step have both ended.
 func (t *Timeline) sumMemory(p *Problem) {
 	resident := slices.Clone(t.Plan.Before)
 	now := p.HostBytes + p.SessionBytes
@@ -79,8 +79,8 @@ func (t *Timeline) sumMemory(p *Problem) {
 	}
 }
 
-// replacedFreedAt returns the time at which a load with a spare slot frees the
-// graph that it replaces.
+// replacedFreedAt returns the time at which a load with a spare graph slot
+// frees the graph that it replaces.
 func (t *Timeline) replacedFreedAt(load Task) float64 {
 	for _, task := range t.Tasks {
 		if task.Kind == Run && task.Block == load.Block && task.StartMs < load.EndMs && task.EndMs > load.EndMs {
@@ -145,12 +145,12 @@ type checker struct {
 	timeline *Timeline
 	plan     *Plan
 	problem  *Problem
-	steps    []Task // in the order of the plan's Steps
+	steps    []Task // steps holds the tasks in the order of the plan's Steps
 	created  []Task
 }
 
-// tasks finds the task of each step and load of the plan. Each must have exactly
-// one.
+// tasks finds the task of each step and load of the plan. Each step and each
+// load must have exactly one task.
 func (c *checker) tasks() error {
 	c.steps, c.created = make([]Task, len(c.plan.Steps)), make([]Task, len(c.plan.Loads))
 	seen := map[[2]int]bool{}
@@ -264,7 +264,7 @@ func (c *checker) residency() error {
 }
 
 // memory checks the peak: at most one graph per block, one more if the plan has a
-// spare slot, and at most the session's window.
+// spare graph slot, and at most the memory that the session allows.
 func (c *checker) memory() error {
 	p := c.problem
 	most, largest := p.HostBytes+p.SessionBytes, int64(0)

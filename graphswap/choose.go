@@ -10,9 +10,9 @@ type Choice struct {
 	Config   Config
 	Plan     *Plan
 	Forecast *Timeline // simulated timeline of the plan
-	Problem  *Problem  // costs of the turn, the input of the plan
-	// Prompt is the number of new tokens in this turn, and Cached the number of
-	// tokens that the KV cache already holds.
+	Problem  *Problem  // Problem holds the costs of the conversation turn, which are the input of the plan
+	// Prompt is the number of new tokens in this conversation turn, and Cached
+	// the number of tokens that the KV cache already holds.
 	Prompt, Cached int
 	// Verify is the number of rows that a decode step verifies, in one pass or in
 	// several.
@@ -21,8 +21,8 @@ type Choice struct {
 }
 
 // Chooser compares plans by their costs and chooses one for each turn of a
-// conversation. A Chooser keeps no state between turns, so equal turns get equal
-// plans.
+// conversation. A Chooser keeps no state between conversation turns, so equal
+// turns get equal plans.
 type Chooser struct {
 	Cost    *Cost
 	Setting Setting
@@ -30,7 +30,7 @@ type Chooser struct {
 
 // Choose returns the plan with which the prompt and an answer of the expected
 // length end first. The configuration is fixed, and resident lists the graphs that
-// are loaded when the turn starts.
+// are loaded when the conversation turn starts.
 func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*Choice, error) {
 	all, err := c.Candidates(cfg, resident, prompt, cached)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	for _, name := range names {
 		for _, spare := range []bool{false, true} {
 			if spare && !(cfg.Spare && Switches(name)) {
-				continue // a plan does not have to use an available spare slot
+				continue // a plan does not have to use an available spare graph slot
 			}
 			plan, err := p.Make(name, spare)
 			if err != nil {
@@ -76,13 +76,13 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	return all, nil
 }
 
-// reverseGain is the smallest share of a turn's prefill time that going back to the
-// prefill graphs must save. If the gain is smaller, the decode graphs stay loaded
-// and the prompt runs on them.
+// reverseGain is the smallest share of a conversation turn's prefill time that
+// going back to the prefill graphs must save. If the gain is smaller, the decode
+// graphs stay loaded and the prompt runs on them.
 const reverseGain = 0.02
 
-// Pick returns a copy of the candidate whose turn is shortest if the answer has
-// output tokens.
+// Pick returns a copy of the candidate whose conversation turn is shortest if
+// the answer has output tokens.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
 	least := math.Inf(1)

@@ -18,9 +18,9 @@
 // [Plan].Steps lists the NPU's work in order, and [Plan].Loads the loader's work. A
 // step waits until its graph is loaded. A load waits for the step in its field
 // After and for the load before it. Steps and loads have no other conditions, so
-// whoever runs a plan makes no decisions. [Problem.Make] makes a plan by name, and
-// [Simulate] computes its timeline. [Drive] is the simulator's event clock; an
-// executor can use it too.
+// the code that runs a plan makes no decisions. [Problem.Make] makes a plan by
+// name, and [Simulate] computes its timeline. [Drive] is the simulator's event
+// clock; an executor can use it too.
 //
 // # Costs
 //
@@ -35,7 +35,7 @@
 //   - equal problems give equal plans on every machine, because the search is
 //     limited by a number of evaluated steps and not by time;
 //   - a load overlaps only with the work of other blocks, unless there is a spare
-//     slot;
+//     graph slot;
 //   - no step waits for a load that waits for that step;
 //   - the package has no clock, file, goroutine or global state.
 //

@@ -13,11 +13,11 @@ type Runner interface {
 	// Run runs one execute of a step on the given graph. run counts the executes of
 	// the step.
 	Run(step, run int, g Variant) (ms float64, err error)
-	// Load loads a graph. Without a spare slot, Load first frees the block's other
-	// graph.
+	// Load loads a graph. Without a spare graph slot, Load first frees the block's
+	// other graph.
 	Load(load int) (ms float64, err error)
 	// Free frees the graph that a load has replaced. Drive calls it only if there
-	// is a spare slot.
+	// is a spare graph slot.
 	Free(load int) error
 }
 
@@ -55,19 +55,21 @@ type driver struct {
 	runner   Runner
 	timeline *Timeline
 
-	now      float64 // time from which the NPU is free
+	now      float64 // now is the time from which the NPU is free
 	resident []Variant
-	ends     []float64 // end times of the steps that ran
-	done     int       // number of steps that have ended
+	ends     []float64 // ends holds end times of the steps that ran
+	done     int       // done is the number of steps that have ended
 
-	next    int     // index of the next load in the plan's Loads
-	loading bool    // a load is running, or its graph cannot be used yet
-	loadEnd float64 // end time of the running load
-	free    float64 // time from which the loader and the spare slot are free
+	next    int     // next is the index of the next load in the plan's Loads
+	loading bool    // loading is set while a load runs, or while its graph cannot be used yet
+	loadEnd float64 // loadEnd is the end time of the running load
+	free    float64 // free is the time from which the loader and the spare graph slot are free
 
-	running    int     // block of the running step, or -1
-	stepBlock  int     // block of the last step that ended
-	stepBegins float64 // start of that step; a load may have ended while it ran
+	running   int // running is the block of the running step, or -1
+	stepBlock int // stepBlock is the block of the last step that ended
+	// stepBegins is the start of the last step that ended; a load may have ended during that
+	// step
+	stepBegins float64
 }
 
 // step waits for the graph of step i and runs the step.
@@ -193,8 +195,8 @@ func (d *driver) start(l Load, at float64) error {
 }
 
 // finish reports whether the graph of the ended load can be used now. With a spare
-// slot, this is not before the running step of its block ends. finish also sets
-// when the loader and the slot become free.
+// graph slot, this is not before the running step of its block ends. finish also
+// sets when the loader and the slot become free.
 func (d *driver) finish() bool {
 	l := d.plan.Loads[d.next-1]
 	if d.plan.Spare && d.running == l.Block {

@@ -31,12 +31,12 @@ type exact struct {
 	cuts      cuts
 	best      score
 	bestCuts  cuts
-	loadsLeft float64 // total time of the loads that have not started
+	loadsLeft float64 // loadsLeft is the total time of the loads that have not started
 	// restPrefill and restDecode hold a lower bound of a block's remaining time
 	// from a chunk on, if the block has its prefill graph or its decode graph
 	// there. Shape: (block, chunk).
 	restPrefill, restDecode [][]float64
-	npuLeft                 float64 // lower bound of the NPU's remaining time
+	npuLeft                 float64 // npuLeft is the lower bound of the NPU's remaining time
 }
 
 // best implements [searcher].

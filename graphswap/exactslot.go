@@ -1,16 +1,16 @@
 package graphswap
 
-// exactSlot finds the best loads with a spare slot, for one order of the NPU's
-// work. exactSlot tries all orders of loads; each load starts as soon as the slot
-// is free, or at the end of any later step. All blocks must start with their
-// prefill graphs.
+// exactSlot finds the best loads with a spare graph slot, for one order of the
+// NPU's work. exactSlot tries all orders of loads; each load starts as soon as
+// the slot is free, or at the end of any later step. All blocks must start with
+// their prefill graphs.
 type exactSlot struct {
 	*slotSearch
 	loads, bestLoads []Load
 	best             float64
 	loadsLeft        float64
-	rest             [][2][]float64 // the same bounds as exact.restPrefill and exact.restDecode
-	npuLeft          float64        // lower bound of the NPU's remaining time
+	rest             [][2][]float64 // rest holds the same bounds as exact.restPrefill and exact.restDecode
+	npuLeft          float64        // npuLeft is the lower bound of the NPU's remaining time
 }
 
 // best implements [searcher].

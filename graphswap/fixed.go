@@ -33,7 +33,8 @@ func (p *Problem) withResident(v Variant) *Problem {
 }
 
 // fastestPlan returns a plan for two resident graphs, in which each step runs on
-// the faster graph. For the last, short chunk this is often the decode graph.
+// the faster graph. For the last, short chunk the faster graph is often the
+// decode graph.
 func (p *Problem) fastestPlan(name string) *Plan {
 	plan := p.fixedPlan(name, Prefill)
 	for i := range plan.Steps {

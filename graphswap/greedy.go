@@ -51,10 +51,10 @@ type greedyState struct {
 	plan    *Plan
 	rule    GreedyOptions
 	now     float64
-	idle    float64   // time from which loader and slot are free
-	loaded  []float64 // per block: time at which its load ends
-	waiting int       // number of blocks whose load has not started
-	round   int       // the next step at which the rule decides
+	idle    float64   // idle is the time from which loader and slot are free
+	loaded  []float64 // loaded holds, per block, the time at which the block's load ends
+	waiting int       // waiting is the number of blocks whose load has not started
+	round   int       // round is the next step at which the rule decides
 }
 
 // graph returns the variant that a block has at the time at.

@@ -1,7 +1,7 @@
 package graphswap
 
-// idleGain is the smallest share of a turn's time that loads between requests must
-// save.
+// idleGain is the smallest share of a conversation turn's time that loads between
+// requests must save.
 const idleGain = 0.05
 
 // IdleLoads returns the loads that give every block the variant v. The first block
@@ -16,6 +16,7 @@ func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 	return loads
 }
 
-// IdleLoadsPay reports whether loads between requests shorten the next turn enough.
-// The arguments are the expected time of that turn without and with the loads.
+// IdleLoadsPay reports whether loads between requests shorten the next conversation
+// turn enough. The arguments are the expected time of that conversation turn
+// without and with the loads.
 func IdleLoadsPay(withoutMs, withMs float64) bool { return withMs <= (1-idleGain)*withoutMs }

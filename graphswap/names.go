@@ -39,12 +39,12 @@ func PlanNames() []string {
 }
 
 // Switches reports whether a plan switches graphs; only such a plan can use a spare
-// slot.
+// graph slot.
 func Switches(name string) bool { return name == PlanSwitch || name == PlanSwitchInOrder }
 
 // CutSpare splits a plan name as users write it into the name and its suffix. The
-// suffix "+spare" requires a spare slot, "-spare" forbids one, and without a suffix
-// the planner decides.
+// suffix "+spare" requires a spare graph slot, "-spare" forbids one, and without a
+// suffix the planner decides.
 func CutSpare(text string) (name string, required, forbidden bool) {
 	if name, required = strings.CutSuffix(text, "+spare"); !required {
 		name, forbidden = strings.CutSuffix(name, "-spare")

@@ -23,7 +23,7 @@ func order(blocks int, windows []int) []Step {
 	return steps
 }
 
-// chunkByChunk returns the windows of the papers' order: one chunk each.
+// chunkByChunk returns the windows of the papers' order, in which each window has one chunk.
 func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
 // cuts says for each block which chunks run on which graph: chunks before toPrefill

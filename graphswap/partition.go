@@ -10,7 +10,7 @@ import (
 type partition struct {
 	cost     *Cost
 	shares   []float64
-	measured []MeasuredGraph // nil if the blocks of this partition were not measured
+	measured []MeasuredGraph // measured is nil if the blocks of this partition were not measured
 }
 
 // partition cuts the model into the given number of blocks.

@@ -59,22 +59,22 @@ type Step struct {
 	// Variant is the graph that runs the step; the step waits until this graph is
 	// loaded. The value Both means that the step never waits: it takes a loaded
 	// graph, and of two loaded graphs the one that was loaded last. Plans with a
-	// spare slot use it.
+	// spare graph slot use it.
 	Variant Variant `json:"graph"`
 }
 
 // Load is the loading of one graph of a block.
 //
-// Without a spare slot, the load first frees the block's other graph, and the block
-// cannot run until the load ends. With a spare slot, the other graph stays until
-// both the load and the running step of the block have ended. Until then, slot and
-// loader are busy.
+// Without a spare graph slot, the load first frees the block's other graph, and the
+// block cannot run until the load ends. With a spare graph slot, the other graph
+// stays until both the load and the running step of the block have ended. Until the
+// other graph is freed, the spare graph slot and the loader are busy.
 type Load struct {
 	Block   int     `json:"block"`
-	Variant Variant `json:"graph"` // the graph to load: Prefill or Decode
-	// After is the index in Steps of the step after which the load may start. With
-	// -1 the load may start at once. Loads run one at a time, in the order of
-	// Plan.Loads.
+	Variant Variant `json:"graph"` // Variant is the graph to load: Prefill or Decode
+	// After is the index in Steps of the step after which the load may start. If
+	// After is -1, the load may start at once. Loads run one at a time, in the
+	// order of Plan.Loads.
 	After int `json:"after"`
 }
 
@@ -85,22 +85,22 @@ type Plan struct {
 	Name        string `json:"name"`
 	Reason      string `json:"reason,omitempty"` // one sentence
 	Blocks      int    `json:"blocks"`
-	PrefillRows int    `json:"rows_1"` // width of the prefill graphs
-	DecodeRows  int    `json:"rows_2"` // width of the decode graphs
+	PrefillRows int    `json:"rows_1"` // PrefillRows is the width of the prefill graphs
+	DecodeRows  int    `json:"rows_2"` // DecodeRows is the width of the decode graphs
 	// Chunks holds the number of tokens of each chunk. Each chunk has PrefillRows
 	// tokens; the last one has the rest.
 	Chunks []int `json:"chunks"`
-	Spare  bool  `json:"spare"` // whether the plan uses a spare slot
+	Spare  bool  `json:"spare"` // Spare tells whether the plan uses a spare graph slot
 
-	Before []Variant `json:"before"` // per block: graphs that are loaded at the start
-	Steps  []Step    `json:"steps"`  // the NPU's work, in order
-	Loads  []Load    `json:"loads"`  // the loader's work, in order
-	After  []Variant `json:"after"`  // per block: graphs that are loaded at the end
+	Before []Variant `json:"before"` // Before holds per block the graphs that are loaded at the start
+	Steps  []Step    `json:"steps"`  // Steps holds the NPU's work, in order
+	Loads  []Load    `json:"loads"`  // Loads holds the loader's work, in order
+	After  []Variant `json:"after"`  // After holds per block the graphs that are loaded at the end
 
 	// DecodeFrom is, for each block, the first chunk that runs on the decode graph,
-	// or the number of chunks if none does. For plans with a spare slot, DecodeFrom
-	// comes from the simulation. DecodeFrom can be computed from Steps and Loads;
-	// it is stored for readers of the file.
+	// or the number of chunks if none does. For plans with a spare graph slot,
+	// DecodeFrom comes from the simulation. DecodeFrom can be computed from Steps
+	// and Loads; it is stored for readers of the file.
 	DecodeFrom []int `json:"first"`
 	// Window is the largest number of chunks that go through a block before the
 	// next block gets them. In the papers' order, Window is 1.

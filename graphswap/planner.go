@@ -13,7 +13,7 @@ import (
 // seconds.
 const (
 	plannerEffort = 15_000
-	slotEffort    = 9_000 // smaller, because evaluating a step takes longer with a spare slot
+	slotEffort    = 9_000 // smaller, because evaluating a step takes longer with a spare graph slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
@@ -111,8 +111,8 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 }
 
 // searcher searches for plans in one order of the NPU's work. A searcher varies
-// the steps at which blocks switch or, with a spare slot, the order of the
-// loads.
+// the steps at which blocks switch or, with a spare graph slot, the order of
+// the loads.
 type searcher interface {
 	// rankedStarts returns starting points for the local search, the best first.
 	// Starting points that end much later than the known time are left out.
@@ -140,7 +140,7 @@ type candidate struct {
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
 // newSearcher returns a function that makes a searcher for given windows: one that
-// varies loads if there is a spare slot, otherwise one that varies cuts.
+// varies loads if there is a spare graph slot, otherwise one that varies cuts.
 func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searcher {
 	if spare && (p.startsWith(Prefill) || p.startsWith(Decode)) {
 		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
@@ -155,7 +155,7 @@ func (p *Problem) lowerBoundFor(s searcher) float64 {
 		return -1
 	}
 	if _, slot := s.(*slotSearch); slot {
-		// With a spare slot, the last load can end while the last block still runs.
+		// With a spare graph slot, the last load can end while the last block still runs.
 		return max(p.leastWork()) + Epsilon
 	}
 	return p.lowerBound() + Epsilon

@@ -7,17 +7,19 @@ import "fmt"
 // In fields with an index [2], 0 selects the prefill graph and 1 the decode graph.
 type Problem struct {
 	PrefillRows, DecodeRows int
-	Chunks                  []int // number of tokens of each chunk
+	Chunks                  []int // Chunks holds the number of tokens of each chunk
 
 	PrefillMs [][]float64 // (chunk, block): time of one execute of the prefill graph
 	DecodeMs  [][]float64 // (chunk, block): time of all executes of the decode graph
 	// VerifyMs is the time of each block in a decode pass.
 	VerifyMs [2][]float64
 
-	LoadMs [2][]float64 // per block: time to free the other graph and load this one
-	Bytes  [2][]int64   // per block: size of the graph, or 0 if it shares the weights of the other one
+	LoadMs [2][]float64 // LoadMs holds per block the time to free the other graph and load this one
+	// Bytes holds per block the size of the graph, or 0 if it shares the weights of the other
+	// one
+	Bytes [2][]int64
 
-	Slowdown float64 // factor for executes that start while a load runs; 0 means 1
+	Slowdown float64 // Slowdown is the factor for executes that start while a load runs; 0 means 1
 
 	// Before lists, per block, the graphs that are loaded at the start. If Before
 	// is nil, the plan decides: decode graphs for decode_only, prefill graphs for
@@ -85,7 +87,8 @@ func (p *Problem) bytes(block int, g Variant) (n int64) {
 }
 
 // PlainPrefillMs returns the time of the prefill if it runs on prefill graphs only
-// and nothing is loaded. Exposed time is the switching time in excess of this.
+// and nothing is loaded. Exposed time is the switching time in excess of
+// PlainPrefillMs.
 func (p *Problem) PlainPrefillMs() (ms float64) {
 	for _, row := range p.PrefillMs {
 		for _, v := range row {
@@ -100,7 +103,7 @@ type Request struct {
 	Blocks                  int
 	PrefillRows, DecodeRows int
 	Prompt                  int // new tokens
-	Cached                  int // number of tokens that the KV cache already holds
+	Cached                  int // Cached is the number of tokens that the KV cache already holds
 	// AllLogits asks for the logits of every row of the prompt, not only of the
 	// last row.
 	AllLogits bool

@@ -44,14 +44,17 @@ type Profile struct {
 
 // Compute holds the costs of computing on the NPU.
 type Compute struct {
-	TileRows        int     `json:"tile_rows"` // rows that fill one tile of the matrix unit
-	RPCMs           float64 `json:"rpc_ms"`    // per execute
-	DispatchMs      float64 `json:"dispatch_ms_per_layer"`
-	Generic         Generic `json:"generic"`
-	RowContextShare float64 `json:"row_context_share"` // share of a row's time that grows with the length of the context
-	RowContextRef   float64 `json:"row_context_ref"`   // length of the context in tokens for which the row times hold
-	JitterPct       float64 `json:"jitter_pct"`
-	MaxConcurrent   int     `json:"max_concurrent_executes"`
+	// TileRows is the number of rows that fill one tile of the matrix unit
+	TileRows   int     `json:"tile_rows"`
+	RPCMs      float64 `json:"rpc_ms"` // per execute
+	DispatchMs float64 `json:"dispatch_ms_per_layer"`
+	Generic    Generic `json:"generic"`
+	// RowContextShare is the share of a row's time that grows with the length of the context
+	RowContextShare float64 `json:"row_context_share"`
+	// RowContextRef is the length of the context in tokens for which the row times hold
+	RowContextRef float64 `json:"row_context_ref"`
+	JitterPct     float64 `json:"jitter_pct"`
+	MaxConcurrent int     `json:"max_concurrent_executes"`
 }
 
 // Generic holds the costs of models that a profile does not list.
@@ -69,24 +72,25 @@ type LoadCost struct {
 	MaxParallel   int     `json:"max_parallel"`
 	// Slowdown is the factor for executes that start while a load runs.
 	Slowdown float64 `json:"compute_slowdown_while_loading"`
-	// Residency says whether a device has a spare slot: "shadow" if it has one,
-	// "replace" if not.
+	// Residency says whether a device has a spare graph slot: "shadow" if it
+	// has one, "replace" if not.
 	Residency string `json:"residency"`
 }
 
 // Memory holds the memory limits of a device session.
 type Memory struct {
-	WindowGB      float64 `json:"session_window_gb"` // size of the address space of one session
-	BaseMB        float64 `json:"base_mb"`           // memory of everything except weights
+	WindowGB      float64 `json:"session_window_gb"` // WindowGB is the size of the address space of one session
+	BaseMB        float64 `json:"base_mb"`           // BaseMB is the memory of everything except weights
 	CalibrationMB float64 `json:"calibration_budget_mb"`
 }
 
 // CPUCost holds the times of work on the CPU.
 type CPUCost struct {
-	DraftMs             float64            `json:"draft_ms_per_step"`
-	CalibrationMs       float64            `json:"calibration_ms_per_input_token"`
-	CalibrationOverlaps bool               `json:"calibration_overlaps_prefill"`
-	DecodeMs            map[string]float64 `json:"decode_ms_per_token,omitempty"` // by model name: decoding on the CPU alone, without an NPU
+	DraftMs             float64 `json:"draft_ms_per_step"`
+	CalibrationMs       float64 `json:"calibration_ms_per_input_token"`
+	CalibrationOverlaps bool    `json:"calibration_overlaps_prefill"`
+	// DecodeMs holds, by model name, the time per token on the CPU alone, without an NPU
+	DecodeMs map[string]float64 `json:"decode_ms_per_token,omitempty"`
 }
 
 // Power holds the power of the lanes in watts.
@@ -106,7 +110,7 @@ type Model struct {
 	HeadParams int64 `json:"head_params"`
 	BodyBytes  int64 `json:"body_bytes"`
 	HeadBytes  int64 `json:"head_bytes"`
-	EmbedBytes int64 `json:"embed_bytes"` // size of the float embedding table on the CPU
+	EmbedBytes int64 `json:"embed_bytes"` // EmbedBytes is the size of the float embedding table on the CPU
 	// KVBytes is the size of a token's keys and values in all layers.
 	KVBytes int64 `json:"kv_bytes_per_token,omitempty"`
 

@@ -15,17 +15,17 @@ type search struct {
 	blocks      int
 	chunks      int
 	steps       []windowStep
-	leastFrom   []float64 // per step: lower bound of the time from this step to the end
+	leastFrom   []float64 // leastFrom holds per step the lower bound of the time from this step to the end
 	allowedCuts []int
-	allLoadsMs  float64 // time of loading all decode graphs
+	allLoadsMs  float64 // allLoadsMs is the time of loading all decode graphs
 	slow        float64
-	ready       []float64 // scratch memory, per block: end of its latest load
-	effort      *int      // number of steps that may still be evaluated
+	ready       []float64 // ready is scratch memory for the end time of each block's latest load
+	effort      *int      // effort is the number of steps that may still be evaluated
 }
 
 // windowStep is the work that the chunks of one window have in one block.
 type windowStep struct {
-	block, first, end       int // the chunks first to end-1 run in this block
+	block, first, end       int // the chunks first to end-1 run in the block numbered block
 	prefillRuns, decodeRuns int // executes
 	prefill, decode         float64
 }

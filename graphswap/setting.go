@@ -9,9 +9,9 @@ import (
 // Setting describes the graphs that can be prepared for a model, and the memory
 // that a session needs for other things.
 type Setting struct {
-	Blocks                  []int // numbers of blocks to choose from
+	Blocks                  []int // Blocks holds the numbers of blocks to choose from
 	PrefillRows, DecodeRows []int // graph widths to choose from
-	Context                 int   // number of tokens for which the KV cache has room
+	Context                 int   // Context is the number of tokens for which the KV cache has room
 	// Shared means that the graphs were compiled together, for a device that stores
 	// equal weights once.
 	Shared bool
@@ -67,12 +67,13 @@ const (
 	OneGraph   Residency = "one graph"
 )
 
-// Config is a partition, a pair of widths, and the residency of its graphs.
+// Config (a configuration) is a partition, a pair of graph widths, and the residency of its
+// graphs.
 type Config struct {
 	Blocks      int       `json:"blocks"`
 	PrefillRows int       `json:"rows_1"`
 	DecodeRows  int       `json:"rows_2"`
-	Spare       bool      `json:"spare"` // whether the session has a spare slot
+	Spare       bool      `json:"spare"` // Spare tells whether the session has a spare graph slot
 	Residency   Residency `json:"residency"`
 }
 
@@ -133,8 +134,8 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	return cfg, true
 }
 
-// TurnProblem returns the problem of a turn with prompt new tokens, if cached
-// tokens are in the KV cache.
+// TurnProblem returns the problem of a conversation turn with prompt new
+// tokens, if cached tokens are in the KV cache.
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Prompt: prompt, Cached: cached,

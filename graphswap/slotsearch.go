@@ -2,15 +2,15 @@ package graphswap
 
 import "slices"
 
-// slotSearch computes the scores of plans with a spare slot, for one order of the
-// NPU's work. With a spare slot no load takes a graph away, so there are no cuts. A
-// plan is then an order of loads and, for each load, the step after which it may
-// start. If blocks start with decode graphs, the loads of their prefill graphs come
-// first.
+// slotSearch computes the scores of plans with a spare graph slot, for one order of
+// the NPU's work. With a spare graph slot no load takes a graph away, so there are
+// no cuts. A plan is then an order of loads and, for each load, the step after
+// which it may start. If blocks start with decode graphs, the loads of their
+// prefill graphs come first.
 type slotSearch struct {
 	*search
-	ends     []float64 // scratch memory, per step: its end
-	switched []bool    // scratch memory, per block: whether it has switched
+	ends     []float64 // ends is scratch memory for the end time of each step
+	switched []bool    // switched is scratch memory that tells which blocks have switched
 }
 
 // newSlotSearch returns a search for plans with the given windows.
@@ -19,12 +19,12 @@ func newSlotSearch(p *Problem, windows []int, effort *int) *slotSearch {
 	return &slotSearch{search: s, ends: make([]float64, len(s.steps)), switched: make([]bool, s.blocks)}
 }
 
-// loaderState is the state of the loader and the spare slot.
+// loaderState is the state of the loader and the spare graph slot.
 type loaderState struct {
-	next    int     // index of the next load
-	loading bool    // whether the previous load still runs
+	next    int     // next is the index of the next load
+	loading bool    // loading tells whether the previous load still runs
 	end     float64 // end of the running load
-	free    float64 // time from which loader and slot are free
+	free    float64 // free is the time from which loader and slot are free
 }
 
 // eval returns the score of the given loads. eval stops early once the end is
@@ -96,7 +96,7 @@ func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 }
 
 // begin returns when step i started, which is the end of the previous step: with a
-// spare slot, no step waits.
+// spare graph slot, no step waits.
 func (s *slotSearch) begin(i int) float64 {
 	if i == 0 {
 		return 0

@@ -87,18 +87,21 @@ const (
 // Timeline lists the tasks of a plan with their times. A timeline from the
 // simulator is a forecast. A timeline from the engine has the measured times.
 type Timeline struct {
-	Source string        `json:"source"`         // Simulated or Executed
-	Kind   string        `json:"kind,omitempty"` // origin of the profile's numbers, such as [Fitted]
+	Source string `json:"source"` // Simulated or Executed
+	// Kind is the origin of the profile's numbers, such as [Fitted]
+	Kind   string        `json:"kind,omitempty"`
 	Plan   *Plan         `json:"plan"`
-	Tasks  []Task        `json:"tasks"` // sorted by start, then by lane
+	Tasks  []Task        `json:"tasks"` // Tasks is sorted by start, then by lane
 	Memory []MemoryPoint `json:"memory,omitempty"`
 
-	PrefillMs   float64 `json:"prefill_ms"`    // end of the last step
-	SwitchEndMs float64 `json:"switch_end_ms"` // end of the last load, but at least PrefillMs
-	ExposedMs   float64 `json:"exposed_ms"`    // SwitchEndMs minus the time of a prefill on prefill graphs alone
-	StallMs     float64 `json:"stall_ms"`      // time that the NPU waited for loads
+	PrefillMs float64 `json:"prefill_ms"` // PrefillMs is the end of the last step
+	// SwitchEndMs is the end of the last load, but at least PrefillMs
+	SwitchEndMs float64 `json:"switch_end_ms"`
+	ExposedMs   float64 `json:"exposed_ms"` // SwitchEndMs minus the time of a prefill on prefill graphs alone
+	StallMs     float64 `json:"stall_ms"`   // StallMs is the time that the NPU waited for loads
 	NPUBusyMs   float64 `json:"npu_busy_ms"`
-	FirstPassMs float64 `json:"first_pass_ms,omitempty"` // end of the first decode pass after the loads
+	// FirstPassMs is the end of the first decode pass after the loads
+	FirstPassMs float64 `json:"first_pass_ms,omitempty"`
 	IOBytes     int64   `json:"io_bytes"`
 	PeakBytes   int64   `json:"peak_bytes"`
 }

@@ -38,13 +38,13 @@ const (
 // pass may only risk a share of the time that was spent before it, or what earlier
 // passes saved.
 //
-// If every pass that Guard allows takes its expected time, then at any moment
+// If every pass that Guard allows takes its expected time, the following holds at any moment
 //
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;
 //   - the loss of each request is at most [RequestLimit] of its time without drafts;
 //
-// even if no draft is ever right. The zero value has counted nothing. A Guard is not
-// safe for concurrent use.
+// The bound holds even if no draft is ever right. The zero value has counted
+// nothing. A Guard is not safe for concurrent use.
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
@@ -54,13 +54,15 @@ func (g *Guard) Room(request *Account) float64 {
 }
 
 // Exceeded reports whether all requests together have lost more than their limit. Only
-// costs that no pass asks for, such as the work of drafting itself, can do that.
+// costs that no pass asks for, such as the work of drafting itself, can exceed the
+// limit of all requests.
 func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 
 // Add counts a pass.
 func (g *Guard) Add(plain, took float64) {
-	// Fading keeps the bound: the sum of the unfaded losses is a sum of faded ones
-	// with positive weights, and so is the sum of the times.
+	// Fading keeps the bound of the guard: the sum of the losses without fading is
+	// a sum of faded losses with positive weights, and the same is true of the
+	// times.
 	g.total.Plain *= fade
 	g.total.Loss *= fade
 	g.total.Add(plain, took)

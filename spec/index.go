@@ -7,7 +7,7 @@ import (
 )
 
 // Separator separates two documents in an [Index]; a context never reaches across
-// it. Every negative token acts as a separator. Separator is the one to use.
+// it. Every negative token acts as a separator. Callers should use Separator.
 const Separator int32 = -1
 
 // maxFanout is the largest number of different successors that an [Index] stores
@@ -42,7 +42,7 @@ type slot struct {
 	// numbers in counts stop at their largest value.
 	counts uint32
 	// first is the index in edges of the context's most frequent successor. If only
-	// one token followed the context, first is that token's place in the text
+	// one token followed the context, first is that token's position in the text
 	// instead.
 	first int32
 }
@@ -62,7 +62,7 @@ func (s *slot) distinct() uint32 { return s.counts >> totalBits }
 type edge struct {
 	token int32
 	count uint32
-	next  int32 // index of the next edge; End after the last one
+	next  int32 // next is the index of the next edge, or End after the last edge
 }
 
 // minSlots is the number of slots of a new table.
@@ -113,8 +113,8 @@ func (x *Index) Append(token int32) {
 	if token < 0 {
 		return
 	}
-	// One token adds at most two slots to the table. At least an eighth of the
-	// slots stays empty, so that searches end soon.
+	// A new token adds at most two slots to the table. At least an eighth of
+	// the slots stays empty, so that searches end soon.
 	if 8*(x.used+2) > 7*len(x.slots) {
 		x.resize(len(x.slots) + len(x.slots)/4)
 	}
@@ -193,7 +193,7 @@ func (x *Index) count(s *slot, token int32) {
 		if n < maxFanout {
 			at = int32(len(x.edges))
 			x.edges = append(x.edges, edge{token: token})
-		} else { // replace the rarest successor
+		} else { // the list is full, so the token replaces the rarest successor
 			at, before = before, previous
 			x.link(s, before, End)
 			x.edges[at] = edge{token: token}

@@ -13,13 +13,13 @@ type Source interface {
 	// first entry of their list. The slices total, distinct and first must have
 	// room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
-	// Successor returns the entry at of a list of successors, and the place of the
-	// list's next entry. After the last entry, next is [End]. Counts never grow
-	// along a list of successors.
+	// Successor returns the entry at of a list of successors, and the position of
+	// the list's next entry. After the last entry, next is [End]. Counts never
+	// grow along a list of successors.
 	Successor(at int32) (token int32, count float32, next int32)
 }
 
-// End is the place that marks the end of a list of successors.
+// End is the position that marks the end of a list of successors.
 const End = ngram.End
 
 // Levels implements [Source].
@@ -54,8 +54,8 @@ func (x *Index) follow(place int32, k int, context []int32, total, distinct []fl
 	}
 }
 
-// Successor implements [Source]. A negative place is the bitwise complement of an
-// index of the text: the list then has one entry, the token there.
+// Successor implements [Source]. A negative position is the bitwise complement of
+// an index of the text: the list then has one entry, the token there.
 func (x *Index) Successor(at int32) (token int32, count float32, next int32) {
 	if at < 0 {
 		return x.text[^at], 1, End

@@ -30,7 +30,7 @@ type Weights struct {
 // vote holds what contexts of one length contribute to the probability of a token.
 type vote struct {
 	counts          [maxSources]float32 // weighted counts of the token, per source
-	hits            float32             // sum of counts over the sources
+	hits            float32             // hits is the sum of counts over the sources
 	total, distinct float32             // total: weighted count of all tokens; distinct: number of different ones
 	all             float32             // total plus the weight of unseen tokens
 	probability     float32             // contribution to the blended probability

@@ -11,19 +11,22 @@ import (
 
 // The names of plans below are used in the laboratory's tables and files.
 const (
-	PrefillOnly    = "g1_only"          // never switches: decode passes run on the prefill graphs, with padding rows
-	DecodeOnly     = "g2_only"          // runs prompts on the decode graphs too
-	Sync           = "sync"             // loads all decode graphs after the prefill
-	Lazy           = "lazy"             // loads each graph inside the first execute that needs it, as QNN's own switching does
-	Naive          = "naive_async"      // loads a block's decode graph after the block's last chunk
-	Greedy         = "greedy"           // the greedy rule of the papers
-	GreedyDeferred = "greedy_deferred"  // the greedy rule, started at the latest step that does not delay its end
-	SwitchInOrder  = "descent_in_order" // the product's planner, limited to the papers' order (chunk by chunk)
-	ExactInOrder   = "exact_in_order"   // the best possible plan in the papers' order (chunk by chunk)
-	Switch         = "descent"          // the planner
-	Exact          = "exact"            // the best possible plan in any order that the planner tries
-	Separate       = "both_resident"    // keeps both graphs of each block loaded; weights are stored twice
-	Resident       = "shared_pair"      // keeps both graphs of each block loaded; weights are stored once
+	PrefillOnly = "g1_only"     // never switches: decode passes run on the prefill graphs, with padding rows
+	DecodeOnly  = "g2_only"     // runs prompts on the decode graphs too
+	Sync        = "sync"        // loads all decode graphs after the prefill
+	Lazy        = "lazy"        // loads each graph inside the first execute that needs it, as QNN's own switching does
+	Naive       = "naive_async" // loads a block's decode graph after the block's last chunk
+	Greedy      = "greedy"      // Greedy is the greedy rule of the papers
+	// GreedyDeferred is the greedy rule, started at the latest step that does not delay its end
+	GreedyDeferred = "greedy_deferred"
+	// SwitchInOrder is the product's planner, limited to the papers' order (chunk by chunk)
+	SwitchInOrder = "descent_in_order"
+	// ExactInOrder is the best possible plan in the papers' order (chunk by chunk)
+	ExactInOrder = "exact_in_order"
+	Switch       = "descent"       // Switch is the planner
+	Exact        = "exact"         // Exact is the best possible plan in any order that the planner tries
+	Separate     = "both_resident" // keeps both graphs of each block loaded; weights are stored twice
+	Resident     = "shared_pair"   // keeps both graphs of each block loaded; weights are stored once
 )
 
 // Names lists the plans in the order of a table.
@@ -35,7 +38,7 @@ func Names() []string {
 }
 
 // Switches reports whether a plan switches graphs; only such a plan can use a spare
-// slot.
+// graph slot.
 func Switches(name string) bool {
 	return !slices.Contains([]string{PrefillOnly, DecodeOnly, Separate, Resident}, name)
 }
@@ -65,8 +68,8 @@ var reasons = map[string]string{
 }
 
 // Plan makes the plan with one of the names of [Names], with or without a spare
-// slot. Plan does not check whether the graphs fit into the session's memory: see
-// [graphswap.Timeline.Check].
+// graph slot. Plan does not check whether the graphs fit into the session's
+// memory: see [graphswap.Timeline.Check].
 func Plan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, error) {
 	plan, err := makePlan(name, p, spare)
 	if err != nil {
@@ -114,7 +117,7 @@ func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int)
 }
 
 // deferred makes one greedy plan for each step at which the rule can start. Of the
-// plans with the earliest end, it returns the one that starts last.
+// plans with the earliest end, deferred returns the plan that starts last.
 func deferred(p *graphswap.Problem, spare bool) *graphswap.Plan {
 	var best *graphswap.Plan
 	least := math.Inf(1)

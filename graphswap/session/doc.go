@@ -2,11 +2,11 @@
 // widths, and when to change them.
 //
 // Package graphswap chooses the best plan for one prompt if the graphs are given. A
-// [Session] also chooses the graphs. A Session learns from the turns how long
-// prompts and answers are. A Session decides which widths to load before the first
-// turn, when other widths will save more time than their loads cost, and what to
-// load between requests. The package computes times from the cost model; it loads
-// no graphs.
+// [Session] also chooses the graphs. A Session learns from the conversation turns
+// how long prompts and answers are. A Session decides which widths to load before
+// the first conversation turn, when other widths will save more time than their
+// loads cost, and what to load between requests. The package computes times from
+// the cost model; it loads no graphs.
 //
 // Only the laboratory uses it today (`sdnpu-lab bench session`). The engine uses
 // only the widths that were compiled, so the figures of this package do not
@@ -14,13 +14,14 @@
 //
 // # Invariants
 //
-//   - equal turns lead to equal choices, because there is no clock;
-//   - widths change only after a loss: compared with the new widths, the turns so
-//     far must have lost a certain share of the time that the change's loads take;
+//   - equal conversation turns lead to equal choices, because there is no clock;
+//   - widths change only after a loss: compared with the new widths, the
+//     conversation turns so far must have lost a certain share of the time that
+//     the change's loads take;
 //   - if both graphs of every block are loaded, no prompt waits for a change of
 //     widths.
 //
 // A choice computes one plan per configuration, each in less than a millisecond.
-// Plans of equal turns are remembered for the life of the session. A Session is not
-// safe for concurrent use.
+// Plans of equal conversation turns are remembered for the life of the session. A
+// Session is not safe for concurrent use.
 package session

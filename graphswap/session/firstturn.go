@@ -7,17 +7,17 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// nearRegret limits the choice for the first turn to configurations whose regret is
-// at most this much larger than the smallest.
+// nearRegret limits the choice for the first conversation turn to configurations
+// whose regret is at most this much larger than the smallest.
 const nearRegret = 0.005
 
 // contextGrain rounds context lengths, so that similar kinds of conversations are
 // compared once.
 const contextGrain = 256
 
-// firstTurn chooses for the first turn, before which no graph is loaded. Of the
-// configurations with nearly the least regret, firstTurn takes the one with the
-// shortest first turn.
+// firstTurn chooses for the first conversation turn, before which no graph is
+// loaded. Of the configurations with nearly the least regret, firstTurn takes
+// the one with the shortest first conversation turn.
 func (s *Session) firstTurn(prompt, cached int) (*graphswap.Choice, error) {
 	regret, err := s.regrets(prompt)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {
-		// The loads run in the background, during as many turns as they take.
+		// The loads run in the background, during as many conversation turns as they take.
 		known, loads = min(known+loads/max(turnMs, graphswap.Epsilon), conversation), 0
 	}
 	return min(conversation*turnMs, known*turnMs+loads+(conversation-known)*betterMs)

@@ -17,14 +17,14 @@ type Idle struct {
 	// Loads run in this order until a request arrives. A request waits for the load
 	// under way; its plan then begins with the graphs that are loaded.
 	Loads  []graphswap.Load
-	Ms     float64 // total time of the loads
+	Ms     float64 // Ms is the total time of the loads
 	Bytes  int64
 	Reason string // one sentence
 }
 
-// Idle returns the loads that should shorten the next turn, judged by the past
-// turns. If no loads save enough time, it returns nil. Idle changes nothing; see
-// [Session.Idled].
+// Idle returns the loads that should shorten the next conversation turn, judged
+// by the past turns. If no loads save enough time, it returns nil. Idle changes
+// nothing; see [Session.Idled].
 func (s *Session) Idle(cached int) (*Idle, error) {
 	if s.allResident || s.config.Residency != graphswap.OneGraph || len(s.statistics.turns) == 0 {
 		return nil, nil
@@ -94,7 +94,8 @@ func (s *Session) Idled(idle *Idle, loads int) {
 }
 
 // Within returns how many of the loads end within the given time. A change of
-// widths or blocks needs all of its loads; half a change would delay the next turn.
+// widths or blocks needs all of its loads; half a change would delay the next
+// conversation turn.
 func (s *Session) Within(idle *Idle, ms float64) int {
 	if idle.Ms <= ms {
 		return len(idle.Loads)

@@ -7,30 +7,33 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Choice is the plan for a turn, and the change of widths that runs during the
-// turn.
+// Choice is the plan for a conversation turn, and the change of widths that
+// runs during the turn.
 type Choice struct {
 	graphswap.Choice
-	change      widthChange
-	afterChange *graphswap.Choice // the same turn on the new widths; nil if no change runs
+	change widthChange
+	// afterChange is the same conversation turn on the new widths; nil if no change runs
+	afterChange *graphswap.Choice
 }
 
 // Session chooses the graphs and the plan for each turn of a conversation. A
-// Session learns from the turns that [Session.Done] records.
+// Session learns from the conversation turns that [Session.Done] records.
 type Session struct {
-	chooser     graphswap.Chooser
-	configs     []graphswap.Config // all configurations that fit into memory with the best residency that any of them reaches
-	config      graphswap.Config   // in use
-	started     bool               // set after the first turn
-	preloaded   bool               // the loaded graphs were loaded between requests
-	allResident bool               // the graphs of all widths fit into memory together, so each turn picks its pair
+	chooser   graphswap.Chooser
+	configs   []graphswap.Config // all configurations that fit into memory with the best residency that any of them reaches
+	config    graphswap.Config   // in use
+	started   bool               // started is set after the first conversation turn
+	preloaded bool               // preloaded is set if the loaded graphs were loaded between requests
+	// allResident is set if the graphs of all widths fit into memory together, so that each
+	// conversation turn picks its pair
+	allResident bool
 	resident    []graphswap.Variant
 	statistics  statistics
-	change      widthChange // a change of widths that has not finished
+	change      widthChange // change is a change of widths that has not finished
 	candidates  map[turnKey][]graphswap.Choice
 }
 
-// turnKey identifies turns that have the same candidate plans.
+// turnKey identifies conversation turns that have the same candidate plans.
 type turnKey struct {
 	config         graphswap.Config
 	prompt, cached int
@@ -72,7 +75,7 @@ func (s *Session) adopt(cfg graphswap.Config) {
 	s.resident = steady(cfg)
 }
 
-// steady returns the graphs that a configuration has loaded between turns.
+// steady returns the graphs that a configuration has loaded between conversation turns.
 func steady(cfg graphswap.Config) []graphswap.Variant {
 	v := graphswap.Both
 	if cfg.Residency == graphswap.OneGraph {
@@ -85,18 +88,18 @@ func steady(cfg graphswap.Config) []graphswap.Variant {
 func (s *Session) Config() graphswap.Config { return s.config }
 
 // Resident returns, per block, the graphs that the session assumes to be loaded.
-// Before the first turn this is only an assumption; the field Before of the first
-// plan lists the graphs to load.
+// Before the first conversation turn this is only an assumption; the field Before
+// of the first plan lists the graphs to load.
 func (s *Session) Resident() []graphswap.Variant { return slices.Clone(s.resident) }
 
 // SetResident tells the session which graphs are loaded, if something other than a
-// turn changed them.
+// conversation turn changed them.
 func (s *Session) SetResident(now []graphswap.Variant) {
 	s.resident, s.started = slices.Clone(now), true
 }
 
-// Choose returns the plan for a turn with prompt new tokens and cached tokens in
-// the KV cache. Choose changes nothing in the session.
+// Choose returns the plan for a conversation turn with prompt new tokens and
+// cached tokens in the KV cache. Choose changes nothing in the session.
 func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	if !s.allResident && len(s.configs) > 1 && s.started && s.config.Residency != graphswap.OneGraph {
 		return s.chooseWithChange(prompt, cached)
@@ -108,8 +111,8 @@ func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	return &Choice{Choice: *choice}, nil
 }
 
-// choose returns the plan for a turn in which no change of widths runs in the
-// background.
+// choose returns the plan for a conversation turn in which no change of widths
+// runs in the background.
 func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	switch {
 	case s.allResident:
@@ -143,13 +146,13 @@ func (s *Session) anyPair(prompt, cached int) (*graphswap.Choice, error) {
 	return best, nil
 }
 
-// turnMs returns the time of a turn with an answer of the expected length.
+// turnMs returns the time of a conversation turn with an answer of the expected length.
 func (s *Session) turnMs(choice *graphswap.Choice) float64 {
 	return s.chooser.TurnMs(choice, s.expectedOutput())
 }
 
-// best returns the best plan of a turn in one configuration, for an answer of the
-// expected length.
+// best returns the best plan of a conversation turn in one configuration, for an
+// answer of the expected length.
 func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) (*graphswap.Choice, error) {
 	all, err := s.plans(cfg, resident, prompt, cached)
 	if err != nil {
@@ -158,8 +161,8 @@ func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, promp
 	return s.chooser.Pick(all, s.expectedOutput()), nil
 }
 
-// plans returns the candidate plans of a turn. Plans of a turn that has been asked
-// for before come from a table.
+// plans returns the candidate plans of a conversation turn. Plans of a
+// conversation turn that has been asked for before come from a table.
 func (s *Session) plans(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) ([]graphswap.Choice, error) {
 	key := turnKey{cfg, prompt, cached, residentKey(resident)}
 	if all := s.candidates[key]; all != nil {
@@ -199,8 +202,8 @@ func (s *Session) Done(choice *Choice, output int) error {
 	return nil
 }
 
-// Reset forgets all turns and starts again with the configuration cfg and its usual
-// graphs loaded.
+// Reset forgets all conversation turns and starts again with the configuration cfg
+// and its usual graphs loaded.
 func (s *Session) Reset(cfg graphswap.Config) {
 	s.statistics = statistics{priorPrefillMs: s.statistics.priorPrefillMs}
 	s.change, s.started, s.preloaded = widthChange{}, false, false

@@ -9,17 +9,17 @@ import (
 
 // statistics holds the workload statistics of a conversation.
 type statistics struct {
-	priorPrefillMs []float64 // per configuration: mean prefill time of typical prompts
-	turns          []turn    // the most recent turns
-	count          int       // number of all turns so far
+	priorPrefillMs []float64 // priorPrefillMs holds per configuration the mean prefill time of typical prompts
+	turns          []turn    // turns holds the most recent conversation turns
+	count          int       // count is the number of all conversation turns so far
 }
 
-// turn is a past turn, or the next one.
+// turn describes a past conversation turn, or the next one.
 type turn struct {
-	prefillMs []float64 // per configuration: prefill time if its usual graphs are loaded
+	prefillMs []float64 // prefillMs holds per configuration the prefill time if its usual graphs are loaded
 	prompt    int
 	output    float64
-	context   float64 // tokens in the cache at half of the answer
+	context   float64 // context is the number of tokens in the cache when half of the answer is decoded
 }
 
 func (st *statistics) add(t turn) {
@@ -30,37 +30,39 @@ func (st *statistics) add(t turn) {
 }
 
 // The weights below decide how much past prompts and answers count against the
-// assumptions before the first turn (the prior). A random search found the weights,
-// on conversations with other seeds than those of the tests.
+// assumptions before the first conversation turn (the prior). A random search found
+// the weights, on conversations with other seeds than those of the tests.
 const (
-	remembered = 16  // number of recent turns that count
-	fading     = 0.9 // weight of a turn divided by the weight of the turn after it
+	remembered = 16  // remembered is the number of recent conversation turns that count
+	fading     = 0.9 // fading is the weight of a conversation turn divided by the weight of the turn after it
 	// Each of the following weights gives the prior as much influence as this
-	// number of observed turns: for the prompts, for the length of answers, and for
-	// the tokens of a turn.
+	// number of observed conversation turns: for the prompts, for the length of
+	// answers, and for the tokens of a turn.
 	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
 
-	usualTurn = 300 // tokens of a typical prompt
+	usualTurn = 300 // usualTurn is the number of tokens of a typical prompt
 	// A conversation is assumed to have 20 turns. The kind of a conversation
 	// (prompt and answer lengths) counts as known after four turns. At least two
-	// further turns are always assumed.
+	// further conversation turns are always assumed.
 	conversation, learned, atLeast = 20.0, 4.0, 2.0
-	// A turn waits for other widths only after minTurns turns. From exceptionTurns
-	// turns on, the turn with the longest prompt is left out.
+	// A conversation turn waits for other widths only after minTurns turns.
+	// After exceptionTurns conversation turns, the turn with the longest prompt
+	// is left out.
 	minTurns, exceptionTurns = 2, 3
 )
 
-// Widths change only after a loss: compared with the new widths, the turns so far
-// must have lost this share of the time that the change's loads take. Forecasts can
-// be wrong, but a loss has happened. lostWaiting applies if a turn waits for the
-// loads, lostBackground if the loads run during turns.
+// Widths change only after a loss: compared with the new widths, the conversation
+// turns so far must have lost this share of the time that the change's loads take.
+// Forecasts can be wrong, but a loss has happened. lostWaiting applies if a
+// conversation turn waits for the loads, lostBackground if the loads run during
+// turns.
 const (
 	lostWaiting    = 0.05
 	lostBackground = 0.02
 )
 
-// usual holds the typical turns that are assumed before the first turn: short and
-// long prompts, with short and long answers.
+// usual holds the typical conversation turns that are assumed before the first
+// turn: short and long prompts, with short and long answers.
 var usual = struct {
 	prompts []int
 	outputs []float64
@@ -96,7 +98,8 @@ func (s *Session) priorPrefillMs() ([]float64, error) {
 	return mean, nil
 }
 
-// bounded shortens a prompt so that the context has room for several turns like it.
+// bounded shortens a prompt so that the context has room for several conversation turns like
+// it.
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
 // expectedOutput returns the expected length of the next answer in tokens, about
@@ -116,7 +119,7 @@ func (s *Session) horizon() float64 {
 }
 
 // futureContext estimates how many tokens are cached when half of the remaining
-// turns are over.
+// conversation turns are over.
 func (s *Session) futureContext(context int) int {
 	tokens, weight := (usualTurn+s.chooser.Setting.Expected())*usualTokens, usualTokens
 	for _, t := range s.statistics.turns {
@@ -125,8 +128,9 @@ func (s *Session) futureContext(context int) int {
 	return min(context+int(tokens/weight*s.horizon()/2), s.chooser.Setting.Context)
 }
 
-// expectedTurnMs returns the expected time of a future turn in each configuration,
-// if it resembles the given turns. Older turns count less in this mean.
+// expectedTurnMs returns the expected time of a future conversation turn in each
+// configuration, if it resembles the given turns. Older conversation turns count
+// less in this mean.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	ms, output := slices.Clone(s.statistics.priorPrefillMs), s.expectedOutput()
 	for i := range ms {
@@ -141,8 +145,8 @@ func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	return ms
 }
 
-// lostMs returns how much less time the given turns would have taken with
-// configuration i than with the one in use.
+// lostMs returns how much less time the given conversation turns would have
+// taken with configuration i than with the one in use.
 func (s *Session) lostMs(turns []turn, i int) (lost float64) {
 	now := slices.Index(s.configs, s.config)
 	for _, t := range turns {
@@ -158,8 +162,8 @@ func (s *Session) perToken(i int, context float64) float64 {
 	return s.chooser.Cost.PerToken(&s.chooser.Setting, s.configs[i], graphswap.Decode, context)
 }
 
-// withTurn returns the past turns, followed by the given one with an answer of the
-// expected length.
+// withTurn returns the past conversation turns, followed by the given one with an
+// answer of the expected length.
 func (s *Session) withTurn(prompt, cached int) ([]turn, error) {
 	prefill, err := s.prefillMs(prompt, cached)
 	next := turn{prefill, prompt, s.expectedOutput(), float64(cached+prompt) + s.expectedOutput()/2}
@@ -181,9 +185,9 @@ func withoutLongestPrompt(turns []turn) []turn {
 	return slices.Delete(slices.Clone(turns), longest, longest+1)
 }
 
-// cheapestFromHere returns the choice with the least expected time for this turn
-// and all remaining ones. The function assumes that the request waits for the loads
-// if the loaded widths change.
+// cheapestFromHere returns the choice with the least expected time for the next
+// conversation turn and all later ones. The function assumes that the request
+// waits for the loads if the loaded widths change.
 func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
 	if err != nil {
@@ -210,8 +214,8 @@ func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error
 	return best, nil
 }
 
-// kept returns the graphs that stay loaded when the configuration changes: those
-// with the same block and width in both.
+// kept returns the graphs that stay loaded when the partition or the widths
+// change: graphs that exist before and after the change.
 func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
 	kept := make([]graphswap.Variant, to.Blocks)
 	if to.Blocks != s.config.Blocks {
@@ -228,8 +232,8 @@ func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
 	return kept
 }
 
-// changeMs returns the time of all loads that a change of configuration needs
-// between turns.
+// changeMs returns the time of all loads that a change to another partition or
+// other widths needs between conversation turns.
 func (s *Session) changeMs(from, to graphswap.Config) (ms float64) {
 	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, to, nil, 1, 0)
 	if err != nil {

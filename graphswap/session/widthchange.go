@@ -8,17 +8,19 @@ import (
 )
 
 // widthChange is a change to other widths that runs while a conversation continues.
-// A change of widths needs both graphs of every block loaded, and one spare slot.
-// The loader, which has no other work then, replaces the graphs block by block.
-// Every mixture of old and new widths can run: each block takes the time of its own
-// widths, and decode steps have as many rows as the narrower graphs.
+// A change of widths needs both graphs of every block loaded, and one spare graph
+// slot. The loader, which has no other work then, replaces the graphs block by
+// block. Every mixture of old and new widths can run: each block takes the time of
+// its own widths, and decode steps have as many rows as the narrower graphs.
 type widthChange struct {
-	from, to        graphswap.Config
-	totalMs, leftMs float64 // time of all its loads, and of those still to run; 0 left means no change
+	from, to graphswap.Config
+	// totalMs is the time of all loads of the change, and leftMs that of the loads still to
+	// run; leftMs is 0 without a change
+	totalMs, leftMs float64
 }
 
 // canChangeInBackground reports whether a change between two configurations can be
-// made during turns.
+// made during conversation turns.
 func canChangeInBackground(from, to graphswap.Config) bool {
 	return from.Residency == graphswap.BothGraphs && from.Spare && to.Spare && from.Blocks == to.Blocks
 }
@@ -27,8 +29,9 @@ func canChangeInBackground(from, to graphswap.Config) bool {
 // widths during some time.
 type shareRange struct{ most, least float64 }
 
-// oldShare returns the range of this share while the next ms of the change's loads
-// run, if leftMs were left before. The widths of a block change when its load ends.
+// oldShare returns the range of the share of old widths while the next ms
+// milliseconds of the change's loads run, if leftMs were left before. The widths of
+// a block change when its load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{
@@ -46,7 +49,7 @@ func slowestMixture(old shareRange, before, after float64) (most float64) {
 	return most
 }
 
-// Prefill returns the time of a turn until its answer begins, including switching.
+// Prefill returns the time of a conversation turn until its answer begins, including switching.
 func (s *Session) Prefill(choice *Choice) float64 {
 	ms, x := choice.Forecast.SwitchEndMs, &choice.change
 	if x.leftMs <= 0 {
@@ -97,8 +100,9 @@ func (s *Session) perTokenDuringChange(choice *Choice, leftMs, output, now, afte
 	return each * slowestMixture(choice.change.oldShare(leftMs, output*each*max(now, after)), now, after)
 }
 
-// chooseWithChange returns the best plan of a turn if both graphs of every block
-// are loaded, together with the change of widths that runs during the turn.
+// chooseWithChange returns the best plan of a conversation turn if both graphs
+// of every block are loaded, together with the change of widths that runs during
+// the turn.
 func (s *Session) chooseWithChange(prompt, cached int) (*Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
 	if err != nil {
@@ -119,7 +123,7 @@ func (s *Session) chooseWithChange(prompt, cached int) (*Choice, error) {
 	return choice, err
 }
 
-// continueChange advances the change of widths by the time of the choice's turn.
+// continueChange advances the change of widths by the time of the choice's conversation turn.
 func (s *Session) continueChange(choice *Choice, output float64) {
 	if s.change = choice.change; s.change.leftMs <= 0 {
 		return
@@ -130,9 +134,9 @@ func (s *Session) continueChange(choice *Choice, output float64) {
 	}
 }
 
-// nextChange returns the change of widths that runs during the next turn: the
-// unfinished one, its reversal, or a change to the configuration that saves the
-// most time.
+// nextChange returns the change of widths that runs during the next
+// conversation turn: the unfinished one, its reversal, or a change to the
+// configuration that saves the most time.
 func (s *Session) nextChange(turns []turn, context int) widthChange {
 	if x := s.change; x.leftMs > 0 {
 		now := s.config
@@ -160,9 +164,10 @@ func (s *Session) nextChange(turns []turn, context int) widthChange {
 	return widthChange{from: s.config, to: best, totalMs: loads, leftMs: loads}
 }
 
-// savedMs returns the time that the remaining turns save with another
-// configuration, whose loads run during these turns. If the past turns lost too
-// little time with the present configuration, savedMs returns 0.
+// savedMs returns the time that the remaining conversation turns save with
+// another configuration, whose loads run during these turns. If the past
+// conversation turns lost too little time with the present configuration,
+// savedMs returns 0.
 func (s *Session) savedMs(turns []turn, context int, to graphswap.Config, loadMs float64) float64 {
 	i := slices.Index(s.configs, to)
 	if s.lostMs(turns, i) < lostBackground*loadMs {

@@ -34,7 +34,7 @@ func build(documents []Document, vocab int) *image {
 }
 
 // concatenate joins the documents' tokens, with a separator before each document.
-// starts are the places where the documents begin.
+// starts are the positions where the documents begin.
 func concatenate(documents []Document) (text, starts []uint32) {
 	n := 0
 	for _, d := range documents {
@@ -74,8 +74,8 @@ type builder struct {
 	fences      []uint32
 }
 
-// run is the range of one context's places in the order section, in which places
-// are sorted by context.
+// run is the range of one context's positions in the order section, in which
+// positions are sorted by context.
 type run struct{ from, to int }
 
 // count makes a node for the empty context and for each context that is frequent
@@ -101,8 +101,8 @@ func (b *builder) count() {
 }
 
 // node adds the node of a context of k tokens. isSame reports that the context one
-// token shorter occurs at the same places. same is then the node of that context,
-// and the new node shares its list.
+// token shorter occurs at the same positions. same is then the node of that
+// context, and the new node shares its list.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {

@@ -13,8 +13,8 @@ import (
 // the old one switches to the new files in one step. Only one change of the
 // database runs at a time; Commit can append to the log meanwhile.
 
-// maxSegmentTokens limits the length of a segment, because places in its text are
-// stored in three bytes.
+// maxSegmentTokens limits the length of a segment, because positions in its text
+// are stored in three bytes.
 const maxSegmentTokens = 12 << 20
 
 // piece describes a segment of the changed database: an old segment that stays, or

@@ -11,7 +11,7 @@ import (
 )
 
 // sealTokens is the number of tokens at which the log is turned into a segment. A
-// log of this size is read in a moment when a database is opened.
+// log of sealTokens tokens is read in a moment when a database is opened.
 const sealTokens = 1 << 15
 
 // Document is a text that the database remembers.
@@ -45,16 +45,16 @@ type DB struct {
 	writing  sync.Mutex
 	mu       sync.Mutex
 	closed   bool
-	failed   error // the error that made the database read-only, or nil
-	gone     error // the error that made the database unreadable, or nil
+	failed   error // failed is the error that made the database read-only, or nil
+	gone     error // gone is the error that made the database unreadable, or nil
 	manifest manifest
 	listed   os.FileInfo // describes the file from which the manifest was read
 	parts    []*part
-	tail     []Document // documents in the log
+	tail     []Document // tail holds documents in the log
 	index    *spec.Index
 	log      *file // log file, open for appending; nil for readers
-	logSize  int64 // end of the log's last complete record
-	damaged  int   // bytes before that end that belong to no complete record
+	logSize  int64 // logSize is the end of the log's last complete record
+	damaged  int   // damaged is the number of bytes before logSize that belong to no complete record
 	evicted  int   // see Stats.Evicted
 	query    query
 }
@@ -90,7 +90,7 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
-// Commit adds a document. When it returns, the document is on disk.
+// Commit adds a document. When Commit returns, the document is on disk.
 func (d *DB) Commit(document Document) error {
 	if err := d.check(document); err != nil {
 		return fmt.Errorf("tokendb: %w", err)

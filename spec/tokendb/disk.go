@@ -14,7 +14,7 @@ import (
 // of another user.
 type disk struct {
 	dir  string
-	root *os.Root // nil before openFolder
+	root *os.Root // root is nil before openFolder
 	// before, if set, is called before every change and can reject the change.
 	// Tests use before to simulate a process that stops at any point.
 	before func(call, name string) error

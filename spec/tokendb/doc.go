@@ -14,19 +14,19 @@
 //
 // A segment's text section holds the tokens of all its documents, with a separator
 // before each document; no context reaches across a separator. A segment's order
-// section works like a suffix array, read backwards: it lists the places of all
-// tokens, sorted by the tokens before each place, the newest first. All positions
-// of one context are therefore consecutive in the list, and a longer context has
-// some of the positions of each shorter one. A query looks up the context of one
-// token, then of two, and so on; each look-up narrows the range of places for the
-// next.
+// section works like a suffix array, read backwards: it lists the positions of all
+// tokens, sorted by the tokens before each position, the newest first. All
+// positions of one context are therefore consecutive in the list, and a longer
+// context has some of the positions of each shorter one. A query looks up the
+// context of one token, then of two, and so on; each look-up narrows the range of
+// positions for the next.
 //
-// If a context has more than 32 places, its successors are counted when the segment
-// is built, and stored in a hash table. The successors of rarer contexts are
-// counted during the query. The places of a rare context are found by binary search
-// among the places of the context that is one token shorter. For every 32nd of
-// these places the segment stores the preceding token (a fence), so that the search
-// touches few pages.
+// If a context has more than 32 positions, its successors are counted when the
+// segment is built, and stored in a hash table. The successors of rarer contexts
+// are counted during the query. The positions of a rare context are found by binary
+// search among the positions of the context that is one token shorter. For every
+// 32nd of these positions the segment stores the preceding token (a fence), so that
+// the search touches few pages.
 //
 // Database files contain no pointers. Each section of a segment begins at a page
 // boundary and has its own checksum. A token takes two bytes if the vocabulary
@@ -38,8 +38,8 @@
 //     stops during a write or flush, the next process finds the first documents
 //     that were committed, each one complete, and nothing else.
 //   - Files are never changed in place; only the log grows at its end. To replace
-//     files, the database writes new files and then a new MANIFEST; files that the
-//     MANIFEST does not name are removed.
+//     files, the database writes new files and then a new MANIFEST; files that
+//     the MANIFEST does not name are removed.
 //   - The process that writes holds a lock on the file LOCK, so there is one
 //     writer. Any number of processes may read; each keeps its mapped files until
 //     it calls [DB.Refresh].

@@ -90,7 +90,7 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 }
 
 // removeUnnamed removes files that the manifest does not name. Unnamed files were
-// replaced, or a process stopped while it wrote them. Damaged logs that are kept
+// replaced, or a process stopped while it wrote them. Copies of damaged logs
 // stay.
 func (d *DB) removeUnnamed() {
 	entries, err := d.disk.entries()

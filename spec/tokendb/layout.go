@@ -10,10 +10,10 @@ import (
 const (
 	documentSection = iota // one record of documentSize bytes per document
 	textSection            // tokens, with a separator before each document
-	orderSection           // places in the text section, sorted by the tokens before them
+	orderSection           // positions in the text section, sorted by the tokens before them
 	nodeSection            // hash table of frequent contexts
 	listSection            // successors of frequent contexts
-	fenceSection           // the token before every fenceStep-th place of each context
+	fenceSection           // the token before every fenceStep-th position of each context
 	sectionCount
 )
 
@@ -128,9 +128,9 @@ func widthOf(vocab int) int {
 
 func separatorOf(width int) uint32 { return 1<<(8*width) - 1 }
 
-// node describes a frequent context: its first place in the order section, how many
-// tokens followed it, how many different ones, and where its list of successors and
-// its fences begin.
+// node describes a frequent context: its first position in the order section, how
+// many tokens followed it, how many different ones, and where its list of
+// successors and its fences begin.
 type node struct {
 	check, from, total, distinct, list, fence uint32
 }

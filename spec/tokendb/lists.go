@@ -5,14 +5,16 @@ package tokendb
 type level struct {
 	total, distinct uint32
 	first           int32
-	counted         bool // the list was counted for this query and is in lists; otherwise it is stored in a segment
+	// counted is set if the list was counted for this query; a list that was not counted is
+	// stored in a segment
+	counted bool
 }
 
-// occurrence is one place in the text at which a rare context, or a suffix of it,
-// ends.
+// occurrence is one position in the text at which a rare context, or a suffix of
+// it, ends.
 type occurrence struct {
 	token, place uint32
-	shared       int // number of tokens before the place that equal the end of the context
+	shared       int // shared is the number of tokens before the position that equal the end of the context
 }
 
 // listed is one successor in a list that was counted during a query.
@@ -26,7 +28,7 @@ type listed struct {
 // reused by the next query.
 type lists struct {
 	entries []listed
-	kept    int // number of entries that reset keeps
+	kept    int // kept is the number of entries that reset keeps
 	found   []occurrence
 	tally   []successor
 }
@@ -47,7 +49,9 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 				total++
 			}
 		}
-		if at < longest && total == before { // no further occurrence: same list as one token longer
+		// without a further occurrence, the list is the same as that of the context one token
+		// longer
+		if at < longest && total == before {
 			out[at] = out[at+1]
 			continue
 		}
@@ -84,8 +88,9 @@ func (l *lists) store() int32 {
 // with an older round counts as free.
 type mixer struct {
 	entries []listed
-	table   [1024]struct{ round, entry uint32 } // has more entries than the lists of all segments together
-	round   uint32
+	// table has more entries than the lists of all segments together
+	table [1024]struct{ round, entry uint32 }
+	round uint32
 }
 
 func (m *mixer) begin() {

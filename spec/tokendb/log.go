@@ -63,8 +63,8 @@ func appendRecord(b []byte, d Document, vocab uint32) []byte {
 // records holds the content of a log after its header.
 type records struct {
 	documents []Document
-	end       int // of the last complete record
-	damaged   int // bytes before end that belong to no complete record
+	end       int // end is the end of the last complete record
+	damaged   int // damaged is the number of bytes before end that belong to no complete record
 }
 
 // parseRecords reads the complete records after a log's header. If bytes are damaged,
@@ -87,10 +87,10 @@ func parseRecords(b []byte, vocab uint32) (r records) {
 	}
 }
 
-// nextRecord returns the start of the first complete record after the one at a place,
-// which is not complete. nextRecord returns -1 if no such record exists. nextRecord
-// first tries the place that the length of the incomplete record leads to, because
-// tokens can look like a record.
+// nextRecord returns the start of the first complete record after the one at a
+// position, which is not complete. nextRecord returns -1 if no such record exists.
+// nextRecord first tries the position that the length of the incomplete record leads
+// to, because tokens can look like a record.
 func nextRecord(b []byte, at int, vocab uint32) int {
 	if rest := b[at:]; len(rest) >= recordHead {
 		if n := uint64(binary.LittleEndian.Uint32(rest)) + recordHead; n < uint64(len(rest)) {

@@ -27,7 +27,7 @@ const (
 type manifest struct {
 	vocab       uint32
 	fingerprint [32]byte
-	next        uint64 // number for the next new file
+	next        uint64 // next is the number for the next new file
 	log         uint64
 	segments    []uint64
 }

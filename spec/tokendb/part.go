@@ -25,7 +25,7 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close() // the mapping does not need it
+	defer opened.Close() // the mapping stays valid without the open file
 	f, err := mapped.Map(opened)
 	if err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// A place of a list of successors is one of three things. In a database without
-// segments, a place belongs to the index of the log. In a database with segments, a
-// place is an entry of the lists that the query counted. If its bit inSegment is
-// set, the place is an entry stored in a segment, whose number is in the bits from
-// segmentBits on.
+// A position of a list of successors is one of three things. In a database without
+// segments, a position belongs to the index of the log. In a database with
+// segments, a position is an entry of the lists that the query counted. If its bit
+// inSegment is set, the position is an entry stored in a segment, whose number is
+// in the bits from segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
@@ -24,10 +24,12 @@ const (
 // the next call.
 type query struct {
 	lists lists
-	parts []partLevels // results of each segment
+	parts []partLevels // parts holds results of each segment
 	mixed mixer
-	empty level // result for the empty context, the same for all queries; its list stays in lists
-	kept  bool  // empty was computed since the texts last changed
+	// empty is the result for the empty context, which is the same for all queries; its list
+	// stays in lists
+	empty level
+	kept  bool // empty was computed since the texts last changed
 	log   struct {
 		found           int
 		total, distinct [depth + 1]float32

@@ -10,7 +10,7 @@ import (
 // segments are merged, a document is therefore dropped if a newer document repeats
 // it.
 const (
-	shingle = 32 // number of consecutive tokens (a shingle) that are hashed together
+	shingle = 32 // shingle is the number of consecutive tokens (a shingle) that are hashed together
 	// sampled selects every 16th shingle on average for the comparison. The hash of
 	// a shingle decides whether it is selected, so every document selects the same
 	// shingles.
@@ -25,8 +25,8 @@ const (
 
 const shingleBase = 0x9e3779b97f4a7c15
 
-// withoutRepeats returns the documents that no newer document repeats. The argument
-// is in the order of commits.
+// withoutRepeats returns the documents that no newer document repeats. The
+// documents are given in the order of commits.
 func withoutRepeats(documents []Document) []Document {
 	seen := make(map[uint64]struct{})
 	var samples []uint64

@@ -43,8 +43,8 @@ func newSegment(h header, file []byte) *segment {
 	return s
 }
 
-// token returns the token at a place of the segment's text, or a separator if the
-// place is outside the text.
+// token returns the token at a position of the segment's text, or a separator if
+// the position is outside the text.
 func (s *segment) token(p uint32) uint32 {
 	if p >= s.tokens {
 		return ^uint32(0)
@@ -61,8 +61,8 @@ func (s *segment) number(b []byte, i uint32) uint32 {
 	return binary.LittleEndian.Uint32(b[3*i:]) & 0xffffff
 }
 
-// place returns the i-th entry of the order section, a place in the text. i must be
-// less than places.
+// place returns the i-th entry of the order section, a position in the text. i must
+// be less than places.
 func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
@@ -108,9 +108,9 @@ func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	}
 }
 
-// rare counts the successors of the context of k tokens, which has few places, and
-// of all longer contexts. The places of these contexts are among those of outer,
-// the node of the context of k-1 tokens.
+// rare counts the successors of the context of k tokens, which has few positions,
+// and of all longer contexts. The positions of these contexts are among those of
+// outer, the node of the context of k-1 tokens.
 func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level, l *lists) int {
 	l.found = l.found[:0]
 	longest := 0
@@ -131,8 +131,8 @@ func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level
 	return longest + 1
 }
 
-// shared returns how many tokens before the place p equal the end of the context.
-// The caller has already compared the first k tokens.
+// shared returns how many tokens before the position p equal the end of the
+// context. The caller has already compared the first k tokens.
 func (s *segment) shared(p uint32, k int, context []int32) int {
 	for ; k < depth && k < len(context); k++ {
 		if token := s.token(p - 1 - uint32(k)); token != uint32(context[k]) {
@@ -142,9 +142,9 @@ func (s *segment) shared(p uint32, k int, context []int32) int {
 	return k
 }
 
-// lowerBound returns the first place of outer, the context of k tokens, whose next
-// older token is at least want. lowerBound first searches the stored fences and
-// then the places between two of them.
+// lowerBound returns the first position of outer, the context of k tokens, whose
+// next older token is at least want. lowerBound first searches the stored fences
+// and then the positions between two of them.
 func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	from, to := uint32(0), (outer.total+fenceStep-1)/fenceStep
 	if outer.fence > s.fenceCount || to > s.fenceCount-outer.fence {

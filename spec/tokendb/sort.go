@@ -4,11 +4,11 @@ package tokendb
 // index of the log.
 const depth = 8
 
-// sortContexts returns the places of all tokens of text, sorted by the tokens
-// before each place, the newest first. Places with equal contexts stay in the order
-// of the text. Each number in text is a token below vocab, or the separator. The
-// function is a radix sort from the oldest token of a context to the newest. The
-// radix sort takes O(depth·(len(text)+vocab)) time.
+// sortContexts returns the positions of all tokens of text, sorted by the tokens
+// before each position, the newest first. Positions with equal contexts stay in the
+// order of the text. Each number in text is a token below vocab, or the separator.
+// The function is a radix sort from the oldest token of a context to the newest.
+// The radix sort takes O(depth·(len(text)+vocab)) time.
 func sortContexts(text []uint32, vocab int) []uint32 {
 	order := make([]uint32, 0, len(text))
 	for p, token := range text {
@@ -36,8 +36,8 @@ func sortContexts(text []uint32, vocab int) []uint32 {
 	return order
 }
 
-// tokenBefore returns the token k+1 places before place p, or a separator if there
-// is none.
+// tokenBefore returns the token k+1 positions before position p, or a separator if
+// there is none.
 func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	if at := int(p) - 1 - k; at >= 0 {
 		return text[at]
@@ -45,8 +45,9 @@ func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	return ^uint32(0)
 }
 
-// sharedWithPrevious compares the context of each place in order with the context
-// of the place before it, and returns how many tokens they share, at most depth.
+// sharedWithPrevious compares the context of each position in order with the
+// context of the position before it, and returns how many tokens they share, at
+// most depth.
 func sharedWithPrevious(text, order []uint32, vocab int) []uint8 {
 	shared := make([]uint8, len(order))
 	for i := 1; i < len(order); i++ {

@@ -5,8 +5,8 @@ const (
 	// query. The successors of more frequent contexts are counted when a segment is
 	// built.
 	rare = 32
-	// A fence (a stored preceding token) exists for every fenceStep-th place of a
-	// context.
+	// A fence (a stored preceding token) exists for every fenceStep-th position
+	// of a context.
 	fenceStep = 32
 	// maxSuccessors limits a stored list of successors, because a drafter reads no
 	// more.
@@ -34,7 +34,7 @@ type census struct {
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at the given places of text. take returns the most
+// take counts the tokens at the given positions of text. take returns the most
 // frequent tokens and the number of different ones. The returned list is valid
 // until the next call.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
