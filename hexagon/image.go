@@ -34,7 +34,7 @@ type imageHeader struct {
 	BinarySum    uint32
 	BinaryStart  uint64
 	BinarySize   uint64
-	HeaderSum    uint32 // checksum of all fields above
+	HeaderSum    uint32 // HeaderSum is the checksum of all fields above
 }
 
 // imageHeaderSize is the size of the header in bytes.

@@ -101,7 +101,7 @@ func (b *buffer) Close() error {
 // registration identifies memory that is registered for one input or output of a
 // graph.
 type registration struct {
-	port   int // index of the input or output; outputs follow the inputs
+	port   int // port is the index of the input or output; outputs follow the inputs
 	buffer *buffer
 	offset int
 }

@@ -19,7 +19,7 @@ type program struct {
 
 	// mu is held during an execute. mu guards the fields below.
 	mu                sync.Mutex
-	context           *qnn.Context // nil after Close
+	context           *qnn.Context // context is nil after Close
 	graphs            map[string]*loadedGraph
 	image             []byte       // keeps the image alive if the library uses it without a copy
 	profile           *qnn.Profile // profile of executes; nil without Options.Costs

@@ -36,7 +36,7 @@ func logLevel(verbose bool) slog.Level {
 type plainHandler struct {
 	w      io.Writer
 	level  slog.Level
-	prefix string // names of the groups, each followed by a dot
+	prefix string // prefix holds the names of the log groups, each followed by a dot
 	attrs  []slog.Attr
 	mu     *sync.Mutex // makes writes to w one after the other
 }

@@ -51,7 +51,7 @@ type Config struct {
 	// one for each value that a model may not set.
 	Notes []string
 
-	databaseAllowed bool // whether the user permits a database that a model names
+	databaseAllowed bool // databaseAllowed tells whether the user permits a database that a model names
 }
 
 // Source is a place that can set keys, such as a GGUF file or the environment.

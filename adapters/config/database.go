@@ -13,7 +13,7 @@ const databaseKey = Prefix + "db"
 // The values of SDNPU_DB below do not name folders.
 const (
 	databaseOff   = "off"   // no database on disk, even if a model asks for one
-	databaseAllow = "allow" // a model may name a database in our own folder
+	databaseAllow = "allow" // databaseAllow permits models to name a database in our own folder
 )
 
 // maxDatabaseName is the largest length of a database's name.

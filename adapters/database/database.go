@@ -78,7 +78,7 @@ type Stats struct {
 	Texts         int     `json:"texts"`
 	Conversations int     `json:"conversations"`
 	Tokens        int     `json:"tokens"`
-	LogTokens     int     `json:"log_tokens"` // tokens that are not in a segment yet
+	LogTokens     int     `json:"log_tokens"` // LogTokens is the number of tokens that are not in a segment yet
 	Segments      int     `json:"segments"`
 	Bytes         int64   `json:"bytes"`
 	BytesPerToken float64 `json:"bytes_per_token"` // 0 if the database has no tokens

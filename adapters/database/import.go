@@ -17,7 +17,7 @@ import (
 // Imported counts what an import added.
 type Imported struct {
 	Files  int `json:"files"`
-	Known  int `json:"known_files"` // files that the database had already
+	Known  int `json:"known_files"` // Known is the number of files that the database had already
 	Texts  int `json:"texts"`
 	Tokens int `json:"tokens"`
 	// Dropped counts the oldest texts, which were dropped because of the size
@@ -74,7 +74,7 @@ func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts in
 // target is the database that an import fills.
 type target struct {
 	Import
-	db    *tokendb.DB     // nil until the database is opened
+	db    *tokendb.DB     // db is nil until the database is opened
 	known map[uint64]bool // conversations that the database already has
 	sum   Imported
 }

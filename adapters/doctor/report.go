@@ -11,8 +11,8 @@ import (
 // cache, on the emulator. Costs that do not grow with a model (one process per
 // image, opening the library in each, the tokenizer) have a fixed allowance.
 const (
-	compileBudget = 3.0 // seconds per 100 million parameters
-	reloadBudget  = 1.0 // seconds per GB of images
+	compileBudget = 3.0 // compileBudget is in seconds per 100 million parameters
+	reloadBudget  = 1.0 // reloadBudget is in seconds per GB of images
 	fixedBudget   = 0.5 // seconds
 )
 
@@ -23,7 +23,7 @@ type Report struct {
 	Name         string         `json:"name"`
 	Architecture string         `json:"architecture"`
 	Parameters   int64          `json:"parameters"`
-	Types        map[string]int `json:"types"` // number of tensors of each type
+	Types        map[string]int `json:"types"` // Types holds the number of tensors of each type
 	Tokens       int            `json:"tokens"`
 	MadeFor      int            `json:"made_for_context"`
 	Device       string         `json:"device"`
@@ -38,7 +38,7 @@ type Report struct {
 	Images   int   `json:"images"`
 	Cached   int   `json:"images_cached_before"`
 	Estimate struct {
-		Disk   int64 `json:"disk_bytes"`   // size of the images that are not in the cache
+		Disk   int64 `json:"disk_bytes"`   // Disk is the size of the images that are not in the cache
 		Memory int64 `json:"memory_bytes"` // while compiling
 	} `json:"estimate"`
 	FreeDisk   int64 `json:"free_disk_bytes"`

@@ -259,7 +259,7 @@ type opener struct {
 	settings launch.Settings
 	costs    map[string]bench.PassCost
 	flags    *generateFlags
-	longest  int // number of tokens of the longest prompt
+	longest  int // longest is the number of tokens of the longest prompt
 	stderr   io.Writer
 }
 

@@ -29,7 +29,7 @@ type Model struct {
 	// valid.
 	Flips findings.FlipsFile
 
-	database *tokendb.DB // nil if the database is not on disk
+	database *tokendb.DB // database is nil if the database is not on disk
 }
 
 // Open opens the model, its device and the engine. program is the name by which

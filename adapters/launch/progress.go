@@ -21,8 +21,8 @@ type Bar struct {
 	bar      *progressbar.ProgressBar
 	terminal bool
 	began    time.Time
-	lines    int // number of lines printed for the current image
-	done     int // number of images that have been reported as ready
+	lines    int // lines is the number of lines printed for the current image
+	done     int // done is the number of images that have been reported as ready
 }
 
 // NewBar returns a bar that writes to w.

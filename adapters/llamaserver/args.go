@@ -32,7 +32,7 @@ const AllLayers = math.MaxInt32
 // Args is a parsed command line of llama-server. Fields without a flag have the
 // values that [ParseArgs] returns for an empty command line.
 type Args struct {
-	Model string // path of the GGUF file
+	Model string // Model is the path of the GGUF file
 	Host  string
 	Port  int
 	// Context is the sum over all slots in tokens, or 0 for the model's context.

@@ -24,7 +24,7 @@ type refusal struct {
 	status   int
 	sentence string
 	body     any  // sent as JSON instead of the sentence, if set
-	retry    bool // the same request may be answered later
+	retry    bool // retry is set if the same request may be answered later
 }
 
 func (r *refusal) Error() string { return r.sentence }

@@ -20,14 +20,16 @@ const (
 // differ from a single word, so only white space needs large events: twenty events
 // then hold about eight thousand pieces. Any other text is sent immediately.
 type merger struct {
-	last    string // trimmed content of the last event sent
-	repeats int    // number of consecutive events with that content; the host starts with an empty one
+	last string // trimmed content of the last event sent
+	// repeats is the number of consecutive events with the same content; the host starts with
+	// an empty event
+	repeats int
 
 	text    strings.Builder // held text
-	trimmed string          // the same, trimmed
+	trimmed string          // trimmed is the content without surrounding white space
 	tokens  []engine.TokenLogprob
-	pieces  int // number of pieces in text
-	held    int // bytes of text and tokens
+	pieces  int // pieces is the number of pieces in text
+	held    int // held is the number of bytes of text and tokens
 }
 
 // add adds a piece and returns the event to send now, if any.

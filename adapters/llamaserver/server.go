@@ -68,9 +68,9 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	slots    chan struct{}
-	waiting  atomic.Int64 // requests that wait for a slot or have one
+	waiting  atomic.Int64 // waiting counts the requests that wait for a slot or have one
 	intake   intake
-	answers  atomic.Int64 // bytes of answers that are not streamed, see answerBudget
+	answers  atomic.Int64 // answers counts the bytes of answers that are not streamed, see answerBudget
 	shift    bool
 	keep     int
 	lines    *Lines

@@ -22,7 +22,7 @@ type About struct {
 
 const (
 	schema   = "npu-device-profile/1"
-	tileRows = 32 // number of rows in a tile of the matrix unit, on every Hexagon so far
+	tileRows = 32 // tileRows is the number of rows in a tile of the matrix unit, on every Hexagon so far
 	// windowGB is the memory that one session can address, in GB. No call of the
 	// library reports this number.
 	windowGB = 3.75

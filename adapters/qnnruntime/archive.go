@@ -46,7 +46,7 @@ type Archive struct {
 	Version string
 	Target  Target
 	files   []*zip.File
-	sums    map[string]string // checksums by path, in the form that the wheel's RECORD has
+	sums    map[string]string // sums holds the checksums by path, in the form that the wheel's RECORD has
 }
 
 // OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that

@@ -57,10 +57,10 @@ func newCacheClear() *cobra.Command {
 // cleared says what clearing the cache has done.
 type cleared struct {
 	images []cacheEntry // removed images
-	kept   []cacheEntry // images that were kept because a process uses them
-	failed []cacheEntry // images that could not be removed
+	kept   []cacheEntry // kept holds images that were kept because a process uses them
+	failed []cacheEntry // failed holds images that could not be removed
 	files  []cacheEntry // removed results
-	others int          // number of images that were not selected
+	others int          // others is the number of images that were not selected
 }
 
 // clearEntries removes the selected entries of the cache. After an error,

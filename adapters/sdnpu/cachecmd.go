@@ -58,7 +58,7 @@ type cacheEntry struct {
 	// Kept says why verify --fix could not remove the file.
 	Kept string `json:"kept,omitempty"`
 
-	verified bool           // set if all bytes were checked, not only the header
+	verified bool           // verified is set if all bytes were checked, not only the header
 	digest   string         // digest of the model; empty if it is unknown
 	result   findings.Entry // zero value for an image
 }

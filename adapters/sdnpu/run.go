@@ -105,7 +105,7 @@ type result struct {
 	Widths      []int   `json:"widths"`
 	Blocks      int     `json:"blocks"`
 	Context     int     `json:"context"` // context tier at the end of the answer
-	Grown       int     `json:"grown"`   // number of times that a longer context tier was needed
+	Grown       int     `json:"grown"`   // Grown is the number of times that a longer context tier was needed
 	GrowthMS    float64 `json:"growth_ms"`
 	Steps       int     `json:"steps"`
 	// Draft names the draft sources. AcceptLength is the mean number of output

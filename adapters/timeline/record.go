@@ -20,7 +20,7 @@ const schema = "sdnpu-timeline/1"
 
 // Record holds the measured tasks of a request, and their forecast.
 type Record struct {
-	Schema string `json:"schema"` // set by Write
+	Schema string `json:"schema"` // Schema is set by Write
 	Title  string `json:"title"`
 	// Device says whose times these are: those of a phone's profile (with its
 	// kind), or of this machine.

@@ -46,7 +46,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 type survey struct {
 	config  model.Config
 	ranges  *model.Ranges
-	cache   map[string]bool       // names of the layer's new keys and values
+	cache   map[string]bool       // cache holds names of the layer's new keys and values
 	squares map[string]meanSquare // squares of the tensors collected since the last call of finish
 }
 

@@ -6,8 +6,8 @@ import "sync"
 // wait for minutes.
 type closing struct {
 	mu     sync.Mutex
-	closed bool   // guarded by mu
-	cancel func() // guarded by mu; cancels the compilation that runs, or is nil
+	closed bool   // closed is guarded by mu
+	cancel func() // cancel, guarded by mu, cancels the compilation that runs, or is nil
 }
 
 // setCancel registers the function that cancels the compilation that starts now. After

@@ -68,12 +68,12 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 	return residency.Milliseconds(result.virtual - before), err
 }
 
-// Load loads the graph that a plan step names. Without a spare slot, it first frees the
-// other graph of the block.
+// Load loads the graph that a plan step names. Without a spare graph slot, it first
+// frees the other graph of the block.
 func (d *driven) Load(i int) (ms float64, err error) {
 	ms, d.loadErr = d.x.LoadNow(i)
 	return ms, d.loadErr
 }
 
-// Free frees a block's old graph, after its new graph was loaded into the spare slot.
+// Free frees a block's old graph, after its new graph was loaded into the spare graph slot.
 func (d *driven) Free(i int) error { return d.x.FreeNow(i) }

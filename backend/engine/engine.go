@@ -31,33 +31,34 @@ type Engine struct {
 	options   resolved
 	policy    Policy
 	clock     Clock
-	chunkOf   []int // indexed by the number of prompt tokens that are left: the rows of the next pass
+	chunkOf   []int // chunkOf holds, by the number of prompt tokens that are left, the rows of the next pass
 
 	// Each of these fields guards itself with its own lock.
 	sequences  *sequences.Pool
 	queue      *requestQueue
 	power      *power.Voter
 	idleSwitch idleSwitch
-	switcher   *residency.Switcher // nil if all graphs stay loaded
+	switcher   *residency.Switcher // switcher is nil if all graphs stay loaded
 	costs      *residency.Costs
 	closing    closing
-	overdrawn  atomic.Bool      // drafts have lost more time than the guard allows
-	experience draft.Experience // weights of the draft sources, learned in earlier requests
+	overdrawn  atomic.Bool // drafts have lost more time than the guard allows
+	// experience holds the weights of the draft sources, learned in earlier requests
+	experience draft.Experience
 
 	// graphs holds the graphs of all blocks. Only a goroutine that holds growing and
 	// deviceLock may replace graphs. A goroutine that holds neither lock may read only
 	// sizes.
 	graphs  atomic.Pointer[graphSet]
-	growing chan struct{} // a lock: it is held while the channel has an element
+	growing chan struct{} // growing is a lock: it is held while the channel has an element
 
 	// deviceLock is a lock: it is held while the channel has an element. deviceLock
 	// guards all programs and buffers, and the fields below.
 	deviceLock chan struct{}
 	closed     bool
 	broken     error // why no graphs are loaded, or nil if they are
-	mustReload bool  // set if the programs must be loaded again
+	mustReload bool  // mustReload is set if the programs must be loaded again
 	head       *head
-	last       *batch // the last pass, from which rows can be committed; nil if it failed
+	last       *batch // last is the last pass, from which rows can be committed, or nil if that pass failed
 	logits     []float32
 	tops       tops
 	passTimes  *workload.PassTimes // on the device's clock, for decisions

@@ -47,8 +47,8 @@ func (e *Engine) addDrafts(list []taskRows) {
 // merge collects drafts of several work items, the one with the best score first.
 type merge struct {
 	rows     []taskRows
-	taken    []int // number of drafts taken from each item
-	n        int   // number of drafts taken from all items
+	taken    []int // taken holds the number of drafts taken from each item
+	n        int   // n is the number of drafts taken from all items
 	expected float64
 }
 

@@ -90,7 +90,7 @@ type generation struct {
 	text    *detok.Text
 	report  Report
 	item    workItem
-	cached  int // number of prompt tokens that the sequence held already
+	cached  int // cached is the number of prompt tokens that the sequence held already
 	// planRun is the plan run that switches graphs for the prompt, or nil.
 	planRun *residency.Run
 	// drafter and tree are nil if the request runs without drafts.

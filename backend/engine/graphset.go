@@ -18,7 +18,7 @@ import (
 // they bind.
 type graphSet struct {
 	*residency.Set
-	context int // number of tokens that one sequence can hold
+	context int // context is the number of tokens that one sequence can hold
 	slots   int // of all sequences
 	memory  *buffers.Buffers
 	// start tells which graphs of each block to load first. If start is nil, the plan

@@ -29,7 +29,7 @@ type passOutput struct {
 	// head again, and counts that run in extra.
 	readRow func(dst []float32, row int, extra *Result) ([]float32, error)
 	extra   Result
-	row     []float32 // the last row that wholeRow has read
+	row     []float32 // row holds the last row that wholeRow has read
 	// turn is the item's turn in the request queue if some of its tokens are left.
 	turn uint64
 	// partial is set if the pass keeps the item out of the queue, because it will

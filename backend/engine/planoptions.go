@@ -15,8 +15,8 @@ import (
 const PlanAuto = graphswap.PlanAuto
 
 // Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded.
-// The switch plan uses a spare slot if the device has memory for one: "switch+spare"
-// requires it, "switch-spare" forbids it.
+// The switch plan uses a spare graph slot if the device has memory for one:
+// "switch+spare" requires it, "switch-spare" forbids it.
 var Plans = []string{
 	PlanAuto, graphswap.PlanResident, graphswap.PlanSeparate, graphswap.PlanSwitch,
 	graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanLibrary,

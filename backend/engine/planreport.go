@@ -12,7 +12,7 @@ type PlanReport struct {
 	// Name and Reason are the name of the plan and the reason for its choice. Costs
 	// names the source of the times that the plan is computed from.
 	Name, Reason, Costs string
-	// Spare is set if the plan had a spare slot.
+	// Spare is set if the plan had a spare graph slot.
 	Spare bool
 	// Switches is the number of graphs that the plan has loaded.
 	Switches int

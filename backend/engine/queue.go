@@ -46,12 +46,12 @@ type workItem struct {
 // request.
 type requestQueue struct {
 	mu    sync.Mutex
-	items []*workItem // guarded by mu; in ascending order of turns
-	turn  uint64      // guarded by mu; the last turn that was assigned
+	items []*workItem // items is guarded by mu and in ascending order of turns in the queue
+	turn  uint64      // turn, guarded by mu, is the last turn in the queue that was assigned
 	// coming counts the requests that have no item in the queue but will soon add one:
 	// they draw a token and hand out its text. Guarded by mu.
 	coming int
-	news   chan struct{} // has an element if items or coming changed since the last receive
+	news   chan struct{} // news has an element if items or coming changed since the last receive
 }
 
 func newRequestQueue() *requestQueue { return &requestQueue{news: make(chan struct{}, 1)} }

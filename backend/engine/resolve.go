@@ -18,8 +18,8 @@ import (
 // carries out.
 type resolved struct {
 	Options
-	// planName is Plan without its suffix for the spare slot, which may require or
-	// forbid one.
+	// planName is Plan without its suffix for the spare graph slot, which may
+	// require or forbid one.
 	planName                    string
 	spareRequired, spareRefused bool
 	// start tells which graphs of each block are loaded before the first prompt, and
@@ -267,8 +267,8 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 }
 
 // oneGraph returns the configuration in which one graph of each block is loaded. If
-// the known costs say nothing about memory, it has a spare slot until the device
-// refuses it.
+// the known costs say nothing about memory, it has a spare graph slot until the
+// device refuses it.
 func (r *resolved) oneGraph() graphswap.Config {
 	one := graphswap.Config{Blocks: r.Blocks, PrefillRows: r.Rows[0], DecodeRows: r.partRows(), Residency: graphswap.OneGraph, Spare: true}
 	if r.knowsMemory() {

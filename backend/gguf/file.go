@@ -13,13 +13,15 @@ import (
 
 // File is an open GGUF file.
 type File struct {
-	path     string
-	mapping  *mapped.File
-	data     []byte
-	header   header
-	keyBytes string         // copy of the file's beginning up to the end of the keys, valid after Close; empty after OpenKeys
-	keys     map[string]int // index in header.keys of each name
-	tensors  map[string]int // index in header.tensors of each name
+	path    string
+	mapping *mapped.File
+	data    []byte
+	header  header
+	// keyBytes is a copy of the file's beginning up to the end of the keys; it stays valid
+	// after Close, and is empty after OpenKeys
+	keyBytes string
+	keys     map[string]int // keys holds the index in header.keys of each name
+	tensors  map[string]int // tensors holds the index in header.tensors of each name
 	digest   func() [sha256.Size]byte
 }
 

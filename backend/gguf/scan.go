@@ -52,17 +52,17 @@ func (t ValueType) String() string {
 type Key struct {
 	Name string
 	Type ValueType
-	Elem ValueType // type of the elements if the value is an array
-	Len  int       // number of elements if the value is an array
+	Elem ValueType // Elem is the type of the elements if the value is an array
+	Len  int       // Len is the number of elements if the value is an array
 
-	start, end int // range of the key's entry in the file, in bytes
+	start, end int // start and end are the range of the key's entry in the file, in bytes
 }
 
 // header holds the parsed header of a file.
 type header struct {
 	version    uint32
 	keys       []Key
-	keysEnd    int // byte at which the table of tensors starts
+	keysEnd    int // keysEnd is the byte at which the table of tensors starts
 	tensors    []Tensor
 	tensorsEnd int
 	dataStart  int
@@ -70,9 +70,13 @@ type header struct {
 }
 
 const (
-	magic          = "GGUF"
-	minKeyBytes    = 8 + 1 + 4 + 1     // length of the name, a name of one byte, type, value of one byte
-	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length of the name, a name of one byte, number of dimensions (zero), type, offset
+	magic = "GGUF"
+	// minKeyBytes holds the length of the name, a name of one byte, the type and a value of one
+	// byte
+	minKeyBytes = 8 + 1 + 4 + 1
+	// minTensorBytes holds the length of the name, a name of one byte, the number of dimensions
+	// (zero), the type and the offset
+	minTensorBytes = 8 + 1 + 4 + 4 + 8
 )
 
 // scanKeys reads the fixed part of the header and the keys. scanKeys returns the number

@@ -15,7 +15,7 @@ type Tensor struct {
 	// Shape is in the order of GGUF: Shape[0] is the number of consecutive values in a
 	// row. The weight of a linear layer has the shape (inputs, outputs).
 	Shape  []int
-	Offset int64 // position in the file of the tensor's first byte
+	Offset int64 // Offset is the position in the file of the tensor's first byte
 	Size   int64 // in bytes
 
 	data []byte

@@ -64,7 +64,7 @@ type Store struct {
 	prepared []Prepared
 	lost     func(error)
 	logger   *slog.Logger
-	warned   atomic.Bool                    // a warning about unprotected images was logged
+	warned   atomic.Bool                    // warned is set after a warning about unprotected images was logged
 	create   func(dir string) (file, error) // tests replace this function by one that fails
 }
 
@@ -140,7 +140,7 @@ func abandoned(name string) bool {
 // Entry is an image that is mapped into memory.
 type Entry struct {
 	held  *os.File     // keeps other processes from removing the file; nil for a copy in memory
-	file  *mapped.File // nil for a copy in memory
+	file  *mapped.File // file is nil for a copy in memory
 	bytes []byte
 	path  string
 	own   bool

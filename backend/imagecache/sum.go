@@ -28,8 +28,8 @@ func sumOf(image []byte) sum {
 // summer computes the checksum of an image that arrives in pieces.
 type summer struct {
 	sections []sum
-	open     hash.Hash // hash of the incomplete section, or nil
-	filled   int       // number of bytes in the incomplete section
+	open     hash.Hash // open is the hash of the incomplete section, or nil
+	filled   int       // filled is the number of bytes in the incomplete section
 	size     uint64
 }
 

@@ -16,7 +16,7 @@ type writer struct {
 	// projections is the precision of projections: the recipe's Head in the head's
 	// graph, and its Linear in all other graphs.
 	projections Linear
-	inLayers    bool         // set in graphs of blocks, not in the head's graph
+	inLayers    bool         // inLayers is set in graphs of blocks, not in the head's graph
 	views       []viewInputs // indexed like the model's views
 	scale       backend.TensorID
 	// zeros holds the zero vectors that norms need, by length. scale and the constants
@@ -34,7 +34,7 @@ type writer struct {
 type viewInputs struct {
 	rotation
 	mask backend.TensorID
-	wide map[int]rotation // angles for each number of heads, see rotationFor
+	wide map[int]rotation // wide holds angles for each number of heads, see rotationFor
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {

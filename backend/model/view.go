@@ -17,8 +17,8 @@ type View struct {
 	// p−Window+1 to p. Zero means no limit.
 	Window int
 
-	frequencies []float64 // angle per position of each rotated pair
-	magnitude   float64   // factor of cosines and sines; 1 in most models
+	frequencies []float64 // frequencies holds the angle per position of each rotated pair
+	magnitude   float64   // magnitude is the factor of cosines and sines; 1 in most models
 	// long holds the angles per position for contexts longer than original. long is
 	// nil if the angles do not depend on the context.
 	long     []float64
@@ -63,8 +63,8 @@ func (m *Model) Views(context int) []View {
 
 // Indices of Views.
 const (
-	mainView  = 0 // view of all layers, or of the layers that see the whole text
-	localView = 1 // view of local layers, if the model has both kinds
+	mainView  = 0 // mainView is the view of all layers, or of the layers that see the whole text
+	localView = 1 // localView is the view of local layers, if the model has both kinds
 )
 
 // viewOf returns the index of layer i's view.

@@ -8,10 +8,12 @@ import (
 
 // history counts the tokens among the last n accepted ones.
 type history struct {
-	n      int     // number of tokens that count; -1 means all
-	window []int32 // the last tokens: a ring buffer once it holds n tokens; unused if all tokens count
-	next   int     // index of the oldest token, if the ring buffer is full
-	counts []count // sorted by token id, which is the order of the logits
+	n int // n is the number of recent tokens that penalties count; -1 means all
+	// window holds the last tokens in a ring buffer of n tokens; it is unused if all tokens
+	// count
+	window []int32
+	next   int     // next is the index of the oldest token, if the ring buffer is full
+	counts []count // counts is sorted by token id, which is the order of the logits
 }
 
 type count struct {

@@ -22,7 +22,7 @@ type candidate struct {
 	id    int32
 	logit float32
 	p     float64
-	far   float64 // distance between surprise and entropy, for typical-p
+	far   float64 // far is the distance between surprise and entropy, for typical-p
 }
 
 // New returns a Sampler. If an option is invalid, the error wraps [ErrOptions].

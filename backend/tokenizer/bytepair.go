@@ -14,7 +14,7 @@ import (
 type bytePair struct {
 	vocab *vocabulary
 	rule  pretokenizer
-	bytes [256]int32 // token of each single byte, or None
+	bytes [256]int32 // bytes holds the token of each single byte, or None
 	joins map[pair]join
 }
 

@@ -9,12 +9,12 @@ import (
 type symbol struct {
 	start, end int32
 	prev, next int32 // neighbours, or -1
-	id         int32 // token of the symbol, or None
+	id         int32 // id is the token of the symbol, or None
 }
 
 // candidate is a pair of neighbouring symbols that may be joined.
 type candidate struct {
-	priority    float32 // the candidate with the lowest priority is joined first
+	priority    float32 // priority decides the order: the candidate with the lowest priority is joined first
 	left, right int32
 	end         int32 // end of the right symbol when the candidate was added
 	id          int32 // id of the joined symbol

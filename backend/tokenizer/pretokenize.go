@@ -13,7 +13,7 @@ import (
 // word.
 type pretokenizer struct {
 	patterns   []*regexp.Regexp // each pattern splits the parts that the patterns before it have left
-	wholeWords bool             // set if a word that is itself a token is not split
+	wholeWords bool             // wholeWords is set if a word that is itself a token is not split
 	addBOS     bool             // default, unless a key of the file sets it
 }
 

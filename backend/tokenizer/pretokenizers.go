@@ -2,7 +2,7 @@ package tokenizer
 
 // rule describes a pre-tokenizer as data.
 type rule struct {
-	names              []string // values of tokenizer.ggml.pre
+	names              []string // names holds values of tokenizer.ggml.pre
 	patterns           []string
 	wholeWords, addBOS bool
 }

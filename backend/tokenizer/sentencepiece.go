@@ -19,9 +19,11 @@ const blank = "▁"
 type sentencePiece struct {
 	vocab       *vocabulary
 	scores      []float32
-	bytes       [256]int32 // token of each single byte, or None
-	spacePrefix bool       // set if a blank is put before each text
-	blankFirst  bool       // set if tokens have blanks only at their start, so that words can be encoded one by one
+	bytes       [256]int32 // bytes holds the token of each single byte, or None
+	spacePrefix bool       // spacePrefix is set if a blank is put before each text
+	// blankFirst is set if tokens have blanks only at their start, so that words can be encoded
+	// one by one
+	blankFirst bool
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {

@@ -10,9 +10,9 @@ import (
 // specials finds the special tokens that a text spells.
 type specials struct {
 	ids       map[string]int32
-	spellings []spelling // sorted by text
+	spellings []spelling // spellings is sorted by text
 	first     [256]bool
-	trims     bool // set if white space after a special token belongs to that token
+	trims     bool // trims is set if white space after a special token belongs to that token
 }
 
 // spelling holds the text of a special token. shorter is the index of the longest other

@@ -36,7 +36,7 @@ type EncodeOptions struct {
 // Tokenizer is the tokenizer of one model.
 type Tokenizer struct {
 	vocab  *vocabulary
-	plain  specials // tokens that are recognised in any text
+	plain  specials // plain recognises the tokens that count in any text
 	parsed specials // recognised with ParseSpecial
 	pieces pieces
 	encode encoder

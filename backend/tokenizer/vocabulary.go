@@ -23,7 +23,7 @@ const (
 type vocabulary struct {
 	texts []string // spellings in the file, by token id
 	types []tokenType
-	ids   map[string]int32 // number of tokens that ordinary text can produce
+	ids   map[string]int32 // ids holds the tokens that ordinary text can produce
 
 	bos, eos, unk  int32
 	addBOS, addEOS bool

@@ -19,7 +19,7 @@ var sources embed.FS
 // platform describes what a compiler for one operating system needs to build the
 // library.
 type platform struct {
-	library     string   // the library's file name on this platform
+	library     string   // library is the library's file name on this platform
 	flags, link []string // compiler flags in addition to those of all platforms, and linker flags
 }
 

@@ -13,9 +13,9 @@ import (
 // The limits below reject descriptions of images with absurd contents.
 const (
 	imageGraphLimit  = 1 << 10
-	imageTensorLimit = 1 << 14 // number of tensors in all graphs together
+	imageTensorLimit = 1 << 14 // imageTensorLimit is the number of tensors in all graphs together
 	imageNameLimit   = 1 << 12
-	imageTextLimit   = 1 << 20 // bytes of all names together
+	imageTextLimit   = 1 << 20 // imageTextLimit is the number of bytes of all names together
 )
 
 // ErrBinaryInfo is returned when the description of an image contradicts itself.
@@ -25,9 +25,9 @@ var ErrBinaryInfo = errors.New("the description of the image contradicts itself"
 type BinaryInfo struct {
 	Backend    uint32  // provider number of the library that compiled the image
 	BuildID    string  // build ID of that library
-	Core       Version // version of that library's interface
+	Core       Version // Core is the version of that library's interface
 	BackendAPI Version
-	Blob       Version // version of the image's format
+	Blob       Version // Blob is the version of the image's format
 	BlobBytes  uint64
 	SoC        uint32 // chip of the image; 0 if the description is older than version 3
 	Graphs     []GraphInfo

@@ -106,9 +106,9 @@ type HardwareDevice struct {
 	Cores     []uint32 // their IDs
 	SoC       uint32   // chip number
 	Arch      uint32   // Hexagon version, for example 75
-	VTCMBytes uint64   // size of the fast memory of the vector units
-	SignedPD  bool     // whether signed processes are possible
-	DLBC      bool     // whether bandwidth compression (DLBC) is possible
+	VTCMBytes uint64   // VTCMBytes is the size of the fast memory of the vector units
+	SignedPD  bool     // SignedPD tells whether signed processes are possible
+	DLBC      bool     // DLBC tells whether bandwidth compression (DLBC) is possible
 }
 
 // PlatformInfo lists the devices of the machine. The vendor's x86-64 library always

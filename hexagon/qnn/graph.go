@@ -19,7 +19,7 @@ const (
 	htpCores          = 8
 	htpVTCMBytes      = 10
 
-	finalizeLevel = 3 // value of htpOptimization that selects the effort of finalize
+	finalizeLevel = 3 // finalizeLevel is the value of htpOptimization that selects the effort of finalize
 )
 
 // GraphOptions configures a [Graph]. For fields that are zero, the library chooses.

@@ -6,7 +6,7 @@ import "fmt"
 // The library reads and writes as many bytes as the graph declares, whatever size a caller names.
 // Bind therefore checks every buffer against the inventory.
 type inventory struct {
-	sizes [2]map[uint32]uint32 // by kind, AppWrite and AppRead: tensor ID to bytes
+	sizes [2]map[uint32]uint32 // sizes maps tensor IDs to bytes, for each kind (AppWrite and AppRead)
 }
 
 // newInventory reads the inventory of a graph from its description. Each tensor must have its own

@@ -197,7 +197,7 @@ type cConfig struct {
 // zeros there.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
-	early  uint32    `c:"early"` // position of the union in device options up to core API 2.32
+	early  uint32    `c:"early"` // early is the position of the union in device options up to core API 2.32
 	value  [7]uint64 `c:"value"`
 }
 
@@ -215,7 +215,7 @@ type cExtendedEventData struct {
 	_       [4]byte
 	kind    uint32    `c:"type"`
 	unit    uint32    `c:"unit"`
-	value   [3]uint64 `c:"value"` // a cScalar and padding
+	value   [3]uint64 `c:"value"` // value holds a cScalar and padding
 	stamp   uint64    `c:"timestamp"`
 	name    *byte     `c:"identifier"`
 }
@@ -228,8 +228,9 @@ type cMemDescriptor struct {
 	_        *byte   `c:"shapeConfig"`
 	dataType uint32  `c:"dataType"`
 	memType  uint32  `c:"memType"`
-	fd       uint64  `c:"fd"` // a file descriptor, or the address of a cSharedBuffer that a keeper keeps alive
-	_        uint64
+	// fd is a file descriptor, or the address of a cSharedBuffer that a keeper keeps alive
+	fd uint64 `c:"fd"`
+	_  uint64
 }
 
 // cSharedBuffer is QnnMemHtp_Descriptor_t for a shared buffer.

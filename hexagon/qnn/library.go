@@ -42,9 +42,9 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Min
 type Provider struct {
 	Backend     uint32  // provider number, such as [BackendHTP]
 	Name        string  // provider name, such as "HTP_QTI_AISW"
-	Core        Version // version of the interface that all backends share
-	BackendAPI  Version // version of the backend's own additions
-	LibraryPath string  // path as it was given to Open
+	Core        Version // Core is the version of the interface that all backends share
+	BackendAPI  Version // BackendAPI is the version of the backend's own additions
+	LibraryPath string  // LibraryPath is the path as it was given to Open
 }
 
 // Library is a loaded QNN library. A Library must be closed after everything that

@@ -9,7 +9,7 @@ import (
 
 const (
 	lineLimit  = 4096 // largest number of bytes of a formatted line
-	lineMemory = 8    // number of error lines that are kept for Error.Detail
+	lineMemory = 8    // lineMemory is the number of error lines that are kept for Error.Detail
 )
 
 // Log receives the lines that the library logs. A Log is passed to
@@ -77,7 +77,7 @@ type logSlot struct {
 // idleSlots holds the callbacks of closed logs, so that new logs can use them.
 var idleSlots struct {
 	sync.Mutex
-	list []*logSlot // guarded by the embedded Mutex
+	list []*logSlot // list is guarded by the embedded Mutex
 }
 
 // takeSlot returns a callback that passes lines to target: an unused callback or a
@@ -145,8 +145,8 @@ func trimLine(text string) string {
 // errorLines keeps the most recent lines at error level.
 type errorLines struct {
 	mu    sync.Mutex
-	count uint64             // guarded by mu
-	ring  [lineMemory]string // guarded by mu
+	count uint64             // count is guarded by mu
+	ring  [lineMemory]string // ring is guarded by mu
 }
 
 func (e *errorLines) add(text string) {

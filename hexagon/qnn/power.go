@@ -116,7 +116,7 @@ func Burst() Vote {
 // accepts votes but does nothing.
 type PowerConfig struct {
 	library *Library
-	infra   *cInfrastructure // a struct in the library's memory
+	infra   *cInfrastructure // infra is a struct in the library's memory
 	id      uint32
 	closed  bool
 }

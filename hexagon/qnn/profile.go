@@ -16,7 +16,7 @@ type ProfileLevel uint32
 
 // The constants below are the levels of profiles.
 const (
-	ProfileBasic    ProfileLevel = 1    // times of whole calls
+	ProfileBasic    ProfileLevel = 1    // ProfileBasic measures the times of whole calls
 	ProfileDetailed ProfileLevel = 2    // also the time of each node
 	ProfileLinting  ProfileLevel = 7001 // also the time that each node waits; specific to Hexagon
 )
@@ -140,7 +140,7 @@ const eventTotal = 1 << 20
 // eventReader reads events with their parts.
 type eventReader struct {
 	source eventSource
-	left   int // number of events that may still be read
+	left   int // left is the number of events that may still be read
 }
 
 func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {

@@ -27,7 +27,7 @@ type Server struct {
 	cmd        *exec.Cmd
 	log        *os.File
 	done       chan struct{}
-	ended      error // result of Wait, valid after done is closed
+	ended      error // ended is the result of Wait, valid after done is closed
 }
 
 // Start runs the given private executable with models and log in dir and env added to

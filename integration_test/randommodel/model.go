@@ -128,7 +128,7 @@ type drawer struct {
 	rng    *rand.Rand
 	format quant.Type
 	run    []byte
-	at     int // start of the next tensor
+	at     int // at is the start of the next tensor
 }
 
 // draw returns a matrix in the drawer's format or a float32 vector: norms near one,

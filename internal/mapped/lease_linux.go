@@ -15,12 +15,12 @@ import (
 // opens the file for writing or shortens it, and sends SIGIO to this process.
 type lease struct {
 	Keeping
-	fd   int // a duplicate of the caller's
+	fd   int // fd is a duplicate of the caller's file descriptor
 	path string
 
-	mu    sync.Mutex // held while the bytes are replaced
-	bytes []byte     // guarded by mu
-	ended bool       // guarded by mu
+	mu    sync.Mutex // mu is held while the bytes are replaced
+	bytes []byte     // bytes is guarded by mu
+	ended bool       // ended is guarded by mu
 }
 
 // protect takes a lease of the file, or returns errNoLease.

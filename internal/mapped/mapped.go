@@ -16,10 +16,10 @@ var ErrNotRegular = errors.New("not a regular file")
 // Close must be called only after the last read of the bytes.
 type File struct {
 	mu    sync.Mutex
-	bytes []byte // guarded by mu; nil after Close
+	bytes []byte // bytes is guarded by mu; nil after Close
 
 	protection Protection
-	held       holder // nil if nothing must be given up
+	held       holder // held is nil if nothing must be given up
 }
 
 // Protection returns how the bytes are kept as they are.

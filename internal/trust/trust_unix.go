@@ -25,7 +25,7 @@ func Check(path string) error { return thisProcess().check(path) }
 
 // rules describes whom a process trusts.
 type rules struct {
-	user     int   // the user's ID
+	user     int   // user is the user's ID
 	trusted  []int // IDs of all trusted users
 	unmapped int   // ID of owners that the user namespace does not map, or -1
 	groups   groups

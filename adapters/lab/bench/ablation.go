@@ -79,7 +79,7 @@ var ablationBlocks = []int{2, 3, 4, 7}
 
 // RunAblation computes the ablation table. In columns without G, one graph of all
 // layers is loaded after the prefill. In columns with G, the planner switches the
-// graphs, with a spare slot if it fits into the session.
+// graphs, with a spare graph slot if it fits into the session.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {

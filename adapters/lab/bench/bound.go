@@ -44,7 +44,7 @@ type oracle struct {
 	*draft.Drafter
 	tree    spec.Tree
 	output  []int32
-	emitted int  // number of output tokens so far
+	emitted int  // emitted is the number of output tokens so far
 	frozen  bool // if set, the oracle does not learn from requests
 }
 

@@ -17,7 +17,7 @@ import (
 // the right, and the session's memory grows upwards.
 type Regimes struct {
 	Model  string
-	SetGB  float64 // size of one set of block graphs, the head and the KV cache
+	SetGB  float64 // SetGB is the size of one set of block graphs, the head and the KV cache
 	Panels []RegimePanel
 }
 
@@ -123,7 +123,7 @@ func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	for i, prompt := range regimePrompts {
 		cfg := chooser.Config()
 		chooser.Reset(cfg)
-		chooser.SetResident(chooser.Resident()) // simulates a later turn, not the first one
+		chooser.SetResident(chooser.Resident()) // simulates a later conversation turn, not the first one
 		choice, err := chooser.Choose(prompt, 0)
 		if err != nil {
 			return nil, err

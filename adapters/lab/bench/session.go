@@ -17,11 +17,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Turn holds the lengths of a turn's prompt and answer, in tokens.
+// Turn holds the lengths of a conversation turn's prompt and answer, in tokens.
 type Turn struct {
 	Prompt int `json:"prompt"`
 	Output int `json:"output"`
-	// IdleMs is the pause before the turn in milliseconds.
+	// IdleMs is the pause before the conversation turn in milliseconds.
 	IdleMs float64 `json:"idle_ms,omitempty"`
 }
 
@@ -108,8 +108,8 @@ type Session struct {
 const Auto = "auto"
 
 // Conversations simulates conversations on one device with one model, with each of
-// the plans. The outcomes of turns are kept in a table, because they depend on few
-// values.
+// the plans. The outcomes of conversation turns are kept in a table, because they
+// depend on few values.
 type Conversations struct {
 	cost    *graphswap.Cost
 	setting graphswap.Setting
@@ -118,7 +118,7 @@ type Conversations struct {
 	known   map[policyTurn]*outcome
 }
 
-// policy is a rule that uses one plan in one configuration for every turn.
+// policy is a rule that uses one plan in one configuration for every conversation turn.
 type policy struct {
 	name string
 	cfg  graphswap.Config
@@ -130,7 +130,7 @@ type policyTurn struct {
 	prompt, cached int
 }
 
-// outcome holds the times of a turn's prefill and switching.
+// outcome holds the times of a conversation turn's prefill and switching.
 type outcome struct {
 	ms, exposed float64
 	switches    int
@@ -159,11 +159,11 @@ func NewConversations(o SessionOptions) (*Conversations, error) {
 	return &Conversations{cost: cost, setting: o.Setting, chooser: chooser, start: chooser.Config(), known: map[policyTurn]*outcome{}}, nil
 }
 
-// contextStep rounds the number of a turn's cached tokens.
+// contextStep rounds the number of a conversation turn's cached tokens.
 const contextStep = 256
 
-// cached returns how many tokens are in the KV cache before a turn. If the cache is
-// full, the oldest tokens leave it first.
+// cached returns how many tokens are in the KV cache before a conversation turn. If
+// the cache is full, the oldest tokens leave it first.
 func (c *Conversations) cached(total int, t Turn) int {
 	room := max(c.setting.Context-t.Prompt-t.Output, 0)
 	return min(total, room) / contextStep * contextStep
@@ -171,7 +171,7 @@ func (c *Conversations) cached(total int, t Turn) int {
 
 // Auto simulates a conversation in which the chooser chooses every plan.
 func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
-	row := SessionRow{Plan: Auto} // the other fields describe the last turn
+	row := SessionRow{Plan: Auto} // the other fields describe the last conversation turn
 	c.chooser.Reset(c.start)
 	total := 0
 	for _, t := range turns {
@@ -195,8 +195,8 @@ func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
 	return row, nil
 }
 
-// idle lets the chooser load graphs for the next turn, during the pause before that
-// turn.
+// idle lets the chooser load graphs for the next conversation turn, during the
+// pause before that turn.
 func (c *Conversations) idle(row *SessionRow, ms float64, cached int) error {
 	if ms <= session.IdleAfterMs {
 		return nil
@@ -222,8 +222,8 @@ func outcomeOf(line *graphswap.Timeline, reason string) *outcome {
 	}
 }
 
-// decode returns the time of an answer on the graph that is loaded after the turn's
-// prefill.
+// decode returns the time of an answer on the graph that is loaded after the
+// conversation turn's prefill.
 func (c *Conversations) decode(cfg graphswap.Config, t Turn, cached int, o *outcome) float64 {
 	g := graphswap.Decode
 	if o.after&graphswap.Decode == 0 {
@@ -232,7 +232,7 @@ func (c *Conversations) decode(cfg graphswap.Config, t Turn, cached int, o *outc
 	return float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
 }
 
-// add adds a turn to the row.
+// add adds a conversation turn to the row.
 func (row *SessionRow) add(o *outcome, decode float64) {
 	row.PrefillMs += o.ms
 	row.DecodeMs += decode
@@ -265,8 +265,8 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 	return row, nil
 }
 
-// turn returns the outcome of a turn, from the table if it has been computed
-// before.
+// turn returns the outcome of a conversation turn, from the table if it has
+// been computed before.
 func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	if o := c.known[key]; o != nil {
 		return o, nil

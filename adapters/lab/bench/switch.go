@@ -14,10 +14,11 @@ import (
 
 // SwitchOptions selects the plans that are compared, and the workload.
 type SwitchOptions struct {
-	Device, Model           string
-	Prompt, Output          int   // tokens
-	Blocks                  []int // numbers of blocks
-	PrefillRows, DecodeRows int   // widths of the prefill and of the decode graph
+	Device, Model  string
+	Prompt, Output int   // tokens
+	Blocks         []int // Blocks holds the numbers of blocks
+	// PrefillRows and DecodeRows are the widths of the prefill graph and of the decode graph
+	PrefillRows, DecodeRows int
 	// Verify is the number of rows of a decode step. If it is larger than
 	// DecodeRows, a step takes several executes. If Verify is zero, DecodeRows is
 	// used.
@@ -27,7 +28,8 @@ type SwitchOptions struct {
 	// drafts.
 	Drafts bool
 	// Plans lists plans by name. A plan that switches graphs is compared with and
-	// without a spare slot; the suffix "+spare" or "-spare" selects one of the two.
+	// without a spare graph slot; the suffix "+spare" or "-spare" selects one of
+	// the two.
 	Plans []string
 	// Widths adds the decode-only plan at other widths than DecodeRows.
 	Widths bool

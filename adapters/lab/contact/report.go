@@ -16,8 +16,8 @@ const Schema = "sdnpu-first-contact/1"
 // are milliseconds; a GB is 10^9 bytes.
 type Report struct {
 	Schema  string `json:"schema"`
-	Made    string `json:"made"`    // time in UTC, in the format of RFC 3339
-	Program string `json:"program"` // version of this program
+	Made    string `json:"made"`    // Made is the time in UTC, in the format of RFC 3339
+	Program string `json:"program"` // Program is the version of this program
 	Host    Host   `json:"host"`
 	Model   Model  `json:"model"`
 	// Subject states in one sentence what was measured.
@@ -28,7 +28,7 @@ type Report struct {
 	Commit  *Commit  `json:"commit"`
 	Copies  []Copy   `json:"copies"`
 	Graphs  *Graphs  `json:"graphs"`
-	Kept    string   `json:"kept"` // name of the profile's file, or empty if it was not stored
+	Kept    string   `json:"kept"` // Kept is the name of the profile's file, or empty if it was not stored
 	Profile *Profile `json:"profile"`
 }
 
@@ -76,18 +76,19 @@ type Step struct {
 // Tokens compares greedy texts token by token, each up to the first difference.
 type Tokens struct {
 	// Reference is "recorded" or "float device".
-	Reference string  `json:"reference"`
-	LoadMs    float64 `json:"load_ms"` // time to load all graphs and to compile those that were not in the cache
-	Tokens    int     `json:"tokens"`
-	Equal     int     `json:"equal"`
-	Texts     []Text  `json:"texts"`
+	Reference string `json:"reference"`
+	// LoadMs is the time to load all graphs and to compile those that were not in the cache
+	LoadMs float64 `json:"load_ms"`
+	Tokens int     `json:"tokens"`
+	Equal  int     `json:"equal"`
+	Texts  []Text  `json:"texts"`
 }
 
 // Text is the comparison of one text.
 type Text struct {
 	PromptTokens int         `json:"prompt_tokens"`
-	Tokens       int         `json:"tokens"` // number of tokens in the reference
-	Equal        int         `json:"equal"`  // number of tokens before the first difference
+	Tokens       int         `json:"tokens"` // Tokens is the number of tokens in the reference
+	Equal        int         `json:"equal"`  // Equal is the number of tokens before the first difference
 	PrefillMs    float64     `json:"prefill_ms"`
 	DecodeMs     float64     `json:"decode_ms"`
 	Different    *Difference `json:"first_difference,omitempty"`
@@ -105,7 +106,7 @@ type Difference struct {
 
 // Commit holds how long the engine takes to copy accepted rows into the KV cache.
 type Commit struct {
-	Rows  int     `json:"rows"` // number of accepted rows: every second row of a pass
+	Rows  int     `json:"rows"` // Rows is the number of accepted rows: every second row of a pass
 	Bytes int     `json:"bytes"`
 	Ms    float64 `json:"ms"`
 	GBps  float64 `json:"gbps"`

@@ -40,8 +40,8 @@ type Result struct {
 	// OverrunMs is the time by which, compared with the phone, the device's calls took,
 	// because this machine was busy.
 	OverrunMs float64 `json:"overrun_ms"`
-	Tokens    []int32 `json:"tokens"` // the generated tokens
-	Paced     string  `json:"paced"`  // name of the device profile whose times were simulated
+	Tokens    []int32 `json:"tokens"` // Tokens holds the generated tokens
+	Paced     string  `json:"paced"`  // Paced is the name of the device profile whose times were simulated
 }
 
 // answerTokens is the length of an answer; all plans must give the same answer.

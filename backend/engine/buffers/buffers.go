@@ -28,7 +28,7 @@ type Config struct {
 // Buffers is the memory of one context tier that the graphs bind. Create it with [New].
 type Buffers struct {
 	config Config
-	buffer backend.Buffer // holds everything but the KV cache
+	buffer backend.Buffer // buffer holds everything but the KV cache
 	cache  *kvcache.Cache
 	// hidden holds the hidden states: a block reads one region and writes the other
 	// one.
@@ -39,14 +39,14 @@ type Buffers struct {
 	parts []viewSet
 	// blind is a mask row that hides every slot.
 	blind    []byte
-	rowBytes int   // size of one row of hidden states in bytes
-	ioBytes  int64 // size of everything but the KV cache
+	rowBytes int   // rowBytes is the size of one row of hidden states in bytes
+	ioBytes  int64 // ioBytes is the size of everything but the KV cache
 }
 
 // viewSet is the memory of the angles and the mask of each view.
 type viewSet struct {
 	views  []viewPorts
-	filled *Rows // the pass whose angles and masks the memory holds
+	filled *Rows // filled is the pass whose angles and masks the memory holds
 }
 
 type viewPorts struct{ cos, sin, mask arena.Region }

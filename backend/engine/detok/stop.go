@@ -6,7 +6,7 @@ type matcher struct {
 	// borders[n] is the length of the longest proper prefix of text[:n] that is
 	// also its suffix.
 	borders []int
-	matched int // number of bytes at the end of the stream that begin the stop string
+	matched int // matched is the number of bytes at the end of the stream that begin the stop string
 }
 
 func newMatcher(s string) matcher {

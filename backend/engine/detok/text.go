@@ -16,12 +16,12 @@ type Piece struct {
 type Text struct {
 	stops   []matcher
 	partial []byte // last bytes of the output that may be an incomplete character
-	pending []byte // characters that are not handed out yet
+	pending []byte // pending holds characters that are not handed out yet
 	// read counts the token bytes that have become characters, and written the bytes of
 	// these characters. The last pending byte is number written.
 	read, written int
 	tokens        []textToken // tokens that are not handed out yet
-	begin         int         // offset in the output of the first token that is not handed out
+	begin         int         // begin is the offset in the output of the first token that is not handed out
 	stopped       bool
 }
 

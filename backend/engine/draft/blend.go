@@ -28,9 +28,9 @@ const (
 type blend struct {
 	mode    Mode
 	learned *Experience
-	begun   spec.Weights // the weights at the start of the request
+	begun   spec.Weights // begun holds the weights at the start of the request
 	drafter *spec.Drafter
-	table   *calibration.Table // nil if the mode does not learn from the model's probabilities
+	table   *calibration.Table // table is nil if the mode does not learn from the model's probabilities
 	context [observedDepth]int32
 }
 

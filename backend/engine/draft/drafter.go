@@ -9,9 +9,9 @@ type Drafter struct {
 	mode     Mode
 	database *Database
 	text     *spec.Index
-	prompt   int // number of tokens in the prompt
+	prompt   int // prompt is the number of tokens in the prompt
 	proposer Proposer
-	blend    *blend // the same proposer if it is a blend, which learns; nil if it is a baseline
+	blend    *blend // blend is the proposer if it is a blend, which learns, or nil if it is a baseline
 	allowed  func(token int32) bool
 
 	// fill lets the proposer fill tree, and study lets it learn from token. New creates

@@ -13,8 +13,8 @@ import (
 
 // Image is a compiled image and, while the image is loaded, its program.
 type Image struct {
-	program backend.Program   // the loaded program, or nil
-	bytes   []byte            // the compiled image, which the program may use in place
+	program backend.Program   // program is the loaded program, or nil
+	bytes   []byte            // bytes holds the compiled image, which the program may use in place
 	entry   *imagecache.Entry // where the bytes are mapped, or nil if they are in ordinary memory
 	own     bool              // no other user could have written the bytes
 	graphs  []*Graph          // in the same order as sources

@@ -27,9 +27,9 @@ const imageVersion = 2
 type Loader struct {
 	dev    backend.Device
 	config Config
-	digest string // hash of the model's file
+	digest string // digest is the hash of the model's file
 	layers int    // of the model
-	slots  int    // number of past slots of the block graphs
+	slots  int    // slots is the number of past slots of the block graphs
 	// shares is set if the graphs of a set go into one image.
 	shares bool
 	// prefersShared is set if a set of graphs gets a shared image even if the cache

@@ -18,7 +18,7 @@ type measurer struct {
 	repeats int
 	views   []model.View
 	result  *Measurements
-	virtual bool // set if the device's calls take no time on the host's clock
+	virtual bool // virtual is set if the device's calls take no time on the host's clock
 }
 
 // runnable is a loaded graph with the memory that it runs on.

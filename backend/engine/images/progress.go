@@ -35,7 +35,7 @@ type Progress struct {
 // loader's goroutine sets the atomic fields.
 type reporter struct {
 	report  func(Progress)
-	base    Progress // the state before the work on the image
+	base    Progress // base is the state before the work on the image
 	weights int64    // total bytes of the image's constants
 	filled  atomic.Int64
 	bytes   atomic.Int64

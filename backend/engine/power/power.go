@@ -22,7 +22,7 @@ type Voter struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex      // guards what follows
-	device   backend.Powered // nil if the device has no clock votes
+	device   backend.Powered // device is nil if the device has no clock votes
 	phase    backend.Phase   // phase of the latest vote
 	requests int             // that run now
 }

@@ -31,7 +31,8 @@ type BlockGraph struct {
 	// ports is the memory that the graph binds, for each part of a pass. A graph that
 	// only computes whole passes has one part.
 	ports []map[string]*arena.Region
-	image *images.Image // the graph's own image; nil before the first load, and if graphs share an image
+	// image is the graph's own image, or nil before the first load and if graphs share an image
+	image *images.Image
 	// bound is the loaded graph, or nil. Guarded by the switcher's mutex, if there is
 	// one.
 	bound *BoundGraph

@@ -22,7 +22,7 @@ const correction = 0.3
 // load. After each plan, Costs learns how much the forecast was off. A nil Costs
 // measures nothing.
 type Costs struct {
-	given *graphswap.Cost // the given cost model, or nil if graphs are measured
+	given *graphswap.Cost // given is the given cost model, or nil if graphs are measured
 	rows  []int           // graph widths, descending
 
 	mu sync.Mutex // guards what follows
@@ -33,7 +33,7 @@ type Costs struct {
 	// npu and io are the ratios of actual times to forecasts, for the NPU lane and the
 	// IO lane.
 	npu, io float64
-	// noSpare is set if the device had no memory for a spare slot.
+	// noSpare is set if the device had no memory for a spare graph slot.
 	noSpare bool
 }
 
@@ -51,7 +51,7 @@ func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 // model.
 func (c *Costs) Measured() bool { return c != nil && c.given == nil }
 
-// SpareRefused reports whether the device had no memory for a spare slot.
+// SpareRefused reports whether the device had no memory for a spare graph slot.
 func (c *Costs) SpareRefused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

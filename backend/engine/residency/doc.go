@@ -13,11 +13,11 @@
 // # How a block is switched
 //
 // The loader starts a load when the plan's step before the load is done. Without a
-// spare slot it frees the block's old graph before the load, and with a spare slot
-// after it. If the load fails, the loader loads the old graph again. A pass that needs
-// a graph waits in [Switcher.Acquire] while the graph is being loaded. If a block has
-// no loaded graph and no load is planned, Acquire returns [ErrNotResident], and the
-// caller must load all graphs again with [Set.Reload].
+// spare graph slot it frees the block's old graph before the load, and with a spare
+// graph slot after it. If the load fails, the loader loads the old graph again. A pass
+// that needs a graph waits in [Switcher.Acquire] while the graph is being loaded. If a
+// block has no loaded graph and no load is planned, Acquire returns [ErrNotResident],
+// and the caller must load all graphs again with [Set.Reload].
 //
 // After three consecutive plans with failed loads, [Switcher.Disabled] reports true and
 // the engine makes no more plans.

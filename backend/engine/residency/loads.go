@@ -55,9 +55,9 @@ func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
 	return b, b.Graph(load.Variant), b.Graph(graphswap.Both ^ load.Variant)
 }
 
-// switchGraph loads one graph of a block and frees the other one. With a spare slot it
-// frees after the load, and otherwise before. If the load fails, the block keeps its
-// old graph.
+// switchGraph loads one graph of a block and frees the other one. With a spare graph
+// slot it frees after the load, and otherwise before. If the load fails, the block
+// keeps its old graph.
 func (x *Run) switchGraph(i int) error {
 	s, load := x.switcher, x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
@@ -83,7 +83,7 @@ func (x *Run) switchGraph(i int) error {
 }
 
 // loadReplacement loads the graph to, which replaces the graph from. Without a spare
-// slot it frees from before that. If the load fails, it loads from again.
+// graph slot it frees from before that. If the load fails, it loads from again.
 func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
 	if to.bound != nil { // the graph is loaded already, which the plan did not know
 		return to.bound, nil
@@ -143,8 +143,8 @@ func (x *Run) LoadNow(i int) (ms float64, err error) {
 	return Milliseconds(bound.Program.(backend.Timed).LoadCost().Took), nil
 }
 
-// FreeNow frees the graph that a load into the spare slot has replaced, in a run in
-// virtual time.
+// FreeNow frees the graph that a load into the spare graph slot has replaced, in a
+// run in virtual time.
 func (x *Run) FreeNow(i int) error {
 	b, _, from := x.graphsOf(x.Plan.Loads[i])
 	return x.freeGraph(b, from)

@@ -17,7 +17,7 @@ type Recorder struct {
 	began time.Time
 
 	mu       sync.Mutex
-	timeline graphswap.Timeline // guarded by mu
+	timeline graphswap.Timeline // timeline is guarded by mu
 }
 
 // NewRecorder returns a recorder for a plan that began at the given time.

@@ -48,26 +48,27 @@ type Run struct {
 	switcher *Switcher
 	set      *Set
 	loader   *images.Loader
-	at       map[graphswap.Step]int // index of each step in the plan, by chunk and block
+	at       map[graphswap.Step]int // at holds the index of each step in the plan, by chunk and block
 
 	// The switcher's mutex guards the fields below. Only the goroutine that computes
 	// the prompt changes chunk.
-	chunk       int    // chunk that the prompt's next pass computes
-	loading     int    // index of the load that runs now, or -1
-	steps       int    // one more than the index of the last step that is done
-	loaded      []bool // by load
-	promptDone  bool   // set if the whole prompt is computed: the remaining loads then start at once
-	noMoreLoads bool   // set if no further load may start
-	loaderDone  bool   // set if the loader has ended
-	err         error  // why it failed
-	taught      bool   // set if Costs has learned from the run
-	before      *Run   // if this run is idle: the last run that belongs to a prompt
+	chunk   int    // chunk that the prompt's next pass computes
+	loading int    // loading is the index of the load that runs now, or -1
+	steps   int    // one more than the index of the last step that is done
+	loaded  []bool // by load
+	// promptDone is set if the whole prompt is computed: the remaining loads then start at once
+	promptDone  bool
+	noMoreLoads bool  // noMoreLoads is set if no further load may start
+	loaderDone  bool  // loaderDone is set if the loader has ended
+	err         error // why it failed
+	taught      bool  // taught is set if Costs has learned from the run
+	before      *Run  // if this run is idle: the last run that belongs to a prompt
 
 	// idle is set if the run belongs to no prompt. idle does not change after NewRun.
 	idle   bool
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // ends the goroutine of the loader
-	done   chan struct{}   // closed when the loader has ended
+	done   chan struct{}   // done is closed when the loader has ended
 }
 
 // NewRun returns a run of a plan for a prompt. [Switcher.Begin] starts it.

@@ -19,8 +19,8 @@ type Set struct {
 	Blocks []*Block
 
 	images []*images.Image // images that several graphs share; other graphs have their own
-	loader *images.Loader  // has loaded all programs, and loads the switched ones again
-	costs  *Costs          // nil if no costs are measured
+	loader *images.Loader  // loader loads all programs, and loads switched graphs again
+	costs  *Costs          // costs is nil if no costs are measured
 	// programBytes is the device memory of the loaded images.
 	programBytes atomic.Int64
 }

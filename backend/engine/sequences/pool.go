@@ -26,18 +26,18 @@ import (
 
 // Pool manages a fixed number of sequences. Create one with [NewPool].
 type Pool struct {
-	free chan struct{} // has one element for each free sequence
+	free chan struct{} // free has one element for each free sequence
 
 	mu        sync.Mutex
-	sequences []sequence // guarded by mu
-	clock     uint64     // guarded by mu; the number of releases so far
+	sequences []sequence // sequences is guarded by mu
+	clock     uint64     // clock, guarded by mu, is the number of releases so far
 }
 
 type sequence struct {
 	tokens []int32 // committed
-	prompt int     // length of the last request's prompt
+	prompt int     // prompt is the length of the last request's prompt
 	busy   bool
-	used   uint64 // value of Pool.clock at the sequence's last release
+	used   uint64 // used is the value of Pool.clock at the sequence's last release
 }
 
 // NewPool returns a pool of n empty sequences.

@@ -65,8 +65,8 @@ const (
 )
 
 const (
-	maxF16  = 65504          // the largest scale, and the largest number of F16
-	maxBF16 = 0x1.fefffep127 // the largest number that rounds to a finite one
+	maxF16  = 65504          // maxF16 is the largest scale, and the largest number of F16
+	maxBF16 = 0x1.fefffep127 // maxBF16 is the largest number that rounds to a finite one
 )
 
 // encoders holds the encoder of each Type. An encoder writes one block.

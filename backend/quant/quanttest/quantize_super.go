@@ -52,7 +52,7 @@ func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 // symmetric is a block that consists of groups of values step·(code+low), with codes
 // from 0 on.
 type symmetric struct {
-	scales []int8 // scale of each group, with the sign of its step
+	scales []int8 // scales holds the scale of each group, with the sign of its step
 	codes  [superSize]byte
 }
 

@@ -17,9 +17,9 @@ type Automaton struct {
 
 type state struct {
 	length, link int32
-	end          int32 // index of the last token of the second newest occurrence
-	latest       int32 // index of the last token of the newest occurrence
-	first        int32 // index of the state's first edge, or -1
+	end          int32 // end is the index of the last token of the second newest occurrence
+	latest       int32 // latest is the index of the last token of the newest occurrence
+	first        int32 // first is the index of the state's first edge, or -1
 }
 
 type arc struct{ token, to, next int32 }

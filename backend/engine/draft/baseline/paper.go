@@ -27,11 +27,11 @@ const (
 // path.
 type pipeline struct {
 	mode      draft.Mode
-	database  spec.Source // the token database, or nil if the mode does not use it
+	database  spec.Source // database is the token database, or nil if the mode does not use it
 	automaton *Automaton
 	anchors   *Anchors
 	reuse     reuse
-	prompt    int // number of tokens in the prompt
+	prompt    int // prompt is the number of tokens in the prompt
 	// candidates is the tree of all candidate drafts. rows holds each candidate's row
 	// in the final tree, or [spec.None].
 	candidates spec.Tree

@@ -22,7 +22,7 @@ const (
 // rejects a draft, it may still agree with later tokens of that draft. reuse keeps the
 // longest run of such tokens. The text often contains the same run a few tokens later.
 type reuse struct {
-	segments []segment // the newest last
+	segments []segment // segments is in order of age, the newest last
 	// run holds, for each row of the verified tree, the length of the run of agreed
 	// tokens that ends there. longest holds the tokens of the longest run.
 	run, longest []int32
@@ -32,7 +32,7 @@ type reuse struct {
 type segment struct {
 	tokens []int32
 	age    int // in steps
-	next   int // index of the segment's token that would continue the text
+	next   int // next is the index of the segment's token that would continue the text
 }
 
 // score returns the score of a segment, which falls with the segment's age.
