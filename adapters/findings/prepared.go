@@ -174,15 +174,22 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 
 // manifestPatience limits how long to wait for another process that writes the
 // manifest. Writing takes moments, unless that process is stopped.
-const manifestPatience = time.Minute
+var manifestPatience = time.Minute // tests shorten it
 
 // Keep adds the entry to a folder's manifest and signs the manifest if there is a
 // key. If the manifest already has an entry for the same model, chip, library and
 // options, the images of both are listed in one entry. Several processes may call
-// Keep at the same time.
+// Keep at the same time. Keep fails if one of them holds the manifest's lock for a
+// minute, because a write without the lock could lose an entry.
 func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store, key *signing.PrivateKey) error {
-	release, err := store.Lock(ctx, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
-	if err != nil {
+	patient, cancel := context.WithTimeout(ctx, manifestPatience)
+	defer cancel()
+	release, err := store.Lock(patient, fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
+	switch {
+	case err != nil && patient.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("%s: another process has held the lock of this file for %v: continue or end that process, and prepare again; the images are kept",
+			filepath.Join(folder, ManifestFile), manifestPatience)
+	case err != nil:
 		return err
 	}
 	defer release()

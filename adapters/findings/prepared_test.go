@@ -1,10 +1,13 @@
 package findings
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,4 +58,22 @@ func TestConcurrentKeepsAreAllListed(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 1, "the lock file is removed")
+}
+
+// Another holder of the lock, such as a stopped process, delays a manifest for a limited
+// time. Afterwards the error names the file and the remedy.
+func TestAHeldLockOfAManifestIsAnError(t *testing.T) {
+	defer func(old time.Duration) { manifestPatience = old }(manifestPatience)
+	manifestPatience = 50 * time.Millisecond
+	dir := t.TempDir()
+	store, err := imagecache.Open(dir, imagecache.Options{Keep: true})
+	require.NoError(t, err)
+	release, err := store.Lock(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(ManifestFile))), func() {})
+	require.NoError(t, err)
+	e := PreparedEntry{Model: PreparedModel{Digest: "model"}}
+	err = e.Keep(t.Context(), dir, store, nil)
+	require.ErrorContains(t, err, filepath.Join(dir, ManifestFile))
+	require.ErrorContains(t, err, "continue or end that process")
+	release()
+	require.NoError(t, e.Keep(t.Context(), dir, store, nil))
 }

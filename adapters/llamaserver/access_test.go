@@ -21,8 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func none(string) (string, bool) { return "", false }
-
 // accessOf parses a command line and reads its keys.
 func accessOf(line string, env ...string) (Access, []string, error) {
 	a, warnings, err := ParseArgs(strings.Fields(line))
