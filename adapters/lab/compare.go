@@ -164,24 +164,29 @@ func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	var engines []bench.Generator
-	defer func() {
-		for _, e := range engines {
-			err = errors.Join(err, e.Close())
-		}
-	}()
-	for _, mode := range []string{"off", ""} {
-		e, openErr := f.openDefault(cmd.Context(), s, mode, context, cmd.ErrOrStderr())
-		if openErr != nil {
-			return openErr
-		}
-		engines = append(engines, e)
-	}
 	lines := json.NewEncoder(stdout)
-	return bench.Compare(cmd.Context(), engines[0], engines[1], bench.CompareOptions{
+	options := bench.CompareOptions{
 		Device: f.devices[0], Items: bench.InTurns(items), Limits: f.limits, Each: func(p bench.Pair) error { return lines.Encode(p) },
 		Request: engine.Request{Sampling: sampler.Options{Temperature: f.temperature, Seed: 1}},
-	})
+	}
+	off, err := f.openDefault(cmd.Context(), s, "off", context, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if options.Device != thisMachine { // its memory may not hold both engines
+		answered, err := bench.AnswerAll(cmd.Context(), off, options)
+		if err := errors.Join(err, off.Close()); err != nil {
+			return err
+		}
+		off = answered
+	}
+	defer func() { err = errors.Join(err, off.Close()) }()
+	auto, err := f.openDefault(cmd.Context(), s, "", context, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, auto.Close()) }()
+	return bench.Compare(cmd.Context(), off, auto, options)
 }
 
 // openDefault opens the model with the default settings, except for the drafts if mode

@@ -52,15 +52,9 @@ type CompareOptions struct {
 // Compare answers each item with both engines, one after the other. Every other item
 // begins with the second engine, so that changes of the machine's load cancel out.
 func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
-	turn := make(map[string]int) // of each task
-	for i, item := range o.Items {
-		if _, known := turn[item.Task]; !known {
-			turn[item.Task] = len(turn)
-		}
-		p := Pair{Device: o.Device, Task: item.Task, ID: item.ID, Limit: o.Limits[turn[item.Task]%len(o.Limits)]}
-		turn[item.Task]++
-		r := o.Request
-		r.Prompt, r.MaxTokens = item.IDs, p.Limit
+	for i, r := range o.requests() {
+		item := o.Items[i]
+		p := Pair{Device: o.Device, Task: item.Task, ID: item.ID, Limit: r.MaxTokens}
 		engines, timings := []Generator{off, auto}, []*Timing{&p.Off, &p.Auto}
 		if i%2 == 1 {
 			slices.Reverse(engines)
@@ -81,6 +75,49 @@ func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
 	}
 	return nil
 }
+
+// requests returns the requests of all items.
+func (o *CompareOptions) requests() (list []engine.Request) {
+	turn := make(map[string]int) // of each task
+	for _, item := range o.Items {
+		if _, known := turn[item.Task]; !known {
+			turn[item.Task] = len(turn)
+		}
+		r := o.Request
+		r.Prompt, r.MaxTokens = item.IDs, o.Limits[turn[item.Task]%len(o.Limits)]
+		turn[item.Task]++
+		list = append(list, r)
+	}
+	return list
+}
+
+// Answered is a [Generator] that repeats the reports of an engine which has answered
+// all requests of a comparison. A device whose memory does not hold two engines runs one
+// after the other.
+type Answered struct{ reports []engine.Report }
+
+// AnswerAll answers all requests of a comparison.
+func AnswerAll(ctx context.Context, g Generator, o CompareOptions) (*Answered, error) {
+	a := &Answered{}
+	for i, r := range o.requests() {
+		report, err := g.Generate(ctx, r, func(engine.Piece) error { return nil })
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Items[i].Task, o.Items[i].ID, err)
+		}
+		a.reports = append(a.reports, report)
+	}
+	return a, nil
+}
+
+// Generate implements [Generator].
+func (a *Answered) Generate(context.Context, engine.Request, func(engine.Piece) error) (engine.Report, error) {
+	r := a.reports[0]
+	a.reports = a.reports[1:]
+	return r, nil
+}
+
+// Close implements [Generator].
+func (*Answered) Close() error { return nil }
 
 // timingOf returns the times of a report: the device's own, if its calls take no time
 // on this machine's clock.

@@ -45,11 +45,18 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	off, auto := recorded{"off", passes(10*ms, 10*ms, 10*ms, 10*ms, 10*ms), &calls}, recorded{"auto", passes(9*ms, 12*ms, 10*ms), &calls}
 	items := InTurns([]Item{{Task: "a", ID: "1"}, {Task: "a", ID: "2"}, {Task: "b", ID: "3"}, {Task: "b", ID: "4"}})
 	var pairs []Pair
-	err := Compare(t.Context(), off, auto, CompareOptions{Device: "x", Items: items, Limits: []int{3, 9}, Each: func(p Pair) error {
+	o := CompareOptions{Device: "x", Items: items, Limits: []int{3, 9}, Each: func(p Pair) error {
 		pairs = append(pairs, p)
 		return nil
-	}})
+	}}
+	answered, err := AnswerAll(t.Context(), off, o)
 	require.NoError(t, err)
+	require.Len(t, calls, len(items))
+	require.NoError(t, Compare(t.Context(), answered, auto, o))
+	first := pairs
+	pairs, calls = nil, nil
+	require.NoError(t, Compare(t.Context(), off, auto, o))
+	require.Equal(t, pairs, first, "one engine after the other gives the same pairs")
 	require.Equal(t, []string{"off", "auto", "auto", "off", "off", "auto", "auto", "off"}, calls)
 	var limits []int
 	for _, p := range pairs {
