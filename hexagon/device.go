@@ -22,8 +22,9 @@ type Options struct {
 	// Library is the path of the QNN library, or a bare file name that the dynamic
 	// loader searches for.
 	Library string
-	// SystemLibrary is the path of the vendor's library that describes images. Empty means the
-	// one in the folder of Library, or Library itself if it describes images, as the emulator does.
+	// SystemLibrary is the path of the vendor's library that describes images. If SystemLibrary is
+	// empty, the system library in the folder of Library is used, or Library itself if it describes
+	// images, as the emulator does.
 	SystemLibrary string
 	// Name names the device in messages and reports. Empty means Library.
 	Name string

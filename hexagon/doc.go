@@ -6,9 +6,10 @@
 // backend uses QNN's operators. Each node is validated by the library before it is
 // added, because the vendor's addNode and finalize accept nodes that they then
 // compute wrongly. For a node that the library refuses, the error is
-// [errors.ErrUnsupported]. The same holds for an RmsNorm whose beta is not zero,
-// which the vendor's library would accept and compute wrongly. Package hexagon
-// never retries a call and never computes on the CPU instead.
+// [errors.ErrUnsupported]. An RmsNorm whose beta is not zero also gives
+// [errors.ErrUnsupported], because the vendor's library would accept it and
+// compute it wrongly. Package hexagon never retries a call and never computes on
+// the CPU instead.
 //
 // # Images
 //
@@ -49,10 +50,10 @@
 // # Locks
 //
 // The package has three locks: Device.buildMu, Device.powerMu and program.mu. No
-// two of these locks are held together. Each of the locks may be held during a call
-// into package qnn, so it is taken before the locks of that package. The comment of
-// a field names the lock that guards the field. An execute holds the mu of its
-// program, so Bind and Close of the same program wait for it.
+// two locks of package hexagon are held together. Each of the locks may be held
+// during a call into package qnn, so it is taken before the locks of that package.
+// The comment of a field names the lock that guards the field. An execute holds the
+// mu of its program, so Bind and Close of the same program wait for it.
 //
 // # What lossless means
 //

@@ -127,7 +127,7 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	if err := trust.Check(folder); err != nil { // who can write here could exchange the library
+	if err := trust.Check(folder); err != nil { // a user who can write to this folder could replace the library
 		return err
 	}
 	work, err := os.MkdirTemp(folder, "build-")

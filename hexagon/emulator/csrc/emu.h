@@ -67,15 +67,16 @@ enum emu_encoding {
  * live as long as the tensor that has them. */
 typedef struct emu_quant {
   uint32_t encoding; /* an emu_encoding */
-  uint32_t count; /* number of scales: 1, dims[axis] or the number of blocks; 0 means not
-                     quantized, and the other fields are ignored */
-  uint32_t bitwidth; /* number of significant bits of a value in its container; 0 means all */
-  uint32_t axis;     /* used by per-channel encodings and LPBQ */
+  uint32_t count; /* count is the number of scales: 1, dims[axis] or the number of blocks; 0 means
+                     not quantized, and the other fields are ignored */
+  uint32_t bitwidth; /* bitwidth is the number of significant bits of a value in its container; 0
+                        means all */
+  uint32_t axis;     /* axis is used by per-channel encodings and LPBQ */
   uint32_t
       block[EMU_MAX_RANK];   /* block sizes for BLOCK, FLOAT_BLOCK and BW_FLOAT_BLOCK, otherwise
                                 0 */
-  uint32_t blocks_per_axis;  /* for LPBQ: number of blocks per channel */
-  uint32_t block_scale_bits; /* for LPBQ: number of bits of a block scale */
+  uint32_t blocks_per_axis;  /* for LPBQ, blocks_per_axis is the number of blocks per channel */
+  uint32_t block_scale_bits; /* for LPBQ, block_scale_bits is the number of bits of a block scale */
   const float *scales;       /* for block encodings in the client's order */
   const int32_t *offsets;    /* NULL means that all offsets are 0 */
   const float *zeros;        /* float offsets of the FLOAT_BLOCK encodings. NULL means that all
@@ -100,7 +101,7 @@ typedef struct emu_tensor {
 typedef struct emu_param {
   char *name;
   uint32_t kind;
-  uint32_t dtype; /* data type of the scalar */
+  uint32_t dtype; /* dtype is the data type of the scalar */
   union {
     uint32_t u32;
     int32_t i32;
@@ -123,16 +124,15 @@ typedef struct emu_node {
   uint32_t n_in, n_out, n_params;
   emu_tensor **in, **out;
   emu_param *params;
-  const void *packed; /* result of pack(), aligned to 64 bytes, or NULL */
+  const void *packed; /* packed is the result of pack(), aligned to 64 bytes, or NULL */
 } emu_node;
 
 /* emu_verdict is the result of a check. A verdict says which call of the vendor's library rejects
  * the node. */
 enum emu_verdict {
   EMU_VALID = 0,
-  EMU_INVALID = 1, /* the vendor's validation rejects the node (3110), and in the emulator
-                      addNode does so too, although the vendor's addNode accepts most of these
-                      nodes */
+  EMU_INVALID = 1, /* the vendor's validation rejects the node (3110), and in the emulator addNode
+                      does so too, although the vendor's addNode accepts most of these nodes */
   EMU_INVALID_AT_FINALIZE = 2, /* only graphFinalize rejects the node (1002) */
   EMU_VALID_SINCE_V73 = 3,     /* the node is valid, but addNode returns 6005 for chips before
                                   Hexagon v73 */
@@ -140,7 +140,7 @@ enum emu_verdict {
 
 /* emu_op describes one operator; ops/table.c has one entry per operator. */
 typedef struct emu_op {
-  const char *type; /* the vendor's name of the operator, such as "FullyConnected" */
+  const char *type; /* type is the vendor's name of the operator, such as "FullyConnected" */
   /* check returns an emu_verdict. If that is not EMU_VALID, check writes the reason to `reason`.
    * check looks at counts, ranks, dimensions, data types, parameters, and at which inputs must
    * be static. */
@@ -163,8 +163,8 @@ const emu_op *emu_ops(size_t *count);
 /* ops/tensor.c */
 size_t emu_dtype_size(uint32_t dtype); /* 0: unknown */
 bool emu_is_fixed_point(uint32_t dtype);
-uint64_t emu_elements(const emu_tensor *t); /* returns 0 if the number overflows or a dimension
-                                               is zero */
+uint64_t emu_elements(const emu_tensor *t); /* emu_elements returns 0 if the number overflows or a
+                                               dimension is zero */
 const emu_param *emu_find_param(const emu_node *node, const char *name);
 
 /* pool.c: the thread pool of the process. Within one execute (from emu_pool_enter to

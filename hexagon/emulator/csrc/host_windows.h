@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HOST_ALIGN = 16 }; /* the alignment that malloc guarantees */
+enum { HOST_ALIGN = 16 }; /* HOST_ALIGN is the alignment that malloc guarantees */
 
 static inline int posix_memalign(void **out, size_t align, size_t size) {
   *out = _aligned_malloc(size, align);

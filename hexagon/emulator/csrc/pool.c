@@ -34,13 +34,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t threads = 1;
 
 static pthread_t workers[EMU_MAX_THREADS];
-static uint32_t started; /* number of workers; guarded by the lock `calls` */
+static uint32_t started; /* started is the number of workers; guarded by the lock `calls` */
 
 static void (*task_fn)(void *, uint32_t);
 static void *task_arg;
 static uint32_t task_count;
-static atomic_uint open_tasks; /* number of tasks that no thread has taken yet */
-static atomic_uint busy_tasks; /* number of tasks that have not finished yet */
+static atomic_uint open_tasks; /* open_tasks is the number of tasks that no thread has taken yet */
+static atomic_uint busy_tasks; /* busy_tasks is the number of tasks that have not finished yet */
 static atomic_uint entered;
 static atomic_uint sleepers;
 static atomic_bool stopping;

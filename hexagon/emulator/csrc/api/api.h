@@ -50,13 +50,16 @@ typedef enum {
 
 typedef struct api_object {
   uint32_t id;
-  uint32_t holders;         /* number of calls that hold the object; guarded by the registry lock */
+  uint32_t holders;         /* holders is the number of calls that hold the object; guarded by the
+                               registry lock */
   struct api_object *owner; /* for a graph: its context, which is held as long as the graph is
                                held */
 } api_object;
 
-qnn_handle api_register(api_kind kind, api_object *object); /* returns NULL if memory runs out */
-void *api_acquire(api_kind kind, qnn_handle handle);        /* returns NULL for an unknown handle */
+qnn_handle api_register(api_kind kind, api_object *object); /* api_register returns NULL if memory
+                                                               runs out */
+void *api_acquire(api_kind kind, qnn_handle handle);        /* api_acquire returns NULL for an
+                                                               unknown handle */
 void *api_acquire_newest(api_kind kind);
 void api_release(void *object);
 /* api_unregister removes the handle, and the handles of a context's graphs. api_unregister waits
@@ -84,11 +87,11 @@ typedef struct api_chunk {
   size_t size;
   uint64_t hash;
   uint32_t refs;
-  uint32_t index; /* number of the chunk in a binary; set by the writer */
-  bool checked;   /* whether data was compared with its hash; false only for a chunk of a binary
-                     before its first use */
-  bool borrowed;  /* whether data is in the client's persistent binary, and not owned by the
-                     store */
+  uint32_t index; /* index is the number of the chunk in a binary; set by the writer */
+  bool checked;   /* checked tells whether data was compared with its hash; false only for a chunk
+                     of a binary before its first use */
+  bool borrowed;  /* borrowed tells whether data is in the client's persistent binary, and not owned
+                     by the store */
   struct api_chunk *next;
 } api_chunk;
 
@@ -102,7 +105,8 @@ api_chunk *api_store_copy(api_store *store, const void *data, size_t size);
 api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size);
 api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
                           bool borrow);
-bool api_store_check(api_chunk *chunk); /* returns false if the bytes do not match the saved hash */
+bool api_store_check(api_chunk *chunk); /* api_store_check returns false if the bytes do not match
+                                           the saved hash */
 void api_store_drop(api_store *store, api_chunk *chunk);
 void api_store_clear(api_store *store);
 
@@ -122,8 +126,8 @@ typedef struct {
   qnn_platform_info platform;
 } api_device;
 
-uint32_t api_arch_of(uint32_t soc); /* returns the Hexagon version of a SoC number, such as 73
-                                       for SM8550, or 0 if unknown */
+uint32_t api_arch_of(uint32_t soc); /* api_arch_of returns the Hexagon version of a SoC number, such
+                                       as 73 for SM8550, or 0 if unknown */
 
 /* Profiles */
 typedef struct api_profile api_profile;
@@ -140,15 +144,19 @@ void api_profile_end(api_profile *profile);
 typedef struct {
   emu_tensor t; /* must stay the first field, because nodes point to it */
   uint64_t bytes;
-  api_chunk *quant_chunk; /* quantization arrays that are too large for quant_block */
-  void *quant_block;      /* quantization arrays that are small, or NULL */
+  api_chunk *quant_chunk; /* quant_chunk holds quantization arrays that are too large for
+                             quant_block */
+  void *quant_block;      /* quant_block holds quantization arrays that are small, or NULL */
   api_chunk *chunk;       /* static data; kept as long as a node reads it */
-  int32_t producer;       /* number of the node that writes this tensor, or -1 */
-  int32_t last_use;       /* number of the last node that reads this tensor, or -1 */
-  uint32_t readers;       /* number of inputs and parameters that refer to this tensor */
-  uint32_t raw_uses;      /* number of readers that need the elements during a run */
+  int32_t producer;       /* producer is the number of the node that writes this tensor, or -1 */
+  int32_t last_use;       /* last_use is the number of the last node that reads this tensor, or
+                             -1 */
+  uint32_t readers;       /* readers is the number of inputs and parameters that refer to this
+                             tensor */
+  uint32_t raw_uses;      /* raw_uses is the number of readers that need the elements during a
+                             run */
   uint64_t offset;        /* for intermediate (native) tensors: offset in the arena */
-  bool bound;             /* set while an execute checks the buffers of this tensor */
+  bool bound;             /* bound is set while an execute checks the buffers of this tensor */
 } api_tensor;
 
 typedef struct {
@@ -173,7 +181,8 @@ typedef struct api_graph {
   api_node **nodes;
   uint32_t n_nodes, cap_nodes;
   api_names tensor_names, node_names;
-  uint32_t n_inputs, n_outputs; /* the graph's inputs (APP_WRITE) and outputs (APP_READ) */
+  uint32_t n_inputs, n_outputs; /* inputs and outputs are the graph's inputs (APP_WRITE) and outputs
+                                   (APP_READ) */
   uint64_t arena_size;
   size_t scratch_size;
   atomic_bool finalized;
@@ -189,9 +198,10 @@ struct api_context {
   api_store store;
   api_graph *graphs, **graphs_end;
   uint32_t next_id;     /* tensor ids are unique in a context */
-  double session_bytes; /* memory that the context takes in the phone's session, in bytes; see
-                           pace.h */
-  uint32_t connection;  /* number of the DSP connection that the context belongs to */
+  double session_bytes; /* session_bytes is the memory that the context takes in the phone's
+                           session, in bytes; see pace.h */
+  uint32_t connection;  /* connection is the number of the DSP connection that the context belongs
+                           to */
 };
 
 /* connection.c: the number of the current DSP connection, and checks that a context's connection
@@ -233,8 +243,8 @@ enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores arrays of up to this ma
 qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
                           emu_tensor *spec, void **block);
 const char *api_quant_check(const emu_tensor *spec);
-size_t api_quant_size(const emu_quant *q); /* returns the size of all arrays of a quantization in
-                                              bytes */
+size_t api_quant_size(const emu_quant *q); /* api_quant_size returns the size of all arrays of a
+                                              quantization in bytes */
 size_t api_quant_block_scales(const emu_quant *q);
 void api_quant_point(emu_quant *q, const void *block);
 
@@ -253,12 +263,12 @@ api_graph_ready(api_graph *graph); /* counts the readers of each tensor and plan
 int api_plan_arena(api_graph *graph);
 
 /* execute.c */
-void api_execute_trim(void); /* frees the arena and the scratch memory; called after the last
-                                context is freed */
+void api_execute_trim(void); /* api_execute_trim frees the arena and the scratch memory; called
+                                after the last context is freed */
 
 /* binary_write.c, binary_read.c */
 typedef struct {
-  const char *const *enabled; /* names of the graphs to load; NULL means all */
+  const char *const *enabled; /* enabled holds names of the graphs to load; NULL means all */
   bool persistent;
   bool inspect; /* only describe the binary: accept any chip and alignment, copy nothing */
 } api_load_options;
@@ -274,7 +284,7 @@ void api_memory_release_all(uint32_t context);
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
 
 /* device.c: api_power_vote returns the newest power vote that contains an option. Without such a
- * vote it returns NULL. Only tests call it. */
+ * vote, api_power_vote returns NULL. Only tests call api_power_vote. */
 const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
 
 /* Entries of the function table */

@@ -32,17 +32,18 @@
 enum { API_BINARY_FORMAT = 3, API_BINARY_HEADER = 128 };
 #define API_BINARY_MAGIC "SDNPUEMU"
 #define API_NO_CHUNK UINT32_MAX
-enum { API_CHUNK_ENTRY = 24 }; /* size of an entry in the chunk table, in bytes */
+enum { API_CHUNK_ENTRY = 24 }; /* API_CHUNK_ENTRY is the size of an entry in the chunk table, in
+                                  bytes */
 enum { API_HAS_OFFSETS = 1, API_HAS_ZEROS = 2 };
 
 typedef struct {
   char magic[8];
   uint32_t format;
   uint32_t packing;    /* EMU_PACKING_VERSION of the emulator that wrote the binary */
-  uint32_t core_minor; /* minor version of the core API */
+  uint32_t core_minor; /* core_minor is the minor version of the core API */
   uint32_t soc;
   uint64_t total_size;
-  uint64_t meta_size; /* the metadata follows the header */
+  uint64_t meta_size; /* the metadata, of meta_size bytes, follows the header */
   uint64_t checksum;  /* checksum of the header, computed while this field is 0 */
   uint32_t n_chunks, n_graphs;
   uint8_t reserved[72]; /* zero */

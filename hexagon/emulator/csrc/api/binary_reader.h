@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
   uint64_t offset, size, hash;
-  api_chunk *chunk; /* NULL before the chunk's first use */
+  api_chunk *chunk; /* chunk is NULL before the chunk's first use */
 } api_chunk_entry;
 
 typedef struct {

@@ -25,7 +25,8 @@ static const struct {
 };
 enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 
-enum { OPTION_PLATFORM = 1 }; /* number of the option that chooses devices and cores */
+enum { OPTION_PLATFORM = 1 }; /* OPTION_PLATFORM is the number of the option that chooses devices
+                                 and cores */
 enum { OPTION_SOC = 0, OPTION_ARCH = 1, OPTION_SIGNED_PD = 2, OPTION_SECURE_PD = 3, VTCM_MB = 8 };
 
 uint32_t api_arch_of(uint32_t soc) {
@@ -144,8 +145,8 @@ qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
 typedef struct {
   uint32_t id;
-  qnn_power_config newest[POWER_OPTIONS + 1]; /* indexed by option; option 0 means that there is
-                                                 no vote */
+  qnn_power_config newest[POWER_OPTIONS + 1]; /* newest is indexed by option; option 0 means that
+                                                 there is no vote */
 } vote;
 static struct {
   pthread_mutex_t lock;

@@ -22,12 +22,12 @@ enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
 typedef struct api_memory {
   api_object base;
-  uint32_t context; /* id of the context that may use the memory */
+  uint32_t context; /* context is the id of the context that may use the memory */
   struct api_memory *next;
   uint8_t *map, *data;
   size_t map_size;
   api_file file;
-  uint64_t size; /* size of the tensor in bytes */
+  uint64_t size; /* size is the size of the tensor in bytes */
 } api_memory;
 
 static void destroy(api_memory *memory) {

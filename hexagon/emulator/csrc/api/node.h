@@ -4,8 +4,8 @@
 
 #include "api/api.h"
 
-/* api_parsed_node is the result of parsing. All its strings belong to the client. `described`
- * holds tensors that belong to no graph, and `quant` the arrays of their quantizations;
+/* api_parsed_node is the result of parsing. All strings of an api_parsed_node belong to the client.
+ * `described` holds tensors that belong to no graph, and `quant` the arrays of their quantizations;
  * api_free_parsed_node frees both. */
 typedef struct {
   emu_node node;

@@ -140,7 +140,7 @@ static double context_of(const pace_profile *profile, const api_graph *graph,
   return (rows > 0 ? (double)seen / (double)rows : 0) + part->rows / 2.0;
 }
 
-static atomic_uint loads; /* number of loads in progress */
+static atomic_uint loads; /* loads is the number of loads in progress */
 
 api_charge api_pace_begin_run(const api_graph *graph) {
   const pace_settings *s = pace_get();
@@ -241,7 +241,8 @@ static double stored_bytes(const api_context *context) {
   return bytes;
 }
 
-enum { MAX_PARTS = 64 }; /* most graphs of a context that can share weights */
+enum { MAX_PARTS = 64 }; /* MAX_PARTS is the largest number of graphs of a context that can share
+                            weights */
 
 static double context_bytes(const pace_settings *s, const api_context *context) {
   if (s->as == NULL) {

@@ -26,7 +26,8 @@ api_charge api_pace_begin_run(const api_graph *graph);
 uint64_t api_pace_end(const api_charge *charge, uint64_t took_us);
 void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t took_us);
 
-/* Between these two calls a load is in progress; only one load runs at a time. */
+/* Between api_pace_begin_load and api_pace_end_load a load is in progress; only one load runs at
+ * a time. */
 void api_pace_begin_load(void);
 void api_pace_end_load(void);
 /* api_pace_reserve reserves memory for the context in the simulated session and sets the time of

@@ -12,7 +12,7 @@
 typedef struct {
   qnn_event_data data;
   char *identifier;
-  uint32_t parent; /* number of the parent event plus 1, or 0 at the top level */
+  uint32_t parent; /* parent is the number of the parent event plus 1, or 0 at the top level */
 } event;
 
 /* Two calls that use the same profile run one after the other: begin takes its lock, end
@@ -23,7 +23,7 @@ struct api_profile {
   pthread_mutex_t lock;
   event *events;
   uint32_t n, capacity;
-  uint64_t *ids; /* ids that the last getEvents or getSubEvents returned */
+  uint64_t *ids; /* ids holds the ids that the last getEvents or getSubEvents returned */
 };
 
 enum { LEVEL_BASIC = 1, LEVEL_DETAILED = 2, LEVEL_LINTING = 7001 };

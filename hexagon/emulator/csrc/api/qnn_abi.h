@@ -154,7 +154,7 @@ typedef struct {
   const qnn_scale_offset *pairs; /* one pair per index along the axis */
   uint32_t blocks_per_axis;
   uint32_t block_scale_bits;
-  uint32_t storage; /* type of the block scales: 0 for 8 bits, 1 for 16 bits */
+  uint32_t storage; /* storage is the type of the block scales: 0 for 8 bits, 1 for 16 bits */
   uint32_t hole28;
   const void *block_scales; /* [channel][block] */
 } qnn_blockwise_expansion;
@@ -204,7 +204,7 @@ typedef struct {
   const uint32_t *dimensions;
   uint32_t mem_type; /* 0 raw */
   uint32_t hole100;
-  void *data; /* address of the client's buffer, or the memory handle */
+  void *data; /* data is the address of the client's buffer, or the memory handle */
   uint32_t data_size;
   uint32_t hole116;
   const uint8_t *is_dynamic_dimensions;
@@ -360,7 +360,7 @@ typedef struct {
 typedef struct {
   uint32_t type; /* 1 */
   uint32_t hole4;
-  uint64_t size; /* size of the whole buffer */
+  uint64_t size; /* size is the size of the whole buffer */
   int32_t fd;
   uint32_t hole20;
   uint64_t offset;

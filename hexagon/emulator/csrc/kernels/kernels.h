@@ -12,11 +12,12 @@
 #include <stdint.h>
 
 enum {
-  EMU_LANES = 16,        /* number of columns of a weight panel */
+  EMU_LANES = 16,        /* EMU_LANES is the number of columns of a weight panel */
   EMU_GEMM_ROWS = 8,     /* largest number of rows of a GEMM call on any path */
   EMU_PREFETCH_ROWS = 4, /* from this number of rows on, tiles of several panels prefetch the
                             next weights */
-  EMU_SUM_ROWS = 8,      /* number of rows whose sequential sums are computed interleaved */
+  EMU_SUM_ROWS = 8,      /* EMU_SUM_ROWS is the number of rows whose sequential sums are computed
+                            interleaved */
 };
 
 enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY_OPS };
@@ -46,8 +47,8 @@ typedef struct emu_float_gemm {
   const float *a;
   size_t a_stride;
   uint32_t rows;
-  uint32_t k;            /* length of the sum */
-  const uint32_t *index; /* the k to sum over, in ascending order. NULL means all */
+  uint32_t k;            /* k is the length of the sum */
+  const uint32_t *index; /* index lists the k to sum over, in ascending order; NULL means all */
   const void *w;
   size_t k_stride, panel_stride;
   const float *scale, *bias; /* arrays that are padded to full panels. NULL means a scale of 1
@@ -56,7 +57,7 @@ typedef struct emu_float_gemm {
   size_t out_stride;
   uint32_t columns;
   enum emu_weight weight;
-  bool half; /* whether out is f16 instead of f32 */
+  bool half; /* half tells whether out is f16 instead of f32 */
   emu_prefetch prefetch;
 } emu_float_gemm;
 
@@ -74,19 +75,21 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
  * out[r][c] = floor(t * scale[c] + column_add[c]), with fused multiply-add, saturated to
  * out_type.
  *
- * The sum is exact in any order: |t| stays below 2^52, so f64 holds it. A weight is one s8, or
- * If the weights have two planes of s8, a weight is 256 * high + low. Weights are packed in
- * panels of 16 columns and in pairs of k: pair s holds k = 2s and 2s + 1, and zero for a k
- * beyond an odd K. In each plane of panel c / 16, the element (s, c, i) is byte s * 32 + c % 16
- * * 2 + i. The 32 bytes after the last byte can be read too. */
+ * The sum is exact in any order: |t| stays below 2^52, so f64 holds it. A weight is one s8; if the
+ * weights have two planes of s8, a weight is 256 * high + low. Weights are packed in panels of 16
+ * columns and in pairs of k: pair s holds k = 2s and 2s + 1, and zero for a k beyond an odd K. In
+ * each plane of panel c / 16, the element (s, c, i) is byte s * 32 + c % 16 * 2 + i. The 32 bytes
+ * after the last byte can be read too. */
 typedef struct emu_int_gemm {
-  const char *a;            /* rows of type a_type, packed by pack_int_row of the same code path */
+  const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
+                               path */
   size_t a_stride;          /* emu_int_row_bytes */
   enum emu_int_type a_type; /* u16 values are stored minus 32768 */
   uint32_t rows, k_pairs;
-  uint32_t chunk_pairs; /* number of pairs of k whose sum fits into 32 bits */
+  uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum fits into 32 bits */
   const int8_t *w;
-  size_t plane_stride; /* size of a plane in bytes; a panel has `planes` planes */
+  size_t plane_stride; /* plane_stride is the size of a plane in bytes; a panel has `planes`
+                          planes */
   uint32_t planes;     /* 1, or 2 for high and low bytes */
   /* The arrays below are padded to full panels. column_sums[c] is the sum of the weights of column
    * c. */

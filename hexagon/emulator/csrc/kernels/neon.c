@@ -182,7 +182,8 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs x, pairs y) {
   };
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit into `size`
+ * bytes. */
 KERNEL_INLINE void i_narrow(void *dst, i16 x, size_t size) {
   int16x8_t low = vmovn_high_s32(vmovn_s32(x.a), x.b), high = vmovn_high_s32(vmovn_s32(x.c), x.d);
   if (size == 2) {
@@ -228,7 +229,7 @@ KERNEL_INLINE int32x4_t whole4(float64x2_t low, float64x2_t high) {
   return vmovn_high_s64(vmovn_s64(vcvtq_s64_f64(low)), vcvtq_s64_f64(high));
 }
 
-/* The lanes must be integers that fit into 32 bits. */
+/* The lanes (elements of the vector) must be integers that fit into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 x) {
   return (i16){whole4(x.a, x.b), whole4(x.c, x.d), whole4(x.e, x.f), whole4(x.g, x.h)};
 }

@@ -149,7 +149,8 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs a, pairs b) {
   return sum;
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit into `size`
+ * bytes. */
 KERNEL_INLINE void i_narrow(void *dst, i16 a, size_t size) {
   EACH_LANE {
     if (size == 2) {
@@ -180,7 +181,7 @@ KERNEL_INLINE d16 d_of_i(i16 a) {
   return r;
 }
 
-/* The lanes must be integers that fit into 32 bits. */
+/* The lanes (elements of the vector) must be integers that fit into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 a) {
   i16 r;
   EACH_LANE r.i[l] = (int32_t)a.d[l];

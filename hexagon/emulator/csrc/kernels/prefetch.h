@@ -14,7 +14,7 @@ enum { PREFETCH_DISTANCE = 2048, LINE_BYTES = 64 };
 
 typedef struct {
   const char *from, *end;
-  size_t step; /* bytes that are prefetched per step */
+  size_t step; /* step is the number of bytes that are prefetched per step */
 } prefetch_stream;
 
 /* prefetch_stream_of returns which part of the weights one of several passes prefetches, if each

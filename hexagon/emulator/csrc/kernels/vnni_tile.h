@@ -27,7 +27,7 @@ enum {
  * products of the low bytes, which start `half` bytes later. */
 typedef struct {
   const char *left;
-  size_t stride; /* distance between two rows in bytes */
+  size_t stride; /* stride is the distance between two rows in bytes */
   const int8_t *w;
   size_t quads;
   uint32_t bytes;

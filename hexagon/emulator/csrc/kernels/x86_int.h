@@ -49,7 +49,8 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs a, pairs b) {
               _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi)));
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit into `size`
+ * bytes. */
 KERNEL_INLINE void i_narrow(void *dst, i16 a, size_t size) {
   const __m256i low = _mm256_set1_epi32(0xffff);
   __m256i both = _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
@@ -92,7 +93,7 @@ KERNEL_INLINE d16 d_of_i(i16 x) {
               _mm256_cvtepi32_pd(_mm256_extracti128_si256(x.hi, 1)));
 }
 
-/* The lanes must be integers that fit into 32 bits. */
+/* The lanes (elements of the vector) must be integers that fit into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 x) {
   return i_of(_mm256_set_m128i(_mm256_cvtpd_epi32(x.b), _mm256_cvtpd_epi32(x.a)),
               _mm256_set_m128i(_mm256_cvtpd_epi32(x.d), _mm256_cvtpd_epi32(x.c)));

@@ -19,7 +19,7 @@ enum { EMU_MOST_TERMS = 1 << 17, EMU_MOST_OFFSET = 1 << 17 };
 typedef struct emu_linear {
   const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has none */
   uint32_t rows, in, out;
-  uint32_t in_axis, out_axis; /* the axes of w for inputs and outputs */
+  uint32_t in_axis, out_axis; /* in_axis and out_axis are the axes of w for inputs and outputs */
 } emu_linear;
 
 /* linear_check.c: emu_check_linear checks data types and encodings; the operators themselves
@@ -34,10 +34,11 @@ typedef struct emu_packing {
   bool is_int;
   enum emu_weight weight; /* float products */
   uint32_t planes;        /* integer products */
-  double offset;          /* for integer products: number to add to every packed weight */
-  uint32_t k_pairs;       /* for integer products: number of pairs of k */
+  double offset;          /* for integer products, offset is the number to add to every packed
+                             weight */
+  uint32_t k_pairs;       /* for integer products, k_pairs is the number of pairs of k */
   size_t panel_bytes, weight_bytes, column_bytes, bytes;
-  bool scaled; /* for float products: whether there is one scale per column */
+  bool scaled; /* for float products, scaled tells whether there is one scale per column */
 } emu_packing;
 emu_packing emu_packing_of(const emu_linear *l);
 void emu_pack_linear(const emu_linear *l, void *dst);

@@ -135,7 +135,7 @@ typedef struct {
   const emu_linear *l;
   emu_packing p;
   char *dst;
-  atomic_uint max_l1; /* the largest L1 norm of any column in any plane */
+  atomic_uint max_l1; /* max_l1 is the largest L1 norm of any column in any plane */
 } pack_job;
 
 /* channel_scale returns the factor by which the sums of a column are multiplied. For float

@@ -11,8 +11,8 @@ enum {
   FEW_BLOCKS = 4,
   MANY_BLOCKS = 32,         /* from this number of row blocks on, each block prefetches one byte
                                per pair of k and panel */
-  GROUP_BYTES = 192 * 1024, /* size of a task's panels, so that they stay in the second-level
-                               cache */
+  GROUP_BYTES = 192 * 1024, /* GROUP_BYTES is the size of a task's panels, so that they stay in the
+                               second-level cache */
   TASKS_PER_THREAD = 4,
   PER_THREAD_BYTES = 64 * 1024, /* if the rows are smaller than this, every thread packs all rows
                                    for itself */
@@ -21,11 +21,15 @@ enum {
 /* tiling says how a product is divided into tasks: groups of panels, times parts of the row
  * blocks. */
 typedef struct {
-  uint32_t blocks;       /* number of row blocks, each small enough for one kernel call */
-  uint32_t row_parts;    /* number of tasks along the rows */
-  uint32_t unit_panels;  /* number of panels that stay in one task: those of a wide tile */
-  bool wide_tile;        /* whether a tile spans unit_panels panels and prefetches the next ones */
-  uint32_t panel_groups; /* number of groups into which the panels are evenly divided */
+  uint32_t blocks;       /* blocks is the number of row blocks, each small enough for one kernel
+                            call */
+  uint32_t row_parts;    /* row_parts is the number of tasks along the rows */
+  uint32_t unit_panels;  /* unit_panels is the number of panels that stay in one task: those of a
+                            wide tile */
+  bool wide_tile;        /* wide_tile tells whether a tile spans unit_panels panels and prefetches
+                            the next ones */
+  uint32_t panel_groups; /* panel_groups is the number of groups into which the panels are evenly
+                            divided */
   uint32_t panels, tasks;
 } tiling;
 
@@ -88,11 +92,11 @@ typedef struct {
   const char *packed;
   emu_packing p;
   tiling tiling;
-  char *rows; /* the input's rows in the kernels' format */
+  char *rows; /* rows holds the input's rows in the kernels' format */
   size_t row_bytes;
   uint32_t chunk_pairs;
-  double *sums; /* for integer products: number that the weights' offset adds to each row. NULL
-                   means that the weights have no offset */
+  double *sums; /* for integer products, sums holds the number that the weights' offset adds to each
+                   row. NULL means that the weights have no offset */
 } linear_job;
 
 static void pack_rows(void *arg, uint32_t block) {
@@ -269,7 +273,7 @@ static void set_rows(linear_job *job, char *rows) {
 
 typedef struct {
   const linear_job *job;
-  atomic_uint next; /* number of the next task to take */
+  atomic_uint next; /* next is the number of the next task to take */
 } slot_run;
 
 /* run_slot packs the rows into its own scratch slot and takes tasks until none is left. */

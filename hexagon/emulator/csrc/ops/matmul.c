@@ -172,7 +172,7 @@ static size_t panels_bytes(const emu_matmul *p) {
 typedef struct {
   const emu_matmul *p;
   char *dst;
-  uint32_t step; /* number of panels per task */
+  uint32_t step; /* step is the number of panels per task */
 } pack_job;
 
 static void pack_panel(const emu_matmul *p, char *dst, uint32_t index) {
@@ -259,12 +259,12 @@ size_t emu_scratch_matmul(const emu_node *node) {
 
 typedef struct {
   emu_matmul p;
-  const char *w; /* the right operand, from its first batch on */
+  const char *w; /* w is the right operand, from its first batch on */
   size_t k_stride, panel_stride, batch_stride;
   const float *bias;
   char *slots;
-  uint32_t blocks;      /* number of row blocks per batch */
-  uint32_t panel_parts; /* number of tasks along the columns */
+  uint32_t blocks;      /* blocks is the number of row blocks per batch */
+  uint32_t panel_parts; /* panel_parts is the number of tasks along the columns */
 } matmul_job;
 
 /* widen_rows converts rows of A to f32 in scratch memory. */

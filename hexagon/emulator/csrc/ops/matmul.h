@@ -11,7 +11,7 @@ typedef struct emu_matmul {
   const emu_tensor *a, *b, *bias, *y; /* bias is NULL if the operator has none */
   bool trans_a, trans_b, half;
   uint32_t m, n, k, batches;
-  size_t element; /* number of bytes per element in a float product */
+  size_t element; /* element is the number of bytes per element in a float product */
 } emu_matmul;
 
 emu_matmul emu_matmul_of(const emu_node *node);

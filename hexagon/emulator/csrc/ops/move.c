@@ -16,7 +16,7 @@
 typedef struct {
   const emu_tensor *to, *from;
   uint64_t to_at, from_at;
-  size_t size; /* number of bytes per element */
+  size_t size; /* size is the number of bytes per element */
   bool converts;
 } move;
 

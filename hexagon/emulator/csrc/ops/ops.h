@@ -45,21 +45,22 @@ int emu_check_params(const emu_node *node, const emu_param_rule *rules, size_t n
  * these dimensions. */
 int emu_check_param_values(const emu_node *node, const char *name, uint32_t rank,
                            const uint32_t *dims, emu_reason reason);
-const uint32_t *emu_param_values(const emu_node *node, const char *name); /* returns NULL if the
+const uint32_t *emu_param_values(const emu_node *node, const char *name); /* emu_param_values
+                                                                             returns NULL if the
                                                                              parameter is not
                                                                              given */
 uint32_t emu_u32_param(const emu_node *node, const char *name, uint32_t otherwise);
-bool emu_bool_param(const emu_node *node, const char *name); /* returns false if the parameter is
-                                                                not given */
+bool emu_bool_param(const emu_node *node, const char *name); /* emu_bool_param returns false if the
+                                                                parameter is not given */
 
-int emu_check_float(const emu_node *node, emu_reason reason); /* checks that all tensors are f16,
-                                                                 or all are f32 */
+int emu_check_float(const emu_node *node, emu_reason reason); /* emu_check_float checks that all
+                                                                 tensors are f16, or all are f32 */
 int emu_check_same_dtype(const emu_node *node, emu_reason reason);
 int emu_check_dims(const emu_tensor *t, uint32_t rank, const uint32_t *dims, emu_reason reason);
 int emu_check_last_axis(const emu_node *node, const char *name, emu_reason reason);
 
 const char *emu_name(const emu_tensor *t);
-const char *emu_dtype_name(uint32_t dtype); /* returns a name such as "FLOAT_16" */
+const char *emu_dtype_name(uint32_t dtype); /* emu_dtype_name returns a name such as "FLOAT_16" */
 
 /* ---- elements.c: elements as float32 ---- */
 
@@ -83,7 +84,8 @@ enum emu_types {
                                                             bits */
   EMU_T_INDEX = EMU_T_I32 | EMU_T_U32,
 };
-uint32_t emu_type_bit(const emu_tensor *t); /* returns 0 if no bit stands for the type */
+uint32_t emu_type_bit(const emu_tensor *t); /* emu_type_bit returns 0 if no bit stands for the
+                                               type */
 static inline bool emu_is_float(const emu_tensor *t) {
   return (emu_type_bit(t) & EMU_T_FLOAT) != 0;
 }
@@ -94,8 +96,8 @@ typedef struct emu_scale_offset {
   float scale;
   int32_t offset;
 } emu_scale_offset;
-emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* returns {1, 0} if t is not fixed
-                                                              point */
+emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* emu_scale_offset_of returns {1, 0} if
+                                                              t is not fixed point */
 bool emu_same_encoding(const emu_tensor *a,
                        const emu_tensor *b); /* compares data type, scale and offset */
 
@@ -117,7 +119,8 @@ void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_
 void emu_write(const emu_tensor *t, enum emu_ties ties, uint64_t at, uint64_t step,
                const float *src, size_t n);
 
-enum { EMU_BUFFER = 512 }; /* number of floats in the buffer of an elementwise operator */
+enum { EMU_BUFFER = 512 }; /* EMU_BUFFER is the number of floats in the buffer of an elementwise
+                              operator */
 
 static inline bool emu_is_f16(const emu_tensor *t) { return t->dtype == EMU_F16; }
 static inline uint32_t emu_last_dim(const emu_tensor *t) { return t->dims[t->rank - 1]; }

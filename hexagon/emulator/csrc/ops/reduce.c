@@ -88,7 +88,7 @@ static float mean_at(const mean_job *job, uint64_t start) {
   return (float)(sum / (double)(outer * n));
 }
 
-enum { MEANS = 64 }; /* number of results per task */
+enum { MEANS = 64 }; /* MEANS is the number of results per task */
 
 static void means(void *arg, uint32_t task) {
   const mean_job *job = arg;

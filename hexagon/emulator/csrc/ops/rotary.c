@@ -103,7 +103,7 @@ static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, flo
   emu_write(node->out[0], EMU_TIES_UP, at, 1, row, n);
 }
 
-enum { ROTARY_ROWS = 64 }; /* number of rows per task */
+enum { ROTARY_ROWS = 64 }; /* ROTARY_ROWS is the number of rows per task */
 
 /* rotate_rows rotates the rows of one task. If the tables do not contain a row's position, the
  * row becomes all ones (NaN, or the largest value), so that the error is visible. */

@@ -93,7 +93,8 @@ void emu_loop_collapse(emu_loop *loop) {
   loop->rank = kept;
 }
 
-enum { LOOP_PIECE = 16384 }; /* number of elements per task, which is a few microseconds of work */
+enum { LOOP_PIECE = 16384 }; /* LOOP_PIECE is the number of elements per task, which is a few
+                                microseconds of work */
 
 typedef struct {
   const emu_loop *loop;

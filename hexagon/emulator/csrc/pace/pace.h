@@ -42,10 +42,10 @@ typedef struct {
   pace_mode mode;
   const pace_profile *profile; /* NULL means that no phone is simulated */
   const pace_model *as;        /* NULL means that costs follow from the model's own shapes */
-  double scale;                /* factor between simulated time and wall time */
-  double slowdown;             /* factor for executes that start during a load */
-  char name[96];               /* text such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
-  char error[512];             /* reason why the settings are invalid, or empty */
+  double scale;                /* scale is the factor between simulated time and wall time */
+  double slowdown;             /* slowdown is the factor for executes that start during a load */
+  char name[96];               /* name is a text such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
+  char error[512];             /* error is the reason why the settings are invalid, or empty */
 } pace_settings;
 
 /* pace_get returns the settings in the environment variable, which is read once. */
@@ -58,12 +58,13 @@ void pace_parse(pace_settings *settings, const char *setting);
 typedef enum { PACE_OTHER, PACE_BODY, PACE_HEAD } pace_kind;
 typedef struct {
   pace_kind kind;
-  uint32_t first;         /* for blocks: number of the first layer, which identifies the block */
-  uint32_t layers, total; /* for blocks: number of layers, and of all layers of the model (0 if
-                             unknown) */
-  uint32_t rows;          /* rows of the graph, including padding rows */
+  uint32_t first;         /* for blocks, first is the number of the first layer, which identifies
+                             the block */
+  uint32_t layers, total; /* for blocks, layers and total are the number of layers, and of all
+                             layers of the model (0 if unknown) */
+  uint32_t rows;          /* rows is the number of rows of the graph, including padding rows */
   uint32_t hidden;
-  double bytes; /* size of its constants */
+  double bytes; /* bytes is the size of the graph's constants */
 } pace_part;
 
 /* pace_execute returns the time of one execute at a context of `context` tokens. */

@@ -9,7 +9,7 @@ enum { MAX_NODES = 40, MAX_FAMILY = 3 };
  * overlap. */
 typedef struct {
   qnn_tensor t;
-  float *value; /* the reference's own memory */
+  float *value; /* value is the reference's own memory */
   uint32_t family;
   bool read;
 } value;

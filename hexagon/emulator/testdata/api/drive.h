@@ -33,7 +33,7 @@ extern const qnn_interface *qnn;
 extern qnn_handle log_handle, backend, device;
 
 void open_library(void);  /* log, backend and device of SoC 57 */
-void close_library(void); /* frees them; every code must be 0 */
+void close_library(void); /* close_library frees log, backend and device; every code must be 0 */
 
 qnn_status QnnSystemInterface_getProviders(const qnn_system_interface *const **list, uint32_t *n);
 qnn_status QnnInterface_getProviders(const qnn_interface *const **list, uint32_t *n);
@@ -94,7 +94,7 @@ void test_pace(void);
 /* block.c: a small graph with packed weights, a shared constant and a parameter. */
 enum { BLOCK_IN = 20, BLOCK_OUT = 24 };
 typedef struct {
-  uint32_t rows, x, y; /* tensor ids of the input and the output */
+  uint32_t rows, x, y; /* x and y are the tensor ids of the input and the output */
 } block_ids;
 void build_block(qnn_handle context, const char *name, uint32_t rows, block_ids *ids, qnn_handle *graph);
 /* run_block fills x from the seed and returns rows * BLOCK_OUT numbers, which the caller frees. */

@@ -111,7 +111,8 @@ static int ascending(const void *a, const void *b) {
 
 typedef struct {
   double one, eight; /* seconds per layer: the mean over layers of the shortest run */
-  double ratio;      /* time of 8 rows divided by time of 1 row: the median over pairs of adjacent passes */
+  double ratio;      /* ratio is the time of 8 rows divided by time of 1 row: the median over pairs
+                        of adjacent passes */
   double bytes;      /* memory bandwidth in bytes per second, measured between the runs */
 } few;
 

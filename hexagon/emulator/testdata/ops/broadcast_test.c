@@ -6,7 +6,7 @@ enum { ARITHMETIC = 6, SELECTED = 7 };
 
 static const struct {
   const char *type;
-  int operation; /* the value of ElementWiseBinary's operation */
+  int operation; /* operation is the value of ElementWiseBinary's operation */
   char sign;
 } binaries[] = {{"ElementWiseAdd", 0, '+'},
                 {"ElementWiseSubtract", 18, '-'},

@@ -10,7 +10,7 @@ static double rsqrt(double x) { return 1 / sqrt(x); }
 
 static const struct {
   const char *type;
-  uint32_t neuron; /* the value of ElementWiseNeuron's operation; 0: none */
+  uint32_t neuron; /* neuron is the value of ElementWiseNeuron's operation; 0: none */
   double (*exact)(double);
   double low, high;         /* of the input */
   double out_low, out_high; /* of the output's encoding */
