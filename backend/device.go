@@ -68,7 +68,7 @@ type Image struct {
 	Bytes []byte
 	// Own is set if no other user could have written Bytes: this process compiled them, or they
 	// come from a folder that only this user can write. A device that cannot check an image
-	// against the image's own description loads only such images.
+	// against the image's own description loads only images with Own set.
 	Own bool
 	// Swap makes the device keep fewer graphs of the image in memory than it has. The
 	// device swaps graphs inside the runs that need them, and these runs then take
@@ -80,8 +80,8 @@ type Image struct {
 // Program is a loaded image. The caller makes one run of a program at a time. Runs
 // of different programs may overlap, with each other and with Load and Close.
 type Program interface {
-	// Signature returns the ports of a graph. For an unknown name it returns
-	// [ErrNoGraph].
+	// Signature returns the ports of a graph. For an unknown name, Signature
+	// returns [ErrNoGraph].
 	Signature(graph string) (Signature, error)
 	// Run executes a graph once. bindings are in the order of the signature,
 	// inputs first. If their number is wrong or a buffer is too small, Run

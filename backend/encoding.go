@@ -16,19 +16,20 @@ type Encoding struct {
 	Scale  float32
 	Offset int32
 	// Block is the number of neighbouring elements along the last dimension that share
-	// a scale (PerBlock) or a multiple (PerRow, see [Encoding.Multiplied]).
+	// a scale (PerBlock) or an integer scale factor (PerRow, see
+	// [Encoding.Multiplied]).
 	Block int
 	// Bits is the number of significant bits of an element; the other bits are copies
 	// of its sign bit. Zero means that all bits are significant.
 	Bits int
 }
 
-// MostMultiple is the largest integer multiple that a block can have, see
+// MostMultiple is the largest integer scale factor that a block can have, see
 // [Encoding.Multiplied].
 const MostMultiple = 16
 
-// Multiplied reports whether each block of a row has an integer multiple: an element is
-// an integer of Bits bits times its block's multiple, which is from 1 to
+// Multiplied reports whether each block of a row has an integer scale factor: an
+// element is an integer of Bits bits times its block's factor, which is from 1 to
 // [MostMultiple]. The tensor stores these products, in units of the row's scale.
 func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 
@@ -37,7 +38,7 @@ type Grain uint8
 
 // The grains. Only constants may have a grain finer than PerTensor. A row is a row of a
 // weight matrix [N,K], so each output channel has a scale. In a vector, each element is
-// a row. In a vector, each element has one.
+// a row. In a vector, each element has a scale.
 const (
 	PerTensor Grain = iota
 	PerRow

@@ -81,7 +81,7 @@ func concurrencyCases() []testCase {
 				done := make(chan error)
 				go func() { done <- p.Run(t.Context(), "g", m.bindings) }()
 				require.NoError(t, p.Close())
-				if err := <-done; err != nil { // Close came first, so the run must fail
+				if err := <-done; err != nil { // Close was called before the run, so the run must fail
 					require.ErrorIs(t, err, backend.ErrClosed)
 				}
 				require.NoError(t, m.buffer.Close())

@@ -20,7 +20,7 @@ var (
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
 	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
 	// times is the encoding with four-bit weights, a scale per row and an integer
-	// multiple per block.
+	// scale factor per block.
 	times = backend.Encoding{Grain: backend.PerRow, Block: 32, Bits: 4}
 )
 

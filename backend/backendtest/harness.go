@@ -151,7 +151,7 @@ func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs ma
 }
 
 // run calls execute and fails the test on an error. Only the goroutine of the test may
-// call it.
+// call run.
 func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
 	t.Helper()
 	out, err := s.execute(t, p, graph, inputs)

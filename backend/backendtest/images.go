@@ -22,7 +22,7 @@ func imageCases() []testCase {
 			}
 			together := s.load(t, s.compile(t, graphs...))
 			require.Positive(t, together.SizeBytes())
-			for range 2 { // twice: going back to an earlier graph must work, too
+			for range 2 { // the graphs run twice, because going back to an earlier graph must work, too
 				for _, g := range graphs {
 					alone := s.load(t, s.compile(t, g))
 					require.Equal(t, s.run(t, alone, g.Name, inputs[g.Name]), s.run(t, together, g.Name, inputs[g.Name]), g.Name)

@@ -17,7 +17,7 @@ var ErrText = errors.New("text is empty or longer than Options.Context")
 
 // Options tunes a Chain. The zero value runs the first recipe on 128 rows.
 type Options struct {
-	// Recipe is the precision. Zero means the first of [model.Recipes].
+	// Recipe is the precision. If Recipe is zero, the first of [model.Recipes] is used.
 	Recipe model.Recipe
 	// Rows is the width of the graphs. Zero means 128.
 	Rows int
@@ -30,8 +30,8 @@ type Options struct {
 	// chosen to compensate each other in the calibration texts ([quant.Compensator]).
 	// If Round is set, the recipe must be f32.
 	Round Keep
-	// Block, if positive, makes Round use 4 bits and one integer multiple for each
-	// Block inputs ([quant.FitMultiples]). Zero makes Round use 8 bits.
+	// Block, if positive, makes Round use 4 bits and one integer scale factor for
+	// each Block inputs ([quant.FitMultiples]). Zero makes Round use 8 bits.
 	Block int
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
@@ -176,7 +176,7 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // a view of other layers only
+		if !r.has(v.Mask) { // the view belongs to other layers only
 			continue
 		}
 		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)

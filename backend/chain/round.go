@@ -186,7 +186,7 @@ func (r *rounder) round(names map[string]bool, keep Keep) error {
 }
 
 // codes rounds a float32 matrix to integers: 8 bits with a scale per row, or 4 bits
-// with a multiple per block if rows consist of whole blocks.
+// with an integer scale factor per block if rows consist of whole blocks.
 func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block int) ([]byte, error) {
 	raw := make([]byte, matrix.SizeBytes())
 	if err := matrix.Values.Fill(raw); err != nil {
@@ -220,7 +220,7 @@ func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block
 }
 
 // gridOf returns the scale to which a row is rounded and, unless block is 0, the
-// multiples of the row's blocks.
+// integer scale factors of the row's blocks.
 func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	if block == 0 {
 		_, high := backend.Encoding{}.Limits(backend.Sfixed8)

@@ -13,8 +13,8 @@ type Options struct {
 	// Workers is the number of goroutines that compute one operator together. Zero
 	// means GOMAXPROCS.
 	Workers int
-	// MemoryLimit bounds the bytes of each program and of each buffer. A larger one
-	// fails with [backend.ErrNoMemory]. Zero means 16 GiB.
+	// MemoryLimit bounds the bytes of each program and of each buffer. A larger
+	// program or buffer fails with [backend.ErrNoMemory]. Zero means 16 GiB.
 	MemoryLimit int64
 }
 

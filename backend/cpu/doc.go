@@ -29,6 +29,7 @@
 // A program holds each constant once as float32 for all graphs that use it, and scratch
 // memory for one run. On one core of an EPYC 7003, matrix products reach 8.1 GFLOP/s at
 // one row (5.0 if the weights come from memory) and 9.6 at 128 rows without the vector
-// unit. With it, 128 rows are five to nine times as fast, measured on a busy machine
-// (BenchmarkFullyConnected). Each program has one lock, which is held during a run.
+// unit. With the vector unit, 128 rows are five to nine times as fast, measured on a
+// busy machine (BenchmarkFullyConnected). Each program has one lock, which is held
+// during a run.
 package cpu

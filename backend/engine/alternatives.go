@@ -18,10 +18,10 @@ import (
 //  2. two graphs of each block stay loaded, one for prefill and one for decode;
 //  3. one graph of each block is loaded, and a plan for each prompt switches them.
 //
-// Widths that the options leave open follow from this. A meaning that does not fit
-// by the known costs is left out, unless it is the last one.
+// Widths that the options leave open follow from the chosen meaning. A meaning
+// that does not fit by the known costs is left out, unless it is the last one.
 //
-// Where the memory does not hold the graphs that automatic drafts need, the last
+// If the memory does not hold the graphs that automatic drafts need, the last
 // meaning is the one without drafts.
 func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
 	add := func(plan string, rows []int, reason string) error {
@@ -109,9 +109,10 @@ func (r *resolved) exchangeable(rows []int) (pair []int, reason string) {
 // give before any were measured.
 const expectedAccept = 2
 
-// decodeMs returns the expected time per token on decode graphs. Without known costs
-// it is the number of rows with which a request fills a pass: drafts fill wide
-// graphs, and without drafts a narrow one is best.
+// decodeMs returns the expected time per token on decode graphs. Without known
+// costs, decodeMs returns the number of rows with which a request fills a pass:
+// drafts fill graphs of many rows, and without drafts a graph of few rows is
+// best.
 func (r *resolved) decodeMs(rows []int) float64 {
 	s := &graphswap.Setting{Context: r.Context * r.Sequences}
 	drafts := r.Draft != (draft.Mode{})

@@ -2,8 +2,8 @@ package engine
 
 import "sync"
 
-// closing lets Close cancel a compilation for a longer context. Without it, Close could
-// wait for minutes.
+// closing lets Close cancel a compilation for a longer context. Without closing, Close
+// could wait for minutes.
 type closing struct {
 	mu     sync.Mutex
 	closed bool   // closed is guarded by mu

@@ -2,11 +2,11 @@
 // cache, and turns prompts into text. Only this package connects model, tokenizer,
 // sampler and device. The engine runs on any [backend.Device].
 //
-// [Engine.Generate] answers a [Request]. Several goroutines may call it at the same
-// time. A caller can also compute passes itself: [Engine.Forward] runs a [Pass] with
-// rows of several sequences and a token tree for each, [Engine.Commit] keeps accepted
-// rows, and [Engine.Truncate] drops tokens. Only one goroutine at a time may call
-// Forward, and none during a call of Generate.
+// [Engine.Generate] answers a [Request]. Several goroutines may call Generate at the
+// same time. A caller can also compute passes itself: [Engine.Forward] runs a [Pass]
+// with rows of several sequences and a token tree for each, [Engine.Commit] keeps
+// accepted rows, and [Engine.Truncate] drops tokens. Only one goroutine at a time may
+// call Forward, and none during a call of Generate.
 //
 // docs/engine.md gives reasons and figures for passes, calibration, exact width, graph
 // switching and growth of the context.

@@ -20,9 +20,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// Engine holds a loaded model and its sequences. Create one with [New].
+// Engine holds a loaded model and its sequences. Create an Engine with [New].
 type Engine struct {
-	// New sets these fields, and nothing changes them later.
+	// New sets the fields below, and nothing changes them later.
 	dev       backend.Device
 	laneName  backend.Lane
 	model     *model.Model
@@ -33,7 +33,7 @@ type Engine struct {
 	clock     Clock
 	chunkOf   []int // chunkOf holds, by the number of prompt tokens that are left, the rows of the next pass
 
-	// Each of these fields guards itself with its own lock.
+	// Each of the fields below guards itself with its own lock.
 	sequences  *sequences.Pool
 	queue      *requestQueue
 	power      *power.Voter
@@ -174,7 +174,8 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 }
 
 // explainNoMemory adds advice to an out-of-memory error: a plan that needs less. If
-// auto was asked for and could switch graphs, there is none.
+// the plan auto was asked for and could switch graphs, no other plan needs less
+// memory.
 func (r *resolved) explainNoMemory(c backend.Capabilities, auto bool, err error) error {
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
 	plan := PlanAuto

@@ -29,7 +29,8 @@ func (e *Engine) addDrafts(list []taskRows) {
 	plain, room := e.widthFor(rows), e.room(list)
 	width, best := plain, 0.0
 	for _, w := range slices.Backward(e.options.Rows) {
-		if w < rows || w > e.options.partRows() { // a pass is not computed in two parts to verify more drafts
+		// a pass is not computed in two slices of rows to verify more drafts
+		if w < rows || w > e.options.partRows() {
 			continue
 		}
 		if w != plain && (e.policy.PassTime(w)-e.policy.PassTime(plain)).Seconds() > room {

@@ -103,11 +103,11 @@ type generation struct {
 	observing <-chan Elapsed
 	// counted is the time of drafting that the guard has counted.
 	counted time.Duration
-	// paced is the device's time of the passes that gave output tokens, if the device
-	// simulates another one.
+	// paced is the simulated time of the passes that gave output tokens, if the
+	// device simulates another device.
 	paced time.Duration
 	// pieces holds the text of the tokens that the last pass drew. If the output ends
-	// with them, ending is the reason.
+	// with these tokens, ending is the reason of the end.
 	pieces []Piece
 	ending StopReason
 }

@@ -69,8 +69,8 @@ func (h *head) reload(ctx context.Context, l *images.Loader) error {
 
 func (h *head) close() error { return errors.Join(images.CloseAll(h.images), h.memory.close()) }
 
-// fitting returns the narrowest graph that holds n rows and its number of rows. If none
-// holds n rows, it returns the widest one.
+// fitting returns the narrowest graph that holds n rows and its number of rows. If no
+// graph holds n rows, fitting returns the widest graph.
 func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 	for i, rows := range h.rows {
 		if rows >= n || i == len(h.rows)-1 {

@@ -36,7 +36,7 @@ var ErrJob = images.ErrJob
 const DefaultPatience = images.DefaultPatience
 
 // WorkTime returns the longest time that is normal for compiling constants of the
-// given size. Zero patience means [DefaultPatience].
+// given size. A patience of zero means [DefaultPatience].
 func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
@@ -80,7 +80,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 	}
 	if options.Draft.Auto && !device.SharesConstants {
 		// The device that runs these images may share constants, although the images do
-		// not. Automatic drafts then have further widths.
+		// not. On a device that shares constants, automatic drafts have further widths.
 		device.SharesConstants = true
 		more, err := options.alternatives(m.Config(), device)
 		if err != nil {

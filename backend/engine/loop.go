@@ -11,8 +11,8 @@ import (
 
 // compute returns when all of the request's tokens are computed and committed, and the
 // token after the last one is drawn. The request waits in the request queue until a
-// pass has room for its rows. If it gets the device lock first, it runs that pass
-// itself.
+// pass has room for its rows. If the request's goroutine gets the device lock first,
+// it runs that pass itself.
 func (g *generation) compute(ctx context.Context) error {
 	e, w := g.engine, &g.item
 	if err := ctx.Err(); err != nil { // check ctx first, because select may choose any ready case
@@ -130,7 +130,8 @@ func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 
 // settle processes the request's rows of a pass: it verifies the drafts, draws the next
 // token and commits the rows that belong to the text. Each request settles on its own
-// goroutine. Meanwhile the goroutine that ran the pass holds the device lock for it.
+// goroutine. While requests settle, the goroutine that ran the pass holds the device
+// lock.
 func (g *generation) settle(o *passOutput) (refused error) {
 	path, steps := o.tokenRows(), g.report.DecodeSteps
 	if o.rows.last() || g.item.everyRow {

@@ -36,19 +36,19 @@ const (
 
 // Options configures an Engine. The zero value is ready to use.
 type Options struct {
-	// Recipe is the precision of weights, activations and KV cache. Zero means the
-	// first of [model.Recipes].
+	// Recipe is the precision of weights, activations and KV cache. If Recipe is
+	// zero, the first of [model.Recipes] is used.
 	Recipe model.Recipe
 	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are 128
-	// and 1, and with several sequences also a width with a row for each sequence. Drafts add 32 and
-	// 8; automatic ones also 2, and only if the device shares constants. With a plan or an exact width the
-	// default is 128 and 32.
+	// and 1, and with several sequences also a width with a row for each sequence. Drafts add the
+	// widths 32 and 8; automatic drafts also add 2, and only if the device shares constants. With a
+	// plan or an exact width the default is 128 and 32.
 	Rows []int
-	// Blocks is the number of blocks that the layers are cut into. Zero means one block
-	// per 100 million parameters.
+	// Blocks is the number of blocks that the layers are cut into. If Blocks is zero,
+	// the model has one block per 100 million parameters.
 	Blocks int
-	// Context is the largest number of tokens of one sequence. Zero means the model's
-	// own limit, but at most 4096.
+	// Context is the largest number of tokens of one sequence. If Context is zero, it
+	// is the model's own limit, but at most 4096.
 	Context int
 	// FirstContext is the context tier with which the engine starts. The tier doubles,
 	// up to Context, when a sequence needs more. Zero means 512.
@@ -76,10 +76,11 @@ type Options struct {
 	// docs/engine.md states what this guarantees.
 	Exact bool
 	// Flips is the result of [Engine.MeasureFlips] for this model and device. The
-	// engine only copies it to reports. Nil means that flips were not measured.
+	// engine only copies it to reports. If Flips is nil, flips were not measured.
 	Flips *Flips
 	// Database holds the outputs of earlier requests, which are a source of drafts. The
-	// caller must not close it before the Engine. Nil means a database in memory.
+	// caller must not close it before the Engine. If Database is nil, the engine uses a
+	// database in memory.
 	Database *draft.Database
 	// Policy, if set, wraps or replaces the engine's own policy: see [Policy].
 	Policy func(own Policy) Policy
@@ -90,15 +91,15 @@ type Options struct {
 	// ProcessTime, if set, returns the processor time of this process so far. If
 	// ProcessTime is set, reports include the processor time of each request.
 	ProcessTime func() time.Duration
-	// HeadRows is the width of the head's graph, which computes logits. Zero means the
-	// smallest width in Rows. If there are more sequences than HeadRows, the head has a
-	// second graph with one row for each. With Exact, the head has the exact width
-	// instead.
+	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
+	// zero, it is the smallest width in Rows. If there are more sequences than
+	// HeadRows, the head has a second graph with one row for each. With Exact, the head
+	// has the exact width instead.
 	HeadRows int
 	// Top is the number of largest logits that the head's graph returns separately.
-	// Most draws need no others. Zero means 128, a number that every device library
-	// selects fast. If Top is negative, the head returns none, and each draw reads all
-	// logits.
+	// Most draws need only the largest logits. If Top is zero, it is 128, a number
+	// that every device library selects fast. If Top is negative, the head returns
+	// no largest logits, and each draw reads all logits.
 	Top int
 	// Cache stores compiled images on disk. If Cache is nil, images are compiled at
 	// each start.
@@ -116,7 +117,8 @@ type Options struct {
 	// Logger receives warnings. Nil means silence.
 	Logger *slog.Logger
 	// Progress, if set, is called while images are compiled and loaded: at the start
-	// and the end of each image, and at least every second. Calls do not overlap.
+	// and the end of each image, and at least every second. Calls of Progress do not
+	// overlap.
 	Progress func(Progress)
 }
 

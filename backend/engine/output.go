@@ -10,9 +10,9 @@ import (
 )
 
 // passOutput is the part of a pass's result that belongs to one request. The goroutine
-// that ran the pass creates it and then waits for settled. Until settled is called,
-// only the request's goroutine reads the logits and writes accepted, verified, panicked
-// and err.
+// that ran the pass creates the passOutput and then waits until settled is called.
+// Until settled is called, only the request's goroutine reads the logits and writes
+// accepted, verified, panicked and err.
 type passOutput struct {
 	rows taskRows
 	// err is the error of the pass, or of settling the rows.
@@ -87,8 +87,8 @@ func (o *passOutput) draftRows(drafts []int32) (rows []int) {
 	return rows
 }
 
-// indexOf returns the index of a draft among the request's rows. For [spec.None] it
-// returns the index of the last token.
+// indexOf returns the index of a draft among the request's rows. For [spec.None],
+// indexOf returns the index of the last token.
 func (o *passOutput) indexOf(draft int32) int { return o.rows.n + int(draft) }
 
 // wholeRow returns all logits of one row of the request. The logits are valid until the

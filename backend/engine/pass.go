@@ -33,8 +33,8 @@ type Row struct {
 	// parent are alternatives and do not see each other.
 	Parent int
 	// Logits requests all logits for the token after this row. Top requests only the
-	// largest logits, which is cheaper for the host. If the engine's head returns none
-	// separately, Forward returns Logits.
+	// largest logits, which is cheaper for the host. If the engine's head returns no
+	// largest logits separately, Forward returns Logits instead.
 	Logits, Top bool
 }
 
@@ -60,8 +60,8 @@ type Result struct {
 
 // Forward runs a pass on the smallest graph width that holds its rows. Forward does not
 // change any sequence; [Engine.Commit] does. If the rows do not fit any graph or
-// sequence, it returns [ErrPass]. If the pass needs a longer context than the graphs
-// have, the engine first changes to a longer context tier.
+// sequence, Forward returns [ErrPass]. If the pass needs a longer context than the
+// graphs have, the engine first changes to a longer context tier.
 func (e *Engine) Forward(ctx context.Context, p Pass) (*Result, error) {
 	for {
 		r, need, err := e.tryForward(ctx, p)
@@ -129,7 +129,7 @@ func (e *Engine) commit(sequence int, rows []int) error {
 }
 
 // Truncate removes a sequence's tokens from index length on and clears their slots. If
-// the sequence does not exist or has fewer tokens, it returns [ErrPass].
+// the sequence does not exist or has fewer tokens, Truncate returns [ErrPass].
 func (e *Engine) Truncate(sequence, length int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err

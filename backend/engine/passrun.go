@@ -91,7 +91,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	return err
 }
 
-// runGraph runs a block's graph on one part of the batch.
+// runGraph runs a block's graph on one slice of the batch's rows.
 func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int, r *Result) error {
 	if err := g.Program.Run(ctx, g.Name, g.Bindings(part)); err != nil {
 		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
@@ -105,9 +105,9 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 }
 
 // fill writes the masks, angles and padding rows that a graph of the block reads. fill
-// returns the number of parts in which the graph computes the batch. Padding rows can
-// still hold values of an earlier pass. Padding rows must be finite, so fill clears
-// them.
+// returns the number of slices of rows in which the graph computes the batch. Padding
+// rows can still hold values of an earlier pass. Padding rows must be finite, so fill
+// clears them.
 func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, err error) {
 	m, rows := r.graphs.memory, len(r.batch.rows)
 	parts = (rows + g.Rows - 1) / g.Rows
@@ -125,9 +125,9 @@ func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, 
 	return parts, nil
 }
 
-// If a batch is computed in parts, collect saves the keys and values of one part before
-// the next part overwrites them, and copies them to free slots, where the next parts
-// see them.
+// If a batch is computed in slices of rows, collect saves the keys and values of one
+// slice before the next slice overwrites them, and copies them to free slots, where the
+// next slices see them.
 func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, parts int) {
 	if parts == 1 {
 		return

@@ -32,8 +32,8 @@ func CheckPlan(text string) error {
 	return nil
 }
 
-// residencyName returns the name of the plan. For an empty plan it returns the name of
-// the plan that has the same effect on this device.
+// residencyName returns the name of the plan. For an empty plan, residencyName returns
+// the name of the plan that has the same effect on this device.
 func (e *Engine) residencyName() string {
 	switch {
 	case e.options.Plan != "":

@@ -66,7 +66,7 @@ func (e *Engine) planReason(x *residency.Run) string {
 
 // residentReport returns the plan report of a request whose graphs all stayed loaded.
 // residentReport lists the prompt's passes, each through all blocks. If graphs were
-// measured, it also has a forecast.
+// measured, the plan report also has a forecast.
 func (g *generation) residentReport() *PlanReport {
 	e := g.engine
 	passes := g.report.PromptPasses

@@ -67,8 +67,8 @@ type taskRows struct {
 func (s taskRows) last() bool { return s.n == len(s.item.tokens) }
 
 // scores returns the scores of the drafts among the rows. If the drafts took no part
-// in the pass, it returns those of the first tokens: the next token shows whether one
-// of them was right.
+// in the pass, scores returns the scores of the drafts for the first token: the next
+// token shows whether one of them was right.
 func (s taskRows) scores() (scores []float32) {
 	switch t := s.item.drafts; {
 	case t == nil || !s.last():

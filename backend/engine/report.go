@@ -17,8 +17,8 @@ func (r *Report) ProcessorPerToken() time.Duration {
 }
 
 // AcceptLength returns the mean number of output tokens per verification pass. Without
-// drafts it is 1. The pass that computes the prompt and gives the first token does not
-// count.
+// drafts, AcceptLength returns 1. The pass that computes the prompt and gives the
+// first token does not count.
 func (r *Report) AcceptLength() float64 {
 	if r.DecodeSteps == 0 {
 		return 1
@@ -29,9 +29,9 @@ func (r *Report) AcceptLength() float64 {
 // Verification describes a decode pass, which gives at least one output token. All
 // output tokens except the first one come from decode passes.
 type Verification struct {
-	// Width is the width of the graphs that computed the pass. Of the pass's rows,
-	// Drafted were drafts of this request, of which Accepted were accepted, and Shared
-	// belonged to other requests.
+	// Width is the width of the graphs that computed the pass. Of the rows of the
+	// pass, Drafted rows were drafts of this request, Accepted of these drafts were
+	// accepted, and Shared rows belonged to other requests.
 	Width, Drafted, Accepted, Shared int
 	// Began is the start of the pass, Pass the time that its graphs took, and Commit
 	// the time to copy keys and values into the KV cache. Device is the simulated time
@@ -83,9 +83,9 @@ type Report struct {
 	Shifts, DroppedTokens int
 	// Steps is the number of passes that had rows of this request.
 	Steps int
-	// The next four fields count the rows of these passes: ValidRows became text of the
-	// request, WastedRows were rejected drafts, SharedRows belonged to other requests,
-	// and PaddingRows held no token.
+	// The four fields below count the rows of the passes that Steps counts: ValidRows
+	// became text of the request, WastedRows were rejected drafts, SharedRows belonged
+	// to other requests, and PaddingRows held no token.
 	ValidRows, WastedRows, SharedRows, PaddingRows int
 	// Draft is the mode that selects the sources of drafts. DecodeSteps passes gave
 	// output tokens. The passes had DraftedRows rows with drafts, of which

@@ -126,8 +126,8 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-// aligned reports whether a pass can be cut into parts that are as wide as the
-// decode graph.
+// aligned reports whether the rows of a pass can be cut into slices that are as
+// wide as the decode graph.
 func (r *resolved) aligned() bool { return r.Rows[1]*r.rowBytes%arena.Alignment == 0 }
 
 func (r *resolved) fillHead(c model.Config) {
@@ -295,8 +295,9 @@ func (r *resolved) blockLayers(layers int) (counts []int) {
 	return counts
 }
 
-// partRows returns the number of rows in a part of a pass. With a plan, the widest pass
-// is cut into parts as wide as the decode graph; without a plan, passes are not cut.
+// partRows returns the number of rows in a part of a pass. With a plan, the rows of the
+// widest pass are cut into slices as wide as the decode graph; without a plan, passes
+// are not cut.
 func (r *resolved) partRows() int {
 	if r.Plan != "" {
 		return r.Rows[len(r.Rows)-1]

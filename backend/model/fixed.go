@@ -133,8 +133,8 @@ func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Sc
 	return backend.ScaleOffset{Scale: scale}
 }
 
-// roundMultiplied rounds a row to small integers, with an integer multiple for each
-// block.
+// roundMultiplied rounds a row to small integers, with an integer scale factor for
+// each block.
 func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	multiples := make([]uint8, len(values)/e.Block)
 	scale := quant.FitMultiples(multiples, values, e.Block)

@@ -42,10 +42,10 @@ type Linear struct {
 	// Bits is the number of bits of each weight: 8 or 4. Zero means that weights keep
 	// the recipe's type. Block is the number of inputs that share a scale and an
 	// offset. If Block is 0, all inputs of an output share a scale, without an offset.
-	// With integer activations, each 4-bit block has an integer multiple of its
-	// output's scale, without an offset ([backend.Encoding.Multiplied]). If the number
-	// of a matrix's inputs is not a multiple of Block, its weights have 8 bits and a
-	// scale per output.
+	// With integer activations, the scale of each 4-bit block is an integer factor
+	// times its output's scale, without an offset ([backend.Encoding.Multiplied]). If
+	// the number of a matrix's inputs is not a multiple of Block, its weights have 8
+	// bits and a scale per output.
 	Bits, Block int
 	// Activations is the type of a projection's inputs and results. The graph converts
 	// between this type and the recipe's own activation type. Zero means that no
@@ -192,8 +192,9 @@ type Rounded struct {
 	// matrices.
 	ID        string
 	Constants []string
-	// Block is the number of inputs that share a multiple of 4-bit integers
-	// ([Recipe.Multiples]), or 0 if the matrices have 8-bit integers.
+	// Block is the number of inputs that share an integer scale factor for
+	// 4-bit integers ([Recipe.Multiples]), or 0 if the matrices have 8-bit
+	// integers.
 	Block int
 	// File is the path of a file with the content. If File is empty, Content holds it.
 	File    string

@@ -2,23 +2,23 @@ package quant
 
 import "math"
 
-// A row can have integer multiples for its blocks. It is then stored in integers of few
-// bits. Each integer is multiplied by the integer multiple of its block and by the
-// scale of the row. Hardware that cannot multiply each block by a floating-point scale
-// has this form.
+// A row can have a small integer scale factor for each of its blocks. Such a row is
+// stored in integers of few bits. The value of an element is its integer times the
+// scale factor of its block times the scale of the row. Hardware that cannot multiply
+// each block by a floating-point scale uses integer scale factors.
 //
 // LeastMultiplied and MostMultiplied are the smallest and the largest integer of 4
-// bits. MostMultiple is the largest multiple that a block can have.
+// bits. MostMultiple is the largest scale factor that a block can have.
 const (
 	LeastMultiplied = -8
 	MostMultiplied  = 7
 	MostMultiple    = 16
 )
 
-// FitMultiples chooses a multiple for each block of a row and returns the scale of the
-// row. blocks have the given number of elements. FitMultiples starts with the
-// multiples that fit the largest magnitude of each block, and selects the neighbours
-// with the least squared error.
+// FitMultiples chooses an integer scale factor for each block of a row and returns the
+// scale of the row. blocks have the given number of elements. FitMultiples starts with
+// the factors that fit the largest magnitude of each block, and then tries their
+// neighbours for the least squared error.
 func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
 	for i := range multiples {

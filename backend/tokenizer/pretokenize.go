@@ -14,7 +14,7 @@ import (
 type pretokenizer struct {
 	patterns   []*regexp.Regexp // each pattern splits the parts that the patterns before it have left
 	wholeWords bool             // wholeWords is set if a word that is itself a token is not split
-	addBOS     bool             // default, unless a key of the file sets it
+	addBOS     bool             // addBOS is the default, unless a key of the file sets it
 }
 
 func newPretokenizer(name string) (pretokenizer, error) {

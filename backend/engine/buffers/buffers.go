@@ -13,11 +13,11 @@ import (
 type Config struct {
 	Model  model.Config
 	Recipe model.Recipe
-	// Views are the kinds of attention in the model. Each has its own angles and mask.
+	// Views are the kinds of attention in the model. Each view has its own angles and mask.
 	Views []model.View
 	// Rows is the width of the widest graph. PartRows is the width of the graphs that
-	// compute a wider pass in several parts. PartRows divides Rows, and equals Rows if
-	// no pass is computed in parts.
+	// compute a wider pass in several slices of rows. PartRows divides Rows, and
+	// equals Rows if no pass is computed in slices.
 	Rows, PartRows int
 	// Sequences is the number of sequences, and Context the number of slots of each.
 	Sequences, Context int
@@ -33,8 +33,9 @@ type Buffers struct {
 	// hidden holds the hidden states: a block reads one region and writes the other
 	// one.
 	hidden [2]arena.Region
-	// whole is the memory of angles and masks for graphs that take a pass whole. parts
-	// is the same memory for each part of a pass that is cut.
+	// whole is the memory of angles and masks for graphs that compute all rows of a
+	// pass at once. parts is the same memory for each slice of rows, if narrower
+	// graphs compute the pass.
 	whole viewSet
 	parts []viewSet
 	// blind is a mask row that hides every slot.
@@ -127,7 +128,7 @@ func (b *Buffers) ClearHidden(block, first, end int) {
 }
 
 // Ports maps the ports of a block's graph of the given width to memory, once for each
-// part of a pass that this graph can compute. The block consists of the layers [first,
+// slice of rows that this graph can compute. The block consists of the layers [first,
 // end).
 func (b *Buffers) Ports(block, first, end, rows int) []map[string]*arena.Region {
 	if len(b.parts) == 0 || rows != b.config.PartRows {

@@ -8,16 +8,16 @@
 // All blocks use the same two regions of hidden states: block i reads region i%2 and
 // writes the other one. All graph widths use the same memory for angles and masks, each
 // with a layout of its own. If a prefill pass runs on decode graphs, it is computed in
-// parts, each as wide as a decode graph. Each part has its own angles and masks, and
-// its own rows of the hidden states.
+// slices of rows, each as wide as a decode graph. Each slice of rows has its own angles
+// and masks, and its own rows of the hidden states.
 //
 // # Masks
 //
 // A mask is added to attention scores: 0 shows a slot, [model.MaskValue] hides it. The
 // columns of a mask are the slots of all sequences, followed by the rows of the graph.
 // A row sees the committed slots of its own sequence, its ancestors in the pass, and
-// itself. A sliding window hides the older ones of these. A padding row sees only
-// itself.
+// itself. A sliding window hides the older of the committed slots. A padding row sees
+// only itself.
 //
 // The package runs no graph and takes no lock: the holder of the engine's device lock
 // calls it. Fill writes rows x columns elements per view, and copies them for each

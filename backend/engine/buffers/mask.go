@@ -18,8 +18,8 @@ type Rows struct {
 	// Positions holds the position of each row's token.
 	Positions []int32
 	// Slots holds the cache position at which each row is stored if a block computes
-	// the pass in parts: the nth row of a sequence takes the nth free slot of that
-	// sequence.
+	// the pass in slices of rows: the nth row of a sequence takes the nth free slot
+	// of that sequence.
 	Slots []int
 	// Bases holds, for each sequence, the number of tokens that are stored in their
 	// slots.
@@ -32,9 +32,9 @@ func (r *Rows) Add(sequence, parent int, position int32, slot int) {
 	r.Positions, r.Slots = append(r.Positions, position), append(r.Slots, slot)
 }
 
-// Fill writes the angles and masks of one part of a pass, for graphs of the given
-// width. Part number part starts at row part*width. A pass that is computed whole has
-// one part.
+// Fill writes the angles and masks of one slice of a pass's rows, for graphs of the
+// given width. Slice number part starts at row part*width. A pass that one graph
+// run computes has one slice.
 func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	set := &b.whole
 	if parts > 1 {

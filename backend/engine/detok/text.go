@@ -12,7 +12,7 @@ type Piece struct {
 	Tokens []TokenLogprob
 }
 
-// Text joins the bytes of tokens to text. Create one with [NewText].
+// Text joins the bytes of tokens to text. Create a Text with [NewText].
 type Text struct {
 	stops   []matcher
 	partial []byte // last bytes of the output that may be an incomplete character
@@ -34,8 +34,8 @@ type textToken struct {
 }
 
 // NewText returns a text that ends before the stop string that is complete first. If
-// several are complete at the same byte, the longest counts. Empty stop strings are
-// ignored.
+// several stop strings are complete at the same byte, the longest counts. Empty stop
+// strings are ignored.
 func NewText(stops []string) *Text {
 	t := &Text{}
 	for _, s := range stops {
@@ -64,8 +64,8 @@ func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
 	return t.take(len(t.pending) - t.held())
 }
 
-// Finish returns the text that was held back. The caller calls it when no more tokens
-// follow.
+// Finish returns the text that was held back. The caller calls Finish when no more
+// tokens follow.
 func (t *Text) Finish() Piece {
 	for len(t.partial) > 0 && !t.stopped {
 		t.decodeRune()

@@ -75,8 +75,8 @@ func (b *blend) Observe(context, tokens []int32, probabilities []float32) {
 	b.table.Observe(context, tokens, probabilities)
 }
 
-// ObserveRejected implements [Proposer]. Without recycling, it counts the model's token
-// only if the draft contains that token, too.
+// ObserveRejected implements [Proposer]. If the mode has no recycled rows (rec),
+// ObserveRejected counts the model's token only if the draft contains that token, too.
 func (b *blend) ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32) {
 	if !b.mode.Recycling {
 		if t.Child(row, tokens[0]) == spec.None {

@@ -2,9 +2,9 @@ package draft
 
 // conversations finds out which requests belong to the same conversation, so that the
 // token database can delete a conversation as a whole. A request continues the
-// conversation whose earlier prompt is the longest prefix of the new prompt. If there
-// is none, it starts a new conversation. conversations remembers only the latest
-// prompts of this process.
+// conversation whose earlier prompt is the longest prefix of the new prompt. A
+// request without such an earlier prompt starts a new conversation. conversations
+// remembers only the latest prompts of this process.
 type conversations struct {
 	recent [64]promptRecord
 	next   int

@@ -22,7 +22,7 @@ type Database struct {
 	// files, if set, is the database on disk; then index is not used.
 	files         *tokendb.DB
 	logger        *slog.Logger
-	broken        bool // reading the files has failed
+	broken        bool // broken is set if reading the files has failed
 	conversations conversations
 }
 
@@ -106,8 +106,8 @@ func (d *Database) check(err error) {
 }
 
 // read calls f. While f runs, the database is a source of drafts. read reports whether
-// the results of f are valid. If they are not, call read again: it then runs f without
-// the database.
+// the results of f are valid. If the results are not valid, call read again: it then
+// runs f without the database.
 func (d *Database) read(f func() error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,9 +43,9 @@
 // default --db online --cost sd8gen2,sd8gen3).
 //
 // A short answer cannot recover the time of the first passes whose drafts were wrong.
-// Two remedies were tried: assuming 5 to 20 % higher costs of wide passes did not help,
-// and forbidding any loss beyond what the request has saved so far leaves no drafts at
-// all. Two more graph widths, 32 and 8, also take 28 % more processor time to compile
-// (135M model, emulator). If the device does not share constants, each of them needs
-// another copy of the weights.
+// Two remedies against slow short answers were tried: assuming 5 to 20 % higher costs
+// of wide passes did not help, and forbidding any loss beyond what the request has
+// saved so far leaves no drafts at all. Two more graph widths, 32 and 8, also take 28 %
+// more processor time to compile (135M model, emulator). If the device does not share
+// constants, each further width needs another copy of the weights.
 package draft

@@ -15,7 +15,7 @@ type Drafter struct {
 	allowed  func(token int32) bool
 
 	// fill lets the proposer fill tree, and study lets it learn from token. New creates
-	// both functions once, so that calling them allocates nothing.
+	// the functions fill and study once, so that calling them allocates nothing.
 	tree        *spec.Tree
 	rows        int
 	token       int32
@@ -106,7 +106,8 @@ func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []in
 }
 
 // Restrict limits the first token of each draft to tokens that allowed accepts, such as
-// those of a grammar. The model could not choose any other token there. Nil allows all.
+// those of a grammar. The model cannot choose a token that allowed rejects. Nil allows
+// all.
 func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	d.allowed = allowed
 	if d.blend != nil {

@@ -26,8 +26,8 @@ type Mode struct {
 	Extension, Recycling bool
 	// Database drafts tokens from the outputs of earlier requests.
 	Database bool
-	// Auto drafts only if that is expected to pay, and bounds the time that wrong drafts
-	// may cost: see [spec.Guard]. Drafts never delay the first token.
+	// Auto drafts only if that is expected to save time, and bounds the time that wrong
+	// drafts may cost: see [spec.Guard]. Drafts never delay the first token.
 	Auto bool
 	// Baseline, if set, is a published drafter that replaces the blend of sources. Only
 	// the laboratory sets it.
@@ -52,7 +52,8 @@ var terms = []struct {
 // extra work of the device.
 var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true}
 
-// Auto is the product's default: all sources of [Default], used where they pay.
+// Auto is the product's default: all sources of [Default], used if they are expected to save
+// time.
 var Auto = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true, Auto: true}
 
 // Retired reports whether s names a mode that earlier versions of the product accepted

@@ -48,7 +48,8 @@ type family struct {
 	path   string
 }
 
-// familyContext is the context length of the engines. Rotary angles depend on it.
+// familyContext is the context length of the engines. Rotary angles depend on the context
+// length.
 const familyContext = 100
 
 // drawFamily returns a random model of a family. If the family has attention windows,

@@ -4,8 +4,8 @@
 // [WriteBlocks] and [WriteHead] write the sets. A [Loader] makes an [Image] of each
 // set: it takes the image from the image cache or compiles it, loads it, and checks
 // that its ports are those of the graphs. If the device shares constants between
-// graphs, one image holds a whole set and stores its weights once. If it does not, each
-// graph has its own image.
+// graphs, one image holds a whole set and stores its weights once. If the device does
+// not share constants, each graph has its own image.
 //
 // [Prepare] compiles all images without loading them, because they may be for another
 // machine. [Measure] loads and runs each graph alone and times it.

@@ -16,7 +16,7 @@ type Image struct {
 	program backend.Program   // program is the loaded program, or nil
 	bytes   []byte            // bytes holds the compiled image, which the program may use in place
 	entry   *imagecache.Entry // where the bytes are mapped, or nil if they are in ordinary memory
-	own     bool              // no other user could have written the bytes
+	own     bool              // own is set if no other user could have written the bytes
 	graphs  []*Graph          // in the same order as sources
 	sources []*backend.Graph
 }

@@ -28,7 +28,7 @@ const (
 )
 
 // WorkTime returns the longest time that is normal for compiling constants of the
-// given size. Zero patience means [DefaultPatience].
+// given size. A patience of zero means [DefaultPatience].
 func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
 }

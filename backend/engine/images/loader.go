@@ -212,7 +212,7 @@ func (l *Loader) fromCache(ctx context.Context, key string, graphs []*backend.Gr
 	return i, err
 }
 
-// openEntry loads the image in a cache entry. If that fails, it closes the entry.
+// openEntry loads the image in a cache entry. If the load fails, openEntry closes the entry.
 func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *imagecache.Entry) (*Image, error) {
 	i, err := l.open(ctx, graphs, entry.Bytes(), entry.Own())
 	if err != nil {
@@ -223,8 +223,8 @@ func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *
 }
 
 // compile compiles an image into the cache, or into memory if the cache fails. If look
-// is set, it searches the cache again after it has taken the image's lock, because
-// another process may have compiled the image.
+// is set, compile searches the cache again after it has taken the image's lock,
+// because another process may have compiled the image.
 func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	if l.cache != nil {
 		i, err := l.compileToCache(ctx, key, graphs, r, look)

@@ -110,8 +110,8 @@ func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement
 }
 
 // time returns the time of a call that took own on the host's clock. If an emulator
-// simulates a phone, it returns the phone's time instead. late is set if an emulated
-// call took longer than it would on the phone.
+// simulates a phone, time returns the phone's time instead. late is set if an
+// emulated call took longer than it would on the phone.
 func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {
 	c := CallCost(p, cost)
 	if c.Paced == "" {

@@ -13,7 +13,7 @@ const (
 	Values
 )
 
-// Cache is the KV cache: the keys and values of every layer. Create one with [New].
+// Cache is the KV cache: the keys and values of every layer. Create a Cache with [New].
 type Cache struct {
 	layout    Layout
 	layers    []layer
@@ -24,9 +24,9 @@ type Cache struct {
 // layer is the memory of the keys and values of one layer.
 type layer struct {
 	past, fresh [2]arena.Region
-	// If a pass runs in parts, collected holds the new rows of all its parts, [KVHeads,
-	// Rows, HeadDim]. Graphs do not read or write collected. collected is nil until the
-	// first pass that runs in parts.
+	// If a pass runs in slices of rows, collected holds the new rows of all slices,
+	// [KVHeads, Rows, HeadDim]. Graphs do not read or write collected. collected is nil
+	// until the first pass that runs in slices of rows.
 	collected [2][]byte
 	// width is the number of rows per head in the array with the last pass's rows. The
 	// array with the last pass's rows is `collected` if inParts is set, and otherwise
@@ -139,7 +139,7 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 }
 
 // DirtyBytes counts the bytes that are not zero in slots without a token, if each
-// sequence i has lengths[i] tokens. Only tests use it.
+// sequence i has lengths[i] tokens. Only tests use DirtyBytes.
 func (c *Cache) DirtyBytes(lengths []int) (n int) {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {

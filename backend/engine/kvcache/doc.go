@@ -16,10 +16,10 @@
 // rows of all layers into the slots after the sequence's tokens. A rejected draft
 // therefore costs nothing, and a pass that fails does not change the past.
 //
-// A pass with more rows than its graph is computed in parts. [Cache.Collect] saves the
-// rows of each part before the next part overwrites them. [Cache.Store] copies them to
-// free slots, where the next part sees them, and [Cache.ClearSlots] clears these slots
-// afterwards.
+// A pass with more rows than its graph is computed in slices of rows. [Cache.Collect]
+// saves the rows of each slice before the next slice overwrites them. [Cache.Store]
+// copies them to free slots, where the next slice sees them, and [Cache.ClearSlots]
+// clears these slots afterwards.
 //
 // # Invariants
 //

@@ -79,7 +79,8 @@ func (l *layer) rows(kv int) []byte {
 }
 
 // FirstNotFinite returns the first of the layers [first, end) that has an infinity or a
-// NaN in the first n rows of the last pass. FirstNotFinite returns -1 if there is none.
+// NaN in the first n rows of the last pass. FirstNotFinite returns -1 if no layer has
+// one.
 //
 // A mask is added to attention scores, so a hidden slot with such a number still makes
 // the score NaN. A NaN would spoil every row of this pass and, once committed, of all

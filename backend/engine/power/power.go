@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Voter requests clock rates from a device. Create one with [NewVoter].
+// Voter requests clock rates from a device. Create a Voter with [NewVoter].
 type Voter struct {
 	logger *slog.Logger
 

@@ -28,8 +28,8 @@ type BlockGraph struct {
 	Rows int
 
 	source *backend.Graph
-	// ports is the memory that the graph binds, for each part of a pass. A graph that
-	// only computes whole passes has one part.
+	// ports is the memory that the graph binds, for each slice of a pass's rows. A
+	// graph that always computes all rows of a pass at once has one slice.
 	ports []map[string]*arena.Region
 	// image is the graph's own image, or nil before the first load and if graphs share an image
 	image *images.Image
@@ -44,9 +44,9 @@ type BoundGraph struct {
 	bindings [][]backend.Binding // of each part
 }
 
-// Bind returns a loaded graph that is bound to the memory of each part. If the device
-// has to map the memory into its session, Bind makes it do so now. If the session has
-// no room, Bind then fails, and not a later pass.
+// Bind returns a loaded graph that is bound to the memory of each slice of rows. If
+// the device has to map the memory into its session, Bind makes it do so now. If the
+// session has no room, Bind then fails, and not a later pass.
 func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error) {
 	bound := &BoundGraph{Graph: g, bindings: make([][]backend.Binding, len(ports))}
 	for part := range ports {
@@ -63,11 +63,11 @@ func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error
 	return bound, nil
 }
 
-// Bindings returns the memory on which the graph computes the given part of a pass.
+// Bindings returns the memory on which the graph computes the given slice of a pass's rows.
 func (g *BoundGraph) Bindings(part int) []backend.Binding { return g.bindings[part] }
 
-// Parts returns the largest number of parts of a pass that the graph can compute one
-// after the other.
+// Parts returns the largest number of slices of a pass's rows that the graph can
+// compute one after the other.
 func (g *BlockGraph) Parts() int { return len(g.ports) }
 
 // Bound returns the loaded graph, or nil if it is not loaded. The caller must have
@@ -87,7 +87,8 @@ func (b *Block) Graph(v graphswap.Variant) *BlockGraph {
 }
 
 // Narrowest returns the loaded graph with the smallest width that holds n rows. If no
-// loaded graph holds n rows, it returns the one with the largest width, or nil.
+// loaded graph holds n rows, Narrowest returns the loaded graph with the largest
+// width, or nil.
 func (b *Block) Narrowest(n int) (best *BlockGraph) {
 	for _, g := range b.graphs {
 		if g.bound == nil {

@@ -155,8 +155,8 @@ func (x *Run) ChunkDone() {
 }
 
 // Window returns the plan's next steps, up to the first step after which every chunk
-// that has started is through all blocks. If it returns more steps than there are
-// blocks, several chunks go through a block before the next block gets them.
+// that has started is through all blocks. If Window returns more steps than there
+// are blocks, several chunks go through a block before the next block gets them.
 func (x *Run) Window() []graphswap.Step {
 	chunk := x.Chunk()
 	from := chunk * x.Plan.Blocks

@@ -36,7 +36,7 @@ type Layout struct {
 	// Layers is the number of layers in the model.
 	Layers int
 	// Ports returns the memory that a block's graph of the given width binds, for each
-	// part of a pass that it computes.
+	// slice of a pass's rows that the graph computes.
 	Ports func(b *Block, rows int) []map[string]*arena.Region
 	// Switched is set if each graph has its own image, so that a block can have only
 	// some of its graphs loaded. Start tells which graphs of each block are loaded
@@ -141,8 +141,8 @@ func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graph
 
 // Reload loads the graphs again, because the device has lost them or because a block
 // has no loaded graph. If a block's graphs are switched, Reload loads those that were
-// loaded before. If none was, it loads the prefill graph. During the call no pass and
-// no loader may run.
+// loaded before. If none of a block's graphs was loaded, Reload loads the prefill
+// graph. During the call no pass and no loader may run.
 func (s *Set) Reload(ctx context.Context) error {
 	loaded, err := images.ReloadAll(ctx, s.loader.Silent(), s.images)
 	if err != nil {
