@@ -33,7 +33,8 @@ func prepareArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		prepareArguments(c)
 	}
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { // cobra would check the flags later, and its error would not name the help
+	// cobra itself would check the flags later, and its error would not name the help command
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		return withHelp(cmd, cmp.Or(missingFlags(cmd), exclusiveFlags(cmd), cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
 	}
 	if check := cmd.Args; check != nil {
@@ -117,7 +118,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 // name, or "" if no name is near.
 func didYouMean(prefix, name string, known []string) string {
 	near := config.Nearest(name, known)
-	if near == "" || len(name) < 3 { // short names are near to too many others
+	if near == "" || len(name) < 3 { // a short name is similar to too many other names
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, near)
@@ -133,9 +134,10 @@ func withHelp(cmd *cobra.Command, err error) error {
 }
 
 // CheckGroups rejects unknown subcommands even with --help or after help. Without
-// it, cobra would print the group's help and succeed.
+// CheckGroups, cobra would print the group's help and succeed.
 func CheckGroups(root *cobra.Command, args []string) error {
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // cobra adds this command only later
+	// cobra adds the help command only later
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return nil
 	}
 	root.InitDefaultHelpCmd()

@@ -58,7 +58,8 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	defer cancel(nil)
 	words := &words{logger: c.Logger}
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
-	cmd.Args[0] = "sdnpu" // shown in process lists, instead of the name by which the host started this program
+	// process lists show this name instead of the name by which the host started this program
+	cmd.Args[0] = "sdnpu"
 	cmd.Stderr, cmd.WaitDelay = words, exitTimeout
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -87,7 +88,8 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	switch {
 	case answered || err != nil:
 		return err
-	case context.Cause(ctx) == ErrSilent: //nolint:errorlint // the cause that the timer set
+	// the cause of the cancellation that the timer has set
+	case context.Cause(ctx) == ErrSilent: //nolint:errorlint
 		return fmt.Errorf("compile: %w: no output for %v, %s%s; SDNPU_COMPILE=%v waits longer, another version of the library may work",
 			ErrSilent, limit.Round(time.Second), l.where(), words.last(), 5*limit.Round(time.Second))
 	case ctx.Err() != nil:

@@ -101,7 +101,9 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	a.step("", "close the library") // not deferred, because a crash in between must not be reported as a crash of this step
+	// the call is not deferred, because a crash in between must not be reported as a crash of
+	// this step
+	a.step("", "close the library")
 	return errors.Join(err, device.Close())
 }
 

@@ -22,15 +22,15 @@ type Config struct {
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
 	// Calibration and Extension.
 	Draft draft.Mode
-	// Calibration and Extension are "on", "off" or "auto". Unless they are "auto",
-	// they switch one draft source of Draft on or off. If Calibration is "on",
-	// every prompt is calibrated, even if that is expected to cost more time than
-	// it saves.
+	// Calibration and Extension are "on", "off" or "auto". Calibration and
+	// Extension switch one draft source of Draft on or off, unless they are
+	// "auto". If Calibration is "on", every prompt is calibrated, even if that is
+	// expected to cost more time than it saves.
 	Calibration, Extension string
 	// Database is the folder of the token database, in the form that the user gave.
 	// DatabaseName is the name of a database in the folder of sdnpu's databases. A
-	// model gave the name, and the user permits it. If Database and DatabaseName
-	// are both empty, the database stays in memory.
+	// model gave the database's name, and the user permits models to do so. If
+	// Database and DatabaseName are both empty, the database stays in memory.
 	Database, DatabaseName string
 	// DatabaseSize is the size limit of the database in bytes; 0 means no limit.
 	DatabaseSize int64

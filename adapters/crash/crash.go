@@ -2,13 +2,13 @@
 //
 // If C code reads a page that the disk cannot deliver, or if a library crashes, the Go
 // runtime writes registers and stacks to descriptor 2 and ends the process. Ollama
-// would show them to the user. [Watch] connects descriptor 2 to a small process of
-// this program, which runs [Relay]: it passes lines on, writes one sentence at the
-// first line of a crash, and keeps the report in a file. os.Stderr still writes to
-// the original descriptor.
+// would show the registers and stacks to the user. [Watch] connects descriptor 2 to a
+// small process of this program, which runs [Relay]: it passes lines on, writes one
+// sentence at the first line of a crash, and keeps the report in a file. os.Stderr
+// still writes to the original descriptor.
 //
 // The sentence is written before the process ends, because the pipe is smaller than
-// a report. The small process ends when this one does.
+// a report. The small process ends when the watched process ends.
 package crash
 
 import (
@@ -25,7 +25,8 @@ const maxReport = 1 << 20
 var beginnings = []string{"SIGBUS: ", "SIGSEGV: ", "SIGFPE: ", "SIGILL: ", "SIGABRT: ", "SIGTRAP: ", "SIGSYS: ", "fatal error: ", "panic: ", "runtime: ", "unexpected fault address "}
 
 // Relay copies lines from in to out until in ends. From the first line of a crash's
-// report on, it writes lines to the file that create returns, and one sentence to out.
+// report on, Relay writes lines to the file that create returns, and one sentence to
+// out.
 func Relay(in io.Reader, out io.Writer, create func() (path string, file io.WriteCloser, err error)) error {
 	lines := bufio.NewReaderSize(in, 4096)
 	var report io.WriteCloser

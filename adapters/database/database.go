@@ -134,8 +134,8 @@ type Conversation struct {
 	Texts  int    `json:"texts"`
 	Tokens int    `json:"tokens"`
 	Newest string `json:"newest"`
-	// Begin is the beginning of the conversation's first text. Without a vocabulary
-	// it is empty.
+	// Begin is the beginning of the conversation's first text. Begin is empty
+	// without a vocabulary.
 	Begin string `json:"begin,omitempty"`
 }
 

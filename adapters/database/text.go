@@ -17,7 +17,7 @@ import (
 type textReader struct {
 	tok       *tokenizer.Tokenizer
 	now       int64
-	check     func() error // called before each text; if it returns an error, the work ends
+	check     func() error // the function is called before each text; if it returns an error, the work ends
 	documents []tokendb.Document
 }
 
@@ -26,7 +26,8 @@ const (
 	// file.
 	maxTextLine = 64 << 20
 	// pieceBytes is the smallest length of a piece into which a text file is cut. A
-	// piece ends at the next empty line, but is at most twice this long.
+	// piece of a text file ends at the next empty line after pieceBytes, but has at
+	// most twice that length.
 	pieceBytes = 64 << 10
 )
 
@@ -116,8 +117,8 @@ func cut(piece []byte) int {
 	return n
 }
 
-// textLine is a line of a .jsonl file. Of the fields that are set, the first one is
-// used.
+// textLine is a line of a .jsonl file. Of the fields of a line that are set, the
+// first one is used.
 type textLine struct {
 	OutputIDs []int32 `json:"output_ids"`
 	Output    string  `json:"output"`

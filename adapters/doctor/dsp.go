@@ -118,7 +118,7 @@ func checkDriver(system string, folders []string) Finding {
 }
 
 // deviceNodes lists the device files through which programs use the DSP and its
-// memory. Of each line, one file must exist.
+// memory. Of each line of the table, one file must exist.
 var deviceNodes = [][]string{
 	{"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd"},
 	{"/dev/dma_heap/system", "/dev/ion"},

@@ -15,10 +15,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Numbers of positions at which passes are compared, with one pass for each.
+// The constants below are numbers of positions at which passes of different widths are
+// compared, with one pass for each position.
 const (
-	// FlipPositions is the usual number. Comparing at that number of positions
-	// takes seconds on a phone.
+	// FlipPositions is the usual number of compared positions. Comparing at
+	// that number of positions takes seconds on a phone.
 	FlipPositions = 64
 	// MinFlipPositions is the number of positions if one pass already takes
 	// seconds.
@@ -81,9 +82,9 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 }
 
 // MeasureFlips compares passes of an engine at a number of positions. If the
-// engine's context is too short, there are fewer. The result is stored, unless a
-// result with more positions is stored already. If storing fails, notKept is the
-// error.
+// engine's context is too short, fewer positions are compared. The result is
+// stored, unless a result with more positions is stored already. If storing
+// fails, notKept is the error.
 func (s Store) MeasureFlips(ctx context.Context, f FlipsFile, e *engine.Engine, tok *tokenizer.Tokenizer, positions int) (found *engine.Flips, notKept, err error) {
 	text, err := tok.Encode(strings.ReplaceAll(checkText, PassageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {

@@ -27,8 +27,8 @@ type Folder struct {
 	// Signer is the accepted key that has signed the manifest. Signer is empty if no such key
 	// has.
 	Signer signing.PublicKey
-	// Entries are the manifest's. If the manifest cannot be read, Damage is the reason; images
-	// of an Own folder are used nevertheless.
+	// Entries holds the manifest's entries. If the manifest cannot be read, Damage is the
+	// reason; images of an Own folder are used nevertheless.
 	Entries []PreparedEntry
 	Damage  error
 
@@ -130,7 +130,8 @@ func (f *Folder) readRanges(digest string, r model.Recipe) (*model.Ranges, error
 	})
 }
 
-// Folders opens the folders of prepared images that may be used. LogPrepared logs the others.
+// Folders opens the folders of prepared images that may be used. LogPrepared logs the folders
+// that may not be used.
 func (s Store) Folders() (list []*Folder) {
 	for _, dir := range s.Prepared {
 		if f, err := OpenFolder(dir, s.Keys); err == nil {
@@ -148,8 +149,9 @@ func (s Store) ImageFolders() (list []imagecache.Prepared) {
 	return list
 }
 
-// LogPrepared logs which prepared images a load can use. If it can use none, the
-// log gives the reason, because the images are compiled then.
+// LogPrepared logs which prepared images a load can use. If a load can use no
+// prepared image, the log gives the reason, because the images are compiled
+// then.
 func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.Logger) {
 	for _, dir := range s.Prepared {
 		f, err := OpenFolder(dir, s.Keys)

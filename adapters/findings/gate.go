@@ -66,9 +66,9 @@ var ErrFewPositions = errors.New("too few positions to judge a recipe")
 // Failure describes which figures of a check are worse than the gate with 95 %
 // certainty. Failure returns "" if none is. Other texts of the same length would
 // give other figures, so the end of the confidence interval that is better for the
-// recipe is compared. A recipe whose true quality is exactly at its gate is then
-// rejected in one of twenty checks; comparing the plain figures would reject it in
-// every second check.
+// recipe is compared. With this rule, a recipe whose true quality is exactly at
+// its gate is rejected in one of twenty checks; comparing the plain figures would
+// reject it in every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }

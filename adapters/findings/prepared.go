@@ -245,8 +245,9 @@ func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	return fmt.Sprintf("prepared for %s, this is %s", e.Library.Fingerprint, c.Fingerprint)
 }
 
-// entriesFor returns the entries of a model that a device can use. If there are
-// none, it returns the entries that the device cannot use, and false.
+// entriesFor returns the entries of a model that a device can use. If the
+// device can use no entry, entriesFor returns the entries that it cannot use,
+// and false.
 func entriesFor(all []PreparedEntry, digest string, c backend.Capabilities) (list []PreparedEntry, fits bool) {
 	for _, fits := range []bool{true, false} {
 		for _, e := range all {

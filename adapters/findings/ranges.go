@@ -116,8 +116,8 @@ func WritePreparedRanges(ctx context.Context, folder, name, digest string, recip
 	return atomicfile.WriteJSON(ctx, path, f)
 }
 
-// rangesDigest returns a digest of ranges and rounded weights. For nil it returns
-// "".
+// rangesDigest returns a digest of ranges and rounded weights. rangesDigest
+// returns "" for nil.
 func rangesDigest(r *model.Ranges) string {
 	if r == nil {
 		return ""

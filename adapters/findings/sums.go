@@ -33,7 +33,7 @@ type fileSum struct {
 }
 
 // addSums sets the sums of all images and of all files of ranges in a folder. An image that is
-// not there gets no sum.
+// missing from the folder gets no sum.
 func (m *manifest) addSums(folder string) error {
 	for e := range m.Entries {
 		images := m.Entries[e].Images

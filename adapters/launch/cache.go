@@ -18,7 +18,7 @@ import (
 )
 
 // Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller
-// of these two.
+// of the two limits below.
 const (
 	defaultCacheShare = 20 // as a percentage of the disk
 	defaultCacheSize  = 16 << 30

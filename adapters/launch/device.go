@@ -46,7 +46,8 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 		}
 	}
 	// The vendor's library may crash when its features are probed, so a child
-	// process does it first. Our emulator does not crash.
+	// process does it first. The emulator does not crash when its features are
+	// probed.
 	if o.ConstantSharing == hexagon.ConstantsAuto && s.Library != "emulator" && !s.CompileInline {
 		if o.ConstantSharing, err = s.probeConstantSharing(ctx, o); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Model is a loaded model with its device and engine. The caller must close it.
+// Model is a loaded model with its device and engine. The caller must close the Model.
 type Model struct {
 	File      *gguf.File
 	Device    backend.Device

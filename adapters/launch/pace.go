@@ -11,7 +11,8 @@ import (
 )
 
 // Pace describes the device profile of a phone whose times the emulator simulates.
-// No phone was measured for it. Every result that contains times names the pace.
+// No phone was measured for a Pace. Every result that contains times names the
+// pace.
 type Pace struct {
 	Profile string `json:"profile"`
 	// Kind is the kind of the device profile, such as fitted or estimated.

@@ -150,7 +150,7 @@ func (s Settings) Findings() findings.Store {
 }
 
 // CacheParent returns the folder that contains the image cache. If there is no
-// cache, it returns the folder for temporary files.
+// cache, CacheParent returns the folder for temporary files.
 func (s Settings) CacheParent() string {
 	if s.Cache == "" {
 		return os.TempDir()

@@ -62,8 +62,8 @@ func VariableProblems(environment []string) (problems []string) {
 }
 
 // valueProblems describes which variables have values that their key does not
-// accept. If all values are valid alone, it describes values that contradict each
-// other.
+// accept. If all values are valid alone, valueProblems describes values that
+// contradict each other.
 func valueProblems(lookup func(name string) (string, bool)) (problems []string) {
 	for _, k := range config.Keys {
 		value, _ := lookup(k.Variable())

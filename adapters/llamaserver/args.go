@@ -205,7 +205,8 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 		f, known := table[name]
 		if !known {
 			warnings = append(warnings, a.unknown(name, i, unknown))
-			// Assume that the next word is its value unless it looks like a flag.
+			// Assume that the next word is the value of the unknown flag unless it looks like a
+			// flag.
 			takesNext := !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-")
 			if takesNext {
 				i++

@@ -52,7 +52,8 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	}
 }
 
-// readCompletion reads a request for a text. What it returns keeps nothing of the body.
+// readCompletion reads a request for a text. What readCompletion returns keeps no part of the
+// body in memory.
 func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model) (request engine.Request, streamed bool, err error) {
 	body := defaults()
 	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context

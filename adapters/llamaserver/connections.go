@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// connections limits the number of open connections. For a new one, the connection
-// that has had no request for the longest time is closed. If all of them have one, the
-// new connection is closed. Idle connections therefore never keep the host out.
+// connections limits the number of open connections. If a new connection exceeds the
+// limit, the connection that has had no request for the longest time is closed. If all
+// connections have a request, the new connection is closed. Idle connections therefore
+// never keep the host out.
 type connections struct {
 	most int
 	mu   sync.Mutex
@@ -21,7 +22,7 @@ type connections struct {
 // connection that has one.
 type quiet struct {
 	since  time.Time
-	served bool // it had a request before
+	served bool // served is set if it had a request before
 }
 
 // newConnections returns a limit for a server with a number of slots. The process
@@ -31,8 +32,8 @@ func newConnections(slots int) *connections {
 }
 
 // youngest is the time that a connection has for its first request, before it may be
-// closed for another one. If only such connections are quiet, the server accepts no
-// others meanwhile.
+// closed for another one. If all quiet connections still wait for their first
+// request, the server accepts no others meanwhile.
 const youngest = 500 * time.Millisecond
 
 // changed is the hook [http.Server.ConnState]. The server calls it for a new connection
@@ -63,7 +64,8 @@ func (c *connections) set(conn net.Conn, q quiet) {
 
 // makeRoom closes a connection if there are too many: the one that is quiet for the
 // longest time after a request, else the one that waits for its first request for the
-// longest time. If the latter is too young, it returns the time to wait instead.
+// longest time. If that connection is too young, makeRoom returns the time to wait
+// instead.
 func (c *connections) makeRoom(newest net.Conn) (pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +84,8 @@ func (c *connections) makeRoom(newest net.Conn) (pause time.Duration) {
 	}
 	delete(c.open, victim)
 	if encrypted, ok := victim.(*tls.Conn); ok {
-		victim = encrypted.NetConn() // closing an encrypted one may wait for its client
+		victim = encrypted.NetConn() // closing an encrypted connection may wait for its client
 	}
-	_ = victim.Close() // its goroutine ends; the state that it then reports changes nothing
+	_ = victim.Close() // the connection's goroutine ends; the state that it then reports changes nothing
 	return 0
 }

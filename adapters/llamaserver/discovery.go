@@ -13,8 +13,8 @@ const discoveryTimeout = 5 * time.Second
 
 // AnswerDiscover reports a system without accelerators, if there is no original
 // program to report the real ones. The host reads stderr up to the word
-// system_info and then kills the process. If a person started it, the process
-// exits after a few seconds.
+// system_info and then kills the process. If a person started the program, the
+// process exits after a few seconds.
 func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	_, err := io.WriteString(stderr, "system_info: sdnpu, no devices; an NPU needs a model that selects it\n")
 	if err != nil {
@@ -26,8 +26,8 @@ func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// AnswerListDevices prints an empty list. If it listed the NPU, the host would use
-// other flags for every model.
+// AnswerListDevices prints an empty list. If AnswerListDevices listed the NPU, the
+// host would use other flags for every model.
 func AnswerListDevices(stdout io.Writer) error {
 	if _, err := io.WriteString(stdout, "Available devices:\n"); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)

@@ -3,7 +3,8 @@
 // host parses, and the exit of a process whose parent has exited.
 //
 // The package neither loads models nor starts the original llama-server.
-// Package runner does both and passes the loaded [Model] to [Server.SetModel].
+// Package runner loads models, starts the original llama-server, and passes the
+// loaded [Model] to [Server.SetModel].
 //
 // # Where things are
 //
@@ -34,8 +35,9 @@
 // # Why native chat is rejected
 //
 // The host renders prompts itself for models with a TEMPLATE and then needs
-// /completion, /tokenize and /detokenize only. For models without one it asks the
-// server to apply the template in the GGUF file; the answer explains what to do.
+// /completion, /tokenize and /detokenize only. For models without a TEMPLATE, the
+// host asks the server to apply the template in the GGUF file; the answer
+// explains what to do.
 //
 // All statements about the host hold for Ollama v0.30.0 to v0.32.9.
 package llamaserver

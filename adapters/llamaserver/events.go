@@ -108,8 +108,8 @@ func finalEvent(r engine.Report) event {
 	}
 }
 
-// laneOps returns the operators of each lane. laneOps includes lanes without operators,
-// because the report must show that the CPU runs none.
+// laneOps returns the operators that ran on each lane (NPU or CPU). laneOps includes
+// lanes without operators, because the report must show that the CPU runs none.
 func laneOps(r engine.Report) map[string]int64 {
 	ops := map[string]int64{"npu_ops": r.Ops[backend.NPU], "cpu_ops": r.Ops[backend.CPU]}
 	for lane, n := range r.Ops {
@@ -145,8 +145,8 @@ type Lossless struct {
 	Exact bool `json:"exact"`
 	Width *int `json:"width"`
 	// FlipsPerThousand is the rate at which the graph width changes the top token,
-	// per thousand positions, measured at Positions. If it was not measured, it is
-	// null and Measure is the command to measure it.
+	// per thousand positions, measured at Positions. If the rate was not measured,
+	// FlipsPerThousand is null, and Measure is the command that measures it.
 	FlipsPerThousand *float64 `json:"flips_per_1000"`
 	Positions        int      `json:"positions"`
 	Measure          string   `json:"measure,omitempty"`

@@ -79,8 +79,8 @@ func (t *tokenIDs) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// tokenList reads a list of token numbers and returns how many it holds. If there are
-// more than limit, it keeps none.
+// tokenList reads a list of token numbers and returns how many it holds. If the list
+// holds more than limit numbers, tokenList keeps none.
 func tokenList(raw []byte, limit int) (ids []int32, count int, err error) {
 	wrong := refuse(http.StatusBadRequest, "a list of tokens must hold token numbers only")
 	if raw[0] != '[' {

@@ -9,7 +9,7 @@ import (
 )
 
 // guard rejects requests that a web page of another site makes the user's browser
-// send. The browser tells where such a request comes from:
+// send. The browser tells where a web page's request comes from:
 //
 //   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
 //     pages and addresses that the user typed are accepted.

@@ -45,7 +45,7 @@ func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 }
 
 // read reads a body of at most limit bytes. The caller calls release when it needs
-// neither the body nor what is as large.
+// neither the body nor other data of that size.
 func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body []byte, release func(), err error) {
 	large := refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes, the most that this model's context needs", limit)
 	if r.ContentLength > int64(limit) {
@@ -74,7 +74,7 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	}
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers return it unwrapped
+	case err == io.EOF: //nolint:errorlint // readers return this error unwrapped
 		return body, release, nil
 	case err == nil, errors.As(err, &tooLarge):
 		err = large

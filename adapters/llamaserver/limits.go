@@ -34,8 +34,9 @@ const (
 	idleTimeout = time.Minute
 	// writeTimeout is the time that a client has to read one event.
 	writeTimeout = time.Minute
-	// stallTimeout is the time that a client may keep one answer waiting in total.
-	// After it, the generation is cancelled, because other requests wait for the device.
+	// stallTimeout is the time that a client may keep one answer waiting in total. After
+	// stallTimeout, the generation is cancelled, because other requests wait for the
+	// device.
 	stallTimeout = 2 * time.Minute
 	// budgetTimeout is the time that a request waits for the memory or the processor
 	// that others use.
@@ -47,8 +48,8 @@ const (
 	// bodyBudget bounds the memory of large requests until they have a prompt, in
 	// bytes. A request takes bodyCost times its body.
 	bodyBudget, bodyCost = 64 << 20, 4
-	// smallBody is the largest body that takes nothing of it. The number of
-	// connections bounds the sum of these.
+	// smallBody is the largest body that takes nothing of bodyBudget. The
+	// number of connections bounds the sum of small bodies.
 	smallBody = 16 << 10
 	// smallWork is the sum of small bodies that are decoded and tokenized at the same
 	// time. One large body is processed at the same time as the small bodies.

@@ -52,8 +52,8 @@ func (l *Lines) Buffer(device string, kind Kind, sizeBytes int64) {
 		components[kind], strings.Join(strings.Fields(device), "-"), kind, float64(sizeBytes)/(1<<20)))
 }
 
-// Offloaded reports how many layers run on the accelerator. If all memory is reported for such a
-// device, the host shows the model as 100 % on the accelerator.
+// Offloaded reports how many layers run on the accelerator. If all memory is reported for an
+// accelerator, the host shows the model as 100 % on the accelerator.
 func (l *Lines) Offloaded(layers, of int) {
 	l.write(fmt.Sprintf("load_tensors: offloaded %d/%d layers to GPU", layers, of))
 }
@@ -84,7 +84,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
 		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
 	fmt.Fprintf(&b, " context=%d", r.Context)
-	if r.Draft != "" && r.Draft != "off" { // even if nothing was drafted, because that is worth knowing
+	if r.Draft != "" && r.Draft != "off" { // the report has this field even if nothing was drafted
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows)
 		here("drafting_ms", r.Drafting)
@@ -176,9 +176,9 @@ func oneLine(text string) string {
 }
 
 // failureWords lists the words that make the host keep a line as the text of a
-// failure. The first group must match exactly, the second in any case. The host
-// clears the text only when the model is ready, so it would add a harmless line
-// with such a word to a later failure.
+// failure. The words of the first group must match exactly, those of the second
+// group in upper or lower case. The host clears the text only when the model is
+// ready, so it would add a harmless line with such a word to a later failure.
 var failureWords = []string{
 	"error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", `"ERR"`, "signal arrived during cgo execution",

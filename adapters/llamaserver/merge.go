@@ -16,9 +16,10 @@ const (
 
 // merger joins pieces into events so that the host's limit on repetitions never
 // ends a stream. After freeRepeats events with the same trimmed content, each
-// further event joins twice the number of pieces of the event before. Joined words
-// differ from a single word, so only white space needs large events: twenty events
-// then hold about eight thousand pieces. Any other text is sent immediately.
+// further event joins twice as many pieces as the event before. Joined words
+// differ from a single word, so only pieces of white space need large events:
+// twenty events then hold about eight thousand pieces. Any other text is sent
+// immediately.
 type merger struct {
 	last string // trimmed content of the last event sent
 	// repeats is the number of consecutive events with the same content; the host starts with

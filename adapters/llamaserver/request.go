@@ -225,7 +225,7 @@ func checkTokens(ids []int32, m Model) error {
 // notJSON returns the refusal of an invalid body.
 func notJSON(err error) *refusal {
 	if reason := (*refusal)(nil); errors.As(err, &reason) {
-		return reason // of a field that checks itself
+		return reason // the error comes from a field that checks itself
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
 		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)

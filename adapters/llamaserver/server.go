@@ -18,11 +18,11 @@ import (
 // Model answers requests. Model's methods may be called from any goroutine.
 type Model interface {
 	// Generate runs one request and passes its text to emit in pieces. When ctx is
-	// done or emit fails, it soon returns that error.
+	// done or emit fails, Generate soon returns that error.
 	Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 	// Encode tokenizes a text. addSpecial adds the tokens that start each text,
-	// parseSpecial recognises the spellings of control tokens. When ctx is done, it soon
-	// returns the context's error.
+	// parseSpecial recognises the spellings of control tokens. When ctx is done, Encode
+	// soon returns the context's error.
 	Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
@@ -43,14 +43,14 @@ type Limits struct {
 
 // Options tunes a Server.
 type Options struct {
-	// Addr is the address to listen on, "127.0.0.1:8080". Port 0 selects a free one.
+	// Addr is the address to listen on, "127.0.0.1:8080". Port 0 selects a free port.
 	Addr string
 	// Slots is the number of generations that run at the same time. Further ones
 	// wait. Zero means one.
 	Slots int
 	// ContextShift drops the older half of a full context instead of ending the
-	// answer. Keep is the number of leading tokens that it keeps if the request does
-	// not say; -1 keeps the whole prompt.
+	// answer. Keep is the number of leading tokens that a context shift keeps if the
+	// request does not say; -1 keeps the whole prompt.
 	ContextShift bool
 	Keep         int
 	// Access says who may ask, and how connections are encrypted. A server that other
@@ -75,13 +75,13 @@ type Server struct {
 	keep     int
 	lines    *Lines
 	access   Access
-	loopback bool // only this machine reaches the server
+	loopback bool // loopback is set if only this machine reaches the server
 	state    atomic.Pointer[state]
 	serving  atomic.Bool
 	running  sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
 }
 
-// state is the state of the model. If both fields are nil, it is loading.
+// state is the state of the model. If both fields of state are nil, the model is loading.
 type state struct {
 	model  Model
 	failed error
@@ -132,7 +132,7 @@ func New(o Options) (*Server, error) {
 // Addr returns the address of the server.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// SetModel sets the model. Nil returns to the state of loading.
+// SetModel sets the model. SetModel(nil) returns to the state of loading.
 func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 
 // SetFailed makes /health and each request fail with err.

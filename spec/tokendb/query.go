@@ -29,7 +29,7 @@ type query struct {
 	// empty is the result for the empty context, which is the same for all queries; its list
 	// stays in lists
 	empty level
-	kept  bool // empty was computed since the texts last changed
+	kept  bool // kept is set if empty was computed since the texts last changed
 	log   struct {
 		found           int
 		total, distinct [depth + 1]float32

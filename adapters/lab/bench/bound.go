@@ -45,7 +45,7 @@ type oracle struct {
 	tree    spec.Tree
 	output  []int32
 	emitted int  // emitted is the number of output tokens so far
-	frozen  bool // if set, the oracle does not learn from requests
+	frozen  bool // if frozen is set, the oracle does not learn from requests
 }
 
 func (o *oracle) Begin(prompt []int32) {

@@ -40,8 +40,8 @@ type Pair struct {
 type CompareOptions struct {
 	Device string
 	Items  []Item
-	// Limits are the maximum numbers of output tokens. The items of each task take them in
-	// turn.
+	// Limits are the maximum numbers of output tokens. The items of each task take the
+	// limits one after the other.
 	Limits []int
 	// Request holds the other settings of all requests.
 	Request engine.Request

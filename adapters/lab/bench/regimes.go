@@ -34,7 +34,8 @@ const regimeContext = 4096
 // fastest loads that published figures allow, and loads that slow computing down.
 var (
 	regimePrompts = []int{16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072}
-	regimeWindows = []float64{0.95, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 1.8, 1.9, 2, 2.5} // as multiples of the size of one set of blocks
+	// memory in multiples of the size of one set of block graphs
+	regimeWindows = []float64{0.95, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 1.8, 1.9, 2, 2.5}
 	regimeChanges = []struct {
 		name            string
 		bandwidth, slow float64 // zero keeps the profile's value

@@ -110,8 +110,8 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 
 // Baseline is a replay of prompt lookup. Ratios compare with the published form of
 // prompt lookup: it matches three tokens, drafts ten, and takes the first
-// occurrence. The other forms show what longer drafts and the latest occurrence
-// change.
+// occurrence. The other forms of prompt lookup show what longer drafts and the
+// latest occurrence change.
 type Baseline struct {
 	Name   string
 	Replay *Replay

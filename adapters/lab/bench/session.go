@@ -94,8 +94,8 @@ type SessionRow struct {
 	Reason    string `json:"reason"`
 }
 
-// Session compares the chooser (first row) with the plans, each in its best
-// configuration.
+// Session compares the chooser (first row) with the plans, each with its best
+// partition and widths.
 type Session struct {
 	Device string       `json:"device"`
 	Model  string       `json:"model"`

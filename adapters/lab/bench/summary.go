@@ -165,7 +165,7 @@ func sum(list []Measured, first map[string][]int32) Run {
 }
 
 // worstDecile returns the mean of the lowest tenth of the values, which is at least
-// one value. Without values it returns 0.
+// one value. worstDecile returns 0 for no values.
 func worstDecile(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -19,7 +19,7 @@ type SwitchOptions struct {
 	Blocks         []int // Blocks holds the numbers of blocks
 	// PrefillRows and DecodeRows are the widths of the prefill graph and of the decode graph
 	PrefillRows, DecodeRows int
-	// Verify is the number of rows of a decode step. If it is larger than
+	// Verify is the number of rows of a decode step. If Verify is larger than
 	// DecodeRows, a step takes several executes. If Verify is zero, DecodeRows is
 	// used.
 	Verify    int

@@ -67,8 +67,8 @@ func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes grap
 }
 
 // fit splits the times of passes into a fixed time per execute, a time per tile of
-// 32 rows, and a time per row. The sum of the three is exact for the widths 1, 32
-// and the widest one, unless one of the three would be negative.
+// 32 rows, and a time per row. The sum of the three times is exact for the widths
+// 1, 32 and the widest one, unless one of the three would be negative.
 func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	one, ok1 := r.Find("layer", 1)
 	tile, ok2 := r.Find("layer", 32)

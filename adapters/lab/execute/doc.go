@@ -3,9 +3,9 @@
 //
 // A model of a few kilobytes with the same number of layers stands in for the real
 // model; the emulator takes the real model's times. A difference between forecast
-// and execution is therefore a cost or an error of the engine. If both agree, the
-// engine follows the plan. The comparison does not show that a phone behaves like
-// the profile.
+// and execution is therefore a cost or an error of the engine. If forecast and
+// execution agree, the engine follows the plan. The comparison does not show that
+// a phone behaves like the profile.
 //
 // The emulator reads its settings once per process, so [Processes] starts a process
 // for each plan. If calls were late on this machine's clock, the run is repeated

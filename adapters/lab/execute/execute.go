@@ -37,7 +37,7 @@ type Job struct {
 // Result holds the times of a job, converted to times of the phone.
 type Result struct {
 	Timeline *graphswap.Timeline `json:"timeline"`
-	// OverrunMs is the time by which, compared with the phone, the device's calls took,
+	// OverrunMs is the time by which the device's calls took longer than on the phone,
 	// because this machine was busy.
 	OverrunMs float64 `json:"overrun_ms"`
 	Tokens    []int32 `json:"tokens"` // Tokens holds the generated tokens

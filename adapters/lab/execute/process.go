@@ -16,7 +16,7 @@ import (
 )
 
 // ErrLate is returned if calls were late however much the device was slowed down.
-// The measured times are then meaningless.
+// The times of such a run are meaningless.
 var ErrLate = errors.New("the machine is busy")
 
 // Processes executes each plan in its own process, because the emulator reads its
@@ -32,8 +32,8 @@ type Processes struct {
 	// Virtual selects the emulator's virtual clock.
 	Virtual bool
 	// Scale slows the first run down: with 2, it takes twice the time of the phone.
-	// Slowest is the largest factor for repeated runs. If they are zero, 1 and 8
-	// are used.
+	// Slowest is the largest factor for repeated runs. If Scale and Slowest are
+	// zero, 1 and 8 are used.
 	Scale, Slowest float64
 	// Progress, if set, is called before each run of a plan, with the scale of the
 	// run and with how late the previous run was (0 for the first run).
