@@ -142,3 +142,40 @@ func TestEnableRefusesAnOllamaThatStartsAnotherRunner(t *testing.T) {
 	require.Contains(t, string(out), "sdnpu install DIR")
 	require.Equal(t, before, store(t, p.dir))
 }
+
+func TestDoctorNoticesAnUpdateOfOllama(t *testing.T) {
+	root := t.TempDir()
+	pinned := realOllama(t)
+	content, err := os.ReadFile(pinned.Executable)
+	require.NoError(t, err)
+	installed := filepath.Join(root, "installed", "bin", "ollama")
+	require.NoError(t, os.MkdirAll(filepath.Dir(installed), 0o755))
+	require.NoError(t, os.WriteFile(installed, content, 0o755))
+	private := filepath.Join(root, "private")
+	sdnpu(t, "install", private, "--ollama", installed)
+	doctor := func() string {
+		out, err := exec.Command(program(t), "doctor", "--ollama", filepath.Join(private, "bin", "ollama")).CombinedOutput()
+		require.Error(t, err, "there is no NPU here")
+		return string(out)
+	}
+	require.NotContains(t, doctor(), "its layout")
+
+	require.NoError(t, os.Remove(installed))
+	require.NoError(t, os.WriteFile(installed, append(content, 0), 0o755))
+	out := doctor()
+	require.Contains(t, out, "was updated since: run `sdnpu install "+private+" --ollama "+installed+"`")
+	sdnpu(t, "install", private, "--ollama", installed)
+	require.NotContains(t, doctor(), "its layout", "the command mends it")
+
+	runner := filepath.Join(private, "lib", "ollama", "llama-server")
+	original := filepath.Join(private, "lib", "ollama", originalName)
+	require.NoError(t, os.Rename(runner, runner+".kept"))
+	require.NoError(t, os.WriteFile(runner, []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.WriteFile(original, []byte("#!/bin/sh\n"), 0o755))
+	out = doctor()
+	require.Contains(t, out, runner+" was replaced since sdnpu was installed")
+	require.Contains(t, out, "remove it, and run `sdnpu install "+private+"`")
+	require.NoError(t, os.Remove(runner))
+	sdnpu(t, "install", private, "--ollama", installed)
+	require.NotContains(t, doctor(), "was replaced since")
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -46,7 +48,7 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	case ollama.IsBuildOfThisProgram(h.Runner):
 		runner.Remedy = "another build of this program: `sdnpu install DIR` updates it"
 	default:
-		runner.Remedy = "the original; `sdnpu install DIR` makes an Ollama that starts this program"
+		runner = foreignRunner(h)
 	}
 	original := Finding{What: "original", Remedy: "models that are not selected for the NPU would not run: keep Ollama's llama-server as llama-server.orig in the same folder, or set SDNPU_ORIGINAL"}
 	path, err := ollama.FindOriginal(m.Settings.Original, launch.ProgramFolders(h.Runner))
@@ -59,7 +61,44 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	if original.Found != "" {
 		original.Remedy = "runs the models that are not selected"
 	}
-	return []Finding{host, runner, original}
+	list := []Finding{host, runner, original}
+	if layout := checkLayout(h); layout != nil {
+		list = append(list, *layout)
+	}
+	return list
+}
+
+// foreignRunner describes a runner that is not this program. If Ollama's original
+// lies next to it under our name for it, this program was there before.
+func foreignRunner(h ollama.Host) Finding {
+	f := Finding{What: "its runner", Found: h.Runner, Remedy: "the original; `sdnpu install DIR` makes an Ollama that starts this program"}
+	folder := filepath.Dir(h.Runner)
+	if original, err := ollama.FindOriginal("", []string{folder}); err != nil || original == "" {
+		return f
+	}
+	dir := filepath.Dir(filepath.Dir(folder))
+	f.Found, f.Remedy = "", fmt.Sprintf("%s was replaced since sdnpu was installed, so no model runs on the NPU: ", h.Runner)
+	if _, err := os.Stat(filepath.Join(dir, ollama.MarkerFile)); err == nil {
+		f.Remedy += fmt.Sprintf("remove it, and run `sdnpu install %s`", dir)
+	} else {
+		f.Remedy += "run `sdnpu install DIR`, which makes an Ollama that updates do not change"
+	}
+	return f
+}
+
+// checkLayout reports that Ollama was updated since a layout was made of it. It
+// returns nil if the layout is up to date, or if h is none.
+func checkLayout(h ollama.Host) *Finding {
+	dir, from, reason, err := ollama.Outdated(h.Executable)
+	switch {
+	case err != nil:
+		return &Finding{What: "its layout", Remedy: err.Error()}
+	case reason == "":
+		return nil
+	case from == "":
+		return &Finding{What: "its layout", Remedy: fmt.Sprintf("%s: install Ollama again, run `sdnpu install %s`, and start %s serve again", reason, dir, h.Executable)}
+	}
+	return &Finding{What: "its layout", Remedy: fmt.Sprintf("%s: run `sdnpu install %s --ollama %s`, and start %s serve again", reason, dir, from, h.Executable)}
 }
 
 // FindOllama is like [ollama.Find]; its error names the flag --ollama.
