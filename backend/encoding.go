@@ -20,7 +20,7 @@ type Encoding struct {
 	// [Encoding.Multiplied]).
 	Block int
 	// Bits is the number of significant bits of an element; the other bits are copies
-	// of its sign bit. Zero means that all bits are significant.
+	// of its sign bit. A zero Bits means that all bits are significant.
 	Bits int
 }
 

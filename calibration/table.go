@@ -4,9 +4,9 @@ import "github.com/sdnpu/sdnpu/spec/ngram"
 
 // Options tunes a [Table]. The zero value is ready to use.
 type Options struct {
-	// Depth is the length in tokens of the longest context. Zero means 4.
+	// Depth is the length in tokens of the longest context. A zero Depth means 4.
 	Depth int
-	// Weight is the count that a token of probability 1 gets. Zero means 4.
+	// Weight is the count that a token of probability 1 gets. A zero Weight means 4.
 	Weight float32
 }
 

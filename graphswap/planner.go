@@ -169,7 +169,8 @@ const (
 )
 
 // searchOrders evaluates the starting points of all orders and improves the best
-// ones. With the effort that is left, it searches exhaustively for a better plan.
+// ones. With the effort that is left, searchOrders searches exhaustively for a
+// better plan.
 func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int, effort *int) candidate {
 	all := make([][]candidate, 0, len(orders))
 	best, bound := candidate{score: score{end: never}}, -1.0

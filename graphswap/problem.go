@@ -116,8 +116,8 @@ type Request struct {
 	// Shared means that the graphs of a block share their weights.
 	Shared bool
 	Before []Variant // see [Problem].Before
-	// Context is the number of tokens for which the KV cache has room. Zero means
-	// as many tokens as the prompt needs.
+	// Context is the number of tokens for which the KV cache has room. A zero
+	// Context means as many tokens as the prompt needs.
 	Context int
 }
 

@@ -26,7 +26,7 @@ type Options struct {
 	// empty, the system library in the folder of Library is used, or Library itself if it describes
 	// images, as the emulator does.
 	SystemLibrary string
-	// Name names the device in messages and reports. Empty means Library.
+	// Name names the device in messages and reports. An empty Name means Library.
 	Name string
 	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If SoC
 	// is zero, the library chooses; on a phone it finds the phone's own chip.

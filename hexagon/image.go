@@ -148,8 +148,8 @@ func (m *manifest) check() error {
 	return nil
 }
 
-// check validates the ports of a graph. Each has a name and an ID of its own: if two ports had the
-// ID of one tensor, the library would write into the buffer of another tensor.
+// check validates the ports of a graph. Each port has a name and an ID of its own: if two ports
+// had the ID of one tensor, the library would write into the buffer of another tensor.
 func (g *graphManifest) check() error {
 	names, ids := make(map[string]bool), make(map[uint32]bool)
 	for _, p := range slices.Concat(g.Inputs, g.Outputs) {

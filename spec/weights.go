@@ -4,7 +4,7 @@ import "math"
 
 const (
 	// levels is the number of context lengths that have their own weights. All
-	// longer contexts share the last weight.
+	// contexts that are longer than levels tokens share the last weight.
 	levels = 9
 	// maxSources is the largest number of sources of a [Drafter].
 	maxSources = 4

@@ -154,7 +154,7 @@ func (l *listener) copy(size int) error {
 		if _, err := l.w.Write(part); err != nil {
 			return err
 		}
-		n, _ := l.in.Discard(len(part)) // cannot fail, because Peek returned this number of bytes
+		n, _ := l.in.Discard(len(part)) // the call cannot fail, because Peek returned this number of bytes
 		size -= n
 	}
 	return nil

@@ -71,7 +71,8 @@ func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabil
 
 func checkCompiler() Finding {
 	f := Finding{What: "C compiler"}
-	for _, name := range []string{"cc", "gcc", "clang"} { // the same order in which the build of the emulator searches
+	// compilers are searched in the same order as by the build of the emulator
+	for _, name := range []string{"cc", "gcc", "clang"} {
 		if path, err := exec.LookPath(name); err == nil {
 			f.Found, f.Remedy = path, "only the emulator needs it"
 			return f

@@ -56,8 +56,8 @@ func (c client) create(ctx context.Context, name, from, adapter string) error {
 	})
 }
 
-// remove removes a model, and the blobs that no other model uses. It is no error if
-// there is no such model.
+// remove removes a model, and the blobs that no other model uses. A model that
+// does not exist is no error.
 func (c client) remove(ctx context.Context, name string) error {
 	err := c.call(ctx, http.MethodDelete, "/api/delete", map[string]any{"model": name}, nil)
 	if hasStatus(err, http.StatusNotFound) {

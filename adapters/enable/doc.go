@@ -1,10 +1,11 @@
 // Package enable makes NPU variants of the models of a running Ollama, and removes
 // them.
 //
-// A variant is a second name for the same weights. It consists of the layers of its
-// base model and of an adapter of a few hundred bytes, which selects the NPU. The
-// package talks to Ollama's HTTP API only and copies no weights. It reads the
-// model's file, whose path Ollama reports, so it must run on Ollama's machine.
+// A variant is a second name for the same weights. A variant consists of the layers
+// of its base model and of an adapter of a few hundred bytes, which selects the
+// NPU. The package talks to Ollama's HTTP API only and copies no weights. The
+// package reads the model's file, whose path Ollama reports, so it must run on
+// Ollama's machine.
 //
 // # Order of the steps
 //

@@ -22,8 +22,8 @@ const lineEvery = 10 * time.Second
 // Ollama is a running Ollama.
 type Ollama struct {
 	URL *url.URL
-	// Journal is a folder for notes about unfinished work. It must be the same in
-	// all calls of a user.
+	// Journal is a folder for notes about unfinished work. Journal must be the
+	// same in all calls of a user.
 	Journal string
 	// RunnerKnown is set if the caller knows that this Ollama starts sdnpu.
 	RunnerKnown bool

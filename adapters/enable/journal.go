@@ -57,8 +57,8 @@ func openJournal(folder, url string) (*journal, error) {
 	}
 }
 
-// isCurrent reports whether the locked file still has its name. Its last holder may
-// have removed it after this process opened it.
+// isCurrent reports whether the locked file still has its name. The lock's last
+// holder may have removed the file after this process opened it.
 func (j *journal) isCurrent() bool {
 	locked, err := j.lock.Stat()
 	named, missing := os.Stat(j.lock.Name())

@@ -72,8 +72,9 @@ func (c client) show(ctx context.Context, name string) (Model, error) {
 	return m, nil
 }
 
-// readModelfile reads the paths and parameters of a Modelfile that Ollama wrote. It
-// writes the weights first, then the adapters, and then texts over several lines.
+// readModelfile reads the paths and parameters of a Modelfile that Ollama wrote.
+// Ollama writes the weights first, then the adapters, and then texts over
+// several lines.
 func (m *Model) readModelfile(text string) {
 	texts := false
 	for l := range strings.Lines(text) {
@@ -131,7 +132,7 @@ func keysOf(file string) (selected bool, settings []string, err error) {
 }
 
 // checkBase returns an error that says why a model cannot be the base of a variant.
-// It changes nothing.
+// checkBase changes nothing.
 func (m Model) checkBase() error {
 	refuse := func(format string, a ...any) error {
 		return fmt.Errorf("%s: %w: %w", line(m.Name), ErrUnsuitable, fmt.Errorf(format, a...))

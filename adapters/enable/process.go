@@ -8,6 +8,6 @@ type Process struct {
 	Deleted    bool
 	// Own is set if the process belongs to the user of this program.
 	Own bool
-	// Environment holds its environment variables. It is nil if they cannot be read.
+	// Environment holds its environment variables. Environment is nil if they cannot be read.
 	Environment []string
 }

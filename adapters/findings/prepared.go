@@ -159,7 +159,7 @@ func parseManifest(folder string, content []byte) (manifest, error) {
 }
 
 // ReadOrNewManifest reads the entries of a folder that may have no manifest yet. If
-// the folder cannot hold a manifest, it returns an error.
+// the folder cannot hold a manifest, ReadOrNewManifest returns an error.
 func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 	all, err := ReadManifest(folder)
 	var path *fs.PathError

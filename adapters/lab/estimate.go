@@ -73,7 +73,7 @@ than a phone's. The compiled images are not kept.`,
 	flags.StringVar(&f.rows, "rows", "1,8,16,32,64,128", "widths of the graphs in rows")
 	flags.IntVar(&f.context, "context", 1024, "number of past tokens that the graphs attend to")
 	flags.StringVar(&f.library, "library", "", "path of the vendor's x86-64 library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("soc") // the call cannot fail, because the flag exists
 	flags.StringVarP(&f.out, "output", "o", "", "file to write a device profile to")
 	flags.StringVar(&f.name, "name", "", "name of the model in the profile (default: the file's name)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

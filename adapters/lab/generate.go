@@ -74,7 +74,7 @@ file of --save are not measured again; databases still start empty.`,
 	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // cannot fail, because the flag exists
+			panic(err) // the call cannot fail, because the flag exists
 		}
 	}
 	return cmd

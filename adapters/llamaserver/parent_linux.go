@@ -19,12 +19,12 @@ import (
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
-		runtime.LockOSThread() // the signal is requested by this thread
+		runtime.LockOSThread() // the thread that requests the signal must not change
 		defer runtime.UnlockOSThread()
 		died := make(chan os.Signal, 1)
 		signal.Notify(died, unix.SIGUSR1)
 		defer signal.Stop(died)
-		// If this fails, polling still notices the exit.
+		// If the signal cannot be requested, polling still notices the parent's exit.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGUSR1), 0, 0, 0)
 		defer func() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }()
 		tick := time.NewTicker(parentPoll)

@@ -46,7 +46,7 @@ type Options struct {
 	// Addr is the address to listen on, "127.0.0.1:8080". Port 0 selects a free port.
 	Addr string
 	// Slots is the number of generations that run at the same time. Further ones
-	// wait. Zero means one.
+	// wait. A zero Slots means one.
 	Slots int
 	// ContextShift drops the older half of a full context instead of ending the
 	// answer. Keep is the number of leading tokens that a context shift keeps if the
@@ -57,9 +57,9 @@ type Options struct {
 	// machines reach needs a key, unless WithoutKey allows it to run without one.
 	Access     Access
 	WithoutKey bool
-	// Lines receives reports and failures. Nil means silence.
+	// Lines receives reports and failures. A nil Lines means silence.
 	Lines *Lines
-	// Logger receives warnings. Nil means silence.
+	// Logger receives warnings. A nil Logger means silence.
 	Logger *slog.Logger
 }
 

@@ -96,9 +96,9 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, m Model) err
 // textPart is about the number of bytes of text that writeText decodes at a time.
 const textPart = 16 << 10
 
-// writeText writes the answer of /detokenize. Some tokens have much text, so it decodes
-// a few at a time. A character may be spread over several tokens: its first bytes wait
-// for the others.
+// writeText writes the answer of /detokenize. Some tokens have much text, so writeText
+// decodes a few at a time. A character may be spread over several tokens: its first
+// bytes wait for the others.
 func writeText(ctx context.Context, out *bufio.Writer, m Model, ids []int32) error {
 	if _, err := out.WriteString(`{"content":"`); err != nil {
 		return err

@@ -38,8 +38,8 @@ func (i *Installation) Size() (files int, sizeBytes int64) {
 }
 
 // Remove removes the files of an installation, and then its folders that are
-// empty. Remove returns the files that it left because they were changed. If it
-// is interrupted, a second call completes it.
+// empty. Remove returns the files that it left because they were changed. If
+// Remove is interrupted, a second call completes it.
 func (i *Installation) Remove() (left []string, err error) {
 	if _, err := os.Lstat(filepath.Join(i.Dir, MarkerFile)); err != nil { // of an earlier version
 		if err := writeMarker(i.Dir, i.files); err != nil {

@@ -24,7 +24,7 @@ func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, cont
 	flags.StringVar(&f.rows, "rows", rows, rowsUsage)
 	flags.IntVar(&f.context, "context", context, contextUsage)
 	flags.StringVar(&f.library, "library", "", "emulator, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("soc") // the call cannot fail, because the flag exists
 }
 
 // target returns the chip that --soc names, and the settings with which to compile

@@ -120,7 +120,7 @@ func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path str
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 }
 
-// printFindings prints findings. If something is missing, it returns an error.
+// printFindings prints findings. If something is missing, printFindings returns an error.
 func printFindings(w io.Writer, list []doctor.Finding, asJSON bool) error {
 	type line struct {
 		What   string `json:"what"`

@@ -64,7 +64,7 @@ func newPrepareCommand() *cobra.Command {
 	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store them for each width")
-	_ = cmd.MarkFlagRequired("output") // cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("output") // the call cannot fail, because the flag exists
 	return cmd
 }
 

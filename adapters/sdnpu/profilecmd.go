@@ -55,7 +55,7 @@ To test everything that a new device must do, run sdnpu-lab first-contact.`,
 	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the median counts")
 	flags.StringVarP(&f.out, "output", "o", "", "also write the profile to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "moved to sdnpu-lab first-contact")
-	_ = flags.MarkHidden("first-contact") // cannot fail, because the flag exists
+	_ = flags.MarkHidden("first-contact") // the call cannot fail, because the flag exists
 	flags.BoolVar(&f.json, "json", false, "print the profile")
 	return cmd
 }

@@ -106,7 +106,7 @@ func typed(k config.Key, value string) any {
 	case "bool":
 		return config.Bool(value)
 	case "int":
-		n, _ := strconv.ParseInt(value, 10, 32) // cannot fail, because Check has parsed the value
+		n, _ := strconv.ParseInt(value, 10, 32) // the call cannot fail, because Check has parsed the value
 		return int32(n)
 	}
 	return value

@@ -46,7 +46,7 @@ and Perfetto instead of a page.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for the standard output (required)")
 	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace for any file name")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // cannot fail, because the flag exists
+		panic(err) // the call cannot fail, because the flag exists
 	}
 	return cmd
 }

@@ -12,17 +12,17 @@ import (
 // float16 and promises nothing about rows.
 type Options struct {
 	// Tolerance returns the largest error that is allowed relative to the reference.
-	// Nil means [Half].
+	// A nil Tolerance means [Half].
 	Tolerance Tolerance
 	// RowExact requires that a row has the same bits in graphs of any width and
 	// with any padding.
 	RowExact bool
 	// Refuses describes the part of a graph that the device cannot compute, or returns "".
-	// Compiling such a graph must fail with [errors.ErrUnsupported], and any other must run. Nil
-	// means that the device computes everything.
+	// Compiling such a graph must fail with [errors.ErrUnsupported], and any other must run. A
+	// nil Refuses means that the device computes everything.
 	Refuses func(g *backend.Graph) string
-	// Type is the element type of test cases that do not check arithmetic. Zero means
-	// float16.
+	// Type is the element type of test cases that do not check arithmetic. A zero
+	// Type means float16.
 	Type backend.DataType
 	// Known maps the name of each case that the device is known to fail to the reason.
 	// A name covers itself and all names that continue it after a slash:

@@ -19,9 +19,9 @@ var ErrText = errors.New("text is empty or longer than Options.Context")
 type Options struct {
 	// Recipe is the precision. If Recipe is zero, the first of [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows is the width of the graphs. Zero means 128.
+	// Rows is the width of the graphs. A zero Rows means 128.
 	Rows int
-	// Context is the length in tokens of the longest text. Zero means 512.
+	// Context is the length in tokens of the longest text. A zero Context means 512.
 	Context int
 	// Observe makes the inputs and results of projections outputs of the graphs.
 	Observe bool
@@ -31,7 +31,8 @@ type Options struct {
 	// If Round is set, the recipe must be f32.
 	Round Keep
 	// Block, if positive, makes Round use 4 bits and one integer scale factor for
-	// each Block inputs ([quant.FitMultiples]). Zero makes Round use 8 bits.
+	// each Block inputs ([quant.FitMultiples]). A zero Block makes Round use 8
+	// bits.
 	Block int
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
@@ -222,7 +223,7 @@ func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 func floats(b []byte, t backend.DataType) []float32 {
 	values := make([]float32, len(b)/t.Size())
 	if err := quant.DecodeFloats(values, b, t); err != nil {
-		panic(err) // cannot fail: the callers pass float tensors only
+		panic(err) // the call cannot fail: the callers pass float tensors only
 	}
 	return values
 }

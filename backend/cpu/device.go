@@ -10,11 +10,12 @@ import (
 
 // Options configures a Device. The zero value is ready to use.
 type Options struct {
-	// Workers is the number of goroutines that compute one operator together. Zero
-	// means GOMAXPROCS.
+	// Workers is the number of goroutines that compute one operator together. A
+	// zero Workers means GOMAXPROCS.
 	Workers int
 	// MemoryLimit bounds the bytes of each program and of each buffer. A larger
-	// program or buffer fails with [backend.ErrNoMemory]. Zero means 16 GiB.
+	// program or buffer fails with [backend.ErrNoMemory]. A zero MemoryLimit
+	// means 16 GiB.
 	MemoryLimit int64
 }
 

@@ -50,7 +50,7 @@ func newLayout(g *backend.Graph) layout {
 	return l
 }
 
-// take assigns the smallest free slot that is large enough. If there is none, it
+// take assigns the smallest free slot that is large enough. If there is none, take
 // enlarges the largest free slot, or adds a slot if none is free. take returns the
 // remaining free slots.
 func (l *layout) take(free []int, tensor, elements int) []int {

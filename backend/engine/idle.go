@@ -37,8 +37,8 @@ func (e *Engine) requestStarted() {
 }
 
 // requestEnded counts a request that ends. If no other request runs and plans switch
-// graphs, it starts a timer of [Options].IdleSwitch, after which the prefill graphs are
-// loaded again.
+// graphs, requestEnded starts a timer of [Options].IdleSwitch, after which the prefill
+// graphs are loaded again.
 func (e *Engine) requestEnded() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()

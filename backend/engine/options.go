@@ -18,8 +18,9 @@ const (
 	// contexts.
 	defaultContext = 4096
 	// blockParameters is the largest number of weights in a block if the options do not
-	// set the number of blocks. With this limit, an f16 image of a block takes at most
-	// 200 MB. An NPU session must hold an image in one piece, together with others.
+	// set the number of blocks. With at most blockParameters weights, an f16 image of a
+	// block takes at most 200 MB. An NPU session must hold an image in one piece,
+	// together with others.
 	blockParameters = 100_000_000
 	// maxRows bounds the width of a graph, and so the size of its mask.
 	maxRows = 4096
@@ -51,10 +52,10 @@ type Options struct {
 	// is the model's own limit, but at most 4096.
 	Context int
 	// FirstContext is the context tier with which the engine starts. The tier doubles,
-	// up to Context, when a sequence needs more. Zero means 512.
+	// up to Context, when a sequence needs more. A zero FirstContext means 512.
 	FirstContext int
 	// Sequences is the number of conversations in the KV cache, and so of requests that
-	// can run at the same time. Zero means one.
+	// can run at the same time. A zero Sequences means one.
 	Sequences int
 	// Plan decides which graphs are loaded at which time: see [Plans]. With an empty
 	// Plan all graphs are loaded, in shared images if the device shares constants.
@@ -112,9 +113,10 @@ type Options struct {
 	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
 	// CompilePatience is the silence that is allowed of a process that compiles, in
 	// addition to the time that its work takes. A process that waits longer for the
-	// lock of an image compiles it too. Zero means [DefaultPatience].
+	// lock of an image compiles it too. A zero CompilePatience means
+	// [DefaultPatience].
 	CompilePatience time.Duration
-	// Logger receives warnings. Nil means silence.
+	// Logger receives warnings. A nil Logger means silence.
 	Logger *slog.Logger
 	// Progress, if set, is called while images are compiled and loaded: at the start
 	// and the end of each image, and at least every second. Calls of Progress do not
@@ -122,8 +124,9 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// ContextOf returns the context length that an engine would have for a model. With it,
-// the caller can reject a prompt that does not fit before images are compiled.
+// ContextOf returns the context length that an engine would have for a model. With
+// ContextOf, the caller can reject a prompt that does not fit before images are
+// compiled.
 func (o Options) ContextOf(c model.Config) int {
 	if o.Context == 0 {
 		return min(c.ContextLength, defaultContext)

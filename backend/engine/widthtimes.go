@@ -10,7 +10,7 @@ import (
 // measureWidths prepares the time of a pass of each width, so that automatic drafts need
 // not risk a slow pass to learn its time, and cuts prompts by these times. measureWidths
 // runs the graphs of one block and of the head, which takes about as long as one pass of
-// each width through one block. Later passes correct the times.
+// each width through one block. Later passes correct the times of the widths.
 func (e *Engine) measureWidths(ctx context.Context) error {
 	o := &e.options
 	if !o.Draft.Auto || o.Exact || o.Plan != "" {

@@ -134,8 +134,9 @@ func (w *windowRun) begin(chunk int) error {
 	return nil
 }
 
-// endStep stores the block's keys and values. After the last block it runs the head and
-// delivers the chunk; after any other block it saves the chunk's hidden states.
+// endStep stores the block's keys and values. After the last block, endStep runs the
+// head and delivers the chunk; after any other block it saves the chunk's hidden
+// states.
 func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block) error {
 	e, m, rows := w.engine, r.graphs.memory, len(r.batch.rows)
 	if err := e.checkFresh(r.batch, b.First, b.End); err != nil {

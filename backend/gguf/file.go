@@ -110,8 +110,8 @@ func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
 // Tensors returns the tensors in the order in which the file has them.
 func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
 
-// Tensor returns the named tensor. If it does not exist, the error wraps
-// [ErrNoTensor].
+// Tensor returns the named tensor. If the tensor does not exist, the error
+// wraps [ErrNoTensor].
 func (f *File) Tensor(name string) (Tensor, error) {
 	i, ok := f.tensors[name]
 	if !ok {

@@ -96,9 +96,9 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 }
 
 // Verify reads every image completely and calls report with each result, in the order
-// of List. If fix is set, it removes damaged images. A file that Verify cannot read or
-// remove stays in the folder, with the reason in Kept. Verify returns the error of ctx
-// or report.
+// of List. If fix is set, Verify removes damaged images. A file that Verify cannot
+// read or remove stays in the folder, with the reason in Kept. Verify returns the
+// error of ctx or report.
 func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) error {
 	list, err := s.List()
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 	return nil
 }
 
-// verify reads one image completely. If fix is set, it removes the image if it is
-// damaged.
+// verify reads one image completely. If fix is set, verify removes the image if
+// it is damaged.
 func (i *Info) verify(want key, fix bool) {
 	e, err := openEntry(i.Path, want, nil)
 	i.Damage = err

@@ -18,9 +18,9 @@ const lockPoll = 50 * time.Millisecond
 
 // Lock takes the lock of a key. The holder of the lock is the only one, among all
 // processes that share the folder, that makes the image of this key. If Lock has to
-// wait, it calls waits once. After such a wait, the image probably exists. If the
-// folder cannot be written, Lock returns [ErrStore]. If ctx ends first, Lock returns
-// the error of ctx.
+// wait, it calls waits once. After waiting for another process, the image probably
+// exists. If the folder cannot be written, Lock returns [ErrStore]. If ctx ends
+// first, Lock returns the error of ctx.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ const (
 // Options configures a Store. The zero value is ready to use.
 type Options struct {
 	// Limit is the largest total size in bytes of the images in the folder, without
-	// those in use. Zero means no limit.
+	// those in use. A zero Limit means no limit.
 	Limit int64
 	// If Keep is set, the store never removes images to make room, even above the
 	// limit. The user has asked for every image in the folder.
@@ -50,8 +50,8 @@ type Options struct {
 	// could not be kept: see [mapped.Keeping]. Lost should end the process with the
 	// reason.
 	Lost func(reason error)
-	// Logger receives warnings about damaged files, and the names of removed files. Nil
-	// means silence.
+	// Logger receives warnings about damaged files, and the names of removed files. A
+	// nil Logger means silence.
 	Logger *slog.Logger
 }
 
@@ -127,7 +127,7 @@ func stale(name string, info fs.FileInfo) bool {
 }
 
 // abandoned reports whether no process holds the lock of a file. On a system without
-// locks, it returns false.
+// locks, abandoned returns false.
 func abandoned(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -227,8 +227,8 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 }
 
 // openEntry maps a file into memory and checks it. If the file is damaged, openEntry
-// returns both the entry and the error. If it is a symbolic link, it returns only the
-// error.
+// returns both the entry and the error. If the file is a symbolic link, openEntry
+// returns only the error.
 func openEntry(path string, want key, lost func(error)) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: the file is a symbolic link", errDamaged)
@@ -283,8 +283,8 @@ func discard(path string, e *Entry) error {
 		return errors.Join(err, closed)
 	}
 	// Another process may have replaced the damaged file by a valid one in the meantime. If
-	// it does so only after this check, the valid image is removed, which costs one more
-	// compilation.
+	// the file is replaced only after this check, the valid image is removed, which costs
+	// one more compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {
 		err = os.Remove(path)

@@ -20,8 +20,8 @@ type architecture struct {
 	// configure, if set, reads these keys into a Config that already contains the
 	// common ones.
 	configure func(r *keyReader, c *Config)
-	// epsilon is the default epsilon of the norms. If it is 0, a file must contain the
-	// epsilon.
+	// epsilon is the default epsilon of the norms. If the default is 0, a file must
+	// contain the epsilon.
 	epsilon float64
 	// gate writes the nodes of the gate's activation function. The names of these nodes
 	// start with p.

@@ -78,8 +78,8 @@ type Head struct {
 	Name string
 	Rows int
 	// Top is the number of largest logits that the graph returns in addition to all
-	// logits. Zero means none. If Top exceeds the vocabulary, the graph returns as many
-	// logits as the vocabulary has tokens.
+	// logits. A zero Top means none. If Top exceeds the vocabulary, the graph returns
+	// as many logits as the vocabulary has tokens.
 	Top     int
 	Recipe  Recipe
 	Observe bool // as in Block

@@ -129,7 +129,8 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 // linear reads a divisor of all angles, which is the oldest way to extend the context
 // of a model. Linear scaling is used if the file names no other way.
 func (r *keyReader) linear() float64 {
-	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear") // cannot fail, because checkKeys has checked the type
+	// the call cannot fail, because checkKeys has checked the type
+	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear")
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
 		v, err := r.file.ArchFloat(suffix, 0)
 		switch {

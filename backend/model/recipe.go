@@ -48,8 +48,8 @@ type Linear struct {
 	// bits and a scale per output.
 	Bits, Block int
 	// Activations is the type of a projection's inputs and results. The graph converts
-	// between this type and the recipe's own activation type. Zero means that no
-	// conversion is needed.
+	// between this type and the recipe's own activation type. A zero Activations means
+	// that no conversion is needed.
 	Activations backend.DataType
 }
 
@@ -180,8 +180,8 @@ type Ranges struct {
 	// Channels holds the largest magnitude of each element of keys and values, (head,
 	// element), by the names that [NewKey] and [NewValue] return.
 	Channels map[string][]float32
-	// Rounded holds the layers' matrices as calibration has rounded them. If it is nil,
-	// each element is rounded to the nearest integer.
+	// Rounded holds the layers' matrices as calibration has rounded them. If Rounded is
+	// nil, each element is rounded to the nearest integer.
 	Rounded *Rounded
 }
 

@@ -14,7 +14,7 @@ type View struct {
 	// Mask, Cos and Sin are the names of the view's ports.
 	Mask, Cos, Sin string
 	// Window limits the positions that a row sees: a row at position p sees those from
-	// p−Window+1 to p. Zero means no limit.
+	// p−Window+1 to p. A zero Window means no limit.
 	Window int
 
 	frequencies []float64 // frequencies holds the angle per position of each rotated pair

@@ -63,7 +63,7 @@ func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	slices.SortStableFunc(c.order, func(a, b int) int { return cmp.Compare(moments[b*n+b], moments[a*n+a]) })
 	middle := c.order[n/2]
 	extra := damping * float64(moments[middle*n+middle])
-	if extra == 0 { // more than half of the inputs are always zero
+	if extra == 0 { // the median is zero if more than half of the inputs are always zero
 		extra = damping * max(float64(moments[c.order[0]*n+c.order[0]]), 1)
 	}
 	upper := factor(c.order, moments, extra)

@@ -23,7 +23,7 @@ func FirstBeyond(values []float32, limit float32) int {
 
 // FirstNotFiniteF16 returns the index of the first infinity or NaN in a list of
 // little-endian float16 numbers, or -1 if there is none. If the number of bytes is odd,
-// it ignores the last byte.
+// FirstNotFiniteF16 ignores the last byte.
 func FirstNotFiniteF16(src []byte) int {
 	const (
 		exponents = 0x7c00_7c00_7c00_7c00

@@ -22,7 +22,8 @@ func (s *Sampler) keepInfinite() {
 }
 
 // softmax sets p. softmax returns the best logit and the logarithm of the sum. With
-// them, ln p = logit - top - lnSum can be computed even if p is too small for a float.
+// these values, ln p = logit - top - lnSum can be computed even if p is too small for
+// a float.
 func (s *Sampler) softmax() (top, lnSum float64) {
 	top = float64(s.best().logit)
 	sum := 0.0

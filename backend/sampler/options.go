@@ -36,8 +36,8 @@ type Options struct {
 	// TopP keeps the likeliest tokens until their total probability reaches this value.
 	// Zero, one and more disable TopP.
 	TopP float32
-	// MinP drops tokens that are less likely than MinP times the best token. Zero means
-	// off. Values above one count as one.
+	// MinP drops tokens that are less likely than MinP times the best token. A zero
+	// MinP means off. Values above one count as one.
 	MinP float32
 	// TypicalP keeps the tokens whose surprise (-ln p) is nearest to the entropy, until
 	// their total probability exceeds this value. Zero, one and more disable TypicalP.

@@ -23,8 +23,8 @@ type Idle struct {
 }
 
 // Idle returns the loads that should shorten the next conversation turn, judged
-// by the past turns. If no loads save enough time, it returns nil. Idle changes
-// nothing; see [Session.Idled].
+// by the past turns. If no loads save enough time, Idle returns nil. Idle
+// changes nothing; see [Session.Idled].
 func (s *Session) Idle(cached int) (*Idle, error) {
 	if s.allResident || s.config.Residency != graphswap.OneGraph || len(s.statistics.turns) == 0 {
 		return nil, nil

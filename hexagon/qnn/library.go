@@ -26,8 +26,8 @@ func CoreAPI() (oldest, tested Version) {
 
 // Options configures [Open]. The zero value accepts only libraries for Hexagon.
 type Options struct {
-	// Backend is the provider number that the library must have. Zero means
-	// [BackendHTP]. If Backend is [AnyBackend], the caller should check
+	// Backend is the provider number that the library must have. A zero Backend
+	// means [BackendHTP]. If Backend is [AnyBackend], the caller should check
 	// [Library.Provider].
 	Backend uint32
 }

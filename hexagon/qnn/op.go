@@ -12,8 +12,8 @@ type Op struct {
 	Name string
 	// Type is the name of the operator, such as "FullyConnected".
 	Type string
-	// Package is the name of the package that defines the operator. If it is empty,
-	// the constant [Package] is used.
+	// Package is the name of the package that defines the operator. If the package
+	// name is empty, the constant [Package] is used.
 	Package string
 	// Params are the operator's constants, in any order.
 	Params []Param

@@ -20,12 +20,12 @@ type Options struct {
 	Fingerprint [32]byte
 	Vocab       int
 	// MaxBytes is the size on disk above which the oldest documents are dropped.
-	// Zero means 256 MiB.
+	// A zero MaxBytes means 256 MiB.
 	MaxBytes int64
 	// ReadOnly opens a database for reading, also while another process writes to
 	// it.
 	ReadOnly bool
-	// Logger receives warnings about background work. Nil means silence.
+	// Logger receives warnings about background work. A nil Logger means silence.
 	Logger *slog.Logger
 }
 

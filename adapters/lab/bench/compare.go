@@ -45,7 +45,7 @@ type CompareOptions struct {
 	Limits []int
 	// Request holds the other settings of all requests.
 	Request engine.Request
-	// Each is called with every pair.
+	// The function Each is called with every pair.
 	Each func(Pair) error
 }
 

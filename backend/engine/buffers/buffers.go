@@ -25,7 +25,7 @@ type Config struct {
 	Ends []int
 }
 
-// Buffers is the memory of one context tier that the graphs bind. Create it with [New].
+// Buffers is the memory of one context tier that the graphs bind. Create Buffers with [New].
 type Buffers struct {
 	config Config
 	buffer backend.Buffer // buffer holds everything but the KV cache

@@ -33,14 +33,14 @@
 //
 // # Why drafts are off by default
 //
-// Drafts make requests faster on average, but not every request. To measure this, recorded answers
-// were replayed with the pass times of fitted phone profiles: once with the number of drafts chosen
-// by these times, and once with one row per pass. On 8 Gen 2, the answers with drafts come 2.0 to
-// 3.1 times as fast, and even the tenth of requests that gains least is at least 1.06 times as
-// fast. On 8 Gen 3, where wider passes cost more, the answers come 1.45 to 1.92 times as fast. On 8
-// Gen 3, drafts slow down the tenth of requests that gains least: to 0.96 of its speed without
-// drafts on Spec-Bench, and to 0.98 on paraphrased tweets (sdnpu-lab bench replay TRACES --draft
-// default --db online --cost sd8gen2,sd8gen3).
+// Drafts make requests faster on average, but not every request. To measure how many requests
+// become faster, recorded answers were replayed with the pass times of fitted phone profiles: once
+// with the number of drafts chosen by these times, and once with one row per pass. On 8 Gen 2, the
+// answers with drafts come 2.0 to 3.1 times as fast, and even the tenth of requests that gains
+// least is at least 1.06 times as fast. On 8 Gen 3, where wider passes cost more, the answers come
+// 1.45 to 1.92 times as fast. On 8 Gen 3, drafts slow down the tenth of requests that gains least:
+// to 0.96 of its speed without drafts on Spec-Bench, and to 0.98 on paraphrased tweets (sdnpu-lab
+// bench replay TRACES --draft default --db online --cost sd8gen2,sd8gen3).
 //
 // A short answer cannot recover the time of the first passes whose drafts were wrong.
 // Two remedies against slow short answers were tried: assuming 5 to 20 % higher costs

@@ -16,7 +16,7 @@ import (
 
 // Options tells the suite how exact the device must be.
 type Options struct {
-	// Recipe is the name of the recipe to test. Empty means "f32".
+	// Recipe is the name of the recipe to test. An empty Recipe means "f32".
 	Recipe string
 	// Models are the names in expected.json of the models whose recorded texts are
 	// compared. If Models is empty, the suite takes the models for which other

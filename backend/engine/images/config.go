@@ -29,7 +29,7 @@ type Config struct {
 	// Cache keeps images. If Cache is nil, images are compiled at each start.
 	Cache *imagecache.Store
 	// Patience limits the wait for another process that compiles the same image: see
-	// [WorkTime]. Zero means [DefaultPatience].
+	// [WorkTime]. A zero Patience means [DefaultPatience].
 	Patience time.Duration
 	// Name is the model's name in the image cache, for people.
 	Name string

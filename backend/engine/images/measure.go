@@ -18,7 +18,7 @@ const defaultRepeats = 5
 // MeasureOptions tunes [Measure]. The zero value is ready to use.
 type MeasureOptions struct {
 	// Repeats is the number of loads and of runs of each graph that are measured, after
-	// [WarmUps] unmeasured runs. Zero means 5.
+	// [WarmUps] unmeasured runs. A zero Repeats means 5.
 	Repeats int
 	// HeadRows are the widths of the head's graphs. If HeadRows is empty, the widths
 	// come from the engine's options.
@@ -30,8 +30,8 @@ type MeasureOptions struct {
 	Failed func(what string, err error)
 }
 
-// failed calls the caller's Failed with an error, if it is set. Without Failed, it
-// returns the error, which ends the measurement.
+// failed calls the caller's Failed with an error, if it is set. Without Failed,
+// failed returns the error, which ends the measurement.
 func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil

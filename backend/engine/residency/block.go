@@ -33,8 +33,8 @@ type BlockGraph struct {
 	ports []map[string]*arena.Region
 	// image is the graph's own image, or nil before the first load and if graphs share an image
 	image *images.Image
-	// bound is the loaded graph, or nil. Guarded by the switcher's mutex, if there is
-	// one.
+	// bound is the loaded graph, or nil. The switcher's mutex guards bound, if graphs
+	// are switched.
 	bound *BoundGraph
 }
 

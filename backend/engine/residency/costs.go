@@ -73,7 +73,7 @@ func newMeasured(layers int) measured {
 
 // at returns the cost of the graph with the given width. If that graph was never loaded
 // because the plan does not use it, at assumes the cost of the narrowest measured graph
-// that holds its rows. If no measured graph holds the rows, it assumes the cost of the
+// that holds its rows. If no measured graph holds the rows, at assumes the cost of the
 // widest measured graph, repeated for all rows.
 func (m measured) at(rows int) graphswap.MeasuredWidth {
 	if w, known := m.Widths[rows]; known || len(m.Widths) == 0 {

@@ -83,7 +83,8 @@ func (x *Run) switchGraph(i int) error {
 }
 
 // loadReplacement loads the graph to, which replaces the graph from. Without a spare
-// graph slot it frees from before that. If the load fails, it loads from again.
+// graph slot it frees from before that. If the load fails, loadReplacement loads the
+// graph from again.
 func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
 	if to.bound != nil { // the graph is loaded already, which the plan did not know
 		return to.bound, nil

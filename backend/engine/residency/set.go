@@ -104,8 +104,8 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 }
 
 // loadSwitched loads the graphs that a set with switched graphs starts with. Before
-// that, it loads and frees all other graphs, so that their images exist when a plan
-// needs them.
+// that, loadSwitched loads and frees all other graphs, so that their images exist
+// when a plan needs them.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		for _, b := range s.Blocks {

@@ -37,7 +37,7 @@ func NewPassTimes(widths []int) *PassTimes {
 }
 
 // Prepare sets the time of a width that has had no pass yet, as measured on a part of
-// the model. Later passes of any width correct it.
+// the model. Later passes of any width correct the time that Prepare has set.
 func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
 
 // Move announces that the times of all widths have changed by about the same factor,

@@ -110,7 +110,7 @@ func peak(values []float32) float32 {
 func abs(f float32) float32 { return math.Float32frombits(math.Float32bits(f) &^ (1 << 31)) }
 
 // code returns the integer from low to high that is nearest to v/step. If step is too
-// small to divide by, it returns zero.
+// small to divide by, code returns zero.
 func code(v, step float32, low, high int) int {
 	if step == 0 {
 		return min(max(0, low), high)

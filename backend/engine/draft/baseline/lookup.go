@@ -8,9 +8,9 @@ import "github.com/sdnpu/sdnpu/spec"
 type Lookup struct {
 	blind
 	// MaxNgram is the length of the longest suffix that is searched for; shorter
-	// suffixes are tried next. Zero means 3.
+	// suffixes are tried next. A zero MaxNgram means 3.
 	MaxNgram int
-	// Tokens is the number of tokens in a draft. Zero means 10.
+	// Tokens is the number of tokens in a draft. A zero Tokens means 10.
 	Tokens int
 	// Latest selects the latest occurrence, even if fewer than Tokens tokens follow
 	// that occurrence. If Latest is not set, Lookup takes the first occurrence that has

@@ -105,7 +105,7 @@ typedef struct emu_int_gemm {
 typedef struct emu_kernels {
   const char *name;
   uint32_t float_rows, int_rows; /* largest numbers of rows that float_gemm and int_gemm accept */
-  /* Each of these functions returns how many panels a GEMM call with a given number of rows
+  /* Each of the functions below returns how many panels a GEMM call with a given number of rows
    * reads side by side. */
   uint32_t (*float_panels)(uint32_t rows), (*int_panels)(uint32_t rows, enum emu_int_type a_type);
   /* The result of float_gemm says whether it wrote a NaN. */

@@ -80,8 +80,8 @@ static uint32_t block_of(const emu_linear *l, uint32_t k, uint32_t c) {
 
 static uint32_t panels_of(const emu_linear *l) { return (l->out + EMU_LANES - 1) / EMU_LANES; }
 
-/* An LPBQ weight is a 4-bit integer times the scale of its block. If that fits into 8 bits it
- * takes one plane, otherwise two. */
+/* An LPBQ weight is a 4-bit integer times the scale of its block. If the product fits into 8 bits,
+ * the weight takes one plane, otherwise two. */
 static uint32_t planes_of(const emu_linear *l) {
   const emu_quant *q = &l->w->quant;
   uint32_t most = 0;

@@ -1,6 +1,6 @@
 /* move.c copies elements between layouts, and implements the operators that copy each element once:
- * Reshape, Transpose and StridedSlice. Each of these is a loop over the written elements, with the
- * strides of the source.
+ * Reshape, Transpose and StridedSlice. Each of the operators in move.c is a loop over the written
+ * elements, with the strides of the source.
  *
  * Elements are copied without a change. If the output has another encoding, StridedSlice and the
  * operators in other files convert the elements, as the vendor's library does. Reshape and
