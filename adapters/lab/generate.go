@@ -96,7 +96,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // keeps the output of libraries out of the results
+	if stdout == os.Stdout { // the call keeps the output of libraries out of the results
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -249,7 +249,8 @@ func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error)
 		if err != nil {
 			return nil, err
 		}
-		written := bos != "" && strings.HasPrefix(text, bos) // whether the template has written the BOS token itself
+		// the result tells whether the template has written the BOS token itself
+		written := bos != "" && strings.HasPrefix(text, bos)
 		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
 	}, nil
 }

@@ -63,14 +63,15 @@ func (i *Installation) Remove() (left []string, err error) {
 		}
 	}
 	for _, folder := range []string{"lib/ollama", "lib", "bin"} {
-		_ = os.Remove(filepath.Join(i.Dir, filepath.FromSlash(folder))) // fails if others have files there
+		// the call fails if the folder holds files of others
+		_ = os.Remove(filepath.Join(i.Dir, filepath.FromSlash(folder)))
 	}
 	for _, path := range []string{newName(filepath.Join(i.Dir, MarkerFile)), filepath.Join(i.Dir, MarkerFile)} {
 		if err := removeIfExists(path); err != nil {
 			return left, fmt.Errorf("ollama: %w", err)
 		}
 	}
-	_ = os.Remove(i.Dir) // fails if others have files there
+	_ = os.Remove(i.Dir) // the call fails if the folder holds files of others
 	return left, nil
 }
 

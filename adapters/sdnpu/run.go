@@ -259,7 +259,7 @@ func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 }
 
 // generate prints the answer to stdout while it is generated, and its cost to
-// stderr. With --json it prints one object at the end.
+// stderr. With --json, generate prints one object at the end.
 func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *launch.Model, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {

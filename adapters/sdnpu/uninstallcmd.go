@@ -131,7 +131,7 @@ func listParts(cmd *cobra.Command, parts []*uninstall.Part, remove bool) (chosen
 	return chosen
 }
 
-// confirm asks whether to remove what was listed. Without a terminal it refuses.
+// confirm asks whether to remove what was listed. confirm refuses without a terminal.
 func confirm(cmd *cobra.Command, yes bool) error {
 	if yes {
 		return nil
@@ -141,7 +141,7 @@ func confirm(cmd *cobra.Command, yes bool) error {
 		return fmt.Errorf("%w: the standard input is no terminal: run it again with --yes", errNotConfirmed)
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), "Remove these? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	answer, _ := bufio.NewReader(in).ReadString('\n') // an empty answer counts as no
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errNotConfirmed
 	}

@@ -40,7 +40,7 @@ var (
 		`|onnxruntime_qnn/((lib)?Qnn[A-Za-z0-9]+\.(so|dll)|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt))$`)
 )
 
-// Find lists our files in the folder. A missing folder has none.
+// Find lists our files in the folder. A missing folder has no files.
 func (p *Part) Find() error {
 	p.Files, p.SizeBytes = nil, 0
 	err := filepath.WalkDir(p.Folder, func(path string, e fs.DirEntry, err error) error {
@@ -81,9 +81,9 @@ func (p *Part) Remove() error {
 			}
 		}
 	}
-	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // the inner ones first
+	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // the inner folders come first
 	for _, folder := range folders {
-		_ = os.Remove(folder) // fails if it holds other files
+		_ = os.Remove(folder) // the call fails if the folder holds other files
 	}
 	return errors.Join(errs...)
 }

@@ -57,7 +57,7 @@ func (r *passRun) runHead(ctx context.Context) (*Result, error) {
 	if err := r.engine.computeLogits(ctx, b, r.result); err != nil {
 		return nil, err
 	}
-	b.rows = slices.Clone(b.rows) // clone, because the caller may reuse the slice of rows
+	b.rows = slices.Clone(b.rows) // the rows are cloned, because the caller may reuse the slice
 	r.engine.last = b
 	return r.result, nil
 }

@@ -121,7 +121,7 @@ func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
 	switch {
 	case !o.Draft.Calibration || o.AlwaysCalibrate:
 		return CalibrationChoice{Calibrate: o.Draft.Calibration}
-	case o.Draft.Auto: // it would delay the first token
+	case o.Draft.Auto: // calibrating the prompt would delay the first token
 		return CalibrationChoice{}
 	}
 	cost, gain := p.e.workload.Calibration(rows, maxTokens)

@@ -3,9 +3,9 @@
 //
 // A [Store] maps keys to images. The package knows nothing about devices and models:
 // the caller's key must contain everything that decides whether an image is still
-// valid. A [Label] describes an image for people. The package itself does not use it.
-// Deleting files, or the whole folder, is always safe, even while a program uses an
-// image. (Windows does not delete a file in use.)
+// valid. A [Label] describes an image for people. The package itself does not use
+// labels. Deleting files, or the whole folder, is always safe, even while a program
+// uses an image. (Windows does not delete a file in use.)
 //
 // # A file
 //

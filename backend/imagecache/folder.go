@@ -153,7 +153,8 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		err = os.Remove(path) // foreign, because the store creates no links or folders with this name
+		// the entry is foreign, because the store creates no links or folders with this name
+		err = os.Remove(path)
 		gone = err == nil
 	}
 	if err != nil {
@@ -169,7 +170,8 @@ func removeUnused(path string) (gone bool, err error) {
 		return false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
-	case errors.Is(err, fs.ErrPermission): // a file of another program, or one that this user may not change
+	// the entry is a file of another program, or one that this user may not change
+	case errors.Is(err, fs.ErrPermission):
 		err = os.Remove(path)
 		return err == nil, err
 	case err != nil:

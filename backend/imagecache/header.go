@@ -61,8 +61,8 @@ func parseKey(text string) (key, error) {
 		return k, fmt.Errorf("imagecache: %w %q: want %d hexadecimal digits", ErrKey, text, 2*len(k))
 	}
 	for _, c := range []byte(text) {
-		// Check this, because hex.Decode also accepts upper case, which would name
-		// another file.
+		// Check the digits, because hex.Decode also accepts upper case, which
+		// would name another file.
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return k, fmt.Errorf("imagecache: %w %q: %q is no lower-case hexadecimal digit", ErrKey, text, c)
 		}

@@ -82,15 +82,15 @@ func (p *Prepared) has(key string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// open opens the image of a key. If the folder has none, the error is
-// [fs.ErrNotExist].
+// open opens the image of a key. If the folder has no image of the key, the
+// error is [fs.ErrNotExist].
 func (p *Prepared) open(name string, want key, lost func(error)) (*Entry, error) {
 	path := p.path(name)
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // a symbolic link, or a pipe that would wait for its writer
+	if !info.Mode().IsRegular() { // the entry is a symbolic link, or a pipe that would wait for its writer
 		return nil, fmt.Errorf("%w (%s)", mapped.ErrNotRegular, info.Mode().Type())
 	}
 	listed, found := p.Listed[name]

@@ -63,8 +63,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	w := &writer{file: f}
-	// The header is zeros until the image is complete. If a crash leaves such a file,
-	// it is invalid even if it has its final name.
+	// The header is zeros until the image is complete. If a crash leaves an
+	// incomplete file, the file is invalid even if it has its final name.
 	if _, err := f.Write(make([]byte, headerSize)); err != nil {
 		return &diskError{err}
 	}

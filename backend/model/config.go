@@ -75,7 +75,7 @@ func (r *keyReader) size(suffix string, fallback int) int {
 	n, err := r.file.ArchUint(suffix, fallbacks...)
 	switch {
 	case r.err != nil:
-	case errors.Is(err, gguf.ErrKeyType): // probably an array with one number per layer
+	case errors.Is(err, gguf.ErrKeyType): // the value is probably an array with one number per layer
 		r.err = fmt.Errorf("model: %w: %w", errors.ErrUnsupported, err)
 	case err != nil:
 		r.err = fmt.Errorf("model: %w: %w", ErrInvalid, err)

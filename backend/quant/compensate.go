@@ -130,7 +130,7 @@ func invert(rows [][]float64) {
 }
 
 func dot(a, b []float64) float64 {
-	var s0, s1 float64 // two sums, so that one addition does not wait for another
+	var s0, s1 float64 // the loop has two sums, so that one addition does not wait for another
 	b = b[:len(a)]
 	for len(a) >= 2 {
 		s0 += float64(a[0] * b[0])

@@ -262,7 +262,7 @@ func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		return nil, err
 	}
 	entry, err := l.cache.Get(key)
-	if err != nil { // the image was written a moment ago: the disk is not reliable
+	if err != nil { // the image was written a moment ago, so the disk is not reliable
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
 	return l.openEntry(ctx, graphs, entry)
