@@ -84,9 +84,9 @@ type Program interface {
 	// returns [ErrNoGraph].
 	Signature(graph string) (Signature, error)
 	// Run executes a graph once. bindings are in the order of the signature,
-	// inputs first. If their number is wrong or a buffer is too small, Run
-	// returns [ErrBinding] and executes nothing. A run cannot be interrupted:
-	// ctx is checked before it starts.
+	// inputs first. If the number of bindings is wrong or a buffer is too
+	// small, Run returns [ErrBinding] and executes nothing. A run cannot be
+	// interrupted: ctx is checked before it starts.
 	Run(ctx context.Context, graph string, bindings []Binding) error
 	// SizeBytes returns the device memory that the program holds.
 	SizeBytes() int64

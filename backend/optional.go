@@ -4,7 +4,7 @@ import "time"
 
 // optional.go contains the interfaces that a device or a program may implement
 // in addition to [Device] and [Program]. The engine finds out with a type
-// assertion whether they are implemented.
+// assertion whether a device implements these interfaces.
 
 // Binder is a [Program] whose device must register memory before it can use the memory.
 // Bind registers the memory of bindings, so that the first run with these bindings need

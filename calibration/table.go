@@ -25,7 +25,7 @@ type Table struct {
 
 // slot is the table entry of one context.
 type slot struct {
-	check           uint32  // ngram.Hash.Check of the context; 0 marks an empty slot
+	check           uint32  // check is the ngram.Hash.Check of the context; 0 marks an empty slot
 	total, distinct float32 // total: sum of the successors' weights; distinct: the same sum with each weight limited to 1
 	first           int32   // first is the index in edges of the successor with the largest weight
 }

@@ -36,7 +36,7 @@ type Index struct {
 
 // slot is the table entry of one context.
 type slot struct {
-	check uint32 // ngram.Hash.Check of the context; 0 marks an empty slot
+	check uint32 // check is the ngram.Hash.Check of the context; 0 marks an empty slot
 	// counts holds two numbers: in its low totalBits bits, how many tokens followed
 	// the context, and in the bits above, how many different tokens did. The
 	// numbers in counts stop at their largest value.

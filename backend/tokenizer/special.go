@@ -48,7 +48,9 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	}
 	slices.SortFunc(s.spellings, func(a, b spelling) int { return cmp.Compare(a.text, b.text) })
 	for i := range s.spellings {
-		sp := &s.spellings[i] // in sorted order, a spelling with which this one begins is the previous spelling, or one with which the previous one begins
+		// in sorted order, a prefix of a spelling is the previous spelling, or a prefix of the
+		// previous spelling
+		sp := &s.spellings[i]
 		for sp.shorter = int32(i) - 1; sp.shorter >= 0; sp.shorter = s.spellings[sp.shorter].shorter {
 			if strings.HasPrefix(sp.text, s.spellings[sp.shorter].text) {
 				break

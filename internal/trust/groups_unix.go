@@ -17,7 +17,7 @@ const systemGroupLimit = 100
 
 // groups finds the members of groups.
 type groups struct {
-	users, list string // users and list are the files /etc/passwd and /etc/group
+	users, list string // users and list are the paths of the files /etc/passwd and /etc/group
 	system      string // runtime.GOOS
 }
 

@@ -50,9 +50,9 @@ type Executor interface {
 
 // SwitchRow holds the times of one plan. ExposedMs is SwitchEndMs minus the time of
 // a prefill on prefill graphs alone. ExposedMs is negative if the plan with its
-// loads ends sooner than such a prefill, because decode graphs compute the end of a
-// prompt with less padding. MsPerToken includes ExposedMs, negative or not, so that
-// the times add up.
+// loads ends sooner than a prefill on prefill graphs alone, because decode graphs
+// compute the end of a prompt with less padding. MsPerToken includes ExposedMs,
+// negative or not, so that the times add up.
 type SwitchRow struct {
 	Plan        string  `json:"plan"`
 	Blocks      int     `json:"blocks"`

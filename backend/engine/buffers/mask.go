@@ -12,8 +12,8 @@ const Root = -1
 // Rows describes the rows of a pass, as far as masks depend on them. All slices have
 // one element per row.
 type Rows struct {
-	// Sequences holds the sequence of each row. Parents holds the row before it in the
-	// same pass, or [Root].
+	// Sequences holds the sequence of each row. Parents holds, for each row, the row
+	// before it in the same pass, or [Root].
 	Sequences, Parents []int
 	// Positions holds the position of each row's token.
 	Positions []int32

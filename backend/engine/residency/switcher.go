@@ -90,10 +90,11 @@ func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 //
 // If the plan names a graph for the block, Acquire chooses that graph. If the plan
 // names none and the pass computes a chunk of the plan, Acquire chooses the block's
-// last loaded graph. In all other cases it chooses the loaded graph with the smallest
-// sufficient width, see [Block.Narrowest]. Acquire waits while the graph that the plan
-// needs, or the only graph of the block, is being loaded. Acquire also returns the
-// current plan run, which may be nil, and the time at which it chose the graph.
+// last loaded graph. In all other cases Acquire chooses the loaded graph with the
+// smallest sufficient width, see [Block.Narrowest]. Acquire waits while the graph that
+// the plan needs, or the only graph of the block, is being loaded. Acquire also
+// returns the current plan run, which may be nil, and the time at which it chose the
+// graph.
 func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *BlockGraph, x *Run, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
