@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -88,6 +89,15 @@ func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("a recipe with integers is calibrated and checked", func(t *testing.T) {
+		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "small:npu", "--set", "recipe=w8a8"))
+		require.Contains(t, out, "calibrating activations")
+		require.Contains(t, out, "recipe w8a8: passed")
+		a := ask(t, s, "/api/chat", chat("small:npu", r.Prompt, greedy(4)))
+		require.Equal(t, "w8a8", a.report["recipe"])
+		output(t, onServer(t, s, p.dir, "disable", "small:npu"))
+	})
+
 	require.Contains(t, output(t, onServer(t, s, p.dir, "disable", pulled)), "removed stories:260k-npu")
 	eventually(t, "the variant's process ends", func() bool { return len(runners(t, s)) == 0 })
 	require.Equal(t, before, store(t, p.dir))
@@ -125,6 +135,45 @@ func TestKilledEnableIsUndoneByTheNextCall(t *testing.T) {
 		}
 	}
 	require.Greater(t, interrupted, moments, "hardly any call was interrupted")
+}
+
+func TestEnableRefusesWhatCannotRun(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	file := modelFile(t, "stories260K-f16.gguf")
+	create(t, s, pulled, file, "")
+	require.NoError(t, s.Create(t.Context(), "bare:1b", "FROM "+file+"\n"))
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	unknown := filepath.Join(t.TempDir(), "unknown.gguf")
+	require.NoError(t, os.WriteFile(unknown, bytes.ReplaceAll(content, []byte("llama"), []byte("xlama")), 0o600))
+	create(t, s, "unknown:1b", unknown, "")
+	before := store(t, p.dir)
+	for _, tt := range []struct {
+		name string
+		args []string
+		want []string
+		asks bool // whether Ollama loads the model before
+	}{
+		{"architecture", []string{"unknown:1b"}, []string{"unknown:1b: ", "xlama", "llama, qwen2"}, false},
+		{"template", []string{"bare:1b"}, []string{"TEMPLATE"}, true},
+		{"recipe below its gate", []string{pulled, "--set", "recipe=w8a16"}, []string{"calibrating activations", "below its gate"}, false},
+		{"setting", []string{pulled, "--set", "plan=none"}, []string{"--set plan=none: "}, false},
+		{"disabled", []string{pulled, "--set", "enabled=false"}, []string{"sdnpu disable"}, false},
+		{"no model", []string{"absent:1b"}, []string{"absent:1b: Ollama has no such model"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			log := len(s.Log())
+			out, err := onServer(t, s, p.dir, append([]string{"enable"}, tt.args...)...).CombinedOutput()
+			require.Error(t, err, "%s", out)
+			for _, want := range tt.want {
+				require.Contains(t, string(out), want)
+			}
+			require.Equal(t, tt.asks, strings.Contains(s.Log()[log:], "starting llama-server"))
+			require.Equal(t, before, store(t, p.dir))
+		})
+	}
 }
 
 func TestEnableRefusesAnOllamaThatStartsAnotherRunner(t *testing.T) {

@@ -73,7 +73,7 @@ func (o Ollama) Enable(ctx context.Context, r Request) (name string, err error) 
 	}
 	content, err := r.Adapter(m.Path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %w", line(m.Name), ErrUnsuitable, err)
+		return "", fmt.Errorf("%s: %w", line(m.Name), err)
 	}
 	j, err := o.begin(ctx)
 	if err != nil {
@@ -229,7 +229,7 @@ func (o Ollama) warm(ctx context.Context, name string) error {
 func (o Ollama) explain(err error) error {
 	switch {
 	case hasStatus(err, http.StatusNotImplemented):
-		return fmt.Errorf("%w: Ollama does not know its chat template: create a model FROM it with a TEMPLATE line, and enable that: %w", ErrUnsuitable, err)
+		return fmt.Errorf("%w: Ollama knows no template for its chats: create a model FROM it with a TEMPLATE line, and enable that one: %w", ErrUnsuitable, err)
 	case o.RunnerKnown:
 		return fmt.Errorf("the first request failed: %w", err)
 	}

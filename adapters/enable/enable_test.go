@@ -150,7 +150,7 @@ func TestUnsuitableModelsAreRefusedByName(t *testing.T) {
 	t.Run("unknown architecture", func(t *testing.T) {
 		f := newFake(t)
 		before, r := f.state(), f.request(nil)
-		r.Adapter = func(string) ([]byte, error) { return nil, errors.New("architecture xyz") }
+		r.Adapter = func(string) ([]byte, error) { return nil, fmt.Errorf("%w: architecture xyz", enable.ErrUnsuitable) }
 		_, err := f.ollama().Enable(t.Context(), r)
 		require.ErrorIs(t, err, enable.ErrUnsuitable)
 		require.ErrorContains(t, err, "base:1b: ")

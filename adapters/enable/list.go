@@ -16,13 +16,15 @@ type Status struct {
 	Variant  bool     `json:"npu"`
 	Base     string   `json:"base,omitempty"`
 	Settings []string `json:"settings,omitempty"`
+	// Unfinished is set for a variant that has not answered a request yet.
+	Unfinished bool `json:"unfinished,omitempty"`
 	// Unknown says why it is not known whether the model is a variant.
 	Unknown string `json:"unknown,omitempty"`
 
 	path string
 }
 
-// List lists the models of Ollama, variants of an interrupted call excepted.
+// List lists the models of Ollama by name.
 func (o Ollama) List(ctx context.Context) ([]Status, error) {
 	c := o.client()
 	names, err := c.names(ctx)
@@ -39,7 +41,7 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := Status{Name: name, path: m.Path}
+		s := Status{Name: name, path: m.Path, Unfinished: strings.HasSuffix(name, unfinishedSuffix)}
 		if s.Variant, s.Settings, err = m.variantOf(); err != nil {
 			s.Unknown = line(err.Error())
 		}
@@ -93,7 +95,7 @@ func choose(list []Status, name string) (string, error) {
 	var variants []string // of the same weights
 	others := 0
 	for k, s := range list {
-		if s.path != named.path || k == i {
+		if s.path != named.path || k == i || s.Unfinished {
 			continue
 		}
 		others++

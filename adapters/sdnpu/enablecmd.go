@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
 // enableFlags holds the flags of `sdnpu enable` and `sdnpu disable`.
@@ -122,6 +125,8 @@ func (f *enableFlags) printList(cmd *cobra.Command) error {
 // describe says whether a model is an NPU variant.
 func describe(s enable.Status) string {
 	switch {
+	case s.Unfinished:
+		return "unfinished: the next enable or disable of its user removes it"
 	case s.Unknown != "":
 		return "unknown: " + s.Unknown
 	case !s.Variant:
@@ -137,7 +142,10 @@ func describe(s enable.Status) string {
 func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 	keys, notes, err := selectKeys(f.set)
 	if err != nil {
-		return err
+		return fmt.Errorf("enable: %w", err)
+	}
+	if keys[slices.IndexFunc(keys, func(kv gguf.KeyValue) bool { return kv.Name == config.Keys[0].Name })].Value != true {
+		return fmt.Errorf("enable: --set enabled=false: want true; `sdnpu disable %s` removes a variant", model)
 	}
 	o, err := f.running(cmd)
 	if err != nil {

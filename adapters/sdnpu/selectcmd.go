@@ -16,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -39,7 +40,7 @@ func newSelectCommand() *cobra.Command {
 			}
 			keys, notes, err := selectKeys(set)
 			if err != nil {
-				return err
+				return fmt.Errorf("select: %w", err)
 			}
 			if atomicfile.Same(args[0], out+adapter) {
 				return fmt.Errorf("select: %s is the model to read: name another file", out+adapter)
@@ -48,9 +49,14 @@ func newSelectCommand() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 			}
 			if adapter != "" {
-				return writeAdapter(cmd.Context(), cmd.OutOrStdout(), args[0], adapter, keys)
+				err = writeAdapter(cmd.Context(), cmd.OutOrStdout(), args[0], adapter, keys)
+			} else {
+				err = writeSelected(cmd.Context(), cmd.OutOrStdout(), args[0], out, keys)
 			}
-			return writeSelected(cmd.Context(), cmd.OutOrStdout(), args[0], out, keys)
+			if err != nil {
+				return fmt.Errorf("select: %w", err)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write a copy of the model with the keys")
@@ -81,14 +87,14 @@ func selectKeys(set []string) (keys []gguf.KeyValue, notes []string, err error) 
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, nil, fmt.Errorf("select: --set %s: want key=value", config.Short(s))
+			return nil, nil, fmt.Errorf("--set %s: want key=value", config.Short(s))
 		}
 		key, err := config.Find(name)
 		if err != nil {
 			return nil, nil, err
 		}
 		if err := key.CheckModel(value); err != nil {
-			return nil, nil, fmt.Errorf("select: --set %s: %w", config.Short(s), err)
+			return nil, nil, fmt.Errorf("--set %s: %w", config.Short(s), err)
 		}
 		if current := key.Current(value); current != value {
 			notes = append(notes, fmt.Sprintf("%s = %s is a value of an earlier version: writing %s", key.Name, value, current))
@@ -118,16 +124,16 @@ func typed(k config.Key, value string) any {
 func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	f, err := launch.OpenGGUF(path)
 	if err != nil {
-		return nil, fmt.Errorf("select: %w", err)
+		return nil, err
 	}
 	if _, err = model.Load(f); err == nil {
 		_, err = tokenizer.New(f)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("select: %s cannot run on the NPU: %w", path, launch.ModelError(err)), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w: %w", path, enable.ErrUnsuitable, launch.ModelError(err)), f.Close())
 	}
 	if err := resolvable(f, keys); err != nil {
-		return nil, errors.Join(fmt.Errorf("select: %w", err), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
