@@ -132,6 +132,7 @@ func TestKilledEnableIsUndoneByTheNextCall(t *testing.T) {
 			out, err := onServer(t, s, p.dir, "disable", pulled).CombinedOutput()
 			require.True(t, err == nil || strings.Contains(string(out), "no NPU variant"), "%s", out)
 			require.Equal(t, before, store(t, p.dir), "%v after %d of %d: %s", signal, i, moments, out)
+			require.NoDirExists(t, filepath.Join(p.dir, "cache", "sdnpu", "enable"))
 		}
 	}
 	require.Greater(t, interrupted, moments, "hardly any call was interrupted")

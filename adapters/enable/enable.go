@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 )
 
@@ -81,25 +80,11 @@ func (o Ollama) Enable(ctx context.Context, r Request) (name string, err error) 
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
 	if r.Prepare != nil {
-		if err := withFile(content, func(path string) error { return r.Prepare(ctx, m, path) }); err != nil {
+		if err := j.withAdapter(content, func(path string) error { return r.Prepare(ctx, m, path) }); err != nil {
 			return "", err
 		}
 	}
 	return name, o.build(ctx, j, m.Name, name, content)
-}
-
-// withFile calls f with the path of a temporary file.
-func withFile(content []byte, f func(path string) error) (err error) {
-	file, err := os.CreateTemp("", "sdnpu-adapter-*.gguf")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return f(file.Name())
 }
 
 // checkName returns [ErrNameTaken] if the name belongs to a model that is not a

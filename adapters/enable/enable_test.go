@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,10 +161,22 @@ func TestUnsuitableModelsAreRefusedByName(t *testing.T) {
 
 func TestJournalLeavesNoFile(t *testing.T) {
 	f := newFake(t)
-	_, err := f.ollama().Enable(t.Context(), f.request(selecting(t)))
+	r, left := f.request(selecting(t)), ""
+	r.Prepare = func(_ context.Context, _ enable.Model, adapter string) error {
+		left = adapter
+		require.Equal(t, f.journal, filepath.Dir(adapter), "where the next call finds it")
+		return nil
+	}
+	_, err := f.ollama().Enable(t.Context(), r)
 	require.NoError(t, err)
-	_, err = os.Stat(f.journal)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoFileExists(t, left)
+	require.NoDirExists(t, f.journal)
+
+	require.NoError(t, os.Mkdir(f.journal, 0o700))
+	require.NoError(t, os.WriteFile(left, nil, 0o600), "as after a kill")
+	_, err = f.ollama().Disable(t.Context(), "base:1b")
+	require.NoError(t, err)
+	require.NoDirExists(t, f.journal)
 }
 
 func TestNamesOfOtherModelsAreKept(t *testing.T) {

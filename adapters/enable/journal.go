@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/internal/filelock"
@@ -49,7 +50,8 @@ func openJournal(folder, url string) (*journal, error) {
 			return nil, errors.Join(fmt.Errorf("%w (%s): wait until it has ended", ErrBusy, url), lock.Close())
 		}
 		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
-			return j, nil // on a file system without locks, nothing protects the journal
+			_ = os.Remove(j.adapterPath()) // exists only if the last holder was killed
+			return j, nil                  // on a file system without locks, nothing protects the journal
 		}
 		if err := lock.Close(); err != nil {
 			return nil, err
@@ -63,6 +65,19 @@ func (j *journal) isCurrent() bool {
 	locked, err := j.lock.Stat()
 	named, missing := os.Stat(j.lock.Name())
 	return err == nil && missing == nil && os.SameFile(locked, named)
+}
+
+// adapterPath returns the path at which the adapter is stored while the model is
+// prepared.
+func (j *journal) adapterPath() string { return strings.TrimSuffix(j.path, ".json") + ".gguf" }
+
+// withAdapter stores an adapter, calls use with its path and removes it. If the
+// process is killed meanwhile, the next holder of the lock removes the file.
+func (j *journal) withAdapter(content []byte, use func(path string) error) error {
+	if err := os.WriteFile(j.adapterPath(), content, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(use(j.adapterPath()), os.Remove(j.adapterPath()))
 }
 
 // read returns the entry of an interrupted call, or nil. A damaged entry cannot be
@@ -96,7 +111,7 @@ func (j *journal) clear() error {
 // close removes the lock file while it is locked, and releases the lock. An empty
 // folder is removed, too.
 func (j *journal) close() error {
-	_ = os.Remove(j.lock.Name()) // fails on Windows, where it is open: the next call finds it
-	_ = os.Remove(filepath.Dir(j.lock.Name()))
+	_ = os.Remove(j.lock.Name())               // fails on Windows, where it is open: the next call finds it
+	_ = os.Remove(filepath.Dir(j.lock.Name())) // fails if it holds other files
 	return j.lock.Close()
 }
