@@ -9,22 +9,7 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/internal/filelock"
-	"github.com/sdnpu/sdnpu/internal/trust"
 )
-
-// makeFolder makes a folder that only this user can enter. makeFolder never changes a
-// folder that exists, and refuses one that other users can change.
-func makeFolder(dir string) error {
-	err := trust.Check(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	// Every folder on the way that exists is trusted.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return trust.Check(dir)
-}
 
 // lockAndInitialize locks the folder for writing and, if the folder is empty, writes an
 // empty database.

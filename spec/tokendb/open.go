@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/sdnpu/sdnpu/internal/trust"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -51,7 +52,7 @@ func open(d *DB) (_ *DB, err error) {
 		}
 	}()
 	if !d.options.ReadOnly {
-		if err := makeFolder(d.disk.dir); err != nil {
+		if err := trust.MakeFolder(d.disk.dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
