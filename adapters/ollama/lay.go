@@ -3,10 +3,11 @@ package ollama
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // Lay creates or updates a private layout in dir and returns the path of its
@@ -32,7 +33,15 @@ func Lay(h Host, program, dir string) (string, error) {
 }
 
 func lay(h Host, program, dir string) error {
-	old, err := readMarker(dir)
+	if err := trust.MakeFolder(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := openTrusted(dir)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	old, err := readMarker(f)
 	if err != nil {
 		return err
 	}
@@ -41,48 +50,53 @@ func lay(h Host, program, dir string) error {
 		return err
 	}
 	for _, l := range files {
-		if err := mayReplace(l, old, dir); err != nil {
+		if err := mayReplace(l, old, f); err != nil {
 			return err
 		}
 	}
-	for _, folder := range []string{"bin", filepath.Join("lib", "ollama")} {
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+	for _, name := range []string{"bin", "lib/ollama"} {
+		if err := f.root.MkdirAll(name, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := writeMarker(dir, slices.Concat(old, files)); err != nil {
+	if err := writeMarker(f, slices.Concat(old, files)); err != nil {
 		return err
 	}
 	for i := range files {
-		if err := files[i].put(dir); err != nil {
+		if err := files[i].put(f); err != nil {
 			return err
 		}
 	}
 	for _, l := range old { // the host may no longer have the file
-		again := slices.ContainsFunc(files, func(f laying) bool { return f.Path == l.Path })
-		if again || !l.isOurs(dir) {
+		again := slices.ContainsFunc(files, func(n laying) bool { return n.Path == l.Path })
+		if again || !l.isOurs(f) {
 			continue
 		}
-		if err := removeIfExists(l.in(dir)); err != nil {
+		if err := f.remove(l.Path); err != nil {
 			return err
 		}
 	}
-	return writeMarker(dir, files)
+	return writeMarker(f, files)
 }
 
 // mayReplace returns [ErrForeign] if another file than those of an earlier layout
-// is in the way.
-func mayReplace(l laying, old []laying, dir string) error {
-	path := l.in(dir)
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+// is in the way. A hard link to the file that l copies may have changed together
+// with it.
+func mayReplace(l laying, old []laying, f *folder) error {
+	if _, err := f.root.Lstat(l.Path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if l.SHA256 != "" && f.isHardLink(l.Path, l.From) {
 		return nil
 	}
 	for _, o := range append(slices.Clone(old), l) {
-		if o.Path == l.Path && o.isOurs(dir) {
+		if o.Path == l.Path && o.isOurs(f) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %w, or it was changed: move it away, or name another folder", path, ErrForeign)
+	return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder", f.path(l.Path), ErrForeign)
 }
 
 // layout lists the files of a layout.
@@ -133,15 +147,14 @@ func layout(h Host, program string) (files []laying, err error) {
 
 // put writes the file under a temporary name and renames it. A symbolic link that
 // is not allowed (Windows without developer mode) becomes a copy.
-func (l *laying) put(dir string) error {
-	path := l.in(dir)
-	temporary := newName(path)
-	if err := removeIfExists(temporary); err != nil {
+func (l *laying) put(f *folder) error {
+	temporary := newName(l.Path)
+	if err := f.remove(temporary); err != nil {
 		return err
 	}
 	err := os.ErrInvalid
 	if l.SHA256 == "" {
-		err = os.Symlink(l.From, temporary)
+		err = f.root.Symlink(l.From, temporary)
 		if info, failed := os.Stat(l.From); err != nil && (failed != nil || info.IsDir()) {
 			return err
 		}
@@ -150,46 +163,18 @@ func (l *laying) put(dir string) error {
 		if l.SHA256, err = sumOf(l.From); err != nil {
 			return err
 		}
-		if sameFile(l.From, path) {
+		if f.isHardLink(l.Path, l.From) {
 			return nil
 		}
-		if err = linkOrCopy(l.From, temporary); err != nil {
+		if err = f.linkOrCopy(l.From, temporary); err != nil {
 			return err
 		}
 	}
-	return os.Rename(temporary, path)
+	return f.root.Rename(temporary, l.Path)
 }
 
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// linkOrCopy creates to as a hard link of from, or as a copy if they are on
-// different file systems.
-func linkOrCopy(from, to string) error {
-	if sameFile(from, to) {
-		return nil
-	}
-	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return errors.Join(err, os.Remove(to))
-	}
-	return nil
 }

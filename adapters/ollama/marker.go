@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,7 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 )
@@ -42,25 +43,23 @@ type laying struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-func (l laying) in(dir string) string { return filepath.Join(dir, filepath.FromSlash(l.Path)) }
-
-// isOurs reports whether the file at its path is the one that was written. A hard
-// link that changed together with its source is.
-func (l laying) isOurs(dir string) bool {
-	path := l.in(dir)
-	info, err := os.Lstat(path)
+// isOurs reports whether the file at its path is the one that was written. Only
+// the content of the file or the target of the link decides: a list from a stranger
+// can name any source.
+func (l laying) isOurs(f *folder) bool {
+	info, err := f.root.Lstat(l.Path)
 	if err != nil {
 		return false
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		to, err := os.Readlink(path)
+		to, err := f.root.Readlink(l.Path)
 		return err == nil && to == l.From
 	}
 	if !info.Mode().IsRegular() || l.SHA256 == "" {
 		return false
 	}
-	sum, err := sumOf(path)
-	return err == nil && (sum == l.SHA256 || sameFile(path, l.From))
+	sum, err := f.sum(l.Path)
+	return err == nil && sum == l.SHA256
 }
 
 func sumOf(path string) (string, error) {
@@ -69,85 +68,94 @@ func sumOf(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return sumOfReader(f)
+}
+
+func sumOfReader(r io.Reader) (string, error) {
 	h := sha256.New()
-	_, err = io.Copy(h, f)
+	_, err := io.Copy(h, r)
 	return hex.EncodeToString(h.Sum(nil)), err
 }
+
+// markerLimit is the size in bytes of the largest list that is accepted. A list of
+// the largest known host has 20 kB.
+const markerLimit = 1 << 20
 
 // readMarker returns the list of a folder. Without a marker it recognizes the
 // layout of an earlier version, which has no other files; an empty or missing
 // folder has an empty list.
-func readMarker(dir string) ([]laying, error) {
-	text, err := os.ReadFile(filepath.Join(dir, MarkerFile))
+func readMarker(f *folder) ([]laying, error) {
+	text, err := f.read(MarkerFile, markerLimit)
 	if errors.Is(err, fs.ErrNotExist) {
-		return adopt(dir)
+		return adopt(f)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var m marker
 	if err := json.Unmarshal(text, &m); err != nil || m.Schema != markerSchema {
-		return nil, fmt.Errorf("%s is damaged or of another version: remove the folder yourself", filepath.Join(dir, MarkerFile))
+		return nil, fmt.Errorf("%s is damaged or of another version: remove the folder yourself", f.path(MarkerFile))
 	}
 	for _, l := range m.Files {
-		if !filepath.IsLocal(filepath.FromSlash(l.Path)) {
-			return nil, fmt.Errorf("%s names %s, which lies in another folder", filepath.Join(dir, MarkerFile), l.Path)
+		if !isLayoutPath(l.Path) {
+			return nil, fmt.Errorf("%s names %q, which lies in another folder than those of an installation: remove the folder yourself",
+				f.path(MarkerFile), l.Path)
 		}
 	}
 	return m.Files, nil
 }
 
+// isLayoutPath reports whether [Lay] can have written a path: bin/ollama, or an
+// entry of lib/ollama.
+func isLayoutPath(name string) bool {
+	entry, inLibrary := strings.CutPrefix(name, "lib/ollama/")
+	return name == "bin/"+exe("ollama") ||
+		inLibrary && entry != "" && entry != "." && entry != ".." && !strings.ContainsAny(entry, "/\\:\x00")
+}
+
 // adopt lists the layout of a version that wrote no marker: bin/ollama, and in
 // lib/ollama this program, its copies and symbolic links. Any other file makes the
 // folder foreign.
-func adopt(dir string) (files []laying, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+func adopt(f *folder) (files []laying, err error) {
+	err = fs.WalkDir(f.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
 		if e.IsDir() && slices.Contains([]string{".", "bin", "lib", "lib/ollama"}, rel) {
 			return nil
 		}
 		l := laying{Path: rel}
 		if e.Type()&fs.ModeSymlink != 0 && strings.HasPrefix(rel, "lib/ollama/") {
-			l.From, err = os.Readlink(path)
-		} else if e.Type().IsRegular() && (rel == "bin/"+exe("ollama") || IsBuildOfThisProgram(path)) {
-			l.SHA256, err = sumOf(path)
+			l.From, err = f.root.Readlink(rel)
+		} else if e.Type().IsRegular() && (rel == "bin/"+exe("ollama") || IsBuildOfThisProgram(f.path(rel))) {
+			l.SHA256, err = f.sum(rel)
 		} else {
-			return fmt.Errorf("%s: %w: name a folder that is new or empty", path, ErrForeign)
+			return fmt.Errorf("%q: %w: name a folder that is new or empty", f.path(rel), ErrForeign)
 		}
 		files = append(files, l)
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	isProgram := func(l laying) bool { return l.Path == "lib/ollama/"+exe("llama-server") && l.SHA256 != "" }
 	if err == nil && len(files) > 0 && !slices.ContainsFunc(files, isProgram) {
-		return nil, fmt.Errorf("%s: %w: name a folder that is new or empty", dir, ErrForeign)
+		return nil, fmt.Errorf("%s: %w: name a folder that is new or empty", f.dir, ErrForeign)
 	}
 	return files, err
 }
 
 // writeMarker replaces the list of a folder.
-func writeMarker(dir string, files []laying) error {
+func writeMarker(f *folder, files []laying) error {
 	text, err := json.MarshalIndent(marker{markerSchema, files}, "", "\t")
 	if err != nil {
 		return err
 	}
-	temporary := newName(filepath.Join(dir, MarkerFile))
-	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
+	temporary := newName(MarkerFile)
+	if err := f.create(temporary, bytes.NewReader(append(text, '\n')), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(temporary, filepath.Join(dir, MarkerFile))
+	return f.root.Rename(temporary, MarkerFile)
 }
 
 // newName returns the name of a file until it is complete.
-func newName(path string) string {
-	return filepath.Join(filepath.Dir(path), ".sdnpu-new-"+filepath.Base(path))
+func newName(name string) string {
+	return path.Join(path.Dir(name), ".sdnpu-new-"+path.Base(name))
 }

@@ -18,7 +18,12 @@ func Outdated(executable string) (dir, from, reason string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, MarkerFile)); errors.Is(err, fs.ErrNotExist) {
 		return dir, "", "", nil
 	}
-	old, err := readMarker(dir)
+	f, err := openFolder(dir)
+	if err != nil {
+		return dir, "", "", err
+	}
+	old, err := readMarker(f)
+	f.close()
 	if err != nil {
 		return dir, "", "", err
 	}

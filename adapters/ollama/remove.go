@@ -14,70 +14,96 @@ type Installation struct {
 	files []laying
 }
 
-// Installed reads what a folder holds of ours, or returns [ErrNotLaid].
+// Installed reads what a folder holds of ours, or returns [ErrNotLaid]. If other
+// users can change the folder, the error is [trust.ErrUntrusted].
 func Installed(dir string) (*Installation, error) {
-	files, err := readMarker(dir)
+	i, err := installed(dir)
 	if err != nil {
 		return nil, fmt.Errorf("ollama: %w", err)
 	}
-	_, missing := os.Lstat(filepath.Join(dir, MarkerFile))
+	return i, nil
+}
+
+func installed(dir string) (*Installation, error) {
+	f, err := openTrusted(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNotLaid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	files, err := readMarker(f)
+	if err != nil {
+		return nil, err
+	}
+	_, missing := f.root.Lstat(MarkerFile)
 	if len(files) == 0 && missing != nil {
-		return nil, fmt.Errorf("ollama: %s: %w", dir, ErrNotLaid)
+		return nil, fmt.Errorf("%s: %w", dir, ErrNotLaid)
 	}
 	return &Installation{Dir: dir, files: files}, nil
 }
 
 // Size returns the number of files and the bytes of the copies among them.
 func (i *Installation) Size() (files int, sizeBytes int64) {
-	for _, l := range i.files {
-		if info, err := os.Lstat(l.in(i.Dir)); err == nil && info.Mode().IsRegular() {
+	for _, path := range i.Paths() {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			sizeBytes += info.Size()
 		}
 	}
 	return len(i.files), sizeBytes
 }
 
+// Paths returns the paths of the files. They come from the list in the folder, so
+// they can hold any character.
+func (i *Installation) Paths() (paths []string) {
+	for _, l := range i.files {
+		paths = append(paths, filepath.Join(i.Dir, filepath.FromSlash(l.Path)))
+	}
+	return paths
+}
+
 // Remove removes the files of an installation, and then its folders that are
 // empty. Remove returns the files that it left because they were changed. If
 // Remove is interrupted, a second call completes it.
 func (i *Installation) Remove() (left []string, err error) {
-	if _, err := os.Lstat(filepath.Join(i.Dir, MarkerFile)); err != nil { // of an earlier version
-		if err := writeMarker(i.Dir, i.files); err != nil {
-			return nil, fmt.Errorf("ollama: %w", err)
-		}
+	f, err := openTrusted(i.Dir)
+	if err == nil {
+		left, err = i.removeFrom(f)
+		f.close()
 	}
-	for _, l := range i.files {
-		path := l.in(i.Dir)
-		if err := removeIfExists(newName(path)); err != nil {
-			return left, fmt.Errorf("ollama: %w", err)
-		}
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if !l.isOurs(i.Dir) {
-			left = append(left, path)
-			continue
-		}
-		if err := removeIfExists(path); err != nil {
-			return left, fmt.Errorf("ollama: %w", err)
-		}
+	if err != nil {
+		return left, fmt.Errorf("ollama: %w", err)
 	}
-	for _, folder := range []string{"lib/ollama", "lib", "bin"} {
-		// the call fails if the folder holds files of others
-		_ = os.Remove(filepath.Join(i.Dir, filepath.FromSlash(folder)))
+	if info, err := os.Lstat(i.Dir); err == nil && info.IsDir() {
+		_ = os.Remove(i.Dir) // the call fails if the folder holds files of others
 	}
-	for _, path := range []string{newName(filepath.Join(i.Dir, MarkerFile)), filepath.Join(i.Dir, MarkerFile)} {
-		if err := removeIfExists(path); err != nil {
-			return left, fmt.Errorf("ollama: %w", err)
-		}
-	}
-	_ = os.Remove(i.Dir) // the call fails if the folder holds files of others
 	return left, nil
 }
 
-func removeIfExists(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+func (i *Installation) removeFrom(f *folder) (left []string, err error) {
+	if _, err := f.root.Lstat(MarkerFile); err != nil { // of an earlier version
+		if err := writeMarker(f, i.files); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	for _, l := range i.files {
+		if err := f.remove(newName(l.Path)); err != nil {
+			return left, err
+		}
+		if _, err := f.root.Lstat(l.Path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if !l.isOurs(f) {
+			left = append(left, f.path(l.Path))
+			continue
+		}
+		if err := f.remove(l.Path); err != nil {
+			return left, err
+		}
+	}
+	for _, name := range []string{"lib/ollama", "lib", "bin"} {
+		_ = f.root.Remove(name) // the call fails if the folder holds files of others
+	}
+	return left, errors.Join(f.remove(newName(MarkerFile)), f.remove(MarkerFile))
 }

@@ -13,6 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func opened(t *testing.T, dir string) *folder {
+	t.Helper()
+	f, err := openTrusted(dir)
+	require.NoError(t, err)
+	t.Cleanup(f.close)
+	return f
+}
+
 // snapshot returns the content of all files below a folder, and the targets of links.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -124,7 +132,7 @@ func TestMarkerNamesNoOtherFolder(t *testing.T) {
 	dir, victim := t.TempDir(), write(t, "the user's", t.TempDir(), "file")
 	up, err := filepath.Rel(dir, victim)
 	require.NoError(t, err)
-	require.NoError(t, writeMarker(dir, []laying{{Path: filepath.ToSlash(up), From: victim, SHA256: "x"}}))
+	require.NoError(t, writeMarker(opened(t, dir), []laying{{Path: filepath.ToSlash(up), From: victim, SHA256: "x"}}))
 	_, err = Installed(dir)
 	require.ErrorContains(t, err, "another folder")
 	require.FileExists(t, victim)
@@ -197,7 +205,7 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 			_, err := Lay(h, program, dir)
 			require.ErrorIs(t, err, ErrForeign)
 			require.Equal(t, foreign, snapshot(t, dir))
-			require.NoError(t, writeMarker(dir, nil))
+			require.NoError(t, writeMarker(opened(t, dir), nil))
 		}
 		_, err = Lay(h, program, dir)
 		require.NoError(t, err)

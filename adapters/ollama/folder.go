@@ -1,0 +1,152 @@
+package ollama
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
+)
+
+// folder is the open folder of a layout. Names are relative to it, with slashes.
+// All files are opened, written and removed through root, so no link leads out of
+// the folder.
+type folder struct {
+	dir  string
+	root *os.Root
+}
+
+// openFolder opens a folder to read its list.
+func openFolder(dir string) (*folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{dir, root}, nil
+}
+
+// openTrusted opens a folder in which files are written or removed. It refuses a
+// folder that other users can change, and one whose own folders are symbolic links.
+func openTrusted(dir string) (*folder, error) {
+	if err := trust.Check(dir); err != nil {
+		return nil, err
+	}
+	f, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"bin", "lib", "lib/ollama"} {
+		if err := f.checkInner(name); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// checkInner checks a folder of the layout, which may be missing.
+func (f *folder) checkInner(name string) error {
+	info, err := f.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is a link or a file, want a folder: %w: move it away, or name another folder", f.path(name), ErrForeign)
+	}
+	return trust.Check(f.path(name))
+}
+
+// close closes the folder. An error does not matter: nothing is written by closing.
+func (f *folder) close() { _ = f.root.Close() }
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// open opens a regular file to read it. It refuses links, pipes and devices.
+func (f *folder) open(name string) (*os.File, error) {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%q is not a regular file: %w: move it away, or name another folder", f.path(name), ErrForeign)
+	}
+	return f.root.Open(name)
+}
+
+// read returns the content of a file of at most limit bytes.
+func (f *folder) read(name string, limit int64) ([]byte, error) {
+	file, err := f.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes, so it is not ours: remove the folder yourself", f.path(name), limit)
+	}
+	return text, err
+}
+
+// sum returns the SHA-256 of a file.
+func (f *folder) sum(name string) (string, error) {
+	file, err := f.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	return sumOfReader(file)
+}
+
+// create writes a new file. A file or link that has the name is removed first, and
+// never written through.
+func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
+	if err := f.remove(name); err != nil {
+		return err
+	}
+	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, f.remove(name))
+	}
+	return nil
+}
+
+// linkOrCopy creates name as a hard link of a file outside the folder, or as a copy
+// if they are on different file systems. No file may have the name. The system call
+// for a hard link follows no link at name, and openTrusted has checked the folders
+// on the way.
+func (f *folder) linkOrCopy(from, name string) error {
+	if os.Link(from, f.path(name)) == nil {
+		return nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return f.create(name, in, 0o755)
+}
+
+// isHardLink reports whether name is a hard link of a file outside the folder.
+func (f *folder) isHardLink(name, from string) bool {
+	x, errX := f.root.Lstat(name)
+	y, errY := os.Stat(from)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// remove removes a file or link if it exists.
+func (f *folder) remove(name string) error {
+	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
