@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
 // TestUninstallRemovesWhatWasNamed installs into a folder, and checks what each
@@ -32,8 +35,12 @@ func TestUninstallRemovesWhatWasNamed(t *testing.T) {
 	image, letter := put("cache", "sdnpu", "images", key+".image"), put("cache", "sdnpu", "images", "letter.txt")
 	emulator := put("cache", "sdnpu", "emulator", key[:16], "libQnnHtp.so")
 	library := put("data", "sdnpu", "runtime", "onnxruntime_qnn", "libQnnHtp.so")
-	log := put("data", "sdnpu", "db", "chat", "log-00000001")
-	_, err := sdnpu(t, "install", dir, "--ollama", host)
+	db, err := tokendb.Open(filepath.Join(root, "data", "sdnpu", "db", "chat"), tokendb.Options{Vocab: 10})
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	log := filepath.Join(root, "data", "sdnpu", "db", "chat", "log-00000001")
+	require.FileExists(t, log)
+	_, err = sdnpu(t, "install", dir, "--ollama", host)
 	require.NoError(t, err)
 	notes := put("npu", "notes.txt")
 
@@ -43,6 +50,7 @@ func TestUninstallRemovesWhatWasNamed(t *testing.T) {
 	require.Error(t, err, "it is no installation")
 	said, err := sdnpu(t, "uninstall", dir, "--all", "--databases")
 	require.ErrorIs(t, err, errNotConfirmed)
+	require.Contains(t, said, filepath.Join(dir, "bin", "ollama")+"\n", "each file is listed before the question")
 	require.Contains(t, said, library[:len(library)-len("/onnxruntime_qnn/libQnnHtp.so")])
 	for _, path := range []string{host, image, letter, emulator, library, log, notes, filepath.Join(dir, "bin", "ollama")} {
 		require.FileExists(t, path)
@@ -75,4 +83,42 @@ func TestUninstallRemovesWhatWasNamed(t *testing.T) {
 	said, err = sdnpu(t, "uninstall", "--all", "--databases", "--yes")
 	require.NoError(t, err)
 	require.Contains(t, said, "nothing to remove")
+}
+
+// TestUninstallShowsNamesWithoutEscapes removes an installation whose list names a
+// file with an escape sequence.
+func TestUninstallShowsNamesWithoutEscapes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file name holds an escape character")
+	}
+	dir := t.TempDir()
+	library := filepath.Join(dir, "lib", "ollama")
+	require.NoError(t, os.MkdirAll(library, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(library, "\x1b[2Jx"), []byte("changed"), 0o600))
+	list := `{"schema":"sdnpu-install-1","files":[{"path":"lib/ollama/\u001b[2Jx","from":"/x","sha256":"0"}]}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ollama.MarkerFile), []byte(list), 0o600))
+	said, err := sdnpu(t, "uninstall", dir, "--yes")
+	require.NoError(t, err)
+	require.NotContains(t, said, "\x1b")
+	require.Contains(t, said, `\x1b[2Jx stays`)
+}
+
+// TestOnlyDatabasesAreRemovedAsDatabases names a folder of the user in SDNPU_DB,
+// whose files have names as a database's.
+func TestOnlyDatabasesAreRemovedAsDatabases(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	folder := t.TempDir()
+	t.Setenv("SDNPU_DB", folder)
+	log := filepath.Join(folder, "log-00000001")
+	for _, manifest := range []string{"", "another program's"} {
+		require.NoError(t, os.WriteFile(log, []byte("the user's"), 0o600))
+		if manifest != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "MANIFEST"), []byte(manifest), 0o600))
+		}
+		said, err := sdnpu(t, "uninstall", "--databases", "--yes")
+		require.NoError(t, err)
+		require.Contains(t, said, "nothing to remove")
+		require.FileExists(t, log)
+	}
 }

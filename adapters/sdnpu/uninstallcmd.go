@@ -15,6 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/adapters/uninstall"
+	"github.com/sdnpu/sdnpu/internal/printable"
+	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
 // errNotConfirmed is returned if the user did not agree to a removal.
@@ -58,7 +60,10 @@ func (f uninstallFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		files, size := installation.Size()
-		fmt.Fprintf(out, "remove  %-14s %s: %d files, %s\n", "installation", dir, files, cmdline.Bytes(size))
+		fmt.Fprintf(out, "remove  %-14s %s: %d files, %s\n", "installation", printable.Line(dir), files, cmdline.Bytes(size))
+		for _, path := range installation.Paths() {
+			fmt.Fprintf(out, "        %s\n", printable.Line(path))
+		}
 	}
 	caches, databases, err := ourFolders()
 	if err != nil {
@@ -80,7 +85,7 @@ func (f uninstallFlags) run(cmd *cobra.Command, args []string) error {
 		left, err := installation.Remove()
 		errs = append(errs, err)
 		for _, path := range left {
-			fmt.Fprintf(out, "%s stays: it was changed since sdnpu install\n", path)
+			fmt.Fprintf(out, "%s stays: it was changed since sdnpu install\n", printable.Line(path))
 		}
 	}
 	return errors.Join(errs...)
@@ -102,10 +107,10 @@ func ourFolders() (caches, databases []*uninstall.Part, err error) {
 	caches = append(caches, &uninstall.Part{What: "emulator", Folder: emulators, Names: uninstall.EmulatorNames})
 	if folder := launch.UserRuntimeFolder(); folder != "" {
 		caches = append(caches, &uninstall.Part{What: "QNN runtime", Folder: folder, Names: uninstall.RuntimeNames})
-		databases = append(databases, &uninstall.Part{What: "databases", Folder: filepath.Join(filepath.Dir(folder), "db"), Names: uninstall.DatabaseNames})
+		databases = append(databases, databasePart("databases", filepath.Join(filepath.Dir(folder), "db")))
 	}
 	if folder := os.Getenv("SDNPU_DB"); filepath.IsAbs(folder) {
-		databases = append(databases, &uninstall.Part{What: "database", Folder: folder, Names: uninstall.DatabaseNames})
+		databases = append(databases, databasePart("database", folder))
 	}
 	for _, p := range append(caches[:len(caches):len(caches)], databases...) {
 		if err := p.Find(); err != nil {
@@ -113,6 +118,16 @@ func ourFolders() (caches, databases []*uninstall.Part, err error) {
 		}
 	}
 	return caches, databases, nil
+}
+
+// databasePart describes a folder of databases. Only files in the folder of a
+// database with a valid MANIFEST are removed, and the MANIFEST last.
+func databasePart(what, folder string) *uninstall.Part {
+	isDatabase := func(folder string) bool {
+		_, err := tokendb.Owner(folder)
+		return err == nil
+	}
+	return &uninstall.Part{What: what, Folder: folder, Names: uninstall.DatabaseNames, IsOurs: isDatabase, Last: "MANIFEST"}
 }
 
 // listParts prints the folders that hold files, and returns them if they are to be

@@ -22,6 +22,12 @@ type Part struct {
 	Folder string
 	// Names matches the paths of our files, relative to Folder and with slashes.
 	Names *regexp.Regexp
+	// IsOurs, if set, reports whether the folder of a file holds a thing that this
+	// program wrote. Files in other folders are left out.
+	IsOurs func(folder string) bool
+	// Last is the name of the file that IsOurs needs. Such files are removed last, so
+	// that a second call completes an interrupted one.
+	Last string
 	// Files and SizeBytes describe the files that Find found.
 	Files     []string
 	SizeBytes int64
@@ -43,6 +49,7 @@ var (
 // Find lists our files in the folder. A missing folder has no files.
 func (p *Part) Find() error {
 	p.Files, p.SizeBytes = nil, 0
+	known := make(map[string]bool)
 	err := filepath.WalkDir(p.Folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -50,6 +57,9 @@ func (p *Part) Find() error {
 		rel, err := filepath.Rel(p.Folder, path)
 		if err != nil || !p.Names.MatchString(filepath.ToSlash(rel)) {
 			return err
+		}
+		if p.IsOurs != nil && !p.ours(filepath.Dir(path), known) {
+			return nil
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) { // removed since
@@ -67,12 +77,35 @@ func (p *Part) Find() error {
 	return err
 }
 
+// ours asks IsOurs once for each folder.
+func (p *Part) ours(folder string, known map[string]bool) bool {
+	is, asked := known[folder]
+	if !asked {
+		is = p.IsOurs(folder)
+		known[folder] = is
+	}
+	return is
+}
+
 // Remove removes the files that Find listed, and the folders that are then empty.
 func (p *Part) Remove() error {
 	var errs []error
+	root, err := os.OpenRoot(p.Folder) // no link leads out of the folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	folders := []string{p.Folder}
-	for _, path := range p.Files {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	files := slices.Clone(p.Files)
+	slices.SortStableFunc(files, func(a, b string) int { return p.rank(a) - p.rank(b) })
+	for _, path := range files {
+		rel, err := filepath.Rel(p.Folder, path)
+		if err == nil {
+			err = root.Remove(rel)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		for folder := filepath.Dir(path); len(folder) > len(p.Folder); folder = filepath.Dir(folder) {
@@ -81,9 +114,18 @@ func (p *Part) Remove() error {
 			}
 		}
 	}
+	errs = append(errs, root.Close())                                          // Windows removes no folder that is open
 	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // the inner folders come first
 	for _, folder := range folders {
 		_ = os.Remove(folder) // the call fails if the folder holds other files
 	}
 	return errors.Join(errs...)
+}
+
+// rank returns the order in which a file is removed.
+func (p *Part) rank(path string) int {
+	if p.Last != "" && filepath.Base(path) == p.Last {
+		return 1
+	}
+	return 0
 }
