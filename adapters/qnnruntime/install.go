@@ -1,8 +1,6 @@
 package qnnruntime
 
 import (
-	"archive/zip"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
@@ -32,79 +29,8 @@ type Installed struct {
 	System  string `json:"system"`
 	// Files lists paths relative to Folder, with slashes.
 	Files []string `json:"files"`
-}
-
-// Unpack installs the archive's files into a folder. If the folder does not exist,
-// Unpack creates it. An earlier installation is replaced.
-func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, err
-	}
-	work, err := os.MkdirTemp(folder, ".unpack-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	i := &Installed{Folder: folder, Version: a.Version, System: a.Target.String()}
-	m := &meter{total: a.SizeBytes(), report: progress}
-	for _, f := range a.files {
-		to := unpackedPath(f.Name)
-		if err := a.write(f, filepath.Join(work, filepath.FromSlash(to)), m); err != nil {
-			return nil, err
-		}
-		i.Files = append(i.Files, to)
-	}
-	slices.Sort(i.Files)
-	text, err := json.MarshalIndent(i, "", "\t")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(work, stampFile), append(text, '\n'), mode); err != nil {
-		return nil, err
-	}
-	return i, swap(work, folder)
-}
-
-// write unpacks one file, whose name selectFiles has already checked.
-func (a *Archive) write(f *zip.File, to string, m *meter) (err error) {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	from, err := f.Open()
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrWheel, f.Name, err)
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(out, sum, m), io.LimitReader(from, fileLimit+1))
-	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("unpack %s: %w", f.Name, err)
-	}
-	return a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
-}
-
-// swap moves the unpacked files from the folder work to their final folder. The old
-// stamp is removed first and the new stamp moved last, so a folder with a stamp is
-// always complete.
-func swap(work, folder string) error {
-	if err := os.Remove(filepath.Join(folder, stampFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	names := []string{distribution, distribution + ".libs", stampFile}
-	for _, name := range names {
-		from, to := filepath.Join(work, name), filepath.Join(folder, name)
-		if err := os.RemoveAll(to); err != nil {
-			return fmt.Errorf("%w: stop the programs that use the runtime", err)
-		}
-		if err := os.Rename(from, to); err != nil && !(errors.Is(err, os.ErrNotExist) && strings.HasSuffix(name, ".libs")) {
-			return err
-		}
-	}
-	return nil
+	// Sums maps each of Files to its SHA-256. Earlier versions wrote none.
+	Sums map[string]string `json:"sha256,omitempty"`
 }
 
 // Find returns the runtime that is installed in a folder. A list of contents that

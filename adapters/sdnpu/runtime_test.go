@@ -122,7 +122,7 @@ func TestInstalledRuntimeIsFound(t *testing.T) {
 	require.NoError(t, os.Remove(library))
 	_, err = sdnpu(t, "runtime", "show")
 	require.ErrorContains(t, err, "files are missing")
-	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--system", otherSystem())
+	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, sum, "--system", otherSystem())
 	require.ErrorContains(t, err, "--system "+qnnruntime.Here().String())
 }
 
@@ -140,4 +140,44 @@ func otherSystem() string {
 		return "linux/arm64"
 	}
 	return "windows/arm64"
+}
+
+// TestUnknownWheelNeedsItsChecksum installs a wheel of unknown origin, with correct
+// checksums inside.
+func TestUnknownWheelNeedsItsChecksum(t *testing.T) {
+	path, data := writeRuntime(t)
+	to := filepath.Join(t.TempDir(), "runtime")
+	_, err := sdnpu(t, "runtime", "install", "--accept-license", "--from", path, "--to", to)
+	require.ErrorIs(t, err, qnnruntime.ErrPin)
+	require.ErrorContains(t, err, fmt.Sprintf("--sha256 %x", sha256.Sum256(data)))
+	require.NoDirExists(t, to)
+}
+
+// TestLicenceIsNotWrittenThroughALink puts files of the user at the names that are
+// written before the user has accepted the licence.
+func TestLicenceIsNotWrittenThroughALink(t *testing.T) {
+	path, data := writeRuntime(t)
+	sum := fmt.Sprintf("--sha256=%x", sha256.Sum256(data))
+	to, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("the user's"), 0o600))
+	licence := filepath.Join(to, "Qualcomm_LICENSE.pdf")
+	if err := os.Symlink(victim, licence); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	_, err := sdnpu(t, "runtime", "install", "--from", path, sum, "--to", to)
+	require.ErrorIs(t, err, qnnruntime.ErrForeign)
+	require.NoError(t, os.Remove(licence))
+	require.NoError(t, os.WriteFile(licence, []byte("the user's"), 0o600))
+	_, err = sdnpu(t, "runtime", "install", "--from", path, sum, "--to", to)
+	require.ErrorIs(t, err, qnnruntime.ErrForeign)
+	for _, path := range []string{victim, licence} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "the user's", string(text))
+	}
+	require.NoError(t, os.Remove(licence))
+	for range 2 { // the licence that an earlier call left is no obstacle
+		_, err = sdnpu(t, "runtime", "install", "--from", path, sum, "--to", to)
+		require.ErrorIs(t, err, errNoConsent)
+	}
 }

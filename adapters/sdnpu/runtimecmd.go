@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -73,6 +74,9 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := qnnruntime.CheckFolder(folder); err != nil { // before the download, and before a kept wheel is opened
+		return err
+	}
 	file, err := f.open(cmd.Context(), cmd.ErrOrStderr(), target, folder)
 	if err != nil {
 		return err
@@ -116,7 +120,7 @@ func (f *runtimeFlags) folder() (string, error) {
 // consent shows the licence, as a file because it is a PDF, and asks the user for
 // consent. If there is no terminal, the wheel is kept for a second call with
 // --accept-license.
-func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) error {
+func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) (err error) {
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
 		archive.Version, archive.Target, cmdline.Bytes(archive.SizeBytes()))
@@ -128,25 +132,45 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 		fmt.Fprintln(stderr, "Its licence is accepted (--accept-license); it is in the folder of the libraries.")
 		return nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	root, err := qnnruntime.OpenFolder(folder)
+	if err != nil {
 		return err
 	}
-	licence := filepath.Join(folder, "Qualcomm_LICENSE.pdf")
-	if err := os.WriteFile(licence, text, 0o644); err != nil {
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := writeLicence(root, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Its licence is %s. ", licence)
+	fmt.Fprintf(stderr, "Its licence is %s. ", filepath.Join(folder, licenceName))
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
 		fmt.Fprintln(stderr, "Read it, then run this command again with --accept-license. The downloaded wheel is kept.")
-		return errors.Join(errNoConsent, wheel.keep(folder))
+		return errors.Join(errNoConsent, wheel.keep(root))
 	}
 	fmt.Fprint(stderr, "Read it. Do you accept it? [y/N] ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer counts as no consent
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errNoConsent
 	}
-	return os.Remove(licence) // the licence is installed together with the libraries
+	return root.Remove(licenceName) // the licence is installed together with the libraries
+}
+
+// licenceName is the name of the licence while the user is asked for consent.
+const licenceName = "Qualcomm_LICENSE.pdf"
+
+// writeLicence writes the licence for the user to read. If an earlier call left the
+// same licence, it is kept; another file or a link with its name is not touched.
+func writeLicence(root *os.Root, text []byte) error {
+	err := qnnruntime.WriteNew(root, licenceName, bytes.NewReader(text))
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, statErr := root.Lstat(licenceName)
+	if statErr == nil && info.Mode().IsRegular() && info.Size() == int64(len(text)) {
+		if old, readErr := root.ReadFile(licenceName); readErr == nil && bytes.Equal(old, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w: move it away, or name another folder with --to", filepath.Join(root.Name(), licenceName), qnnruntime.ErrForeign)
 }
 
 // byteBar shows progress as a bar on a terminal, and as one line elsewhere.

@@ -33,7 +33,7 @@ func keptName(folder, wheel string) string {
 // downloads one.
 func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target, folder string) (*wheelFile, error) {
 	if f.from != "" {
-		return f.openNamed(stderr)
+		return f.openNamed()
 	}
 	index := qnnruntime.Index{URL: cmp.Or(f.index, os.Getenv("PIP_INDEX_URL"))}
 	wheel, err := index.Find(ctx, f.version, target)
@@ -59,9 +59,10 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	return w, nil
 }
 
-// openNamed opens the wheel of --from. The wheel's checksum must be that of --sha256;
-// without the flag, the checksum is printed for the user to compare.
-func (f *runtimeFlags) openNamed(stderr io.Writer) (*wheelFile, error) {
+// openNamed opens the wheel of --from. The wheel's checksum must be that of --sha256
+// or, without the flag, one that this program knows: the checksums inside a wheel
+// prove nothing about who made it.
+func (f *runtimeFlags) openNamed() (*wheelFile, error) {
 	file, err := os.Open(f.from)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,9 @@ func (f *runtimeFlags) openNamed(stderr io.Writer) (*wheelFile, error) {
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
 	if f.sum == "" && !qnnruntime.Pinned(sum) {
-		fmt.Fprintf(stderr, "%s has the SHA-256 %s, which this program does not know; --sha256 compares it\n", f.from, sum)
+		err := fmt.Errorf("%s: %w: it has the SHA-256 %s: if the one who made it confirms this checksum, run it again with --sha256 %s",
+			f.from, qnnruntime.ErrPin, sum, sum)
+		return nil, errors.Join(err, w.Close())
 	}
 	if f.sum != "" && !strings.EqualFold(f.sum, sum) {
 		return nil, errors.Join(fmt.Errorf("%s: %w: it has %s, want %s", f.from, qnnruntime.ErrChecksum, sum, f.sum), w.Close())
@@ -101,8 +104,8 @@ func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
 
 // keep stores a downloaded wheel in the folder, where a later call of open finds
 // it.
-func (w *wheelFile) keep(folder string) error {
-	to := keptName(folder, w.name)
+func (w *wheelFile) keep(folder *os.Root) error {
+	to := keptName(folder.Name(), w.name)
 	if !w.temporary || to == w.Name() {
 		w.temporary = false
 		return nil
@@ -110,12 +113,10 @@ func (w *wheelFile) keep(folder string) error {
 	if _, err := w.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	out, err := os.Create(to)
-	if err != nil {
+	if err := folder.Remove(filepath.Base(to)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	_, err = io.Copy(out, w.File)
-	return errors.Join(err, out.Close()) // an incomplete wheel is recognised later by its checksum
+	return qnnruntime.WriteNew(folder, filepath.Base(to), w.File) // an incomplete wheel is recognised later by its checksum
 }
 
 // Close closes the file, and deletes a downloaded wheel that was not kept.

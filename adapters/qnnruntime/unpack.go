@@ -1,0 +1,232 @@
+package qnnruntime
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
+)
+
+// ErrForeign is returned if files that this program did not write are in the way of
+// an installation.
+var ErrForeign = errors.New("sdnpu did not write it")
+
+// topNames are the entries of an installation, in the order in which they get their
+// final names.
+var topNames = []string{distribution, distribution + ".libs", stampFile}
+
+// Unpack installs the archive's files into a folder. If the folder does not exist,
+// Unpack creates it. An earlier installation whose files were not changed is
+// replaced. Other files in the way are [ErrForeign], and a folder that other users
+// can change is [trust.ErrUntrusted]; then nothing is changed.
+func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
+	root, err := OpenFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := checkReplaceable(root); err != nil {
+		return nil, err
+	}
+	work, err := makeWork(root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.RemoveAll(work)) }()
+	i := &Installed{Folder: folder, Version: a.Version, System: a.Target.String(), Sums: make(map[string]string)}
+	m := &meter{total: a.SizeBytes(), report: progress}
+	for _, f := range a.files {
+		to := unpackedPath(f.Name)
+		if i.Sums[to], err = a.write(f, root, path.Join(work, to), m); err != nil {
+			return nil, err
+		}
+		i.Files = append(i.Files, to)
+	}
+	slices.Sort(i.Files)
+	text, err := json.MarshalIndent(i, "", "\t")
+	if err != nil {
+		return nil, err
+	}
+	if err := WriteNew(root, path.Join(work, stampFile), bytes.NewReader(append(text, '\n'))); err != nil {
+		return nil, err
+	}
+	return i, swap(root, work)
+}
+
+// CheckFolder returns an error if Unpack would refuse the folder. CheckFolder creates
+// nothing. A missing folder is accepted.
+func CheckFolder(folder string) (err error) {
+	err = trust.Check(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	return checkReplaceable(root)
+}
+
+// OpenFolder opens the folder of a runtime, and creates it if it does not exist. A
+// folder that other users can change is [trust.ErrUntrusted]. The caller closes it.
+func OpenFolder(folder string) (*os.Root, error) {
+	if err := trust.MakeFolder(folder, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(folder)
+}
+
+// WriteNew writes a file that must not exist. WriteNew writes through no link.
+func WriteNew(root *os.Root, name string, from io.Reader) error {
+	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, out.Close())
+}
+
+// makeWork creates a new folder for unpacking, with a name that `sdnpu uninstall`
+// knows.
+func makeWork(root *os.Root) (string, error) {
+	for n := range 10000 {
+		name := fmt.Sprintf(".unpack-%d", n)
+		if err := root.Mkdir(name, 0o755); !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+	}
+	return "", fmt.Errorf("%s: too many folders .unpack-*: remove them", root.Name())
+}
+
+// write unpacks one file, whose name selectFiles has already checked, and returns
+// its SHA-256.
+func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ string, err error) {
+	if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
+		return "", err
+	}
+	from, err := f.Open()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrWheel, f.Name, err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	sum := sha256.New()
+	if err := WriteNew(root, to, io.TeeReader(io.LimitReader(from, fileLimit+1), io.MultiWriter(sum, m))); err != nil {
+		return "", fmt.Errorf("unpack %s: %w", f.Name, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
+}
+
+// checkReplaceable returns [ErrForeign] unless each file in the way is in the list of
+// contents and has the listed checksum. A list from a stranger can name only files
+// below the folders of an installation, which the new installation replaces.
+func checkReplaceable(root *os.Root) error {
+	foreign := func(name string) error {
+		return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder with --to; "+
+			"`sdnpu runtime remove` removes this user's runtime", filepath.Join(root.Name(), filepath.FromSlash(name)), ErrForeign)
+	}
+	sums, err := listedSums(root)
+	if err != nil {
+		return fmt.Errorf("%w: %w", foreign(stampFile), err)
+	}
+	for _, top := range topNames[:2] {
+		info, err := root.Lstat(top)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() { // WalkDir would follow a link
+			return foreign(top)
+		}
+		err = fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			if sum, ok := sums[name]; !ok || !e.Type().IsRegular() || sumIn(root, name) != sum {
+				return foreign(name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listedSums reads the checksums from the list of contents, or none if there is no
+// list.
+func listedSums(root *os.Root) (map[string]string, error) {
+	info, err := root.Lstat(stampFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > stampLimit {
+		return nil, fmt.Errorf("want a regular file of at most %d bytes", stampLimit)
+	}
+	text, err := root.ReadFile(stampFile)
+	if err != nil {
+		return nil, err
+	}
+	var i Installed
+	if err := json.Unmarshal(text, &i); err != nil {
+		return nil, err
+	}
+	if _, err := ParseTarget(i.System); err != nil {
+		return nil, err
+	}
+	return i.Sums, nil
+}
+
+// sumIn returns the SHA-256 of a file, or "" if it cannot be read.
+func sumIn(root *os.Root, name string) string {
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // an error of closing does not matter after reading
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// swap moves the unpacked files from the folder work to their final names. The old
+// stamp is removed first and the new stamp moved last, so a folder with a stamp is
+// always complete.
+func swap(root *os.Root, work string) error {
+	if err := root.Remove(stampFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, name := range topNames {
+		if err := root.RemoveAll(name); err != nil {
+			return fmt.Errorf("%w: stop the programs that use the runtime", err)
+		}
+		err := root.Rename(path.Join(work, name), name)
+		if err != nil && !(errors.Is(err, os.ErrNotExist) && strings.HasSuffix(name, ".libs")) {
+			return err
+		}
+	}
+	return nil
+}
