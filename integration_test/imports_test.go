@@ -63,6 +63,7 @@ var walls = []wall{
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/residency", "backend/engine/sequences",
 		"backend/engine/workload", "spec/...", "graphswap", "calibration/...",
+		"internal/mapped", // Verify, before the result of a pass is used
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/engine/arena", "backend/engine/kvcache"}},
@@ -72,7 +73,7 @@ var walls = []wall{
 	{folder: "backend/engine/power", internal: []string{"backend"}},
 	{folder: "backend/engine/workload"},
 	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
-	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena"}},
+	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena", "internal/mapped"}},
 	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration"}},
 	// Published drafters: laboratory code that only benchmarks and tests import.
 	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},

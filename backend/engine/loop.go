@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // loop.go contains the engine's loop: next batch, blocks, head, verify, commit.
@@ -79,6 +81,9 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 		}
 		if err == nil {
 			err = e.checkFresh(b, 0, e.config.Layers)
+		}
+		if err == nil { // a model or image that another process wrote must not change the text
+			err = mapped.Verify()
 		}
 		if err == nil {
 			r.began, r.took = began, time.Since(began)

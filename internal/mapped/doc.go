@@ -22,9 +22,13 @@
 // On Linux, Keep takes a lease of the file (F_SETLEASE). The kernel then stops
 // whoever opens the file for writing, or shortens it, and sends SIGIO. The package
 // copies the bytes to memory, puts the copy in the place of the mapping, at the same
-// address and in one step, and lets the writer continue. Readers notice nothing. The
-// kernel waits 45 seconds for that. A lease costs a file descriptor, and nothing
-// while the file is not written.
+// address and in one step, and lets the writer continue. Readers notice nothing. A
+// lease costs a file descriptor, and nothing while the file is not written.
+//
+// The kernel waits 45 seconds (/proc/sys/fs/lease-break-time). If the process does not
+// run for longer, the writer continues. Giving up the lease then fails, and the bytes
+// are lost as if the memory did not suffice for the copy. [Verify] finds this before
+// results are used that were computed from such bytes.
 //
 // The copy takes memory of the file's size. If 3/4 of the available memory are less
 // than that, files that are read inside Guard become unreadable ([ErrGone]); for

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrGone is returned when bytes of a mapped file can no longer be read.
-var ErrGone = errors.New("the mapped file was shortened, or its disk can no longer be read")
+var ErrGone = errors.New("the mapped file was written or shortened, or its disk can no longer be read")
 
 // Guard calls read, which may read mapped bytes, and returns its error. If the file
 // was shortened or its disk fails, Guard returns [ErrGone] instead of letting the

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +20,7 @@ type lease struct {
 	mu    sync.Mutex // mu is held while the bytes are replaced
 	bytes []byte     // bytes is guarded by mu
 	ended bool       // ended is guarded by mu
+	lost  bool       // lost is guarded by mu; it is set if the bytes could not be kept
 }
 
 // protect takes a lease of the file, or returns errNoLease.
@@ -34,11 +34,13 @@ func protect(f *os.File, k Keeping) (Protection, holder, error) {
 		return "", nil, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 	}
 	l := &lease{Keeping: k, fd: fd, path: f.Name()}
+	l.mu.Lock() // a check that runs before the lease exists would take it for one that ended
 	register(l) // before the lease, so that no signal is missed
 	// Without this call, the signal goes to the current thread, which may end.
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	}
+	l.mu.Unlock()
 	if err != nil {
 		// Another user owns the file, a process has it open for writing, or the file
 		// system has no leases.
@@ -80,17 +82,26 @@ func (l *lease) Close() error {
 	unregister(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release()
+	_ = l.release() // fails if there is no lease, or no longer
+	if l.lost {
+		l.lost = false
+		lost.Add(-1)
+	}
 	return os.NewSyscallError("close", unix.Close(l.fd))
 }
 
-// release lets waiting writers continue. The caller holds mu.
-func (l *lease) release() {
+// release lets waiting writers continue. release fails if the lease no longer exists:
+// the system has let them continue already. The caller holds mu.
+func (l *lease) release() (err error) {
 	if !l.ended {
-		_, _ = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK) // fails if there is none
+		_, err = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK)
 	}
 	l.ended = true
+	return err
 }
+
+// errLate is the reason if a writer continued before the bytes were copied.
+var errLate = errors.New("this process did not run for longer than the system holds a writer (/proc/sys/fs/lease-break-time)")
 
 // check replaces the bytes by a copy if a process waits to write the file.
 func (l *lease) check() {
@@ -102,12 +113,26 @@ func (l *lease) check() {
 	if kind, err := unix.FcntlInt(uintptr(l.fd), unix.F_GETLEASE, 0); err == nil && kind == unix.F_RDLCK {
 		return // no process waits
 	}
-	if err := l.secure(); err != nil && l.Unguarded && l.Lost != nil {
-		l.Lost(fmt.Errorf("mapped: %s was written while it was used, and its bytes could not be kept: %w", l.path, err))
-	} else if err != nil && !l.Unguarded {
-		l.hide()
+	err := l.secure()
+	if err == nil && l.release() != nil { // the copy may hold what the writer wrote
+		err = errLate
 	}
-	l.release()
+	if err != nil && len(l.bytes) > 0 {
+		l.lose(err)
+	}
+	_ = l.release()
+}
+
+// lose reports that the bytes could not be kept. The caller holds mu.
+func (l *lease) lose(reason error) {
+	l.lost = true
+	lost.Add(1)
+	switch {
+	case !l.Unguarded:
+		l.hide()
+	case l.Lost != nil:
+		l.Lost(fmt.Errorf("mapped: %s was written while it was used, and its bytes could not be kept: %w", l.path, reason))
+	}
 }
 
 // secure replaces the mapping by a copy at the same address. Readers notice nothing.
@@ -119,7 +144,6 @@ func (l *lease) secure() error {
 	if free := available(); int64(size) > free/4*3 {
 		return fmt.Errorf("a copy takes %d MiB of the %d MiB of free memory", size>>20, free>>20)
 	}
-	began := time.Now()
 	at, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
@@ -133,9 +157,6 @@ func (l *lease) secure() error {
 	})
 	if err == nil {
 		err = os.NewSyscallError("mprotect", unix.Mprotect(b, unix.PROT_READ))
-	}
-	if took, limit := time.Since(began), breakTime(); err == nil && took > limit-time.Second {
-		err = fmt.Errorf("the copy took %v, and the system holds writers for %v", took.Round(time.Second), limit)
 	}
 	if err == nil {
 		_, err = unix.MremapPtr(at, size, unsafe.Pointer(unsafe.SliceData(l.bytes)), size, unix.MREMAP_FIXED|unix.MREMAP_MAYMOVE)

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +71,11 @@ func waitForSignals() (stop func()) {
 	}
 }
 
+// checkAll checks all leases. Until checkedUntil, no writer can have continued
+// unnoticed: a break that begins after a check holds its writer for the whole break
+// time, of which half is left as a margin.
 func checkAll() {
+	until := int64(sinceStart() + breakTime()/2)
 	leases.Lock()
 	list := make([]*lease, 0, len(leases.all))
 	for l := range leases.all {
@@ -80,6 +85,35 @@ func checkAll() {
 	for _, l := range list {
 		l.check()
 	}
+	checkedUntil.Store(until)
+}
+
+var (
+	checkedUntil atomic.Int64 // checkedUntil is in nanoseconds of sinceStart
+	lost         atomic.Int64 // lost is the number of open files whose bytes could not be kept
+	start        = time.Now()
+)
+
+// sinceStart returns a time that stands still while the machine is suspended, as the
+// time does by which the system holds a writer.
+func sinceStart() time.Duration { return time.Since(start) }
+
+// Verify reports whether all bytes that were read before the call, from files that are
+// kept and still open, were those that [Keep] mapped. If not, Verify returns [ErrGone].
+//
+// A process that does not run for longer than the system holds a writer, for example
+// because it was stopped, continues with changed bytes before the signal about the
+// writer is handled. So call Verify after a computation and before its result is used.
+// Verify reads the clock. It asks the system about each file only if half of the time
+// that a writer is held has passed since the last answer.
+func Verify() error {
+	if int64(sinceStart()) >= checkedUntil.Load() {
+		checkAll()
+	}
+	if lost.Load() > 0 {
+		return fmt.Errorf("mapped: %w", ErrGone)
+	}
+	return nil
 }
 
 // available returns the memory that the system can give without swapping, in bytes.
@@ -92,11 +126,14 @@ var available = func() (bytes int64) {
 	return meminfo(string(text))
 }
 
-// breakTime returns how long the system holds a writer.
-func breakTime() time.Duration {
+// breakTime returns how long the system holds a writer. Tests replace it.
+var breakTime = func() time.Duration {
 	seconds := 45
 	if text, err := os.ReadFile("/proc/sys/fs/lease-break-time"); err == nil {
 		_, _ = fmt.Sscan(string(text), &seconds) // keeps the default if it is no number
+	}
+	if seconds <= 0 {
+		seconds = 1 << 30 // the system holds writers without limit
 	}
 	return time.Duration(seconds) * time.Second
 }

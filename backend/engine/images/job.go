@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
@@ -91,7 +92,10 @@ func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w 
 	if digestOf(graphs) != j.Digest {
 		return fmt.Errorf("engine: %w", ErrJob)
 	}
-	return dev.Compile(ctx, w, countFills(ctx, graphs, filled)...)
+	if err := dev.Compile(ctx, w, countFills(ctx, graphs, filled)...); err != nil {
+		return err
+	}
+	return mapped.Verify() // the image holds the weights of a file that another process may write
 }
 
 // digestOf returns a hash that identifies a list of graphs.

@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
 // imageVersion is a part of each image's key. Raise it if equal graphs on an equal
@@ -311,7 +312,10 @@ func (l *Loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph
 func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
 	filled := func(bytes int) { r.filled.Add(int64(bytes)) }
 	if l.config.Compile == nil {
-		return l.dev.Compile(ctx, w, countFills(ctx, graphs, filled)...)
+		if err := l.dev.Compile(ctx, w, countFills(ctx, graphs, filled)...); err != nil {
+			return err
+		}
+		return mapped.Verify() // the image holds the weights of a file that another process may write
 	}
 	job, err := l.job(graphs, r.weights)
 	if err != nil {
