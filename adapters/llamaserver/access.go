@@ -8,9 +8,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // Access says who may use a server, and how it is encrypted. The zero value allows
@@ -73,9 +76,31 @@ func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
 	return access, nil
 }
 
-// readKeys returns the lines of a file.
+// maxKeyFile is the size of the largest file of keys in bytes.
+const maxKeyFile = 1 << 20
+
+// readKeys returns the lines of a file that only trusted users can change. As in
+// llama-server, no line is a comment: a line that begins with # is a key.
 func readKeys(path string) (keys []string, err error) {
-	text, err := os.ReadFile(path)
+	// Check the type first, because opening a pipe would wait for its writer.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file (%s): write the keys to a file", path, info.Mode().Type())
+	case info.Size() > maxKeyFile:
+		return nil, fmt.Errorf("%s has %d bytes, want at most %d: write one key on each line", path, info.Size(), maxKeyFile)
+	}
+	if err := trust.Check(path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile)) // the file may have grown
 	if err != nil {
 		return nil, err
 	}
