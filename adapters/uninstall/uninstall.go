@@ -71,6 +71,7 @@ func (p *Part) Find() error {
 		p.Files, p.SizeBytes = append(p.Files, path), p.SizeBytes+info.Size()
 		return nil
 	})
+	slices.SortStableFunc(p.Files, func(a, b string) int { return p.rank(a) - p.rank(b) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -98,9 +99,7 @@ func (p *Part) Remove() error {
 		return err
 	}
 	folders := []string{p.Folder}
-	files := slices.Clone(p.Files)
-	slices.SortStableFunc(files, func(a, b string) int { return p.rank(a) - p.rank(b) })
-	for _, path := range files {
+	for _, path := range p.Files {
 		rel, err := filepath.Rel(p.Folder, path)
 		if err == nil {
 			err = root.Remove(rel)

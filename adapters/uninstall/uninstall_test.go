@@ -92,3 +92,30 @@ func TestOnlyOurFilesAreRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedRemovalOfADatabaseIsCompleted stops a removal before each of its
+// steps. The folder is ours as long as its MANIFEST exists, so a second call
+// completes the removal.
+func TestInterruptedRemovalOfADatabaseIsCompleted(t *testing.T) {
+	names := []string{"LOCK", "MANIFEST", "log-00000001", "segment-00000002"}
+	for steps := range len(names) + 1 {
+		folder := filepath.Join(t.TempDir(), "chat")
+		for _, name := range names {
+			put(t, filepath.Join(folder, name))
+		}
+		isOurs := func(folder string) bool {
+			_, err := os.Stat(filepath.Join(folder, "MANIFEST"))
+			return err == nil
+		}
+		p := &Part{Folder: folder, Names: DatabaseNames, IsOurs: isOurs, Last: "MANIFEST"}
+		require.NoError(t, p.Find())
+		require.Len(t, p.Files, len(names))
+		require.Equal(t, "MANIFEST", filepath.Base(p.Files[len(names)-1]))
+		cut := *p
+		cut.Files = p.Files[:steps]
+		require.NoError(t, cut.Remove())
+		require.NoError(t, p.Find())
+		require.NoError(t, p.Remove())
+		require.NoDirExists(t, folder, "stopped after %d files", steps)
+	}
+}
