@@ -88,7 +88,7 @@ func TestDamagedCacheIsRebuilt(t *testing.T) {
 func TestFullDiskDisablesOnlyTheCache(t *testing.T) {
 	args, want := storyRun(t)
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=400k,mode=0700", "tmpfs", dir).CombinedOutput(); err != nil {
 		t.Skipf("a small disk cannot be mounted: %v: %s", err, out)
 	}
 	defer func() {
@@ -125,6 +125,6 @@ func TestReadOnlyCacheFolderDisablesOnlyTheCache(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(got.stdout), &r))
 		require.Equal(t, want, r.OutputIDs)
 		require.Contains(t, got.stderr, "no image cache: every start compiles again")
-		require.Contains(t, got.stderr, "set SDNPU_CACHE to a folder that can be written")
+		require.Contains(t, got.stderr, "set SDNPU_CACHE to a folder of your own that can be written")
 	}
 }

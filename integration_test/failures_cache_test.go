@@ -118,7 +118,7 @@ var badCaches = []failureCase{
 		name: "cache: full disk", fine: true, says: []string{"every start", "MiB free", "give the cache a folder"},
 		make: func(t *testing.T, d *scenario) {
 			require.NoError(t, os.Mkdir(d.cache, 0o755))
-			out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=200k", "none", d.cache).CombinedOutput()
+			out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=200k,mode=0700", "none", d.cache).CombinedOutput()
 			if err != nil {
 				t.Skipf("no small disk to be had here: %s", out)
 			}

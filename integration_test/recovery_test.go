@@ -64,11 +64,11 @@ func votes(t *testing.T, path string) (told []any) {
 }
 
 // emulated runs the command on the emulator with a setting and returns the recorded
-// votes.
+// votes. Drafts are off unless args name some: the engine would run graphs to time them.
 func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
 	t.Helper()
 	record := filepath.Join(t.TempDir(), "votes")
-	got := runJSON(t, []string{"SDNPU_COMPILE=inline", "SDNPU_EMULATOR=votes=" + record + setting},
+	got := runJSON(t, []string{"SDNPU_COMPILE=inline", "SDNPU_DRAFT=off", "SDNPU_EMULATOR=votes=" + record + setting},
 		append([]string{"--library", emulatorLibrary(t)}, args...)...)
 	return got, votes(t, record)
 }
@@ -114,12 +114,23 @@ func TestDSPRestartLosesNoText(t *testing.T) {
 	}
 }
 
+// The engine runs each graph once or twice at its start, to time it for drafts. A restart
+// then costs these times and no text.
+func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
+	r := references(t, "f16")[3]
+	for _, nth := range []int{1, 5} {
+		got := runJSON(t, []string{"SDNPU_COMPILE=inline", fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1007@%d", nth)},
+			"--library", emulatorLibrary(t), "--model", modelFile(t, "stories260K-f16.gguf"), "--prompt", r.Prompt, "-n", "24")
+		require.Equal(t, r.IDs[:24], got.OutputIDs)
+	}
+}
+
 // If the DSP is gone for the process, the runner exits with the reason. Ollama then
 // starts another runner, which answers.
 func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
 	const graphs = 2 // one block and the head
 	r := references(t, "f16")[1]
-	s := server(t, fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
+	s := server(t, "SDNPU_DRAFT=off", fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
 	file := modelFile(t, "stories260K-f16.gguf")
 	create(t, s, "model", file, adapter(t, t.TempDir(), file))
 	for range 2 {
@@ -127,7 +138,7 @@ func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
 		pid := runner(t, s)
 		said := refusal(t, s, "/api/generate", generate("model", "Once there was", greedy(60)))
 		require.Contains(t, said, "1011")
-		require.Contains(t, said, "gone")
+		require.Contains(t, said, "can no longer use the device")
 		eventually(t, "the process is still running", func() bool { return gone(pid) })
 	}
 	// The runner must log the reason before it breaks the connection, because Ollama

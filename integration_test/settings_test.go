@@ -46,7 +46,7 @@ func TestInvalidSettingsReachTheClient(t *testing.T) {
 }
 
 func TestEnvironmentWinsOverModelAndAdapter(t *testing.T) {
-	s := server(t, "SDNPU_ENABLED=true", "SDNPU_ROWS=16")
+	s := server(t, "SDNPU_ENABLED=true", "SDNPU_ROWS=16", "SDNPU_DRAFT=off")
 	file := modelFile(t, "stories260K-f16.gguf")
 	create(t, s, plain, file, "")
 	create(t, s, byAdapter, file, adapter(t, t.TempDir(), file, "rows=8"))
@@ -65,7 +65,7 @@ func TestRecipesOfAnAdapterRunUnderOllama(t *testing.T) {
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
 	for _, recipe := range []string{"w8", "w8a16", "w4a16", "w4a16-lpbq"} {
-		create(t, s, "recipe-"+recipe, file, adapter(t, t.TempDir(), file, "recipe="+recipe))
+		create(t, s, "recipe-"+recipe, file, adapter(t, t.TempDir(), file, "recipe="+recipe, "draft=off"))
 		a := ask(t, s, "/api/generate", generate("recipe-"+recipe, r.Prompt, greedy(10)))
 		require.Equal(t, shape{1 + 9, 16 + 9, 112}, a.shape(t), recipe)
 		require.Equal(t, recipe, a.report["recipe"])

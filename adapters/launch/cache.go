@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
@@ -115,7 +116,7 @@ func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.O
 	}
 	p, err := s.Profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // without a cache folder there is no profile
 		return
 	case err != nil:
 		logger.Warn("the measured profile cannot be read: plans use the load times of this start", "detail", err, "remedy", "measure again with sdnpu profile")

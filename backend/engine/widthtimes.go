@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
@@ -11,11 +13,25 @@ import (
 // not risk a slow pass to learn its time, and cuts prompts by these times. measureWidths
 // runs the graphs of one block and of the head, which takes about as long as one pass of
 // each width through one block. Later passes correct the times of the widths.
+//
+// If the device restarts meanwhile, the engine works without these times, and the first
+// request loads the graphs again.
 func (e *Engine) measureWidths(ctx context.Context) error {
 	o := &e.options
 	if !o.Draft.Auto || o.Exact || o.Plan != "" {
 		return nil
 	}
+	err := e.timeWidths(ctx)
+	if errors.Is(err, backend.ErrRestarted) {
+		o.Logger.Warn("the device restarted while the graphs were timed: widths are chosen without their times", "reason", err)
+		e.mustReload = true
+		return nil
+	}
+	return err
+}
+
+func (e *Engine) timeWidths(ctx context.Context) error {
+	o := &e.options
 	heads := make(map[int]float64)
 	for i, rows := range e.head.rows {
 		t, err := e.timeGraph(ctx, e.head.widths[i])
