@@ -40,6 +40,7 @@ var walls = []wall{
 	{folder: "internal/printable", stdOnly: true},
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
+	{folder: "internal/loaderpath", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // in front of every library, image and database
 	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock", "internal/trust"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
 	{folder: "graphswap", stdOnly: true},
@@ -83,7 +84,7 @@ var walls = []wall{
 		"backend/...", "graphswap", "graphswap/baseline",
 	}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
-	{folder: "hexagon/qnn", internal: []string{"internal/mapped", "internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
+	{folder: "hexagon/qnn", internal: []string{"internal/loaderpath", "internal/mapped", "internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
 	{folder: "hexagon/estimator", internal: []string{"backend", "hexagon", "hexagon/qnn"}},
 	{folder: "hexagon/emulator", internal: []string{"internal/trust"}},
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
@@ -91,7 +92,7 @@ var walls = []wall{
 	{folder: "hexagon/models"}, // tests only
 	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "adapters/config", internal: []string{"internal/printable", "backend/gguf", "backend/model", "backend/engine", "backend/engine/draft", "graphswap"}},
-	{folder: "adapters/cmdline", internal: []string{"adapters/config", "internal/printable"}, modules: []string{
+	{folder: "adapters/cmdline", internal: []string{"adapters/config", "internal/loaderpath", "internal/printable"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
 	}},
 	{folder: "adapters/atomicfile"},
@@ -104,7 +105,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
-		"internal/printable", "internal/trust",
+		"internal/loaderpath", "internal/printable", "internal/trust",
 		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
@@ -124,7 +125,7 @@ var walls = []wall{
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
 	{folder: "adapters/doctor", internal: []string{
-		"internal/trust",
+		"internal/loaderpath", "internal/trust",
 		"adapters/cmdline", "adapters/config", "adapters/findings", "adapters/launch", "adapters/ollama", "adapters/qnnruntime",
 		"backend", "backend/engine", "backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "hexagon", "internal/filelock",
 	}},

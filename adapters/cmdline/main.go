@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/internal/loaderpath"
 	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
@@ -17,9 +18,13 @@ var errInterrupted = errors.New("interrupted")
 
 // Main runs a program until it returns or the user interrupts it. Main prints the
 // program's error and then exits with status 1. Other users cannot write the files
-// that the program creates.
+// that the program creates, and no library is loaded from the current folder.
 func Main(run func(ctx context.Context, args []string) error) {
 	protectNewFiles()
+	warn := func(text string) { fmt.Fprintf(os.Stderr, "warning: %s\n", printable.Text(text)) }
+	if err := loaderpath.Restart(warn); err != nil {
+		fail(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt kills a program that does not react to the first
@@ -27,11 +32,16 @@ func Main(run func(ctx context.Context, args []string) error) {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errInterrupted
 		}
-		// Ollama shows its user the text that follows "error:".
-		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
 		stop()
-		os.Exit(1)
+		fail(err)
 	}
+}
+
+// fail ends the program with an error. Ollama shows its user the text that follows
+// "error:".
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
+	os.Exit(1)
 }
 
 // Execute runs the command that args name; the program's name is not part of args.

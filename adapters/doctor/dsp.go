@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/internal/loaderpath"
 )
 
 // dspDriver lists the file names of the vendor's library through which programs
@@ -99,7 +100,8 @@ func checkWindow(c *backend.Capabilities) Finding {
 // have.
 func checkDriver(system string, folders []string) Finding {
 	f := Finding{What: "DSP driver"}
-	for _, folder := range append(launch.FolderList(os.Getenv("LD_LIBRARY_PATH")), folders...) {
+	named, _ := loaderpath.Split(os.Getenv(loaderpath.Variable))
+	for _, folder := range append(named, folders...) {
 		for _, name := range dspDriver {
 			path := filepath.Join(folder, name)
 			if _, err := os.Stat(path); err == nil {

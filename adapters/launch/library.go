@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+	"github.com/sdnpu/sdnpu/internal/loaderpath"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
@@ -60,7 +61,8 @@ func LibraryFolders(program string) []string {
 	if root := os.Getenv("QNN_SDK_ROOT"); root != "" {
 		folders = append(folders, filepath.Join(root, "lib", sdkTarget()))
 	}
-	return DistinctFolders(append(folders, FolderList(os.Getenv("LD_LIBRARY_PATH"))...))
+	named, _ := loaderpath.Split(os.Getenv(loaderpath.Variable))
+	return DistinctFolders(append(folders, named...))
 }
 
 // RuntimeFolderName is the name of a folder next to this program that may hold a

@@ -6,6 +6,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/sdnpu/sdnpu/internal/loaderpath"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
@@ -47,8 +48,11 @@ func (m *SharedMemory) Close() error {
 // OpenFastRPC returns [errors.ErrUnsupported].
 func OpenFastRPC(fastRPC string) (*FastRPC, error) {
 	library, err := openTrusted(fastRPC)
-	if errors.Is(err, trust.ErrUntrusted) {
+	switch {
+	case errors.Is(err, trust.ErrUntrusted):
 		return nil, fmt.Errorf("qnn: open %w", err)
+	case errors.Is(err, loaderpath.ErrCurrentFolder):
+		return nil, fmt.Errorf("qnn: open %s: %w", fastRPC, err)
 	}
 	if err != nil {
 		return openAnonymousFiles()

@@ -5,17 +5,21 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/internal/loaderpath"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // openTrusted loads a library whose path other users cannot change. A name without
 // a folder goes to the system's loader, which searches its own places and never
-// this program's.
+// this program's. openTrusted refuses it if the loader would search the current
+// folder.
 func openTrusted(path string) (uintptr, error) {
 	if filepath.Base(path) != path {
 		if err := checkLibrary(path); err != nil {
 			return 0, err
 		}
+	} else if err := loaderpath.Check(); err != nil {
+		return 0, err
 	}
 	return loadLibrary(path)
 }

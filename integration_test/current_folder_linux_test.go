@@ -1,0 +1,47 @@
+package integration_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNothingInTheCurrentFolderIsLoaded starts the program in a folder with
+// libraries that create a file when they are loaded. Empty and relative elements of
+// LD_LIBRARY_PATH mean this folder.
+func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	top, emulator, ours := t.TempDir(), emulatorLibrary(t), program(t)
+	here, ran, source := filepath.Join(top, "here"), filepath.Join(top, "ran"), filepath.Join(top, "library.c")
+	require.NoError(t, os.Mkdir(here, 0o755))
+	require.NoError(t, os.WriteFile(source, []byte("#include <fcntl.h>\n"+
+		"__attribute__((constructor)) static void run(void) { (void)open(\""+ran+"\", O_CREAT | O_WRONLY, 0600); }\n"), 0o600))
+	for _, name := range []string{"libcdsprpc.so", "libQnnHtp.so"} {
+		out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-o", filepath.Join(here, name), source).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	t.Chdir(here)
+	for _, list := range []string{":", "/usr/lib:", ":/usr/lib", "/usr/lib::/lib", ";", "/usr/lib;", ".", "../here:/usr/lib"} {
+		got := command(t, []string{"LD_LIBRARY_PATH=" + list, "SDNPU_LIBRARY=" + emulator}, ours, "doctor")
+		require.NoFileExists(t, ran, "FastRPC library, LD_LIBRARY_PATH=%s", list)
+		require.Regexp(t, `(?m)^ok +device`, got.stdout, "the program works nevertheless")
+
+		got = command(t, []string{"LD_LIBRARY_PATH=" + list, "SDNPU_LIBRARY=libQnnHtp.so"}, ours, "doctor")
+		require.NoFileExists(t, ran, "LD_LIBRARY_PATH=%s", list)
+		require.Equal(t, 1, got.code)
+		require.Contains(t, got.stdout, "does not search the current folder: name its file as ./libQnnHtp.so")
+	}
+	got := command(t, []string{"LD_LIBRARY_PATH=../here", "SDNPU_LIBRARY=" + emulator}, ours, "doctor")
+	require.Contains(t, got.stderr, "LD_LIBRARY_PATH: ../here is left out")
+
+	// The folder by its full path is the user's choice. This also shows that the
+	// libraries would have run.
+	command(t, []string{"LD_LIBRARY_PATH=" + here, "SDNPU_LIBRARY=libQnnHtp.so"}, ours, "doctor")
+	require.FileExists(t, ran)
+}

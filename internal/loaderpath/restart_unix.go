@@ -1,0 +1,64 @@
+//go:build unix
+
+package loaderpath
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Restart replaces this process by the same program with the same arguments, without
+// the elements of the loader's lists that depend on the current folder. It returns nil
+// at once if there are none. Otherwise it returns only if it fails, and the program
+// must end. warn is called with a sentence about each element that is left out; empty
+// elements are left out silently, because they are never meant.
+func Restart(warn func(string)) error {
+	restart := false
+	for _, v := range variables {
+		full, other := Split(os.Getenv(v))
+		if len(other) == 0 {
+			continue
+		}
+		restart = true
+		for _, folder := range other {
+			if folder != "" {
+				warn(fmt.Sprintf("%s: %s is left out, because it depends on the current folder: write its full path", v, folder))
+			}
+		}
+		if err := replace(v, strings.Join(full, ":")); err != nil {
+			return err
+		}
+	}
+	if !restart {
+		return nil
+	}
+	program, err := os.Executable()
+	if err == nil && isLoader(program) {
+		err = fmt.Errorf("it was started through %s", program)
+	}
+	if err == nil {
+		err = unix.Exec(program, os.Args, os.Environ())
+	}
+	return fmt.Errorf("%w, and this program cannot start itself again without: %w: leave out the empty and relative elements of %s",
+		ErrCurrentFolder, err, strings.Join(variables, ", "))
+}
+
+// replace sets a variable, or removes it: an empty list is not the same as none for
+// every loader.
+func replace(name, value string) error {
+	if value == "" {
+		return os.Unsetenv(name)
+	}
+	return os.Setenv(name, value)
+}
+
+// isLoader reports whether a file is the system's loader, which can be started with a
+// program as its argument. The system then gives its path as that of the program.
+func isLoader(path string) bool {
+	name := filepath.Base(path)
+	return strings.HasPrefix(name, "ld-") || strings.HasPrefix(name, "ld.") || strings.HasPrefix(name, "linker")
+}
