@@ -38,7 +38,7 @@ func (a Args) Access(lookup func(name string) (string, bool)) (Access, error) {
 func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
 	var access Access
 	if len(a.Unsupported) > 0 {
-		return access, fmt.Errorf("%s: this server cannot do that: leave it out, or run the model with Ollama's own llama-server", a.Unsupported[0])
+		return access, fmt.Errorf("%s: this server cannot do that: write --api-key, --api-key-file, --ssl-key-file or --ssl-cert-file, leave it out, or run the model with Ollama's own llama-server", a.Unsupported[0])
 	}
 	setting := func(given *string, flag, variable string) (value, source string, set bool) {
 		if given != nil {

@@ -113,6 +113,26 @@ func TestProtectionThatCannotBeHadIsAnError(t *testing.T) {
 		{"--auth-token s3cret", "", "--auth-token"},
 		{"--new --api-keys s3cret", "", "--api-keys"},
 		{"--api-keys/s3cret", "", "--api…"},
+		{"-api-key s3cret", "", "--api…"},
+		{"-api-key=s3cret", "", "--api…"},
+		{"---api-key s3cret", "", "--api…"},
+		{"—api-key s3cret", "", "--api…"},
+		{"––api_key=s3cret", "", "--api…"},
+		{"−−API-KEY s3cret", "", "--api…"},
+		{"--new —api-key s3cret", "", "--api…"},
+		{"--api‑key s3cret", "", "--api…"},
+		{"\x97api-key s3cret", "", "--api…"},
+		{"-ssl-key-file /s3cret", "", "--ssl…"},
+		{"-tls", "", "-tls: this"},
+		{"-key s3cret", "", "-key: this"},
+		{"–k–key=s3cret", "", "--key…"},
+		{"--key s3cret", "", "--key: this"},
+		{"--server-key s3cret", "", "--server-key"},
+		{"--cert s3cret", "", "--cert"},
+		{"--https", "", "--https"},
+		{"--password s3cret", "", "--password"},
+		{"--basic_auth=s3cret", "", "--basic-auth"},
+		{"--token s3cret", "", "--token"},
 	} {
 		access, warnings, err := accessOf("-m x "+c.line, c.env)
 		require.ErrorIs(t, err, ErrArguments, c.line)
@@ -122,6 +142,25 @@ func TestProtectionThatCannotBeHadIsAnError(t *testing.T) {
 	}
 	_, _, err := accessOf("-m x", "LLAMA_API_KEY=")
 	require.NoError(t, err, "an empty variable is not set")
+}
+
+// All flags that Ollama gives, and flags of llama-server whose names resemble those
+// of a protection, let the server start.
+func TestOtherFlagsAreNoProtection(t *testing.T) {
+	for _, flag := range strings.Fields(`--model --port --host --no-webui --offline -c -np --log-verbosity --no-log-prefix --no-log-timestamps
+		--no-jinja --chat-template --mmproj --no-mmproj-offload --spec-type --spec-draft-n-max --spec-draft-backend-sampling
+		--spec-draft-model --image-min-tokens --lora --load-mode --no-mmap --cache-type-k --cache-type-v --flash-attn --embedding
+		-b -ub -ngl -t --split-mode --main-gpu --context-shift --keep --verbose --list-devices
+		--override-kv --override-tensor -ot -ctk -ctv -ctkd -ctvd --hf-token -hft --hf-repo -hfr --image-max-tokens --kv-unified -kvu --no-kv-offload -nkvo
+		--cache-type-k-draft --cache-reuse --cache-ram -cram --chat-template-kwargs --chat-template-file --slot-save-path --special -sp
+		--spm-infill --keep-alive --temp --top-k --tools --threads-http --timeout -to --metrics --props --slots --alias --path
+		--control-vector --check-tensors --reasoning-format --no-host --device --rpc --numa --mlock --ssm-conv`) {
+		require.Empty(t, protectiveWord(flag), flag)
+	}
+	for name := range optionTable() {
+		known := strings.HasPrefix(name, "--api-key") || strings.HasPrefix(name, "--ssl-")
+		require.Equal(t, known, protectiveWord(name) != "", name)
+	}
 }
 
 // A command line of llama-server may hold secrets that this program does not know.

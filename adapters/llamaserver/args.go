@@ -207,7 +207,7 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 			warnings = append(warnings, a.unknown(name, i, unknown))
 			// Assume that the next word is the value of the unknown flag unless it looks like a
 			// flag.
-			takesNext := !joined && strings.HasPrefix(name, "-") && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-")
+			takesNext := !joined && looksLikeFlag(name) && i+1 < len(args) && !looksLikeFlag(args[i+1])
 			if takesNext {
 				i++
 			}
@@ -237,32 +237,19 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	return a, warnings, a.contradiction()
 }
 
-// protective lists how flags begin that protect a server.
-var protective = []string{"--api", "--auth", "--ssl", "--tls"}
-
 // flagName matches words that are certainly names.
 var flagName = regexp.MustCompile(`^(--[A-Za-z][A-Za-z0-9-]{0,39}|-[a-z]{1,5})$`)
 
 // unknown notes an unknown word at index i and returns the warning. afterUnknown
 // reports that the word may be the value of the unknown flag before it.
 func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
-	for _, start := range protective {
-		if strings.HasPrefix(strings.ToLower(name), start) {
-			a.Unsupported = append(a.Unsupported, shownName(name))
-		}
+	if word := protectiveWord(name); word != "" {
+		a.Unsupported = append(a.Unsupported, shownName(name, word))
 	}
 	if afterUnknown || !flagName.MatchString(name) {
 		return fmt.Sprintf("unknown argument %d is ignored; it is not shown because it may be a secret", i+1)
 	}
 	return fmt.Sprintf("unknown argument %s is ignored", name)
-}
-
-// shownName returns a flag's name, or how it begins if it may be more than a name.
-func shownName(name string) string {
-	if flagName.MatchString(name) {
-		return name
-	}
-	return name[:len("--api")] + "…"
 }
 
 // splitJoined splits "--name=value". Short flags have no such form. As in

@@ -72,6 +72,6 @@ const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU o
   -h, --help               print this text
 
 Ollama's other arguments have no effect. Unknown arguments are ignored with a warning,
-but the program does not start if one begins like a flag for keys or encryption.
+but the program does not start if one sounds like keys, passwords or encryption.
 "--name=value" means "--name value". Settings: see sdnpu --help.
 `

@@ -1,0 +1,68 @@
+package llamaserver
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// protectiveStarts lists how words begin that name a protection of a server, and
+// protectiveWords lists such words. "token" is none: --hf-token is about downloads, and
+// --image-min-tokens about a model.
+var (
+	protectiveStarts = []string{"api", "auth", "ssl", "tls", "cert", "passw", "secret", "credential", "bearer", "encrypt"}
+	protectiveWords  = []string{"key", "keys", "https"}
+	protectiveNames  = []string{"token", "access-token"}
+)
+
+// isDash reports whether a character looks like a dash. Editors and web pages replace
+// the dashes of a command by longer ones; a byte that is no UTF-8 may be one too.
+func isDash(r rune) bool {
+	return unicode.Is(unicode.Pd, r) || slices.Contains([]rune{'\u2212', '\u00ad', '\u02d7', '\u2043', utf8.RuneError}, r)
+}
+
+// looksLikeFlag reports whether a word begins with a dash.
+func looksLikeFlag(word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	return word != "" && isDash(first)
+}
+
+// protectiveWord returns the word by which a flag asks for protection, or "". The kind and
+// number of dashes, upper case and underscores make no difference.
+func protectiveWord(flag string) string {
+	if !looksLikeFlag(flag) {
+		return ""
+	}
+	name, _, _ := strings.Cut(flag, "=")
+	name = strings.Map(func(r rune) rune {
+		if isDash(r) || r == '_' {
+			return '-'
+		}
+		return unicode.ToLower(r)
+	}, name)
+	name = strings.TrimLeft(name, "-")
+	if slices.Contains(protectiveNames, name) {
+		return "token"
+	}
+	for word := range strings.SplitSeq(name, "-") {
+		if slices.Contains(protectiveWords, word) {
+			return word
+		}
+		for _, start := range protectiveStarts {
+			if strings.HasPrefix(word, start) {
+				return start
+			}
+		}
+	}
+	return ""
+}
+
+// shownName returns a flag's name, or the word that protects if the flag may hold more
+// than a name.
+func shownName(flag, word string) string {
+	if flagName.MatchString(flag) {
+		return flag
+	}
+	return "--" + word + "…"
+}
