@@ -36,8 +36,9 @@ type victim struct {
 	idle    int64 // resident memory before the attack
 }
 
-func newVictim(t *testing.T) *victim {
-	d := newScenario(t)
+func newVictim(t *testing.T) *victim { return newVictimOf(t, newScenario(t)) }
+
+func newVictimOf(t *testing.T, d *scenario) *victim {
 	d.env = []string{"SDNPU_CONTEXT=fixed"}
 	r := startRunnerAt(t, d, "127.0.0.1", freePort(t), "--context-shift")
 	t.Cleanup(r.end)

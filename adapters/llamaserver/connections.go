@@ -1,6 +1,8 @@
 package llamaserver
 
 import (
+	"container/list"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -8,84 +10,198 @@ import (
 	"time"
 )
 
-// connections limits the number of open connections. If a new connection exceeds the
-// limit, the connection that has had no request for the longest time is closed. If all
-// connections have a request, the new connection is closed. Idle connections therefore
-// never keep the host out.
+// connections limits the number of open connections. A connection is safe only while
+// the server works on a request that has arrived completely. All others may be closed
+// for a new connection, the oldest first: connections without a request, connections
+// that still send one, and connections whose request was refused. So clients that send
+// nothing, or parts of requests, never keep the host out.
+//
+// The server accepts each connection at once and never waits for room. Over the limit,
+// it first uses a reserve, so that new connections get patience to send their request.
 type connections struct {
-	most int
-	mu   sync.Mutex
-	open map[net.Conn]quiet
+	most    int // most is the limit
+	reserve int // reserve is the number of connections over the limit
+	mu      sync.Mutex
+	open    map[net.Conn]*connection
+	// idle holds the connections between two requests, sending those that send a request
+	// or have not begun, and working the safe ones. Each is sorted by age.
+	idle, sending, working *list.List
 }
 
-// quiet says since when a connection has had no request. quiet is zero for a
-// connection that has one.
-type quiet struct {
-	since  time.Time
-	served bool // served is set if it had a request before
+// connection is an open connection. Its fields are guarded by the lock of connections.
+type connection struct {
+	all   *connections
+	conn  net.Conn
+	since time.Time // since is the time of the last change of state
+	in    *list.List
+	place *list.Element // place is nil when the connection is closed
 }
+
+// patience is the time that a new connection has to send its request, while the
+// reserve has room.
+const patience = 50 * time.Millisecond
 
 // newConnections returns a limit for a server with a number of slots. The process
-// needs half of its file descriptors for other things.
+// needs a quarter of its file descriptors for other things.
 func newConnections(slots int) *connections {
-	return &connections{most: max(16, min(max(512, (queuePerSlot+4)*slots), descriptors()/2)), open: map[net.Conn]quiet{}}
+	most := max(16, min(max(512, (queuePerSlot+4)*slots), descriptors()/2))
+	return &connections{
+		most: most, reserve: max(8, min(most, descriptors()/4)), open: map[net.Conn]*connection{},
+		idle: list.New(), sending: list.New(), working: list.New(),
+	}
 }
-
-// youngest is the time that a connection has for its first request, before it may be
-// closed for another one. If all quiet connections still wait for their first
-// request, the server accepts no others meanwhile.
-const youngest = 500 * time.Millisecond
 
 // changed is the hook [http.Server.ConnState]. The server calls it for a new connection
 // before it accepts the next.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		c.set(conn, quiet{since: time.Now()})
-		for pause := c.makeRoom(conn); pause > 0; pause = c.makeRoom(conn) {
-			time.Sleep(pause) // in total at most youngest, because conn is the youngest
+		c.find(conn).move(c.sending)
+		for victim := c.victim(); victim != nil; victim = c.victim() {
+			victim.forget()
+			c.mu.Unlock()
+			closeNow(victim.conn)
+			c.mu.Lock()
 		}
-	case http.StateIdle:
-		c.set(conn, quiet{since: time.Now(), served: true})
 	case http.StateActive:
-		c.set(conn, quiet{})
+		c.open[conn].move(c.sending)
+	case http.StateIdle:
+		c.open[conn].move(c.idle)
 	case http.StateClosed, http.StateHijacked:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.open, conn)
+		c.open[conn].forget()
 	}
 }
 
-func (c *connections) set(conn net.Conn, q quiet) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open[conn] = q
+// find returns the entry of an open connection, and makes one for a new connection. The
+// caller holds the lock.
+func (c *connections) find(conn net.Conn) *connection {
+	if c.open[conn] == nil {
+		c.open[conn] = &connection{all: c, conn: conn}
+	}
+	return c.open[conn]
 }
 
-// makeRoom closes a connection if there are too many: the one that is quiet for the
-// longest time after a request, else the one that waits for its first request for the
-// longest time. If that connection is too young, makeRoom returns the time to wait
-// instead.
-func (c *connections) makeRoom(newest net.Conn) (pause time.Duration) {
+// victim returns the connection to close, or nil. The caller holds the lock.
+func (c *connections) victim() *connection {
+	over := len(c.open) - c.most
+	if over <= 0 {
+		return nil
+	}
+	if oldest := c.idle.Front(); oldest != nil {
+		return oldest.Value.(*connection)
+	}
+	oldest := c.sending.Front()
+	if oldest == nil {
+		return nil
+	}
+	if q := oldest.Value.(*connection); over > c.reserve || time.Since(q.since) >= patience {
+		return q
+	}
+	return nil
+}
+
+// move puts an open connection at the end of a list. The caller holds the lock.
+func (q *connection) move(to *list.List) {
+	if q == nil || q.in != nil && q.place == nil {
+		return // it is closed, and reports late
+	}
+	if q.place != nil {
+		q.in.Remove(q.place)
+	}
+	q.in, q.since = to, time.Now()
+	q.place = to.PushBack(q)
+}
+
+// forget removes a connection. The caller holds the lock.
+func (q *connection) forget() {
+	if q == nil || q.place == nil {
+		return
+	}
+	q.in.Remove(q.place)
+	q.place = nil
+	delete(q.all.open, q.conn)
+}
+
+// closeNow closes a connection. The connection's goroutine then ends.
+func closeNow(conn net.Conn) {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn() // closing an encrypted connection may wait for its client
+	}
+	_ = conn.Close()
+}
+
+// connectionKey is the key of a request's connection in its context.
+type connectionKey struct{}
+
+// remember is the hook [http.Server.ConnContext]. The server calls it for a new
+// connection before changed.
+func (c *connections) remember(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) <= c.most {
-		return 0
+	return context.WithValue(ctx, connectionKey{}, c.find(conn))
+}
+
+// connectionOf returns the connection of a request, or nil. Methods of a nil connection
+// do nothing.
+func connectionOf(ctx context.Context) *connection {
+	q, _ := ctx.Value(connectionKey{}).(*connection)
+	return q
+}
+
+// keep makes a connection safe, because its request has arrived completely. keep reports
+// whether there is room: the reserve stays free for connections that ask for /health.
+func (q *connection) keep() bool {
+	if q == nil {
+		return true
 	}
-	victim, best := newest, c.open[newest]
-	for conn, q := range c.open {
-		better := q.served && !best.served || q.served == best.served && (q.since.Before(best.since) || victim == newest && q.since.Equal(best.since))
-		if !q.since.IsZero() && conn != newest && better {
-			victim, best = conn, q
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	if q.all.working.Len() >= q.all.most {
+		return false
+	}
+	q.move(q.all.working)
+	return true
+}
+
+// release ends keep: the server only waits for the client to read its answer.
+func (q *connection) release() {
+	if q == nil {
+		return
+	}
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	q.move(q.all.sending)
+}
+
+// drainTime is the time in which the rest of a refused request may arrive. Closing a
+// connection with unread data could remove the answer before the client reads it.
+const drainTime = 50 * time.Millisecond
+
+// unread ends connections whose requests were answered before their body was read.
+// Without unread, the server would wait for the body after its answer. [intake.read]
+// calls [arrived] for a body that it has read.
+func unread(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 { // -1 means an unknown length
+			next.ServeHTTP(w, r)
+			return
 		}
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+		if w.Header().Get("Connection") == "close" {
+			// Ignore the error of a connection that has no deadlines.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime))
+		}
+	})
+}
+
+// arrived keeps the connection of a request whose body has been read.
+func arrived(w http.ResponseWriter, r *http.Request) error {
+	if !connectionOf(r.Context()).keep() {
+		return busy("no slot available: too many requests are answered already. Ask again later.")
 	}
-	if pause = youngest - time.Since(best.since); pause > 0 && !best.served {
-		return pause
-	}
-	delete(c.open, victim)
-	if encrypted, ok := victim.(*tls.Conn); ok {
-		victim = encrypted.NetConn() // closing an encrypted connection may wait for its client
-	}
-	_ = victim.Close() // the connection's goroutine ends; the state that it then reports changes nothing
-	return 0
+	w.Header().Del("Connection")
+	return nil
 }

@@ -17,9 +17,7 @@ import (
 func limited(t *testing.T, most int, m *fakeModel) (address string) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
-	c := newConnections(1)
-	c.most = most
-	s.http.ConnState = c.changed
+	s.connections.most, s.connections.reserve = most, 2
 	s.SetModel(m)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -70,7 +68,7 @@ func TestIdleConnectionsDoNotKeepTheHostOut(t *testing.T) {
 			open++
 		}
 	}
-	require.LessOrEqual(t, open, 20)
+	require.LessOrEqual(t, open, 22) // with the reserve
 	require.Positive(t, open)
 	healthy(t, address)
 }
@@ -114,41 +112,130 @@ func TestServerHasTimeouts(t *testing.T) {
 	require.Equal(t, [3]time.Duration{headerTimeout, idleTimeout, idleTimeout}, [3]time.Duration{s.http.ReadHeaderTimeout, s.http.ReadTimeout, s.http.IdleTimeout})
 }
 
-// A new connection gets time for its request, also when many others come.
+// pipe returns the server's end of a connection.
+func pipe(t *testing.T) (server net.Conn) {
+	server, client := net.Pipe()
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server
+}
+
+func closed(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) != nil }
+
+// A new connection gets time for its request while the reserve has room, and no
+// connection waits to be accepted.
 func TestYoungConnectionsAreNotClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &connections{most: 2, open: map[net.Conn]quiet{}}
-		pipe := func() (server net.Conn) {
-			server, client := net.Pipe()
-			t.Cleanup(func() { server.Close(); client.Close() })
-			return server
-		}
-		closed := func(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) != nil }
-		first, second, third := pipe(), pipe(), pipe()
-		c.changed(first, http.StateNew)
-		c.changed(second, http.StateNew)
-		go func() { // the first request comes late, but in time
-			time.Sleep(youngest / 2)
-			c.changed(first, http.StateActive)
-		}()
+		c := newConnections(1)
+		c.most, c.reserve = 2, 2
 		began := time.Now()
-		c.changed(third, http.StateNew)
-		require.Equal(t, youngest, time.Since(began))
-		require.Equal(t, []bool{false, true, false}, []bool{closed(first), closed(second), closed(third)})
-		c.changed(third, http.StateActive)
-		fourth := pipe()
-		c.changed(fourth, http.StateNew)
-		require.True(t, closed(fourth), "all others have requests")
-		c.changed(first, http.StateIdle)
-		time.Sleep(youngest)
-		fifth := pipe()
-		began = time.Now()
-		c.changed(fifth, http.StateNew)
+		var all []net.Conn
+		add := func() {
+			all = append(all, pipe(t))
+			c.changed(all[len(all)-1], http.StateNew)
+		}
+		requireClosed := func(want ...bool) {
+			t.Helper()
+			got := make([]bool, len(all))
+			for i, conn := range all {
+				got[i] = closed(conn)
+			}
+			require.Equal(t, want, got)
+		}
+		for range 4 {
+			add()
+		}
+		requireClosed(false, false, false, false)
+		add()
+		requireClosed(true, false, false, false, false) // the reserve is full
 		require.Zero(t, time.Since(began))
-		require.Equal(t, []bool{true, false}, []bool{closed(first), closed(fifth)})
-		for _, conn := range []net.Conn{second, third, fourth, fifth} {
+		time.Sleep(patience)
+		c.changed(all[1], http.StateActive) // its request has come in part
+		add()
+		requireClosed(true, false, true, true, true, false)
+		c.changed(all[5], http.StateIdle)
+		add()
+		requireClosed(true, false, true, true, true, true, false) // the idle one, though it is young
+		for _, conn := range all {
 			c.changed(conn, http.StateClosed)
 		}
 		require.Empty(t, c.open)
+		require.Zero(t, c.idle.Len()+c.sending.Len()+c.working.Len())
 	})
+}
+
+// Connections that the server works for are never closed, and they leave the reserve
+// to others.
+func TestWorkingConnectionsAreSafe(t *testing.T) {
+	c := newConnections(1)
+	c.most, c.reserve = 3, 2
+	kept := 0
+	var safe []net.Conn
+	for range 40 {
+		conn := pipe(t)
+		c.changed(conn, http.StateNew)
+		q := connectionOf(c.remember(t.Context(), conn))
+		c.changed(conn, http.StateActive)
+		if q.keep() {
+			safe = append(safe, conn)
+			kept++
+		}
+		require.LessOrEqual(t, len(c.open), c.most+c.reserve)
+	}
+	require.Equal(t, c.most, kept)
+	for _, conn := range safe {
+		require.False(t, closed(conn))
+	}
+	connectionOf(c.remember(t.Context(), safe[1])).release()
+	for range 3 {
+		c.changed(pipe(t), http.StateNew)
+	}
+	require.Equal(t, []bool{false, true, false}, []bool{closed(safe[0]), closed(safe[1]), closed(safe[2])})
+}
+
+// Each answer that is given without the body is sent at once and ends the connection.
+func TestAnswersDoNotWaitForTheBody(t *testing.T) {
+	address := limited(t, 20, &fakeModel{})
+	for name, request := range map[string]string{
+		"200": "GET /health HTTP/1.1\r\nHost: localhost\r\n",
+		"403": "POST /completion HTTP/1.1\r\nHost: evil.example\r\n",
+		"404": "POST /nothing HTTP/1.1\r\nHost: localhost\r\n",
+		"405": "DELETE /completion HTTP/1.1\r\nHost: localhost\r\n",
+		"413": "POST /completion HTTP/1.1\r\nHost: localhost\r\nX: 0\r\n",
+		"501": "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\n",
+	} {
+		for _, length := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			if name == "413" {
+				length = "Content-Length: 99999999999"
+			}
+			began := time.Now()
+			connection := dial(t, address, request+length+"\r\n\r\n1")
+			require.NoError(t, connection.SetReadDeadline(began.Add(20*time.Second)))
+			answer, err := io.ReadAll(connection)
+			require.NoError(t, err, "%s %s: the connection stays open", name, length)
+			require.True(t, strings.HasPrefix(string(answer), "HTTP/1.1 "+name), "%s", answer)
+			require.Contains(t, string(answer), "Connection: close")
+		}
+	}
+}
+
+// Connections that send a half body, many more than the limit, still let others in.
+func TestHalfBodiesDoNotKeepTheHostOut(t *testing.T) {
+	address := limited(t, 20, &fakeModel{})
+	for i := range 200 {
+		dial(t, address, "POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+		if i%20 == 0 {
+			healthy(t, address)
+		}
+	}
+	healthy(t, address)
+}
+
+func TestOptionsOfTheServerAreGuarded(t *testing.T) {
+	address := limited(t, 20, &fakeModel{})
+	for host, status := range map[string]string{"evil.example": "403", "localhost": "400"} {
+		connection := dial(t, address, "OPTIONS * HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+		answer, err := io.ReadAll(connection)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(answer), "HTTP/1.1 "+status), "%s", answer)
+	}
 }

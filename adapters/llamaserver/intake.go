@@ -75,7 +75,9 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == io.EOF: //nolint:errorlint // readers return this error unwrapped
-		return body, release, nil
+		if err = arrived(w, r); err == nil {
+			return body, release, nil
+		}
 	case err == nil, errors.As(err, &tooLarge):
 		err = large
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -142,5 +144,6 @@ func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v a
 	if err != nil || answer == nil {
 		return err
 	}
+	connectionOf(r.Context()).release()
 	return answer()
 }

@@ -65,20 +65,21 @@ type Options struct {
 
 // Server answers the host. Server listens before its model is loaded.
 type Server struct {
-	listener net.Listener
-	http     *http.Server
-	slots    chan struct{}
-	waiting  atomic.Int64 // waiting counts the requests that wait for a slot or have one
-	intake   intake
-	answers  atomic.Int64 // answers counts the bytes of answers that are not streamed, see answerBudget
-	shift    bool
-	keep     int
-	lines    *Lines
-	access   Access
-	loopback bool // loopback is set if only this machine reaches the server
-	state    atomic.Pointer[state]
-	serving  atomic.Bool
-	running  sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
+	listener    net.Listener
+	http        *http.Server
+	slots       chan struct{}
+	waiting     atomic.Int64 // waiting counts the requests that wait for a slot or have one
+	intake      intake
+	answers     atomic.Int64 // answers counts the bytes of answers that are not streamed, see answerBudget
+	shift       bool
+	keep        int
+	lines       *Lines
+	access      Access
+	loopback    bool // loopback is set if only this machine reaches the server
+	connections *connections
+	state       atomic.Pointer[state]
+	serving     atomic.Bool
+	running     sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
 }
 
 // state is the state of the model. If both fields of state are nil, the model is loading.
@@ -116,6 +117,7 @@ func New(o Options) (*Server, error) {
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
 		access: o.Access, loopback: loopback, intake: newIntake(),
 	}
+	s.connections = newConnections(cap(s.slots))
 	s.state.Store(&state{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),
@@ -123,8 +125,11 @@ func New(o Options) (*Server, error) {
 		ReadTimeout:       idleTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnState:         newConnections(cap(s.slots)).changed,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+		ConnState:         s.connections.changed,
+		ConnContext:       s.connections.remember,
+		// Without this, "OPTIONS *" would be answered without the checks of Handler.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	return s, nil
 }
@@ -163,7 +168,7 @@ func (s *Server) Close() error { return s.http.Close() }
 // Handler returns the server's handler without its port. Handler rejects web
 // pages of other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
-	return guard(s.loopback, s.access.require(s.endpoints()))
+	return unread(guard(s.loopback, s.access.require(s.endpoints())))
 }
 
 // endpoints returns the handler of requests that may be answered.

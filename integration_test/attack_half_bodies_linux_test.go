@@ -1,0 +1,67 @@
+package integration_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// More connections with parts of requests than the server may have, also requests that
+// it refuses, do not stop /health: the host waits 200 ms for it.
+func TestAttackHalfBodies(t *testing.T) {
+	for _, limit := range []int{0, 256} {
+		t.Run(fmt.Sprintf("%d descriptors", limit), func(t *testing.T) {
+			d := newScenario(t)
+			if limit > 0 {
+				limitDescriptors(t, d, limit)
+			}
+			v := newVictimOf(t, d)
+			for _, head := range []string{
+				"POST /completion HTTP/1.1\r\nHost: localhost\r\n", "POST /completion HTTP/1.1\r\nHost: evil.example\r\n",
+				"POST /nothing HTTP/1.1\r\nHost: localhost\r\n", "GET /health HTTP/1.1\r\nHost: localhost\r\n",
+			} {
+				v.halfBodies(t, head+"Content-Length: 100\r\n\r\n{")
+				if limit > 0 {
+					require.LessOrEqual(t, v.descriptors(), limit)
+				}
+			}
+			v.requireSound()
+		})
+	}
+}
+
+// halfBodies keeps more connections open than the server may have, each with a part of
+// a request, and measures /health.
+func (v *victim) halfBodies(t *testing.T, request string) {
+	var open []net.Conn
+	for range 1200 {
+		connection, err := net.Dial("tcp", v.address)
+		require.NoError(t, err)
+		open = append(open, connection)
+		_, _ = io.WriteString(connection, request) // it may be closed already
+	}
+	stop := v.watch()
+	time.Sleep(time.Second)
+	times := stop()
+	require.NotEmpty(t, times)
+	t.Logf("%.20q: /health p50 %v max %v of %d", request, percentile(times, 0.5), percentile(times, 1), len(times))
+	require.Less(t, percentile(times, 0.9), 200*time.Millisecond)
+	for _, connection := range open {
+		require.NoError(t, connection.Close())
+	}
+}
+
+// limitDescriptors makes the server start with a limit of open files.
+func limitDescriptors(t *testing.T, d *scenario, limit int) {
+	inner := filepath.Join(d.dir, "limited")
+	require.NoError(t, os.Mkdir(inner, 0o755))
+	require.NoError(t, os.Symlink(program(t), filepath.Join(inner, "llama-server")))
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d && exec %q \"$@\"\n", limit, filepath.Join(inner, "llama-server"))
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "llama-server"), []byte(script), 0o755))
+}
