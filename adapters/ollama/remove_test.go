@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -146,6 +147,7 @@ func TestChildLaysAndRemoves(t *testing.T) {
 	}
 	h, err := Find(filepath.Join(root, "host", "bin", exe("ollama")))
 	require.NoError(t, err)
+	fmt.Println("begins")
 	for {
 		_, err := Lay(h, filepath.Join(root, "sdnpu"), filepath.Join(root, "dir"))
 		require.NoError(t, err)
@@ -187,8 +189,12 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 		require.NoError(t, err)
 		child := exec.Command(os.Args[0], "-test.run=^TestChildLaysAndRemoves$")
 		child.Env = append(os.Environ(), "SDNPU_TEST_LAYOUT="+root)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
 		require.NoError(t, child.Start())
-		time.Sleep(time.Duration(5+rng.IntN(60)) * time.Millisecond)
+		_, err = out.Read(make([]byte, 1)) // the child begins
+		require.NoError(t, err)
+		time.Sleep(time.Duration(rng.IntN(40_000)) * time.Microsecond)
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		states[len(snapshot(t, dir))] = true
