@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+
+	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
 // OriginalName is the name of Ollama's own llama-server in a layout.
@@ -19,7 +21,8 @@ var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-serve
 
 // FindOriginal returns the path of Ollama's own llama-server, or "" if there is
 // none. named is the value of SDNPU_ORIGINAL. If named is empty, the folders are
-// searched.
+// searched. A file that other users can change is refused, because it would run with
+// this user's rights.
 func FindOriginal(named string, folders []string) (string, error) {
 	if named != "" {
 		if _, err := os.Stat(named); err != nil {
@@ -28,11 +31,21 @@ func FindOriginal(named string, folders []string) (string, error) {
 		if IsThisProgram(named) {
 			return "", fmt.Errorf("SDNPU_ORIGINAL=%s: %w", named, ErrOriginalIsUs)
 		}
-		return named, nil
+		path, err := filepath.Abs(named) // a name without a folder would be searched in PATH on Windows
+		if err != nil {
+			return "", fmt.Errorf("SDNPU_ORIGINAL=%s: %w", named, err)
+		}
+		if err := trust.Check(path); err != nil {
+			return "", fmt.Errorf("SDNPU_ORIGINAL: %w", err)
+		}
+		return path, nil
 	}
 	for _, folder := range folders {
 		path := filepath.Join(folder, exe(OriginalName))
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !IsThisProgram(path) {
+			if err := trust.Check(path); err != nil {
+				return "", fmt.Errorf("the original llama-server is not run: %w", err)
+			}
 			return path, nil
 		}
 	}
