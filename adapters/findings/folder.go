@@ -36,8 +36,9 @@ type Folder struct {
 }
 
 // OpenFolder decides whether a folder of prepared images may be used: if only trusted users can
-// change it, or if an accepted key has signed its manifest. If a signature is there and is not
-// valid, a folder of the user's own is refused, too: it was changed after it was signed.
+// change it, or if an accepted key has signed its manifest. If keys are accepted and one of
+// them has signed the manifest in another form, or the signature cannot be read, a folder of the
+// user's own is refused, too: it was changed after it was signed.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {
