@@ -101,6 +101,9 @@ func (d *DB) Commit(document Document) error {
 		return fmt.Errorf("tokendb: %w", err)
 	}
 	record := appendRecord(nil, document, d.manifest.vocab)
+	if size := d.logSize + int64(len(record)); size > maxLog {
+		return fmt.Errorf("tokendb: the log would have %d bytes, want at most %d: earlier it could not be turned into a segment, see the warnings", size, maxLog)
+	}
 	if _, err := d.log.Write(record); err != nil {
 		return d.removeIncomplete(err)
 	}

@@ -22,6 +22,20 @@ const (
 	documentKind  = 1
 )
 
+// maxLog is the size of the largest log in bytes. A log is turned into a segment long
+// before, after sealTokens tokens and at most one document more.
+const maxLog = 64 << 20
+
+// checkLogSize rejects a log that is too large to be read. The log stays as it is,
+// because records may follow a hole.
+func checkLogSize(name string, size int64) error {
+	if size <= maxLog {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %d bytes, and a log has at most %d: another program made it longer. Cut off what follows the last record (truncate), or remove the database with: sdnpu db purge",
+		ErrDamaged, name, size, maxLog)
+}
+
 func encodeLogHeader(vocab uint32, fingerprint [32]byte) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte(logMagic), formatVersion)
 	b = append(binary.LittleEndian.AppendUint32(b, vocab), fingerprint[:]...)

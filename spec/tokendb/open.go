@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 
 	"github.com/sdnpu/sdnpu/internal/trust"
 	"github.com/sdnpu/sdnpu/spec"
@@ -139,7 +138,14 @@ func (d *DB) readManifest() (manifest, error) {
 
 // readLog returns the complete records of a log.
 func (d *DB) readLog(id uint64) (records, error) {
-	b, err := d.disk.read(logName(id), math.MaxInt64)
+	info, err := d.disk.root.Lstat(logName(id))
+	if err != nil {
+		return records{}, err
+	}
+	if err := checkLogSize(logName(id), info.Size()); err != nil {
+		return records{}, err
+	}
+	b, err := d.disk.read(logName(id), maxLog)
 	if err != nil {
 		return records{}, err
 	}

@@ -213,6 +213,9 @@ func (d *DB) refresh() error {
 	if info.Size() <= d.logSize {
 		return nil
 	}
+	if err := checkLogSize(logName(d.manifest.log), info.Size()); err != nil {
+		return err
+	}
 	f, err := d.disk.openToRead(logName(d.manifest.log))
 	if err != nil {
 		return d.load()

@@ -3,7 +3,6 @@ package tokendb
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 )
@@ -42,7 +41,7 @@ func (d *DB) openLog() (err error) {
 // database.
 func (d *DB) replaceLog() error {
 	kept := damagedName(d.manifest.log)
-	b, err := d.disk.read(logName(d.manifest.log), math.MaxInt64)
+	b, err := d.disk.read(logName(d.manifest.log), maxLog)
 	if err != nil {
 		return err
 	}

@@ -168,3 +168,38 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 	require.False(t, holds(t, dir, secret))
 	require.Len(t, contents(t, d), 1)
 }
+
+// TestLogsMadeLongerAreNotRead makes logs longer by a hole, which takes no space on the
+// disk. Whoever reads them must not take memory of their size.
+func TestLogsMadeLongerAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	d := opened(t, dir)
+	document := Document{Conversation: 1, Time: 2, Tokens: []int32{1, 2, 3}}
+	require.NoError(t, d.Commit(document))
+	size := d.logSize
+	reader, err := Open(dir, Options{Fingerprint: d.options.Fingerprint, Vocab: d.options.Vocab, ReadOnly: true})
+	require.NoError(t, err)
+	defer reader.Close()
+	log := filepath.Join(dir, logName(d.manifest.log))
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Truncate(log, 2<<40))
+	require.ErrorIs(t, reader.Refresh(), ErrDamaged)
+	for _, readOnly := range []bool{true, false} {
+		o := d.options
+		o.ReadOnly = readOnly
+		_, err := Open(dir, o)
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, "truncate")
+	}
+	info, err := os.Stat(log)
+	require.NoError(t, err)
+	require.EqualValues(t, 2<<40, info.Size(), "nothing is cut off")
+	require.NoError(t, os.Truncate(log, size+1000), "the remedy; a short hole is cut off at the next start")
+	d = opened(t, dir)
+	require.Equal(t, []Document{document}, d.tail)
+	require.EqualValues(t, size, d.logSize)
+	d.logSize = maxLog
+	require.ErrorContains(t, d.Commit(document), "want at most")
+	d.logSize = size
+	require.NoError(t, d.Close())
+}
