@@ -39,7 +39,7 @@ type connection struct {
 
 // patience is the time that a new connection has to send its request, while the
 // reserve has room.
-const patience = 50 * time.Millisecond
+const patience = 250 * time.Millisecond
 
 // newConnections returns a limit for a server with a number of slots. The process
 // needs a quarter of its file descriptors for other things.
