@@ -29,7 +29,7 @@ func TestRowsOfAnAdapterShowInTheReport(t *testing.T) {
 		{"one", "1", shape{16 + 9, 16 + 9, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			create(t, s, "rows-"+tt.name, file, adapter(t, t.TempDir(), file, "rows="+tt.rows))
+			create(t, s, "rows-"+tt.name, file, adapter(t, t.TempDir(), file, "rows="+tt.rows, "draft=off"))
 			a := ask(t, s, "/api/generate", generate("rows-"+tt.name, r.Prompt, greedy(10)))
 			require.Equal(t, tt.want, a.shape(t))
 			require.Contains(t, r.Text, r.Prompt+a.text, "the text does not depend on it")
