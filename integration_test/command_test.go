@@ -86,7 +86,7 @@ func TestRunPrintsReferencesAndCountsLanes(t *testing.T) {
 		}
 		for i, r := range references(t, "f16") {
 			t.Run(library+" "+strconv.Quote(r.Prompt), func(t *testing.T) {
-				args := []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--library", path, "-n", strconv.Itoa(len(r.IDs))}
+				args := []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--library", path, "--draft", "off", "-n", strconv.Itoa(len(r.IDs))}
 				if i%2 == 0 {
 					args = append(args, "--prompt", r.Prompt)
 				} else {
